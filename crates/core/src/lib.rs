@@ -4,5 +4,14 @@
 //! Pure: no clock, file, process, socket or async. What needs a time or an id takes it as an
 //! argument, so that everything here can be checked by a table.
 
+pub mod change;
 pub mod checkpoint;
+pub mod decide;
+pub mod event;
+pub mod ids;
+pub mod lease;
 pub mod redact;
+pub mod status;
+pub mod step;
+pub mod task;
+pub mod time;

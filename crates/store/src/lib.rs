@@ -1,1 +1,14 @@
-//! placeholder
+//! Relight's memory: tasks, steps, leases and events behind one contract.
+//!
+//! Remembers and compares; decides nothing. Knows no process, no HTTP and no configuration.
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod contract;
+mod memory;
+pub mod sqlite;
+
+pub use contract::{
+    Commit, CommitError, Committed, EventQuery, Inventory, Store, StoreError, TaskGlance, TaskQuery,
+};
+pub use memory::MemoryStore;

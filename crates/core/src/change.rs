@@ -1,0 +1,233 @@
+//! What a decision changes. Stores apply changes; `apply` says what each one means.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::event::EventKind;
+use crate::ids::{AgentName, StepName};
+use crate::lease::{Fence, Held, Holder};
+use crate::status::TaskStatus;
+use crate::step::{Output, RepeatRule, StepKey, StepOutcome};
+use crate::task::{CheckpointDoor, NewTask, Task};
+use crate::time::{Span, Time};
+
+/// One change of one task. A commit holds several, all or nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// The task comes into being. Always the first change of its commit.
+    Created(Box<NewTask>),
+    /// What was asked for is replaced; status, lease and history stay.
+    Replaced(Box<NewTask>),
+    /// The status changes.
+    Status {
+        /// To what.
+        to: TaskStatus,
+        /// Why, when somebody said.
+        reason: Option<String>,
+    },
+    /// The task is given to an agent, or to nobody in particular.
+    Assigned(Option<AgentName>),
+    /// One more assignment after a failure is used up.
+    Retried,
+    /// A new lease, with the next fence.
+    LeaseTaken {
+        /// Whose life it follows.
+        holder: Holder,
+        /// How long each write renews it for.
+        ttl: Option<Span>,
+    },
+    /// The holder gives the lease back.
+    LeaseEnded,
+    /// The right is taken from whoever has it; the fence grows.
+    FenceRaised,
+    /// Context is added or overwritten.
+    ContextSet(BTreeMap<String, String>),
+    /// When the task may be started.
+    NotBefore(Option<Time>),
+    /// The steps known ahead.
+    StepsDeclared(Vec<StepName>),
+    /// What the checkpoint dialect says beside.
+    Door(CheckpointDoor),
+    /// A step is begun.
+    StepBegun(StepMark),
+    /// A step is ended.
+    StepEnded {
+        /// Which, how often tried, by which rule.
+        mark: StepMark,
+        /// How.
+        outcome: StepOutcome,
+        /// With what.
+        output: Option<Output>,
+    },
+    /// A person says what became of a step in doubt.
+    StepResolved {
+        /// Which.
+        mark: StepMark,
+        /// Whether it happened.
+        happened: bool,
+    },
+    /// All steps are put aside; history keeps them.
+    StepsCleared,
+    /// Something worth telling that changes nothing.
+    Noted(EventKind, Value),
+}
+
+/// What every record of a step carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepMark {
+    /// Which step.
+    pub key: StepKey,
+    /// The rule that holds for it.
+    pub rule: RepeatRule,
+    /// Which try this is, from 1.
+    pub tries: u32,
+    /// A hash of its input, where one was given.
+    pub fingerprint: Option<u64>,
+    /// Whether the store already has its begin.
+    pub was_open: bool,
+}
+
+impl Change {
+    /// The event that tells of it.
+    pub fn kind(&self) -> EventKind {
+        match self {
+            Self::Created(_) => EventKind::TaskCreated,
+            Self::Replaced(_) | Self::StepsDeclared(_) | Self::Door(_) | Self::NotBefore(_) => {
+                EventKind::TaskChanged
+            }
+            Self::Status { .. } => EventKind::TaskStatus,
+            Self::Assigned(_) | Self::Retried => EventKind::TaskAssigned,
+            Self::LeaseTaken { .. } => EventKind::LeaseTaken,
+            Self::LeaseEnded => EventKind::LeaseEnded,
+            Self::FenceRaised => EventKind::FenceRaised,
+            Self::ContextSet(_) => EventKind::TaskContext,
+            Self::StepBegun(_) => EventKind::StepBegun,
+            Self::StepEnded { outcome: StepOutcome::Done, .. } => EventKind::StepDone,
+            Self::StepEnded { outcome: StepOutcome::Failed, .. } => EventKind::StepFailed,
+            Self::StepResolved { .. } => EventKind::StepResolved,
+            Self::StepsCleared => EventKind::StepsCleared,
+            Self::Noted(kind, _) => *kind,
+        }
+    }
+
+    /// The step it speaks of.
+    pub fn mark(&self) -> Option<&StepMark> {
+        match self {
+            Self::StepBegun(mark)
+            | Self::StepEnded { mark, .. }
+            | Self::StepResolved { mark, .. } => Some(mark),
+            _ => None,
+        }
+    }
+
+    /// What its event says beside kind, task and step; `before` is the task it is applied to.
+    pub fn detail(&self, before: Option<&Task>) -> Value {
+        match self {
+            Self::Created(new) => json!({"title": new.spec.title, "agent": new.agent}),
+            Self::Replaced(new) => {
+                json!({"replaced": before.map(summary), "title": new.spec.title})
+            }
+            Self::Status { to, reason } => {
+                json!({"from": before.map(|task| task.status), "to": to, "reason": reason})
+            }
+            Self::Assigned(agent) => json!({"agent": agent}),
+            Self::Retried => json!({"retries": before.map(|task| task.retries + 1)}),
+            Self::LeaseTaken { holder, ttl } => {
+                json!({"holder": holder, "ttl_ms": ttl.map(Span::as_ms)})
+            }
+            Self::LeaseEnded | Self::FenceRaised => {
+                json!({"holder": before.and_then(|task| task.lease.held.as_ref()).map(|h| &h.holder)})
+            }
+            Self::ContextSet(pairs) => json!({"set": pairs}),
+            Self::NotBefore(at) => json!({"not_before": at}),
+            Self::StepsDeclared(names) => json!({"steps": names.len()}),
+            Self::Door(door) => json!({"notes": door.notes, "handoff_to": door.handoff_to}),
+            Self::StepResolved { happened, .. } => json!({"happened": happened}),
+            Self::StepBegun(_) | Self::StepEnded { .. } | Self::StepsCleared => Value::Null,
+            Self::Noted(_, detail) => detail.clone(),
+        }
+    }
+
+    /// Applies it to the task as the store would. `fence` and steps are the store's to keep.
+    pub fn apply(&self, task: &mut Task, at: Time) {
+        match self {
+            Self::Created(_) | Self::Noted(..) => {}
+            Self::Replaced(new) => replace(task, new),
+            Self::Status { to, reason } => {
+                task.status = *to;
+                task.reason.clone_from(reason);
+            }
+            Self::Assigned(agent) => task.agent.clone_from(agent),
+            Self::Retried => task.retries += 1,
+            Self::LeaseTaken { holder, ttl } => take_lease(task, holder, *ttl, at),
+            Self::LeaseEnded => task.lease.held = None,
+            Self::FenceRaised => {
+                task.lease.fence = task.lease.fence.next();
+                task.lease.held = None;
+            }
+            Self::ContextSet(pairs) => {
+                task.context.extend(pairs.iter().map(|(k, v)| (k.clone(), v.clone())));
+            }
+            Self::NotBefore(when) => task.not_before = *when,
+            Self::StepsDeclared(names) => task.spec.steps.clone_from(names),
+            Self::Door(door) => task.checkpoint = Some(door.clone()),
+            Self::StepBegun(mark) => task.steps_open += u64::from(!mark.was_open),
+            Self::StepEnded { mark, outcome, .. } => {
+                end_step(task, mark, *outcome == StepOutcome::Done);
+            }
+            Self::StepResolved { mark, happened } => end_step(task, mark, *happened),
+            Self::StepsCleared => (task.steps_open, task.steps_done) = (0, 0),
+        }
+        task.updated_at = at;
+    }
+
+    /// The task that a first commit brings into being.
+    pub fn first(new: &NewTask, at: Time) -> Task {
+        Task {
+            id: new.id.clone(),
+            status: new.first_status(),
+            reason: None,
+            agent: new.agent.clone(),
+            lease: crate::lease::Lease { fence: Fence(0), held: None },
+            seq: 0,
+            steps_done: 0,
+            steps_open: 0,
+            starts: 0,
+            retries: 0,
+            created_at: at,
+            updated_at: at,
+            not_before: None,
+            expires_at: new.expires_at,
+            spec: new.spec.clone(),
+            context: new.context.clone(),
+            checkpoint: new.checkpoint.clone(),
+        }
+    }
+}
+
+fn replace(task: &mut Task, new: &NewTask) {
+    task.agent.clone_from(&new.agent);
+    task.spec = new.spec.clone();
+    task.context.clone_from(&new.context);
+    task.expires_at = new.expires_at;
+    task.checkpoint.clone_from(&new.checkpoint);
+}
+
+fn take_lease(task: &mut Task, holder: &Holder, ttl: Option<Span>, at: Time) {
+    task.lease.fence = task.lease.fence.next();
+    task.lease.held = Some(Held { holder: holder.clone(), ttl, since: at, left: ttl });
+    task.starts += 1;
+}
+
+fn end_step(task: &mut Task, mark: &StepMark, done: bool) {
+    task.steps_open -= u64::from(mark.was_open);
+    task.steps_done += u64::from(done);
+}
+
+fn summary(task: &Task) -> Value {
+    json!({
+        "status": task.status, "title": task.spec.title, "key": task.spec.key,
+        "steps_done": task.steps_done, "fence": task.lease.fence,
+    })
+}

@@ -1,0 +1,135 @@
+//! Taking and giving back the lease.
+
+use super::{Refusal, Right, Scene, become_status, illegal};
+use crate::change::Change;
+use crate::ids::AgentName;
+use crate::lease::{Holder, HolderLife};
+use crate::status::TaskStatus;
+use crate::task::Task;
+use crate::time::Span;
+
+/// Why a task whose holder is gone is interrupted.
+const HOLDER_GONE: &str = "its holder is gone";
+const STOLEN: &str = "taken over from its holder";
+
+pub(super) fn start(
+    scene: &Scene<'_>,
+    holder: Holder,
+    ttl: Option<Span>,
+    steal: bool,
+) -> Result<Vec<Change>, Refusal> {
+    let task = scene.task;
+    if task.status.is_terminal() || task.status == TaskStatus::Failed {
+        return Err(illegal(task, TaskStatus::InProgress));
+    }
+    if continues_own_lease(scene, &holder) {
+        return Ok(to_in_progress(task).into_iter().collect());
+    }
+    let mut changes = take_from_holder(scene, steal)?;
+    changes.push(Change::LeaseTaken { holder, ttl });
+    let interrupted = changes.iter().any(|c| matches!(c, Change::Status { .. }));
+    if interrupted {
+        changes.push(Change::Status { to: TaskStatus::InProgress, reason: None });
+    } else {
+        changes.extend(to_in_progress(task));
+    }
+    if task.not_before.is_some() {
+        changes.push(Change::NotBefore(None));
+    }
+    Ok(changes)
+}
+
+pub(super) fn claim(
+    scene: &Scene<'_>,
+    agent: AgentName,
+    holder: Holder,
+    ttl: Option<Span>,
+) -> Result<Vec<Change>, Refusal> {
+    let task = scene.task;
+    if let Some(at) = task.not_before.filter(|at| *at > scene.now) {
+        return Err(Refusal::NotBefore { task: task.id.clone(), at });
+    }
+    let mut changes = take_from_holder(scene, false)?;
+    match task.status {
+        TaskStatus::Created => {}
+        TaskStatus::Assigned if task.agent.as_ref().is_none_or(|theirs| *theirs == agent) => {}
+        TaskStatus::Failed => {
+            check_retries(task)?;
+            changes.push(Change::Retried);
+            changes.push(Change::Status { to: TaskStatus::Assigned, reason: None });
+        }
+        _ => return Err(illegal(task, TaskStatus::InProgress)),
+    }
+    changes.push(Change::Assigned(Some(agent)));
+    changes.push(Change::LeaseTaken { holder, ttl });
+    changes.push(Change::Status { to: TaskStatus::InProgress, reason: None });
+    Ok(changes)
+}
+
+pub(super) fn release(scene: &Scene<'_>, force: bool) -> Result<Vec<Change>, Refusal> {
+    let task = scene.task;
+    let holder_lives = task.lease.held.is_some() && scene.life == HolderLife::Alive;
+    if holder_lives && !force && scene.right == Right::Unfenced {
+        return Err(held(task));
+    }
+    let mut changes = vec![if force { Change::FenceRaised } else { Change::LeaseEnded }];
+    if task.status == TaskStatus::InProgress {
+        changes.push(become_status(task, TaskStatus::Assigned, None)?);
+    } else if task.lease.held.is_none() {
+        return Err(illegal(task, TaskStatus::Assigned));
+    }
+    Ok(changes)
+}
+
+/// Refuses another assignment when the limit is reached.
+pub(super) fn check_retries(task: &Task) -> Result<(), Refusal> {
+    let max = task.max_retries();
+    if task.retries < max {
+        return Ok(());
+    }
+    Err(Refusal::RetriesUsedUp { task: task.id.clone(), used: task.retries, max })
+}
+
+/// The same process, or a writer that shows the newest fence, goes on with the lease it has.
+fn continues_own_lease(scene: &Scene<'_>, holder: &Holder) -> bool {
+    let Some(held) = &scene.task.lease.held else { return false };
+    let shows_fence = scene.right == Right::Fence(scene.task.lease.fence);
+    let same_life = match (&held.holder, holder) {
+        (Holder::Process(theirs), Holder::Process(ours)) => theirs == ours,
+        (Holder::Attempt { attempt: theirs }, Holder::Attempt { attempt: ours }) => theirs == ours,
+        _ => false,
+    };
+    shows_fence || same_life
+}
+
+/// Nothing when nobody holds it; an interruption when its holder is gone or is robbed.
+fn take_from_holder(scene: &Scene<'_>, steal: bool) -> Result<Vec<Change>, Refusal> {
+    let task = scene.task;
+    if task.lease.held.is_none() {
+        return Ok(Vec::new());
+    }
+    let reason = match (scene.life, steal) {
+        (HolderLife::Gone, _) => HOLDER_GONE,
+        (HolderLife::Alive, true) => STOLEN,
+        (HolderLife::Alive, false) => return Err(held(task)),
+    };
+    let mut changes = vec![Change::LeaseEnded];
+    if task.status == TaskStatus::InProgress {
+        let reason = Some(reason.to_owned());
+        changes.push(Change::Status { to: TaskStatus::Interrupted, reason });
+    }
+    Ok(changes)
+}
+
+fn to_in_progress(task: &Task) -> Option<Change> {
+    let already = task.status == TaskStatus::InProgress;
+    (!already).then_some(Change::Status { to: TaskStatus::InProgress, reason: None })
+}
+
+fn held(task: &Task) -> Refusal {
+    let held = task.lease.held.clone();
+    Refusal::Held {
+        task: task.id.clone(),
+        held: Box::new(held.expect("only a held task is refused")),
+    }
+}

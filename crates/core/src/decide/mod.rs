@@ -1,0 +1,310 @@
+//! Turns an event into changes. Pure: the same task, event and time give the same decision.
+//!
+//! Leaves to others: reading the task, finding out whether a holder lives, committing the
+//! changes, and acting on them.
+
+mod hold;
+mod status;
+mod steps;
+
+use std::collections::BTreeMap;
+
+use crate::change::Change;
+use crate::ids::{AgentName, TaskId};
+use crate::lease::{Fence, Held, Holder, HolderLife};
+use crate::status::TaskStatus;
+use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
+use crate::task::{CheckpointDoor, Task};
+use crate::time::{Span, Time};
+
+pub use steps::{StepAdvice, advise};
+
+/// What somebody wants of a task that exists.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TaskEvent {
+    /// Take the lease and work on it.
+    Start {
+        /// Whose life the lease follows.
+        holder: Holder,
+        /// How long each write renews it for.
+        ttl: Option<Span>,
+        /// Take it from a live holder too.
+        steal: bool,
+    },
+    /// Take it from the queue for an agent.
+    Claim {
+        /// Who wants work.
+        agent: AgentName,
+        /// Whose life the lease follows.
+        holder: Holder,
+        /// How long each write renews it for.
+        ttl: Option<Span>,
+    },
+    /// Add context.
+    Set(BTreeMap<String, String>),
+    /// Hand it to a second look.
+    Review,
+    /// It is finished.
+    Done,
+    /// It went wrong.
+    Fail {
+        /// Why.
+        reason: String,
+    },
+    /// It cannot go on before a person acts.
+    Block {
+        /// Why.
+        reason: String,
+    },
+    /// It goes on later.
+    Defer {
+        /// When.
+        until: Time,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// It is not wanted any more.
+    Cancel {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Give it to somebody again.
+    Retry {
+        /// To whom; the same as before when none.
+        agent: Option<AgentName>,
+        /// Beyond the limit too.
+        force: bool,
+    },
+    /// Give it back.
+    Release {
+        /// Take it from a live holder too.
+        force: bool,
+    },
+    /// Say what the checkpoint dialect has beside.
+    Door(CheckpointDoor),
+    /// A step is about to act.
+    StepBegin {
+        /// Which.
+        key: StepKey,
+        /// By which rule, unless one is recorded.
+        rule: RepeatRule,
+        /// A hash of its input.
+        fingerprint: Option<u64>,
+    },
+    /// A step has acted.
+    StepEnd {
+        /// Which.
+        key: StepKey,
+        /// How.
+        outcome: StepOutcome,
+        /// With what.
+        output: Option<Output>,
+    },
+    /// A person knows what became of a step in doubt.
+    StepResolve {
+        /// Which.
+        key: StepKey,
+        /// Whether it happened.
+        happened: bool,
+    },
+}
+
+/// By what right somebody writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// The number of a lease.
+    Fence(Fence),
+    /// None; taken, and marked so.
+    Unfenced,
+}
+
+/// What must still be true when the changes are committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Guard {
+    /// The lease is held, with this number.
+    pub fence: Option<Fence>,
+    /// Nothing was committed since the task was read.
+    pub seq: Option<u64>,
+}
+
+/// What to commit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// On which condition.
+    pub guard: Guard,
+    /// In this order, all or nothing. Empty: nothing to do.
+    pub changes: Vec<Change>,
+}
+
+/// Why an event is refused. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The table of transitions has no such arrow.
+    #[error("task {task} is {from} and cannot become {to}")]
+    Illegal {
+        /// Which task.
+        task: TaskId,
+        /// Where it stands.
+        from: TaskStatus,
+        /// Where it was to go.
+        to: TaskStatus,
+    },
+    /// Somebody else has the lease.
+    #[error("task {task} is held by {} since {}", .held.holder, .held.since)]
+    Held {
+        /// Which task.
+        task: TaskId,
+        /// By whom.
+        held: Box<Held>,
+    },
+    /// The writer's lease is no longer valid.
+    #[error("task {task} is fenced: fence {ours} is no longer valid, the newest is {newest}")]
+    Fenced {
+        /// Which task.
+        task: TaskId,
+        /// What the writer showed.
+        ours: Fence,
+        /// The newest lease's number.
+        newest: Fence,
+    },
+    /// No assignment after a failure is left.
+    #[error("task {task} was retried {used} of {max} times")]
+    RetriesUsedUp {
+        /// Which task.
+        task: TaskId,
+        /// How often it was assigned again.
+        used: u32,
+        /// How often it may be.
+        max: u32,
+    },
+    /// Not yet.
+    #[error("task {task} is not to be started before {at}")]
+    NotBefore {
+        /// Which task.
+        task: TaskId,
+        /// When it may.
+        at: Time,
+    },
+    /// Nothing was begun that could be ended.
+    #[error("step {step} of task {task} was not begun")]
+    StepNotBegun {
+        /// Which task.
+        task: TaskId,
+        /// Which step.
+        step: StepKey,
+    },
+    /// Nothing is in doubt that could be resolved.
+    #[error("step {step} of task {task} is not in doubt")]
+    StepNotInDoubt {
+        /// Which task.
+        task: TaskId,
+        /// Which step.
+        step: StepKey,
+    },
+    /// It is finished.
+    #[error("step {step} of task {task} is finished")]
+    StepFinished {
+        /// Which task.
+        task: TaskId,
+        /// Which step.
+        step: StepKey,
+    },
+    /// The same step was begun with another input.
+    #[error("step {step} of task {task} was recorded with another input")]
+    OtherInput {
+        /// Which task.
+        task: TaskId,
+        /// Which step.
+        step: StepKey,
+    },
+}
+
+/// What the decision stands on.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// The task as it was read.
+    pub task: &'a Task,
+    /// The step that the event speaks of, as it was read.
+    pub step: Option<&'a Step>,
+    /// Whether the present holder lives; of no meaning when nobody holds it.
+    pub life: HolderLife,
+    /// By what right the event comes.
+    pub right: Right,
+    /// The time.
+    pub now: Time,
+}
+
+/// Decides what becomes of a task by an event.
+pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> {
+    let person = is_a_persons(&event);
+    if !person {
+        check_fence(scene)?;
+    }
+    let changes = match event {
+        TaskEvent::Start { holder, ttl, steal } => hold::start(scene, holder, ttl, steal)?,
+        TaskEvent::Claim { agent, holder, ttl } => hold::claim(scene, agent, holder, ttl)?,
+        TaskEvent::Release { force } => hold::release(scene, force)?,
+        TaskEvent::Set(pairs) => status::set(scene, pairs)?,
+        TaskEvent::Door(door) => vec![Change::Door(door)],
+        TaskEvent::Review => status::leave(scene, TaskStatus::InReview, None)?,
+        TaskEvent::Done => status::leave(scene, TaskStatus::Completed, None)?,
+        TaskEvent::Fail { reason } => status::leave(scene, TaskStatus::Failed, Some(reason))?,
+        TaskEvent::Block { reason } => status::leave(scene, TaskStatus::Blocked, Some(reason))?,
+        TaskEvent::Defer { until, reason } => status::defer(scene, until, reason)?,
+        TaskEvent::Cancel { reason } => status::cancel(scene, reason)?,
+        TaskEvent::Retry { agent, force } => status::retry(scene, agent, force)?,
+        TaskEvent::StepBegin { key, rule, fingerprint } => {
+            steps::begin(scene, key, rule, fingerprint)?
+        }
+        TaskEvent::StepEnd { key, outcome, output } => steps::end(scene, key, outcome, output)?,
+        TaskEvent::StepResolve { key, happened } => steps::resolve(scene, key, happened)?,
+    };
+    Ok(Decision { guard: guard(scene, person, &changes), changes })
+}
+
+/// A person's verbs need no fence and raise it.
+fn is_a_persons(event: &TaskEvent) -> bool {
+    matches!(
+        event,
+        TaskEvent::Cancel { .. }
+            | TaskEvent::Retry { .. }
+            | TaskEvent::Release { force: true }
+            | TaskEvent::StepResolve { .. }
+            | TaskEvent::Start { steal: true, .. }
+    )
+}
+
+fn check_fence(scene: &Scene<'_>) -> Result<(), Refusal> {
+    match scene.right {
+        Right::Fence(ours) if !scene.task.lease.admits(ours) => Err(Refusal::Fenced {
+            task: scene.task.id.clone(),
+            ours,
+            newest: scene.task.lease.fence,
+        }),
+        Right::Fence(_) | Right::Unfenced => Ok(()),
+    }
+}
+
+/// Steps of one holder may be committed side by side; everything else stands on what was read.
+fn guard(scene: &Scene<'_>, person: bool, changes: &[Change]) -> Guard {
+    let fence = match scene.right {
+        Right::Fence(ours) if !person => Some(ours),
+        Right::Fence(_) | Right::Unfenced => None,
+    };
+    let steps_only = changes.iter().all(|change| change.mark().is_some());
+    let seq = if steps_only && fence.is_some() { None } else { Some(scene.task.seq) };
+    Guard { fence, seq }
+}
+
+fn illegal(task: &Task, to: TaskStatus) -> Refusal {
+    Refusal::Illegal { task: task.id.clone(), from: task.status, to }
+}
+
+/// The change to a status, when the table allows it.
+fn become_status(task: &Task, to: TaskStatus, reason: Option<String>) -> Result<Change, Refusal> {
+    if task.status.can_become(to) {
+        Ok(Change::Status { to, reason })
+    } else {
+        Err(illegal(task, to))
+    }
+}

@@ -1,0 +1,151 @@
+//! Beginning, ending and resolving steps, and what a repeat rule says of one in doubt.
+
+use super::{Refusal, Scene, become_status, illegal};
+use crate::change::{Change, StepMark};
+use crate::status::TaskStatus;
+use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
+
+/// What to do when somebody comes to a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepAdvice {
+    /// Go and do it: never begun, or known not to have worked.
+    Go,
+    /// In doubt, and its rule says to do it again.
+    Again,
+    /// In doubt, and its rule says to ask whether it happened.
+    Ask,
+    /// In doubt, and only a person may decide.
+    Wait,
+    /// Finished: use what was recorded.
+    Finished,
+}
+
+/// Reads a step's record by its rule. The rule recorded at its begin holds.
+pub fn advise(step: Option<&Step>) -> StepAdvice {
+    let Some(step) = step else { return StepAdvice::Go };
+    match (step.state, step.rule) {
+        (StepState::Done, _) => StepAdvice::Finished,
+        (StepState::Failed, _) => StepAdvice::Go,
+        (StepState::Begun, RepeatRule::Keyed | RepeatRule::Repeatable) => StepAdvice::Again,
+        (StepState::Begun, RepeatRule::Verify) => StepAdvice::Ask,
+        (StepState::Begun, RepeatRule::Once) => StepAdvice::Wait,
+    }
+}
+
+/// A step that only a person may decide on blocks its task; one to be asked about changes nothing.
+pub(super) fn begin(
+    scene: &Scene<'_>,
+    key: StepKey,
+    rule: RepeatRule,
+    fingerprint: Option<u64>,
+) -> Result<Vec<Change>, Refusal> {
+    check_input(scene, &key, fingerprint)?;
+    let recorded_rule = scene.step.filter(|step| step.is_open()).map(|step| step.rule);
+    let mark = mark(scene, key, recorded_rule.unwrap_or(rule), fingerprint, 1);
+    match advise(scene.step) {
+        StepAdvice::Finished => {
+            Err(Refusal::StepFinished { task: scene.task.id.clone(), step: mark.key })
+        }
+        StepAdvice::Go | StepAdvice::Again => {
+            let mut changes = Vec::from_iter(wake(scene)?);
+            changes.push(Change::StepBegun(mark));
+            Ok(changes)
+        }
+        StepAdvice::Ask => Ok(Vec::new()),
+        StepAdvice::Wait => block_for(scene, &mark.key),
+    }
+}
+
+/// A step of a task that only waits for its turn sets it going. One that waits for a person stays.
+fn wake(scene: &Scene<'_>) -> Result<Option<Change>, Refusal> {
+    let to = TaskStatus::InProgress;
+    match scene.task.status {
+        TaskStatus::InProgress => Ok(None),
+        TaskStatus::Created
+        | TaskStatus::Assigned
+        | TaskStatus::Deferred
+        | TaskStatus::Interrupted => become_status(scene.task, to, None).map(Some),
+        TaskStatus::InReview
+        | TaskStatus::Blocked
+        | TaskStatus::Suspended
+        | TaskStatus::Failed
+        | TaskStatus::Completed
+        | TaskStatus::Cancelled => Err(illegal(scene.task, to)),
+    }
+}
+
+pub(super) fn end(
+    scene: &Scene<'_>,
+    key: StepKey,
+    outcome: StepOutcome,
+    output: Option<Output>,
+) -> Result<Vec<Change>, Refusal> {
+    if scene.task.status.is_terminal() {
+        return Err(illegal(scene.task, TaskStatus::Completed));
+    }
+    let task = || scene.task.id.clone();
+    match scene.step.map(|step| step.state) {
+        Some(StepState::Done) => return Err(Refusal::StepFinished { task: task(), step: key }),
+        Some(StepState::Begun) => {}
+        Some(StepState::Failed) | None => {
+            return Err(Refusal::StepNotBegun { task: task(), step: key });
+        }
+    }
+    let step = scene.step.expect("a step in state begun is there");
+    let mark = mark(scene, key, step.rule, step.fingerprint, 0);
+    Ok(vec![Change::StepEnded { mark, outcome, output }])
+}
+
+/// The answer is a person's: it takes the right from whoever has it and lets the task go on.
+pub(super) fn resolve(
+    scene: &Scene<'_>,
+    key: StepKey,
+    happened: bool,
+) -> Result<Vec<Change>, Refusal> {
+    let Some(step) = scene.step.filter(|step| step.is_open()) else {
+        return Err(Refusal::StepNotInDoubt { task: scene.task.id.clone(), step: key });
+    };
+    let mark = mark(scene, key, step.rule, step.fingerprint, 0);
+    let mut changes = vec![Change::StepResolved { mark, happened }, Change::FenceRaised];
+    if matches!(scene.task.status, TaskStatus::Blocked | TaskStatus::InProgress) {
+        changes.push(become_status(scene.task, TaskStatus::Assigned, None)?);
+    }
+    Ok(changes)
+}
+
+fn check_input(scene: &Scene<'_>, key: &StepKey, given: Option<u64>) -> Result<(), Refusal> {
+    let recorded = scene.step.and_then(|step| step.fingerprint);
+    match (recorded, given) {
+        (Some(recorded), Some(given)) if recorded != given => {
+            Err(Refusal::OtherInput { task: scene.task.id.clone(), step: key.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn mark(
+    scene: &Scene<'_>,
+    key: StepKey,
+    rule: RepeatRule,
+    fingerprint: Option<u64>,
+    more_tries: u32,
+) -> StepMark {
+    StepMark {
+        key,
+        rule,
+        tries: scene.step.map_or(0, |step| step.tries) + more_tries,
+        fingerprint: fingerprint.or(scene.step.and_then(|step| step.fingerprint)),
+        was_open: scene.step.is_some_and(Step::is_open),
+    }
+}
+
+fn block_for(scene: &Scene<'_>, key: &StepKey) -> Result<Vec<Change>, Refusal> {
+    if scene.task.status == TaskStatus::Blocked {
+        return Ok(Vec::new());
+    }
+    let reason = Some(format!("step {key} is in doubt and must not be repeated"));
+    let mut changes = Vec::from_iter(wake(scene)?);
+    changes.push(Change::Status { to: TaskStatus::Blocked, reason });
+    changes.extend(super::status::end_lease(scene.task));
+    Ok(changes)
+}

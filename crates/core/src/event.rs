@@ -1,0 +1,135 @@
+//! What happened, in order, for people and for watchers.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::ids::TaskId;
+use crate::lease::Fence;
+use crate::step::StepKey;
+use crate::time::Time;
+
+/// What kind of thing happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EventKind {
+    /// A step was begun.
+    StepBegun,
+    /// A step was finished.
+    StepDone,
+    /// A try of a step failed.
+    StepFailed,
+    /// A person said what became of a step in doubt.
+    StepResolved,
+    /// All steps were put aside to begin anew.
+    StepsCleared,
+    /// A task was added.
+    TaskCreated,
+    /// A task's status changed.
+    TaskStatus,
+    /// A task was given to an agent.
+    TaskAssigned,
+    /// A lease was taken.
+    LeaseTaken,
+    /// A lease ended.
+    LeaseEnded,
+    /// A person took the right away from the holder.
+    FenceRaised,
+    /// Context was set.
+    TaskContext,
+    /// What was asked for was changed.
+    TaskChanged,
+    /// A damaged file was put aside.
+    CheckpointDamaged,
+    /// A file of another store was taken in.
+    CheckpointImported,
+}
+
+impl EventKind {
+    /// All of them; the order gives the numbers and is never changed.
+    pub const ALL: [Self; 15] = [
+        Self::StepBegun,
+        Self::StepDone,
+        Self::StepFailed,
+        Self::StepResolved,
+        Self::StepsCleared,
+        Self::TaskCreated,
+        Self::TaskStatus,
+        Self::TaskAssigned,
+        Self::LeaseTaken,
+        Self::LeaseEnded,
+        Self::FenceRaised,
+        Self::TaskContext,
+        Self::TaskChanged,
+        Self::CheckpointDamaged,
+        Self::CheckpointImported,
+    ];
+
+    /// The word used everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::StepBegun => "step.begun",
+            Self::StepDone => "step.done",
+            Self::StepFailed => "step.failed",
+            Self::StepResolved => "step.resolved",
+            Self::StepsCleared => "step.cleared",
+            Self::TaskCreated => "task.created",
+            Self::TaskStatus => "task.status",
+            Self::TaskAssigned => "task.assigned",
+            Self::LeaseTaken => "lease.taken",
+            Self::LeaseEnded => "lease.ended",
+            Self::FenceRaised => "fence.raised",
+            Self::TaskContext => "task.context",
+            Self::TaskChanged => "task.changed",
+            Self::CheckpointDamaged => "checkpoint.damaged",
+            Self::CheckpointImported => "checkpoint.imported",
+        }
+    }
+
+    /// A small number for stores; never reused.
+    pub fn code(self) -> u8 {
+        Self::ALL.iter().position(|kind| *kind == self).map_or(0, |at| at as u8 + 1)
+    }
+
+    /// The kind with this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
+    }
+}
+
+impl Serialize for EventKind {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.as_str())
+    }
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Event {
+    /// Its place in the store's order; grows, never reused.
+    pub id: u64,
+    /// When, by the wall clock.
+    pub at: Time,
+    /// What.
+    pub kind: EventKind,
+    /// To which task.
+    pub task: Option<TaskId>,
+    /// To which step of it.
+    pub step: Option<StepKey>,
+    /// Under which lease; none for a write without one.
+    pub fence: Option<Fence>,
+    /// The rest, by kind.
+    pub detail: Value,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_and_numbers_go_both_ways_and_never_move() {
+        for kind in EventKind::ALL {
+            assert_eq!(EventKind::from_code(kind.code()), Some(kind));
+        }
+        assert_eq!(EventKind::StepBegun.code(), 1);
+        assert_eq!(EventKind::CheckpointImported.code(), 15);
+    }
+}

@@ -1,0 +1,209 @@
+//! Names that people give: tasks, agents, keys, steps. A value of these types is always valid.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Longest id in bytes.
+pub const ID_BYTES_MAX: usize = 128;
+/// Longest step name or key in bytes.
+pub const NAME_BYTES_MAX: usize = 200;
+
+/// Why a text is not a valid id or name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    /// Nothing there.
+    #[error("{what} is empty")]
+    Empty {
+        /// Which name was asked for.
+        what: &'static str,
+    },
+    /// Over the limit.
+    #[error("{what} has {len} bytes, at most {max} are allowed")]
+    TooLong {
+        /// Which name was asked for.
+        what: &'static str,
+        /// Its length.
+        len: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// A character outside the allowed set.
+    #[error("{what} {text:?} has the character {found:?}; allowed are {allowed}")]
+    BadCharacter {
+        /// Which name was asked for.
+        what: &'static str,
+        /// The text, shortened.
+        text: String,
+        /// The first bad character.
+        found: char,
+        /// The allowed set, in words.
+        allowed: &'static str,
+    },
+    /// A shape that could be taken for a path or a flag.
+    #[error("{what} {text:?} {why}")]
+    BadShape {
+        /// Which name was asked for.
+        what: &'static str,
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+fn check_id(what: &'static str, text: &str) -> Result<(), IdError> {
+    check_length(what, text, ID_BYTES_MAX)?;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._:@/-".contains(c);
+    if let Some(found) = text.chars().find(|c| !allowed(*c)) {
+        let text = shorten(text);
+        return Err(IdError::BadCharacter {
+            what,
+            text,
+            found,
+            allowed: "A-Z a-z 0-9 . _ : @ / -",
+        });
+    }
+    let shape = |why| Err(IdError::BadShape { what, text: text.to_owned(), why });
+    if text.contains("..") {
+        return shape("contains `..`");
+    }
+    if text.starts_with('/') {
+        return shape("starts with `/`");
+    }
+    if text.starts_with('-') {
+        return shape("starts with `-`");
+    }
+    Ok(())
+}
+
+fn check_name(what: &'static str, text: &str) -> Result<(), IdError> {
+    check_length(what, text, NAME_BYTES_MAX)?;
+    if let Some(found) = text.chars().find(|c| c.is_control() || is_bidi_control(*c)) {
+        let text = shorten(text);
+        return Err(IdError::BadCharacter { what, text, found, allowed: "printable characters" });
+    }
+    let shape = |why| Err(IdError::BadShape { what, text: text.to_owned(), why });
+    if text.starts_with('-') {
+        return shape("starts with `-`");
+    }
+    if text.trim() != text {
+        return shape("starts or ends with white space");
+    }
+    Ok(())
+}
+
+fn check_length(what: &'static str, text: &str, max: usize) -> Result<(), IdError> {
+    match text.len() {
+        0 => Err(IdError::Empty { what }),
+        len if len > max => Err(IdError::TooLong { what, len, max }),
+        _ => Ok(()),
+    }
+}
+
+fn is_bidi_control(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(60).collect()
+}
+
+macro_rules! text_type {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $check:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// Checks and takes the text.
+            pub fn new(text: impl Into<String>) -> Result<Self, IdError> {
+                let text = text.into();
+                $check($what, &text)?;
+                Ok(Self(text))
+            }
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                Self::new(text)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0
+            }
+        }
+    };
+}
+
+text_type!(
+    /// A task's id: 1–128 of `A-Za-z0-9._:@/-`, no `..`, no leading `/` or `-`.
+    TaskId, "task id", check_id
+);
+text_type!(
+    /// An agent's name, by the same rule as a task's id.
+    AgentName, "agent name", check_id
+);
+text_type!(
+    /// What makes two requests for work the same request.
+    IdempotencyKey, "idempotency key", check_name
+);
+text_type!(
+    /// A step's name: up to 200 bytes of printable text, for people write sentences there.
+    StepName, "step name", check_name
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_could_leave_a_folder_or_look_like_a_flag_are_refused() {
+        for bad in
+            ["", "..", "a/../b", "/etc/passwd", "-x", "a b", "a\nb", "a\0b", "ä", "a%2F", "$(id)"]
+        {
+            assert!(TaskId::new(bad).is_err(), "{bad:?} was taken");
+        }
+        assert!(TaskId::new("x".repeat(129)).is_err());
+        for good in ["a", "deploy-42", "org/repo#".trim_end_matches('#'), "a:b@c.d_e", "x.y"] {
+            assert!(TaskId::new(good).is_ok(), "{good:?} was refused");
+        }
+        assert!(TaskId::new("x".repeat(128)).is_ok());
+    }
+
+    #[test]
+    fn step_names_take_sentences_but_no_control_characters() {
+        assert!(StepName::new("send the mail (2nd try)").is_ok());
+        for bad in ["", "a\nb", "\u{1b}[31m", "a\u{202e}b", "-rf", " x", "x "] {
+            assert!(StepName::new(bad).is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_thing_and_the_character() {
+        insta::assert_snapshot!(TaskId::new("a b").unwrap_err(), @r#"task id "a b" has the character ' '; allowed are A-Z a-z 0-9 . _ : @ / -"#);
+    }
+}

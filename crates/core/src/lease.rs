@@ -1,0 +1,124 @@
+//! Who may advance a task, and the number that proves it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::{Span, Time};
+
+/// The lease's number. The larger wins; compared in the same statement as each write.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Fence(pub u64);
+
+impl Fence {
+    /// The number of the lease after this one.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// One process of one boot of one machine: a pid alone may belong to somebody else by now.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ProcessIdentity {
+    /// The process number.
+    pub pid: u32,
+    /// When it started, in the kernel's ticks since boot.
+    pub start: u64,
+    /// Which boot those ticks count from.
+    pub boot: String,
+}
+
+/// Whose life the lease follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Holder {
+    /// Ends when this process does.
+    Process(ProcessIdentity),
+    /// Ends when this attempt of an agent does.
+    Attempt {
+        /// The attempt's tag.
+        attempt: String,
+    },
+    /// Ends when its time runs out; every write of the holder renews it.
+    Time {
+        /// Who asked for it, for people to read.
+        by: String,
+    },
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(process) => write!(f, "process {}", process.pid),
+            Self::Attempt { attempt } => write!(f, "attempt {attempt}"),
+            Self::Time { by } => write!(f, "{by}"),
+        }
+    }
+}
+
+/// The lease as it was taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Whose life it follows.
+    pub holder: Holder,
+    /// How long each write renews it for; none when only the holder's death ends it.
+    #[serde(with = "span_ms")]
+    pub ttl: Option<Span>,
+    /// When it was taken.
+    pub since: Time,
+    /// What is left of it by the store's clock; none when no clock ends it.
+    #[serde(with = "span_ms")]
+    pub left: Option<Span>,
+}
+
+/// A task's lease: free or held, and the number that the next write must show.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Lease {
+    /// Number of the newest lease that was ever given.
+    pub fence: Fence,
+    /// Nobody when none.
+    pub held: Option<Held>,
+}
+
+impl Lease {
+    /// Whether a writer that shows `fence` still has the right. A lease whose time ran out but
+    /// that nobody else took is still good.
+    pub fn admits(&self, fence: Fence) -> bool {
+        self.held.is_some() && self.fence == fence
+    }
+}
+
+/// What the world says about a holder; asked at the edges, decided upon here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HolderLife {
+    /// Alive, or its time has not run out.
+    Alive,
+    /// Dead, or its time ran out.
+    Gone,
+}
+
+mod span_ms {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::time::Span;
+
+    #[expect(clippy::ref_option, reason = "serde's signature")]
+    pub(super) fn serialize<S: Serializer>(span: &Option<Span>, to: S) -> Result<S::Ok, S::Error> {
+        span.map(Span::as_ms).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Span>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(Span::from_ms))
+    }
+}

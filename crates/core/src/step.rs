@@ -1,0 +1,263 @@
+//! Steps: what is recorded of one piece of a task, and what its repeat rule says after a crash.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{StepName, TaskId};
+use crate::lease::Fence;
+use crate::time::Time;
+
+/// What to do with a step that was begun and not ended: it may or may not have happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RepeatRule {
+    /// Run again with the same idempotency key; the other side recognises it.
+    #[default]
+    Keyed,
+    /// Run again; twice does no harm.
+    Repeatable,
+    /// Ask a command whether it happened.
+    Verify,
+    /// Never run again by itself; a person decides.
+    Once,
+}
+
+impl RepeatRule {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Keyed, Self::Repeatable, Self::Verify, Self::Once];
+
+    /// The word used everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Keyed => "keyed",
+            Self::Repeatable => "repeatable",
+            Self::Verify => "verify",
+            Self::Once => "once",
+        }
+    }
+
+    /// A small number for stores; never reused.
+    pub fn code(self) -> u8 {
+        Self::ALL.iter().position(|rule| *rule == self).map_or(0, |at| at as u8 + 1)
+    }
+
+    /// The rule with this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
+    }
+
+    /// Whether it matters that the begin is on disk before the step acts. Where a step in doubt is
+    /// simply run again, a begin that was lost changes nothing.
+    pub fn needs_intent_first(self) -> bool {
+        match self {
+            Self::Keyed | Self::Repeatable => false,
+            Self::Verify | Self::Once => true,
+        }
+    }
+}
+
+impl fmt::Display for RepeatRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Not the word of a repeat rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a repeat rule; known are keyed, repeatable, verify, once")]
+pub struct UnknownRule(String);
+
+impl FromStr for RepeatRule {
+    type Err = UnknownRule;
+    fn from_str(text: &str) -> Result<Self, UnknownRule> {
+        let found = Self::ALL.into_iter().find(|rule| rule.as_str() == text);
+        found.ok_or_else(|| UnknownRule(text.to_owned()))
+    }
+}
+
+/// Which step of a task: its name, and which time that name comes up.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StepKey {
+    /// The step's name.
+    pub name: StepName,
+    /// 1 for the first time, 2 for the second …
+    pub occurrence: u32,
+}
+
+impl StepKey {
+    /// The first step of that name.
+    pub fn first(name: StepName) -> Self {
+        Self { name, occurrence: 1 }
+    }
+
+    /// The key that stays the same however often the step is tried, for the other side to
+    /// recognise a repetition by.
+    pub fn idempotency_key(&self, task: &TaskId) -> String {
+        let mut hash = blake3::Hasher::new_derive_key("relight 2026 step idempotency key");
+        for part in [task.as_str(), self.name.as_str()] {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part.as_bytes());
+        }
+        hash.update(&self.occurrence.to_le_bytes());
+        format!("rl-{}", &hash.finalize().to_hex()[..40])
+    }
+}
+
+impl fmt::Display for StepKey {
+    /// The name; from the second time on with its number: `fetch`, `fetch#2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.occurrence {
+            1 => write!(f, "{}", self.name),
+            n => write!(f, "{}#{n}", self.name),
+        }
+    }
+}
+
+/// Most bytes of an output that are kept whole.
+pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// What is kept of each end of a longer one.
+const OUTPUT_BYTES_EACH_END: usize = 256 << 10;
+
+/// What a step gave.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Output {
+    /// The exit code of a command; 0 for a value of the library.
+    pub exit_code: i32,
+    /// Standard output, or the library's value as JSON; the two ends when `cut` is set.
+    pub body: Vec<u8>,
+    /// The end of standard error, for people.
+    pub stderr: String,
+    /// Set when the body was over the limit.
+    pub cut: Option<Cut>,
+    /// Whether a secret was taken out of it.
+    pub redacted: bool,
+}
+
+/// What is known of an output that was too long to keep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// Its whole length in bytes.
+    pub bytes: u64,
+    /// BLAKE3 of the whole.
+    pub hash: String,
+    /// How many bytes of the body are its head; the rest is its tail.
+    pub head_bytes: u64,
+}
+
+impl Output {
+    /// Keeps a body whole up to the limit, else its head, tail and hash.
+    pub fn keep(exit_code: i32, body: Vec<u8>) -> Self {
+        if body.len() <= OUTPUT_BYTES_MAX {
+            return Self { exit_code, body, ..Self::default() };
+        }
+        let cut = Cut {
+            bytes: body.len() as u64,
+            hash: blake3::hash(&body).to_hex().to_string(),
+            head_bytes: OUTPUT_BYTES_EACH_END as u64,
+        };
+        let mut ends = body[..OUTPUT_BYTES_EACH_END].to_vec();
+        ends.extend_from_slice(&body[body.len() - OUTPUT_BYTES_EACH_END..]);
+        Self { exit_code, body: ends, cut: Some(cut), ..Self::default() }
+    }
+}
+
+/// How a try of a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepOutcome {
+    /// Finished; never run again.
+    Done,
+    /// Known not to have worked; may be run again.
+    Failed,
+}
+
+/// Where a step stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepState {
+    /// Begun and not ended: in doubt as soon as nobody is at it.
+    Begun,
+    /// Finished.
+    Done,
+    /// Its last try failed, or a person said that it did not happen.
+    Failed,
+}
+
+/// What the store knows of one step, without its output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Which step.
+    #[serde(flatten)]
+    pub key: StepKey,
+    /// Where it stands.
+    pub state: StepState,
+    /// The rule recorded at its begin.
+    pub rule: RepeatRule,
+    /// How often it was tried.
+    pub tries: u32,
+    /// Under which lease.
+    pub fence: Fence,
+    /// When it was begun or ended.
+    pub at: Time,
+    /// The exit code of its end.
+    pub exit_code: Option<i32>,
+    /// A hash of its input, where one was given.
+    pub fingerprint: Option<u64>,
+}
+
+impl Step {
+    /// Begun and not ended.
+    pub fn is_open(&self) -> bool {
+        self.state == StepState::Begun
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(task: &str, step: &str, occurrence: u32) -> String {
+        let name = StepName::new(step).unwrap();
+        StepKey { name, occurrence }.idempotency_key(&TaskId::new(task).unwrap())
+    }
+
+    #[test]
+    fn an_idempotency_key_depends_on_task_step_and_occurrence_alone() {
+        assert_eq!(key("a", "b", 1), key("a", "b", 1));
+        let all = [
+            key("a", "b", 1),
+            key("a", "b", 2),
+            key("a", "c", 1),
+            key("ab", "b", 1),
+            key("a", "bb", 1),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            assert!(!all[at + 1..].contains(one));
+        }
+        insta::assert_snapshot!(key("deploy", "push", 1));
+    }
+
+    #[test]
+    fn a_long_output_keeps_head_tail_and_hash() {
+        let mut body = vec![b'x'; OUTPUT_BYTES_MAX + 1];
+        body[0] = b'H';
+        *body.last_mut().unwrap() = b'T';
+        let output = Output::keep(0, body.clone());
+        let cut = output.cut.unwrap();
+        assert_eq!((cut.bytes, output.body.len()), (body.len() as u64, 2 * OUTPUT_BYTES_EACH_END));
+        assert_eq!((output.body[0], output.body.last()), (b'H', Some(&b'T')));
+        assert_eq!(cut.hash, blake3::hash(&body).to_hex().as_str());
+        assert_eq!(Output::keep(0, vec![b'x'; OUTPUT_BYTES_MAX]).cut, None);
+    }
+
+    #[test]
+    fn rules_go_both_ways() {
+        for rule in RepeatRule::ALL {
+            assert_eq!(rule.as_str().parse(), Ok(rule));
+            assert_eq!(RepeatRule::from_code(rule.code()), Some(rule));
+        }
+        assert!("twice".parse::<RepeatRule>().is_err());
+    }
+}

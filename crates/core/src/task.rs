@@ -1,0 +1,169 @@
+//! A task as the store knows it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ids::{AgentName, IdempotencyKey, StepName, TaskId};
+use crate::lease::Lease;
+use crate::status::TaskStatus;
+use crate::time::Time;
+
+/// How often a task may be given to somebody else after a failure, unless it says otherwise.
+pub const MAX_RETRIES_DEFAULT: u32 = 1;
+/// The strategy of a task that names none.
+pub const STRATEGY_DEFAULT: &str = "fail-and-reassign";
+/// The strategies that every Relight knows.
+pub const STRATEGIES: [&str; 4] = [STRATEGY_DEFAULT, "resume", "suspend", "exec"];
+/// Most steps that may be declared ahead for one task.
+pub const DECLARED_STEPS_MAX: usize = 100_000;
+
+/// What was asked for, fixed when the task is added.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TaskSpec {
+    /// One line for people.
+    pub title: Option<String>,
+    /// The steps that are known ahead, in order.
+    pub steps: Vec<StepName>,
+    /// What the agent needs to do it.
+    pub payload: Option<Value>,
+    /// What happens when its holder dies; the configured default when none.
+    pub strategy: Option<String>,
+    /// How often it may be assigned again after a failure; the default when none.
+    pub max_retries: Option<u32>,
+    /// What makes two requests the same request.
+    pub key: Option<IdempotencyKey>,
+    /// Larger goes first.
+    pub priority: i32,
+}
+
+/// What only the checkpoint dialect knows of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CheckpointDoor {
+    /// The folder of its file copy, absolute.
+    pub folder: String,
+    /// Who should take over.
+    pub handoff_to: Option<String>,
+    /// Free text for the successor.
+    pub notes: Option<String>,
+}
+
+/// One unit of recoverable work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Its id.
+    pub id: TaskId,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// Why it stands there, when somebody said.
+    pub reason: Option<String>,
+    /// Whose it is; anybody's when none.
+    pub agent: Option<AgentName>,
+    /// Who may advance it.
+    pub lease: Lease,
+    /// How many commits it has had; an unfenced writer compares it.
+    pub seq: u64,
+    /// How many steps are finished.
+    pub steps_done: u64,
+    /// How many steps are begun and not ended.
+    pub steps_open: u64,
+    /// How often a lease was taken on it.
+    pub starts: u32,
+    /// How often it was assigned again after a failure.
+    pub retries: u32,
+    /// When it was added.
+    pub created_at: Time,
+    /// When it last moved.
+    pub updated_at: Time,
+    /// Not to be started before.
+    pub not_before: Option<Time>,
+    /// Not worth resuming after.
+    pub expires_at: Option<Time>,
+    /// What was asked for.
+    pub spec: TaskSpec,
+    /// What a successor needs: `issue`, `branch`, `workspace`, `stage`, anything.
+    pub context: BTreeMap<String, String>,
+    /// Set when the task is also a workflow of the checkpoint dialect.
+    pub checkpoint: Option<CheckpointDoor>,
+}
+
+impl Task {
+    /// How often it may be assigned again after a failure.
+    pub fn max_retries(&self) -> u32 {
+        self.spec.max_retries.unwrap_or(MAX_RETRIES_DEFAULT)
+    }
+
+    /// Whether its time has passed.
+    pub fn is_expired(&self, now: Time) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// Whether work on it was begun before.
+    pub fn was_started(&self) -> bool {
+        self.starts > 0 || self.steps_done > 0 || self.steps_open > 0
+    }
+}
+
+/// A task to be added.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewTask {
+    /// Its id.
+    pub id: TaskId,
+    /// Whose it is; anybody's when none.
+    pub agent: Option<AgentName>,
+    /// What is asked for.
+    pub spec: TaskSpec,
+    /// First context.
+    pub context: BTreeMap<String, String>,
+    /// Not worth resuming after.
+    pub expires_at: Option<Time>,
+    /// Set when it comes by the checkpoint dialect.
+    pub checkpoint: Option<CheckpointDoor>,
+}
+
+impl NewTask {
+    /// A task of which nothing but the id is known.
+    pub fn bare(id: TaskId) -> Self {
+        Self {
+            id,
+            agent: None,
+            spec: TaskSpec::default(),
+            context: BTreeMap::new(),
+            expires_at: None,
+            checkpoint: None,
+        }
+    }
+
+    /// The status it begins with.
+    pub fn first_status(&self) -> TaskStatus {
+        match self.agent {
+            Some(_) => TaskStatus::Assigned,
+            None => TaskStatus::Created,
+        }
+    }
+
+    /// The names of what this asks for and the existing task does not have.
+    pub fn differences(&self, task: &Task) -> Vec<&'static str> {
+        let mut found = Vec::new();
+        let mut compare = |name, differs: bool| {
+            if differs {
+                found.push(name);
+            }
+        };
+        let (ours, theirs) = (&self.spec, &task.spec);
+        compare("agent", self.agent.is_some() && self.agent != task.agent);
+        compare("title", ours.title.is_some() && ours.title != theirs.title);
+        compare("step", !ours.steps.is_empty() && ours.steps != theirs.steps);
+        compare("payload", ours.payload.is_some() && ours.payload != theirs.payload);
+        compare("strategy", ours.strategy.is_some() && ours.strategy != theirs.strategy);
+        compare(
+            "max-retries",
+            ours.max_retries.is_some() && ours.max_retries != theirs.max_retries,
+        );
+        compare("key", ours.key.is_some() && ours.key != theirs.key);
+        compare("priority", ours.priority != 0 && ours.priority != theirs.priority);
+        compare("set", self.context.iter().any(|(k, v)| task.context.get(k) != Some(v)));
+        found
+    }
+}

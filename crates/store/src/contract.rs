@@ -1,0 +1,272 @@
+//! The contract of every backend, in the product's own nouns.
+//!
+//! Three groups: records (what was committed, and committing), leases (who may write, by the
+//! store's own clock), wake-ups (something was committed). `conformance` is its specification.
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use relight_core::change::Change;
+use relight_core::decide::Guard;
+use relight_core::event::{Event, EventKind};
+use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
+use relight_core::lease::Fence;
+use relight_core::status::TaskStatus;
+use relight_core::step::{Output, Step, StepKey};
+use relight_core::task::Task;
+use relight_core::time::Time;
+
+/// All changes of one decision about one task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Commit {
+    /// Which task.
+    pub task: TaskId,
+    /// What must still be true. A commit whose first change is `Created` needs the task to be absent.
+    pub guard: Guard,
+    /// When it was decided, by the wall clock.
+    pub at: Time,
+    /// All or nothing, in this order.
+    pub changes: Vec<Change>,
+}
+
+/// What the store answers once a commit would survive a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    /// The task's new sequence number.
+    pub seq: u64,
+    /// The newest lease's number.
+    pub fence: Fence,
+}
+
+/// Why a commit did not happen. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// The writer's lease is no longer valid.
+    #[error("task {task} is held by a newer lease ({newest} > {ours})")]
+    Fenced {
+        /// Which task.
+        task: TaskId,
+        /// What the writer showed.
+        ours: Fence,
+        /// The newest lease's number.
+        newest: Fence,
+    },
+    /// Somebody committed since the task was read: read again and decide again.
+    #[error("task {0} has moved on")]
+    Moved(TaskId),
+    /// It was to be created and is there.
+    #[error("task {0} exists")]
+    Exists(TaskId),
+    /// It is not there.
+    #[error("there is no task {0}")]
+    Absent(TaskId),
+    /// Another task has the idempotency key.
+    #[error("the idempotency key {key} belongs to task {task}")]
+    KeyTaken {
+        /// The key.
+        key: IdempotencyKey,
+        /// Whose it is.
+        task: TaskId,
+    },
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What can be wrong with a store as a whole. Nothing was acknowledged.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk or the file system said no.
+    #[error("cannot write or read the store {place}")]
+    Io {
+        /// Which store.
+        place: String,
+        /// What the system said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Not a store of ours, or not whole.
+    #[error("the store {place} is damaged: {what}")]
+    Damaged {
+        /// Which store.
+        place: String,
+        /// What was found.
+        what: String,
+    },
+    /// Written by a later version.
+    #[error("the store {place} has schema {found}, this version knows up to {known}")]
+    Newer {
+        /// Which store.
+        place: String,
+        /// Its schema.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+    /// Others kept it locked for too long.
+    #[error("the store {place} is busy")]
+    Busy {
+        /// Which store.
+        place: String,
+    },
+    /// Not there, or no answer.
+    #[error("the store {place} cannot be reached: {why}")]
+    Unreachable {
+        /// Which store.
+        place: String,
+        /// Why.
+        why: String,
+    },
+    /// It can be reached, but must not be used so.
+    #[error("the store {place} cannot be used: {why}")]
+    Unsuitable {
+        /// Which store.
+        place: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// Which tasks. All conditions hold together; the default is all tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TaskQuery {
+    /// Only of these statuses; any when empty.
+    pub statuses: Vec<TaskStatus>,
+    /// Only of this agent.
+    pub agent: Option<AgentName>,
+    /// Only workflows of the checkpoint dialect with this folder.
+    pub checkpoint_folder: Option<String>,
+    /// Only those added after this one; for paging.
+    pub after: Option<TaskId>,
+    /// At most so many; all when none.
+    pub limit: Option<usize>,
+}
+
+/// What a scan over many tasks needs of each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskGlance {
+    /// Its id.
+    pub id: TaskId,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// Whose it is.
+    pub agent: Option<AgentName>,
+    /// When it last moved.
+    pub updated_at: Time,
+    /// Not to be started before.
+    pub not_before: Option<Time>,
+    /// Not worth resuming after.
+    pub expires_at: Option<Time>,
+}
+
+/// Which events, oldest first unless `newest` is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventQuery {
+    /// Only those after this one.
+    pub after: u64,
+    /// Only of this task.
+    pub task: Option<TaskId>,
+    /// Only of these kinds; any when empty.
+    pub kinds: Vec<EventKind>,
+    /// At most so many.
+    pub limit: usize,
+    /// The newest `limit` instead of the oldest; still given oldest first.
+    pub newest: bool,
+}
+
+/// What a store holds, for `doctor`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Inventory {
+    /// The backend and its version.
+    pub backend: String,
+    /// Where it is.
+    pub place: String,
+    /// Its schema's number.
+    pub schema: u32,
+    /// Tasks by status; only those that are there.
+    pub tasks: Vec<(TaskStatus, u64)>,
+    /// Events and step records together.
+    pub events: u64,
+    /// Tasks with a step begun and not ended.
+    pub in_doubt: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Settings that matter for durability, as name and value.
+    pub settings: Vec<(String, String)>,
+    /// What a check of the whole found; empty when all is well.
+    pub damage: Vec<String>,
+}
+
+/// A backend.
+#[async_trait]
+pub trait Store: Send + Sync + std::fmt::Debug {
+    // Records
+
+    /// Makes all changes durable, or none. Each commit that shows a fence also renews its lease.
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError>;
+
+    /// Hands in a commit that need not be waited for: it becomes durable together with the next
+    /// `commit` handed in after it, or by itself within milliseconds, in order. Its failure is not
+    /// reported; only for records whose loss changes nothing (see `RepeatRule::needs_intent_first`).
+    fn commit_soon(&self, commit: Commit);
+
+    /// One task.
+    async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError>;
+
+    /// The task that has this idempotency key.
+    async fn task_with_key(&self, key: &IdempotencyKey) -> Result<Option<Task>, StoreError>;
+
+    /// Tasks in the order they were added.
+    async fn tasks(&self, query: TaskQuery) -> Result<Vec<Task>, StoreError>;
+
+    /// Every task that is not terminal, at a glance, in the order they were added.
+    async fn unfinished(&self) -> Result<Vec<TaskGlance>, StoreError>;
+
+    /// One step as its newest record has it.
+    async fn step(&self, task: &TaskId, key: &StepKey) -> Result<Option<Step>, StoreError>;
+
+    /// All steps of a task in the order they were first recorded, since they were last cleared.
+    async fn steps(&self, task: &TaskId) -> Result<Vec<Step>, StoreError>;
+
+    /// What the newest end of a step gave.
+    async fn output(&self, task: &TaskId, key: &StepKey) -> Result<Option<Output>, StoreError>;
+
+    /// What happened.
+    async fn events(&self, query: EventQuery) -> Result<Vec<Event>, StoreError>;
+
+    /// Removes finished or expired tasks with all that belongs to them, each only if it is still at
+    /// the given sequence number; answers those removed.
+    async fn forget(&self, tasks: Vec<(TaskId, u64)>) -> Result<Vec<TaskId>, StoreError>;
+
+    /// Removes events older than this that are not the records of a task's steps; answers how many.
+    async fn forget_events(&self, before: Time) -> Result<u64, StoreError>;
+
+    /// Counts, settings and, when `whole`, a check of every page.
+    async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError>;
+
+    // Leases, by the store's own clock
+
+    /// Renews a lease without counting as progress.
+    async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError>;
+
+    /// Tasks that the agent may take now, best first: `created`, `assigned` to it or to nobody in
+    /// particular, and `failed` ones with retries left; held ones are left out.
+    async fn claimable(
+        &self,
+        agent: &AgentName,
+        now: Time,
+        limit: usize,
+    ) -> Result<Vec<TaskId>, StoreError>;
+
+    // Wake-ups
+
+    /// The newest event's id; 0 when there is none.
+    async fn newest_event(&self) -> Result<u64, StoreError>;
+
+    /// Returns when an event after this one may be there, from whatever process it came. May also
+    /// return early; never misses one for longer than a second.
+    async fn changed(&self, after: u64) -> Result<(), StoreError>;
+
+    /// The file that holds everything, where there is one.
+    fn file(&self) -> Option<PathBuf>;
+}
