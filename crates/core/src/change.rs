@@ -144,6 +144,7 @@ impl Change {
             Self::StepsDeclared(names) => json!({"steps": names.len()}),
             Self::Door(door) => json!({"notes": door.notes, "handoff_to": door.handoff_to}),
             Self::StepResolved { happened, .. } => json!({"happened": happened}),
+            Self::StepEnded { output: Some(output), .. } => json!({"exit_code": output.exit_code}),
             Self::StepBegun(_) | Self::StepEnded { .. } | Self::StepsCleared => Value::Null,
             Self::Noted(_, detail) => detail.clone(),
         }
