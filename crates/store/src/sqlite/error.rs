@@ -30,7 +30,7 @@ pub(super) struct BadValue {
 }
 
 /// Turns a bad value into the error that rusqlite's row functions return.
-pub(super) fn bad_value(column: &'static str, value: impl ToString) -> rusqlite::Error {
+pub(super) fn bad_value(column: &'static str, value: impl std::fmt::Display) -> rusqlite::Error {
     let error = BadValue { column, value: value.to_string() };
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Null, Box::new(error))
 }
