@@ -19,8 +19,8 @@ fn sample() -> Checkpoint {
         handoff_to: None,
         notes: Some("größer".into()),
         idempotency_key: "deploy-42".into(),
-        updated_at: "2026-03-24T13:04:24.5Z".parse().unwrap(),
-        expires_at: Some("2026-03-31T13:04:24.5Z".parse().unwrap()),
+        updated_at: "2026-03-24T13:04:24.5Z".parse().expect("a time"),
+        expires_at: Some("2026-03-31T13:04:24.5Z".parse().expect("a time")),
         fence: 3,
         seq: 7,
         context: BTreeMap::from([
@@ -33,12 +33,13 @@ fn sample() -> Checkpoint {
 
 /// The reason why those bytes are damaged.
 fn refused(bytes: &[u8]) -> String {
-    Checkpoint::open(bytes).unwrap_err().to_string()
+    Checkpoint::open(bytes).expect_err("should be refused").to_string()
 }
 
 /// The sample's members after `change`, without a hash.
 fn members(change: impl FnOnce(&mut Map<String, Value>)) -> Map<String, Value> {
-    let mut members: Map<String, Value> = serde_json::from_slice(&sample().seal()).unwrap();
+    let mut members: Map<String, Value> =
+        serde_json::from_slice(&sample().seal()).expect("an object");
     members.remove("checkpointHash");
     change(&mut members);
     members
@@ -48,7 +49,7 @@ fn members(change: impl FnOnce(&mut Map<String, Value>)) -> Map<String, Value> {
 fn rehashed(change: impl FnOnce(&mut Map<String, Value>)) -> Vec<u8> {
     let mut members = members(change);
     members.insert("checkpointHash".into(), content_hash(&members).into());
-    serde_json::to_vec(&members).unwrap()
+    serde_json::to_vec(&members).expect("JSON")
 }
 
 #[test]

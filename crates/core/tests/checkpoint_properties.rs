@@ -18,7 +18,7 @@ fn text() -> impl Strategy<Value = String> {
 
 fn time() -> impl Strategy<Value = jiff::Timestamp> {
     (-62_135_596_800_000..253_402_207_200_000i64)
-        .prop_map(|ms| jiff::Timestamp::from_millisecond(ms).unwrap())
+        .prop_map(|ms| jiff::Timestamp::from_millisecond(ms).expect("in range"))
 }
 
 fn status() -> impl Strategy<Value = Status> {

@@ -31,12 +31,12 @@ impl Default for Limits {
     }
 }
 
-/// A place in a text, both counted from 1 as editors do.
+/// A place in a text, as an editor shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// The line.
+    /// The line, counted from 1.
     pub line: usize,
-    /// The column, in bytes.
+    /// The column in bytes; 0 is the very start of a line.
     pub column: usize,
 }
 
