@@ -1,0 +1,136 @@
+//! The store in memory: the oracle that other backends are compared with.
+//!
+//! Written to be read: what a change means is `Change::apply`, lists are scans, and the lease clock
+//! moves only by `advance`. Leaves durability to others: everything is gone with the last handle.
+
+mod state;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use relight_core::event::Event;
+use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
+use relight_core::lease::Fence;
+use relight_core::step::{Output, Step, StepKey};
+use relight_core::task::Task;
+use relight_core::time::{Span, Time};
+use tokio::sync::watch;
+
+use crate::contract::{
+    Commit, CommitError, Committed, EventQuery, Inventory, Store, StoreError, TaskGlance, TaskQuery,
+};
+use state::State;
+
+/// Everything in this process's memory. A clone is a second handle onto the same store.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryStore {
+    state: Arc<Mutex<State>>,
+    newest_event: watch::Sender<u64>,
+}
+
+impl MemoryStore {
+    /// An empty store whose lease clock stands still.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Moves the lease clock.
+    pub fn advance(&self, span: Span) {
+        self.state().advance(span);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn commit_now(&self, commit: &Commit) -> Result<Committed, CommitError> {
+        let mut state = self.state();
+        let committed = state.commit(commit)?;
+        self.newest_event.send_replace(state.newest_event());
+        Ok(committed)
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        self.commit_now(&commit)
+    }
+
+    fn commit_soon(&self, commit: Commit) {
+        // The contract: a failure is not reported.
+        let _ = self.commit_now(&commit);
+    }
+
+    async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
+        Ok(self.state().task(id))
+    }
+
+    async fn task_with_key(&self, key: &IdempotencyKey) -> Result<Option<Task>, StoreError> {
+        Ok(self.state().task_with_key(key))
+    }
+
+    async fn tasks(&self, query: TaskQuery) -> Result<Vec<Task>, StoreError> {
+        Ok(self.state().tasks(&query))
+    }
+
+    async fn unfinished(&self) -> Result<Vec<TaskGlance>, StoreError> {
+        Ok(self.state().unfinished())
+    }
+
+    async fn step(&self, task: &TaskId, key: &StepKey) -> Result<Option<Step>, StoreError> {
+        Ok(self.state().step(task, key))
+    }
+
+    async fn steps(&self, task: &TaskId) -> Result<Vec<Step>, StoreError> {
+        Ok(self.state().steps(task))
+    }
+
+    async fn output(&self, task: &TaskId, key: &StepKey) -> Result<Option<Output>, StoreError> {
+        Ok(self.state().output(task, key))
+    }
+
+    async fn events(&self, query: EventQuery) -> Result<Vec<Event>, StoreError> {
+        Ok(self.state().events(&query))
+    }
+
+    async fn forget(&self, tasks: Vec<(TaskId, u64)>) -> Result<Vec<TaskId>, StoreError> {
+        Ok(self.state().forget(tasks))
+    }
+
+    async fn forget_events(&self, before: Time) -> Result<u64, StoreError> {
+        Ok(self.state().forget_events(before))
+    }
+
+    async fn inventory(&self, _whole: bool) -> Result<Inventory, StoreError> {
+        Ok(self.state().inventory())
+    }
+
+    async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
+        self.state().renew(task, fence)
+    }
+
+    async fn claimable(
+        &self,
+        agent: &AgentName,
+        now: Time,
+        limit: usize,
+    ) -> Result<Vec<TaskId>, StoreError> {
+        Ok(self.state().claimable(agent, now, limit))
+    }
+
+    async fn newest_event(&self) -> Result<u64, StoreError> {
+        Ok(self.state().newest_event())
+    }
+
+    async fn changed(&self, after: u64) -> Result<(), StoreError> {
+        let waited = self.newest_event.subscribe().wait_for(|newest| *newest > after).await.is_ok();
+        assert!(waited, "the sender lives as long as this handle");
+        Ok(())
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        None
+    }
+}

@@ -1,0 +1,395 @@
+//! What the memory store holds: the meaning of a commit, and the reads.
+
+use std::collections::{BTreeMap, HashMap};
+
+use relight_core::change::Change;
+use relight_core::decide::Guard;
+use relight_core::event::{Event, EventKind};
+use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
+use relight_core::lease::Fence;
+use relight_core::status::TaskStatus;
+use relight_core::step::{Output, Step, StepKey, StepOutcome, StepState};
+use relight_core::task::Task;
+use relight_core::time::{Span, Time};
+
+use crate::contract::{
+    Commit, CommitError, Committed, EventQuery, Inventory, TaskGlance, TaskQuery,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// The lease clock, in milliseconds.
+    clock_ms: u64,
+    tasks: HashMap<TaskId, Kept>,
+    tasks_added: u64,
+    events: BTreeMap<u64, Event>,
+    /// Counts on when events are forgotten, so that no id comes twice.
+    events_given: u64,
+}
+
+/// A task with what a store knows beside it.
+#[derive(Debug)]
+struct Kept {
+    /// Its `left` is of no meaning here; `read` fills it in.
+    task: Task,
+    /// Its place in the order of adding.
+    added: u64,
+    /// When its lease runs out, by the lease clock.
+    lease_ends_ms: Option<u64>,
+    /// Appended to, never rewritten.
+    records: Vec<Record>,
+}
+
+/// One record of a task's steps.
+#[derive(Debug)]
+enum Record {
+    Begun(Step),
+    Ended(Step, Option<Output>),
+    Cleared,
+}
+
+impl State {
+    pub(super) fn advance(&mut self, span: Span) {
+        self.clock_ms = self.clock_ms.saturating_add(span.as_ms());
+    }
+
+    // Commits
+
+    pub(super) fn commit(&mut self, commit: &Commit) -> Result<Committed, CommitError> {
+        self.check(commit)?;
+        if let Some(Change::Created(new)) = commit.changes.first() {
+            self.tasks_added += 1;
+            let first = Kept::new(Change::first(new, commit.at), self.tasks_added);
+            self.tasks.insert(commit.task.clone(), first);
+        }
+        for change in &commit.changes {
+            self.apply(commit, change);
+        }
+        let clock_ms = self.clock_ms;
+        let kept = self.tasks.get_mut(&commit.task).expect("a checked commit has its task");
+        kept.task.seq += u64::from(!commit.changes.is_empty());
+        if commit.guard.fence.is_some() {
+            kept.renew(clock_ms);
+        }
+        Ok(Committed { seq: kept.task.seq, fence: kept.task.lease.fence })
+    }
+
+    pub(super) fn renew(&mut self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
+        self.check_guard(task, Guard { fence: Some(fence), seq: None })?;
+        let clock_ms = self.clock_ms;
+        self.tasks.get_mut(task).expect("a checked guard has its task").renew(clock_ms);
+        Ok(())
+    }
+
+    /// Everything that can refuse a commit, before anything is changed.
+    fn check(&self, commit: &Commit) -> Result<(), CommitError> {
+        let created_later = |change: &Change| matches!(change, Change::Created(_));
+        assert!(!commit.changes.iter().skip(1).any(created_later), "a task is created first");
+        match commit.changes.first() {
+            Some(Change::Created(new)) => {
+                assert!(new.id == commit.task, "a commit is about one task");
+                if self.tasks.contains_key(&commit.task) {
+                    return Err(CommitError::Exists(commit.task.clone()));
+                }
+            }
+            _ => self.check_guard(&commit.task, commit.guard)?,
+        }
+        commit.changes.iter().try_for_each(|change| self.check_key(&commit.task, change))
+    }
+
+    fn check_guard(&self, id: &TaskId, guard: Guard) -> Result<(), CommitError> {
+        let kept = self.tasks.get(id).ok_or_else(|| CommitError::Absent(id.clone()))?;
+        let lease = &kept.task.lease;
+        if let Some(ours) = guard.fence.filter(|ours| !lease.admits(*ours)) {
+            return Err(CommitError::Fenced { task: id.clone(), ours, newest: lease.fence });
+        }
+        if guard.seq.is_some_and(|seq| seq != kept.task.seq) {
+            return Err(CommitError::Moved(id.clone()));
+        }
+        Ok(())
+    }
+
+    fn check_key(&self, id: &TaskId, change: &Change) -> Result<(), CommitError> {
+        let (Change::Created(new) | Change::Replaced(new)) = change else { return Ok(()) };
+        let Some(key) = &new.spec.key else { return Ok(()) };
+        match self.task_with_key(key).filter(|owner| owner.id != *id) {
+            Some(owner) => Err(CommitError::KeyTaken { key: key.clone(), task: owner.id }),
+            None => Ok(()),
+        }
+    }
+
+    fn apply(&mut self, commit: &Commit, change: &Change) {
+        let kept = self.tasks.get_mut(&commit.task).expect("a checked commit has its task");
+        let existed = !matches!(change, Change::Created(_));
+        self.events_given += 1;
+        let event = Event {
+            id: self.events_given,
+            at: commit.at,
+            kind: change.kind(),
+            task: Some(commit.task.clone()),
+            step: change.mark().map(|mark| mark.key.clone()),
+            fence: commit.guard.fence,
+            detail: change.detail(existed.then_some(&kept.task)),
+        };
+        self.events.insert(event.id, event);
+        change.apply(&mut kept.task, commit.at);
+        kept.records.extend(record(commit, change));
+        if matches!(change, Change::LeaseTaken { .. }) {
+            kept.renew(self.clock_ms);
+        }
+    }
+
+    pub(super) fn forget(&mut self, tasks: Vec<(TaskId, u64)>) -> Vec<TaskId> {
+        let mut forgotten = Vec::new();
+        for (id, seq) in tasks {
+            if self.tasks.get(&id).is_some_and(|kept| kept.task.seq == seq) {
+                self.tasks.remove(&id);
+                self.events.retain(|_, event| event.task.as_ref() != Some(&id));
+                forgotten.push(id);
+            }
+        }
+        forgotten
+    }
+
+    pub(super) fn forget_events(&mut self, before: Time) -> u64 {
+        let count = self.events.len();
+        self.events.retain(|_, event| event.at >= before || is_of_steps(event.kind));
+        (count - self.events.len()) as u64
+    }
+
+    // Reads
+
+    pub(super) fn task(&self, id: &TaskId) -> Option<Task> {
+        self.tasks.get(id).map(|kept| kept.read(self.clock_ms))
+    }
+
+    pub(super) fn task_with_key(&self, key: &IdempotencyKey) -> Option<Task> {
+        let kept = self.tasks.values().find(|kept| kept.task.spec.key.as_ref() == Some(key));
+        kept.map(|kept| kept.read(self.clock_ms))
+    }
+
+    /// A page after a task that is not there is empty: a pager stops instead of beginning anew.
+    pub(super) fn tasks(&self, query: &TaskQuery) -> Vec<Task> {
+        let after = match &query.after {
+            None => 0,
+            Some(id) => self.tasks.get(id).map_or(u64::MAX, |kept| kept.added),
+        };
+        let folder = |task: &Task| task.checkpoint.as_ref().map(|door| door.folder.clone());
+        let wanted = |kept: &&Kept| {
+            let task = &kept.task;
+            kept.added > after
+                && (query.statuses.is_empty() || query.statuses.contains(&task.status))
+                && (query.agent.is_none() || query.agent == task.agent)
+                && (query.checkpoint_folder.is_none() || query.checkpoint_folder == folder(task))
+        };
+        let found = self.in_order_added().into_iter().filter(wanted);
+        let limit = query.limit.unwrap_or(usize::MAX);
+        found.take(limit).map(|kept| kept.read(self.clock_ms)).collect()
+    }
+
+    pub(super) fn unfinished(&self) -> Vec<TaskGlance> {
+        let tasks = self.in_order_added().into_iter().map(|kept| &kept.task);
+        let unfinished = tasks.filter(|task| !task.status.is_terminal());
+        unfinished.map(glance).collect()
+    }
+
+    pub(super) fn claimable(&self, agent: &AgentName, now: Time, limit: usize) -> Vec<TaskId> {
+        let mut found = self.in_order_added();
+        found.retain(|kept| {
+            let task = kept.read(self.clock_ms);
+            let due = task.not_before.is_none_or(|at| at <= now) && !task.is_expired(now);
+            due && is_free(&task) && is_for(&task, agent)
+        });
+        // Stable: equals stay in the order they were added.
+        found.sort_by_key(|kept| std::cmp::Reverse(kept.task.spec.priority));
+        found.into_iter().take(limit).map(|kept| kept.task.id.clone()).collect()
+    }
+
+    pub(super) fn step(&self, task: &TaskId, key: &StepKey) -> Option<Step> {
+        let kept = self.tasks.get(task)?;
+        kept.current().rev().filter_map(Record::step).find(|step| step.key == *key).cloned()
+    }
+
+    pub(super) fn steps(&self, task: &TaskId) -> Vec<Step> {
+        let Some(kept) = self.tasks.get(task) else { return Vec::new() };
+        let mut places: HashMap<&StepKey, usize> = HashMap::new();
+        let mut steps: Vec<Step> = Vec::new();
+        for step in kept.current().filter_map(Record::step) {
+            let place = *places.entry(&step.key).or_insert(steps.len());
+            if place == steps.len() {
+                steps.push(step.clone());
+            } else {
+                steps[place] = step.clone();
+            }
+        }
+        steps
+    }
+
+    /// A person's word that a step happened is an end too, and gave nothing.
+    pub(super) fn output(&self, task: &TaskId, key: &StepKey) -> Option<Output> {
+        let kept = self.tasks.get(task)?;
+        let newest_end = kept.current().rev().find_map(|record| match record {
+            Record::Ended(step, output) if step.key == *key => Some(output.clone()),
+            Record::Begun(_) | Record::Ended(..) | Record::Cleared => None,
+        });
+        newest_end.flatten()
+    }
+
+    pub(super) fn events(&self, query: &EventQuery) -> Vec<Event> {
+        let later = self.events.range(query.after.saturating_add(1)..).map(|(_, event)| event);
+        let mut found: Vec<&Event> = later
+            .filter(|event| query.task.is_none() || query.task == event.task)
+            .filter(|event| query.kinds.is_empty() || query.kinds.contains(&event.kind))
+            .collect();
+        let over = found.len().saturating_sub(query.limit);
+        if query.newest {
+            found.drain(..over);
+        } else {
+            found.truncate(query.limit);
+        }
+        found.into_iter().cloned().collect()
+    }
+
+    pub(super) fn newest_event(&self) -> u64 {
+        self.events_given
+    }
+
+    pub(super) fn inventory(&self) -> Inventory {
+        let count = |status| self.tasks.values().filter(|kept| kept.task.status == status).count();
+        let tasks = TaskStatus::ALL.map(|status| (status, count(status) as u64));
+        let in_doubt = self.tasks.values().filter(|kept| kept.task.steps_open > 0).count();
+        Inventory {
+            backend: "memory".to_owned(),
+            place: "memory".to_owned(),
+            tasks: tasks.into_iter().filter(|(_, count)| *count > 0).collect(),
+            events: self.events.len() as u64,
+            in_doubt: in_doubt as u64,
+            ..Inventory::default()
+        }
+    }
+
+    fn in_order_added(&self) -> Vec<&Kept> {
+        let mut all: Vec<&Kept> = self.tasks.values().collect();
+        all.sort_by_key(|kept| kept.added);
+        all
+    }
+}
+
+impl Kept {
+    fn new(task: Task, added: u64) -> Self {
+        Self { task, added, lease_ends_ms: None, records: Vec::new() }
+    }
+
+    /// The lease has its whole time again.
+    fn renew(&mut self, clock_ms: u64) {
+        let ttl = self.task.lease.held.as_ref().and_then(|held| held.ttl);
+        self.lease_ends_ms = ttl.map(|ttl| clock_ms.saturating_add(ttl.as_ms()));
+    }
+
+    fn read(&self, clock_ms: u64) -> Task {
+        let mut task = self.task.clone();
+        if let Some(held) = &mut task.lease.held {
+            let left_ms = self.lease_ends_ms.map(|ends| ends.saturating_sub(clock_ms));
+            held.left = left_ms.map(Span::from_ms);
+        }
+        task
+    }
+
+    /// The records since the steps were last cleared.
+    fn current(&self) -> std::slice::Iter<'_, Record> {
+        let cleared = self.records.iter().rposition(|record| matches!(record, Record::Cleared));
+        self.records[cleared.map_or(0, |at| at + 1)..].iter()
+    }
+}
+
+impl Record {
+    fn step(&self) -> Option<&Step> {
+        match self {
+            Self::Begun(step) | Self::Ended(step, _) => Some(step),
+            Self::Cleared => None,
+        }
+    }
+}
+
+/// What a change adds to the records of steps.
+fn record(commit: &Commit, change: &Change) -> Option<Record> {
+    let (mark, state, output) = match change {
+        Change::StepBegun(mark) => (mark, StepState::Begun, &None),
+        Change::StepEnded { mark, outcome: StepOutcome::Done, output } => {
+            (mark, StepState::Done, output)
+        }
+        Change::StepEnded { mark, outcome: StepOutcome::Failed, output } => {
+            (mark, StepState::Failed, output)
+        }
+        Change::StepResolved { mark, happened: true } => (mark, StepState::Done, &None),
+        Change::StepResolved { mark, happened: false } => (mark, StepState::Failed, &None),
+        Change::StepsCleared => return Some(Record::Cleared),
+        _ => return None,
+    };
+    let step = Step {
+        key: mark.key.clone(),
+        state,
+        rule: mark.rule,
+        tries: mark.tries,
+        fence: commit.guard.fence.unwrap_or_default(),
+        at: commit.at,
+        exit_code: output.as_ref().map(|output| output.exit_code),
+        fingerprint: mark.fingerprint,
+    };
+    Some(match state {
+        StepState::Begun => Record::Begun(step),
+        StepState::Done | StepState::Failed => Record::Ended(step, output.clone()),
+    })
+}
+
+fn glance(task: &Task) -> TaskGlance {
+    TaskGlance {
+        id: task.id.clone(),
+        status: task.status,
+        agent: task.agent.clone(),
+        updated_at: task.updated_at,
+        not_before: task.not_before,
+        expires_at: task.expires_at,
+    }
+}
+
+/// Nobody holds it, or its lease ran out.
+fn is_free(task: &Task) -> bool {
+    task.lease.held.as_ref().is_none_or(|held| held.left == Some(Span::ZERO))
+}
+
+fn is_for(task: &Task, agent: &AgentName) -> bool {
+    match task.status {
+        TaskStatus::Created => true,
+        TaskStatus::Assigned => task.agent.as_ref().is_none_or(|theirs| theirs == agent),
+        TaskStatus::Failed => task.retries < task.max_retries(),
+        TaskStatus::InProgress
+        | TaskStatus::InReview
+        | TaskStatus::Blocked
+        | TaskStatus::Deferred
+        | TaskStatus::Interrupted
+        | TaskStatus::Suspended
+        | TaskStatus::Completed
+        | TaskStatus::Cancelled => false,
+    }
+}
+
+fn is_of_steps(kind: EventKind) -> bool {
+    match kind {
+        EventKind::StepBegun
+        | EventKind::StepDone
+        | EventKind::StepFailed
+        | EventKind::StepResolved
+        | EventKind::StepsCleared => true,
+        EventKind::TaskCreated
+        | EventKind::TaskStatus
+        | EventKind::TaskAssigned
+        | EventKind::LeaseTaken
+        | EventKind::LeaseEnded
+        | EventKind::FenceRaised
+        | EventKind::TaskContext
+        | EventKind::TaskChanged
+        | EventKind::CheckpointDamaged
+        | EventKind::CheckpointImported => false,
+    }
+}
