@@ -3,6 +3,7 @@
 
 use relight_core::change::Change;
 use relight_core::decide::Guard;
+use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
 use relight_core::lease::Fence;
 use relight_core::step::StepOutcome;
@@ -292,7 +293,8 @@ pub(super) fn forget(
 pub(super) fn forget_events(db: &Connection, before: Time) -> rusqlite::Result<u64> {
     let mut delete = db.prepare_cached(
         "DELETE FROM journal WHERE name IS NULL AND at < ?1
-           AND id < (SELECT MAX(id) FROM journal) AND id NOT IN (SELECT steps_from FROM task)",
+           AND kind != ?2 AND id < (SELECT MAX(id) FROM journal)",
     )?;
-    Ok(delete.execute([before.as_ms()])? as u64)
+    let cleared = i64::from(EventKind::StepsCleared.code());
+    Ok(delete.execute([before.as_ms(), cleared])? as u64)
 }
