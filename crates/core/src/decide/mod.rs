@@ -257,7 +257,7 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
         TaskEvent::Release { force } => hold::release(scene, force)?,
         TaskEvent::Set(pairs) => status::set(scene, pairs)?,
         TaskEvent::Door(door) => vec![Change::Door(door)],
-        TaskEvent::Move { to, reason } => status::shortest(scene, to, reason)?,
+        TaskEvent::Move { to, reason } => status::shortest(scene, to, reason.as_deref())?,
         TaskEvent::Declare(steps) => vec![Change::StepsDeclared(steps)],
         TaskEvent::Replace(new) => status::replace(scene, new),
         TaskEvent::Review => status::leave(scene, TaskStatus::InReview, None)?,

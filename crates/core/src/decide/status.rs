@@ -35,11 +35,13 @@ pub(super) fn leave(
 pub(super) fn shortest(
     scene: &Scene<'_>,
     to: TaskStatus,
-    reason: Option<String>,
+    reason: Option<&str>,
 ) -> Result<Vec<Change>, Refusal> {
     let way = way(scene.task.status, to).ok_or_else(|| illegal(scene.task, to))?;
-    let mut changes: Vec<Change> =
-        way.into_iter().map(|to| Change::Status { to, reason: reason.clone() }).collect();
+    let mut changes: Vec<Change> = way
+        .into_iter()
+        .map(|to| Change::Status { to, reason: reason.map(str::to_owned) })
+        .collect();
     if matches!(to, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) {
         changes.extend(end_lease(scene.task));
     }
