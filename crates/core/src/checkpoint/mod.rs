@@ -9,6 +9,8 @@ mod document;
 mod envelope;
 mod fields;
 mod hash;
+mod node;
+mod reader;
 mod schema;
 mod strict;
 
