@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use relight_core::checkpoint::{
-    Checkpoint, Damage, Extra, SchemaVersion, Status, StrictError, content_hash,
-};
+use relight_core::checkpoint::hash::content_hash;
+use relight_core::checkpoint::{Checkpoint, Damage, Extra, SchemaVersion, Status, StrictError};
 use serde_json::{Map, Value, json};
 
 fn sample() -> Checkpoint {

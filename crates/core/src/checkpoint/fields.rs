@@ -35,11 +35,11 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn texts(&mut self, field: &'static str) -> Result<Vec<String>, Damage> {
-        let texts = match self.required(field)? {
-            Node::Array(items) => items.into_iter().map(Node::into_text).collect(),
-            _ => None,
+        let damage = bad(field, "a list of texts");
+        let Node::Array(items) = self.required(field)? else {
+            return Err(damage);
         };
-        texts.ok_or(bad(field, "a list of texts"))
+        items.into_iter().map(Node::into_text).collect::<Option<_>>().ok_or(damage)
     }
 
     pub(super) fn time(&mut self, field: &'static str) -> Result<Timestamp, Damage> {

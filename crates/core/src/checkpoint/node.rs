@@ -64,17 +64,17 @@ impl<'a> Members<'a> {
 
 impl Node<'_> {
     pub(super) fn into_text(self) -> Option<String> {
-        match self {
-            Node::Text(text) => Some(text.into_owned()),
-            _ => None,
-        }
+        let Node::Text(text) = self else {
+            return None;
+        };
+        Some(text.into_owned())
     }
 
     pub(super) fn as_count(&self) -> Option<u64> {
-        match self {
-            Node::Number(number) => number.as_u64(),
-            _ => None,
-        }
+        let Node::Number(number) = self else {
+            return None;
+        };
+        number.as_u64()
     }
 }
 
