@@ -1,0 +1,180 @@
+//! `cli`: the wall time of each verb, beside programs that do the least of the same.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::call::Call;
+use crate::contest::{Contest, Results};
+use crate::row::{Row, Target};
+use crate::sinks::Table;
+use crate::stage::Stage;
+use crate::verbs::{VERBS, Verb, Writes};
+
+const EMPTY: &str = "empty Rust binary";
+const PYTHON: &str = "Python script";
+
+/// The calls whose syncs are counted; their numbers are out of the rounds' reach.
+const COUNTED: std::ops::Range<usize> = 1_000_000..1_000_004;
+
+pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for verb in &VERBS {
+        rows.extend(match rows_of(stage, verb) {
+            Ok(rows) => rows,
+            Err(error) => vec![not_measured(verb, &error)],
+        });
+    }
+    Ok(rows)
+}
+
+fn not_measured(verb: &Verb, error: &anyhow::Error) -> Row {
+    let row = Row::new(verb.name(), "ms").note(Some(format!("{error:#}")));
+    if verb.has_target { row.target(Target::TimesFloorMax(1.5)) } else { row }
+}
+
+fn rows_of(stage: &Stage, verb: &Verb) -> anyhow::Result<Vec<Row>> {
+    let folder = stage.subfolder(&verb.name().replace(' ', "-"))?;
+    let relight = Relight::set_up(stage, verb, &folder)?;
+    let floors = inserts(stage, verb, &folder)?;
+    let syncs = mean_syncs(|number| relight.prepared(number))?;
+    let floor =
+        floors.iter().max_by(|one, other| fitness(one, syncs).total_cmp(&fitness(other, syncs)));
+
+    let mut contest = Contest::default();
+    contest.enter("relight", |round| relight.prepared(round)?.wall_ms());
+    let empty = Call::new(stage.floor("floor-empty"), &folder);
+    contest.enter(EMPTY, move |_| empty.wall_ms());
+    if let Some(floor) = floor {
+        contest.enter(&floor.name, |_| floor.call.wall_ms());
+    }
+    if let (Some(python), Some(line)) = (&stage.python, verb.python) {
+        let script = stage.script("checkpoint.py", include_str!("../floors/checkpoint.py"))?;
+        let call = Call::new(python, &folder).argument(script.to_string_lossy());
+        call.clone().line("start bench one", 0).stdout()?;
+        contest.enter(PYTHON, move |round| call.clone().line(line, round).wall_ms());
+    }
+    let results = contest.run(stage.pick(100, 15))?;
+    Ok(table(verb, floor, syncs, &results))
+}
+
+fn table(verb: &Verb, floor: Option<&Insert>, syncs: Option<f64>, results: &Results) -> Vec<Row> {
+    let what = format!("{} ({})", verb.name(), syncs_text(syncs));
+    let row = |floor: &str| {
+        Row::new(&what, "ms").figure(results.get("relight")).beside(floor, results.get(floor))
+    };
+    let judged = |row: Row, target| if verb.has_target { row.target(target) } else { row };
+    let start = row(EMPTY);
+    let mut rows = Vec::new();
+    match floor {
+        Some(floor) => {
+            rows.push(judged(row(&floor.name), Target::TimesFloorMax(1.5)));
+            rows.push(start);
+        }
+        // The empty binary is the floor of `--version` alone: other reads open a store.
+        None => rows.push(judged(start, Target::TimesFloorMax(1.5))),
+    }
+    if verb.python.is_some() {
+        rows.push(judged(row(PYTHON), Target::TimesFasterMin(8.0)));
+    }
+    rows
+}
+
+/// The product in a home of its own, ready for its verb.
+struct Relight<'a> {
+    verb: &'a Verb,
+    base: Call,
+    fence: Option<String>,
+}
+
+impl<'a> Relight<'a> {
+    fn set_up(stage: &Stage, verb: &'a Verb, folder: &Path) -> anyhow::Result<Relight<'a>> {
+        let home = folder.join("home").to_string_lossy().into_owned();
+        let base = Call::new(stage.relight(), folder)
+            .environment("RELIGHT_HOME", home)
+            .environment("RELIGHT_TASK", "bench");
+        let fence = match verb.set_up {
+            Some(line) => fence_of(&base.clone().line(line, 0).stdout()?),
+            None => None,
+        };
+        let relight = Relight { verb, base, fence };
+        let answer = relight.prepared(999_999)?.stdout()?;
+        let is_there = verb.line != "--version" || answer.starts_with("relight");
+        anyhow::ensure!(is_there, "`relight --version` did not name itself");
+        Ok(relight)
+    }
+
+    /// The verb's call number `number`, after all that has to come before it.
+    fn prepared(&self, number: usize) -> anyhow::Result<Call> {
+        let mut fence = self.fence.clone();
+        let fenced = |fence: &Option<String>| match fence {
+            Some(fence) => self.base.clone().environment("RELIGHT_FENCE", fence),
+            None => self.base.clone(),
+        };
+        if let Some(before) = self.verb.before {
+            let answer = fenced(&fence).line(before, number).stdout()?;
+            fence = fence_of(&answer).or(fence);
+        }
+        Ok(fenced(&fence).line(self.verb.line, number))
+    }
+}
+
+/// The `fence` of a JSON answer, whatever else it is.
+fn fence_of(answer: &str) -> Option<String> {
+    let answer: Value = serde_json::from_str(answer).ok()?;
+    answer.get("fence").map(Value::to_string)
+}
+
+/// A bare SQLite binary, with as many syncs as it makes.
+struct Insert {
+    name: String,
+    call: Call,
+    syncs: Option<f64>,
+}
+
+/// All manners of writing as much as the verb does.
+fn inserts(stage: &Stage, verb: &Verb, folder: &Path) -> anyhow::Result<Vec<Insert>> {
+    let manners: &[(&str, &str)] = match verb.writes {
+        Writes::Nothing => &[],
+        Writes::Store => &[("insert", ""), ("insert, WAL kept", "--keep-wal")],
+        Writes::StoreAndFile => &[
+            ("insert and file", "--file bare.json"),
+            ("insert and file, WAL kept", "--keep-wal --file bare.json"),
+        ],
+    };
+    let insert = |(number, (name, line)): (usize, &(&str, &str))| {
+        let database: PathBuf = folder.join(format!("bare-{number}.db"));
+        drop(Table::open(&database)?);
+        let call = Call::new(stage.floor("floor-sqlite-insert"), folder)
+            .argument(database.to_string_lossy())
+            .line(line, 0);
+        let syncs = mean_syncs(|_| Ok(call.clone()))?;
+        Ok(Insert { name: format!("{name} ({})", syncs_text(syncs)), call, syncs })
+    };
+    manners.iter().enumerate().map(insert).collect()
+}
+
+/// Best is the floor with as many syncs as the verb, or the next fewer: never one that syncs more.
+fn fitness(insert: &Insert, verb_syncs: Option<f64>) -> f64 {
+    match (insert.syncs, verb_syncs) {
+        (Some(floor), Some(verb)) if floor <= verb => floor - verb,
+        (Some(floor), Some(_)) => -1000.0 - floor,
+        // Uncounted, the last manner is the strictest: it keeps the WAL.
+        (None, _) | (_, None) => 0.0,
+    }
+}
+
+fn mean_syncs(call: impl Fn(usize) -> anyhow::Result<Call>) -> anyhow::Result<Option<f64>> {
+    let mut all = 0;
+    for number in COUNTED {
+        match call(number)?.syncs()? {
+            Some(syncs) => all += syncs,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(all as f64 / COUNTED.len() as f64))
+}
+
+fn syncs_text(syncs: Option<f64>) -> String {
+    syncs.map_or("? syncs".into(), |syncs| format!("{} syncs", (syncs * 10.0).round() / 10.0))
+}
