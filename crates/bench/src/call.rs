@@ -19,7 +19,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Runs in `folder`, with this process's environment less what would point Relight elsewhere.
+    /// Runs in `folder`, with a short environment that is the same for all.
     pub(crate) fn new(program: impl Into<PathBuf>, folder: &Path) -> Call {
         Call {
             program: program.into(),
@@ -88,11 +88,7 @@ impl Call {
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.folder).stdin(Stdio::null());
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("RELIGHT_") {
-                command.env_remove(name);
-            }
-        }
+        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LANG", "C.UTF-8");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }

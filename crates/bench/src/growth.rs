@@ -6,7 +6,7 @@ use tokio::runtime::Runtime;
 
 use crate::contest::Contest;
 use crate::holder::Holder;
-use crate::load::{Until, Worker as _, per_second};
+use crate::load::{Carrier, Until, Worker as _, per_second};
 use crate::product::Library;
 use crate::row::{Row, Target};
 use crate::samples::Samples;
@@ -63,7 +63,7 @@ fn not_linked(what: String) -> Row {
 
 fn fill(runtime: &Runtime, library: &Library, steps: usize) -> anyhow::Result<f64> {
     let holders = Holder::start(runtime, library, "full", TASKS_AT_ONCE)?;
-    per_second(runtime, holders, Until::Written(steps.div_ceil(TASKS_AT_ONCE)))
+    per_second(runtime, Carrier::Tasks, holders, Until::Written(steps.div_ceil(TASKS_AT_ONCE)))
 }
 
 fn first_steps_us(

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::machine::Machine;
-use crate::row::{Figure, Row, Verdict};
+use crate::row::{Figure, RatioOf, Row, Verdict};
 
 /// Above this spread a figure says more about the machine than about the code.
 const SPREAD_CALM_MAX: f64 = 0.3;
@@ -96,7 +96,10 @@ fn cells(row: &Row) -> [String; 8] {
         figure.map_or(String::new(), |some| format!("{}–{}", short(some.p10), short(some.p90))),
         floor.map_or(String::new(), |some| some.name.clone()),
         floor.map_or(String::new(), |some| short(some.figure.value)),
-        row.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")),
+        row.ratio.map_or(String::new(), |ratio| match row.ratio_of {
+            RatioOf::FigureToFloor => format!("{} ×", short(ratio)),
+            RatioOf::FloorToFigure => format!("{} × faster", short(ratio)),
+        }),
         row.target.clone().unwrap_or_default(),
         match row.verdict {
             Verdict::Met => "met",

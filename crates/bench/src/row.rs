@@ -30,6 +30,14 @@ pub(crate) enum Verdict {
     NoTarget,
 }
 
+/// Which way a row's ratio is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RatioOf {
+    FigureToFloor,
+    FloorToFigure,
+}
+
 /// A figure (the middle of its samples) with its spread.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figure {
@@ -53,8 +61,8 @@ pub(crate) struct Row {
     pub(crate) unit: &'static str,
     pub(crate) figure: Option<Figure>,
     pub(crate) floor: Option<Floor>,
-    /// Figure to floor, or floor to figure where the target says "times faster".
     pub(crate) ratio: Option<f64>,
+    pub(crate) ratio_of: RatioOf,
     pub(crate) target: Option<String>,
     pub(crate) verdict: Verdict,
     pub(crate) note: Option<String>,
@@ -69,6 +77,7 @@ impl Row {
             figure: None,
             floor: None,
             ratio: None,
+            ratio_of: RatioOf::FigureToFloor,
             target: None,
             verdict: Verdict::NoTarget,
             note: None,
@@ -86,6 +95,14 @@ impl Row {
         self
     }
 
+    /// As `beside`, for times: the ratio says how often the figure goes into the floor.
+    pub(crate) fn faster_than(mut self, name: &str, samples: Option<&Samples>) -> Row {
+        self = self.beside(name, samples);
+        self.ratio = self.ratio.map(|ratio| 1.0 / ratio);
+        self.ratio_of = RatioOf::FloorToFigure;
+        self
+    }
+
     pub(crate) fn note(mut self, note: Option<impl Into<String>>) -> Row {
         self.note = note.map(Into::into);
         self
@@ -93,9 +110,9 @@ impl Row {
 
     /// Comes last: judges the figure and the floor that are there.
     pub(crate) fn target(mut self, target: Target) -> Row {
-        if let Target::TimesFasterMin(_) = target {
-            self.ratio = self.figure_to_floor().map(|ratio| 1.0 / ratio);
-        }
+        let is_faster = matches!(target, Target::TimesFasterMin(_));
+        let is_fitting = is_faster == (self.ratio_of == RatioOf::FloorToFigure);
+        assert!(is_fitting || self.floor.is_none(), "`faster_than` goes with `TimesFasterMin`");
         let value = self.figure.as_ref().map(|figure| figure.value);
         let met = match target {
             Target::TimesFloorMin(least) | Target::TimesFasterMin(least) => {
@@ -150,7 +167,13 @@ mod tests {
     fn judged(figure: Option<f64>, floor: f64, target: Target) -> Verdict {
         let figure = figure.map(|one| Samples::new(vec![one]));
         let floor = Samples::new(vec![floor]);
-        Row::new("x", "ms").figure(figure.as_ref()).beside("y", Some(&floor)).target(target).verdict
+        let row = Row::new("x", "ms").figure(figure.as_ref());
+        match target {
+            Target::TimesFasterMin(_) => row.faster_than("y", Some(&floor)),
+            _ => row.beside("y", Some(&floor)),
+        }
+        .target(target)
+        .verdict
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::contest::Contest;
 use crate::group::Sink as _;
 use crate::holder::Adder;
-use crate::load::{Until, per_second};
+use crate::load::{Carrier, Until, per_second};
 use crate::product::{Library, checkpoint_text};
 use crate::prose::prose;
 use crate::row::{Row, Target};
@@ -92,16 +92,13 @@ fn file_rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
         contest.enter("python stale", move |_| stale_scan.wall_ms());
     }
     let results = contest.run(stage.pick(7, 3))?;
-    let row = |what: &str, contestant, floor: &str, floor_contestant| {
-        Row::new(what, "ms")
-            .figure(results.get(contestant))
-            .beside(floor, results.get(floor_contestant))
-    };
+    let row = |what: &str, contestant| Row::new(what, "ms").figure(results.get(contestant));
+    let python = "Python json + glob";
     let all_stale = format!("{what}, all stale");
     Ok(vec![
-        row(&what, "fresh", "Python json + glob", "python fresh").target(target),
-        row(&what, "fresh", "every file read, one core", "read"),
-        row(&all_stale, "stale", "Python json + glob", "python stale"),
+        row(&what, "fresh").faster_than(python, results.get("python fresh")).target(target),
+        row(&what, "fresh").beside("every file read, one core", results.get("read")),
+        row(&all_stale, "stale").faster_than(python, results.get("python stale")),
     ])
 }
 
@@ -109,7 +106,7 @@ fn add_tasks(stage: &Stage, library: &Arc<Library>, count: usize) -> anyhow::Res
     let adder = |number| Adder { library: library.clone(), number, added: 0 };
     let adders: Vec<Adder> = (0..ADDERS).map(adder).collect();
     assert_eq!(count % ADDERS, 0, "every adder adds as many");
-    per_second(&stage.runtime, adders, Until::Written(count / ADDERS)).map(drop)
+    per_second(&stage.runtime, Carrier::Tasks, adders, Until::Written(count / ADDERS)).map(drop)
 }
 
 fn filled_table(path: &Path, count: usize) -> anyhow::Result<Table> {
