@@ -9,6 +9,8 @@ use serde::Serialize;
 use crate::machine::Machine;
 use crate::row::{Figure, RatioOf, Row, Verdict};
 
+const COLUMNS: usize = 9;
+
 /// Above this spread a figure says more about the machine than about the code.
 const SPREAD_CALM_MAX: f64 = 0.3;
 
@@ -52,7 +54,7 @@ impl Report {
 
     /// The table as people read it.
     pub(crate) fn text(&self) -> String {
-        let header = ["", "p50", "p10–p90", "floor", "p50", "ratio", "target", ""];
+        let header = ["", "p50", "p10–p90", "floor", "p50", "ratio", "at best", "target", ""];
         let mut lines = vec![header.map(String::from)];
         lines.extend(self.rows.iter().map(cells));
         let quick = if self.quick { " (quick: too short to judge by)" } else { "" };
@@ -87,7 +89,7 @@ fn figures_of(row: &Row) -> impl Iterator<Item = &Figure> {
     row.figure.iter().chain(row.floor.as_ref().map(|floor| &floor.figure))
 }
 
-fn cells(row: &Row) -> [String; 8] {
+fn cells(row: &Row) -> [String; COLUMNS] {
     let figure = row.figure.as_ref();
     let floor = row.floor.as_ref();
     [
@@ -100,6 +102,7 @@ fn cells(row: &Row) -> [String; 8] {
             RatioOf::FigureToFloor => format!("{} ×", short(ratio)),
             RatioOf::FloorToFigure => format!("{} × faster", short(ratio)),
         }),
+        row.ratio_at_best.map_or(String::new(), |ratio| format!("{} ×", short(ratio))),
         row.target.clone().unwrap_or_default(),
         match row.verdict {
             Verdict::Met => "met",
@@ -111,11 +114,11 @@ fn cells(row: &Row) -> [String; 8] {
     ]
 }
 
-fn aligned(line: &[String; 8], all: &[[String; 8]]) -> String {
+fn aligned(line: &[String; COLUMNS], all: &[[String; COLUMNS]]) -> String {
     let mut text = String::new();
     for (column, cell) in line.iter().enumerate() {
         let wide = all.iter().map(|other| other[column].chars().count()).max().unwrap_or(0);
-        let is_number = matches!(column, 1 | 2 | 4 | 5);
+        let is_number = matches!(column, 1 | 2 | 4..=6);
         if is_number {
             text.push_str(&format!("{cell:>wide$}  "));
         } else {

@@ -63,6 +63,8 @@ pub(crate) struct Row {
     pub(crate) floor: Option<Floor>,
     pub(crate) ratio: Option<f64>,
     pub(crate) ratio_of: RatioOf,
+    /// The same ratio between the best tenth of both: noise only ever slows things down.
+    pub(crate) ratio_at_best: Option<f64>,
     pub(crate) target: Option<String>,
     pub(crate) verdict: Verdict,
     pub(crate) note: Option<String>,
@@ -78,6 +80,7 @@ impl Row {
             floor: None,
             ratio: None,
             ratio_of: RatioOf::FigureToFloor,
+            ratio_at_best: None,
             target: None,
             verdict: Verdict::NoTarget,
             note: None,
@@ -91,14 +94,18 @@ impl Row {
 
     pub(crate) fn beside(mut self, name: impl Into<String>, samples: Option<&Samples>) -> Row {
         self.floor = samples.map(|some| Floor { name: name.into(), figure: Figure::of(some) });
-        self.ratio = self.figure_to_floor();
+        self.ratio = self.figure_to_floor(|figure| figure.value);
+        let is_rate = self.unit.ends_with("/s");
+        let best = |figure: &Figure| if is_rate { figure.p90 } else { figure.p10 };
+        self.ratio_at_best = self.figure_to_floor(best);
         self
     }
 
     /// As `beside`, for times: the ratio says how often the figure goes into the floor.
     pub(crate) fn faster_than(mut self, name: &str, samples: Option<&Samples>) -> Row {
         self = self.beside(name, samples);
-        self.ratio = self.ratio.map(|ratio| 1.0 / ratio);
+        self.ratio = self.ratio.map(f64::recip);
+        self.ratio_at_best = self.ratio_at_best.map(f64::recip);
         self.ratio_of = RatioOf::FloorToFigure;
         self
     }
@@ -131,8 +138,8 @@ impl Row {
         self
     }
 
-    fn figure_to_floor(&self) -> Option<f64> {
-        Some(self.figure.as_ref()?.value / self.floor.as_ref()?.figure.value)
+    fn figure_to_floor(&self, of: impl Fn(&Figure) -> f64) -> Option<f64> {
+        Some(of(self.figure.as_ref()?) / of(&self.floor.as_ref()?.figure))
     }
 }
 
