@@ -1,21 +1,19 @@
 //! `cli`: the wall time of each verb, beside programs that do the least of the same.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
 use crate::call::Call;
 use crate::contest::{Contest, Results};
+use crate::inserts::{Insert, closest, inserts, mean_syncs, syncs_text};
 use crate::row::{Row, Target};
-use crate::sinks::Table;
 use crate::stage::Stage;
 use crate::verbs::{VERBS, Verb, Writes};
 
 const EMPTY: &str = "empty Rust binary";
 const PYTHON: &str = "Python script";
-
-/// The calls whose syncs are counted; their numbers are out of the rounds' reach.
-const COUNTED: std::ops::Range<usize> = 1_000_000..1_000_004;
 
 pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let version = Call::new(stage.relight(), stage.folder()).argument("--version").stdout();
@@ -45,8 +43,7 @@ fn rows_of(stage: &Stage, verb: &Verb) -> anyhow::Result<Vec<Row>> {
     let syncs = mean_syncs(|number| relight.prepared(number))?;
     let is_durable = verb.writes == Writes::Nothing || syncs != Some(0.0);
     anyhow::ensure!(is_durable, "it made no sync, so nothing it wrote is durable");
-    let floor =
-        floors.iter().max_by(|one, other| fitness(one, syncs).total_cmp(&fitness(other, syncs)));
+    let floor = closest(&floors, syncs);
 
     let mut contest = Contest::default();
     contest.enter("relight", |round| relight.prepared(round)?.wall_ms());
@@ -57,7 +54,9 @@ fn rows_of(stage: &Stage, verb: &Verb) -> anyhow::Result<Vec<Row>> {
     }
     if let (Some(python), Some(line)) = (&stage.python, verb.python) {
         let script = stage.script("checkpoint.py", include_str!("../floors/checkpoint.py"))?;
-        let folder = stage.subfolder(&format!("{}/python", folder.display()))?;
+        // Apart from the product, whose files have the same names.
+        let folder = folder.join("python");
+        fs::create_dir_all(&folder)?;
         let call = Call::new(python, &folder).argument(script.to_string_lossy());
         call.clone().line("start bench one", 0).stdout()?;
         contest.enter(PYTHON, move |round| call.clone().line(line, round).wall_ms());
@@ -133,60 +132,4 @@ impl<'a> Relight<'a> {
 fn fence_of(answer: &str) -> Option<String> {
     let answer: Value = serde_json::from_str(answer).ok()?;
     answer.get("fence").map(Value::to_string)
-}
-
-/// A bare SQLite binary, with as many syncs as it makes.
-struct Insert {
-    name: String,
-    call: Call,
-    syncs: Option<f64>,
-}
-
-/// All manners of writing as much as the verb does.
-fn inserts(stage: &Stage, verb: &Verb, folder: &Path) -> anyhow::Result<Vec<Insert>> {
-    let manners: &[(&str, &str)] = match verb.writes {
-        Writes::Nothing => &[],
-        Writes::Store => &[("insert", ""), ("insert, WAL kept", "--keep-wal")],
-        Writes::StoreAndFile => &[
-            ("insert and file", "--file ./bare.json"),
-            ("insert and file, WAL kept", "--keep-wal --file ./bare.json"),
-        ],
-    };
-    let insert = |(number, (name, line)): (usize, &(&str, &str))| {
-        let database: PathBuf = folder.join(format!("bare-{number}.db"));
-        drop(Table::open(&database)?);
-        let call = Call::new(stage.floor("floor-sqlite-insert"), folder)
-            .argument(database.to_string_lossy())
-            .line(line, 0);
-        // The first one makes the WAL, which the others find.
-        call.stdout()?;
-        let syncs = mean_syncs(|_| Ok(call.clone()))?;
-        Ok(Insert { name: format!("{name} ({})", syncs_text(syncs)), call, syncs })
-    };
-    manners.iter().enumerate().map(insert).collect()
-}
-
-/// Best is the floor with as many syncs as the verb, or the next fewer: never one that syncs more.
-fn fitness(insert: &Insert, verb_syncs: Option<f64>) -> f64 {
-    match (insert.syncs, verb_syncs) {
-        (Some(floor), Some(verb)) if floor <= verb => floor - verb,
-        (Some(floor), Some(_)) => -1000.0 - floor,
-        // Uncounted, the last manner is the strictest: it keeps the WAL.
-        (None, _) | (_, None) => 0.0,
-    }
-}
-
-fn mean_syncs(call: impl Fn(usize) -> anyhow::Result<Call>) -> anyhow::Result<Option<f64>> {
-    let mut all = 0;
-    for number in COUNTED {
-        match call(number)?.syncs()? {
-            Some(syncs) => all += syncs,
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(all as f64 / COUNTED.len() as f64))
-}
-
-fn syncs_text(syncs: Option<f64>) -> String {
-    syncs.map_or("? syncs".into(), |syncs| format!("{} syncs", (syncs * 10.0).round() / 10.0))
 }

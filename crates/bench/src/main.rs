@@ -19,6 +19,7 @@ mod contest;
 mod group;
 mod growth;
 mod holder;
+mod inserts;
 mod load;
 mod machine;
 mod product;

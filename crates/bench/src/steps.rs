@@ -69,8 +69,10 @@ impl Load {
 
     fn rows(self, results: &Results) -> [Row; 3] {
         let (append, sqlite) = (results.get(&self.append()), results.get(&self.sqlite()));
-        let steps = Row::new(self.library(), "steps/s").figure(results.get(&self.library()));
-        let beside_sqlite = steps.clone().beside(self.sqlite(), sqlite);
+        let steps = results.get(&self.library());
+        let missing = steps.is_none().then_some("library not linked");
+        let steps = Row::new(self.library(), "steps/s").figure(steps);
+        let beside_sqlite = steps.clone().beside(self.sqlite(), sqlite).note(missing);
         [
             match (self.at_once, self.carrier) {
                 (1, _) => beside_sqlite.target(Target::TimesFloorMin(0.7)),
