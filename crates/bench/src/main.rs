@@ -44,7 +44,7 @@ struct Arguments {
     /// Also write all tables of this run to FILE, as one JSON array.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Exit 1 when a target is missed or could not be measured.
+    /// Exit 1 unless every target is met.
     #[arg(long)]
     strict: bool,
     /// The binary to measure; without it, the one built beside this program.

@@ -75,9 +75,10 @@ impl Report {
         let count = |verdict| self.rows.iter().filter(|row| row.verdict == verdict).count();
         let calm = self.noise <= SPREAD_CALM_MAX;
         format!(
-            "\n{} met, {} missed, {} not measured; widest spread {:.0} %{}\n",
+            "\n{} met, {} missed, {} unclear, {} not measured; widest spread {:.0} %{}\n",
             count(Verdict::Met),
             count(Verdict::Missed),
+            count(Verdict::Unclear),
             count(Verdict::NotMeasured),
             self.noise * 100.0,
             if calm { "" } else { ": a noisy machine, measure again before judging" },
@@ -107,6 +108,7 @@ fn cells(row: &Row) -> [String; COLUMNS] {
         match row.verdict {
             Verdict::Met => "met",
             Verdict::Missed => "MISSED",
+            Verdict::Unclear => "UNCLEAR",
             Verdict::NotMeasured => "NOT MEASURED",
             Verdict::NoTarget => "",
         }

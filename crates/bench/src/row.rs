@@ -25,6 +25,8 @@ pub(crate) enum Target {
 pub(crate) enum Verdict {
     Met,
     Missed,
+    /// The middle ratio and the one at best disagree: the machine was too busy to tell.
+    Unclear,
     /// The figure could not be taken; `Row::note` says why.
     NotMeasured,
     NoTarget,
@@ -121,19 +123,19 @@ impl Row {
         let is_fitting = is_faster == (self.ratio_of == RatioOf::FloorToFigure);
         assert!(is_fitting || self.floor.is_none(), "`faster_than` goes with `TimesFasterMin`");
         let value = self.figure.as_ref().map(|figure| figure.value);
-        let met = match target {
-            Target::TimesFloorMin(least) | Target::TimesFasterMin(least) => {
-                self.ratio.map(|ratio| ratio >= least)
+        let (middle, best) = match target {
+            Target::TimesFloorMin(_) | Target::TimesFloorMax(_) | Target::TimesFasterMin(_) => {
+                (self.ratio, self.ratio_at_best)
             }
-            Target::TimesFloorMax(most) => self.ratio.map(|ratio| ratio <= most),
-            Target::ValueMin(least) => value.map(|value| value >= least),
-            Target::ValueMax(most) => value.map(|value| value <= most),
+            Target::ValueMin(_) | Target::ValueMax(_) => (value, value),
         };
-        self.verdict = match met {
-            Some(true) => Verdict::Met,
-            Some(false) => Verdict::Missed,
-            None => Verdict::NotMeasured,
-        };
+        self.verdict =
+            match (middle.map(|one| target.is_met(one)), best.map(|one| target.is_met(one))) {
+                (Some(true), Some(true)) => Verdict::Met,
+                (Some(false), Some(false)) => Verdict::Missed,
+                (Some(_), Some(_)) => Verdict::Unclear,
+                (None, _) | (_, None) => Verdict::NotMeasured,
+            };
         self.target = Some(target.text(self.unit));
         self
     }
@@ -155,6 +157,15 @@ impl Figure {
 }
 
 impl Target {
+    fn is_met(self, reached: f64) -> bool {
+        match self {
+            Target::TimesFloorMin(least)
+            | Target::TimesFasterMin(least)
+            | Target::ValueMin(least) => reached >= least,
+            Target::TimesFloorMax(most) | Target::ValueMax(most) => reached <= most,
+        }
+    }
+
     fn text(self, unit: &str) -> String {
         match self {
             Target::TimesFloorMin(least) => format!("≥ {least} × floor"),
@@ -189,6 +200,14 @@ mod tests {
         assert_eq!(judged(Some(6.9), 10.0, Target::TimesFloorMin(0.7)), Verdict::Missed);
         assert_eq!(judged(Some(16.0), 10.0, Target::TimesFloorMax(1.5)), Verdict::Missed);
         assert_eq!(judged(Some(1.0), 8.0, Target::TimesFasterMin(8.0)), Verdict::Met);
+    }
+
+    #[test]
+    fn noise_that_hides_a_miss_does_not_make_it_met() {
+        let figure = Samples::new(vec![5.0, 23.0, 33.0]);
+        let floor = Samples::new(vec![2.5, 20.0, 30.0]);
+        let row = Row::new("x", "ms").figure(Some(&figure)).beside("y", Some(&floor));
+        assert_eq!(row.target(Target::TimesFloorMax(1.5)).verdict, Verdict::Unclear);
     }
 
     #[test]
