@@ -35,6 +35,11 @@ impl Time {
         self.0
     }
 
+    /// For other libraries.
+    pub fn as_timestamp(self) -> Timestamp {
+        Timestamp::from_millisecond(self.0).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
     /// This moment and a span later.
     pub fn plus(self, span: Span) -> Self {
         Self::from_ms(self.0.saturating_add_unsigned(span.0))
@@ -48,8 +53,13 @@ impl Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let moment = Timestamp::from_millisecond(self.0).unwrap_or(Timestamp::UNIX_EPOCH);
-        write!(f, "{moment}")
+        write!(f, "{}", self.as_timestamp())
+    }
+}
+
+impl From<Timestamp> for Time {
+    fn from(moment: Timestamp) -> Self {
+        Self::from_ms(moment.as_millisecond())
     }
 }
 
@@ -57,7 +67,7 @@ impl FromStr for Time {
     type Err = TimeError;
     fn from_str(text: &str) -> Result<Self, TimeError> {
         let moment: Timestamp = text.parse().map_err(|_| TimeError::NotATime(text.to_owned()))?;
-        Ok(Self::from_ms(moment.as_millisecond()))
+        Ok(moment.into())
     }
 }
 

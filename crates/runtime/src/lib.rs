@@ -4,6 +4,7 @@
 //! them. Killed at any moment, the next start goes on after the last finished step.
 
 pub mod checkpoint_files;
+pub mod dialect;
 pub mod doors;
 pub mod engine;
 pub mod funnel;
