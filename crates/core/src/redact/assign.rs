@@ -1,0 +1,397 @@
+//! Secrets that are secret because of their name: `PASSWORD=x`, `"apiKey": "x"`, `--token x`,
+//! `Authorization: Bearer x`, `<password>x</password>`, "the token is x".
+
+use super::extent::{self, Extent, Tie, escapes_before_quote, is_quote, skip_blanks};
+use super::finding::{Finding, Rank};
+use super::names::{self, KeyName, NAME_LEN_MAX};
+use super::{formats, value};
+
+/// Numbers up to this long count something when the name is loose.
+const COUNT_LEN_MAX: usize = 12;
+const ARRAY_LEN_MAX: usize = 256;
+
+/// Looks at the name around `stem` and adds the secrets it names; answers where to go on.
+pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) -> Option<usize> {
+    let name = Name::around(text, stem)?;
+    let (tie, from, name_quoted) = match tie_behind(text, &name) {
+        Some(tied) => tied,
+        None => return in_prose(text, &name, findings),
+    };
+    let key = name.judge(text);
+    if key == KeyName::Plain {
+        return None;
+    }
+    if text.get(skip_blanks(text, from)) == Some(&b'[') && tie != Tie::Flag {
+        return in_array(text, skip_blanks(text, from), key, findings);
+    }
+    let place = Place { name, key, tie, name_quoted };
+    let extent = extent::value_at(text, from, tie, name_quoted);
+    let secret = place.secret(text, extent)?;
+    let kind = kind_of(&text[secret.start..secret.end], name.bytes(text));
+    let mut finding = Finding::new(secret.start, secret.end, kind, Rank::Context);
+    finding.quote = (name_quoted && !secret.quoted && tie == Tie::Colon).then_some(b'"');
+    findings.push(finding);
+    Some(secret.end)
+}
+
+/// Whether a whole value under a secret key is harmless by its look.
+pub(super) fn is_harmless(key: KeyName, value: &[u8]) -> bool {
+    let is_count = value::is_number(value)
+        && match key {
+            KeyName::Plain => true,
+            KeyName::Loose => value.len() <= COUNT_LEN_MAX,
+            KeyName::Strong => value.len() < 4,
+        };
+    value::is_placeholder(value) || is_count || value::is_path(value)
+}
+
+/// Kind of a secret that was found by its name.
+pub(super) fn kind_of(secret: &[u8], name: &[u8]) -> &'static str {
+    let ends = |word: &str| {
+        name.len() >= word.len()
+            && name[name.len() - word.len()..].eq_ignore_ascii_case(word.as_bytes())
+    };
+    match formats::kind_of(secret) {
+        Some(kind) => kind,
+        None if ends("cookie") => "cookie",
+        None if ends("authorization") => "authorization",
+        None => "assignment",
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Name {
+    start: usize,
+    end: usize,
+    is_flag: bool,
+}
+
+impl Name {
+    /// The name that holds the byte at `stem`, without the escape or the dashes before it.
+    fn around(text: &[u8], stem: usize) -> Option<Self> {
+        let in_name = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+        let right = text[stem..].iter().take(NAME_LEN_MAX).take_while(in_name).count();
+        let left = text[..stem].iter().rev().take(NAME_LEN_MAX).take_while(in_name).count();
+        if right == NAME_LEN_MAX || left == NAME_LEN_MAX {
+            return None;
+        }
+        let mut start = stem - left;
+        let before = start.checked_sub(1).map(|at| text[at]);
+        if before == Some(b'\\') && matches!(text[start], b'n' | b'r' | b't') && start < stem {
+            start += 1;
+        } else if before == Some(b'%') && start + 2 <= stem {
+            start += 2;
+        }
+        let dashes = text[start..stem].iter().take_while(|b| matches!(b, b'-' | b'.')).count();
+        let dots =
+            text[stem..stem + right].iter().rev().take_while(|b| matches!(b, b'-' | b'.')).count();
+        let is_flag = dashes > 0 && text[start] == b'-';
+        Some(Self { start: start + dashes, end: stem + right - dots, is_flag })
+    }
+
+    fn bytes<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+        &text[self.start..self.end]
+    }
+
+    fn judge(&self, text: &[u8]) -> KeyName {
+        let name = self.bytes(text);
+        let is_parameter = matches!(self.before(text), Some(b'?' | b'&'));
+        match names::judge(name) {
+            KeyName::Plain if is_parameter && names::is_secret_parameter(name) => KeyName::Loose,
+            key => key,
+        }
+    }
+
+    fn before(&self, text: &[u8]) -> Option<u8> {
+        self.start.checked_sub(1).map(|at| text[at])
+    }
+
+    /// Whether only indentation, list signs and quotes stand before it on its line.
+    fn starts_line(&self, text: &[u8]) -> bool {
+        let in_margin = |b: &&u8| b" \t-*#>\"'".contains(b);
+        let margin = text[..self.start].iter().rev().take(32).take_while(in_margin).count();
+        let before = (self.start - margin).checked_sub(1).map(|at| text[at]);
+        matches!(before, None | Some(b'\n' | b'{' | b'n'))
+            && (before != Some(b'n') || text[..self.start - margin].ends_with(b"\\n"))
+    }
+}
+
+/// The tie behind a name, where its value may start, and whether the name was quoted.
+fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)> {
+    let escapes = escapes_before_quote(text, name.end);
+    let mut end = escapes.map_or(name.end, |escapes| name.end + escapes + 1);
+    end += usize::from(text.get(end) == Some(&b']'));
+    let quoted = escapes.is_some();
+    let at = skip_blanks(text, end);
+    let rest = text.get(at..).unwrap_or_default();
+    let tied = |tie, len| Some((tie, at + len, quoted));
+    match rest {
+        [b'=', b'=', b'=', ..] => tied(Tie::Compare, 3),
+        [b'=', b'=', ..] => tied(Tie::Compare, 2),
+        [b'=', b'>', ..] => tied(Tie::SpacedEquals, 2),
+        [b'=', b' ' | b'\t', ..] => tied(Tie::SpacedEquals, 1),
+        [b'=', ..] => tied(Tie::Equals, 1),
+        [b'%', b'3', b'D' | b'd', ..] => tied(Tie::Equals, 3),
+        [b':', b':', ..] => None,
+        [b':', b'=', ..] => tied(Tie::SpacedEquals, 2),
+        [b':', ..] => tied(Tie::Colon, 1),
+        [b'>', ..] if name.before(text) == Some(b'<') => tied(Tie::Markup, 1),
+        [b',', ..] if quoted && (name.is_flag || names::is_credential_header(name.bytes(text))) => {
+            tied(Tie::List, 1)
+        }
+        [_, ..] if at > end && name.is_flag && !quoted => tied(Tie::Flag, 0),
+        _ => None,
+    }
+}
+
+/// Everything around a value that decides whether it is a secret.
+struct Place {
+    name: Name,
+    key: KeyName,
+    tie: Tie,
+    name_quoted: bool,
+}
+
+impl Place {
+    /// The part of `extent` that is secret, if any.
+    fn secret(&self, text: &[u8], extent: Extent) -> Option<Extent> {
+        if names::is_credential_header(self.name.bytes(text))
+            && let Some(secret) = self.header_value(text, extent)
+        {
+            return Some(secret);
+        }
+        let value = &text[extent.start..extent.end];
+        if extent.quoted {
+            return self.quoted_secret(text, extent);
+        }
+        let needs_literal = matches!(self.tie, Tie::Compare | Tie::List);
+        if needs_literal || is_harmless(self.key, value) {
+            return None;
+        }
+        if self.name_quoted {
+            return value::is_number(value).then_some(extent);
+        }
+        if self.is_code_or_prose(text, extent) {
+            return self.behind_type(text, extent);
+        }
+        Some(extent)
+    }
+
+    fn quoted_secret(&self, text: &[u8], extent: Extent) -> Option<Extent> {
+        let value = &text[extent.start..extent.end];
+        let start = extent.start + scheme_len(value);
+        let value = &text[start..extent.end];
+        (!is_harmless(self.key, value)).then_some(Extent { start, ..extent })
+    }
+
+    /// `Bearer x`, `Digest a=b, c=d`, `a=b; c=d`: header values hold blanks.
+    fn header_value(&self, text: &[u8], extent: Extent) -> Option<Extent> {
+        if extent.quoted {
+            return None;
+        }
+        let enclosing = self.name.before(text).filter(|b| is_quote(Some(b)));
+        let ends = |b: &u8| *b == b'\n' || *b == b'\r' || Some(*b) == enclosing;
+        let len = text[extent.start..].iter().take_while(|b| !ends(b)).count();
+        let line = &text[extent.start..extent.start + len];
+        let line = line.strip_suffix(b"\\").unwrap_or(line).trim_ascii_end();
+        let is_cookie = self.name.bytes(text).to_ascii_lowercase().ends_with(b"cookie");
+        let scheme = scheme_len(line);
+        if is_cookie && line.contains(&b'=') {
+            return (!value::is_placeholder(line))
+                .then_some(Extent { end: extent.start + line.len(), ..extent });
+        }
+        let rest = &line[scheme..];
+        let word_len = rest.iter().take_while(|b| **b != b' ').count();
+        let len = if rest[..word_len].contains(&b'=') && rest.contains(&b',') {
+            rest.len()
+        } else {
+            word_len
+        };
+        let start = extent.start + scheme;
+        (scheme > 0 && !value::is_placeholder(&rest[..len])).then_some(Extent {
+            start,
+            end: start + len,
+            quoted: false,
+        })
+    }
+
+    fn is_code_or_prose(&self, text: &[u8], extent: Extent) -> bool {
+        let value = &text[extent.start..extent.end];
+        if value::is_code(value) || self.is_working_folder(text, value) {
+            return true;
+        }
+        let rest = &text[extent.end..];
+        match self.tie {
+            Tie::Colon => value::is_word(value) && !self.is_alone(text, rest),
+            Tie::SpacedEquals => {
+                value::is_word(value) && matches!(rest.first(), Some(b';' | b',' | b')' | b'.'))
+            }
+            Tie::Flag => value[0] == b'-' || value::is_word(value) && is_flag_prose(value),
+            Tie::Equals | Tie::Compare | Tie::List | Tie::Markup => false,
+        }
+    }
+
+    /// `PWD=/home/Ann`.
+    fn is_working_folder(&self, text: &[u8], value: &[u8]) -> bool {
+        let name = self.name.bytes(text);
+        let is_pwd = name.eq_ignore_ascii_case(b"pwd") || name.eq_ignore_ascii_case(b"oldpwd");
+        is_pwd && matches!(value.first(), Some(b'/' | b'~' | b'.'))
+    }
+
+    /// Whether name and value are all there is on the line, as in a settings file.
+    fn is_alone(&self, text: &[u8], rest: &[u8]) -> bool {
+        let after = rest.iter().find(|b| !matches!(b, b' ' | b'\t'));
+        matches!(after, None | Some(b'\n' | b'\r' | b'#' | b'}')) && self.name.starts_line(text)
+    }
+
+    /// `password: &str = "x"`: the literal behind the type.
+    fn behind_type(&self, text: &[u8], extent: Extent) -> Option<Extent> {
+        let in_type = |b: &&u8| b.is_ascii_alphanumeric() || b" _<>&':".contains(b);
+        let rest = &text[extent.end..];
+        let equals = rest.iter().take(32).take_while(in_type).count();
+        if self.tie != Tie::Colon || rest.get(equals) != Some(&b'=') {
+            return None;
+        }
+        let literal = extent::value_at(text, extent.end + equals + 1, Tie::SpacedEquals, false);
+        if literal.quoted { self.quoted_secret(text, literal) } else { None }
+    }
+}
+
+/// Words that follow the mention of a flag in a sentence.
+fn is_flag_prose(value: &[u8]) -> bool {
+    const WORDS: &[&str] = &[
+        "a",
+        "an",
+        "and",
+        "are",
+        "argument",
+        "as",
+        "at",
+        "be",
+        "but",
+        "can",
+        "flag",
+        "for",
+        "from",
+        "if",
+        "in",
+        "instead",
+        "is",
+        "may",
+        "must",
+        "needs",
+        "of",
+        "on",
+        "option",
+        "options",
+        "or",
+        "parameter",
+        "should",
+        "takes",
+        "that",
+        "the",
+        "then",
+        "to",
+        "was",
+        "when",
+        "which",
+        "will",
+        "with",
+        "you",
+        "value",
+        "has",
+        "not",
+        "only",
+    ];
+    WORDS.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// Length of a scheme word and its blank at the start of a credential: it stays.
+fn scheme_len(value: &[u8]) -> usize {
+    const SCHEMES: &[&str] = &[
+        "bearer ",
+        "basic ",
+        "token ",
+        "digest ",
+        "bot ",
+        "apikey ",
+        "api-key ",
+        "negotiate ",
+        "ntlm ",
+        "aws4-hmac-sha256 ",
+        "key ",
+        "dpop ",
+        "signature ",
+        "sharedaccesssignature ",
+        "sso-key ",
+    ];
+    let starts = |scheme: &&&str| {
+        value.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme.as_bytes()))
+    };
+    SCHEMES.iter().find(starts).map_or(0, |scheme| scheme.len())
+}
+
+/// `"tokens": ["x", "y"]`: each string of the array.
+fn in_array(
+    text: &[u8],
+    open: usize,
+    key: KeyName,
+    findings: &mut Vec<Finding<'_>>,
+) -> Option<usize> {
+    let in_gap = |b: &&u8| b.is_ascii_whitespace() || **b == b',';
+    let mut at = open + 1;
+    let mut last_end = None;
+    for _ in 0..ARRAY_LEN_MAX {
+        at += text[at..].iter().take(256).take_while(in_gap).count();
+        let extent = extent::value_at(text, at, Tie::List, false);
+        if !extent.quoted {
+            break;
+        }
+        let secret = &text[extent.start..extent.end];
+        if !is_harmless(key, secret) {
+            findings.push(Finding::new(
+                extent.start,
+                extent.end,
+                kind_of(secret, b""),
+                Rank::Context,
+            ));
+            last_end = Some(extent.end);
+        }
+        at = text.len().min(extent.end + 1);
+        at += usize::from(is_quote(text.get(at)));
+    }
+    last_end
+}
+
+/// A random string directly after a secret word, as people tell each other.
+fn in_prose(text: &[u8], name: &Name, findings: &mut Vec<Finding<'_>>) -> Option<usize> {
+    const LINKS: &[&str] = &["is", "was", "value", "=", "to", "key", "are", "now"];
+    let mut at = name.end;
+    let mut links = 0;
+    while links < 3 {
+        let start = skip_blanks(text, at);
+        let len = text[start..].iter().take(6).take_while(|b| **b > b' ' && **b != b':').count();
+        if start == at
+            || !LINKS.iter().any(|l| text[start..start + len].eq_ignore_ascii_case(l.as_bytes()))
+        {
+            break;
+        }
+        at = start + len + usize::from(text.get(start + len) == Some(&b':'));
+        links += 1;
+    }
+    let start = skip_blanks(text, at);
+    let start = start + usize::from(start > at && is_quote(text.get(start)));
+    let in_token = |b: &&u8| b.is_ascii_alphanumeric() || b"_-+/=.~".contains(b);
+    let len = text[start..].iter().take(512).take_while(in_token).count();
+    let token = &text[start..start + len];
+    let is_digest = links == 0 && token.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
+    let is_file =
+        !token.iter().any(u8::is_ascii_uppercase) && token.iter().any(|b| b"/.".contains(b));
+    let is_token = start > at && value::is_random(token) && !is_digest && !is_file;
+    if !is_token || name.judge(text) == KeyName::Plain {
+        return None;
+    }
+    let kind = kind_of(token, b"");
+    findings.push(Finding::new(start, start + len, kind, Rank::Context));
+    Some(start + len)
+}
