@@ -8,6 +8,10 @@ use super::{formats, value};
 
 /// Numbers up to this long count something when the name is loose.
 const COUNT_LEN_MAX: usize = 12;
+/// How far a header's value is read to see what it is.
+const HEADER_HEAD_LEN: usize = 128;
+/// Lengths of `digest `, `signature ` and `aws4-hmac-sha256 `, which are followed by lists.
+const LISTED_SCHEMES: [usize; 3] = [7, 10, 17];
 const ARRAY_LEN_MAX: usize = 256;
 
 /// Looks at the name around `stem` and adds the secrets it names; answers where to go on.
@@ -25,7 +29,10 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) ->
         return in_array(text, skip_blanks(text, from), key, findings);
     }
     let place = Place { name, key, tie, name_quoted };
-    let extent = extent::value_at(text, from, tie, name_quoted);
+    let extent = match tie {
+        Tie::Compare | Tie::List => extent::quoted_at(text, from, tie)?,
+        _ => extent::value_at(text, from, tie, name_quoted),
+    };
     let secret = place.secret(text, extent)?;
     let kind = kind_of(&text[secret.start..secret.end], name.bytes(text));
     let mut finding = Finding::new(secret.start, secret.end, kind, Rank::Context);
@@ -164,9 +171,8 @@ impl Place {
         if extent.quoted {
             return self.quoted_secret(text, extent);
         }
-        let needs_literal = matches!(self.tie, Tie::Compare | Tie::List);
-        if needs_literal || is_harmless(self.key, value) {
-            return None;
+        if is_harmless(self.key, value) {
+            return self.behind_type(text, extent);
         }
         if self.name_quoted {
             return value::is_number(value).then_some(extent);
@@ -186,33 +192,25 @@ impl Place {
 
     /// `Bearer x`, `Digest a=b, c=d`, `a=b; c=d`: header values hold blanks.
     fn header_value(&self, text: &[u8], extent: Extent) -> Option<Extent> {
-        if extent.quoted {
+        let head = &text[extent.start..text.len().min(extent.start + HEADER_HEAD_LEN)];
+        let head = head.split(|b| *b == b'\n').next()?;
+        let is_cookie = self.name.bytes(text).to_ascii_lowercase().ends_with(b"cookie");
+        let scheme = scheme_len(head);
+        let is_listed = is_cookie || LISTED_SCHEMES.contains(&scheme);
+        let is_header = if is_cookie { head.contains(&b'=') } else { scheme > 0 };
+        if extent.quoted || !is_header {
             return None;
         }
         let enclosing = self.name.before(text).filter(|b| is_quote(Some(b)));
-        let ends = |b: &u8| *b == b'\n' || *b == b'\r' || Some(*b) == enclosing;
-        let len = text[extent.start..].iter().take_while(|b| !ends(b)).count();
-        let line = &text[extent.start..extent.start + len];
-        let line = line.strip_suffix(b"\\").unwrap_or(line).trim_ascii_end();
-        let is_cookie = self.name.bytes(text).to_ascii_lowercase().ends_with(b"cookie");
-        let scheme = scheme_len(line);
-        if is_cookie && line.contains(&b'=') {
-            return (!value::is_placeholder(line))
-                .then_some(Extent { end: extent.start + line.len(), ..extent });
-        }
-        let rest = &line[scheme..];
-        let word_len = rest.iter().take_while(|b| **b != b' ').count();
-        let len = if rest[..word_len].contains(&b'=') && rest.contains(&b',') {
-            rest.len()
-        } else {
-            word_len
+        let ends = |b: &u8| {
+            matches!(b, b'\n' | b'\r') || Some(*b) == enclosing || (*b == b' ' && !is_listed)
         };
         let start = extent.start + scheme;
-        (scheme > 0 && !value::is_placeholder(&rest[..len])).then_some(Extent {
-            start,
-            end: start + len,
-            quoted: false,
-        })
+        let len = text[start..].iter().take_while(|b| !ends(b)).count();
+        let value = &text[start..start + len];
+        let value = value.strip_suffix(b"\\").unwrap_or(value).trim_ascii_end();
+        let end = start + value.len();
+        (!value::is_placeholder(value)).then_some(Extent { start, end, quoted: false })
     }
 
     fn is_code_or_prose(&self, text: &[u8], extent: Extent) -> bool {
@@ -252,8 +250,8 @@ impl Place {
         if self.tie != Tie::Colon || rest.get(equals) != Some(&b'=') {
             return None;
         }
-        let literal = extent::value_at(text, extent.end + equals + 1, Tie::SpacedEquals, false);
-        if literal.quoted { self.quoted_secret(text, literal) } else { None }
+        let literal = extent::quoted_at(text, extent.end + equals + 1, Tie::SpacedEquals)?;
+        self.quoted_secret(text, literal)
     }
 }
 
@@ -343,10 +341,7 @@ fn in_array(
     let mut last_end = None;
     for _ in 0..ARRAY_LEN_MAX {
         at += text[at..].iter().take(256).take_while(in_gap).count();
-        let extent = extent::value_at(text, at, Tie::List, false);
-        if !extent.quoted {
-            break;
-        }
+        let Some(extent) = extent::quoted_at(text, at, Tie::List) else { break };
         let secret = &text[extent.start..extent.end];
         if !is_harmless(key, secret) {
             findings.push(Finding::new(

@@ -11,16 +11,19 @@ use super::{formats, value};
 const PEM_LABEL_LEN_MAX: usize = 64;
 /// Keys of 16,384 bits fit.
 const PEM_LEN_USUAL: usize = 16 * 1024;
+/// How far behind its vendor's name a token may stand.
+const VENDOR_REACH: usize = 128;
 const TOKEN_LEN_MAX: usize = 16 * 1024;
 
 /// A private key whose `BEGIN` stands at `begin`; without an end it goes to the end of the text.
 pub(super) fn pem(text: &[u8], begin: usize) -> Option<Finding<'static>> {
-    let dashes = |b: &&u8| matches!(b, b'-' | b' ');
-    let before = text[..begin].iter().rev().take(6).take_while(dashes).count();
+    let blank = usize::from(text[..begin].ends_with(b"- "));
+    let dashes = text[..begin - blank].iter().rev().take(5).take_while(|b| **b == b'-').count();
+    let before = dashes + blank;
     let label_end = (begin + PEM_LABEL_LEN_MAX).min(text.len());
     let label = &text[begin..label_end];
     let label_len = memmem::find(label, b"----")?;
-    if before < 4 || memmem::find(&label[..label_len], b"PRIVATE KEY").is_none() {
+    if dashes < 4 || memmem::find(&label[..label_len], b"PRIVATE KEY").is_none() {
         return None;
     }
     let body = begin + label_len + 4;
@@ -134,19 +137,22 @@ pub(super) fn telegram(text: &[u8], colon: usize) -> Option<Finding<'static>> {
 /// A client secret of Azure: three characters, a digit, `Q~`, 31 to 34 characters.
 pub(super) fn azure_client(text: &[u8], digit: usize) -> Option<Finding<'static>> {
     let start = digit.checked_sub(3)?;
+    if text.get(digit + 1..digit + 3) != Some(b"Q~") {
+        return None;
+    }
     let in_secret = |b: &&u8| b.is_ascii_alphanumeric() || b"_.~-".contains(b);
-    let body = text.get(digit + 3..)?.iter().take(40).take_while(in_secret).count();
-    let is_secret = text[digit..].get(1..3) == Some(b"Q~")
-        && text[start..digit].iter().all(|b| in_secret(&b))
-        && (31..=34).contains(&body);
+    let tail = text.get(digit + 3..)?;
+    let run = tail.iter().take(40).take_while(in_secret).count();
+    let body = run - tail[..run].iter().rev().take_while(|b| **b == b'.').count();
+    let is_secret = text[start..digit].iter().all(|b| in_secret(&b)) && (31..=34).contains(&body);
     is_secret.then(|| Finding::new(start, digit + 3 + body, "azure", Rank::Format))
 }
 
 /// A random string soon after the name of a vendor whose tokens have no mark of their own.
 pub(super) fn vendor(text: &[u8], start: usize) -> Option<Finding<'static>> {
     let kind = if text[start] | 0x20 == b't' { "twilio" } else { "discord" };
-    let line = text[start..].split(|b| *b == b'\n').next()?;
-    let near = &line[..line.len().min(160)];
+    let near = &text[start..text.len().min(start + VENDOR_REACH)];
+    let near = near.split(|b| *b == b'\n').next()?;
     let in_token = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
     let mut at = 0;
     for word in near.split(|b| !in_token(b)) {

@@ -38,14 +38,22 @@ pub(super) fn value_at(text: &[u8], from: usize, tie: Tie, name_quoted: bool) ->
     let start = skip_blanks(text, from);
     if tie == Tie::Markup {
         let len = text[start..].iter().take_while(|b| **b != b'<' && **b != b'\n').count();
-        return Extent { start, end: start + len, quoted: false };
+        // `<password> and so on` is a placeholder in a sentence.
+        let is_closed = start == from && matches!(text[start + len..], [] | [b'<', b'/', ..]);
+        return Extent { start, end: start + if is_closed { len } else { 0 }, quoted: false };
     }
-    if let Some((open, escapes, quote)) = opening_quote(text, start) {
-        let end = quoted_end(text, open, escapes, quote, tie == Tie::Equals);
-        return Extent { start: open, end, quoted: true };
+    if let Some(extent) = quoted_at(text, start, tie) {
+        return extent;
     }
     let end = if name_quoted { literal_end(text, start) } else { bare_end(text, start) };
     Extent { start, end, quoted: false }
+}
+
+/// The quoted value that starts at `from` or behind blanks there.
+pub(super) fn quoted_at(text: &[u8], from: usize, tie: Tie) -> Option<Extent> {
+    let (start, escapes, quote) = opening_quote(text, skip_blanks(text, from))?;
+    let end = quoted_end(text, start, escapes, quote, tie == Tie::Equals);
+    Some(Extent { start, end, quoted: true })
 }
 
 /// Skips blanks and colour sequences of terminals.
@@ -132,10 +140,27 @@ fn bare_end(text: &[u8], start: usize) -> usize {
         }
         at += 1;
     }
-    let is_closing = |b: &&u8| matches!(b, b'.' | b',' | b';' | b')' | b']' | b'}' | b'\\');
-    let is_mark = text[start..at].starts_with(b"[redacted:");
-    let closing = text[start..at].iter().rev().take_while(is_closing).count();
-    if is_mark { at } else { at - closing }
+    without_closing(text, start, at)
+}
+
+/// Drops the punctuation and the brackets that belong to what is around a bare value.
+fn without_closing(text: &[u8], start: usize, mut end: usize) -> usize {
+    // A few: what ends in a thousand brackets is not prose.
+    for _ in 0..8 {
+        let value = &text[start..end];
+        let opening = match value.last() {
+            Some(b'.' | b',' | b';' | b'\\') => None,
+            Some(b')') => Some(b'('),
+            Some(b']') => Some(b'['),
+            Some(b'}') => Some(b'{'),
+            _ => break,
+        };
+        if opening.is_some_and(|opening| value.contains(&opening)) {
+            break;
+        }
+        end -= 1;
+    }
+    end
 }
 
 fn is_end_or_blank(text: &[u8], at: usize) -> bool {

@@ -163,19 +163,24 @@ pub(super) const FORMATS: &[Format] = &[
     format("fm2_", "fly", Base64, 60, Trust::Random),
 ];
 
+const HEAD_LEN: usize = 256;
+
 /// End of the n-th format's token that starts at `start`, where its prefix stands.
 pub(super) fn token_end(text: &[u8], start: usize, format: &Format) -> Option<usize> {
     if format.trust != Trust::Prefix && !starts_word(text, start) {
         return None;
     }
     let body_start = start + format.prefix.len();
-    let body = run(&text[body_start..], format.alphabet);
-    if body.len() < format.len_min || (is_id(format) && body.len() != format.len_min) {
+    let rest = &text[body_start..];
+    // Judged by a bounded head, so that a run that is no token costs little wherever it is tried.
+    let head = run(&rest[..rest.len().min(HEAD_LEN)], format.alphabet);
+    if head.len() < format.len_min || (is_id(format) && head.len() != format.len_min) {
         return None;
     }
-    let is_placeholder = value::is_monotonous(body) && !has_github_checksum(body);
-    let is_prose = format.trust == Trust::Random && !value::is_random(body);
-    (!is_placeholder && !is_prose).then_some(body_start + body.len())
+    let is_placeholder = value::is_monotonous(head) && !has_github_checksum(head);
+    let is_prose = format.trust == Trust::Random && !value::is_random(head);
+    let is_token = !is_placeholder && !is_prose;
+    is_token.then(|| body_start + run(rest, format.alphabet).len())
 }
 
 /// Provider of a value that is one token from end to end.

@@ -15,6 +15,7 @@ const LEN_MIN: usize = 8;
 /// A line of a longer value that is looked for by itself: output is often torn into lines.
 const LINE_LEN_MIN: usize = 16;
 const BITMAP_BITS: u32 = 15;
+const BITMAP_WORDS: usize = 1 << (BITMAP_BITS - 6);
 
 /// The known values and, once needed, their index.
 #[derive(Clone, Default)]
@@ -56,6 +57,9 @@ impl Known {
 
     /// Adds the passwords of the URLs in a value, as written and percent-decoded.
     pub(super) fn add_url_passwords(&mut self, text: &str) {
+        if memchr::memchr(b'@', text.as_bytes()).is_none() {
+            return;
+        }
         for (start, end) in url::passwords(text.as_bytes()) {
             let password = &text[start..end];
             self.add("url-password", password);
@@ -119,7 +123,7 @@ struct Form {
 
 #[derive(Clone)]
 struct Index {
-    bitmap: Vec<u64>,
+    bitmap: Box<[u64; BITMAP_WORDS]>,
     /// Sorted by the first four bytes.
     forms: Vec<(u32, Form)>,
 }
@@ -131,7 +135,7 @@ impl Index {
             add_forms(&mut forms, value, secret);
         }
         forms.sort_by_key(|(head, _)| *head);
-        let mut bitmap = vec![0; 1 << (BITMAP_BITS - 6)];
+        let mut bitmap = Box::new([0; BITMAP_WORDS]);
         for (head, _) in &forms {
             let slot = slot(*head);
             bitmap[slot / 64] |= 1 << (slot % 64);

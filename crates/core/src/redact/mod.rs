@@ -169,6 +169,7 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
     trigger::scan(text, |start, rule| {
         let found = match rule {
             Rule::Name => return assign::find(text, start, findings),
+            Rule::Mark => return mark_end(text, start),
             Rule::Format(index) => format_at(text, start, index),
             Rule::Pem => blocks::pem(text, start),
             Rule::Jwt => blocks::jwt(text, start),
@@ -183,6 +184,12 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
         // A command's flag may stand far behind its name: what lies between is still to be read.
         if rule == Rule::Command { None } else { Some(found.end) }
     });
+}
+
+/// Where to go on behind the mark whose word stands at `word`: marks hold no names.
+fn mark_end(text: &[u8], word: usize) -> Option<usize> {
+    let start = word.checked_sub(1)?;
+    mark::mark_len(&text[start..]).map(|len| start + len)
 }
 
 fn format_at(text: &[u8], start: usize, index: usize) -> Option<Finding<'static>> {

@@ -3,6 +3,8 @@
 //!
 //! A name is split into segments at `_ - . space` and at camel case; whole segments are compared.
 
+use super::{mark, trigger};
+
 /// What a key name says about its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyName {
@@ -20,7 +22,11 @@ const SEGMENTS_MAX: usize = 16;
 
 /// Judges a key name.
 pub(super) fn judge(name: &[u8]) -> KeyName {
-    if name.is_empty() || name.len() > NAME_LEN_MAX {
+    // A mark inside a name tells what was there and is no part of the name.
+    if name.len() > NAME_LEN_MAX
+        || !mark::marks(name).is_empty()
+        || !trigger::may_be_secret_name(name)
+    {
         return KeyName::Plain;
     }
     let mut segments = Segments::split(name);
@@ -54,7 +60,6 @@ fn is_strong(all: &[&[u8]]) -> bool {
             let is_key = is(segment, "key") || is(segment, "keys");
             (is_key && is_any(before, BEFORE_KEY))
                 || (is(before, "connection") && is(segment, "string"))
-                || (is(before, "seed") && is(segment, "phrase"))
         })
         || (all.len() > 1 && is(last, "pat"))
         || is(last, "dsn")

@@ -27,6 +27,8 @@ pub(super) enum Rule {
     Telegram,
     /// `abc8Q~…` client secrets of Azure.
     AzureClient,
+    /// What was redacted before.
+    Mark,
     /// Vendors whose tokens have no prefix of their own.
     Vendor,
 }
@@ -48,6 +50,7 @@ const WORDS: &[(&str, Rule)] = &[
     ("mnemonic", Rule::Name),
     ("connection", Rule::Name),
     ("_pat", Rule::Name),
+    ("redacted:", Rule::Mark),
     ("begin ", Rule::Pem),
     ("eyj", Rule::Jwt),
     ("://", Rule::Url),
@@ -93,6 +96,16 @@ pub(super) fn scan(text: &[u8], mut visit: impl FnMut(usize, Rule) -> Option<usi
             code = 0;
         }
     }
+}
+
+/// Whether a name holds any of the words that make names secret.
+pub(super) fn may_be_secret_name(name: &[u8]) -> bool {
+    let mut found = false;
+    scan(name, |_, rule| {
+        found |= matches!(rule, Rule::Name | Rule::Scheme);
+        found.then_some(name.len())
+    });
+    found
 }
 
 fn visit_slot(

@@ -11,10 +11,10 @@ const TOKEN_LEN_MIN: usize = 20;
 /// Place of the password of the URL whose `://` stands at `start`.
 pub(super) fn password_at(text: &[u8], start: usize) -> Option<(usize, usize)> {
     let first = start + 3;
-    let word = &text[first..first + word_len(&text[first..])];
-    let authority = &word[..word.iter().position(|b| b"/?#".contains(b)).unwrap_or(word.len())];
-    let at_sign = memrchr(b'@', authority).or_else(|| at_sign_behind_slash(word, authority))?;
-    let userinfo = &word[..at_sign];
+    let rest = &text[first..];
+    let authority = &rest[..len_until(rest, |b| ends_word(b) || b"/?#".contains(b))];
+    let at_sign = memrchr(b'@', authority).or_else(|| at_sign_behind_slash(rest, authority))?;
+    let userinfo = &rest[..at_sign];
     let (from, secret) = match memchr(b':', userinfo) {
         Some(colon) => (colon + 1, &userinfo[colon + 1..]),
         None if userinfo.len() >= TOKEN_LEN_MIN && value::is_random(userinfo) => (0, userinfo),
@@ -28,18 +28,24 @@ pub(super) fn passwords(text: &[u8]) -> Vec<(usize, usize)> {
     memchr::memmem::find_iter(text, b"://").filter_map(|start| password_at(text, start)).collect()
 }
 
-/// Bytes up to a blank, a quote or a bracket that ends a URL in prose and markup.
-fn word_len(text: &[u8]) -> usize {
-    let ends = |b: &u8| *b <= b' ' || *b == 0x7f || b"\"'`<>|\\".contains(b);
+/// A blank, a quote or a bracket ends a URL in prose and markup.
+fn ends_word(byte: &u8) -> bool {
+    *byte <= b' ' || *byte == 0x7f || b"\"'`<>|\\".contains(byte)
+}
+
+fn len_until(text: &[u8], ends: impl Fn(&u8) -> bool) -> usize {
     text.iter().take(USERINFO_LEN_MAX).take_while(|b| !ends(b)).count()
 }
 
 /// `user:pa/ss@host`: a password somebody forgot to encode. `host:8080/a@b` is none.
-fn at_sign_behind_slash(word: &[u8], authority: &[u8]) -> Option<usize> {
+fn at_sign_behind_slash(rest: &[u8], authority: &[u8]) -> Option<usize> {
     let colon = memchr(b':', authority)?;
     let is_port = authority[colon + 1..].iter().all(u8::is_ascii_digit);
     let is_address = authority.first() == Some(&b'[');
-    if is_port || is_address { None } else { memchr(b'@', word) }
+    if is_port || is_address {
+        return None;
+    }
+    memchr(b'@', &rest[..len_until(rest, ends_word)])
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
 fn is_variable(value: &[u8]) -> bool {
     let in_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':');
     match value {
-        [b'$', b'{' | b'(', .., b'}' | b')'] => true,
+        [b'$', b'{' | b'(', first, ..] => first.is_ascii_alphabetic() || *first == b'_',
         [b'$', b'{' | b'('] => true,
         [b'$', first, rest @ ..] => {
             (first.is_ascii_alphabetic() || *first == b'_') && rest.iter().all(in_name)
@@ -46,11 +46,16 @@ fn is_enclosed(value: &[u8]) -> bool {
     }
 }
 
-/// One or two different characters: `********`, `xxxx-xxxx`, `....`.
+/// Hardly any different characters: `********`, `xxxx-xxxx`, `....`.
 pub(super) fn is_monotonous(value: &[u8]) -> bool {
     let starts_with_digit = value.first().is_some_and(u8::is_ascii_digit);
     let distinct = distinct(&value[..value.len().min(PLACEHOLDER_LEN_MAX)]);
-    distinct <= 2 && !starts_with_digit || distinct <= 3 && value.len() >= 16
+    match value.len() {
+        0..3 => !value.iter().any(u8::is_ascii_alphanumeric) && value.is_ascii(),
+        3..8 => distinct == 1 && !starts_with_digit,
+        8..16 => distinct <= 2 && !starts_with_digit,
+        _ => distinct <= 3,
+    }
 }
 
 fn is_stop_word(value: &[u8]) -> bool {
@@ -107,6 +112,8 @@ const STOP_WORDS: &[&str] = &[
     "self",
     "ok",
     "todo",
+    "await",
+    "new",
     "tbd",
     "n/a",
 ];
@@ -126,6 +133,9 @@ pub(super) fn is_path(value: &[u8]) -> bool {
         [b"/".as_slice(), b"./", b"../", b"~/", b"file:"].iter().any(|r| value.starts_with(r));
     let in_path = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"/._-~:".contains(b);
     let slashes = value.iter().filter(|b| **b == b'/').count();
+    if value.len() > PLACEHOLDER_LEN_MAX {
+        return false;
+    }
     rooted && slashes >= 1 && value.iter().all(in_path) && longest_digit_run(value) < 8
         || rooted && slashes >= 2 && looks_spoken(value)
 }
@@ -144,11 +154,15 @@ pub(super) fn is_code(value: &[u8]) -> bool {
     let (ident, rest) = value.split_at(ident_len);
     let starts_like_name =
         ident.first().is_some_and(|b| b.is_ascii_alphabetic() || matches!(b, b'_' | b'&'));
-    if !starts_like_name || ident.iter().filter(|b| b.is_ascii_digit()).count() > 3 {
+    if value.len() > PLACEHOLDER_LEN_MAX
+        || !starts_like_name
+        || ident.iter().filter(|b| b.is_ascii_digit()).count() > 3
+    {
         return false;
     }
     let opens = matches!(rest.first(), Some(b'(' | b'[' | b'<' | b'{'));
-    let is_argument = rest.get(1).is_none_or(|b| b.is_ascii_alphabetic() || b"\"'&_".contains(b));
+    let is_argument =
+        rest.get(1).is_none_or(|b| b.is_ascii_alphabetic() || b"\"'&_)]>".contains(b));
     let has_word = longest_run(ident, u8::is_ascii_alphabetic) >= 3;
     let is_call = opens && is_argument && has_word && looks_spoken(ident);
     let is_path = ident.windows(2).any(|pair| pair == b"::");
