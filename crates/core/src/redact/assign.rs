@@ -17,9 +17,8 @@ const ARRAY_LEN_MAX: usize = 256;
 /// Looks at the name around `stem` and adds the secrets it names; answers where to go on.
 pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) -> Option<usize> {
     let name = Name::around(text, stem)?;
-    let (tie, from, name_quoted) = match tie_behind(text, &name) {
-        Some(tied) => tied,
-        None => return in_prose(text, &name, findings),
+    let Some((tie, from, name_quoted)) = tie_behind(text, &name) else {
+        return in_prose(text, &name, findings);
     };
     let key = name.judge(text);
     if key == KeyName::Plain {
