@@ -298,6 +298,8 @@ fn flags_of_commands() {
         ("curl --user ann:s3cret x", "curl --user ann:[password] x"),
         ("mysql -uroot -ps3cret db", "mysql -uroot -p[password] db"),
         ("sshpass -p s3cret ssh x", "sshpass -p [password] ssh x"),
+        ("docker login -u ann -p s3cret x", "docker login -u ann -p [password] x"),
+        ("redis-cli -h x -a s3cret ping", "redis-cli -h x -a [password] ping"),
         ("login --password hunter2 --user ann", "login --password [assignment] --user ann"),
         ("login --token=abcdef --user ann", "login --token=[assignment] --user ann"),
         ("login --api-key \"a b c\" x", "login --api-key \"[assignment]\" x"),
@@ -349,6 +351,8 @@ fn assignments_of_secret_names() {
         ("pass\u{a0}x token=pässwörd ü", "pass\u{a0}x token=[assignment] ü"),
         ("password=\"line\nother\" x", "password=\"[assignment]\" x"),
         ("password=", "password="),
+        ("the API key: abcd1234", "the API key: [assignment]"),
+        ("password -> hunter2", "password -> [assignment]"),
     ]);
 }
 
@@ -386,6 +390,9 @@ fn placeholders_stay() {
         "{\"password\": null, \"token\": true, \"api_key\": \"[REDACTED]\"}",
         "postgres://ann:$PGPASSWORD@db postgres://ann:***@db",
         "Authorization: Bearer $TOKEN",
+        "token: ${{ github.token }}",
+        "id-token: write",
+        "fetch(url, {credentials: 'include'})",
         "Authorization: Bearer {token}",
     ]);
 }

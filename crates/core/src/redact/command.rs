@@ -1,5 +1,5 @@
 //! Passwords in short flags of programs that everybody calls: `curl -u user:password`,
-//! `mysql -pPASSWORD`, `sshpass -p PASSWORD`. Long flags are key names (see `assign`).
+//! `mysql -pPASSWORD`, `sshpass -p PASSWORD`, `redis-cli -a PASSWORD`. Long flags are key names (see `assign`).
 
 use memchr::memmem;
 
@@ -14,7 +14,8 @@ pub(super) fn password(text: &[u8], start: usize) -> Option<Finding<'static>> {
     let line = line.split(|b| *b == b'\n').next()?;
     let (from, to) = match line[0] | 0x20 {
         b'c' => curl_user(line)?,
-        b's' => word_after(line, b" -p").filter(|word| is_secret(line, *word))?,
+        b'r' => word_after(line, b" -a").filter(|word| is_secret(line, *word))?,
+        b's' | b'd' => word_after(line, b" -p").filter(|word| is_secret(line, *word))?,
         _ => mysql_password(line)?,
     };
     Some(Finding::new(start + from, start + to, "password", Rank::Context))

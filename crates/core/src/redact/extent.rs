@@ -100,6 +100,7 @@ fn opening_quote(text: &[u8], start: usize) -> Option<(usize, usize, u8)> {
 fn quoted_end(text: &[u8], open: usize, escapes: usize, quote: u8, lines: bool) -> usize {
     let mut first_line_end = None;
     let mut backslashes = 0;
+    let mut second_of_two = false;
     for (at, byte) in text.iter().enumerate().skip(open) {
         let too_long = first_line_end.is_some() && at - open > LINES_LEN_MAX;
         if *byte == b'\n' && first_line_end.is_none() {
@@ -109,7 +110,11 @@ fn quoted_end(text: &[u8], open: usize, escapes: usize, quote: u8, lines: bool) 
             break;
         }
         let closes = if escapes == 0 { backslashes % 2 == 0 } else { backslashes <= escapes };
-        if *byte == quote && closes {
+        // SQL doubles a quote inside a value.
+        let is_doubled = escapes == 0 && at > open && text.get(at + 1) == Some(&quote);
+        if *byte == quote && (is_doubled || second_of_two) {
+            second_of_two = !second_of_two;
+        } else if *byte == quote && closes {
             return if escapes == 0 { at } else { at - backslashes };
         }
         backslashes = if *byte == b'\\' { backslashes + 1 } else { 0 };
@@ -207,6 +212,8 @@ mod tests {
         assert_eq!(value("'a b", Tie::Colon), "a b");
         assert_eq!(value("\"a\nb\" c", Tie::Equals), "a\nb");
         assert_eq!(value("\"a\nb\" c", Tie::Colon), "a");
+        assert_eq!(value("'it''s' x", Tie::SpacedEquals), "it''s");
+        assert_eq!(value("'' x", Tie::SpacedEquals), "");
         assert_eq!(value("f'a b'", Tie::SpacedEquals), "a b");
     }
 

@@ -13,6 +13,7 @@ mod extent;
 mod finding;
 mod formats;
 mod json;
+mod key;
 mod known;
 mod mark;
 mod names;

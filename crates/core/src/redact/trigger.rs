@@ -60,6 +60,8 @@ const WORDS: &[(&str, Rule)] = &[
     ("mysql", Rule::Command),
     ("mariadb", Rule::Command),
     ("sshpass", Rule::Command),
+    ("docker login", Rule::Command),
+    ("redis-cli", Rule::Command),
     (":aa", Rule::Telegram),
     ("0q~", Rule::AzureClient),
     ("twilio", Rule::Vendor),
