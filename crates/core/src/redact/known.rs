@@ -49,9 +49,7 @@ impl Known {
         let is_ordinary = value::is_placeholder(bytes)
             || value::is_number(bytes)
             || value::is_path(bytes)
-            || ORDINARY
-                .split_ascii_whitespace()
-                .any(|word| bytes.eq_ignore_ascii_case(word.as_bytes()));
+            || ORDINARY.iter().any(|word| bytes.eq_ignore_ascii_case(word.as_bytes()));
         if !is_ordinary {
             self.add("env", secret);
         }
@@ -91,9 +89,12 @@ impl Known {
 }
 
 /// Passwords of examples and defaults: redacting them would hide ordinary words.
-const ORDINARY: &str = "
-    password passw0rd postgres changeme localhost development production username example.com
-    anonymous keychain external disabled ssh-agent osxkeychain github-actions test-token dummy-key";
+#[rustfmt::skip]
+const ORDINARY: &[&str] = &[
+    "password", "passw0rd", "postgres", "changeme", "localhost", "development", "production",
+    "username", "example.com", "anonymous", "keychain", "external", "disabled", "ssh-agent",
+    "osxkeychain", "github-actions", "test-token", "dummy-key",
+];
 
 #[derive(Clone)]
 struct Form {

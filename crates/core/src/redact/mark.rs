@@ -47,6 +47,9 @@ pub(super) fn clean_kind(kind: &str) -> String {
 
 /// The marks in a text, as `start..end`, in order.
 pub(super) fn marks(text: &[u8]) -> Vec<(usize, usize)> {
+    if memchr::memchr(OPENING[0], text).is_none() {
+        return Vec::new();
+    }
     memmem::find_iter(text, OPENING)
         .filter_map(|start| mark_len(&text[start..]).map(|len| (start, start + len)))
         .collect()

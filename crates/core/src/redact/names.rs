@@ -45,12 +45,12 @@ pub(super) fn judge(name: &[u8]) -> KeyName {
 
 /// Whether a header of this name carries credentials after a scheme word or as pairs.
 pub(super) fn is_credential_header(name: &[u8]) -> bool {
-    is_any(name, "authorization proxy-authorization cookie set-cookie")
+    is_any(name, &["authorization", "proxy-authorization", "cookie", "set-cookie"])
 }
 
 /// Whether a query parameter of this name is a secret although a key of this name is not.
 pub(super) fn is_secret_parameter(name: &[u8]) -> bool {
-    is_any(name, "key sig signature x-amz-signature x-goog-signature")
+    is_any(name, &["key", "sig", "signature", "x-amz-signature", "x-goog-signature"])
 }
 
 fn is_strong(all: &[&[u8]]) -> bool {
@@ -67,57 +67,73 @@ fn is_strong(all: &[&[u8]]) -> bool {
 
 fn is_loose(all: &[&[u8]]) -> bool {
     let last = all[all.len() - 1];
-    let is_cursor = all.len() > 1 && is_any(all[all.len() - 2], "page next continuation");
+    let is_cursor = all.len() > 1 && is_any(all[all.len() - 2], &["page", "next", "continuation"]);
     let is_plural_secret = pairs(all).any(|(before, segment)| {
-        is(segment, "tokens") && is_any(before, "access refresh auth api bearer")
+        is(segment, "tokens") && is_any(before, &["access", "refresh", "auth", "api", "bearer"])
     });
     is_any(last, LOOSE_LAST)
         || is_plural_secret
-        || (!is_cursor && all.iter().any(|segment| ends_with_any(segment, "token")))
+        || (!is_cursor && all.iter().any(|segment| ends_with_any(segment, &["token"])))
 }
 
 /// Secret wherever they stand in a name, unless the name ends in a description.
-const STRONG: &str = "
-    pwd passwd passcode secret secrets credential credentials creds cred mnemonic apikeys
-    phpsessid jsessionid";
-const STRONG_ENDINGS: &str = "
-    password passwords passwd passphrase secret apikey secretkey privatekey accesskey signingkey
-    encryptionkey";
-const LOOSE_LAST: &str = "
-    auth authorization authentication cookie cookies bearer pass";
+#[rustfmt::skip]
+const STRONG: &[&str] = &[
+    "pwd", "passwd", "passcode", "secret", "secrets", "credential", "credentials", "creds",
+    "cred", "mnemonic", "apikeys", "phpsessid", "jsessionid",
+];
+#[rustfmt::skip]
+const STRONG_ENDINGS: &[&str] = &[
+    "password", "passwords", "passwd", "passphrase", "secret", "apikey", "secretkey",
+    "privatekey", "accesskey", "signingkey", "encryptionkey",
+];
+#[rustfmt::skip]
+const LOOSE_LAST: &[&str] = &[
+    "auth", "authorization", "authentication", "cookie", "cookies", "bearer", "pass",
+];
 
 /// `key` alone is any key; after these it opens something.
-const BEFORE_KEY: &str = "
-    api access private secret signing encryption decryption master auth account service deploy
-    ssh license session shared webhook admin rsa hmac aes jwt app consumer client storage gpg
-    openai anthropic claude stripe github gitlab gemini google azure aws slack sendgrid twilio
-    mailgun groq mistral cohere datadog sentry deepseek openrouter xai perplexity replicate
-    together fireworks tavily pinecone";
+#[rustfmt::skip]
+const BEFORE_KEY: &[&str] = &[
+    "api", "access", "private", "secret", "signing", "encryption", "decryption", "master",
+    "auth", "account", "service", "deploy", "ssh", "license", "session", "shared", "webhook",
+    "admin", "rsa", "hmac", "aes", "jwt", "app", "consumer", "client", "storage", "gpg",
+    "openai", "anthropic", "claude", "stripe", "github", "gitlab", "gemini", "google", "azure",
+    "aws", "slack", "sendgrid", "twilio", "mailgun", "groq", "mistral", "cohere", "datadog",
+    "sentry", "deepseek", "openrouter", "xai", "perplexity", "replicate", "together",
+    "fireworks", "tavily", "pinecone",
+];
 
 /// A name that ends in one of these tells about a secret and does not hold it; file endings too.
-const DESCRIPTIONS: &str = "
-    count counts limit limits budget usage used total max min type kind length len size url uri
-    endpoint expiry expires expired expiration ttl name names id ids path paths file files dir
-    policy rotation age algorithm alg format field prefix issuer audience scope scopes at in
-    status version rate cost price valid required enabled disabled index position pattern regex
-    hint prompt manager provider method mode service sock socket store ref refs env var error
-    errors changed updated created by class reset rs py js ts tsx jsx go java rb c h cpp md txt
-    json yaml yml toml log lock sh html css conf cfg ini sql xml csv db com org net io";
+#[rustfmt::skip]
+const DESCRIPTIONS: &[&str] = &[
+    "count", "counts", "limit", "limits", "budget", "usage", "used", "total", "max", "min",
+    "type", "kind", "length", "len", "size", "url", "uri", "endpoint", "expiry", "expires",
+    "expired", "expiration", "ttl", "name", "names", "id", "ids", "path", "paths", "file",
+    "files", "dir", "policy", "rotation", "age", "algorithm", "alg", "format", "field",
+    "prefix", "issuer", "audience", "scope", "scopes", "at", "in", "status", "version", "rate",
+    "cost", "price", "valid", "required", "enabled", "disabled", "index", "position", "pattern",
+    "regex", "hint", "prompt", "manager", "provider", "method", "mode", "service", "sock",
+    "socket", "store", "ref", "refs", "env", "var", "error", "errors", "changed", "updated",
+    "created", "by", "class", "reset", "rs", "py", "js", "ts", "tsx", "jsx", "go", "java", "rb",
+    "c", "h", "cpp", "md", "txt", "json", "yaml", "yml", "toml", "log", "lock", "sh", "html",
+    "css", "conf", "cfg", "ini", "sql", "xml", "csv", "db", "com", "org", "net", "io",
+];
 
 fn is(segment: &[u8], word: &str) -> bool {
     segment.eq_ignore_ascii_case(word.as_bytes())
 }
 
-fn is_any(segment: &[u8], words: &str) -> bool {
-    words.split_ascii_whitespace().any(|word| is(segment, word))
+fn is_any(segment: &[u8], words: &[&str]) -> bool {
+    words.iter().any(|word| is(segment, word))
 }
 
 /// `PGPASSWORD`, `authtoken`, `password2`: run-together names end in the word.
-fn ends_with_any(segment: &[u8], words: &str) -> bool {
+fn ends_with_any(segment: &[u8], words: &[&str]) -> bool {
     let digits = segment.iter().rev().take_while(|b| b.is_ascii_digit()).count();
     let segment = &segment[..segment.len() - digits];
     words
-        .split_ascii_whitespace()
+        .iter()
         .any(|word| segment.len() >= word.len() && is(&segment[segment.len() - word.len()..], word))
 }
 

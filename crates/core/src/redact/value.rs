@@ -59,15 +59,20 @@ pub(super) fn is_monotonous(value: &[u8]) -> bool {
 }
 
 fn is_stop_word(value: &[u8]) -> bool {
-    STOP_WORDS.split_ascii_whitespace().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
+    STOP_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// Words that stand in the place of a secret and are none.
-const STOP_WORDS: &str = "
-    null none nil undefined true false yes no on off empty unset not missing required optional
-    invalid expired revoked rotated enabled disabled redacted hidden masked unknown default any
-    basic bearer oauth oauth2 jwt digest string str &str bytes int integer bool boolean number
-    object secretstring self ok todo await new tbd n/a include same-origin omit write read";
+#[rustfmt::skip]
+const STOP_WORDS: &[&str] = &[
+    "null", "none", "nil", "undefined", "true", "false", "yes", "no", "on", "off", "empty",
+    "unset", "not", "missing", "required", "optional", "invalid", "expired", "revoked",
+    "rotated", "enabled", "disabled", "redacted", "hidden", "masked", "unknown", "default",
+    "any", "basic", "bearer", "oauth", "oauth2", "jwt", "digest", "string", "str", "&str",
+    "bytes", "int", "integer", "bool", "boolean", "number", "object", "secretstring", "self",
+    "ok", "todo", "await", "new", "tbd", "n/a", "include", "same-origin", "omit", "write",
+    "read",
+];
 
 /// A plain number, with what people put into numbers.
 pub(super) fn is_number(value: &[u8]) -> bool {
