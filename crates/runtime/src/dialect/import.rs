@@ -23,7 +23,7 @@ use crate::funnel;
 #[derive(Debug)]
 pub enum Imported {
     /// The store has it now.
-    Taken(Saved),
+    Taken(Box<Saved>),
     /// The store had just this state.
     Same(TaskId),
 }
@@ -38,7 +38,7 @@ impl Dialect {
         })?;
         let id = self.take_in(file, &checkpoint, force).await?;
         match id {
-            Some(id) => Ok(Imported::Taken(self.save(&id).await?)),
+            Some(id) => Ok(Imported::Taken(Box::new(self.save(&id).await?))),
             None => Ok(Imported::Same(name(file, TaskId::new(checkpoint.workflow_id.as_str()))?)),
         }
     }

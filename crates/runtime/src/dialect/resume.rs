@@ -124,9 +124,8 @@ impl Dialect {
     async fn resume_oldest(&self, request: &ResumeRequest) -> Result<Option<Started>, ResumeError> {
         let now = clock::now();
         let mut candidates = self.candidates(request, &RESUMABLE).await?;
-        candidates.retain(|task| {
-            over(task, now).is_none() && task.not_before.is_none_or(|at| at <= now)
-        });
+        candidates
+            .retain(|task| over(task, now).is_none() && task.not_before.is_none_or(|at| at <= now));
         let mut held = None;
         for task in candidates {
             match self.take(&task.id, request).await {
@@ -186,7 +185,9 @@ impl Dialect {
     /// Neither the store nor a good file knows it; a damaged one may be its last trace.
     fn unknown(&self, id: &TaskId) -> DialectError {
         match self.folder.read(id.as_str()) {
-            Err(ReadError::Damaged { path, reason }) => DialectError::Damaged { file: path, reason },
+            Err(ReadError::Damaged { path, reason }) => {
+                DialectError::Damaged { file: path, reason }
+            }
             Err(ReadError::Io { path, source }) => DialectError::Io { place: path, source },
             Ok(_) => DialectError::NoSuchWorkflow(id.clone()),
         }

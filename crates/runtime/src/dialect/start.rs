@@ -45,9 +45,9 @@ pub struct StartRequest {
 #[derive(Debug)]
 pub enum StartOutcome {
     /// It has begun.
-    Started(Saved),
+    Started(Box<Saved>),
     /// It had begun with the same key; nothing was changed.
-    Same(Saved),
+    Same(Box<Saved>),
     /// The key was completed before; nothing was changed.
     Completed(TaskId),
     /// Another workflow has the key; nothing was changed.
@@ -72,7 +72,7 @@ impl Dialect {
                     return Ok(StartOutcome::KeyTaken(owner.id));
                 }
                 if !request.force && !owner.status.is_terminal() {
-                    return Ok(StartOutcome::Same(self.save(&request.workflow).await?));
+                    return Ok(StartOutcome::Same(Box::new(self.save(&request.workflow).await?)));
                 }
             }
             let begun = match store.task(&request.workflow).await.map_err(ActError::from)? {
@@ -83,7 +83,7 @@ impl Dialect {
                 Some(task) => self.replace(task, &new, request.force).await?,
             };
             if begun {
-                return Ok(StartOutcome::Started(self.save(&request.workflow).await?));
+                return Ok(StartOutcome::Started(Box::new(self.save(&request.workflow).await?)));
             }
         }
         Err(ActError::Contended(request.workflow).into())
@@ -130,12 +130,7 @@ impl Dialect {
     }
 
     /// A finished one makes room by itself; an unfinished one only by force.
-    async fn replace(
-        &self,
-        task: Task,
-        new: &NewTask,
-        force: bool,
-    ) -> Result<bool, DialectError> {
+    async fn replace(&self, task: Task, new: &NewTask, force: bool) -> Result<bool, DialectError> {
         if !force && !task.status.is_terminal() {
             return Err(DialectError::Unfinished {
                 id: task.id,

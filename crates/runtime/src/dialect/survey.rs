@@ -1,6 +1,6 @@
 //! What is in the folder and what the store knows of it.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use relight_core::checkpoint::Checkpoint;
@@ -42,30 +42,32 @@ impl Dialect {
         let mut tasks = self.engine.store().tasks(query).await.map_err(ActError::from)?;
         tasks.retain(|task| task.checkpoint.is_some());
         tasks.sort_by_key(|task| task.created_at);
+        let ids: HashSet<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
         let mut survey = Survey::default();
         for found in self.folder.scan().map_err(|error| self.io_error(error))? {
             match found {
                 Found::Damaged { path, reason } => survey.damaged.push((path, reason)),
                 Found::Good { path, checkpoint } => {
-                    if !self.knows(&checkpoint, &tasks).await? {
+                    if !self.knows(&checkpoint, &ids).await? {
                         survey.unknown.push((path, *checkpoint));
                     }
                 }
             }
         }
-        let damaged: HashMap<&PathBuf, &FileDamage> =
-            survey.damaged.iter().map(|(path, reason)| (path, reason)).collect();
-        let is_damaged = |task: &Task| damaged.contains_key(&self.folder.path_of(task.id.as_str()));
-        survey.workflows = tasks
-            .into_iter()
-            .map(|task| Workflow { damaged: is_damaged(&task), task })
-            .collect();
+        let damaged: HashSet<&PathBuf> = survey.damaged.iter().map(|(path, _)| path).collect();
+        let is_damaged = |task: &Task| damaged.contains(&self.folder.path_of(task.id.as_str()));
+        survey.workflows =
+            tasks.into_iter().map(|task| Workflow { damaged: is_damaged(&task), task }).collect();
         survey.quarantined = self.quarantined();
         Ok(survey)
     }
 
-    async fn knows(&self, checkpoint: &Checkpoint, tasks: &[Task]) -> Result<bool, DialectError> {
-        if tasks.iter().any(|task| task.id.as_str() == checkpoint.workflow_id) {
+    async fn knows(
+        &self,
+        checkpoint: &Checkpoint,
+        ids: &HashSet<&str>,
+    ) -> Result<bool, DialectError> {
+        if ids.contains(checkpoint.workflow_id.as_str()) {
             return Ok(true);
         }
         let Ok(id) = TaskId::new(checkpoint.workflow_id.as_str()) else { return Ok(false) };
