@@ -18,6 +18,7 @@ use async_trait::async_trait;
 use relight_core::time::Span;
 
 use crate::contract::Store;
+use crate::memory::MemoryStore;
 
 /// One store under test, empty when the harness is made.
 #[async_trait]
@@ -27,6 +28,17 @@ pub trait Harness: Send + Sync {
 
     /// Moves the clock by which the store measures leases.
     async fn advance(&self, span: Span);
+}
+
+#[async_trait]
+impl Harness for MemoryStore {
+    async fn open(&self) -> Arc<dyn Store> {
+        Arc::new(self.clone())
+    }
+
+    async fn advance(&self, span: Span) {
+        Self::advance(self, span);
+    }
 }
 
 /// Runs the whole suite as one `#[tokio::test]` a behaviour. Takes the name of a function that
