@@ -8,7 +8,7 @@ use crate::event::EventKind;
 use crate::ids::{AgentName, StepName};
 use crate::lease::{Fence, Held, Holder};
 use crate::status::TaskStatus;
-use crate::step::{Output, RepeatRule, StepKey, StepOutcome};
+use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 use crate::task::{CheckpointDoor, NewTask, Task};
 use crate::time::{Span, Time};
 
@@ -17,7 +17,7 @@ use crate::time::{Span, Time};
 pub enum Change {
     /// The task comes into being. Always the first change of its commit.
     Created(Box<NewTask>),
-    /// What was asked for is replaced; status, lease and history stay.
+    /// Another task begins under the same id; fence and history stay.
     Replaced(Box<NewTask>),
     /// The status changes.
     Status {
@@ -121,6 +121,32 @@ impl Change {
         }
     }
 
+    /// The step's record that this change appends.
+    pub fn step_record(&self, at: Time, fence: Option<Fence>) -> Option<Step> {
+        let mark = self.mark()?;
+        let (state, exit_code) = match self {
+            Self::StepEnded { outcome: StepOutcome::Done, output, .. } => {
+                (StepState::Done, output.as_ref().map(|output| output.exit_code))
+            }
+            Self::StepEnded { outcome: StepOutcome::Failed, output, .. } => {
+                (StepState::Failed, output.as_ref().map(|output| output.exit_code))
+            }
+            Self::StepResolved { happened: true, .. } => (StepState::Done, None),
+            Self::StepResolved { happened: false, .. } => (StepState::Failed, None),
+            _ => (StepState::Begun, None),
+        };
+        Some(Step {
+            key: mark.key.clone(),
+            state,
+            rule: mark.rule,
+            tries: mark.tries,
+            fence: fence.unwrap_or_default(),
+            at,
+            exit_code,
+            fingerprint: mark.fingerprint,
+        })
+    }
+
     /// What its event says beside kind, task and step; `before` is the task it is applied to.
     pub fn detail(&self, before: Option<&Task>) -> Value {
         match self {
@@ -144,6 +170,7 @@ impl Change {
             Self::StepsDeclared(names) => json!({"steps": names.len()}),
             Self::Door(door) => json!({"notes": door.notes, "handoff_to": door.handoff_to}),
             Self::StepResolved { happened, .. } => json!({"happened": happened}),
+            Self::StepEnded { output: Some(output), .. } => json!({"exit_code": output.exit_code}),
             Self::StepBegun(_) | Self::StepEnded { .. } | Self::StepsCleared => Value::Null,
             Self::Noted(_, detail) => detail.clone(),
         }
@@ -207,6 +234,9 @@ impl Change {
 }
 
 fn replace(task: &mut Task, new: &NewTask) {
+    task.status = new.first_status();
+    task.reason = None;
+    task.retries = 0;
     task.agent.clone_from(&new.agent);
     task.spec = new.spec.clone();
     task.context.clone_from(&new.context);

@@ -41,11 +41,13 @@ pub enum EventKind {
     CheckpointDamaged,
     /// A file of another store was taken in.
     CheckpointImported,
+    /// A finished or expired task was removed with all that belonged to it.
+    TaskForgotten,
 }
 
 impl EventKind {
     /// All of them; the order gives the numbers and is never changed.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::StepBegun,
         Self::StepDone,
         Self::StepFailed,
@@ -61,6 +63,7 @@ impl EventKind {
         Self::TaskChanged,
         Self::CheckpointDamaged,
         Self::CheckpointImported,
+        Self::TaskForgotten,
     ];
 
     /// The word used everywhere.
@@ -81,6 +84,7 @@ impl EventKind {
             Self::TaskChanged => "task.changed",
             Self::CheckpointDamaged => "checkpoint.damaged",
             Self::CheckpointImported => "checkpoint.imported",
+            Self::TaskForgotten => "task.forgotten",
         }
     }
 
@@ -130,6 +134,6 @@ mod tests {
             assert_eq!(EventKind::from_code(kind.code()), Some(kind));
         }
         assert_eq!(EventKind::StepBegun.code(), 1);
-        assert_eq!(EventKind::CheckpointImported.code(), 15);
+        assert_eq!(EventKind::TaskForgotten.code(), 16);
     }
 }

@@ -10,6 +10,7 @@ pub mod decide;
 pub mod event;
 pub mod ids;
 pub mod lease;
+pub mod progress;
 pub mod redact;
 pub mod status;
 pub mod step;

@@ -16,6 +16,8 @@ pub const MAX_RETRIES_DEFAULT: u32 = 1;
 pub const STRATEGY_DEFAULT: &str = "fail-and-reassign";
 /// The strategies that every Relight knows.
 pub const STRATEGIES: [&str; 4] = [STRATEGY_DEFAULT, "resume", "suspend", "exec"];
+/// Most completed keys that are remembered for one id.
+pub const SPENT_KEYS_MAX: usize = 1_000;
 /// Most steps that may be declared ahead for one task.
 pub const DECLARED_STEPS_MAX: usize = 100_000;
 
@@ -36,6 +38,9 @@ pub struct TaskSpec {
     pub key: Option<IdempotencyKey>,
     /// Larger goes first.
     pub priority: i32,
+    /// Keys under which this id was already completed; the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spent_keys: Vec<IdempotencyKey>,
 }
 
 /// What only the checkpoint dialect knows of a task.

@@ -4,6 +4,7 @@
 //! store's own clock), wake-ups (something was committed). `conformance` is its specification.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use relight_core::change::Change;
@@ -39,7 +40,7 @@ pub struct Committed {
 }
 
 /// Why a commit did not happen. Nothing was changed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum CommitError {
     /// The writer's lease is no longer valid.
     #[error("task {task} is held by a newer lease ({newest} > {ours})")]
@@ -74,7 +75,7 @@ pub enum CommitError {
 }
 
 /// What can be wrong with a store as a whole. Nothing was acknowledged.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The disk or the file system said no.
     #[error("cannot write or read the store {place}")]
@@ -83,7 +84,7 @@ pub enum StoreError {
         place: String,
         /// What the system said.
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// Not a store of ours, or not whole.
     #[error("the store {place} is damaged: {what}")]
@@ -235,8 +236,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn events(&self, query: EventQuery) -> Result<Vec<Event>, StoreError>;
 
     /// Removes finished or expired tasks with all that belongs to them, each only if it is still at
-    /// the given sequence number; answers those removed.
-    async fn forget(&self, tasks: Vec<(TaskId, u64)>) -> Result<Vec<TaskId>, StoreError>;
+    /// the given sequence number; answers those removed. An event tells of each.
+    async fn forget(&self, tasks: Vec<(TaskId, u64)>, at: Time) -> Result<Vec<TaskId>, StoreError>;
 
     /// Removes events older than this that are not the records of a task's steps; answers how many.
     async fn forget_events(&self, before: Time) -> Result<u64, StoreError>;

@@ -10,11 +10,11 @@ mod steps;
 use std::collections::BTreeMap;
 
 use crate::change::Change;
-use crate::ids::{AgentName, TaskId};
+use crate::ids::{AgentName, StepName, TaskId};
 use crate::lease::{Fence, Held, Holder, HolderLife};
 use crate::status::TaskStatus;
 use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
-use crate::task::{CheckpointDoor, Task};
+use crate::task::{CheckpointDoor, NewTask, Task};
 use crate::time::{Span, Time};
 
 pub use steps::{StepAdvice, advise};
@@ -42,6 +42,17 @@ pub enum TaskEvent {
     },
     /// Add context.
     Set(BTreeMap<String, String>),
+    /// Go to a status by the shortest way through the table, for a dialect with fewer words.
+    Move {
+        /// Where to.
+        to: TaskStatus,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Change the steps known ahead.
+    Declare(Vec<StepName>),
+    /// Ask for something else, from the beginning.
+    Replace(Box<NewTask>),
     /// Hand it to a second look.
     Review,
     /// It is finished.
@@ -246,6 +257,9 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
         TaskEvent::Release { force } => hold::release(scene, force)?,
         TaskEvent::Set(pairs) => status::set(scene, pairs)?,
         TaskEvent::Door(door) => vec![Change::Door(door)],
+        TaskEvent::Move { to, reason } => status::shortest(scene, to, reason.as_deref())?,
+        TaskEvent::Declare(steps) => vec![Change::StepsDeclared(steps)],
+        TaskEvent::Replace(new) => status::replace(scene, new),
         TaskEvent::Review => status::leave(scene, TaskStatus::InReview, None)?,
         TaskEvent::Done => status::leave(scene, TaskStatus::Completed, None)?,
         TaskEvent::Fail { reason } => status::leave(scene, TaskStatus::Failed, Some(reason))?,
@@ -262,6 +276,45 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
     Ok(Decision { guard: guard(scene, person, &changes), changes })
 }
 
+/// Decides several events in turn as one decision, all or nothing; `steps` are the ones they speak
+/// of, as they were read.
+pub fn decide_in_turn(
+    scene: &Scene<'_>,
+    steps: &[Step],
+    events: Vec<TaskEvent>,
+) -> Result<Decision, Refusal> {
+    let mut task = scene.task.clone();
+    let mut steps = steps.to_vec();
+    let mut changes = Vec::new();
+    for event in events {
+        let step = event.step().and_then(|key| steps.iter().find(|step| step.key == *key)).cloned();
+        let decided = decide(&Scene { task: &task, step: step.as_ref(), ..*scene }, event)?.changes;
+        for change in &decided {
+            change.apply(&mut task, scene.now);
+            if let Some(record) = change.step_record(scene.now, None) {
+                steps.retain(|step| step.key != record.key);
+                steps.push(record);
+            }
+        }
+        changes.extend(decided);
+    }
+    let mut guard = guard(scene, false, &changes);
+    guard.seq = Some(scene.task.seq);
+    Ok(Decision { guard, changes })
+}
+
+impl TaskEvent {
+    /// The step it speaks of.
+    pub fn step(&self) -> Option<&StepKey> {
+        match self {
+            Self::StepBegin { key, .. }
+            | Self::StepEnd { key, .. }
+            | Self::StepResolve { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+}
+
 /// A person's verbs need no fence and raise it.
 fn is_a_persons(event: &TaskEvent) -> bool {
     matches!(
@@ -270,6 +323,7 @@ fn is_a_persons(event: &TaskEvent) -> bool {
             | TaskEvent::Retry { .. }
             | TaskEvent::Release { force: true }
             | TaskEvent::StepResolve { .. }
+            | TaskEvent::Replace(_)
             | TaskEvent::Start { steal: true, .. }
     )
 }

@@ -6,7 +6,7 @@ use super::{Refusal, Scene, become_status, hold, illegal};
 use crate::change::Change;
 use crate::ids::AgentName;
 use crate::status::TaskStatus;
-use crate::task::Task;
+use crate::task::{NewTask, Task};
 use crate::time::Time;
 
 /// Context of a finished task is history and stays as it is.
@@ -29,6 +29,57 @@ pub(super) fn leave(
     let mut changes = vec![become_status(scene.task, to, reason)?];
     changes.extend(end_lease(scene.task));
     Ok(changes)
+}
+
+/// By the shortest way that the table has; nothing when it is there already.
+pub(super) fn shortest(
+    scene: &Scene<'_>,
+    to: TaskStatus,
+    reason: Option<&str>,
+) -> Result<Vec<Change>, Refusal> {
+    let way = way(scene.task.status, to).ok_or_else(|| illegal(scene.task, to))?;
+    let mut changes: Vec<Change> = way
+        .into_iter()
+        .map(|to| Change::Status { to, reason: reason.map(str::to_owned) })
+        .collect();
+    if matches!(to, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) {
+        changes.extend(end_lease(scene.task));
+    }
+    Ok(changes)
+}
+
+/// The statuses after `from` on the shortest way to `to`, through none that is an end of its own.
+fn way(from: TaskStatus, to: TaskStatus) -> Option<Vec<TaskStatus>> {
+    let mut ways = vec![(from, Vec::new())];
+    let mut at = 0;
+    while at < ways.len() {
+        let (status, way) = ways[at].clone();
+        if status == to {
+            return Some(way);
+        }
+        for next in status.next() {
+            let passable =
+                *next == to || matches!(next, TaskStatus::Assigned | TaskStatus::InProgress);
+            let new = !ways.iter().any(|(seen, _)| seen == next);
+            if passable && new {
+                let mut longer: Vec<TaskStatus> = way.clone();
+                longer.push(*next);
+                ways.push((*next, longer));
+            }
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Begins anew under the same id: steps are put aside, whoever held it is fenced off.
+pub(super) fn replace(scene: &Scene<'_>, new: Box<NewTask>) -> Vec<Change> {
+    let mut changes = vec![Change::FenceRaised, Change::StepsCleared];
+    if scene.task.not_before.is_some() {
+        changes.push(Change::NotBefore(None));
+    }
+    changes.push(Change::Replaced(new));
+    changes
 }
 
 pub(super) fn defer(

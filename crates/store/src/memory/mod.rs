@@ -95,8 +95,8 @@ impl Store for MemoryStore {
         Ok(self.state().events(&query))
     }
 
-    async fn forget(&self, tasks: Vec<(TaskId, u64)>) -> Result<Vec<TaskId>, StoreError> {
-        Ok(self.state().forget(tasks))
+    async fn forget(&self, tasks: Vec<(TaskId, u64)>, at: Time) -> Result<Vec<TaskId>, StoreError> {
+        Ok(self.state().forget(tasks, at))
     }
 
     async fn forget_events(&self, before: Time) -> Result<u64, StoreError> {

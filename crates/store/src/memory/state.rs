@@ -139,21 +139,39 @@ impl State {
         }
     }
 
-    pub(super) fn forget(&mut self, tasks: Vec<(TaskId, u64)>) -> Vec<TaskId> {
+    pub(super) fn forget(&mut self, tasks: Vec<(TaskId, u64)>, at: Time) -> Vec<TaskId> {
         let mut forgotten = Vec::new();
         for (id, seq) in tasks {
             if self.tasks.get(&id).is_some_and(|kept| kept.task.seq == seq) {
                 self.tasks.remove(&id);
                 self.events.retain(|_, event| event.task.as_ref() != Some(&id));
+                self.tell_forgotten(&id, at);
                 forgotten.push(id);
             }
         }
         forgotten
     }
 
+    fn tell_forgotten(&mut self, task: &TaskId, at: Time) {
+        self.events_given += 1;
+        let event = Event {
+            id: self.events_given,
+            at,
+            kind: EventKind::TaskForgotten,
+            task: None,
+            step: None,
+            fence: None,
+            detail: serde_json::json!({"task": task}),
+        };
+        self.events.insert(event.id, event);
+    }
+
+    /// The newest one stays, so that no id comes twice.
     pub(super) fn forget_events(&mut self, before: Time) -> u64 {
         let count = self.events.len();
-        self.events.retain(|_, event| event.at >= before || is_of_steps(event.kind));
+        let newest = self.newest_event();
+        self.events
+            .retain(|id, event| event.at >= before || is_of_steps(event.kind) || *id == newest);
         (count - self.events.len()) as u64
     }
 
@@ -390,6 +408,7 @@ fn is_of_steps(kind: EventKind) -> bool {
         | EventKind::TaskContext
         | EventKind::TaskChanged
         | EventKind::CheckpointDamaged
-        | EventKind::CheckpointImported => false,
+        | EventKind::CheckpointImported
+        | EventKind::TaskForgotten => false,
     }
 }

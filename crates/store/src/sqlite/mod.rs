@@ -1,1 +1,195 @@
-//! SQLite.
+//! The store in one SQLite file: WAL, `synchronous=FULL`, one writer with group commit, readers
+//! apart.
+//!
+//! Many processes may use one file at the same time. The file is opened through SQLite alone:
+//! closing any other handle on it would drop the process's locks.
+
+mod apply;
+mod error;
+mod file_system;
+mod inventory;
+mod journal;
+mod lease_clock;
+mod open;
+pub mod salvage;
+mod tasks;
+mod watch;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use relight_core::event::Event;
+use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
+use relight_core::lease::Fence;
+use relight_core::step::{Output, Step, StepKey};
+use relight_core::task::Task;
+use relight_core::time::{Span, Time};
+use rusqlite::Connection;
+
+use self::error::store_error;
+use self::lease_clock::LeaseClock;
+pub use self::open::Use;
+use self::writer::{Answer, Operation, Writer};
+use crate::contract::{
+    Commit, CommitError, Committed, EventQuery, Inventory, Store, StoreError, TaskGlance, TaskQuery,
+};
+
+/// Idle reading connections that are kept.
+const READERS_KEPT_MAX: usize = 4;
+
+/// One SQLite file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    path: PathBuf,
+    usage: Use,
+    clock: Arc<LeaseClock>,
+    watch: Arc<watch::Watch>,
+    writer: Writer,
+    readers: Mutex<Vec<Connection>>,
+}
+
+impl SqliteStore {
+    /// Opens the file, creating it when there is none.
+    pub fn open(path: &Path, usage: Use) -> Result<Self, StoreError> {
+        let connection = open::open(path, usage)?;
+        let clock = Arc::new(LeaseClock::start());
+        let watch = watch::Watch::new(path);
+        let writer = Writer::new(path, usage, connection, Arc::clone(&clock), Arc::clone(&watch));
+        Ok(Self { path: path.to_owned(), usage, clock, watch, writer, readers: Mutex::default() })
+    }
+
+    /// Moves this handle's lease clock, for tests.
+    pub fn advance_lease_clock(&self, span: Span) {
+        self.clock.advance(span.as_ms().cast_signed());
+    }
+
+    /// A short-lived process reads through its one connection; others read beside the writer.
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        if self.usage == Use::Short {
+            return self.writer.read(read);
+        }
+        let idle = self.readers.lock().expect("nothing panics while it is locked").pop();
+        let reader = match idle {
+            Some(reader) => reader,
+            None => open::open_reader(&self.path)?,
+        };
+        let result = read(&reader).map_err(|e| store_error(&self.path, e));
+        let mut readers = self.readers.lock().expect("nothing panics while it is locked");
+        if result.is_ok() && readers.len() < READERS_KEPT_MAX {
+            readers.push(reader);
+        }
+        result
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        match self.writer.run(Operation::Commit(commit)).await? {
+            Answer::Committed(committed) => Ok(committed),
+            other => unreachable!("a commit was answered with {other:?}"),
+        }
+    }
+
+    fn commit_soon(&self, commit: Commit) {
+        self.writer.run_soon(Operation::Commit(commit));
+    }
+
+    async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
+        let row = self.read(|db| tasks::by_id(db, id, self.clock.now()))?;
+        Ok(row.map(|row| row.task))
+    }
+
+    async fn task_with_key(&self, key: &IdempotencyKey) -> Result<Option<Task>, StoreError> {
+        let row = self.read(|db| tasks::by_key(db, key, self.clock.now()))?;
+        Ok(row.map(|row| row.task))
+    }
+
+    async fn tasks(&self, query: TaskQuery) -> Result<Vec<Task>, StoreError> {
+        self.read(|db| tasks::list(db, &query, self.clock.now()))
+    }
+
+    async fn unfinished(&self) -> Result<Vec<TaskGlance>, StoreError> {
+        self.read(tasks::unfinished)
+    }
+
+    async fn step(&self, task: &TaskId, key: &StepKey) -> Result<Option<Step>, StoreError> {
+        self.read(|db| journal::step(db, task, key))
+    }
+
+    async fn steps(&self, task: &TaskId) -> Result<Vec<Step>, StoreError> {
+        self.read(|db| journal::steps(db, task))
+    }
+
+    async fn output(&self, task: &TaskId, key: &StepKey) -> Result<Option<Output>, StoreError> {
+        self.read(|db| journal::output(db, task, key))
+    }
+
+    async fn events(&self, query: EventQuery) -> Result<Vec<Event>, StoreError> {
+        self.read(|db| journal::events(db, &query))
+    }
+
+    async fn forget(&self, tasks: Vec<(TaskId, u64)>, at: Time) -> Result<Vec<TaskId>, StoreError> {
+        match self.writer.run(Operation::Forget(tasks, at)).await.map_err(only_the_store)? {
+            Answer::Forgotten(tasks) => Ok(tasks),
+            other => unreachable!("forgetting was answered with {other:?}"),
+        }
+    }
+
+    async fn forget_events(&self, before: Time) -> Result<u64, StoreError> {
+        match self.writer.run(Operation::ForgetEvents(before)).await.map_err(only_the_store)? {
+            Answer::EventsForgotten(count) => Ok(count),
+            other => unreachable!("forgetting was answered with {other:?}"),
+        }
+    }
+
+    async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError> {
+        self.read(|db| inventory::take(db, &self.path, whole))
+    }
+
+    async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
+        self.writer.run(Operation::Renew(task.clone(), fence)).await.map(|_| ())
+    }
+
+    async fn claimable(
+        &self,
+        agent: &AgentName,
+        now: Time,
+        limit: usize,
+    ) -> Result<Vec<TaskId>, StoreError> {
+        self.read(|db| tasks::claimable(db, agent, now, self.clock.now(), limit))
+    }
+
+    async fn newest_event(&self) -> Result<u64, StoreError> {
+        self.read(journal::newest)
+    }
+
+    async fn changed(&self, after: u64) -> Result<(), StoreError> {
+        loop {
+            let next = self.watch.next();
+            tokio::pin!(next);
+            next.as_mut().enable();
+            if self.newest_event().await? > after {
+                return Ok(());
+            }
+            next.await;
+        }
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        Some(self.path.clone())
+    }
+}
+
+/// Operations without a guard are refused by the store alone.
+fn only_the_store(error: CommitError) -> StoreError {
+    match error {
+        CommitError::Store(error) => error,
+        other => unreachable!("an operation without a guard was refused: {other}"),
+    }
+}

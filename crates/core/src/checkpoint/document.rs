@@ -1,0 +1,150 @@
+//! What a checkpoint says, in the names of the dialect that agents and skills already speak.
+//!
+//! Everything about bytes, hashes and damage is in `envelope`.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::envelope::Damage;
+use super::fields::{Fields, floor_ms};
+use super::schema::SchemaVersion;
+
+/// A task's saved progress.
+///
+/// Times are kept to the millisecond. There is no `Deserialize`: the only way in is
+/// [`Checkpoint::open`], which verifies.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checkpoint {
+    /// The version of the document, `"1.0"` for what this code writes.
+    pub schema_version: SchemaVersion,
+    /// The id of the task, which the dialect calls a workflow.
+    pub workflow_id: String,
+    /// The agent that works on it.
+    pub agent_id: String,
+    /// How far it is.
+    pub status: Status,
+    /// The step being worked on.
+    pub current_step: Option<String>,
+    /// The finished steps, in order.
+    pub completed_steps: Vec<String>,
+    /// The steps still to do, in order.
+    pub remaining_steps: Vec<String>,
+    /// Who goes on afterwards.
+    pub handoff_to: Option<String>,
+    /// Free text for whoever resumes.
+    pub notes: Option<String>,
+    /// The key under which the work is started at most once.
+    pub idempotency_key: String,
+    /// When this was written.
+    #[serde(serialize_with = "write_time")]
+    pub updated_at: Timestamp,
+    /// When it stops counting as unfinished work; `None` is never.
+    #[serde(serialize_with = "write_time_or_null")]
+    pub expires_at: Option<Timestamp>,
+    /// The fence of the writer; 0 when it had none.
+    pub fence: u64,
+    /// Counts the writes of this task.
+    pub seq: u64,
+    /// What a successor needs: issue, branch, workspace …
+    pub context: BTreeMap<String, String>,
+    /// The fields of a newer minor version, kept as they were read.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+/// The dialect's word for how far a workflow is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Unfinished; somebody works on it or should.
+    InProgress,
+    /// Unfinished; waits for something.
+    Blocked,
+    /// Finished.
+    Done,
+    /// Given up, until it is tried again.
+    Failed,
+}
+
+impl Status {
+    const ALL: [Status; 4] = [Status::InProgress, Status::Blocked, Status::Done, Status::Failed];
+
+    /// The word as it stands in the document.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::InProgress => "in_progress",
+            Status::Blocked => "blocked",
+            Status::Done => "done",
+            Status::Failed => "failed",
+        }
+    }
+
+    /// The status of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+}
+
+/// Members that this version does not know.
+///
+/// Only reading a document makes one that is not empty, so it never hides a known member.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Extra(Map<String, Value>);
+
+impl Extra {
+    /// The unknown members.
+    pub fn members(&self) -> &Map<String, Value> {
+        &self.0
+    }
+}
+
+impl Checkpoint {
+    /// Reads the members of a verified document without its hash.
+    pub(super) fn from_members(members: Map<String, Value>) -> Result<Self, Damage> {
+        let mut fields = Fields::new(members);
+        Ok(Checkpoint {
+            schema_version: SchemaVersion::read(&fields.text("schemaVersion")?)?,
+            workflow_id: fields.text("workflowId")?,
+            agent_id: fields.text("agentId")?,
+            status: status_of(&fields.text("status")?)?,
+            current_step: fields.text_or_null("currentStep")?,
+            completed_steps: fields.texts("completedSteps")?,
+            remaining_steps: fields.texts("remainingSteps")?,
+            handoff_to: fields.text_or_null("handoffTo")?,
+            notes: fields.text_or_null("notes")?,
+            idempotency_key: fields.text("idempotencyKey")?,
+            updated_at: fields.time("updatedAt")?,
+            expires_at: fields.time_or_null("expiresAt")?,
+            fence: fields.count_or_zero("fence")?,
+            seq: fields.count_or_zero("seq")?,
+            context: fields.text_table("context")?,
+            extra: Extra(fields.into_rest()),
+        })
+    }
+}
+
+fn status_of(name: &str) -> Result<Status, Damage> {
+    let expected = "in_progress, blocked, done or failed";
+    Status::from_name(name).ok_or(Damage::BadField { field: "status", expected })
+}
+
+/// RFC 3339 in UTC with at most three digits of a second.
+fn write_time<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    let time = Timestamp::from_millisecond(floor_ms(*time)).map_err(serde::ser::Error::custom)?;
+    serializer.collect_str(&time)
+}
+
+fn write_time_or_null<S: Serializer>(
+    time: &Option<Timestamp>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => write_time(time, serializer),
+        None => serializer.serialize_none(),
+    }
+}

@@ -1,0 +1,56 @@
+//! Replaces a checkpoint file so that a crash at any point leaves the old one or the new one.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use relight_core::checkpoint::Limits;
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::io::Errno;
+
+use super::CheckpointFolder;
+use super::directory::{Directory, create_durably};
+use super::file_name::file_name;
+use super::temporary::TemporaryFile;
+
+impl CheckpointFolder {
+    /// Writes the file of a workflow; when this returns `Ok`, it survives a power cut.
+    ///
+    /// On an error before the rename the old file is untouched. When only the last sync failed,
+    /// the new file is whole and in place, but a power cut may bring the old one back.
+    pub fn write(&self, workflow_id: &str, sealed: &[u8]) -> io::Result<()> {
+        if sealed.len() > Limits::CHECKPOINT.bytes_max {
+            let text = format!("checkpoint of {} bytes: no reader accepts it", sealed.len());
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+        }
+        let directory = self.create()?;
+        let name = file_name(workflow_id);
+        let mut temporary = TemporaryFile::create(&directory, &name)?;
+        temporary.fill(sealed)?;
+        temporary.put_in_place(&name)?;
+        directory.sync()
+    }
+
+    /// Removes the file of a workflow for good; whether there was one.
+    pub fn remove(&self, workflow_id: &str) -> io::Result<bool> {
+        let Some(directory) = Directory::open(self.path())? else {
+            return Ok(false);
+        };
+        match unlinkat(&directory, file_name(workflow_id), AtFlags::empty()) {
+            Ok(()) => directory.sync().map(|()| true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn create(&self) -> io::Result<Directory> {
+        if self.is_durable.load(Ordering::Acquire)
+            && let Some(directory) = Directory::open(self.path())?
+        {
+            return Ok(directory);
+        }
+        create_durably(self.path())?;
+        let directory = Directory::open(self.path())?.ok_or(Errno::NOENT)?;
+        self.is_durable.store(true, Ordering::Release);
+        Ok(directory)
+    }
+}

@@ -1,0 +1,336 @@
+//! Reads, decides, commits; and again when somebody else was faster.
+//!
+//! The only place that turns an event into a commit. Rules are `core`'s, memory is `store`'s.
+
+use std::sync::Arc;
+
+use relight_core::change::Change;
+use relight_core::decide::{
+    Decision, Guard, Refusal, Right, Scene, TaskEvent, decide, decide_in_turn,
+};
+use relight_core::ids::{AgentName, IdError, TaskId};
+use relight_core::lease::{Fence, Holder, HolderLife};
+use relight_core::progress::{Progress, progress};
+use relight_core::redact::Redactor;
+use relight_core::step::{Step, StepKey};
+use relight_core::task::{NewTask, Task};
+use relight_core::time::Span;
+use relight_store::{Commit, CommitError, Store, StoreError};
+
+use crate::doors::{clock, process};
+use crate::funnel;
+
+/// How often a decision is made again because the task moved on meanwhile.
+const ROUNDS_MAX: usize = 1_000;
+/// How many tasks of the queue are tried before `claim` reads it again.
+const CLAIM_BATCH: usize = 16;
+
+/// Why something was not done. Nothing was changed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ActError {
+    /// The rules say no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// There is no such task.
+    #[error("there is no task {0}")]
+    NoSuchTask(TaskId),
+    /// The task is there and is not the one that was asked for.
+    #[error("task {task} exists with another {}", .differs.join(", "))]
+    Exists {
+        /// Which task.
+        task: TaskId,
+        /// What differs.
+        differs: Vec<&'static str>,
+    },
+    /// A name that must not be written.
+    #[error(transparent)]
+    SecretName(#[from] funnel::SecretName),
+    /// A name that cannot be.
+    #[error(transparent)]
+    BadName(#[from] IdError),
+    /// Others were faster every time.
+    #[error("task {0} is being changed by others all the time")]
+    Contended(TaskId),
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A store with the funnel in front of it.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    store: Arc<dyn Store>,
+    redactor: Arc<Redactor>,
+}
+
+/// A task and how far it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskView {
+    /// The task.
+    pub task: Task,
+    /// Its steps.
+    pub steps: Vec<Step>,
+    /// What is done, in doubt and next.
+    pub progress: Progress,
+}
+
+/// A lease that was just taken or continued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// The task, and how far it is.
+    pub view: TaskView,
+    /// The right to write.
+    pub fence: Fence,
+    /// Whether somebody worked on it before.
+    pub resumed: bool,
+}
+
+/// What adding a task came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Added {
+    /// It is new.
+    Created(Task),
+    /// It was there, and nothing differs.
+    Same(Task),
+    /// Another task has the idempotency key.
+    KeyTaken(Task),
+}
+
+impl Added {
+    /// The task that stands for the request.
+    pub fn task(&self) -> &Task {
+        match self {
+            Self::Created(task) | Self::Same(task) | Self::KeyTaken(task) => task,
+        }
+    }
+}
+
+impl Engine {
+    /// Puts the funnel in front of a store.
+    pub fn new(store: Arc<dyn Store>, redactor: Redactor) -> Self {
+        Self { store, redactor: Arc::new(redactor) }
+    }
+
+    /// The store, for views.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The funnel.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
+    /// One task and how far it is.
+    pub async fn view(&self, id: &TaskId) -> Result<TaskView, ActError> {
+        let task = self.task(id).await?;
+        let steps = self.store.steps(id).await?;
+        let progress = progress(&task.spec.steps, &steps);
+        Ok(TaskView { task, steps, progress })
+    }
+
+    /// One task.
+    pub async fn task(&self, id: &TaskId) -> Result<Task, ActError> {
+        self.store.task(id).await?.ok_or_else(|| ActError::NoSuchTask(id.clone()))
+    }
+
+    /// Adds a task, or finds the one that already stands for the request.
+    pub async fn add(&self, mut new: NewTask) -> Result<Added, ActError> {
+        self.check_names(&new)?;
+        funnel::clean_new(&self.redactor, &mut new);
+        for _ in 0..ROUNDS_MAX {
+            if let Some(key) = &new.spec.key
+                && let Some(task) = self.store.task_with_key(key).await?
+                && task.id != new.id
+            {
+                return Ok(Added::KeyTaken(task));
+            }
+            if let Some(task) = self.store.task(&new.id).await? {
+                return same_or_differs(&new, task);
+            }
+            let commit = Commit {
+                task: new.id.clone(),
+                guard: Guard::default(),
+                at: clock::now(),
+                changes: vec![Change::Created(Box::new(new.clone()))],
+            };
+            match self.store.commit(commit).await {
+                Ok(_) => return Ok(Added::Created(self.task(&new.id).await?)),
+                Err(CommitError::Exists(_) | CommitError::KeyTaken { .. }) => {}
+                Err(error) => return Err(act_error(error)),
+            }
+        }
+        Err(ActError::Contended(new.id))
+    }
+
+    /// Applies one event to a task; answers the task it found and what was committed.
+    pub async fn act(
+        &self,
+        id: &TaskId,
+        right: Right,
+        mut event: TaskEvent,
+    ) -> Result<(Task, Decision), ActError> {
+        funnel::clean_event(&self.redactor, &mut event);
+        for _ in 0..ROUNDS_MAX {
+            let task = self.task(id).await?;
+            let step = match event.step() {
+                Some(key) => self.store.step(id, key).await?,
+                None => None,
+            };
+            let scene = scene(&task, step.as_ref(), right);
+            let decision = decide(&scene, event.clone())?;
+            if self.commit(id, &decision, &scene).await? {
+                return Ok((task, decision));
+            }
+        }
+        Err(ActError::Contended(id.clone()))
+    }
+
+    /// Applies several events as one; all or nothing.
+    pub async fn act_in_turn(
+        &self,
+        id: &TaskId,
+        right: Right,
+        mut events: Vec<TaskEvent>,
+    ) -> Result<Decision, ActError> {
+        events.iter_mut().for_each(|event| funnel::clean_event(&self.redactor, event));
+        for _ in 0..ROUNDS_MAX {
+            let task = self.task(id).await?;
+            let steps = self.steps_of(id, &events).await?;
+            let scene = scene(&task, None, right);
+            let decision = decide_in_turn(&scene, &steps, events.clone())?;
+            if self.commit(id, &decision, &scene).await? {
+                return Ok(decision);
+            }
+        }
+        Err(ActError::Contended(id.clone()))
+    }
+
+    /// Takes the lease of a task, adding it first when it is absent.
+    pub async fn start(
+        &self,
+        new: NewTask,
+        right: Right,
+        holder: Holder,
+        ttl: Option<Span>,
+    ) -> Result<Started, ActError> {
+        let id = match self.add(new).await? {
+            Added::Created(task) | Added::Same(task) | Added::KeyTaken(task) => task.id,
+        };
+        self.take(&id, right, holder, ttl, false).await
+    }
+
+    /// Takes the lease of a task that is there.
+    pub async fn take(
+        &self,
+        id: &TaskId,
+        right: Right,
+        holder: Holder,
+        ttl: Option<Span>,
+        steal: bool,
+    ) -> Result<Started, ActError> {
+        let event = TaskEvent::Start { holder, ttl, steal };
+        let (before, _) = self.act(id, right, event).await?;
+        let view = self.view(id).await?;
+        let fence = view.task.lease.fence;
+        Ok(Started { view, fence, resumed: before.was_started() })
+    }
+
+    /// Takes the next task of the queue for an agent; none when there is none.
+    pub async fn claim(
+        &self,
+        agent: &AgentName,
+        holder: &Holder,
+        ttl: Option<Span>,
+    ) -> Result<Option<Started>, ActError> {
+        funnel::check_name(&self.redactor, "agent name", agent.as_str())?;
+        for _ in 0..ROUNDS_MAX {
+            let candidates = self.store.claimable(agent, clock::now(), CLAIM_BATCH).await?;
+            if candidates.is_empty() {
+                return Ok(None);
+            }
+            for id in candidates {
+                let event = TaskEvent::Claim { agent: agent.clone(), holder: holder.clone(), ttl };
+                match self.act(&id, Right::Unfenced, event).await {
+                    Ok((before, _)) => {
+                        let view = self.view(&id).await?;
+                        let fence = view.task.lease.fence;
+                        let resumed = before.was_started();
+                        return Ok(Some(Started { view, fence, resumed }));
+                    }
+                    // Somebody else was faster; the next one then.
+                    Err(ActError::Refused(_) | ActError::NoSuchTask(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// False when the task moved on meanwhile.
+    async fn commit(
+        &self,
+        id: &TaskId,
+        decision: &Decision,
+        scene: &Scene<'_>,
+    ) -> Result<bool, ActError> {
+        if decision.changes.is_empty() {
+            return Ok(true);
+        }
+        let commit = Commit {
+            task: id.clone(),
+            guard: decision.guard,
+            at: scene.now,
+            changes: decision.changes.clone(),
+        };
+        match self.store.commit(commit).await {
+            Ok(_) => Ok(true),
+            Err(CommitError::Moved(_)) => Ok(false),
+            Err(error) => Err(act_error(error)),
+        }
+    }
+
+    async fn steps_of(&self, id: &TaskId, events: &[TaskEvent]) -> Result<Vec<Step>, ActError> {
+        let mut keys: Vec<&StepKey> = events.iter().filter_map(TaskEvent::step).collect();
+        keys.sort();
+        keys.dedup();
+        let mut steps = Vec::new();
+        for key in keys {
+            steps.extend(self.store.step(id, key).await?);
+        }
+        Ok(steps)
+    }
+
+    fn check_names(&self, new: &NewTask) -> Result<(), funnel::SecretName> {
+        funnel::check_name(&self.redactor, "task id", new.id.as_str())?;
+        match &new.agent {
+            Some(agent) => funnel::check_name(&self.redactor, "agent name", agent.as_str()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn same_or_differs(new: &NewTask, task: Task) -> Result<Added, ActError> {
+    let differs = new.differences(&task);
+    if differs.is_empty() {
+        Ok(Added::Same(task))
+    } else {
+        Err(ActError::Exists { task: task.id, differs })
+    }
+}
+
+fn scene<'a>(task: &'a Task, step: Option<&'a Step>, right: Right) -> Scene<'a> {
+    let life = task.lease.held.as_ref().map_or(HolderLife::Gone, process::holder_life);
+    Scene { task, step, life, right, now: clock::now() }
+}
+
+/// A refusal of the store in the words of the rules.
+pub(crate) fn act_error(error: CommitError) -> ActError {
+    match error {
+        CommitError::Fenced { task, ours, newest } => Refusal::Fenced { task, ours, newest }.into(),
+        CommitError::Moved(task) | CommitError::Exists(task) => ActError::Contended(task),
+        CommitError::KeyTaken { task, .. } => ActError::Exists { task, differs: vec!["key"] },
+        CommitError::Absent(task) => ActError::NoSuchTask(task),
+        CommitError::Store(error) => ActError::Store(error),
+    }
+}

@@ -1,0 +1,126 @@
+//! The one funnel in front of the store: what people and programs wrote is redacted before it is
+//! decided upon, so that equal requests stay equal and no secret reaches the disk.
+
+use std::collections::BTreeMap;
+
+use relight_core::decide::TaskEvent;
+use relight_core::ids::{IdempotencyKey, StepName};
+use relight_core::redact::Redactor;
+use relight_core::step::{Output, StepKey};
+use relight_core::task::{CheckpointDoor, NewTask};
+
+/// An id that itself looks like a secret cannot be marked and is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the {what} looks like a secret and is not written anywhere")]
+pub struct SecretName {
+    /// Which name.
+    pub what: &'static str,
+}
+
+/// Refuses an id that the redactor would change.
+pub fn check_name(redactor: &Redactor, what: &'static str, text: &str) -> Result<(), SecretName> {
+    if redactor.text(text) == text { Ok(()) } else { Err(SecretName { what }) }
+}
+
+/// Redacts everything free in a new task.
+pub fn clean_new(redactor: &Redactor, new: &mut NewTask) {
+    clean_option(redactor, &mut new.spec.title);
+    if let Some(payload) = &mut new.spec.payload {
+        redactor.json(payload);
+    }
+    if let Some(key) = &mut new.spec.key {
+        clean_key(redactor, key);
+    }
+    for step in &mut new.spec.steps {
+        clean_step_name(redactor, step);
+    }
+    clean_pairs(redactor, &mut new.context);
+    if let Some(door) = &mut new.checkpoint {
+        clean_door(redactor, door);
+    }
+}
+
+/// Redacts everything free in an event.
+pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
+    match event {
+        TaskEvent::Set(pairs) => clean_pairs(redactor, pairs),
+        TaskEvent::Fail { reason } | TaskEvent::Block { reason } => clean_text(redactor, reason),
+        TaskEvent::Defer { reason, .. }
+        | TaskEvent::Cancel { reason }
+        | TaskEvent::Move { reason, .. } => clean_option(redactor, reason),
+        TaskEvent::Door(door) => clean_door(redactor, door),
+        TaskEvent::Replace(new) => clean_new(redactor, new),
+        TaskEvent::Declare(steps) => {
+            steps.iter_mut().for_each(|step| clean_step_name(redactor, step));
+        }
+        TaskEvent::StepBegin { key, .. } | TaskEvent::StepResolve { key, .. } => {
+            clean_step(redactor, key);
+        }
+        TaskEvent::StepEnd { key, output, .. } => {
+            clean_step(redactor, key);
+            if let Some(output) = output {
+                clean_output(redactor, output);
+            }
+        }
+        TaskEvent::Start { .. }
+        | TaskEvent::Claim { .. }
+        | TaskEvent::Review
+        | TaskEvent::Done
+        | TaskEvent::Retry { .. }
+        | TaskEvent::Release { .. } => {}
+    }
+}
+
+/// Redacts a step's name; the same secret gives the same name.
+pub fn clean_step(redactor: &Redactor, key: &mut StepKey) {
+    clean_step_name(redactor, &mut key.name);
+}
+
+/// Redacts an idempotency key; the same secret gives the same key.
+pub fn clean_key(redactor: &Redactor, key: &mut IdempotencyKey) {
+    if let std::borrow::Cow::Owned(clean) = redactor.text(key.as_str()) {
+        *key = IdempotencyKey::new(clean).expect("a mark is printable and short");
+    }
+}
+
+/// Redacts what a step gave.
+pub fn clean_output(redactor: &Redactor, output: &mut Output) {
+    if let std::borrow::Cow::Owned(clean) = redactor.bytes(&output.body) {
+        output.body = clean;
+        output.redacted = true;
+    }
+    if let std::borrow::Cow::Owned(clean) = redactor.text(&output.stderr) {
+        output.stderr = clean;
+        output.redacted = true;
+    }
+}
+
+fn clean_step_name(redactor: &Redactor, name: &mut StepName) {
+    if let std::borrow::Cow::Owned(clean) = redactor.text(name.as_str()) {
+        *name = StepName::new(clean).expect("a mark is printable and short");
+    }
+}
+
+fn clean_door(redactor: &Redactor, door: &mut CheckpointDoor) {
+    clean_option(redactor, &mut door.notes);
+    clean_option(redactor, &mut door.handoff_to);
+}
+
+fn clean_pairs(redactor: &Redactor, pairs: &mut BTreeMap<String, String>) {
+    let clean = pairs.iter().map(|(key, value)| {
+        (redactor.text(key).into_owned(), redactor.pair(key, value).into_owned())
+    });
+    *pairs = clean.collect();
+}
+
+fn clean_option(redactor: &Redactor, text: &mut Option<String>) {
+    if let Some(text) = text {
+        clean_text(redactor, text);
+    }
+}
+
+fn clean_text(redactor: &Redactor, text: &mut String) {
+    if let std::borrow::Cow::Owned(clean) = redactor.text(text) {
+        *text = clean;
+    }
+}

@@ -1,0 +1,300 @@
+//! One commit inside the writer's transaction: compare the guard, change the rows, append the
+//! journal.
+
+use relight_core::change::Change;
+use relight_core::decide::Guard;
+use relight_core::event::EventKind;
+use relight_core::ids::TaskId;
+use relight_core::lease::Fence;
+use relight_core::step::StepOutcome;
+use relight_core::task::{NewTask, Task};
+use relight_core::time::Time;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::lease_clock::LeaseNow;
+use super::tasks::TaskRow;
+use super::{journal, tasks};
+use crate::contract::{Commit, CommitError, Committed};
+
+/// A refusal that is the store's answer, or SQLite's own error.
+#[derive(Debug)]
+pub(super) enum ApplyError {
+    Refused(CommitError),
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for ApplyError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<CommitError> for ApplyError {
+    fn from(error: CommitError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+type Applied<T> = Result<T, ApplyError>;
+
+pub(super) fn apply(db: &Connection, commit: &Commit, now: LeaseNow) -> Applied<Committed> {
+    if let Some(Change::Created(new)) = commit.changes.first() {
+        return create(db, commit, new, now);
+    }
+    let steps_only =
+        !commit.changes.is_empty() && commit.changes.iter().all(|change| change.mark().is_some());
+    match commit.guard {
+        Guard { fence: Some(fence), seq: None } if steps_only => steps(db, commit, fence, now),
+        _ => any(db, commit, now),
+    }
+}
+
+/// The hot path: one holder's steps. One update compares the fence, counts, and renews the lease.
+fn steps(db: &Connection, commit: &Commit, fence: Fence, now: LeaseNow) -> Applied<Committed> {
+    let (mut done, mut open) = (0i64, 0i64);
+    for change in &commit.changes {
+        let (more_done, more_open) = step_counts(change);
+        done += more_done;
+        open += more_open;
+    }
+    let mut update = db.prepare_cached(UPDATE_STEPS)?;
+    let values = params![
+        commit.task.as_str(),
+        fence.0.cast_signed(),
+        commit.at.as_ms(),
+        done,
+        open,
+        now.ms,
+        now.boot
+    ];
+    let row = update
+        .query_row(values, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))
+        .optional()?;
+    let Some((n, seq)) = row else { return Err(refusal(db, &commit.task, fence)?.into()) };
+    for change in &commit.changes {
+        let mark = change.mark().expect("only steps come this way");
+        journal::append_step(db, n, commit.at, Some(fence), change, mark)?;
+    }
+    Ok(Committed { seq: seq.cast_unsigned(), fence })
+}
+
+#[cfg(not(feature = "broken-no-fence"))]
+const UPDATE_STEPS: &str = "
+    UPDATE task SET seq = seq + 1, updated_at = ?3, steps_done = steps_done + ?4,
+        steps_open = steps_open + ?5, lease_until = ?6 + lease_ttl, lease_boot = ?7
+    WHERE id = ?1 AND fence = ?2 AND held = 1
+    RETURNING n, seq";
+
+#[cfg(feature = "broken-no-fence")]
+const UPDATE_STEPS: &str = "
+    UPDATE task SET seq = seq + 1, updated_at = ?3, steps_done = steps_done + ?4,
+        steps_open = steps_open + ?5, lease_until = ?6 + lease_ttl, lease_boot = ?7
+    WHERE id = ?1 AND ?2 IS NOT NULL
+    RETURNING n, seq";
+
+fn step_counts(change: &Change) -> (i64, i64) {
+    match change {
+        Change::StepBegun(mark) => (0, i64::from(!mark.was_open)),
+        Change::StepEnded { mark, outcome, .. } => {
+            (i64::from(*outcome == StepOutcome::Done), -i64::from(mark.was_open))
+        }
+        Change::StepResolved { mark, happened } => {
+            (i64::from(*happened), -i64::from(mark.was_open))
+        }
+        _ => (0, 0),
+    }
+}
+
+fn refusal(db: &Connection, task: &TaskId, ours: Fence) -> Applied<CommitError> {
+    let mut select = db.prepare_cached("SELECT fence FROM task WHERE id = ?1")?;
+    let newest = select.query_row([task.as_str()], |row| row.get::<_, i64>(0)).optional()?;
+    Ok(match newest {
+        Some(newest) => {
+            CommitError::Fenced { task: task.clone(), ours, newest: Fence(newest.cast_unsigned()) }
+        }
+        None => CommitError::Absent(task.clone()),
+    })
+}
+
+fn create(db: &Connection, commit: &Commit, new: &NewTask, now: LeaseNow) -> Applied<Committed> {
+    let mut exists = db.prepare_cached("SELECT 1 FROM task WHERE id = ?1")?;
+    if exists.exists([new.id.as_str()])? {
+        return Err(CommitError::Exists(new.id.clone()).into());
+    }
+    let task = Change::first(new, commit.at);
+    check_key(db, &task, now)?;
+    let n = tasks::insert(db, &task)?;
+    tasks::write_body(db, n, &task)?;
+    finish(db, TaskRow { n, task }, commit, now)
+}
+
+fn any(db: &Connection, commit: &Commit, now: LeaseNow) -> Applied<Committed> {
+    let row = tasks::by_id(db, &commit.task, now)?
+        .ok_or_else(|| CommitError::Absent(commit.task.clone()))?;
+    check_guard(&row.task, commit.guard)?;
+    if commit.changes.is_empty() {
+        renew_row(db, row.n, &row.task, commit.guard, now)?;
+        return Ok(Committed { seq: row.task.seq, fence: row.task.lease.fence });
+    }
+    finish(db, row, commit, now)
+}
+
+fn check_guard(task: &Task, guard: Guard) -> Result<(), CommitError> {
+    let fence_checked = !cfg!(feature = "broken-no-fence");
+    if let Some(ours) = guard.fence.filter(|ours| fence_checked && !task.lease.admits(*ours)) {
+        let newest = task.lease.fence;
+        return Err(CommitError::Fenced { task: task.id.clone(), ours, newest });
+    }
+    match guard.seq {
+        Some(seq) if seq != task.seq => Err(CommitError::Moved(task.id.clone())),
+        _ => Ok(()),
+    }
+}
+
+fn check_key(db: &Connection, task: &Task, now: LeaseNow) -> Applied<()> {
+    let Some(key) = &task.spec.key else { return Ok(()) };
+    match tasks::by_key(db, key, now)? {
+        Some(row) if row.task.id != task.id => {
+            Err(CommitError::KeyTaken { key: key.clone(), task: row.task.id }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Applies all changes to the task that was read, and writes back what they touched.
+fn finish(db: &Connection, row: TaskRow, commit: &Commit, now: LeaseNow) -> Applied<Committed> {
+    let TaskRow { n, mut task } = row;
+    let read_seq = task.seq;
+    let mut touched = Touched::default();
+    for change in &commit.changes {
+        touched.add(change);
+        let id = journal::append(db, n, commit.at, commit.guard.fence, change, &task)?;
+        if matches!(change, Change::StepsCleared) {
+            touched.cleared_at = Some(id);
+        }
+        change.apply(&mut task, commit.at);
+    }
+    task.seq += 1;
+    if touched.key {
+        check_key(db, &task, now)?;
+    }
+    let ours = tasks::write_hot(db, n, read_seq, &task)?;
+    assert!(ours, "the write lock keeps the row as it was read");
+    if touched.body {
+        tasks::write_body(db, n, &task)?;
+    }
+    if touched.lease {
+        tasks::write_lease(db, n, task.lease.held.as_ref())?;
+    }
+    if let Some(id) = touched.cleared_at {
+        db.prepare_cached("UPDATE task SET steps_from = ?2 WHERE n = ?1")?.execute([n, id])?;
+    }
+    if touched.lease || commit.guard.fence.is_some() {
+        set_lease_time(db, n, now)?;
+    }
+    Ok(Committed { seq: task.seq, fence: task.lease.fence })
+}
+
+/// What must be written beside the hot row.
+#[derive(Debug, Default)]
+struct Touched {
+    body: bool,
+    lease: bool,
+    key: bool,
+    cleared_at: Option<i64>,
+}
+
+impl Touched {
+    fn add(&mut self, change: &Change) {
+        match change {
+            Change::Replaced(_) => (self.body, self.key) = (true, true),
+            Change::Status { .. }
+            | Change::ContextSet(_)
+            | Change::StepsDeclared(_)
+            | Change::Door(_) => self.body = true,
+            Change::LeaseTaken { .. } | Change::LeaseEnded | Change::FenceRaised => {
+                self.lease = true;
+            }
+            Change::Created(_)
+            | Change::Assigned(_)
+            | Change::Retried
+            | Change::NotBefore(_)
+            | Change::StepBegun(_)
+            | Change::StepEnded { .. }
+            | Change::StepResolved { .. }
+            | Change::StepsCleared
+            | Change::Noted(..) => {}
+        }
+    }
+}
+
+fn renew_row(
+    db: &Connection,
+    n: i64,
+    task: &Task,
+    guard: Guard,
+    now: LeaseNow,
+) -> rusqlite::Result<()> {
+    let renews = guard.fence.is_some() && task.lease.held.as_ref().is_some_and(|h| h.ttl.is_some());
+    if renews { set_lease_time(db, n, now) } else { Ok(()) }
+}
+
+/// Counts the lease's time from now; nothing where no clock ends it.
+fn set_lease_time(db: &Connection, n: i64, now: LeaseNow) -> rusqlite::Result<()> {
+    let mut update = db.prepare_cached(
+        "UPDATE task SET lease_until = ?2 + lease_ttl, lease_boot = ?3 WHERE n = ?1",
+    )?;
+    update.execute([n, now.ms, now.boot])?;
+    Ok(())
+}
+
+/// Renews a lease without counting as progress.
+pub(super) fn renew(db: &Connection, task: &TaskId, fence: Fence, now: LeaseNow) -> Applied<()> {
+    let commit = Commit {
+        task: task.clone(),
+        guard: Guard { fence: Some(fence), seq: None },
+        at: Time::from_ms(0),
+        changes: Vec::new(),
+    };
+    any(db, &commit, now).map(|_| ())
+}
+
+/// Removes tasks that are still where the caller saw them.
+pub(super) fn forget(
+    db: &Connection,
+    wanted: &[(TaskId, u64)],
+    at: Time,
+) -> rusqlite::Result<Vec<TaskId>> {
+    let mut removed = Vec::new();
+    for (id, seq) in wanted {
+        let mut delete =
+            db.prepare_cached("DELETE FROM task WHERE id = ?1 AND seq = ?2 RETURNING n")?;
+        let found = delete
+            .query_row(params![id.as_str(), seq.cast_signed()], |row| row.get::<_, i64>(0))
+            .optional()?;
+        let Some(n) = found else { continue };
+        for sql in [
+            "DELETE FROM output WHERE id IN
+                 (SELECT output FROM journal WHERE task = ?1 AND name IS NOT NULL)",
+            "DELETE FROM journal WHERE task = ?1 AND name IS NOT NULL",
+            "DELETE FROM journal WHERE task = ?1 AND name IS NULL",
+            "DELETE FROM task_body WHERE n = ?1",
+            "DELETE FROM lease WHERE n = ?1",
+        ] {
+            db.prepare_cached(sql)?.execute([n])?;
+        }
+        journal::append_forgotten(db, at, id)?;
+        removed.push(id.clone());
+    }
+    Ok(removed)
+}
+
+/// Removes old events that are no step's records; the newest id stays taken.
+pub(super) fn forget_events(db: &Connection, before: Time) -> rusqlite::Result<u64> {
+    let mut delete = db.prepare_cached(
+        "DELETE FROM journal WHERE name IS NULL AND at < ?1
+           AND kind != ?2 AND id < (SELECT MAX(id) FROM journal)",
+    )?;
+    let cleared = i64::from(EventKind::StepsCleared.code());
+    Ok(delete.execute([before.as_ms(), cleared])? as u64)
+}

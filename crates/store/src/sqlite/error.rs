@@ -1,0 +1,36 @@
+//! What SQLite's errors mean for whoever uses the store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::ErrorCode;
+
+use crate::contract::StoreError;
+
+/// Names the store in an error of SQLite.
+pub(super) fn store_error(path: &Path, error: rusqlite::Error) -> StoreError {
+    let place = path.display().to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { place },
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            StoreError::Damaged { place, what: error.to_string() }
+        }
+        Some(_) => StoreError::Io { place, source: Arc::new(error) },
+        // Not SQLite but our reading of a row: the row is not what we wrote.
+        None => StoreError::Damaged { place, what: error.to_string() },
+    }
+}
+
+/// A value in a row that none of our writers puts there.
+#[derive(Debug, thiserror::Error)]
+#[error("{column} holds {value}, which this version never wrote")]
+pub(super) struct BadValue {
+    pub(super) column: &'static str,
+    pub(super) value: String,
+}
+
+/// Turns a bad value into the error that rusqlite's row functions return.
+pub(super) fn bad_value(column: &'static str, value: impl std::fmt::Display) -> rusqlite::Error {
+    let error = BadValue { column, value: value.to_string() };
+    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Null, Box::new(error))
+}

@@ -1,0 +1,70 @@
+//! What the file holds and how it is set, for `doctor`.
+
+use std::path::Path;
+
+use relight_core::status::TaskStatus;
+use rusqlite::{Connection, Result};
+
+use super::error::bad_value;
+use super::file_system;
+use super::open::with_suffix;
+use crate::contract::Inventory;
+
+/// Most findings that a check of the whole reports.
+const DAMAGE_MAX: usize = 20;
+
+pub(super) fn take(db: &Connection, path: &Path, whole: bool) -> Result<Inventory> {
+    let count = |sql: &str| -> Result<u64> {
+        Ok(db.query_row(sql, [], |row| row.get::<_, i64>(0))?.cast_unsigned())
+    };
+    Ok(Inventory {
+        backend: format!("SQLite {}", rusqlite::version()),
+        place: path.display().to_string(),
+        schema: db.pragma_query_value(None, "user_version", |row| row.get(0))?,
+        tasks: tasks_by_status(db)?,
+        events: count("SELECT COUNT(*) FROM journal")?,
+        in_doubt: count("SELECT COUNT(*) FROM task WHERE steps_open > 0")?,
+        bytes: ["", "-wal"].iter().map(|suffix| file_bytes(&with_suffix(path, suffix))).sum(),
+        settings: settings(db, path)?,
+        damage: if whole { check(db)? } else { Vec::new() },
+    })
+}
+
+fn tasks_by_status(db: &Connection) -> Result<Vec<(TaskStatus, u64)>> {
+    let mut select = db.prepare("SELECT status, COUNT(*) FROM task GROUP BY status")?;
+    let rows = select.query_map([], |row| {
+        let code = row.get(0)?;
+        let status = TaskStatus::from_code(code).ok_or_else(|| bad_value("task.status", code))?;
+        Ok((status, row.get::<_, i64>(1)?.cast_unsigned()))
+    })?;
+    rows.collect()
+}
+
+fn settings(db: &Connection, path: &Path) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    for name in ["journal_mode", "synchronous"] {
+        let value: rusqlite::types::Value = db.pragma_query_value(None, name, |row| row.get(0))?;
+        let text = match value {
+            rusqlite::types::Value::Text(text) => text,
+            rusqlite::types::Value::Integer(2) => "full".to_owned(),
+            rusqlite::types::Value::Integer(1) => "normal".to_owned(),
+            other => format!("{other:?}"),
+        };
+        found.push((name.to_owned(), text));
+    }
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let kind = file_system::kind_of(folder).unwrap_or_else(|| "unknown".to_owned());
+    found.push(("file_system".to_owned(), kind));
+    Ok(found)
+}
+
+fn check(db: &Connection) -> Result<Vec<String>> {
+    let mut select = db.prepare(&format!("PRAGMA integrity_check({DAMAGE_MAX})"))?;
+    let rows = select.query_map([], |row| row.get::<_, String>(0))?;
+    let found: Vec<String> = rows.collect::<Result<_>>()?;
+    Ok(found.into_iter().filter(|line| line != "ok").collect())
+}
+
+fn file_bytes(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |found| found.len())
+}

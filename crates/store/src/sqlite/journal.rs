@@ -1,0 +1,277 @@
+//! The journal: what happened, in order. A step's records are its rows with a name.
+
+use std::collections::HashMap;
+
+use relight_core::change::{Change, StepMark};
+use relight_core::event::{Event, EventKind};
+use relight_core::ids::TaskId;
+use relight_core::lease::Fence;
+use relight_core::step::{Cut, Output, RepeatRule, Step, StepKey, StepState};
+use relight_core::task::Task;
+use relight_core::time::Time;
+use rusqlite::types::Value as SqlValue;
+use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::error::bad_value;
+use super::tasks::{from_json, parse, to_json};
+use crate::contract::EventQuery;
+
+/// A body up to this many bytes stays in its row; a longer one would push its neighbours apart.
+const BODY_BYTES_INLINE_MAX: usize = 8 << 10;
+
+/// What is rarely there of an output, kept as JSON beside its body.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct OutputDetail {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    stderr: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cut: Option<Cut>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    redacted: bool,
+}
+
+/// Appends the record of one change; answers its id.
+pub(super) fn append(
+    db: &Connection,
+    n: i64,
+    at: Time,
+    fence: Option<Fence>,
+    change: &Change,
+    before: &Task,
+) -> Result<i64> {
+    if let Some(mark) = change.mark() {
+        return append_step(db, n, at, fence, change, mark);
+    }
+    let detail = change.detail(Some(before));
+    let mut insert = db.prepare_cached(
+        "INSERT INTO journal (at, kind, task, fence, detail) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    let detail = (!detail.is_null()).then(|| to_json(&detail));
+    insert.insert(params![at.as_ms(), change.kind().code(), n, fence_number(fence), detail])
+}
+
+pub(super) fn append_step(
+    db: &Connection,
+    n: i64,
+    at: Time,
+    fence: Option<Fence>,
+    change: &Change,
+    mark: &StepMark,
+) -> Result<i64> {
+    let output = match change {
+        Change::StepEnded { output, .. } => output.as_ref(),
+        _ => None,
+    };
+    let detail = match (change, output) {
+        (Change::StepResolved { .. }, _) => Some(to_json(&change.detail(None))),
+        (_, Some(output)) => output_detail(output),
+        (_, None) => None,
+    };
+    let (inline, apart) = keep_body(db, output)?;
+    let mut insert = db.prepare_cached(
+        "INSERT INTO journal (at, kind, task, fence, name, occurrence, rule, tries, fingerprint,
+                              exit_code, detail, body, output)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    )?;
+    insert.insert(params![
+        at.as_ms(),
+        change.kind().code(),
+        n,
+        fence_number(fence),
+        mark.key.name.as_str(),
+        mark.key.occurrence,
+        mark.rule.code(),
+        mark.tries,
+        mark.fingerprint.map(u64::cast_signed),
+        output.map(|output| output.exit_code),
+        detail,
+        inline,
+        apart,
+    ])
+}
+
+type Body<'a> = (Option<&'a [u8]>, Option<i64>);
+
+fn keep_body<'a>(db: &Connection, output: Option<&'a Output>) -> Result<Body<'a>> {
+    match output.map(|output| output.body.as_slice()) {
+        None => Ok((None, None)),
+        Some(body) if body.len() <= BODY_BYTES_INLINE_MAX => Ok((Some(body), None)),
+        Some(body) => {
+            let mut insert = db.prepare_cached("INSERT INTO output (body) VALUES (?1)")?;
+            Ok((None, Some(insert.insert([body])?)))
+        }
+    }
+}
+
+fn output_detail(output: &Output) -> Option<String> {
+    let plain = output.stderr.is_empty() && output.cut.is_none() && !output.redacted;
+    (!plain).then(|| {
+        to_json(&OutputDetail {
+            stderr: output.stderr.clone(),
+            cut: output.cut.clone(),
+            redacted: output.redacted,
+        })
+    })
+}
+
+fn fence_number(fence: Option<Fence>) -> Option<i64> {
+    fence.map(|fence| fence.0.cast_signed())
+}
+
+const STEP_COLUMNS: &str = "j.kind, j.name, j.occurrence, j.rule, j.tries, j.fence, j.at, j.exit_code, j.fingerprint, j.detail";
+
+pub(super) fn step(db: &Connection, task: &TaskId, key: &StepKey) -> Result<Option<Step>> {
+    let mut select = db.prepare_cached(&format!(
+        "SELECT {STEP_COLUMNS} FROM task t JOIN journal j ON j.task = t.n
+         WHERE t.id = ?1 AND j.name = ?2 AND j.occurrence = ?3 AND j.id > t.steps_from
+         ORDER BY j.id DESC LIMIT 1"
+    ))?;
+    let values = params![task.as_str(), key.name.as_str(), key.occurrence];
+    select.query_row(values, read_step).optional()
+}
+
+pub(super) fn steps(db: &Connection, task: &TaskId) -> Result<Vec<Step>> {
+    let mut select = db.prepare_cached(&format!(
+        "SELECT {STEP_COLUMNS} FROM task t JOIN journal j ON j.task = t.n
+         WHERE t.id = ?1 AND j.name IS NOT NULL AND j.id > t.steps_from ORDER BY j.id"
+    ))?;
+    let mut found: Vec<Step> = Vec::new();
+    let mut places: HashMap<StepKey, usize> = HashMap::new();
+    for step in select.query_map([task.as_str()], read_step)? {
+        let step = step?;
+        match places.get(&step.key) {
+            Some(&place) => found[place] = step,
+            None => {
+                places.insert(step.key.clone(), found.len());
+                found.push(step);
+            }
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn output(db: &Connection, task: &TaskId, key: &StepKey) -> Result<Option<Output>> {
+    let mut select = db.prepare_cached(
+        "SELECT j.exit_code, COALESCE(j.body, o.body), j.detail
+         FROM task t JOIN journal j ON j.task = t.n LEFT JOIN output o ON o.id = j.output
+         WHERE t.id = ?1 AND j.name = ?2 AND j.occurrence = ?3 AND j.id > t.steps_from
+           AND j.exit_code IS NOT NULL
+         ORDER BY j.id DESC LIMIT 1",
+    )?;
+    let values = params![task.as_str(), key.name.as_str(), key.occurrence];
+    let read = |row: &Row<'_>| {
+        let detail: OutputDetail = match row.get_ref(2)?.as_str_or_null()? {
+            Some(text) => from_json(text, "journal.detail")?,
+            None => OutputDetail::default(),
+        };
+        Ok(Output {
+            exit_code: row.get(0)?,
+            body: row.get(1)?,
+            stderr: detail.stderr,
+            cut: detail.cut,
+            redacted: detail.redacted,
+        })
+    };
+    select.query_row(values, read).optional()
+}
+
+fn read_step(row: &Row<'_>) -> Result<Step> {
+    let kind = kind(row.get(0)?)?;
+    let state = match kind {
+        EventKind::StepBegun => StepState::Begun,
+        EventKind::StepDone => StepState::Done,
+        EventKind::StepFailed => StepState::Failed,
+        EventKind::StepResolved => resolved_state(row.get_ref(9)?.as_str()?)?,
+        _ => return Err(bad_value("journal.kind", kind.as_str())),
+    };
+    let rule = row.get(3)?;
+    Ok(Step {
+        key: StepKey {
+            name: parse(row.get_ref(1)?.as_str()?, "journal.name")?,
+            occurrence: row.get(2)?,
+        },
+        state,
+        rule: RepeatRule::from_code(rule).ok_or_else(|| bad_value("journal.rule", rule))?,
+        tries: row.get(4)?,
+        fence: Fence(row.get::<_, Option<i64>>(5)?.unwrap_or(0).cast_unsigned()),
+        at: Time::from_ms(row.get(6)?),
+        exit_code: row.get(7)?,
+        fingerprint: row.get::<_, Option<i64>>(8)?.map(i64::cast_unsigned),
+    })
+}
+
+fn resolved_state(detail: &str) -> Result<StepState> {
+    let detail: Value = from_json(detail, "journal.detail")?;
+    let happened = detail["happened"].as_bool().unwrap_or(false);
+    Ok(if happened { StepState::Done } else { StepState::Failed })
+}
+
+pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
+    let mut sql =
+        "SELECT j.id, j.at, j.kind, t.id, j.name, j.occurrence, j.fence, j.detail, j.exit_code
+                   FROM journal j LEFT JOIN task t ON t.n = j.task WHERE j.id > ?"
+            .to_owned();
+    let mut values: Vec<SqlValue> = vec![query.after.cast_signed().into()];
+    if let Some(task) = &query.task {
+        sql += " AND j.task = (SELECT n FROM task WHERE id = ?)";
+        values.push(task.as_str().to_owned().into());
+    }
+    if !query.kinds.is_empty() {
+        let codes: Vec<String> = query.kinds.iter().map(|k| k.code().to_string()).collect();
+        sql += &format!(" AND j.kind IN ({})", codes.join(","));
+    }
+    let order = if query.newest { "DESC" } else { "ASC" };
+    sql += &format!(" ORDER BY j.id {order} LIMIT {}", query.limit);
+    let mut select = db.prepare_cached(&sql)?;
+    let rows = select.query_map(params_from_iter(values), read_event)?;
+    let mut found: Vec<Event> = rows.collect::<Result<_>>()?;
+    if query.newest {
+        found.reverse();
+    }
+    Ok(found)
+}
+
+fn read_event(row: &Row<'_>) -> Result<Event> {
+    let task = row.get_ref(3)?.as_str_or_null()?;
+    let step = match row.get_ref(4)?.as_str_or_null()? {
+        Some(name) => Some(StepKey { name: parse(name, "journal.name")?, occurrence: row.get(5)? }),
+        None => None,
+    };
+    let kind = kind(row.get(2)?)?;
+    let mut detail = match row.get_ref(7)?.as_str_or_null()? {
+        Some(text) => from_json(text, "journal.detail")?,
+        None => Value::Null,
+    };
+    if let Some(exit_code) = row.get::<_, Option<i32>>(8)? {
+        // What a step wrote is in its output; its event says only how it ended.
+        detail = serde_json::json!({"exit_code": exit_code});
+    }
+    Ok(Event {
+        id: row.get::<_, i64>(0)?.cast_unsigned(),
+        at: Time::from_ms(row.get(1)?),
+        kind,
+        task: task.map(|id| parse(id, "task.id")).transpose()?,
+        step,
+        fence: row.get::<_, Option<i64>>(6)?.map(|fence| Fence(fence.cast_unsigned())),
+        detail,
+    })
+}
+
+fn kind(code: u8) -> Result<EventKind> {
+    EventKind::from_code(code).ok_or_else(|| bad_value("journal.kind", code))
+}
+
+pub(super) fn newest(db: &Connection) -> Result<u64> {
+    let mut select = db.prepare_cached("SELECT COALESCE(MAX(id), 0) FROM journal")?;
+    Ok(select.query_row([], |row| row.get::<_, i64>(0))?.cast_unsigned())
+}
+
+/// Says that a task was removed; also keeps the newest id, so that none is ever given twice.
+pub(super) fn append_forgotten(db: &Connection, at: Time, task: &TaskId) -> Result<()> {
+    let detail = to_json(&serde_json::json!({"task": task}));
+    db.prepare_cached("INSERT INTO journal (at, kind, detail) VALUES (?1, ?2, ?3)")?
+        .execute(params![at.as_ms(), EventKind::TaskForgotten.code(), detail])?;
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! The clock that local leases are measured by: boot time, which no clock setting moves and which
+//! goes on while the machine sleeps; and which boot it counts from.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A moment of one boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LeaseNow {
+    pub(super) boot: i64,
+    pub(super) ms: i64,
+}
+
+/// The boot-time clock, with an offset that tests move.
+#[derive(Debug)]
+pub(super) struct LeaseClock {
+    boot: i64,
+    ahead_ms: AtomicI64,
+}
+
+impl LeaseClock {
+    pub(super) fn start() -> Self {
+        Self { boot: boot_number(), ahead_ms: AtomicI64::new(0) }
+    }
+
+    pub(super) fn now(&self) -> LeaseNow {
+        let time = clock_gettime(ClockId::Boottime);
+        let ms = time.tv_sec * 1_000 + time.tv_nsec / 1_000_000;
+        LeaseNow { boot: self.boot, ms: ms + self.ahead_ms.load(Ordering::Relaxed) }
+    }
+
+    pub(super) fn advance(&self, ms: i64) {
+        self.ahead_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+/// The boot id's first 64 bits. Where the kernel has none, every lease of a machine counts as of
+/// one boot and runs out by its time alone.
+fn boot_number() -> i64 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    u64::from_str_radix(&digits, 16).unwrap_or(0).cast_signed()
+}

@@ -1,0 +1,211 @@
+//! Opening the database file: never an empty start over an unreadable store, never a half-made one,
+//! never a file system whose locks cannot be trusted.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::error::store_error;
+use super::file_system;
+use crate::contract::StoreError;
+
+/// Older versions can lose or corrupt a WAL (the reset race up to 3.51.2).
+const SQLITE_VERSION_MIN: i32 = 3_053_004;
+/// `RLHT` in the header says whose file it is.
+const APPLICATION_ID: i32 = 0x524c_4854;
+
+/// Numbered from 1 and never edited after they landed.
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_foundation.sql")];
+
+/// How a process uses the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// One command and gone. Leaves the log for the next process instead of emptying it at each
+    /// end, which would cost four more syncs.
+    Short,
+    /// A daemon or a program that embeds the library.
+    Long,
+}
+
+/// The newest schema this version knows.
+pub(super) fn schema_known() -> u32 {
+    MIGRATIONS.len() as u32
+}
+
+/// Opens the store's file, creating it when there is none.
+pub(super) fn open(path: &Path, usage: Use) -> Result<Connection, StoreError> {
+    check_version(path)?;
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.len() == 0 => return Err(damaged(path, "the file is empty")),
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => create(path)?,
+        Err(error) => return Err(io_error(path, error)),
+    }
+    let connection = connect(path, usage)?;
+    check_header(path, &connection)?;
+    Ok(connection)
+}
+
+/// One more connection for reading only.
+pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+    let connection = connect(path, Use::Long)?;
+    connection.pragma_update(None, "query_only", true).map_err(|e| store_error(path, e))?;
+    Ok(connection)
+}
+
+fn check_version(path: &Path) -> Result<(), StoreError> {
+    let found = rusqlite::version_number();
+    if found >= SQLITE_VERSION_MIN {
+        return Ok(());
+    }
+    let why = format!("SQLite {} is older than 3.53.4", rusqlite::version());
+    Err(StoreError::Unsuitable { place: path.display().to_string(), why })
+}
+
+/// Makes the whole file under another name and links it into place: whoever comes first wins, and
+/// nobody ever sees half a store.
+fn create(path: &Path) -> Result<(), StoreError> {
+    let folder = folder_of(path);
+    if !folder.exists() {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .map_err(|e| io_error(path, e))?;
+    }
+    if let Some(why) = file_system::refusal(&folder) {
+        return Err(StoreError::Unsuitable { place: path.display().to_string(), why });
+    }
+    let log = with_suffix(path, "-wal");
+    if fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
+        return Err(damaged(path, "the file is gone, but its log (-wal) is there"));
+    }
+    let draft = with_suffix(path, &format!(".new-{}", std::process::id()));
+    let made = write_draft(&draft).and_then(|()| publish(&draft, path, &folder));
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        // What is left of a draft is in nobody's way.
+        let _ = fs::remove_file(with_suffix(&draft, suffix));
+    }
+    made
+}
+
+fn write_draft(draft: &Path) -> Result<(), StoreError> {
+    let _ = fs::remove_file(draft);
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options.open(draft).map_err(|e| io_error(draft, e))?;
+    let connection = connect(draft, Use::Long)?;
+    let script = || {
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "application_id", APPLICATION_ID)
+    };
+    script().map_err(|e| store_error(draft, e))?;
+    migrate(draft, &connection)?;
+    connection.close().map_err(|(_, e)| store_error(draft, e))
+}
+
+fn publish(draft: &Path, path: &Path, folder: &Path) -> Result<(), StoreError> {
+    match fs::hard_link(draft, path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(io_error(path, error)),
+    }
+    let folder = fs::File::open(folder).map_err(|e| io_error(path, e))?;
+    folder.sync_all().map_err(|e| io_error(path, e))
+}
+
+fn connect(path: &Path, usage: Use) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let setup = || {
+        let mut connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_handler(Some(wait_for_others))?;
+        connection.set_prepared_statement_cache_capacity(64);
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, usage == Use::Short)?;
+        connection.pragma_update(None, "synchronous", synchronous())?;
+        connection.pragma_update(None, "wal_autocheckpoint", checkpoint_pages(usage))?;
+        Ok(connection)
+    };
+    setup().map_err(|e| store_error(path, e))
+}
+
+fn synchronous() -> &'static str {
+    if cfg!(feature = "broken-sync-normal") { "NORMAL" } else { "FULL" }
+}
+
+/// A short-lived process reads the whole log when it opens, so it keeps it short.
+fn checkpoint_pages(usage: Use) -> u32 {
+    match usage {
+        Use::Short => 256,
+        Use::Long => 4_000,
+    }
+}
+
+/// Thirty seconds in all; then the store counts as busy. Unequal waits keep many processes from
+/// coming back at the same moment.
+#[expect(clippy::disallowed_methods, reason = "SQLite's locks cannot wake anybody")]
+fn wait_for_others(times: i32) -> bool {
+    let uneven = u64::from(std::process::id()).wrapping_mul(31).wrapping_add(times as u64) % 4;
+    let ms = (1 + uneven).min(1 + times as u64);
+    std::thread::sleep(Duration::from_millis(ms));
+    times < 12_000
+}
+
+fn check_header(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    if number("application_id").map_err(|e| store_error(path, e))? != APPLICATION_ID {
+        return Err(damaged(path, "it is a database, but not one of Relight's"));
+    }
+    let found = number("user_version").map_err(|e| store_error(path, e))? as u32;
+    let known = schema_known();
+    if found > known {
+        return Err(StoreError::Newer { place: path.display().to_string(), found, known });
+    }
+    if found < known {
+        migrate(path, connection)?;
+    }
+    Ok(())
+}
+
+/// Brings an older schema up, all or nothing; another process may have done it meanwhile.
+fn migrate(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+    let run = || {
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        let found: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        for migration in MIGRATIONS.iter().skip(found as usize) {
+            connection.execute_batch(migration)?;
+        }
+        connection.pragma_update(None, "user_version", schema_known())?;
+        connection.execute_batch("COMMIT")
+    };
+    run().map_err(|error| {
+        let _ = connection.execute_batch("ROLLBACK");
+        store_error(path, error)
+    })
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
+}
+
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn io_error(path: &Path, error: std::io::Error) -> StoreError {
+    StoreError::Io { place: path.display().to_string(), source: Arc::new(error) }
+}
+
+fn damaged(path: &Path, what: &str) -> StoreError {
+    StoreError::Damaged { place: path.display().to_string(), what: what.to_owned() }
+}

@@ -1,0 +1,113 @@
+//! Copies what can still be read of a damaged file into a new store.
+//!
+//! Row by row, each table by its own key from both ends, so that one bad page costs only what is on
+//! it. The damaged file is never written to.
+
+use std::path::Path;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags, Result, params_from_iter};
+
+use super::error::store_error;
+use super::open::{self, Use};
+use crate::contract::StoreError;
+
+/// The tables, with their keys.
+const TABLES: [(&str, &str); 5] =
+    [("task", "n"), ("task_body", "n"), ("lease", "n"), ("journal", "id"), ("output", "id")];
+
+/// What became of one table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Its name.
+    pub table: &'static str,
+    /// Rows that are in the new store.
+    pub copied: u64,
+    /// What stopped the copying, from each end; empty when all was read.
+    pub errors: Vec<String>,
+}
+
+/// Copies into `to`, which must not exist.
+pub fn salvage(from: &Path, to: &Path) -> std::result::Result<Vec<Salvaged>, StoreError> {
+    if to.exists() {
+        let why = "it exists; choose a new file".to_owned();
+        return Err(StoreError::Unsuitable { place: to.display().to_string(), why });
+    }
+    let target = open::open(to, Use::Long)?;
+    let source = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .map_err(|e| store_error(from, e))?;
+    let mut report = Vec::new();
+    for (table, key) in TABLES {
+        report.push(copy_table(&source, &target, table, key).map_err(|e| store_error(to, e))?);
+    }
+    mend(&target).map_err(|e| store_error(to, e))?;
+    Ok(report)
+}
+
+/// Errors of the source are findings; errors of the target end it.
+fn copy_table(
+    source: &Connection,
+    target: &Connection,
+    table: &'static str,
+    key: &str,
+) -> Result<Salvaged> {
+    let mut errors = Vec::new();
+    let mut copied = 0;
+    target.execute_batch("BEGIN IMMEDIATE")?;
+    for order in ["ASC", "DESC"] {
+        let sql = format!("SELECT * FROM {table} NOT INDEXED ORDER BY {key} {order}");
+        match copy_rows(source, target, table, &sql)? {
+            (count, None) => {
+                copied += count;
+                break;
+            }
+            (count, Some(error)) => {
+                copied += count;
+                errors.push(error);
+            }
+        }
+    }
+    target.execute_batch("COMMIT")?;
+    Ok(Salvaged { table, copied, errors })
+}
+
+fn copy_rows(
+    source: &Connection,
+    target: &Connection,
+    table: &str,
+    sql: &str,
+) -> Result<(u64, Option<String>)> {
+    let mut copied = 0;
+    let mut select = match source.prepare(sql) {
+        Ok(select) => select,
+        Err(error) => return Ok((0, Some(error.to_string()))),
+    };
+    let columns = select.column_count();
+    let marks = vec!["?"; columns].join(",");
+    let mut insert = target.prepare(&format!("INSERT OR IGNORE INTO {table} VALUES ({marks})"))?;
+    let mut rows = select.query([])?;
+    loop {
+        let values = match rows.next() {
+            Ok(Some(row)) => (0..columns).map(|at| row.get(at)).collect::<Result<Vec<Value>>>(),
+            Ok(None) => return Ok((copied, None)),
+            Err(error) => return Ok((copied, Some(error.to_string()))),
+        };
+        match values {
+            Ok(values) => copied += insert.execute(params_from_iter(values))? as u64,
+            Err(error) => return Ok((copied, Some(error.to_string()))),
+        }
+    }
+}
+
+/// A task whose body was lost keeps its id and steps; a body whose task was lost goes.
+fn mend(target: &Connection) -> Result<()> {
+    target.execute_batch(
+        "INSERT OR IGNORE INTO task_body (n, spec, context)
+             SELECT n, '{\"title\":null,\"steps\":[],\"payload\":null,\"strategy\":null,
+                          \"max_retries\":null,\"key\":null,\"priority\":0}', '{}' FROM task;
+         DELETE FROM task_body WHERE n NOT IN (SELECT n FROM task);
+         UPDATE task SET held = 0, fence = fence + 1 WHERE held = 1
+             AND n NOT IN (SELECT n FROM lease);
+         DELETE FROM lease WHERE n NOT IN (SELECT n FROM task WHERE held = 1);",
+    )
+}

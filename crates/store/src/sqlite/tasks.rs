@@ -1,0 +1,273 @@
+//! Tasks as rows: hot row, body and lease, read together and written apart.
+
+use std::collections::BTreeMap;
+
+use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
+use relight_core::lease::{Fence, Held, Lease};
+use relight_core::status::TaskStatus;
+use relight_core::task::{Task, TaskSpec};
+use relight_core::time::{Span, Time};
+use rusqlite::types::Value as SqlValue;
+use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
+use serde::de::DeserializeOwned;
+
+use super::error::bad_value;
+use super::lease_clock::LeaseNow;
+use crate::contract::{TaskGlance, TaskQuery};
+
+/// A task and what only this backend knows of it.
+#[derive(Debug)]
+pub(super) struct TaskRow {
+    pub(super) n: i64,
+    pub(super) task: Task,
+}
+
+const SELECT: &str = "
+    SELECT t.n, t.id, t.status, t.agent, t.fence, t.held, t.lease_ttl, t.lease_until, t.lease_boot,
+           t.seq, t.steps_done, t.steps_open, t.starts, t.retries, t.created_at, t.updated_at,
+           t.not_before, t.expires_at, b.reason, b.spec, b.context, b.door, l.holder, l.since
+    FROM task t JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n";
+
+pub(super) fn by_id(db: &Connection, id: &TaskId, now: LeaseNow) -> Result<Option<TaskRow>> {
+    let mut select = db.prepare_cached(&format!("{SELECT} WHERE t.id = ?1"))?;
+    select.query_row([id.as_str()], |row| read(row, now)).optional()
+}
+
+pub(super) fn by_key(
+    db: &Connection,
+    key: &IdempotencyKey,
+    now: LeaseNow,
+) -> Result<Option<TaskRow>> {
+    let mut select = db.prepare_cached(&format!("{SELECT} WHERE b.key = ?1"))?;
+    select.query_row([key.as_str()], |row| read(row, now)).optional()
+}
+
+pub(super) fn list(db: &Connection, query: &TaskQuery, now: LeaseNow) -> Result<Vec<Task>> {
+    let mut sql = format!("{SELECT} WHERE 1");
+    let mut values: Vec<SqlValue> = Vec::new();
+    if !query.statuses.is_empty() {
+        let codes: Vec<String> = query.statuses.iter().map(|s| s.code().to_string()).collect();
+        sql += &format!(" AND t.status IN ({})", codes.join(","));
+    }
+    let mut also = |condition: &str, value: SqlValue| {
+        sql += condition;
+        values.push(value);
+    };
+    if let Some(agent) = &query.agent {
+        also(" AND t.agent = ?", agent.as_str().to_owned().into());
+    }
+    if let Some(folder) = &query.checkpoint_folder {
+        also(" AND b.folder = ?", folder.clone().into());
+    }
+    if let Some(after) = &query.after {
+        also(" AND t.n > (SELECT n FROM task WHERE id = ?)", after.as_str().to_owned().into());
+    }
+    sql += " ORDER BY t.n";
+    if let Some(limit) = query.limit {
+        sql += &format!(" LIMIT {limit}");
+    }
+    let mut select = db.prepare_cached(&sql)?;
+    let rows = select.query_map(params_from_iter(values), |row| Ok(read(row, now)?.task))?;
+    rows.collect()
+}
+
+pub(super) fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>> {
+    // The scan in the order of n is faster than the index unless most tasks are finished.
+    let mut select = db.prepare_cached(
+        "SELECT id, status, agent, updated_at, not_before, expires_at FROM task
+         WHERE status < 10 ORDER BY n",
+    )?;
+    let rows = select.query_map([], |row| {
+        Ok(TaskGlance {
+            id: parse(row.get_ref(0)?.as_str()?, "task.id")?,
+            status: status(row.get(1)?)?,
+            agent: agent(row.get_ref(2)?.as_str_or_null()?)?,
+            updated_at: Time::from_ms(row.get(3)?),
+            not_before: row.get::<_, Option<i64>>(4)?.map(Time::from_ms),
+            expires_at: row.get::<_, Option<i64>>(5)?.map(Time::from_ms),
+        })
+    })?;
+    rows.collect()
+}
+
+/// Candidates for an agent, best first; which of them are held is told by the lease clock.
+pub(super) fn claimable(
+    db: &Connection,
+    agent: &AgentName,
+    now: Time,
+    lease_now: LeaseNow,
+    limit: usize,
+) -> Result<Vec<TaskId>> {
+    let mut select = db.prepare_cached(
+        "SELECT id FROM task
+         WHERE (status = ?1 OR (status = ?2 AND (agent IS NULL OR agent = ?3))
+                OR (status = ?4 AND retries < max_retries)) AND status < 10
+           AND (not_before IS NULL OR not_before <= ?5)
+           AND (expires_at IS NULL OR expires_at > ?5)
+           AND (held = 0 OR (lease_ttl IS NOT NULL AND (lease_boot != ?6 OR lease_until <= ?7)))
+         ORDER BY priority DESC, n LIMIT ?8",
+    )?;
+    let rows = select.query_map(
+        params![
+            TaskStatus::Created.code(),
+            TaskStatus::Assigned.code(),
+            agent.as_str(),
+            TaskStatus::Failed.code(),
+            now.as_ms(),
+            lease_now.boot,
+            lease_now.ms,
+            limit as i64
+        ],
+        |row| parse(row.get_ref(0)?.as_str()?, "task.id"),
+    )?;
+    rows.collect()
+}
+
+/// The first row of a new task; its body follows by `write_body`.
+pub(super) fn insert(db: &Connection, task: &Task) -> Result<i64> {
+    let mut insert = db.prepare_cached(
+        "INSERT INTO task (id, status, agent, fence, held, seq, steps_done, steps_open, steps_from,
+                           starts, retries, max_retries, priority, created_at, updated_at,
+                           not_before, expires_at)
+         VALUES (?1, ?2, ?3, 0, 0, 0, 0, 0, 0, 0, 0, ?4, ?5, ?6, ?6, NULL, ?7)",
+    )?;
+    insert.insert(params![
+        task.id.as_str(),
+        task.status.code(),
+        task.agent.as_ref().map(AgentName::as_str),
+        task.max_retries(),
+        task.spec.priority,
+        task.created_at.as_ms(),
+        task.expires_at.map(Time::as_ms),
+    ])
+}
+
+/// Writes the whole hot row, if nobody else did since it was read.
+pub(super) fn write_hot(db: &Connection, n: i64, read_seq: u64, task: &Task) -> Result<bool> {
+    let mut update = db.prepare_cached(
+        "UPDATE task SET status = ?3, agent = ?4, fence = ?5, held = ?6, lease_ttl = ?7, seq = ?8,
+                steps_done = ?9, steps_open = ?10, starts = ?11, retries = ?12, max_retries = ?13,
+                priority = ?14, updated_at = ?15, not_before = ?16, expires_at = ?17
+         WHERE n = ?1 AND seq = ?2",
+    )?;
+    let held = task.lease.held.as_ref();
+    let changed = update.execute(params![
+        n,
+        read_seq.cast_signed(),
+        task.status.code(),
+        task.agent.as_ref().map(AgentName::as_str),
+        task.lease.fence.0.cast_signed(),
+        held.is_some(),
+        held.and_then(|h| h.ttl).map(|ttl| ttl.as_ms().cast_signed()),
+        task.seq.cast_signed(),
+        task.steps_done.cast_signed(),
+        task.steps_open.cast_signed(),
+        task.starts,
+        task.retries,
+        task.max_retries(),
+        task.spec.priority,
+        task.updated_at.as_ms(),
+        task.not_before.map(Time::as_ms),
+        task.expires_at.map(Time::as_ms),
+    ])?;
+    Ok(changed == 1)
+}
+
+pub(super) fn write_body(db: &Connection, n: i64, task: &Task) -> Result<()> {
+    let mut write = db.prepare_cached(
+        "INSERT INTO task_body (n, key, folder, reason, spec, context, door)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT (n) DO UPDATE SET key = excluded.key, folder = excluded.folder,
+             reason = excluded.reason, spec = excluded.spec, context = excluded.context,
+             door = excluded.door",
+    )?;
+    write.execute(params![
+        n,
+        task.spec.key.as_ref().map(IdempotencyKey::as_str),
+        task.checkpoint.as_ref().map(|door| &door.folder),
+        task.reason,
+        to_json(&task.spec),
+        to_json(&task.context),
+        task.checkpoint.as_ref().map(to_json),
+    ])?;
+    Ok(())
+}
+
+pub(super) fn write_lease(db: &Connection, n: i64, held: Option<&Held>) -> Result<()> {
+    match held {
+        Some(held) => db
+            .prepare_cached("INSERT OR REPLACE INTO lease (n, holder, since) VALUES (?1, ?2, ?3)")?
+            .execute(params![n, to_json(&held.holder), held.since.as_ms()])?,
+        None => db.prepare_cached("DELETE FROM lease WHERE n = ?1")?.execute([n])?,
+    };
+    Ok(())
+}
+
+fn read(row: &Row<'_>, now: LeaseNow) -> Result<TaskRow> {
+    let ttl = row.get::<_, Option<i64>>(6)?.map(|ms| Span::from_ms(ms.cast_unsigned()));
+    let held = if row.get(5)? {
+        Some(Held {
+            holder: from_json(row.get_ref(22)?.as_str()?, "lease.holder")?,
+            ttl,
+            since: Time::from_ms(row.get(23)?),
+            left: ttl.map(|_| left(row, now)).transpose()?,
+        })
+    } else {
+        None
+    };
+    let task = Task {
+        id: parse(row.get_ref(1)?.as_str()?, "task.id")?,
+        status: status(row.get(2)?)?,
+        reason: row.get(18)?,
+        agent: agent(row.get_ref(3)?.as_str_or_null()?)?,
+        lease: Lease { fence: Fence(unsigned(row, 4)?), held },
+        seq: unsigned(row, 9)?,
+        steps_done: unsigned(row, 10)?,
+        steps_open: unsigned(row, 11)?,
+        starts: row.get(12)?,
+        retries: row.get(13)?,
+        created_at: Time::from_ms(row.get(14)?),
+        updated_at: Time::from_ms(row.get(15)?),
+        not_before: row.get::<_, Option<i64>>(16)?.map(Time::from_ms),
+        expires_at: row.get::<_, Option<i64>>(17)?.map(Time::from_ms),
+        spec: from_json::<TaskSpec>(row.get_ref(19)?.as_str()?, "task_body.spec")?,
+        context: from_json::<BTreeMap<_, _>>(row.get_ref(20)?.as_str()?, "task_body.context")?,
+        checkpoint: match row.get_ref(21)?.as_str_or_null()? {
+            Some(door) => Some(from_json(door, "task_body.door")?),
+            None => None,
+        },
+    };
+    Ok(TaskRow { n: row.get(0)?, task })
+}
+
+/// What is left of a timed lease; one of an earlier boot has nothing left.
+fn left(row: &Row<'_>, now: LeaseNow) -> Result<Span> {
+    let until: i64 = row.get(7)?;
+    let same_boot = row.get::<_, i64>(8)? == now.boot;
+    let left = if same_boot { (until - now.ms).max(0) } else { 0 };
+    Ok(Span::from_ms(left.cast_unsigned()))
+}
+
+fn unsigned(row: &Row<'_>, column: usize) -> Result<u64> {
+    Ok(row.get::<_, i64>(column)?.cast_unsigned())
+}
+
+fn status(code: u8) -> Result<TaskStatus> {
+    TaskStatus::from_code(code).ok_or_else(|| bad_value("task.status", code))
+}
+
+fn agent(text: Option<&str>) -> Result<Option<AgentName>> {
+    text.map(|text| parse(text, "task.agent")).transpose()
+}
+
+pub(super) fn parse<T: std::str::FromStr>(text: &str, column: &'static str) -> Result<T> {
+    text.parse().map_err(|_| bad_value(column, text))
+}
+
+pub(super) fn from_json<T: DeserializeOwned>(text: &str, column: &'static str) -> Result<T> {
+    serde_json::from_str(text).map_err(|error| bad_value(column, error))
+}
+
+pub(super) fn to_json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("records have string keys and no failing members")
+}

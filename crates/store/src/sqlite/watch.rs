@@ -1,0 +1,65 @@
+//! Wakes whoever waits for a commit, from this process or another.
+//!
+//! SQLite tells nobody; but every commit of every process appends to the `-wal` file, and the kernel
+//! tells of that. The watching thread starts with the first waiter. Once a second it wakes them
+//! anyway, as a net.
+
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, Weak};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::inotify;
+use rustix::time::Timespec;
+use tokio::sync::Notify;
+
+/// The bell of one store.
+#[derive(Debug)]
+pub(super) struct Watch {
+    file: PathBuf,
+    bell: Notify,
+    thread: OnceLock<()>,
+}
+
+impl Watch {
+    pub(super) fn new(file: &Path) -> Arc<Self> {
+        Arc::new(Self { file: file.to_owned(), bell: Notify::new(), thread: OnceLock::new() })
+    }
+
+    /// Something was committed here.
+    pub(super) fn tell(&self) {
+        self.bell.notify_waiters();
+    }
+
+    /// Completes at the next commit after it was first polled or enabled.
+    pub(super) fn next(self: &Arc<Self>) -> tokio::sync::futures::Notified<'_> {
+        self.thread.get_or_init(|| {
+            let watch = Arc::downgrade(self);
+            let folder = self.file.parent().unwrap_or(Path::new(".")).to_owned();
+            let named = std::thread::Builder::new().name("relight-watch".to_owned());
+            // Without the thread, waiters are still told of this process's own commits.
+            let _ = named.spawn(move || listen(&watch, &folder));
+        });
+        self.bell.notified()
+    }
+}
+
+fn listen(watch: &Weak<Watch>, folder: &Path) {
+    let Ok(source) = inotify::init(inotify::CreateFlags::CLOEXEC) else { return };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let wanted = inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE;
+    if inotify::add_watch(&source, folder, wanted).is_err() {
+        return;
+    }
+    let mut space = [MaybeUninit::uninit(); 4096];
+    let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+    while let Some(watch) = watch.upgrade() {
+        watch.tell();
+        drop(watch);
+        let mut ready = [PollFd::new(&source, PollFlags::IN)];
+        if poll(&mut ready, Some(&second)).is_ok_and(|count| count > 0) {
+            // One read takes a whole buffer of them; what they say does not matter.
+            let _ = inotify::Reader::new(&source, &mut space).next();
+        }
+    }
+}

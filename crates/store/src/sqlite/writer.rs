@@ -1,0 +1,385 @@
+//! The one writer: queued operations share one transaction and one sync.
+//!
+//! A lone caller commits on its own thread without a hand-over. While somebody commits, others
+//! queue; a thread then takes all that waits into one transaction, each operation in its own
+//! savepoint, so that one that fails fails alone. Nobody is answered before the commit is durable.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use relight_core::ids::TaskId;
+use relight_core::lease::Fence;
+use relight_core::time::Time;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::apply::{self, ApplyError};
+use super::error::store_error;
+use super::lease_clock::LeaseClock;
+use super::open::{self, Use};
+use super::{journal, watch};
+use crate::contract::{Commit, CommitError, Committed, StoreError};
+
+/// Most operations in one transaction: bounds how long the first of them waits.
+const BATCH_MAX: usize = 512;
+/// How long an operation that nobody waits for may stay in memory.
+const SOON: Duration = Duration::from_millis(2);
+
+/// What the writer can do.
+#[derive(Debug)]
+pub(super) enum Operation {
+    Commit(Commit),
+    Renew(TaskId, Fence),
+    Forget(Vec<(TaskId, u64)>, Time),
+    ForgetEvents(Time),
+}
+
+/// What it answers, by operation.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Committed(Committed),
+    Renewed,
+    Forgotten(Vec<TaskId>),
+    EventsForgotten(u64),
+}
+
+type Reply = Result<Answer, CommitError>;
+
+#[derive(Debug)]
+struct Job {
+    operation: Operation,
+    /// None for an operation that nobody waits for.
+    reply: Option<oneshot::Sender<Reply>>,
+}
+
+enum HandedIn {
+    Answered(Reply),
+    Queued(oneshot::Receiver<Reply>),
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// How many of them somebody waits for.
+    awaited: usize,
+    /// Somebody is committing.
+    leading: bool,
+    /// When the first job that nobody waits for must be on disk.
+    due: Option<Instant>,
+    /// The thread already sleeps towards `due`.
+    timed: bool,
+    closing: bool,
+}
+
+/// The connection, and what is known to be durable.
+#[derive(Debug)]
+struct Desk {
+    /// None after an I/O error: the handle cannot be trusted any more.
+    connection: Option<Connection>,
+    /// The newest journal row that was acknowledged through this desk.
+    acknowledged: u64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    usage: Use,
+    clock: Arc<LeaseClock>,
+    watch: Arc<watch::Watch>,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    desk: Mutex<Desk>,
+}
+
+/// Hands operations to the one transaction at a time.
+#[derive(Debug)]
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        path: &Path,
+        usage: Use,
+        connection: Connection,
+        clock: Arc<LeaseClock>,
+        watch: Arc<watch::Watch>,
+    ) -> Self {
+        let desk = Desk { connection: Some(connection), acknowledged: 0 };
+        let shared = Shared {
+            path: path.to_owned(),
+            usage,
+            clock,
+            watch,
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            desk: Mutex::new(desk),
+        };
+        Self { shared: Arc::new(shared), thread: Mutex::default() }
+    }
+
+    /// Durable when it returns `Ok`.
+    pub(super) async fn run(&self, operation: Operation) -> Reply {
+        match self.hand_in(operation) {
+            HandedIn::Answered(reply) => reply,
+            HandedIn::Queued(answer) => {
+                answer.await.unwrap_or_else(|_| Err(self.shared.stopped().into()))
+            }
+        }
+    }
+
+    fn hand_in(&self, operation: Operation) -> HandedIn {
+        let mut queue = self.shared.queue();
+        if !queue.leading && queue.awaited == 0 {
+            return HandedIn::Answered(self.lead(queue, operation));
+        }
+        let (reply, answer) = oneshot::channel();
+        queue.jobs.push_back(Job { operation, reply: Some(reply) });
+        queue.awaited += 1;
+        HandedIn::Queued(answer)
+    }
+
+    /// Durable with the next one, or soon.
+    pub(super) fn run_soon(&self, operation: Operation) {
+        let mut queue = self.shared.queue();
+        queue.jobs.push_back(Job { operation, reply: None });
+        if queue.due.is_none() {
+            queue.due = Some(now() + SOON);
+        }
+        if !queue.timed && !queue.leading {
+            queue.timed = true;
+            self.start_thread();
+            self.shared.wake.notify_one();
+        }
+    }
+
+    /// Uses the writer's own connection to read, when a process has no other.
+    pub(super) fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let mut desk = self.shared.desk();
+        let connection = self.shared.connection(&mut desk)?;
+        read(connection).map_err(|e| store_error(&self.shared.path, e))
+    }
+
+    /// Commits on the caller's thread, with whatever nobody waited for.
+    fn lead(&self, mut queue: MutexGuard<'_, Queue>, operation: Operation) -> Reply {
+        let mut jobs = queue.take(BATCH_MAX - 1);
+        queue.leading = true;
+        drop(queue);
+        jobs.push(Job { operation, reply: None });
+        let own = self.shared.batch(jobs).pop().expect("one answer for each operation").1;
+        let mut queue = self.shared.queue();
+        queue.leading = false;
+        if !queue.jobs.is_empty() {
+            self.start_thread();
+            self.shared.wake.notify_one();
+        }
+        own
+    }
+
+    fn start_thread(&self) {
+        let mut thread = self.thread.lock().expect("no panic while the thread starts");
+        if thread.is_none() {
+            let shared = Arc::clone(&self.shared);
+            let body = move || shared.work();
+            let named = std::thread::Builder::new().name("relight-writer".to_owned());
+            *thread = Some(named.spawn(body).expect("the system has room for one thread"));
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.shared.queue().closing = true;
+        self.shared.wake.notify_one();
+        let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
+        if let Some(thread) = thread {
+            // A panic there was told by its callers' missing answers.
+            let _ = thread.join();
+        }
+        let jobs = self.shared.queue().take(usize::MAX);
+        if !jobs.is_empty() {
+            self.shared.batch(jobs);
+        }
+    }
+}
+
+impl Queue {
+    fn take(&mut self, most: usize) -> Vec<Job> {
+        let count = most.min(self.jobs.len());
+        let jobs: Vec<Job> = self.jobs.drain(..count).collect();
+        self.awaited -= jobs.iter().filter(|job| job.reply.is_some()).count();
+        if self.jobs.is_empty() {
+            self.due = None;
+        }
+        jobs
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().expect("nothing panics while the queue is locked")
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(|poisoned| {
+            // A panic in the middle of a transaction: that handle is finished.
+            let mut desk = poisoned.into_inner();
+            desk.connection = None;
+            desk
+        })
+    }
+
+    /// The thread: waits, takes all that waits, commits, answers.
+    fn work(&self) {
+        loop {
+            let mut queue = self.queue();
+            loop {
+                let due = queue.due.is_some_and(|due| due <= now());
+                if !queue.leading && (queue.awaited > 0 || due) {
+                    break;
+                }
+                if queue.closing {
+                    return;
+                }
+                queue = self.sleep(queue);
+            }
+            queue.leading = true;
+            let jobs = queue.take(BATCH_MAX);
+            drop(queue);
+            let answers = self.batch(jobs);
+            self.queue().leading = false;
+            for (reply, answer) in answers {
+                if let Some(reply) = reply {
+                    // Whoever stopped waiting does not want to know.
+                    let _ = reply.send(answer);
+                }
+            }
+        }
+    }
+
+    fn sleep<'a>(&self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        let healthy = "nothing panics while the queue is locked";
+        match queue.due {
+            Some(due) if !queue.leading => {
+                queue.timed = true;
+                let left = due.saturating_duration_since(now());
+                let mut queue = self.wake.wait_timeout(queue, left).expect(healthy).0;
+                queue.timed = false;
+                queue
+            }
+            _ => {
+                queue.timed = false;
+                self.wake.wait(queue).expect(healthy)
+            }
+        }
+    }
+
+    /// All operations in one transaction. When it cannot be committed, none of them happened.
+    fn batch(&self, jobs: Vec<Job>) -> Vec<(Option<oneshot::Sender<Reply>>, Reply)> {
+        let mut desk = self.desk();
+        let result = self.transaction(&mut desk, &jobs);
+        drop(desk);
+        self.watch.tell();
+        match result {
+            Ok(answers) => jobs.into_iter().map(|job| job.reply).zip(answers).collect(),
+            Err(error) => {
+                jobs.into_iter().map(|job| (job.reply, Err(error.clone().into()))).collect()
+            }
+        }
+    }
+
+    fn transaction(&self, desk: &mut Desk, jobs: &[Job]) -> Result<Vec<Reply>, StoreError> {
+        let connection = self.connection(desk)?;
+        let run = || {
+            connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+            let answers = self.operations(connection, jobs)?;
+            let newest = journal::newest(connection)?;
+            connection.prepare_cached("COMMIT")?.execute([])?;
+            Ok((answers, newest))
+        };
+        match run() {
+            Ok((answers, newest)) => {
+                desk.acknowledged = newest;
+                Ok(answers)
+            }
+            Err(error) => {
+                let _ = connection.execute_batch("ROLLBACK");
+                let error = store_error(&self.path, error);
+                if matches!(error, StoreError::Io { .. }) {
+                    // A sync that failed once proves nothing when it succeeds later.
+                    desk.connection = None;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn operations(&self, db: &Connection, jobs: &[Job]) -> rusqlite::Result<Vec<Reply>> {
+        let mut answers = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            db.prepare_cached("SAVEPOINT operation")?.execute([])?;
+            match self.operation(db, &job.operation) {
+                Ok(answer) => {
+                    db.prepare_cached("RELEASE operation")?.execute([])?;
+                    answers.push(Ok(answer));
+                }
+                Err(ApplyError::Refused(refusal)) => {
+                    db.prepare_cached("ROLLBACK TO operation")?.execute([])?;
+                    db.prepare_cached("RELEASE operation")?.execute([])?;
+                    answers.push(Err(refusal));
+                }
+                Err(ApplyError::Sqlite(error)) => return Err(error),
+            }
+        }
+        Ok(answers)
+    }
+
+    fn operation(&self, db: &Connection, operation: &Operation) -> Result<Answer, ApplyError> {
+        let now = self.clock.now();
+        Ok(match operation {
+            Operation::Commit(commit) => Answer::Committed(apply::apply(db, commit, now)?),
+            Operation::Renew(task, fence) => {
+                apply::renew(db, task, *fence, now)?;
+                Answer::Renewed
+            }
+            Operation::Forget(tasks, at) => Answer::Forgotten(apply::forget(db, tasks, *at)?),
+            Operation::ForgetEvents(before) => {
+                Answer::EventsForgotten(apply::forget_events(db, *before)?)
+            }
+        })
+    }
+
+    /// The connection; after an I/O error a new one, once it shows everything that was acknowledged.
+    fn connection<'a>(&self, desk: &'a mut Desk) -> Result<&'a Connection, StoreError> {
+        if desk.connection.is_none() {
+            let connection = open::open(&self.path, self.usage)?;
+            let newest = journal::newest(&connection).map_err(|e| store_error(&self.path, e))?;
+            if newest < desk.acknowledged {
+                let what = format!(
+                    "after an I/O error it ends at event {newest}, but {} was acknowledged",
+                    desk.acknowledged
+                );
+                return Err(StoreError::Damaged { place: self.path.display().to_string(), what });
+            }
+            desk.connection = Some(connection);
+        }
+        Ok(desk.connection.as_ref().expect("it was opened just now"))
+    }
+
+    fn stopped(&self) -> StoreError {
+        let place = self.path.display().to_string();
+        StoreError::Unreachable { place, why: "its writer has stopped".to_owned() }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a wait inside the process, never recorded")]
+fn now() -> Instant {
+    Instant::now()
+}
