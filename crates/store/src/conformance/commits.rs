@@ -43,6 +43,7 @@ fn full(task: &str) -> NewTask {
             max_retries: Some(7),
             key: Some(key("order 66")),
             priority: -3,
+            spent_keys: vec![key("order 64"), key("order 65")],
         },
         context: [("branch".to_owned(), "main".to_owned())].into(),
         expires_at: Some(later(60)),
@@ -82,7 +83,7 @@ pub async fn every_change_means_what_apply_says(harness: &dyn Harness) {
         Change::Status { to: TaskStatus::Blocked, reason: Some("why".to_owned()) },
         to(TaskStatus::Assigned),
         Change::Retried,
-        lease_of(Some(10)),
+        lease_of(Some(1_000)),
         begun("s"),
         ended_open(StepOutcome::Done),
         Change::StepBegun(mark("s", 2, false)),
@@ -204,7 +205,7 @@ pub async fn a_key_taken_later_in_a_commit_refuses_all_of_it(harness: &dyn Harne
     let thief = new_task("b", |new| new.spec.key = Some(key("k")));
     let changes = vec![
         note("x"),
-        lease_of(Some(10)),
+        lease_of(Some(1_000)),
         begun("s"),
         ended("s", "out"),
         Change::Replaced(Box::new(thief)),
@@ -365,7 +366,7 @@ pub async fn a_commit_may_hold_everything_at_once(harness: &dyn Harness) {
     let output = Some(Output::keep(0, b"out".to_vec()));
     let changes = vec![
         Change::Created(Box::new(full("t"))),
-        lease_of(Some(10)),
+        lease_of(Some(1_000)),
         to(TaskStatus::InProgress),
         begun("s"),
         Change::StepEnded { mark: mark("s", 1, true), outcome: StepOutcome::Done, output },
@@ -377,6 +378,6 @@ pub async fn a_commit_may_hold_everything_at_once(harness: &dyn Harness) {
     let task = read(&*store, "t").await;
     assert_eq!((task.status, task.steps_done, task.starts), (TaskStatus::Completed, 1, 1));
     assert_eq!(task.lease.held, None);
-    harness.advance(Span::from_secs(60)).await;
+    harness.advance(Span::from_secs(6_000)).await;
     assert_eq!(step(&*store, "t", "s").await.map(|step| step.state), Some(StepState::Done));
 }

@@ -28,7 +28,7 @@ pub async fn each_change_leaves_one_event(harness: &dyn Harness) {
         Change::Status { to: TaskStatus::Blocked, reason: Some("why".to_owned()) },
         to(TaskStatus::Assigned),
         Change::Retried,
-        lease_of(Some(10)),
+        lease_of(Some(1_000)),
         Change::FenceRaised,
         Change::Noted(EventKind::CheckpointDamaged, json!({"why": ["torn", 1, null]})),
         note("x"),
@@ -78,10 +78,21 @@ pub async fn events_come_in_commit_order_and_are_never_reused(harness: &dyn Harn
     assert_eq!(tasks, [id("t"), id("u"), id("t"), id("t")]);
     let newest = store.newest_event().await.expect("a store that can be read");
     assert_eq!(Some(newest), seen.last().map(|event| event.id));
-    store.forget(vec![(id("t"), 2)]).await.expect("a store that can be written");
-    assert_eq!(store.newest_event().await.expect("a store that can be read"), newest);
+    store.forget(vec![(id("t"), 2)], noon()).await.expect("a store that can be written");
     done(&*other, "u", FREE, vec![note("x")]).await;
-    assert!(store.newest_event().await.expect("a store that can be read") > newest);
+    let after = EventQuery { after: newest, ..all_events() };
+    assert_eq!(events(&*store, after).await.len(), 2, "ids after the newest one");
+}
+
+/// By an event of no task, for those of the task are gone with it.
+pub async fn a_forgotten_task_is_told_of(harness: &dyn Harness) {
+    let store = harness.open().await;
+    add(&*store, "t").await;
+    store.forget(vec![(id("t"), 1)], later(5)).await.expect("a store that can be written");
+    let seen = events(&*store, all_events()).await;
+    let told: Vec<_> = seen.iter().map(|e| (e.kind, e.at, e.task.clone(), &e.detail)).collect();
+    assert_eq!(told, [(EventKind::TaskForgotten, later(5), None, &json!({"task": "t"}))]);
+    assert_eq!(store.newest_event().await.expect("a store that can be read"), seen[0].id);
 }
 
 /// Each page begins after the last event of the one before.
@@ -160,6 +171,19 @@ pub async fn forgotten_events_are_the_old_ones_that_are_no_record_of_a_step(harn
     assert_eq!((after.0, after.1, after.3), (before.0, before.1, before.3));
     assert!(output(&*store, "t", "s").await.is_some());
     assert_eq!(steps(&*store, "t").await, ["s", "open"]);
+}
+
+/// So that a watcher's place stays true, and its id is not given again.
+pub async fn the_newest_event_is_never_forgotten(harness: &dyn Harness) {
+    let store = harness.open().await;
+    add(&*store, "t").await;
+    done(&*store, "t", FREE, vec![note("x")]).await;
+    let newest = store.newest_event().await.expect("a store that can be read");
+    assert_eq!(store.forget_events(later(60)).await.expect("a store that can be written"), 1);
+    assert_eq!(store.newest_event().await.expect("a store that can be read"), newest);
+    done(&*store, "t", FREE, vec![note("y")]).await;
+    let seen = ids(&events(&*store, all_events()).await);
+    assert_eq!((seen.len(), seen[0]), (2, newest));
 }
 
 /// Within a second, though it looks at another handle.

@@ -19,9 +19,9 @@ const fn secs(count: u64) -> Option<Span> {
 pub async fn late_write_of_a_dead_holder_is_refused(harness: &dyn Harness) {
     let (dead, successor) = (harness.open().await, harness.open().await);
     let old = add_held(&*dead, "t").await;
-    harness.advance(Span::from_secs(11)).await;
+    harness.advance(Span::from_secs(1100)).await;
     let new =
-        done(&*successor, "t", FREE, vec![Change::LeaseEnded, lease_of(Some(10))]).await.fence;
+        done(&*successor, "t", FREE, vec![Change::LeaseEnded, lease_of(Some(1_000))]).await.fence;
     let before = all_of(&*successor, "t").await;
     let refused = put(&*dead, "t", fenced(old), vec![begun("s")]).await;
     assert!(
@@ -38,7 +38,7 @@ pub async fn two_takers_one_wins(harness: &dyn Harness) {
         let task = format!("t{round}");
         let seq = add(&*ours, &task).await.seq;
         let takers = [ours.clone(), theirs.clone()].map(|store| {
-            let commit = commit_of(&id(&task), at_seq(seq), vec![lease_of(Some(10))]);
+            let commit = commit_of(&id(&task), at_seq(seq), vec![lease_of(Some(1_000))]);
             tokio::spawn(async move { store.commit(commit).await })
         });
         let [one, other] = takers;
@@ -53,10 +53,10 @@ pub async fn two_takers_one_wins(harness: &dyn Harness) {
 pub async fn a_lease_that_ran_out_but_was_not_taken_still_writes(harness: &dyn Harness) {
     let store = harness.open().await;
     let fence = add_held(&*store, "t").await;
-    harness.advance(Span::from_secs(3_600)).await;
+    harness.advance(Span::from_secs(360_000)).await;
     assert_eq!(left(&*store, "t").await, Some(Span::ZERO));
     done(&*store, "t", fenced(fence), vec![note("x")]).await;
-    assert_eq!(left(&*store, "t").await, secs(10));
+    assert_eq!(left(&*store, "t").await, secs(1_000));
 }
 
 /// Given back is given back, though no newer lease was given.
@@ -87,13 +87,13 @@ pub async fn fences_only_grow(harness: &dyn Harness) {
     add(&*store, "t").await;
     let mut fences = Vec::new();
     for change in [
-        lease_of(Some(1)),
+        lease_of(Some(100)),
         Change::LeaseEnded,
         lease_of(None),
         Change::FenceRaised,
         Change::StepsCleared,
-        lease_of(Some(1)),
-        lease_of(Some(1)),
+        lease_of(Some(100)),
+        lease_of(Some(100)),
     ] {
         fences.push(done(&*store, "t", FREE, vec![change]).await.fence.0);
     }
@@ -115,13 +115,13 @@ pub async fn a_fence_from_the_future_is_refused(harness: &dyn Harness) {
 pub async fn the_time_left_counts_down_to_nothing(harness: &dyn Harness) {
     let (store, other) = (harness.open().await, harness.open().await);
     add_held(&*store, "t").await;
-    assert_eq!(left(&*store, "t").await, secs(10));
-    harness.advance(Span::from_secs(4)).await;
-    assert_eq!(left(&*other, "t").await, secs(6));
-    harness.advance(Span::from_ms(5_999)).await;
-    assert_eq!(left(&*store, "t").await, Some(Span::from_ms(1)));
+    assert_eq!(left(&*store, "t").await, secs(1_000));
+    harness.advance(Span::from_secs(400)).await;
+    assert_eq!(left(&*other, "t").await, secs(600));
+    harness.advance(Span::from_secs(500)).await;
+    assert_eq!(left(&*store, "t").await, secs(100));
     for _ in 0..2 {
-        harness.advance(Span::from_ms(1)).await;
+        harness.advance(Span::from_secs(100)).await;
         assert_eq!(left(&*other, "t").await, Some(Span::ZERO));
     }
 }
@@ -131,9 +131,9 @@ pub async fn every_fenced_commit_renews_the_lease(harness: &dyn Harness) {
     let store = harness.open().await;
     let fence = add_held(&*store, "t").await;
     for change in [note("x"), begun("s"), Change::NotBefore(None)] {
-        harness.advance(Span::from_secs(7)).await;
+        harness.advance(Span::from_secs(700)).await;
         done(&*store, "t", fenced(fence), vec![change]).await;
-        assert_eq!(left(&*store, "t").await, secs(10));
+        assert_eq!(left(&*store, "t").await, secs(1_000));
     }
 }
 
@@ -141,30 +141,30 @@ pub async fn every_fenced_commit_renews_the_lease(harness: &dyn Harness) {
 pub async fn an_empty_fenced_commit_renews_the_lease(harness: &dyn Harness) {
     let store = harness.open().await;
     let fence = add_held(&*store, "t").await;
-    harness.advance(Span::from_secs(7)).await;
+    harness.advance(Span::from_secs(700)).await;
     done(&*store, "t", fenced(fence), Vec::new()).await;
-    assert_eq!(left(&*store, "t").await, secs(10));
+    assert_eq!(left(&*store, "t").await, secs(1_000));
 }
 
 /// Somebody else's write says nothing about the holder's life.
 pub async fn an_unfenced_commit_renews_nothing(harness: &dyn Harness) {
     let store = harness.open().await;
     add_held(&*store, "t").await;
-    harness.advance(Span::from_secs(7)).await;
+    harness.advance(Span::from_secs(700)).await;
     done(&*store, "t", FREE, vec![note("x")]).await;
     done(&*store, "t", at_seq(3), vec![note("y")]).await;
     done(&*store, "t", FREE, Vec::new()).await;
-    assert_eq!(left(&*store, "t").await, secs(3));
+    assert_eq!(left(&*store, "t").await, secs(300));
 }
 
 /// With the right fence and the wrong sequence number too.
 pub async fn a_refused_commit_renews_nothing(harness: &dyn Harness) {
     let store = harness.open().await;
     let fence = add_held(&*store, "t").await;
-    harness.advance(Span::from_secs(7)).await;
+    harness.advance(Span::from_secs(700)).await;
     let guard = relight_core::decide::Guard { fence: Some(fence), seq: Some(99) };
     put(&*store, "t", guard, vec![note("x")]).await.expect_err("a wrong guard is refused");
-    assert_eq!(left(&*store, "t").await, secs(3));
+    assert_eq!(left(&*store, "t").await, secs(300));
 }
 
 /// Time is given anew; nothing moves, nobody is told.
@@ -172,7 +172,7 @@ pub async fn renewal_is_not_progress(harness: &dyn Harness) {
     let store = harness.open().await;
     let fence = add_held(&*store, "t").await;
     let before = all_of(&*store, "t").await;
-    harness.advance(Span::from_secs(11)).await;
+    harness.advance(Span::from_secs(1100)).await;
     store.renew(&id("t"), fence).await.expect("the holder renews");
     assert_eq!(all_of(&*store, "t").await, before, "also the time left is as at the begin");
 }
@@ -181,11 +181,11 @@ pub async fn renewal_is_not_progress(harness: &dyn Harness) {
 pub async fn renewal_after_the_lease_was_lost_is_refused(harness: &dyn Harness) {
     let store = harness.open().await;
     let old = add_held(&*store, "t").await;
-    let new = done(&*store, "t", FREE, vec![lease_of(Some(10))]).await.fence;
-    harness.advance(Span::from_secs(4)).await;
+    let new = done(&*store, "t", FREE, vec![lease_of(Some(1_000))]).await.fence;
+    harness.advance(Span::from_secs(400)).await;
     let refused = store.renew(&id("t"), old).await;
     assert!(matches!(refused, Err(CommitError::Fenced { newest, .. }) if newest == new));
-    assert_eq!(left(&*store, "t").await, secs(6), "the successor's time is its own");
+    assert_eq!(left(&*store, "t").await, secs(600), "the successor's time is its own");
     done(&*store, "t", FREE, vec![Change::LeaseEnded]).await;
     let refused = store.renew(&id("t"), new).await;
     assert!(matches!(refused, Err(CommitError::Fenced { .. })));
@@ -215,7 +215,7 @@ pub async fn holders_come_back_as_they_were(harness: &dyn Harness) {
         Holder::Time { by: "Zoë at the desk".to_owned() },
     ];
     for (count, holder) in holders.into_iter().enumerate() {
-        for ttl in [None, secs(60)] {
+        for ttl in [None, secs(6_000)] {
             let at = later(count as u64);
             let change = Change::LeaseTaken { holder: holder.clone(), ttl };
             let commit = commit_of(&id("t"), FREE, vec![change]);
@@ -233,9 +233,9 @@ pub async fn holders_come_back_as_they_were(harness: &dyn Harness) {
 pub async fn a_successor_starts_with_a_whole_lease(harness: &dyn Harness) {
     let store = harness.open().await;
     add_held(&*store, "t").await;
-    harness.advance(Span::from_secs(9)).await;
-    done(&*store, "t", FREE, vec![Change::LeaseEnded, lease_of(Some(30))]).await;
-    assert_eq!(left(&*store, "t").await, secs(30));
+    harness.advance(Span::from_secs(900)).await;
+    done(&*store, "t", FREE, vec![Change::LeaseEnded, lease_of(Some(3_000))]).await;
+    assert_eq!(left(&*store, "t").await, secs(3_000));
     done(&*store, "t", FREE, vec![lease_of(None)]).await;
     assert_eq!(left(&*store, "t").await, None);
 }

@@ -6,12 +6,11 @@ mod dice;
 mod pair;
 mod plan;
 
-use relight_core::time::Span;
 use relight_store::MemoryStore;
 use relight_store::conformance::Harness;
 
 use dice::Dice;
-use pair::Pair;
+use pair::{Pair, TICK};
 use plan::Plan;
 
 const SEEDS: u64 = 60;
@@ -31,7 +30,7 @@ async fn a_difference_is_found() {
     let mut plan = Plan::new(Dice::new(1));
     let mut pair = Pair::open(1, &a, &b).await;
     for _ in 0..OPERATIONS {
-        b.advance(Span::from_ms(1));
+        b.advance(TICK);
         plan.step(&mut pair).await;
     }
 }

@@ -60,10 +60,10 @@ impl<'a> Pair<'a> {
         self.same("renew", both).ok();
     }
 
-    pub(crate) async fn forget(&mut self, tasks: Vec<(TaskId, u64)>) {
+    pub(crate) async fn forget(&mut self, tasks: Vec<(TaskId, u64)>, at: Time) {
         let what = format!("forget {tasks:?}");
         let [a, b] = &self.stores;
-        let both = [read(a.forget(tasks.clone()).await), read(b.forget(tasks).await)];
+        let both = [read(a.forget(tasks.clone(), at).await), read(b.forget(tasks, at).await)];
         self.same(&what, both);
     }
 
@@ -75,20 +75,22 @@ impl<'a> Pair<'a> {
 
     pub(crate) async fn task(&mut self, id: &TaskId) -> Option<Task> {
         let [a, b] = &self.stores;
-        let both = [read(a.task(id).await), read(b.task(id).await)];
+        let both = [read(a.task(id).await), read(b.task(id).await)].map(|task| task.map(settled));
         self.same("task", both)
     }
 
     pub(crate) async fn task_with_key(&mut self, key: &IdempotencyKey) {
         let [a, b] = &self.stores;
-        let both = [read(a.task_with_key(key).await), read(b.task_with_key(key).await)];
+        let both = [read(a.task_with_key(key).await), read(b.task_with_key(key).await)]
+            .map(|task| task.map(settled));
         self.same("task with key", both);
     }
 
     pub(crate) async fn tasks(&mut self, query: TaskQuery) -> Vec<Task> {
         let what = format!("{query:?}");
         let [a, b] = &self.stores;
-        let both = [read(a.tasks(query.clone()).await), read(b.tasks(query).await)];
+        let both = [read(a.tasks(query.clone()).await), read(b.tasks(query).await)]
+            .map(|tasks| tasks.into_iter().map(settled).collect::<Vec<Task>>());
         self.same(&what, both)
     }
 
@@ -189,6 +191,17 @@ impl<'a> Pair<'a> {
 
 pub(crate) fn all_events() -> EventQuery {
     EventQuery { after: 0, task: None, kinds: Vec::new(), limit: usize::MAX, newest: false }
+}
+
+/// All leases and all moves of the clock are whole ticks, so that a clock that also goes on by itself
+/// gives the same answer.
+pub(crate) const TICK: Span = Span::from_secs(1_000);
+
+fn settled(mut task: Task) -> Task {
+    if let Some(left) = task.lease.held.as_mut().and_then(|held| held.left.as_mut()) {
+        *left = Span::from_ms(left.as_ms().next_multiple_of(TICK.as_ms()));
+    }
+    task
 }
 
 fn without_ids(events: Vec<Event>) -> Vec<Event> {

@@ -15,7 +15,7 @@ use relight_store::{Commit, EventQuery, TaskQuery};
 use serde_json::json;
 
 use crate::dice::Dice;
-use crate::pair::{Pair, all_events};
+use crate::pair::{Pair, TICK, all_events};
 
 const TASKS: u64 = 7;
 const AGENTS: [&str; 3] = ["ann", "bob", "carl"];
@@ -45,7 +45,7 @@ impl Plan {
             50..65 => self.raw(pair).await,
             65..72 => self.soon(pair).await,
             72..76 => self.renew(pair).await,
-            76..82 => pair.advance(Span::from_ms(self.dice.below(8_000))).await,
+            76..82 => pair.advance(self.ticks(3)).await,
             82..85 => self.forget(pair).await,
             85..86 => pair.forget_events(self.around_now()).await,
             86..88 => pair.reopen().await,
@@ -79,7 +79,7 @@ impl Plan {
         let life = self.life(&task);
         let right = self.right(&task);
         let scene = Scene { task: &task, step: step.as_ref(), life, right, now: self.now };
-        let decision = decide(&scene, self.event(key)).ok()?;
+        let decision = decide(&scene, self.event(&id, key)).ok()?;
         Some(self.commit(id, decision.guard, decision.changes))
     }
 
@@ -140,7 +140,7 @@ impl Plan {
             let wrong = u64::from(self.dice.chance(40));
             asked.push((id, seq + wrong));
         }
-        pair.forget(asked).await;
+        pair.forget(asked, self.now).await;
     }
 
     // Reads
@@ -201,10 +201,10 @@ impl Plan {
         Commit { task, guard, at: self.now, changes }
     }
 
-    fn event(&mut self, key: StepKey) -> TaskEvent {
+    fn event(&mut self, id: &TaskId, key: StepKey) -> TaskEvent {
         let (holder, ttl) = self.holder();
         let reason = self.text();
-        match self.dice.below(18) {
+        match self.dice.below(22) {
             0 => TaskEvent::Start { holder, ttl, steal: self.dice.chance(30) },
             1 => TaskEvent::Start { holder, ttl, steal: false },
             2 => TaskEvent::Claim { agent: self.agent(), holder, ttl },
@@ -219,7 +219,12 @@ impl Plan {
             11 => TaskEvent::Release { force: self.dice.chance(50) },
             12 => TaskEvent::Door(self.door()),
             13 => TaskEvent::StepResolve { key, happened: self.dice.chance(50) },
-            14 | 15 => TaskEvent::StepEnd { key, outcome: self.outcome(), output: self.output() },
+            14 => TaskEvent::Move { to: self.status(), reason: Some(reason) },
+            15 => TaskEvent::Declare(self.declared()),
+            16 if self.dice.chance(50) => {
+                TaskEvent::Replace(Box::new(NewTask { id: id.clone(), ..self.new_task() }))
+            }
+            16..=18 => TaskEvent::StepEnd { key, outcome: self.outcome(), output: self.output() },
             _ => TaskEvent::StepBegin {
                 key,
                 rule: *self.dice.pick(&RepeatRule::ALL),
@@ -308,6 +313,7 @@ impl Plan {
                 max_retries: self.dice.maybe(|dice| dice.below(4) as u32),
                 key: self.dice.chance(50).then(|| self.key()),
                 priority: self.dice.below(5) as i32 - 2,
+                spent_keys: (0..self.dice.below(3)).map(|_| self.key()).collect(),
             },
             context: self.context(),
             expires_at: self.dice.chance(30).then(|| self.around_now()),
@@ -334,9 +340,13 @@ impl Plan {
             1 => (Holder::Attempt { attempt: format!("attempt {number}") }, None),
             _ => {
                 let by = format!("person {number}");
-                (Holder::Time { by }, Some(Span::from_ms(self.dice.below(20_000))))
+                (Holder::Time { by }, Some(self.ticks(8)))
             }
         }
+    }
+
+    fn ticks(&mut self, end: u64) -> Span {
+        Span::from_ms(self.dice.below(end) * TICK.as_ms())
     }
 
     fn output(&mut self) -> Option<Output> {
