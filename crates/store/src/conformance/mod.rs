@@ -99,6 +99,7 @@ macro_rules! conformance_suite {
                 a_new_try_has_no_exit_code_of_the_old_one,
                 the_output_of_the_newest_end_is_kept_through_a_new_begin,
                 a_resolved_step_gave_nothing,
+                an_end_without_output_hides_the_one_before,
                 a_cleared_task_has_no_steps_but_its_history,
                 a_step_begun_after_clearing_is_new,
                 occurrences_are_steps_of_their_own,

@@ -126,6 +126,18 @@ pub async fn a_resolved_step_gave_nothing(harness: &dyn Harness) {
     assert_eq!(output(&*store, "t", "s").await, None);
 }
 
+/// The newest end speaks, also when it says nothing.
+pub async fn an_end_without_output_hides_the_one_before(harness: &dyn Harness) {
+    let store = harness.open().await;
+    add(&*store, "t").await;
+    done(&*store, "t", FREE, vec![begun("s"), failed("s", 3, "no")]).await;
+    let (mark_begun, mark_ended) = (mark("s", 2, false), mark("s", 2, true));
+    let without = Change::StepEnded { mark: mark_ended, outcome: StepOutcome::Done, output: None };
+    done(&*store, "t", FREE, vec![Change::StepBegun(mark_begun), without]).await;
+    assert_eq!(step(&*store, "t", "s").await.and_then(|step| step.exit_code), None);
+    assert_eq!(output(&*store, "t", "s").await, None);
+}
+
 /// Its events still tell of them.
 pub async fn a_cleared_task_has_no_steps_but_its_history(harness: &dyn Harness) {
     let store = harness.open().await;
