@@ -19,7 +19,7 @@ pub(crate) fn later() -> Time {
 }
 
 pub(crate) fn agent(name: &str) -> AgentName {
-    AgentName::new(name).unwrap()
+    AgentName::new(name).expect("a valid name")
 }
 
 pub(crate) fn person(name: &str) -> Holder {
@@ -27,7 +27,7 @@ pub(crate) fn person(name: &str) -> Holder {
 }
 
 pub(crate) fn new_task() -> NewTask {
-    NewTask::bare(TaskId::new("t").unwrap())
+    NewTask::bare(TaskId::new("t").expect("a valid id"))
 }
 
 /// A task in this status that nobody holds; its newest fence is 3.
@@ -44,7 +44,7 @@ pub(crate) fn held_task(status: TaskStatus) -> Task {
 }
 
 pub(crate) fn step_key(name: &str) -> StepKey {
-    StepKey::first(StepName::new(name).unwrap())
+    StepKey::first(StepName::new(name).expect("a valid name"))
 }
 
 /// The step `s` as it was recorded, by the rule `keyed`.

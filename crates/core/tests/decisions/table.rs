@@ -3,8 +3,6 @@
 //! A cell is what is committed, after the guard it is committed under (`f` the fence is compared, `s`
 //! the sequence number), or `-` and why nothing is.
 
-use std::fmt::Write as _;
-
 use relight_core::change::Change;
 use relight_core::decide::{Refusal, Right, TaskEvent, decide};
 use relight_core::lease::{Fence, HolderLife};
@@ -44,14 +42,14 @@ fn block(case: &Case) -> String {
     }
     let mut text = format!("## {}\n", case.name);
     for (statuses, [a, b, c, d]) in rows {
-        writeln!(text, "{}", statuses.join(" ")).unwrap();
+        text += &format!("{}\n", statuses.join(" "));
         let [unheld, holder, beside, after] = SITUATIONS;
         if a == b && b == c && c == d {
-            writeln!(text, "    always       {a}").unwrap();
+            text += &format!("    always       {a}\n");
             continue;
         }
         for (situation, cell) in [(unheld, a), (holder, b), (beside, c), (after, d)] {
-            writeln!(text, "    {situation:13}{cell}").unwrap();
+            text += &format!("    {situation:13}{cell}\n");
         }
     }
     text
