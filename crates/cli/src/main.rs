@@ -1,1 +1,56 @@
-fn main() {}
+//! The `relight` binary: reads flags and environment, prints, exits with a documented code.
+//!
+//! Knows the terminal, not how a decision is made.
+
+mod arguments;
+mod environment;
+mod exit;
+mod output;
+mod values;
+mod verbs;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Cli, Command};
+use environment::Environment;
+use exit::{Exit, Failure, Outcome};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let environment = Environment::read(&cli.global);
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(&environment, cli.command)));
+    let outcome =
+        outcome.unwrap_or_else(|_| Err(Failure::new(Exit::Bug, "this is a bug in Relight")));
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            output::failure(environment.json, &failure);
+            ExitCode::from(failure.exit as u8)
+        }
+    }
+}
+
+fn run(environment: &Environment, command: Command) -> Outcome {
+    match command {
+        Command::Task(command) => verbs::task::run(environment, command),
+        Command::Step(command) => verbs::step::run(environment, command),
+        Command::Checkpoint(command) => verbs::checkpoint::run(environment, command),
+        Command::Check(arguments) => verbs::check::run(environment, &arguments),
+        Command::Prune(arguments) => verbs::prune::run(environment, &arguments),
+        Command::Doctor(arguments) => verbs::doctor::run(environment, &arguments),
+        Command::Events(arguments) => verbs::events::run(environment, &arguments),
+        Command::Setup(command) => verbs::setup::run(environment, &command),
+        Command::Service(command) => verbs::service::run(environment, &command),
+        Command::Completions(arguments) => verbs::shell::completions(&arguments),
+        Command::Man(arguments) => verbs::shell::man(&arguments),
+    }
+}
+
+/// Runs what never waits on a timer or a socket, without an executor around it.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    runtime.expect("a runtime without drivers cannot fail").block_on(future)
+}

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use relight_core::checkpoint::{
-    Checkpoint, Damage, Extra, SchemaVersion, Status, StrictError, content_hash,
-};
+use relight_core::checkpoint::hash::content_hash;
+use relight_core::checkpoint::{Checkpoint, Damage, Extra, SchemaVersion, Status, StrictError};
 use serde_json::{Map, Value, json};
 
 fn sample() -> Checkpoint {
@@ -89,7 +88,7 @@ fn a_file_sealed_by_another_implementation_opens_with_its_unknown_fields() {
     let checkpoint = Checkpoint::open(include_bytes!("checkpoint_vector.json")).unwrap();
     assert_eq!(checkpoint.fence, u64::MAX);
     assert_eq!(checkpoint.context["😀"], "2");
-    insta::assert_snapshot!(json!(checkpoint.extra), @r#"{"priority":-3,"weights":[0.5,1.0,{"b":true,"a":null}]}"#);
+    insta::assert_snapshot!(json!(checkpoint.extra), @r#"{"priority":-3,"weights":[0.5,1.0,{"a":null,"b":true}]}"#);
     assert_eq!(Checkpoint::open(&checkpoint.seal()), Ok(checkpoint));
 }
 
@@ -164,7 +163,7 @@ fn each_damage_of_the_bytes_has_its_short_reason() {
     starts with a byte order mark
     too large: 4194305 bytes, 4194304 are allowed
     more bytes after the document's end at line 27 column 1
-    key "workflowId" twice in one object at line 4 column 14
+    key "workflowId" twice in the object that ends at line 26 column 1
     number out of range at line 20 column 29
     number out of range at line 20 column 14
     checkpointHash does not fit: "sha256:b7a3dca49282a9a6cd0f40036dbc328e7f36f3a87b127e12a9089b781958e4fe" expected, "sha256:2d69a57e6236c5d295fcb3e4d848b820b1a2dea492678860d0beb30792f38387" found

@@ -7,9 +7,8 @@ use proptest::prelude::{
 };
 use proptest::sample::Index;
 use proptest::{collection, option, prop_oneof};
-use relight_core::checkpoint::{
-    Checkpoint, Extra, Limits, SchemaVersion, Status, canonical_json, content_hash, parse_strict,
-};
+use relight_core::checkpoint::hash::{canonical_json, content_hash};
+use relight_core::checkpoint::{Checkpoint, Extra, Limits, SchemaVersion, Status, parse_strict};
 use serde_json::{Map, Value};
 
 fn text() -> impl Strategy<Value = String> {

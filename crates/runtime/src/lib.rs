@@ -1,7 +1,17 @@
 //! Brings AI agents back after any crash: the library.
+//!
+//! [`Relight`] opens a store; a [`RunningTask`] records its steps there before anything else acts on
+//! them. Killed at any moment, the next start goes on after the last finished step.
 
 pub mod checkpoint_files;
 pub mod doors;
 pub mod engine;
 pub mod funnel;
+mod library;
 pub mod store_url;
+
+pub use library::{
+    OpenError, Relight, RunningTask, StepBuilder, StepError, StepRun, TaskBuilder, mark_key_beside,
+};
+pub use relight_core as core;
+pub use relight_store as store;

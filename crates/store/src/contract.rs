@@ -4,7 +4,7 @@
 //! store's own clock), wake-ups (something was committed). `conformance` is its specification.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use relight_core::change::Change;
@@ -37,6 +37,27 @@ pub struct Committed {
     pub seq: u64,
     /// The newest lease's number.
     pub fence: Fence,
+}
+
+/// Takes back a commit that was handed in with `commit_soon`, if it is still time.
+#[derive(Debug, Clone, Default)]
+pub struct Recall(Arc<Mutex<Option<Commit>>>);
+
+impl Recall {
+    /// For a backend that keeps the commit in memory for a while.
+    pub fn keep(commit: Commit) -> Self {
+        Self(Arc::new(Mutex::new(Some(commit))))
+    }
+
+    /// True when the commit was not made and never will be.
+    pub fn recall(&self) -> bool {
+        self.take().is_some()
+    }
+
+    /// For the backend: takes the commit to make it; none when it was recalled.
+    pub fn take(&self) -> Option<Commit> {
+        self.0.lock().expect("nothing panics while it is locked").take()
+    }
 }
 
 /// Why a commit did not happen. Nothing was changed.
@@ -209,7 +230,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Hands in a commit that need not be waited for: it becomes durable together with the next
     /// `commit` handed in after it, or by itself within milliseconds, in order. Its failure is not
     /// reported; only for records whose loss changes nothing (see `RepeatRule::needs_intent_first`).
-    fn commit_soon(&self, commit: Commit);
+    fn commit_soon(&self, commit: Commit) -> Recall;
 
     /// One task.
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError>;

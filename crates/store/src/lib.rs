@@ -9,6 +9,7 @@ mod memory;
 pub mod sqlite;
 
 pub use contract::{
-    Commit, CommitError, Committed, EventQuery, Inventory, Store, StoreError, TaskGlance, TaskQuery,
+    Commit, CommitError, Committed, EventQuery, Inventory, Recall, Store, StoreError, TaskGlance,
+    TaskQuery,
 };
 pub use memory::MemoryStore;

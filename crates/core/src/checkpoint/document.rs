@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::envelope::Damage;
 use super::fields::{Fields, floor_ms};
+use super::node::Members;
 use super::schema::SchemaVersion;
 
 /// A task's saved progress.
@@ -105,7 +106,7 @@ impl Extra {
 
 impl Checkpoint {
     /// Reads the members of a verified document without its hash.
-    pub(super) fn from_members(members: Map<String, Value>) -> Result<Self, Damage> {
+    pub(super) fn from_members(members: Members<'_>) -> Result<Self, Damage> {
         let mut fields = Fields::new(members);
         Ok(Checkpoint {
             schema_version: SchemaVersion::read(&fields.text("schemaVersion")?)?,

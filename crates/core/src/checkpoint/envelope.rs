@@ -1,11 +1,12 @@
 //! Seals a checkpoint into the bytes of its file, and opens such bytes again.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::document::Checkpoint;
-use super::hash::{HASH_FIELD, content_hash, is_same_hash};
+use super::hash::{HASH_FIELD, content_hash, hash_of_members, is_same_hash};
+use super::node::{Members, Node};
 use super::schema::SchemaVersion;
-use super::strict::{Limits, StrictError, excerpt, parse_strict};
+use super::strict::{Limits, StrictError, excerpt, parse_borrowed};
 
 /// Why some bytes are not a good checkpoint; the text is a short reason for a person.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,30 +74,30 @@ impl Checkpoint {
     ///
     /// The schema is judged before the hash, since a later version may hash something else.
     pub fn open(bytes: &[u8]) -> Result<Self, Damage> {
-        let Value::Object(mut members) = parse_strict(bytes, Limits::CHECKPOINT)? else {
+        let Node::Object(mut members) = parse_borrowed(bytes, Limits::CHECKPOINT)? else {
             return Err(Damage::NoSchema);
         };
         check_schema(&members)?;
         check_hash(&members)?;
-        members.shift_remove(HASH_FIELD);
+        members.take(HASH_FIELD);
         Checkpoint::from_members(members)
     }
 }
 
-fn check_schema(members: &Map<String, Value>) -> Result<(), Damage> {
+fn check_schema(members: &Members<'_>) -> Result<(), Damage> {
     match members.get("schemaVersion") {
-        Some(Value::String(text)) => SchemaVersion::read(text).map(|_| ()),
+        Some(Node::Text(text)) => SchemaVersion::read(text).map(|_| ()),
         _ => Err(Damage::NoSchema),
     }
 }
 
-fn check_hash(members: &Map<String, Value>) -> Result<(), Damage> {
+fn check_hash(members: &Members<'_>) -> Result<(), Damage> {
     let found = match members.get(HASH_FIELD) {
-        Some(Value::String(found)) => found,
+        Some(Node::Text(found)) => found,
         Some(_) => return Err(Damage::BadField { field: HASH_FIELD, expected: "text" }),
         None => return Err(Damage::MissingField { field: HASH_FIELD }),
     };
-    let expected = content_hash(members);
+    let expected = hash_of_members(members);
     if is_same_hash(found, &expected) {
         return Ok(());
     }

@@ -6,39 +6,40 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::envelope::Damage;
+use super::node::{Members, Node};
 
 /// The members of a document that nobody has taken yet.
-pub(super) struct Fields {
-    members: Map<String, Value>,
+pub(super) struct Fields<'a> {
+    members: Members<'a>,
 }
 
-impl Fields {
-    pub(super) fn new(members: Map<String, Value>) -> Self {
+impl<'a> Fields<'a> {
+    pub(super) fn new(members: Members<'a>) -> Self {
         Fields { members }
     }
 
     /// What is left when all known members are taken.
     pub(super) fn into_rest(self) -> Map<String, Value> {
-        self.members
+        self.members.into()
     }
 
     pub(super) fn text(&mut self, field: &'static str) -> Result<String, Damage> {
-        text_of(self.required(field)?).ok_or(bad(field, "text"))
+        self.required(field)?.into_text().ok_or(bad(field, "text"))
     }
 
     pub(super) fn text_or_null(&mut self, field: &'static str) -> Result<Option<String>, Damage> {
         match self.required(field)? {
-            Value::Null => Ok(None),
-            value => text_of(value).map(Some).ok_or(bad(field, "text or null")),
+            Node::Null => Ok(None),
+            value => value.into_text().map(Some).ok_or(bad(field, "text or null")),
         }
     }
 
     pub(super) fn texts(&mut self, field: &'static str) -> Result<Vec<String>, Damage> {
-        let texts = match self.required(field)? {
-            Value::Array(items) => items.into_iter().map(text_of).collect(),
-            _ => None,
+        let damage = bad(field, "a list of texts");
+        let Node::Array(items) = self.required(field)? else {
+            return Err(damage);
         };
-        texts.ok_or(bad(field, "a list of texts"))
+        items.into_iter().map(Node::into_text).collect::<Option<_>>().ok_or(damage)
     }
 
     pub(super) fn time(&mut self, field: &'static str) -> Result<Timestamp, Damage> {
@@ -57,9 +58,9 @@ impl Fields {
 
     /// A count that other writers of the dialect leave out: 0 when absent.
     pub(super) fn count_or_zero(&mut self, field: &'static str) -> Result<u64, Damage> {
-        match self.take(field) {
+        match self.members.take(field) {
             None => Ok(0),
-            Some(value) => value.as_u64().ok_or(bad(field, "a whole number, 0 or more")),
+            Some(value) => value.as_count().ok_or(bad(field, "a whole number, 0 or more")),
         }
     }
 
@@ -68,29 +69,16 @@ impl Fields {
         &mut self,
         field: &'static str,
     ) -> Result<BTreeMap<String, String>, Damage> {
-        let table = match self.take(field) {
+        let table = match self.members.take(field) {
             None => return Ok(BTreeMap::new()),
-            Some(Value::Object(members)) => {
-                members.into_iter().map(|(key, value)| Some((key, text_of(value)?))).collect()
-            }
+            Some(Node::Object(members)) => members.into_texts().map(Iterator::collect),
             Some(_) => None,
         };
         table.ok_or(bad(field, "an object of texts"))
     }
 
-    fn required(&mut self, field: &'static str) -> Result<Value, Damage> {
-        self.take(field).ok_or(Damage::MissingField { field })
-    }
-
-    fn take(&mut self, field: &str) -> Option<Value> {
-        self.members.shift_remove(field)
-    }
-}
-
-fn text_of(value: Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text),
-        _ => None,
+    fn required(&mut self, field: &'static str) -> Result<Node<'a>, Damage> {
+        self.members.take(field).ok_or(Damage::MissingField { field })
     }
 }
 

@@ -24,21 +24,34 @@
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use super::node::{Members, Node};
+
 /// The member that holds the hash and is not covered by it.
 pub(super) const HASH_FIELD: &str = "checkpointHash";
 
 const PREFIX: &str = "sha256:";
+const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// The hash of a document, its own `checkpointHash` left out.
 pub fn content_hash(document: &Map<String, Value>) -> String {
+    hash_of_members(&Members::from(document))
+}
+
+/// Any value as canonical JSON, as `checkpointHash` is taken of it.
+pub fn canonical_json(value: &Value) -> Vec<u8> {
+    let mut canonical = Vec::new();
+    write_node(&Node::from(value), &mut canonical);
+    canonical
+}
+
+pub(super) fn hash_of_members(document: &Members<'_>) -> String {
     let mut canonical = Vec::with_capacity(1024);
-    let members = document.iter().filter(|(key, _)| *key != HASH_FIELD);
-    write_object(members.collect(), &mut canonical);
+    write_members(document.iter().filter(|(key, _)| *key != HASH_FIELD), &mut canonical);
     let mut text = String::with_capacity(PREFIX.len() + 64);
     text.push_str(PREFIX);
     for byte in Sha256::digest(&canonical) {
-        text.push(HEX[usize::from(byte >> 4)]);
-        text.push(HEX[usize::from(byte & 15)]);
+        text.push(char::from(HEX[usize::from(byte >> 4)]));
+        text.push(char::from(HEX[usize::from(byte & 15)]));
     }
     text
 }
@@ -48,52 +61,42 @@ pub(super) fn is_same_hash(found: &str, expected: &str) -> bool {
     found == expected || expected.strip_prefix(PREFIX) == Some(found)
 }
 
-/// Any value as canonical JSON, as this module's page defines it.
-pub fn canonical_json(value: &Value) -> Vec<u8> {
-    let mut canonical = Vec::new();
-    write_value(value, &mut canonical);
-    canonical
-}
-
-const HEX: [char; 16] =
-    ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-
-fn write_value(value: &Value, out: &mut Vec<u8>) {
-    match value {
-        Value::Object(object) => write_object(object.iter().collect(), out),
-        Value::Array(items) => write_array(items, out),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            write_scalar(value, out);
-        }
+fn write_node(node: &Node<'_>, out: &mut Vec<u8>) {
+    match node {
+        Node::Null => out.extend_from_slice(b"null"),
+        Node::Bool(value) => write_scalar(value, out),
+        Node::Number(number) => write_scalar(number, out),
+        Node::Text(text) => write_scalar(text, out),
+        Node::Array(items) => write_array(items, out),
+        Node::Object(members) => write_members(members.iter(), out),
     }
 }
 
-fn write_object(mut members: Vec<(&String, &Value)>, out: &mut Vec<u8>) {
-    // UTF-8 sorts by bytes exactly as by code points.
-    members.sort_unstable_by_key(|(key, _)| key.as_bytes());
+/// Writes an object; [`Members`] are sorted already.
+fn write_members<'a>(members: impl Iterator<Item = (&'a str, &'a Node<'a>)>, out: &mut Vec<u8>) {
     out.push(b'{');
-    for (index, (key, value)) in members.into_iter().enumerate() {
+    for (index, (key, value)) in members.enumerate() {
         if index > 0 {
             out.push(b',');
         }
         write_scalar(key, out);
         out.push(b':');
-        write_value(value, out);
+        write_node(value, out);
     }
     out.push(b'}');
 }
 
-fn write_array(items: &[Value], out: &mut Vec<u8>) {
+fn write_array(items: &[Node<'_>], out: &mut Vec<u8>) {
     out.push(b'[');
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
-        write_value(item, out);
+        write_node(item, out);
     }
     out.push(b']');
 }
 
-fn write_scalar(scalar: impl serde::Serialize, out: &mut Vec<u8>) {
-    serde_json::to_writer(out, &scalar).expect("writing a scalar to memory cannot fail");
+fn write_scalar(scalar: &(impl serde::Serialize + ?Sized), out: &mut Vec<u8>) {
+    serde_json::to_writer(out, scalar).expect("writing a scalar to memory cannot fail");
 }

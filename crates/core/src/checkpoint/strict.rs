@@ -4,12 +4,12 @@
 //! lose digits, a second document behind the first. A file that two readers understand differently
 //! cannot be verified, so all of that is refused here. What the JSON means is left to the caller.
 
-use std::cell::RefCell;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::error::Category;
-use serde_json::{Map, Number, Value};
+use serde_json::Value;
+
+use super::node::Node;
+use super::reader;
 
 /// How much a document may hold before it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,11 +85,11 @@ pub enum StrictError {
     #[error("nested too deeply at {0}")]
     TooDeep(Position),
     /// An object names the same member twice.
-    #[error("key {key:?} twice in one object at {at}")]
+    #[error("key {key:?} twice in the object that ends at {at}")]
     DuplicateKey {
         /// The key, cut to a readable length.
         key: String,
-        /// Its second appearance.
+        /// The end of the object.
         at: Position,
     },
     /// A number that 64 bits cannot hold without losing digits.
@@ -102,14 +102,12 @@ pub enum StrictError {
 /// A whole number beyond 64 bits is refused however it is written (`1e30` too): read as floating
 /// point, several of them become the same value, and a hash would no longer tell them apart.
 pub fn parse_strict(bytes: &[u8], limits: Limits) -> Result<Value, StrictError> {
-    let text = text_of(bytes, limits)?;
-    let fault = RefCell::new(None);
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = Node { depth_left: limits.depth_max, fault: &fault }
-        .deserialize(&mut deserializer)
-        .map_err(|error| refusal(fault.take(), &error))?;
-    deserializer.end().map_err(|error| StrictError::TrailingBytes(position_of(&error)))?;
-    Ok(value)
+    parse_borrowed(bytes, limits).map(Value::from)
+}
+
+/// Like [`parse_strict`], leaving all texts without escapes where they are.
+pub(super) fn parse_borrowed(bytes: &[u8], limits: Limits) -> Result<Node<'_>, StrictError> {
+    reader::read_node(text_of(bytes, limits)?, limits.depth_max)
 }
 
 fn text_of(bytes: &[u8], limits: Limits) -> Result<&str, StrictError> {
@@ -129,123 +127,7 @@ fn text_of(bytes: &[u8], limits: Limits) -> Result<&str, StrictError> {
     std::str::from_utf8(bytes).map_err(|error| StrictError::NotUtf8 { offset: error.valid_up_to() })
 }
 
-/// What a [`Node`] objects to; serde's own errors carry only text.
-enum Fault {
-    TooDeep,
-    DuplicateKey(String),
-    NumberOutOfRange,
-}
-
-fn refusal(fault: Option<Fault>, error: &serde_json::Error) -> StrictError {
-    let at = position_of(error);
-    match fault {
-        Some(Fault::TooDeep) => StrictError::TooDeep(at),
-        Some(Fault::DuplicateKey(key)) => StrictError::DuplicateKey { key: excerpt(&key), at },
-        Some(Fault::NumberOutOfRange) => StrictError::NumberOutOfRange(at),
-        None if error.classify() == Category::Eof => StrictError::Torn(at),
-        // serde_json has no other way to tell this one from the rest.
-        None if error.to_string().starts_with("number out of range") => {
-            StrictError::NumberOutOfRange(at)
-        }
-        None => StrictError::Syntax(at),
-    }
-}
-
 /// As much of an untrusted text as a reason may carry.
 pub(super) fn excerpt(text: &str) -> String {
     text.chars().take(80).collect()
-}
-
-fn position_of(error: &serde_json::Error) -> Position {
-    Position { line: error.line(), column: error.column() }
-}
-
-/// One value of the document, with the nesting still allowed below it.
-#[derive(Clone, Copy)]
-struct Node<'a> {
-    depth_left: usize,
-    fault: &'a RefCell<Option<Fault>>,
-}
-
-impl Node<'_> {
-    fn object_to<E: serde::de::Error>(self, fault: Fault) -> E {
-        *self.fault.borrow_mut() = Some(fault);
-        E::custom("refused")
-    }
-
-    fn child<E: serde::de::Error>(self) -> Result<Self, E> {
-        match self.depth_left.checked_sub(1) {
-            Some(depth_left) => Ok(Node { depth_left, ..self }),
-            None => Err(self.object_to(Fault::TooDeep)),
-        }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Node<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Node<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Number(value.into()))
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        let lost_digits = value.abs() >= 9_223_372_036_854_775_808.0;
-        match Number::from_f64(value) {
-            Some(number) if !lost_digits => Ok(Value::Number(number)),
-            _ => Err(self.object_to(Fault::NumberOutOfRange)),
-        }
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let child = self.child::<A::Error>()?;
-        let mut array = Vec::new();
-        while let Some(item) = items.next_element_seed(child)? {
-            array.push(item);
-        }
-        Ok(Value::Array(array))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let child = self.child::<A::Error>()?;
-        let mut object = Map::new();
-        while let Some(key) = members.next_key::<String>()? {
-            if object.contains_key(&key) {
-                return Err(self.object_to(Fault::DuplicateKey(key)));
-            }
-            object.insert(key, members.next_value_seed(child)?);
-        }
-        Ok(Value::Object(object))
-    }
 }

@@ -248,7 +248,7 @@ pub struct Scene<'a> {
 /// Decides what becomes of a task by an event.
 pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> {
     let person = is_a_persons(&event);
-    if !person {
+    if !person && !takes_a_lease(&event) {
         check_fence(scene)?;
     }
     let changes = match event {
@@ -331,6 +331,11 @@ fn is_a_persons(event: &TaskEvent) -> bool {
     )
 }
 
+/// Whoever wants the lease may still show an old fence; it is no reason to refuse.
+fn takes_a_lease(event: &TaskEvent) -> bool {
+    matches!(event, TaskEvent::Start { .. } | TaskEvent::Claim { .. })
+}
+
 fn check_fence(scene: &Scene<'_>) -> Result<(), Refusal> {
     match scene.right {
         Right::Fence(ours) if !scene.task.lease.admits(ours) => Err(Refusal::Fenced {
@@ -345,7 +350,7 @@ fn check_fence(scene: &Scene<'_>) -> Result<(), Refusal> {
 /// Steps of one holder may be committed side by side; everything else stands on what was read.
 fn guard(scene: &Scene<'_>, person: bool, changes: &[Change]) -> Guard {
     let fence = match scene.right {
-        Right::Fence(ours) if !person => Some(ours),
+        Right::Fence(ours) if !person && scene.task.lease.admits(ours) => Some(ours),
         Right::Fence(_) | Right::Unfenced => None,
     };
     let steps_only = changes.iter().all(|change| change.mark().is_some());

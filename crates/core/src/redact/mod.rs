@@ -2,7 +2,13 @@
 use std::borrow::Cow;
 /// Key of the keyed hash.
 #[derive(Debug, Clone)]
-pub struct MarkKey(pub [u8; 32]);
+pub struct MarkKey([u8; 32]);
+impl MarkKey {
+    /// x
+    pub fn new(k: [u8; 32]) -> Self {
+        Self(k)
+    }
+}
 /// The funnel.
 #[derive(Debug)]
 pub struct Redactor;

@@ -4,7 +4,9 @@ use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt as _;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use relight_core::checkpoint::Checkpoint;
@@ -14,6 +16,9 @@ use super::CheckpointFolder;
 use super::directory::Directory;
 use super::file_name::is_checkpoint_name;
 use super::read::{FileDamage, Unread, read_entry};
+
+/// How many files a thread takes at a time: few enough that a slow one holds up nobody.
+const BLOCK_NAMES: usize = 256;
 
 /// One file of the folder.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,17 +60,18 @@ impl CheckpointFolder {
             return Ok(Vec::new());
         };
         let names = directory.names(is_checkpoint_name)?;
-        let share = names.len().div_ceil(threads.get()).max(1);
-        let scan_share = |names| self.scan_names(&directory, names, &pick);
-        thread::scope(|scope| {
-            let shares = names.chunks(share).map(|names| scope.spawn(move || scan_share(names)));
-            let mut picked = Vec::with_capacity(names.len());
-            for share in shares.collect::<Vec<_>>() {
-                let share = share.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                picked.extend(share?);
+        let blocks = Mutex::new(names.chunks(BLOCK_NAMES).enumerate());
+        let scan_blocks = || {
+            let mut scanned = Vec::new();
+            while let Some((index, names)) = next_of(&blocks) {
+                scanned.push((index, self.scan_names(&directory, names, &pick)?));
             }
-            Ok(picked)
-        })
+            Ok(scanned)
+        };
+        let threads = threads.get().min(names.len().div_ceil(BLOCK_NAMES));
+        let mut scanned = on_threads(threads, scan_blocks)?;
+        scanned.sort_unstable_by_key(|(index, _)| *index);
+        Ok(scanned.into_iter().flat_map(|(_, picked)| picked).collect())
     }
 
     fn scan_names<T>(
@@ -105,6 +111,25 @@ impl CheckpointFolder {
             }
         }
     }
+}
+
+/// Runs the same work on that many threads and puts together what they made.
+fn on_threads<T: Send>(
+    threads: usize,
+    work: impl Fn() -> io::Result<Vec<T>> + Sync,
+) -> io::Result<Vec<T>> {
+    thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(&work)).collect();
+        let mut made = Vec::new();
+        for handle in handles {
+            made.extend(handle.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+        }
+        Ok(made)
+    })
+}
+
+fn next_of<T>(queue: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).next()
 }
 
 /// Errors that say nothing about the file: calling it damaged would set good files aside.

@@ -18,7 +18,8 @@ use relight_core::time::{Span, Time};
 use tokio::sync::watch;
 
 use crate::contract::{
-    Commit, CommitError, Committed, EventQuery, Inventory, Store, StoreError, TaskGlance, TaskQuery,
+    Commit, CommitError, Committed, EventQuery, Inventory, Recall, Store, StoreError, TaskGlance,
+    TaskQuery,
 };
 use state::State;
 
@@ -58,9 +59,10 @@ impl Store for MemoryStore {
         self.commit_now(&commit)
     }
 
-    fn commit_soon(&self, commit: Commit) {
+    fn commit_soon(&self, commit: Commit) -> Recall {
         // The contract: a failure is not reported.
         let _ = self.commit_now(&commit);
+        Recall::default()
     }
 
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {

@@ -33,7 +33,8 @@ use self::lease_clock::LeaseClock;
 pub use self::open::Use;
 use self::writer::{Answer, Operation, Writer};
 use crate::contract::{
-    Commit, CommitError, Committed, EventQuery, Inventory, Store, StoreError, TaskGlance, TaskQuery,
+    Commit, CommitError, Committed, EventQuery, Inventory, Recall, Store, StoreError, TaskGlance,
+    TaskQuery,
 };
 
 /// Idle reading connections that are kept.
@@ -96,8 +97,10 @@ impl Store for SqliteStore {
         }
     }
 
-    fn commit_soon(&self, commit: Commit) {
-        self.writer.run_soon(Operation::Commit(commit));
+    fn commit_soon(&self, commit: Commit) -> Recall {
+        let recall = Recall::keep(commit);
+        self.writer.run_soon(recall.clone());
+        recall
     }
 
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {

@@ -21,7 +21,7 @@ use super::error::store_error;
 use super::lease_clock::LeaseClock;
 use super::open::{self, Use};
 use super::{journal, watch};
-use crate::contract::{Commit, CommitError, Committed, StoreError};
+use crate::contract::{Commit, CommitError, Committed, Recall, StoreError};
 
 /// Most operations in one transaction: bounds how long the first of them waits.
 const BATCH_MAX: usize = 512;
@@ -49,10 +49,25 @@ pub(super) enum Answer {
 type Reply = Result<Answer, CommitError>;
 
 #[derive(Debug)]
-struct Job {
-    operation: Operation,
-    /// None for an operation that nobody waits for.
-    reply: Option<oneshot::Sender<Reply>>,
+enum Job {
+    /// Somebody waits for the answer.
+    Awaited(Operation, oneshot::Sender<Reply>),
+    /// Nobody does, and it may be recalled.
+    Soon(Recall),
+}
+
+impl Job {
+    fn is_awaited(&self) -> bool {
+        matches!(self, Self::Awaited(..))
+    }
+
+    /// None when it was recalled.
+    fn open(self) -> Option<(Operation, Option<oneshot::Sender<Reply>>)> {
+        match self {
+            Self::Awaited(operation, reply) => Some((operation, Some(reply))),
+            Self::Soon(recall) => recall.take().map(|commit| (Operation::Commit(commit), None)),
+        }
+    }
 }
 
 enum HandedIn {
@@ -138,15 +153,15 @@ impl Writer {
             return HandedIn::Answered(self.lead(queue, operation));
         }
         let (reply, answer) = oneshot::channel();
-        queue.jobs.push_back(Job { operation, reply: Some(reply) });
+        queue.jobs.push_back(Job::Awaited(operation, reply));
         queue.awaited += 1;
         HandedIn::Queued(answer)
     }
 
     /// Durable with the next one, or soon.
-    pub(super) fn run_soon(&self, operation: Operation) {
+    pub(super) fn run_soon(&self, recall: Recall) {
         let mut queue = self.shared.queue();
-        queue.jobs.push_back(Job { operation, reply: None });
+        queue.jobs.push_back(Job::Soon(recall));
         if queue.due.is_none() {
             queue.due = Some(now() + SOON);
         }
@@ -169,11 +184,13 @@ impl Writer {
 
     /// Commits on the caller's thread, with whatever nobody waited for.
     fn lead(&self, mut queue: MutexGuard<'_, Queue>, operation: Operation) -> Reply {
-        let mut jobs = queue.take(BATCH_MAX - 1);
+        let jobs = queue.take(BATCH_MAX - 1);
         queue.leading = true;
         drop(queue);
-        jobs.push(Job { operation, reply: None });
-        let own = self.shared.batch(jobs).pop().expect("one answer for each operation").1;
+        let mut operations: Vec<Operation> =
+            jobs.into_iter().filter_map(Job::open).map(|(operation, _)| operation).collect();
+        operations.push(operation);
+        let own = self.shared.batch(&operations).pop().expect("one answer for each operation");
         let mut queue = self.shared.queue();
         queue.leading = false;
         if !queue.jobs.is_empty() {
@@ -204,9 +221,8 @@ impl Drop for Writer {
             let _ = thread.join();
         }
         let jobs = self.shared.queue().take(usize::MAX);
-        if !jobs.is_empty() {
-            self.shared.batch(jobs);
-        }
+        let left = jobs.into_iter().filter_map(Job::open).map(|(operation, _)| operation);
+        self.shared.batch(&left.collect::<Vec<_>>());
     }
 }
 
@@ -214,7 +230,7 @@ impl Queue {
     fn take(&mut self, most: usize) -> Vec<Job> {
         let count = most.min(self.jobs.len());
         let jobs: Vec<Job> = self.jobs.drain(..count).collect();
-        self.awaited -= jobs.iter().filter(|job| job.reply.is_some()).count();
+        self.awaited -= jobs.iter().filter(|job| job.is_awaited()).count();
         if self.jobs.is_empty() {
             self.due = None;
         }
@@ -253,9 +269,11 @@ impl Shared {
             queue.leading = true;
             let jobs = queue.take(BATCH_MAX);
             drop(queue);
-            let answers = self.batch(jobs);
+            let (operations, replies): (Vec<_>, Vec<_>) =
+                jobs.into_iter().filter_map(Job::open).unzip();
+            let answers = self.batch(&operations);
             self.queue().leading = false;
-            for (reply, answer) in answers {
+            for (reply, answer) in replies.into_iter().zip(answers) {
                 if let Some(reply) = reply {
                     // Whoever stopped waiting does not want to know.
                     let _ = reply.send(answer);
@@ -282,24 +300,29 @@ impl Shared {
     }
 
     /// All operations in one transaction. When it cannot be committed, none of them happened.
-    fn batch(&self, jobs: Vec<Job>) -> Vec<(Option<oneshot::Sender<Reply>>, Reply)> {
+    fn batch(&self, operations: &[Operation]) -> Vec<Reply> {
+        if operations.is_empty() {
+            return Vec::new();
+        }
         let mut desk = self.desk();
-        let result = self.transaction(&mut desk, &jobs);
+        let result = self.transaction(&mut desk, operations);
         drop(desk);
         self.watch.tell();
         match result {
-            Ok(answers) => jobs.into_iter().map(|job| job.reply).zip(answers).collect(),
-            Err(error) => {
-                jobs.into_iter().map(|job| (job.reply, Err(error.clone().into()))).collect()
-            }
+            Ok(answers) => answers,
+            Err(error) => operations.iter().map(|_| Err(error.clone().into())).collect(),
         }
     }
 
-    fn transaction(&self, desk: &mut Desk, jobs: &[Job]) -> Result<Vec<Reply>, StoreError> {
+    fn transaction(
+        &self,
+        desk: &mut Desk,
+        operations: &[Operation],
+    ) -> Result<Vec<Reply>, StoreError> {
         let connection = self.connection(desk)?;
         let run = || {
             connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-            let answers = self.operations(connection, jobs)?;
+            let answers = self.operations(connection, operations)?;
             let newest = journal::newest(connection)?;
             connection.prepare_cached("COMMIT")?.execute([])?;
             Ok((answers, newest))
@@ -321,11 +344,15 @@ impl Shared {
         }
     }
 
-    fn operations(&self, db: &Connection, jobs: &[Job]) -> rusqlite::Result<Vec<Reply>> {
-        let mut answers = Vec::with_capacity(jobs.len());
-        for job in jobs {
+    fn operations(
+        &self,
+        db: &Connection,
+        operations: &[Operation],
+    ) -> rusqlite::Result<Vec<Reply>> {
+        let mut answers = Vec::with_capacity(operations.len());
+        for operation in operations {
             db.prepare_cached("SAVEPOINT operation")?.execute([])?;
-            match self.operation(db, &job.operation) {
+            match self.operation(db, operation) {
                 Ok(answer) => {
                     db.prepare_cached("RELEASE operation")?.execute([])?;
                     answers.push(Ok(answer));

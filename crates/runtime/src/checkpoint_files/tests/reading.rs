@@ -3,7 +3,7 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 
-use relight_core::checkpoint::content_hash;
+use relight_core::checkpoint::hash::content_hash;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Map, Value};
 

@@ -1,0 +1,3 @@
+//! Floor: the least a Rust program can cost.
+
+fn main() {}

@@ -1,0 +1,209 @@
+//! Flags of `relight checkpoint`: those of the tool that agents use today.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
+
+use super::HolderArguments;
+
+/// Verbs of the checkpoint dialect.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CheckpointCommand {
+    /// Begin a workflow, before the first risky step
+    #[command(
+        after_help = "Example:\n  relight checkpoint start --workflow deploy-42 --agent ops --step backup --remaining migrate restart --idempotency deploy-42-2026-05-01"
+    )]
+    Start(StartArguments),
+    /// Say which step is finished and which is next
+    #[command(
+        after_help = "Example:\n  relight checkpoint update --workflow deploy-42 --complete backup --step migrate"
+    )]
+    Update(UpdateArguments),
+    /// The workflow is done; its lease goes
+    #[command(after_help = "Example:\n  relight checkpoint complete --workflow deploy-42")]
+    Complete(CompleteArguments),
+    /// Continue the oldest unfinished workflow, or the named one; takes the lease
+    #[command(
+        after_help = "Example:\n  relight checkpoint resume --agent ops --owner-pid $$\n\nExit code 1: nothing to resume; 75: somebody else has it."
+    )]
+    Resume(ResumeArguments),
+    /// List workflows, damaged files and what was set aside
+    #[command(after_help = "Example:\n  relight checkpoint list --json")]
+    List(ListArguments),
+    /// Show one workflow
+    #[command(after_help = "Example:\n  relight checkpoint show --workflow deploy-42")]
+    Show(ShowArguments),
+    /// Check files against their hash; changes nothing
+    #[command(after_help = "Example:\n  relight checkpoint verify memory/checkpoints/*.json")]
+    Verify(VerifyArguments),
+    /// Take a checkpoint file of another machine into the store
+    #[command(
+        after_help = "Example:\n  relight checkpoint import /mnt/old/memory/checkpoints/deploy-42.json"
+    )]
+    Import(ImportArguments),
+}
+
+/// Where the files are.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Folder {
+    /// Folder of the checkpoint files [default: $RELIGHT_CHECKPOINT_DIR, else memory/checkpoints]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// `checkpoint start`.
+#[derive(Debug, Args)]
+pub(crate) struct StartArguments {
+    /// The workflow's id: 1–128 of A-Za-z0-9._:@/-
+    #[arg(long, value_name = "ID")]
+    pub(crate) workflow: TaskId,
+    /// Who works on it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: AgentName,
+    /// The step that is about to be done
+    #[arg(long, value_name = "NAME")]
+    pub(crate) step: StepName,
+    /// What makes two starts the same start; a completed one is not started again
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency: IdempotencyKey,
+    /// The steps after it, in order
+    #[arg(long, value_name = "NAME", num_args = 0.., value_delimiter = ',')]
+    pub(crate) remaining: Vec<StepName>,
+    /// Who should take over
+    #[arg(long, value_name = "NAME")]
+    pub(crate) handoff: Option<String>,
+    /// Free text for the successor
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) notes: Option<String>,
+    /// Not worth resuming after so many days; 0 for never
+    #[arg(long, value_name = "DAYS", default_value_t = 7)]
+    pub(crate) ttl_days: u32,
+    /// Replace an unfinished workflow of this id: its steps are put aside
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Where the files are.
+    #[command(flatten)]
+    pub(crate) folder: Folder,
+}
+
+/// The statuses of the dialect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Status {
+    /// Being worked on
+    InProgress,
+    /// Waits for a person
+    Blocked,
+    /// Finished
+    Done,
+    /// Gone wrong
+    Failed,
+}
+
+/// `checkpoint update`.
+#[derive(Debug, Args)]
+pub(crate) struct UpdateArguments {
+    /// The workflow
+    #[arg(long, value_name = "ID")]
+    pub(crate) workflow: TaskId,
+    /// This step is finished (repeat for more)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) complete: Vec<StepName>,
+    /// This step is about to be done
+    #[arg(long, value_name = "NAME")]
+    pub(crate) step: Option<StepName>,
+    /// Where the workflow stands
+    #[arg(long, value_name = "STATUS")]
+    pub(crate) status: Option<Status>,
+    /// Free text for the successor
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) notes: Option<String>,
+    /// The fence of the lease [default: $RELIGHT_FENCE]
+    #[arg(long, value_name = "N")]
+    pub(crate) fence: Option<u64>,
+    /// Where the files are.
+    #[command(flatten)]
+    pub(crate) folder: Folder,
+}
+
+/// `checkpoint complete`.
+#[derive(Debug, Args)]
+pub(crate) struct CompleteArguments {
+    /// The workflow
+    #[arg(long, value_name = "ID")]
+    pub(crate) workflow: TaskId,
+    /// The fence of the lease [default: $RELIGHT_FENCE]
+    #[arg(long, value_name = "N")]
+    pub(crate) fence: Option<u64>,
+    /// Where the files are.
+    #[command(flatten)]
+    pub(crate) folder: Folder,
+}
+
+/// `checkpoint resume`.
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArguments {
+    /// The workflow; the oldest unfinished one when none is named
+    #[arg(long, value_name = "ID")]
+    pub(crate) workflow: Option<TaskId>,
+    /// Only workflows of this agent
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<AgentName>,
+    /// Take it from a live holder; its later writes are refused
+    #[arg(long)]
+    pub(crate) steal_lock: bool,
+    /// Whose life the lease follows.
+    #[command(flatten)]
+    pub(crate) holder: HolderArguments,
+    /// Where the files are.
+    #[command(flatten)]
+    pub(crate) folder: Folder,
+}
+
+/// `checkpoint list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    /// Workflows of every folder, not only of this one
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Where the files are.
+    #[command(flatten)]
+    pub(crate) folder: Folder,
+}
+
+/// `checkpoint show`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArguments {
+    /// The workflow
+    #[arg(long, value_name = "ID")]
+    pub(crate) workflow: TaskId,
+    /// Where the files are.
+    #[command(flatten)]
+    pub(crate) folder: Folder,
+}
+
+/// `checkpoint verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArguments {
+    /// The files; all of the folder when none is named
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Where the files are.
+    #[command(flatten)]
+    pub(crate) folder: Folder,
+}
+
+/// `checkpoint import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArguments {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Also when the store has a newer state
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Where the files are.
+    #[command(flatten)]
+    pub(crate) folder: Folder,
+}

@@ -1,0 +1,99 @@
+//! The flags of every command. Each command's example is part of its help.
+
+pub(crate) mod checkpoint;
+pub(crate) mod other;
+pub(crate) mod step;
+pub(crate) mod task;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Brings AI agents back after any crash.
+///
+/// Relight keeps every task, step and checkpoint on disk before anything acts on it. Kill the agent
+/// or the machine at any moment: work goes on from the last finished step, and no finished step is
+/// lost or repeated.
+#[derive(Debug, Parser)]
+#[command(
+    name = "relight",
+    version,
+    propagate_version = true,
+    infer_long_args = false,
+    after_help = "Example:\n  \
+        eval \"$(relight task start deploy-42 --owner-pid $$ --export)\"\n  \
+        relight step run build -- make release\n  \
+        relight step run publish --repeat once -- ./publish.sh\n  \
+        relight task done"
+)]
+pub(crate) struct Cli {
+    /// What every command takes.
+    #[command(flatten)]
+    pub(crate) global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// Folder of the state [default: $RELIGHT_HOME, else $XDG_STATE_HOME/relight, else ~/.local/state/relight]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    pub(crate) home: Option<PathBuf>,
+    /// Where the store is: sqlite:PATH [default: $RELIGHT_STORE, else relight.db in the home folder]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
+    pub(crate) store: Option<String>,
+    /// One JSON document on standard output (JSON lines where it streams)
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) json: bool,
+    /// Only errors
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    pub(crate) quiet: bool,
+    /// Say more (twice: even more)
+    #[arg(short, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
+    pub(crate) verbose: u8,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Units of recoverable work
+    #[command(subcommand)]
+    Task(task::TaskCommand),
+    /// Recorded pieces of a task: never run again once finished
+    #[command(subcommand)]
+    Step(step::StepCommand),
+    /// The checkpoint dialect that agents and skills speak: a workflow is a task
+    #[command(subcommand)]
+    Checkpoint(checkpoint::CheckpointCommand),
+    /// Find unfinished work that nobody has touched for a while, and damaged files
+    Check(other::CheckArguments),
+    /// Remove expired and old finished work
+    Prune(other::PruneArguments),
+    /// Look at the store, the machine and the settings; say what is wrong
+    Doctor(other::DoctorArguments),
+    /// What happened, in order
+    Events(other::EventsArguments),
+    /// Tell agents how to use Relight: a block in AGENTS.md, or a skill
+    #[command(subcommand)]
+    Setup(other::SetupCommand),
+    /// Run parts of Relight from the host's scheduler
+    #[command(subcommand)]
+    Service(other::ServiceCommand),
+    /// Print a completion script for a shell
+    Completions(other::CompletionsArguments),
+    /// Print the manual pages, or write them into a folder
+    Man(other::ManArguments),
+}
+
+/// Whose life a lease follows.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct HolderArguments {
+    /// Hold it for as long as this process lives (in a shell: $$)
+    #[arg(long, value_name = "PID")]
+    pub(crate) owner_pid: Option<u32>,
+    /// Hold it for this long after each write, when no process is named
+    #[arg(long, value_name = "DURATION", default_value = "10m")]
+    pub(crate) lease: relight_core::time::Span,
+}

@@ -1,0 +1,135 @@
+//! Flags of `relight step`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use relight_core::ids::{StepName, TaskId};
+use relight_core::step::RepeatRule;
+use relight_core::time::Span;
+
+/// Verbs of a step.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StepCommand {
+    /// Run a command as a step: recorded when it ends, not run again once finished
+    #[command(after_help = "Examples:\n  relight step run build -- make release\n  \
+        relight step run pay --repeat once -- ./pay.sh\n  \
+        relight step run push --repeat verify --verify 'git ls-remote --exit-code origin v1' -- git push origin v1\n\n\
+        Exit code: the command's own (128+n for a signal, 124 for a time-out);\n\
+        75 when the step is in doubt and must not be repeated.")]
+    Run(RunArguments),
+    /// Record that a step is about to act: 0 go, 1 finished, 75 in doubt
+    #[command(
+        after_help = "Example:\n  relight step begin publish --repeat once && ./publish.sh && relight step end publish"
+    )]
+    Begin(BeginArguments),
+    /// Record that a step has acted
+    #[command(after_help = "Example:\n  relight step end publish --output result.txt")]
+    End(EndArguments),
+    /// List the steps of a task
+    #[command(after_help = "Example:\n  relight step list --task report-7")]
+    List(ListArguments),
+    /// Say what became of a step in doubt (a person's verb: needs no fence)
+    #[command(after_help = "Example:\n  relight step resolve publish --task report-7 --happened")]
+    Resolve(ResolveArguments),
+}
+
+/// Which task, by what right.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OfTask {
+    /// The task [default: $RELIGHT_TASK]
+    #[arg(long, value_name = "ID")]
+    pub(crate) task: Option<TaskId>,
+    /// Which time this name comes up
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) occurrence: u32,
+    /// The fence of the lease [default: $RELIGHT_FENCE]
+    #[arg(long, value_name = "N")]
+    pub(crate) fence: Option<u64>,
+}
+
+/// `step run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// The step's name
+    pub(crate) name: StepName,
+    /// Of which task.
+    #[command(flatten)]
+    pub(crate) of: OfTask,
+    /// What to do when it is found begun and not ended: keyed, repeatable, verify or once
+    #[arg(long, value_name = "RULE", default_value_t)]
+    pub(crate) repeat: RepeatRule,
+    /// For `verify`: exits 0 when it happened, 1 when it did not (run by sh -c)
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) verify: Option<String>,
+    /// Stop the command after this long (exit code 124)
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) timeout: Option<Span>,
+    /// Exit codes that finish the step beside 0, such as 1,3
+    #[arg(long, value_name = "CODES", value_delimiter = ',')]
+    pub(crate) accept: Vec<u8>,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// `step begin`.
+#[derive(Debug, Args)]
+pub(crate) struct BeginArguments {
+    /// The step's name
+    pub(crate) name: StepName,
+    /// Of which task.
+    #[command(flatten)]
+    pub(crate) of: OfTask,
+    /// What to do when it is found begun and not ended: keyed, repeatable, verify or once
+    #[arg(long, value_name = "RULE", default_value_t)]
+    pub(crate) repeat: RepeatRule,
+}
+
+/// `step end`.
+#[derive(Debug, Args)]
+pub(crate) struct EndArguments {
+    /// The step's name
+    pub(crate) name: StepName,
+    /// Of which task.
+    #[command(flatten)]
+    pub(crate) of: OfTask,
+    /// It did not work; it may be run again
+    #[arg(long)]
+    pub(crate) failed: bool,
+    /// Keep this file's content as the step's output (- for standard input)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// `step list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    /// The task [default: $RELIGHT_TASK]
+    #[arg(long, value_name = "ID")]
+    pub(crate) task: Option<TaskId>,
+}
+
+/// `step resolve`.
+#[derive(Debug, Args)]
+pub(crate) struct ResolveArguments {
+    /// The step's name
+    pub(crate) name: StepName,
+    /// Of which task.
+    #[command(flatten)]
+    pub(crate) of: OfTask,
+    /// What became of it.
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+/// What became of a step in doubt.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Answer {
+    /// It happened: count it as finished
+    #[arg(long)]
+    pub(crate) happened: bool,
+    /// It did not happen: it may be run
+    #[arg(long)]
+    pub(crate) did_not: bool,
+}

@@ -1,0 +1,251 @@
+//! Flags of `relight task`.
+
+use clap::{Args, Subcommand};
+use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
+use relight_core::status::TaskStatus;
+use relight_core::time::Span;
+
+use super::HolderArguments;
+
+/// Verbs of a task.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TaskCommand {
+    /// Add a task to the queue
+    #[command(
+        after_help = "Example:\n  relight task add report-7 --title 'Weekly report' --step fetch --step write --key week-18"
+    )]
+    Add(AddArguments),
+    /// Start a task, or continue it where it was; takes the lease
+    #[command(
+        after_help = "Example:\n  eval \"$(relight task start report-7 --owner-pid $$ --export)\"\n  echo \"fence $RELIGHT_FENCE, next: $RELIGHT_NEXT_STEP\""
+    )]
+    Start(StartArguments),
+    /// Take the next task of the queue
+    #[command(
+        after_help = "Example:\n  relight task claim --agent writer --owner-pid $$ --wait 5m --json"
+    )]
+    Claim(ClaimArguments),
+    /// Keep context that a successor needs
+    #[command(after_help = "Example:\n  relight task set report-7 branch=fix-42 stage=review")]
+    Set(SetArguments),
+    /// The task is finished
+    #[command(after_help = "Example:\n  relight task done report-7")]
+    Done(EndArguments),
+    /// The task is done and waits for a second look
+    #[command(after_help = "Example:\n  relight task review report-7")]
+    Review(EndArguments),
+    /// The task went wrong; it may be assigned again while retries are left
+    #[command(after_help = "Example:\n  relight task fail report-7 --reason 'the API is gone'")]
+    Fail(ReasonArguments),
+    /// The task cannot go on before a person acts
+    #[command(after_help = "Example:\n  relight task block report-7 --reason 'needs a review'")]
+    Block(ReasonArguments),
+    /// The task goes on later
+    #[command(
+        after_help = "Example:\n  relight task defer report-7 --until 30m --reason 'rate limit'"
+    )]
+    Defer(DeferArguments),
+    /// The task is not wanted any more (a person's verb: needs no fence)
+    #[command(after_help = "Example:\n  relight task cancel report-7 --reason 'no longer needed'")]
+    Cancel(CancelArguments),
+    /// Give the task to somebody again (a person's verb: needs no fence)
+    #[command(after_help = "Example:\n  relight task retry report-7 --agent writer-2")]
+    Retry(RetryArguments),
+    /// Give the lease back
+    #[command(after_help = "Example:\n  relight task release report-7 --force")]
+    Release(ReleaseArguments),
+    /// Show a task with its steps
+    #[command(after_help = "Example:\n  relight task show report-7 --json")]
+    Show(OneArguments),
+    /// List tasks
+    #[command(after_help = "Example:\n  relight task list --status interrupted --status blocked")]
+    List(ListArguments),
+    /// Print the table of allowed transitions
+    #[command(after_help = "Example:\n  relight task states")]
+    States,
+}
+
+/// What a new task is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct NewArguments {
+    /// One line for people
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+    /// Whose task it is
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<AgentName>,
+    /// A step that is known ahead (repeat for more, in order)
+    #[arg(long = "step", value_name = "NAME")]
+    pub(crate) steps: Vec<StepName>,
+    /// What the agent needs to do it
+    #[arg(long, value_name = "JSON", value_parser = super::super::values::json)]
+    pub(crate) payload: Option<serde_json::Value>,
+    /// What happens when its holder dies: fail-and-reassign, resume, suspend or exec
+    #[arg(long, value_name = "NAME", value_parser = super::super::values::strategy)]
+    pub(crate) strategy: Option<String>,
+    /// How often it may be assigned again after a failure [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_retries: Option<u32>,
+    /// Idempotency key: a second task with the same key is not created
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<IdempotencyKey>,
+    /// Larger goes first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) priority: i32,
+    /// Not worth resuming after this long
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) ttl: Option<Span>,
+    /// Context that a successor needs (repeat for more)
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = super::super::values::pair)]
+    pub(crate) context: Vec<(String, String)>,
+}
+
+/// `task add`.
+#[derive(Debug, Args)]
+pub(crate) struct AddArguments {
+    /// The task's id: 1–128 of A-Za-z0-9._:@/-
+    pub(crate) id: TaskId,
+    /// What it is.
+    #[command(flatten)]
+    pub(crate) new: NewArguments,
+}
+
+/// `task start`.
+#[derive(Debug, Args)]
+pub(crate) struct StartArguments {
+    /// The task [default: $RELIGHT_TASK]
+    pub(crate) id: Option<TaskId>,
+    /// What it is, when it is absent.
+    #[command(flatten)]
+    pub(crate) new: NewArguments,
+    /// Whose life the lease follows.
+    #[command(flatten)]
+    pub(crate) holder: HolderArguments,
+    /// Print shell lines that set RELIGHT_TASK, RELIGHT_FENCE, RELIGHT_RESUMED, RELIGHT_NEXT_STEP
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) export: bool,
+    /// Go on with the lease that has this fence [default: $RELIGHT_FENCE]
+    #[arg(long, value_name = "N")]
+    pub(crate) fence: Option<u64>,
+}
+
+/// `task claim`.
+#[derive(Debug, Args)]
+pub(crate) struct ClaimArguments {
+    /// Who wants work
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: AgentName,
+    /// Whose life the lease follows.
+    #[command(flatten)]
+    pub(crate) holder: HolderArguments,
+    /// Wait for a task this long
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) wait: Option<Span>,
+    /// Print shell lines that set RELIGHT_TASK, RELIGHT_FENCE, RELIGHT_RESUMED, RELIGHT_NEXT_STEP
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) export: bool,
+}
+
+/// Which task, by what right.
+#[derive(Debug, Args)]
+pub(crate) struct EndArguments {
+    /// The task [default: $RELIGHT_TASK]
+    pub(crate) id: Option<TaskId>,
+    /// The fence of the lease [default: $RELIGHT_FENCE]
+    #[arg(long, value_name = "N")]
+    pub(crate) fence: Option<u64>,
+}
+
+/// `task set`.
+#[derive(Debug, Args)]
+pub(crate) struct SetArguments {
+    /// The task [default: $RELIGHT_TASK], then KEY=VALUE pairs
+    #[arg(value_name = "[ID] KEY=VALUE", required = true)]
+    pub(crate) words: Vec<String>,
+    /// The fence of the lease [default: $RELIGHT_FENCE]
+    #[arg(long, value_name = "N")]
+    pub(crate) fence: Option<u64>,
+}
+
+/// `task fail`, `task block`.
+#[derive(Debug, Args)]
+pub(crate) struct ReasonArguments {
+    /// Which, by what right.
+    #[command(flatten)]
+    pub(crate) which: EndArguments,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+}
+
+/// `task defer`.
+#[derive(Debug, Args)]
+pub(crate) struct DeferArguments {
+    /// Which, by what right.
+    #[command(flatten)]
+    pub(crate) which: EndArguments,
+    /// When it goes on: a time, or a duration from now
+    #[arg(long, value_name = "TIME|DURATION", value_parser = super::super::values::moment)]
+    pub(crate) until: super::super::values::Moment,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+/// `task cancel`.
+#[derive(Debug, Args)]
+pub(crate) struct CancelArguments {
+    /// The task [default: $RELIGHT_TASK]
+    pub(crate) id: Option<TaskId>,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+/// `task retry`.
+#[derive(Debug, Args)]
+pub(crate) struct RetryArguments {
+    /// The task [default: $RELIGHT_TASK]
+    pub(crate) id: Option<TaskId>,
+    /// To whom; the same agent as before when none is named
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<AgentName>,
+    /// Also when no retry is left
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// `task release`.
+#[derive(Debug, Args)]
+pub(crate) struct ReleaseArguments {
+    /// Which, by what right.
+    #[command(flatten)]
+    pub(crate) which: EndArguments,
+    /// Take it from a live holder too; its later writes are refused
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// One task.
+#[derive(Debug, Args)]
+pub(crate) struct OneArguments {
+    /// The task [default: $RELIGHT_TASK]
+    pub(crate) id: Option<TaskId>,
+}
+
+/// `task list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    /// Only of this status (repeat for more)
+    #[arg(long = "status", value_name = "STATUS")]
+    pub(crate) statuses: Vec<TaskStatus>,
+    /// Only of this agent
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<AgentName>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub(crate) limit: usize,
+    /// Only those added after this one
+    #[arg(long, value_name = "ID")]
+    pub(crate) after: Option<TaskId>,
+}

@@ -1,0 +1,139 @@
+//! The exit codes of the contract, and the errors that lead to them.
+
+use relight::engine::ActError;
+use relight_core::decide::Refusal;
+use relight_store::StoreError;
+
+/// The documented exit codes beside 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// The answer is no.
+    No = 1,
+    /// Wrong usage.
+    Usage = 2,
+    /// Damaged or invalid data.
+    Data = 65,
+    /// The store cannot be reached.
+    Unreachable = 69,
+    /// A bug in Relight.
+    Bug = 70,
+    /// Saved in the store, but its file copy could not be written.
+    FileCopy = 73,
+    /// An I/O error; nothing was acknowledged.
+    Io = 74,
+    /// Held by someone else, or try later.
+    Busy = 75,
+    /// The caller's lease is no longer valid.
+    Fenced = 77,
+    /// Bad configuration.
+    Config = 78,
+}
+
+/// Why a command did not do what was asked, and what to type next.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// What every command returns: the exit code, or why not.
+pub(crate) type Outcome = Result<u8, Failure>;
+
+/// An error with all its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let failure = |exit| Self::new(exit, chain(&error));
+        match &error {
+            StoreError::Io { .. } => failure(Exit::Io)
+                .hint("nothing was saved; make room or mend the folder, then try again"),
+            StoreError::Damaged { .. } => failure(Exit::Data)
+                .hint("relight doctor --salvage copies what can be read into a new store"),
+            StoreError::Newer { .. } => {
+                failure(Exit::Data).hint("use the version of relight that wrote it, or a later one")
+            }
+            StoreError::Busy { .. } => failure(Exit::Busy).hint("try again"),
+            StoreError::Unreachable { .. } => failure(Exit::Unreachable),
+            StoreError::Unsuitable { .. } => failure(Exit::Config),
+        }
+    }
+}
+
+impl From<ActError> for Failure {
+    fn from(error: ActError) -> Self {
+        match error {
+            ActError::Refused(refusal) => refusal.into(),
+            ActError::NoSuchTask(ref task) => Self::new(Exit::No, error.to_string()).hint(format!(
+                "relight task list shows all tasks; relight task add {task} adds it"
+            )),
+            ActError::Exists { ref task, .. } => {
+                Self::new(Exit::No, error.to_string()).hint(format!("relight task show {task}"))
+            }
+            ActError::SecretName(_) | ActError::BadName(_) => {
+                Self::new(Exit::Usage, error.to_string())
+            }
+            ActError::Contended(_) => Self::new(Exit::Busy, error.to_string()).hint("try again"),
+            ActError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        let text = refusal.to_string();
+        let no = || Self::new(Exit::No, text.clone());
+        match refusal {
+            Refusal::Illegal { task, .. } => {
+                no().hint(format!("relight task states prints the table; relight task show {task}"))
+            }
+            Refusal::Held { task, held } => Self::new(Exit::Busy, held_text(&task, &held))
+                .hint(format!("relight task release {task} --force takes it away")),
+            Refusal::Fenced { .. } => Self::new(Exit::Fenced, text)
+                .hint("somebody else has the task now; stop working on it"),
+            Refusal::RetriesUsedUp { task, .. } => {
+                no().hint(format!("relight task retry {task} --force"))
+            }
+            Refusal::StepNotBegun { step, .. } => {
+                no().hint(format!("relight step begin {:?} first", step.name.as_str()))
+            }
+            Refusal::NotBefore { .. }
+            | Refusal::StepNotInDoubt { .. }
+            | Refusal::StepFinished { .. }
+            | Refusal::OtherInput { .. } => no(),
+        }
+    }
+}
+
+/// Who has it, for how long, and when that ends.
+pub(crate) fn held_text(
+    task: &relight_core::ids::TaskId,
+    held: &relight_core::lease::Held,
+) -> String {
+    let age = relight::doors::clock::now().since(held.since);
+    let left = match held.left {
+        Some(left) => format!("; its lease ends in {left}"),
+        None => String::new(),
+    };
+    format!("task {task} is held by {} for {age}{left}", held.holder)
+}

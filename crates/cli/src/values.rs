@@ -1,0 +1,61 @@
+//! Reads single values of the command line.
+
+use relight_core::event::EventKind;
+use relight_core::task::STRATEGIES;
+use relight_core::time::{Span, Time};
+
+/// A time, or a duration from now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// A time.
+    At(Time),
+    /// A duration from now.
+    In(Span),
+}
+
+impl Moment {
+    /// The time that is meant.
+    pub(crate) fn from(self, now: Time) -> Time {
+        match self {
+            Self::At(time) => time,
+            Self::In(span) => now.plus(span),
+        }
+    }
+}
+
+/// `2026-05-01T12:00:00Z` or `30m`.
+pub(crate) fn moment(text: &str) -> Result<Moment, String> {
+    if let Ok(span) = text.parse() {
+        return Ok(Moment::In(span));
+    }
+    let time = text.parse().map(Moment::At);
+    time.map_err(|_| "write a time such as 2026-05-01T12:00:00Z or a duration such as 30m".into())
+}
+
+/// `KEY=VALUE`.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE".to_owned()),
+    }
+}
+
+/// Any JSON, read strictly.
+pub(crate) fn json(text: &str) -> Result<serde_json::Value, String> {
+    let limits = relight_core::checkpoint::Limits::default();
+    relight_core::checkpoint::parse_strict(text.as_bytes(), limits).map_err(|e| e.to_string())
+}
+
+/// A strategy that every Relight knows.
+pub(crate) fn strategy(text: &str) -> Result<String, String> {
+    if STRATEGIES.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("known are {}", STRATEGIES.join(", ")))
+}
+
+/// `step.done` and the like.
+pub(crate) fn event_kind(text: &str) -> Result<EventKind, String> {
+    let found = EventKind::ALL.into_iter().find(|kind| kind.as_str() == text);
+    found.ok_or_else(|| format!("known are {}", EventKind::ALL.map(EventKind::as_str).join(", ")))
+}

@@ -1,0 +1,207 @@
+//! `relight step`, but for `run`.
+
+use std::io::Read;
+use std::path::Path;
+
+use relight::engine::{ActError, Engine};
+use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
+use relight_core::ids::{StepName, TaskId};
+use relight_core::progress::Progress;
+use relight_core::step::{Output, Step, StepKey, StepOutcome, StepState};
+use serde_json::{Value, json};
+
+use super::step_run;
+use crate::arguments::step::{
+    BeginArguments, EndArguments, ListArguments, OfTask, ResolveArguments, StepCommand,
+};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{block_on, output};
+
+pub(crate) fn run(environment: &Environment, command: StepCommand) -> Outcome {
+    match command {
+        StepCommand::Run(arguments) => step_run::run(environment, &arguments),
+        StepCommand::Begin(arguments) => begin(environment, arguments),
+        StepCommand::End(arguments) => end(environment, arguments),
+        StepCommand::List(arguments) => list(environment, arguments),
+        StepCommand::Resolve(arguments) => resolve(environment, arguments),
+    }
+}
+
+/// A step of a task, by what right, in an open store.
+pub(super) struct Place {
+    pub(super) engine: Engine,
+    pub(super) task: TaskId,
+    pub(super) key: StepKey,
+    pub(super) right: Right,
+}
+
+impl Place {
+    pub(super) fn find(
+        environment: &Environment,
+        of: OfTask,
+        name: StepName,
+    ) -> Result<Self, Failure> {
+        let task = environment.task(of.task)?;
+        let right = environment.right(&task, of.fence)?;
+        let engine = environment.engine()?;
+        let mut key = StepKey { name, occurrence: of.occurrence };
+        relight::funnel::clean_step(engine.redactor(), &mut key);
+        Ok(Self { engine, task, key, right })
+    }
+
+    pub(super) async fn act(&self, event: TaskEvent) -> Result<(), ActError> {
+        self.engine.act(&self.task, self.right, event).await.map(|_| ())
+    }
+
+    pub(super) async fn step(&self) -> Result<Option<Step>, Failure> {
+        Ok(self.engine.store().step(&self.task, &self.key).await?)
+    }
+
+    /// Only a person may go on from here.
+    pub(super) fn in_doubt(&self) -> Failure {
+        let (key, task) = (&self.key, &self.task);
+        let text = format!("step {key} of task {task} is in doubt and must not be repeated");
+        let occurrence = match key.occurrence {
+            1 => String::new(),
+            n => format!(" --occurrence {n}"),
+        };
+        Failure::new(Exit::Busy, text).hint(format!(
+            "find out, then: relight step resolve {:?} --task {task}{occurrence} --happened (or --did-not)",
+            key.name.as_str()
+        ))
+    }
+}
+
+fn begin(environment: &Environment, arguments: BeginArguments) -> Outcome {
+    let place = Place::find(environment, arguments.of, arguments.name)?;
+    block_on(async {
+        let before = place.step().await?;
+        let event = TaskEvent::StepBegin {
+            key: place.key.clone(),
+            rule: arguments.repeat,
+            fingerprint: None,
+        };
+        match place.act(event).await {
+            Err(ActError::Refused(Refusal::StepFinished { .. })) => {
+                let text = format!("step {} is finished; nothing to do", place.key);
+                output::answer(environment, &advice_json(&place, "finished"), &text);
+                return Ok(1);
+            }
+            other => other?,
+        }
+        match advise(before.as_ref()) {
+            StepAdvice::Ask | StepAdvice::Wait => Err(place.in_doubt()),
+            advice => {
+                let again = advice == StepAdvice::Again;
+                let (word, text) =
+                    if again { ("again", "go again, with the same key") } else { ("go", "go") };
+                let key = place.key.idempotency_key(&place.task);
+                let text = format!("step {}: {text} (idempotency key {key})", place.key);
+                output::answer(environment, &advice_json(&place, word), &text);
+                Ok(0)
+            }
+        }
+    })
+}
+
+fn advice_json(place: &Place, advice: &str) -> Value {
+    json!({
+        "task": place.task,
+        "step": place.key.name,
+        "occurrence": place.key.occurrence,
+        "advice": advice,
+        "idempotency_key": place.key.idempotency_key(&place.task),
+    })
+}
+
+fn end(environment: &Environment, arguments: EndArguments) -> Outcome {
+    let body = arguments.output.as_deref().map(read_body).transpose()?;
+    let place = Place::find(environment, arguments.of, arguments.name)?;
+    let outcome = if arguments.failed { StepOutcome::Failed } else { StepOutcome::Done };
+    let exit_code = i32::from(arguments.failed);
+    let output = Some(Output::keep(exit_code, body.unwrap_or_default()));
+    let event = TaskEvent::StepEnd { key: place.key.clone(), outcome, output };
+    let word = match block_on(place.act(event)) {
+        Err(ActError::Refused(Refusal::StepFinished { .. })) if !arguments.failed => "was finished",
+        other => {
+            other?;
+            if arguments.failed { "failed" } else { "is finished" }
+        }
+    };
+    let text = format!("step {} {word}", place.key);
+    output::answer(
+        environment,
+        &json!({"task": place.task, "step": place.key, "outcome": outcome}),
+        &text,
+    );
+    Ok(0)
+}
+
+fn read_body(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().read_to_end(&mut body)
+    } else {
+        std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut body))
+    };
+    read.map_err(|error| {
+        Failure::new(Exit::Usage, format!("cannot read {}: {error}", path.display()))
+    })?;
+    Ok(body)
+}
+
+fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
+    let task = environment.task(arguments.task)?;
+    let engine = environment.engine()?;
+    let view = block_on(engine.view(&task))?;
+    let value = json!({
+        "task": task,
+        "items": view.steps,
+        "done_steps": view.progress.done_steps,
+        "in_doubt": view.progress.in_doubt,
+        "next_step": view.progress.next_step,
+    });
+    output::answer(environment, &value, &steps_text(&view.steps, &view.progress));
+    Ok(0)
+}
+
+/// The steps under each other, and what is still to do.
+pub(super) fn steps_text(steps: &[Step], progress: &Progress) -> String {
+    let header = ["step", "state", "rule", "tries", "at"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for step in steps {
+        let state = match step.state {
+            StepState::Begun => "in doubt",
+            StepState::Done => "done",
+            StepState::Failed => "failed",
+        };
+        rows.push(vec![
+            step.key.to_string(),
+            state.to_owned(),
+            step.rule.to_string(),
+            step.tries.to_string(),
+            step.at.to_string(),
+        ]);
+    }
+    let recorded = |name: &String| steps.iter().any(|step| step.key.to_string() == *name);
+    let to_do = progress.next_step.iter().chain(&progress.remaining_steps);
+    for name in to_do.filter(|name| !recorded(name)) {
+        rows.push(vec![name.clone(), "to do".to_owned()]);
+    }
+    if rows.len() == 1 { "no steps yet".to_owned() } else { output::table(&rows) }
+}
+
+fn resolve(environment: &Environment, arguments: ResolveArguments) -> Outcome {
+    let place = Place::find(environment, arguments.of, arguments.name)?;
+    let happened = arguments.answer.happened;
+    block_on(place.act(TaskEvent::StepResolve { key: place.key.clone(), happened }))?;
+    let word = if happened { "counts as finished" } else { "may be run again" };
+    let text = format!("step {} of task {} {word}", place.key, place.task);
+    output::answer(
+        environment,
+        &json!({"task": place.task, "step": place.key, "happened": happened}),
+        &text,
+    );
+    Ok(0)
+}

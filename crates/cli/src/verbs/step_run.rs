@@ -1,0 +1,290 @@
+//! `relight step run`: records the intent, runs the command, records how it ended.
+
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use relight::doors::process;
+use relight::engine::ActError;
+use relight_core::decide::{Refusal, StepAdvice, TaskEvent, advise};
+use relight_core::step::{Output, RepeatRule, Step, StepOutcome};
+use std::os::unix::process::ExitStatusExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::step::Place;
+use crate::arguments::step::RunArguments;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+
+/// How much of standard error is kept, for people.
+const STDERR_BYTES_KEPT: usize = 8 << 10;
+/// How long a command has to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+/// The exit code of a command that ran out of time.
+const TIMED_OUT: u8 = 124;
+
+pub(super) fn run(environment: &Environment, arguments: &RunArguments) -> Outcome {
+    if arguments.repeat == RepeatRule::Verify && arguments.verify.is_none() {
+        return Err(Failure::new(Exit::Usage, "--repeat verify needs --verify COMMAND"));
+    }
+    let place = Place::find(environment, arguments.of.clone(), arguments.name.clone())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Failure::new(Exit::Io, format!("cannot start: {error}")))?;
+    runtime.block_on(step(environment, &place, arguments))
+}
+
+async fn step(environment: &Environment, place: &Place, arguments: &RunArguments) -> Outcome {
+    let before = place.step().await?;
+    match advise(before.as_ref()) {
+        StepAdvice::Finished => return replay(environment, place).await,
+        StepAdvice::Ask => {
+            if let Some(outcome) = ask(environment, place, arguments).await? {
+                return Ok(outcome);
+            }
+        }
+        StepAdvice::Wait | StepAdvice::Go | StepAdvice::Again => {}
+    }
+    warn_of_other_rule(environment, before.as_ref(), arguments.repeat);
+    let event =
+        TaskEvent::StepBegin { key: place.key.clone(), rule: arguments.repeat, fingerprint: None };
+    match place.act(event).await {
+        // Somebody else finished it between the look and the begin.
+        Err(ActError::Refused(Refusal::StepFinished { .. })) => {
+            return replay(environment, place).await;
+        }
+        other => other?,
+    }
+    let still = place.step().await?;
+    if advise(before.as_ref()) == StepAdvice::Wait || advise(still.as_ref()) == StepAdvice::Finished
+    {
+        return Err(place.in_doubt());
+    }
+    execute(environment, place, arguments).await
+}
+
+fn warn_of_other_rule(environment: &Environment, before: Option<&Step>, asked: RepeatRule) {
+    if let Some(step) = before.filter(|step| step.is_open() && step.rule != asked) {
+        let text = format!("step {} was begun with the rule {}, which holds", step.key, step.rule);
+        output::note(environment, &text);
+    }
+}
+
+/// What was recorded, without running anything.
+async fn replay(environment: &Environment, place: &Place) -> Outcome {
+    let recorded = place.engine.store().output(&place.task, &place.key).await?;
+    let recorded = recorded.unwrap_or_default();
+    if let Some(cut) = &recorded.cut {
+        let text = format!("the output had {} bytes; head and tail were kept", cut.bytes);
+        output::note(environment, &text);
+    }
+    if recorded.redacted {
+        output::note(environment, "secrets were taken out of the recorded output");
+    }
+    if environment.json {
+        output::json(&report(place, &recorded, true, "step"));
+    } else {
+        output::write_out(&recorded.body);
+    }
+    Ok(exit_byte(recorded.exit_code))
+}
+
+/// Asks whether a step in doubt happened. Nothing: it did not, run it.
+async fn ask(
+    environment: &Environment,
+    place: &Place,
+    arguments: &RunArguments,
+) -> Result<Option<u8>, Failure> {
+    let Some(question) = &arguments.verify else { return Err(place.in_doubt()) };
+    let mut command = Command::from(process::command("sh", &["-c".to_owned(), question.clone()]));
+    command.stdout(Stdio::null()).stdin(Stdio::null());
+    hand_over(&mut command, place);
+    let status = command.status().await.map_err(|error| cannot_start("sh", &error))?;
+    match status.code() {
+        Some(0) => {
+            resolve(place, true).await?;
+            output::note(environment, &format!("step {} had happened; it is finished", place.key));
+            Ok(Some(0))
+        }
+        Some(1) => {
+            resolve(place, false).await?;
+            Ok(None)
+        }
+        _ => {
+            let reason =
+                format!("step {} is in doubt and --verify could not tell ({status})", place.key);
+            // A task that is blocked already stays so.
+            let _ = place.act(TaskEvent::Block { reason }).await;
+            Err(place.in_doubt())
+        }
+    }
+}
+
+/// The command's answer is recorded as the end of the try in doubt, under the same lease.
+async fn resolve(place: &Place, happened: bool) -> Result<(), Failure> {
+    let outcome = if happened { StepOutcome::Done } else { StepOutcome::Failed };
+    let output = Some(Output { exit_code: i32::from(!happened), ..Output::default() });
+    place.act(TaskEvent::StepEnd { key: place.key.clone(), outcome, output }).await?;
+    Ok(())
+}
+
+async fn execute(environment: &Environment, place: &Place, arguments: &RunArguments) -> Outcome {
+    let (program, rest) = arguments.command.split_first().expect("clap asks for a command");
+    let mut command = Command::from(process::command(program, rest));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    hand_over(&mut command, place);
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            end(place, StepOutcome::Failed, Output::keep(127, Vec::new())).await?;
+            return Err(cannot_start(program, &error));
+        }
+    };
+    let ran = watch(child, arguments, environment.json).await?;
+    let accepted = !ran.timed_out
+        && ran.status.code().is_some_and(|code| {
+            code == 0 || u8::try_from(code).is_ok_and(|code| arguments.accept.contains(&code))
+        });
+    let code = if ran.timed_out { TIMED_OUT } else { status_byte(ran.status) };
+    let mut output = Output::keep(i32::from(code), ran.stdout);
+    output.stderr = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let outcome = if accepted { StepOutcome::Done } else { StepOutcome::Failed };
+    end(place, outcome, output.clone()).await?;
+    if environment.json {
+        let whose = if ran.timed_out { "relight" } else { "step" };
+        relight::funnel::clean_output(place.engine.redactor(), &mut output);
+        output::json(&report(place, &output, false, whose));
+    }
+    Ok(code)
+}
+
+/// What the command may want to know.
+fn hand_over(command: &mut Command, place: &Place) {
+    command
+        .env("RELIGHT_IDEMPOTENCY_KEY", place.key.idempotency_key(&place.task))
+        .env("RELIGHT_TASK", place.task.as_str())
+        .env("RELIGHT_STEP", place.key.name.as_str());
+}
+
+async fn end(place: &Place, outcome: StepOutcome, output: Output) -> Result<(), Failure> {
+    let event = TaskEvent::StepEnd { key: place.key.clone(), outcome, output: Some(output) };
+    place.act(event).await.map_err(Failure::from)
+}
+
+struct Ran {
+    status: ExitStatus,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    timed_out: bool,
+}
+
+/// Passes the output on as it comes and keeps it; hands signals on; stops it when its time is up.
+async fn watch(mut child: Child, arguments: &RunArguments, json: bool) -> Result<Ran, Failure> {
+    let io = |error: std::io::Error| Failure::new(Exit::Io, format!("lost the command: {error}"));
+    let out = child.stdout.take().expect("standard output is a pipe");
+    let err = child.stderr.take().expect("standard error is a pipe");
+    let stdout = copy(out, (!json).then(tokio::io::stdout), usize::MAX);
+    let stderr = copy(err, Some(tokio::io::stderr()), STDERR_BYTES_KEPT);
+    let pid = child.id();
+    let wait = async {
+        let limit = async {
+            match arguments.timeout {
+                Some(limit) => tokio::time::sleep(limit.as_duration()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut term = signal(SignalKind::terminate()).map_err(io)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(io)?;
+        tokio::pin!(limit);
+        let mut timed_out = false;
+        loop {
+            tokio::select! {
+                status = child.wait() => return Ok::<_, Failure>((status.map_err(io)?, timed_out)),
+                () = &mut limit, if !timed_out => {
+                    timed_out = true;
+                    tell(pid, rustix::process::Signal::TERM);
+                }
+                () = tokio::time::sleep(GRACE), if timed_out => child.start_kill().map_err(io)?,
+                _ = term.recv() => tell(pid, rustix::process::Signal::TERM),
+                _ = interrupt.recv() => {}
+            }
+        }
+    };
+    let ((status, timed_out), stdout, stderr) = {
+        let (ended, stdout, stderr) = tokio::join!(wait, stdout, stderr);
+        (ended?, stdout, stderr)
+    };
+    Ok(Ran { status, stdout, stderr, timed_out })
+}
+
+/// A terminal's interrupt reaches the command by itself; a SIGTERM to us does not.
+fn tell(pid: Option<u32>, signal: rustix::process::Signal) {
+    let pid = pid.and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
+    if let Some(pid) = pid {
+        // Our own child that we have not waited for: the pid cannot be somebody else's.
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// Keeps the last `keep` bytes and passes all of them on.
+async fn copy(
+    mut from: impl AsyncRead + Unpin,
+    mut to: Option<impl tokio::io::AsyncWrite + Unpin>,
+    keep: usize,
+) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let mut part = vec![0; 64 << 10];
+    while let Ok(count @ 1..) = from.read(&mut part).await {
+        if let Some(out) = &mut to {
+            let passed = async {
+                out.write_all(&part[..count]).await?;
+                out.flush().await
+            };
+            if passed.await.is_err() {
+                // Nobody reads any more; the step goes on and is recorded.
+                to = None;
+            }
+        }
+        kept.extend_from_slice(&part[..count]);
+        if kept.len() > keep.saturating_mul(2) {
+            kept.drain(..kept.len() - keep);
+        }
+    }
+    let extra = kept.len().saturating_sub(keep);
+    kept.drain(..extra);
+    kept
+}
+
+fn report(place: &Place, output: &Output, replayed: bool, whose: &str) -> serde_json::Value {
+    serde_json::json!({
+        "task": place.task,
+        "step": place.key.name,
+        "occurrence": place.key.occurrence,
+        "exit_code": output.exit_code,
+        "exit_code_of": whose,
+        "replayed": replayed,
+        "redacted": output.redacted,
+        "stdout": String::from_utf8_lossy(&output.body),
+        "cut": output.cut,
+    })
+}
+
+fn status_byte(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => exit_byte(code),
+        (None, Some(signal)) => exit_byte(128 + signal),
+        (None, None) => 255,
+    }
+}
+
+fn exit_byte(code: i32) -> u8 {
+    u8::try_from(code).unwrap_or(255)
+}
+
+fn cannot_start(program: &str, error: &std::io::Error) -> Failure {
+    let exit = Exit::Usage;
+    Failure::new(exit, format!("cannot start {program}: {error}"))
+        .hint("the step is recorded as failed and may be run again")
+}

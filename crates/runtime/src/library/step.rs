@@ -1,0 +1,266 @@
+//! One step of a running task: replay it, run it, record it.
+
+use relight_core::change::{Change, StepMark};
+use relight_core::decide::{Refusal, StepAdvice, advise};
+use relight_core::ids::{IdError, StepName};
+use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
+use relight_store::Recall;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::task::{RunningTask, Shared};
+use crate::doors::clock;
+use crate::engine::ActError;
+use crate::funnel;
+
+/// Why a step gave no value.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError<E> {
+    /// What the step itself returned. Recorded as a failed try; the step may be run again.
+    #[error("{0}")]
+    Failed(E),
+    /// Somebody else has the lease; nothing was recorded.
+    #[error(transparent)]
+    Fenced(Refusal),
+    /// Begun earlier and not ended, and its rule forbids to run it again by itself.
+    #[error("step {0} is in doubt and must not be repeated; relight step resolve decides")]
+    InDoubt(StepKey),
+    /// The recorded value is not of the type that is asked for now.
+    #[error("the recorded value of step {step} cannot be read: {source}")]
+    Value {
+        /// Which step.
+        step: StepKey,
+        /// What the decoder said.
+        source: serde_json::Error,
+    },
+    /// The name cannot be one.
+    #[error(transparent)]
+    Name(#[from] IdError),
+    /// The rules or the store.
+    #[error(transparent)]
+    Act(ActError),
+}
+
+impl<E> From<ActError> for StepError<E> {
+    fn from(error: ActError) -> Self {
+        match error {
+            ActError::Refused(refusal @ Refusal::Fenced { .. }) => Self::Fenced(refusal),
+            other => Self::Act(other),
+        }
+    }
+}
+
+/// What a step may want to know while it runs.
+#[derive(Debug, Clone)]
+pub struct StepRun {
+    /// Stays the same however often the step is tried; hand it to the other side.
+    pub idempotency_key: String,
+    /// Which try this is, from 1.
+    pub tries: u32,
+    /// Whether an earlier try may have happened.
+    pub in_doubt: bool,
+}
+
+/// A step about to be run.
+#[derive(Debug)]
+pub struct StepBuilder<'t> {
+    task: &'t RunningTask,
+    name: StepName,
+    rule: RepeatRule,
+    occurrence: Option<u32>,
+    fingerprint: Option<u64>,
+}
+
+impl<'t> StepBuilder<'t> {
+    pub(super) fn new(task: &'t RunningTask, name: StepName) -> Self {
+        Self { task, name, rule: RepeatRule::Keyed, occurrence: None, fingerprint: None }
+    }
+
+    /// What happens when it is found begun and not ended. `Once` and `Verify` put the begin on disk
+    /// before the step acts.
+    pub fn rule(mut self, rule: RepeatRule) -> Self {
+        self.rule = rule;
+        self
+    }
+
+    /// Which time this name comes up; counted by itself otherwise.
+    pub fn occurrence(mut self, occurrence: u32) -> Self {
+        self.occurrence = Some(occurrence);
+        self
+    }
+
+    /// What the step depends on: a finished step asked for with another input is refused instead
+    /// of giving an answer to another question.
+    pub fn input(mut self, input: &impl Serialize) -> Self {
+        let bytes = serde_json::to_vec(input).unwrap_or_default();
+        let hash = blake3::hash(&bytes);
+        let first = hash.as_bytes().first_chunk::<8>().expect("a hash has 32 bytes");
+        self.fingerprint = Some(u64::from_le_bytes(*first));
+        self
+    }
+
+    /// Runs it, or gives its recorded value when it is finished.
+    pub async fn run<T, E, F, Fut>(self, run: F) -> Result<T, StepError<E>>
+    where
+        T: Serialize + DeserializeOwned,
+        F: FnOnce(StepRun) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        E: std::fmt::Display,
+    {
+        let shared = &*self.task.shared;
+        if let Some(newest) = shared.lost_to() {
+            return Err(StepError::Fenced(shared.fenced(newest)));
+        }
+        let mut key = StepKey { name: self.name.clone(), occurrence: 1 };
+        funnel::clean_step(shared.engine.redactor(), &mut key);
+        let pass = Pass::enter(shared, key.name.clone());
+        key.occurrence = self.occurrence.unwrap_or(pass.occurrence);
+        let known = shared.steps.lock().expect("nothing panics while locked").get(&key).cloned();
+        self.check_input(shared, &key, known.as_ref())?;
+        let advice = advise(known.as_ref());
+        match advice {
+            StepAdvice::Finished => {
+                let value = recorded(shared, &key).await?;
+                pass.finish();
+                return Ok(value);
+            }
+            StepAdvice::Ask | StepAdvice::Wait => return Err(StepError::InDoubt(key)),
+            StepAdvice::Go | StepAdvice::Again => {}
+        }
+        let mark = self.mark(key, known.as_ref());
+        let value = execute(shared, mark, advice == StepAdvice::Again, run).await?;
+        pass.finish();
+        Ok(value)
+    }
+
+    fn check_input<E>(
+        &self,
+        shared: &Shared,
+        key: &StepKey,
+        known: Option<&Step>,
+    ) -> Result<(), StepError<E>> {
+        match (known.and_then(|step| step.fingerprint), self.fingerprint) {
+            (Some(recorded), Some(given)) if recorded != given => {
+                let (task, step) = (shared.id.clone(), key.clone());
+                Err(StepError::Act(Refusal::OtherInput { task, step }.into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The rule recorded at the begin holds.
+    fn mark(&self, key: StepKey, known: Option<&Step>) -> StepMark {
+        let open = known.filter(|step| step.is_open());
+        StepMark {
+            key,
+            rule: open.map_or(self.rule, |step| step.rule),
+            tries: known.map_or(0, |step| step.tries) + 1,
+            fingerprint: self.fingerprint,
+            was_open: open.is_some(),
+        }
+    }
+}
+
+/// The count of one name, put right however the step ends.
+struct Pass<'s> {
+    shared: &'s Shared,
+    name: StepName,
+    occurrence: u32,
+    finished: bool,
+}
+
+impl<'s> Pass<'s> {
+    fn enter(shared: &'s Shared, name: StepName) -> Self {
+        let occurrence = shared.enter(&name);
+        Self { shared, name, occurrence, finished: false }
+    }
+
+    fn finish(mut self) {
+        self.finished = true;
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        self.shared.leave(&self.name, self.finished);
+    }
+}
+
+async fn recorded<T: DeserializeOwned, E>(
+    shared: &Shared,
+    key: &StepKey,
+) -> Result<T, StepError<E>> {
+    let output = shared.engine.store().output(&shared.id, key).await.map_err(ActError::Store)?;
+    // A step that a person or a command declared done has no value: it reads as null.
+    let body = output.map_or_else(|| b"null".to_vec(), |output| output.body);
+    serde_json::from_slice(&body).map_err(|source| StepError::Value { step: key.clone(), source })
+}
+
+async fn execute<T, E, F, Fut>(
+    shared: &Shared,
+    mut mark: StepMark,
+    in_doubt: bool,
+    run: F,
+) -> Result<T, StepError<E>>
+where
+    T: Serialize,
+    F: FnOnce(StepRun) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+    E: std::fmt::Display,
+{
+    let begun = begin(shared, &mark).await?;
+    let step_run = StepRun {
+        idempotency_key: mark.key.idempotency_key(&shared.id),
+        tries: mark.tries,
+        in_doubt,
+    };
+    let result = run(step_run).await;
+    // Still in memory: begin and end become one record. Else the store has it.
+    let recalled = begun.is_some_and(|begun| begun.recall());
+    mark.was_open = mark.was_open || !recalled;
+    match result {
+        Ok(value) => {
+            end(shared, mark, StepOutcome::Done, value_output(shared, &value)).await?;
+            Ok(value)
+        }
+        Err(error) => {
+            let mut output =
+                Output { exit_code: 1, stderr: error.to_string(), ..Output::default() };
+            funnel::clean_output(shared.engine.redactor(), &mut output);
+            end(shared, mark, StepOutcome::Failed, output).await?;
+            Err(StepError::Failed(error))
+        }
+    }
+}
+
+/// Records the begin: before the step acts where its rule needs that, else on the way.
+async fn begin<E>(shared: &Shared, mark: &StepMark) -> Result<Option<Recall>, StepError<E>> {
+    let change = Change::StepBegun(mark.clone());
+    if mark.rule.needs_intent_first() {
+        shared.commit(vec![change]).await?;
+        return Ok(None);
+    }
+    Ok(Some(shared.engine.store().commit_soon(shared.under_fence(vec![change]))))
+}
+
+async fn end<E>(
+    shared: &Shared,
+    mark: StepMark,
+    outcome: StepOutcome,
+    output: Output,
+) -> Result<(), StepError<E>> {
+    let change = Change::StepEnded { mark, outcome, output: Some(output) };
+    let record = change.step_record(clock::now(), Some(shared.fence));
+    shared.commit(vec![change]).await?;
+    let record = record.expect("the end of a step is a record of it");
+    let mut steps = shared.steps.lock().expect("nothing panics while locked");
+    steps.insert(record.key.clone(), record);
+    Ok(())
+}
+
+fn value_output<T: Serialize>(shared: &Shared, value: &T) -> Output {
+    let body = serde_json::to_vec(value).unwrap_or_else(|_| b"null".to_vec());
+    let mut output = Output { body, ..Output::default() };
+    funnel::clean_output(shared.engine.redactor(), &mut output);
+    output
+}

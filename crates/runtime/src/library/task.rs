@@ -1,0 +1,251 @@
+//! A task that this process works on.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use relight_core::change::Change;
+use relight_core::decide::{Guard, Refusal, Right, TaskEvent};
+use relight_core::ids::{IdError, StepName, TaskId};
+use relight_core::lease::Fence;
+use relight_core::progress::Progress;
+use relight_core::status::TaskStatus;
+use relight_core::step::{Step, StepKey};
+use relight_core::time::{Span, Time};
+use relight_store::{Commit, CommitError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::relight::Seat;
+use super::step::{StepBuilder, StepError};
+use crate::doors::clock;
+use crate::engine::{ActError, Engine, Started, act_error};
+
+/// A task under this process's lease. Steps are recorded under its fence; once somebody else has
+/// the lease, every call says so.
+///
+/// Dropped without an end it counts as interrupted, and anybody may continue it.
+#[derive(Debug)]
+pub struct RunningTask {
+    pub(super) shared: Arc<Shared>,
+    renewal: Option<JoinHandle<()>>,
+    resumed: bool,
+    progress: Progress,
+    _seat: Arc<Seat>,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) engine: Engine,
+    pub(super) id: TaskId,
+    pub(super) fence: Fence,
+    /// Steps as the store had them when the task was started, and as this handle ended them.
+    pub(super) steps: Mutex<HashMap<StepKey, Step>>,
+    /// How often each name was passed in this run, and is being run.
+    passes: Mutex<HashMap<StepName, Passes>>,
+    lost: watch::Sender<Option<Fence>>,
+    ended: AtomicBool,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Passes {
+    finished: u32,
+    running: u32,
+}
+
+impl RunningTask {
+    pub(super) fn new(
+        engine: Engine,
+        started: Started,
+        ttl: Option<Span>,
+        seat: Arc<Seat>,
+    ) -> Self {
+        let steps = started.view.steps.into_iter().map(|step| (step.key.clone(), step));
+        let shared = Arc::new(Shared {
+            engine,
+            id: started.view.task.id,
+            fence: started.fence,
+            steps: Mutex::new(steps.collect()),
+            passes: Mutex::default(),
+            lost: watch::Sender::new(None),
+            ended: AtomicBool::new(false),
+        });
+        let renewal = ttl.map(|ttl| tokio::spawn(renew(Arc::clone(&shared), ttl)));
+        let progress = started.view.progress;
+        Self { shared, renewal, resumed: started.resumed, progress, _seat: seat }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &TaskId {
+        &self.shared.id
+    }
+
+    /// The number of the lease.
+    pub fn fence(&self) -> Fence {
+        self.shared.fence
+    }
+
+    /// Whether somebody worked on it before.
+    pub fn resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// What was done, in doubt and next when it was started.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Runs a step by the rule `keyed`, or gives its recorded value when it is finished.
+    ///
+    /// The same name again is the next occurrence. Give steps that run side by side names of their
+    /// own.
+    pub async fn step<T, E, F, Fut>(&self, name: &str, run: F) -> Result<T, StepError<E>>
+    where
+        T: Serialize + DeserializeOwned,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        E: std::fmt::Display,
+    {
+        self.plan(name)?.run(|_| run()).await
+    }
+
+    /// A step with a rule, an input or an occurrence of its own.
+    pub fn plan(&self, name: &str) -> Result<StepBuilder<'_>, IdError> {
+        Ok(StepBuilder::new(self, StepName::new(name)?))
+    }
+
+    /// Adds context for a successor.
+    pub async fn set(&self, key: &str, value: &str) -> Result<(), ActError> {
+        self.act(TaskEvent::Set([(key.to_owned(), value.to_owned())].into())).await
+    }
+
+    /// It is finished.
+    pub async fn done(self) -> Result<(), ActError> {
+        self.end(TaskEvent::Done).await
+    }
+
+    /// It went wrong.
+    pub async fn fail(self, reason: &str) -> Result<(), ActError> {
+        self.end(TaskEvent::Fail { reason: reason.to_owned() }).await
+    }
+
+    /// It cannot go on before a person acts.
+    pub async fn block(self, reason: &str) -> Result<(), ActError> {
+        self.end(TaskEvent::Block { reason: reason.to_owned() }).await
+    }
+
+    /// It goes on later.
+    pub async fn defer(self, until: Time) -> Result<(), ActError> {
+        self.end(TaskEvent::Defer { until, reason: None }).await
+    }
+
+    /// Completes when somebody else has the lease: whatever is being done should be dropped.
+    pub async fn lost(&self) -> Refusal {
+        let mut lost = self.shared.lost.subscribe();
+        let newest = lost.wait_for(Option::is_some).await.map(|fence| *fence);
+        let newest = newest.expect("the sender lives as long as this handle");
+        self.shared.fenced(newest.unwrap_or_default())
+    }
+
+    async fn act(&self, event: TaskEvent) -> Result<(), ActError> {
+        let right = Right::Fence(self.shared.fence);
+        let result = self.shared.engine.act(&self.shared.id, right, event).await;
+        self.shared.note(&result);
+        result.map(|_| ())
+    }
+
+    async fn end(self, event: TaskEvent) -> Result<(), ActError> {
+        self.act(event).await?;
+        self.shared.ended.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for RunningTask {
+    fn drop(&mut self) {
+        if let Some(renewal) = &self.renewal {
+            renewal.abort();
+        }
+        let over = self.shared.ended.load(Ordering::Relaxed) || self.shared.lost_to().is_some();
+        if over {
+            return;
+        }
+        let reason = Some("its handle was dropped".to_owned());
+        self.shared.engine.store().commit_soon(Commit {
+            task: self.shared.id.clone(),
+            guard: Guard { fence: Some(self.shared.fence), seq: None },
+            at: clock::now(),
+            changes: vec![
+                Change::Status { to: TaskStatus::Interrupted, reason },
+                Change::LeaseEnded,
+            ],
+        });
+    }
+}
+
+impl Shared {
+    /// Who else has the lease, as far as this handle was told.
+    pub(super) fn lost_to(&self) -> Option<Fence> {
+        *self.lost.borrow()
+    }
+
+    pub(super) fn fenced(&self, newest: Fence) -> Refusal {
+        Refusal::Fenced { task: self.id.clone(), ours: self.fence, newest }
+    }
+
+    /// Remembers that the lease is somebody else's.
+    pub(super) fn note<T>(&self, result: &Result<T, ActError>) {
+        if let Err(ActError::Refused(Refusal::Fenced { newest, .. })) = result {
+            self.lost.send_replace(Some(*newest));
+        }
+    }
+
+    /// Commits under this handle's fence.
+    pub(super) async fn commit(&self, changes: Vec<Change>) -> Result<(), ActError> {
+        let result = self.engine.store().commit(self.under_fence(changes)).await;
+        let result = result.map(|_| ()).map_err(act_error);
+        self.note(&result);
+        result
+    }
+
+    pub(super) fn under_fence(&self, changes: Vec<Change>) -> Commit {
+        let guard = Guard { fence: Some(self.fence), seq: None };
+        Commit { task: self.id.clone(), guard, at: clock::now(), changes }
+    }
+
+    /// The next occurrence of a name: one more than were finished or are being run.
+    pub(super) fn enter(&self, name: &StepName) -> u32 {
+        let mut passes = self.passes();
+        let pass = passes.entry(name.clone()).or_default();
+        pass.running += 1;
+        pass.finished + pass.running
+    }
+
+    pub(super) fn leave(&self, name: &StepName, finished: bool) {
+        if let Some(pass) = self.passes().get_mut(name) {
+            pass.running -= 1;
+            pass.finished += u32::from(finished);
+        }
+    }
+
+    fn passes(&self) -> std::sync::MutexGuard<'_, HashMap<StepName, Passes>> {
+        self.passes.lock().expect("nothing panics while it is locked")
+    }
+}
+
+/// Renews the lease three times in its length, until it is lost.
+async fn renew(shared: Arc<Shared>, ttl: Span) {
+    let pause = ttl.as_duration() / 3;
+    loop {
+        tokio::time::sleep(pause).await;
+        let result = shared.engine.store().renew(&shared.id, shared.fence).await;
+        let fenced = matches!(result, Err(CommitError::Fenced { .. } | CommitError::Absent(_)));
+        // A store that cannot be reached now is asked again: the lease may still be good.
+        shared.note(&result.map_err(act_error));
+        if fenced {
+            return;
+        }
+    }
+}
