@@ -92,10 +92,11 @@ proptest! {
     }
 
     #[test]
-    fn an_older_fence_is_always_refused(moves in moves(), event in events(), age in 1u64..4) {
+    fn an_older_fence_writes_nothing(moves in moves(), event in events(), age in 1u64..4) {
         let world = World::live(&moves, |_, _| {});
         let older = Fence(world.task.lease.fence.0.saturating_sub(age));
-        if older == world.task.lease.fence || is_a_persons(&event) {
+        let needs_no_fence = is_a_persons(&event) || takes_a_lease(&event);
+        if older == world.task.lease.fence || needs_no_fence {
             return Ok(());
         }
         let refused = world.decide(event, Right::Fence(older), HolderLife::Alive);
@@ -103,13 +104,27 @@ proptest! {
     }
 
     #[test]
-    fn what_a_fenced_writer_decides_is_guarded_by_its_fence(moves in moves(), event in events()) {
+    fn whoever_asks_for_the_lease_with_an_older_fence_gets_no_more_than_without(
+        moves in moves(), event in events(), age in 1u64..4, life in lives(),
+    ) {
         let world = World::live(&moves, |_, _| {});
-        let right = Right::Fence(world.task.lease.fence);
-        let person = is_a_persons(&event);
-        let Ok(decision) = world.decide(event, right, HolderLife::Alive) else { return Ok(()) };
-        assert_eq!(decision.guard.fence.is_some(), !person);
-        assert!(decision.guard.fence.is_some() || decision.guard.seq.is_some());
+        let older = Fence(world.task.lease.fence.0.saturating_sub(age));
+        if older == world.task.lease.fence || !takes_a_lease(&event) {
+            return Ok(());
+        }
+        let with = world.decide(event.clone(), Right::Fence(older), life);
+        assert_eq!(with, world.decide(event, Right::Unfenced, life));
+    }
+
+    #[test]
+    fn what_a_holder_decides_is_guarded_by_its_fence(moves in moves(), event in events()) {
+        let world = World::live(&moves, |_, _| {});
+        let fence = world.task.lease.fence;
+        let guarded = world.task.lease.admits(fence) && !is_a_persons(&event);
+        let decided = world.decide(event, Right::Fence(fence), HolderLife::Alive);
+        let Ok(Decision { guard, .. }) = decided else { return Ok(()) };
+        assert_eq!(guard.fence, guarded.then_some(fence));
+        assert!(guard.fence.is_some() || guard.seq.is_some());
     }
 
     #[test]
@@ -207,6 +222,14 @@ fn is_a_persons(event: &TaskEvent) -> bool {
             | TaskEvent::Replace(_)
             | TaskEvent::Start { steal: true, .. }
     )
+}
+
+fn takes_a_lease(event: &TaskEvent) -> bool {
+    matches!(event, TaskEvent::Start { .. } | TaskEvent::Claim { .. })
+}
+
+fn lives() -> impl Strategy<Value = HolderLife> {
+    select(vec![HolderLife::Alive, HolderLife::Gone])
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
