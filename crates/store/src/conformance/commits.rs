@@ -360,6 +360,23 @@ pub async fn commit_soon_that_is_refused_harms_nobody(harness: &dyn Harness) {
     assert_eq!(steps(&*store, "t").await, ["kept"]);
 }
 
+/// Recalled or made, never both and never neither; too late is said to be too late.
+pub async fn what_was_recalled_is_never_made(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let fence = add_held(&*store, "t").await;
+    for number in 0..20 {
+        let name = format!("s{number}");
+        let commit = commit_of(&id("t"), fenced(fence), vec![begun(&name)]);
+        let recalled = store.commit_soon(commit).recall();
+        done(&*store, "t", fenced(fence), vec![note("x")]).await;
+        assert_eq!(step(&*store, "t", &name).await.is_none(), recalled);
+    }
+    let soon = store.commit_soon(commit_of(&id("t"), fenced(fence), vec![begun("made")]));
+    done(&*store, "t", fenced(fence), vec![note("x")]).await;
+    assert!(!soon.recall(), "it was made");
+    assert!(step(&*store, "t", "made").await.is_some());
+}
+
 /// Created, taken, worked on and finished in one go.
 pub async fn a_commit_may_hold_everything_at_once(harness: &dyn Harness) {
     let store = harness.open().await;
