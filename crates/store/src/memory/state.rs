@@ -94,7 +94,7 @@ impl State {
             }
             _ => self.check_guard(&commit.task, commit.guard)?,
         }
-        commit.changes.iter().try_for_each(|change| self.check_key(&commit.task, change))
+        self.check_key(commit)
     }
 
     fn check_guard(&self, id: &TaskId, guard: Guard) -> Result<(), CommitError> {
@@ -109,10 +109,14 @@ impl State {
         Ok(())
     }
 
-    fn check_key(&self, id: &TaskId, change: &Change) -> Result<(), CommitError> {
-        let (Change::Created(new) | Change::Replaced(new)) = change else { return Ok(()) };
-        let Some(key) = &new.spec.key else { return Ok(()) };
-        match self.task_with_key(key).filter(|owner| owner.id != *id) {
+    /// The key that the task has after the commit belongs to no other task.
+    fn check_key(&self, commit: &Commit) -> Result<(), CommitError> {
+        let newest = commit.changes.iter().rev().find_map(|change| match change {
+            Change::Created(new) | Change::Replaced(new) => Some(new),
+            _ => None,
+        });
+        let Some(key) = newest.and_then(|new| new.spec.key.as_ref()) else { return Ok(()) };
+        match self.task_with_key(key).filter(|owner| owner.id != commit.task) {
             Some(owner) => Err(CommitError::KeyTaken { key: key.clone(), task: owner.id }),
             None => Ok(()),
         }
