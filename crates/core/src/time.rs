@@ -26,7 +26,8 @@ pub enum TimeError {
 impl Time {
     /// From milliseconds since 1970 UTC; far-off values are brought to the nearest that can be written.
     pub fn from_ms(ms: i64) -> Self {
-        let (min, max) = (Timestamp::MIN.as_millisecond() + 1, Timestamp::MAX.as_millisecond());
+        // Whole seconds: not every millisecond of the first and the last one is a moment.
+        let (min, max) = (Timestamp::MIN.as_second() * 1_000, Timestamp::MAX.as_second() * 1_000);
         Self(ms.clamp(min, max))
     }
 
@@ -174,10 +175,9 @@ mod tests {
         assert_eq!(time.to_string(), "2026-05-01T12:00:00.25Z");
         assert_eq!(time.to_string().parse::<Time>().unwrap(), time);
         assert!("yesterday".parse::<Time>().is_err());
-        assert_eq!(
-            Time::from_ms(i64::MAX).to_string().parse::<Time>().unwrap(),
-            Time::from_ms(i64::MAX)
-        );
+        for end in [Time::from_ms(i64::MIN), Time::from_ms(i64::MAX)] {
+            assert_eq!(end.to_string().parse::<Time>().unwrap(), end);
+        }
     }
 
     #[test]
