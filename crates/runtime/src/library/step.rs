@@ -3,7 +3,7 @@
 use relight_core::change::{Change, StepMark};
 use relight_core::decide::{Refusal, StepAdvice, advise};
 use relight_core::ids::{IdError, StepName};
-use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
+use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 use relight_store::Recall;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -139,7 +139,8 @@ impl<'t> StepBuilder<'t> {
         key: &StepKey,
         known: Option<&Step>,
     ) -> Result<(), StepError<E>> {
-        match (known.and_then(|step| step.fingerprint), self.fingerprint) {
+        let counts = known.filter(|step| step.state != StepState::Failed);
+        match (counts.and_then(|step| step.fingerprint), self.fingerprint) {
             (Some(recorded), Some(given)) if recorded != given => {
                 let (task, step) = (shared.id.clone(), key.clone());
                 Err(StepError::Act(Refusal::OtherInput { task, step }.into()))

@@ -73,9 +73,17 @@ fn steps(db: &Connection, commit: &Commit, fence: Fence, now: LeaseNow) -> Appli
     let Some((n, seq)) = row else { return Err(refusal(db, &commit.task, fence)?.into()) };
     for change in &commit.changes {
         let mark = change.mark().expect("only steps come this way");
+        check_step(db, &commit.task, n, change)?;
         journal::append_step(db, n, commit.at, Some(fence), change, mark)?;
     }
     Ok(Committed { seq: seq.cast_unsigned(), fence })
+}
+
+/// Refuses a change that was decided upon another state of its step.
+fn check_step(db: &Connection, task: &TaskId, n: i64, change: &Change) -> Applied<()> {
+    let Some(mark) = change.mark() else { return Ok(()) };
+    let newest = journal::step_state(db, n, &mark.key)?;
+    if change.follows(newest) { Ok(()) } else { Err(CommitError::Moved(task.clone()).into()) }
 }
 
 #[cfg(not(feature = "broken-no-fence"))]
@@ -168,6 +176,9 @@ fn finish(db: &Connection, row: TaskRow, commit: &Commit, now: LeaseNow) -> Appl
     let mut touched = Touched::default();
     for change in &commit.changes {
         touched.add(change);
+        if touched.cleared_at.is_none() {
+            check_step(db, &commit.task, n, change)?;
+        }
         let id = journal::append(db, n, commit.at, commit.guard.fence, change, &task)?;
         if matches!(change, Change::StepsCleared) {
             touched.cleared_at = Some(id);
@@ -273,6 +284,8 @@ pub(super) fn forget(
             .query_row(params![id.as_str(), seq.cast_signed()], |row| row.get::<_, i64>(0))
             .optional()?;
         let Some(n) = found else { continue };
+        // First, so that it does not take the id of an event that goes.
+        journal::append_forgotten(db, at, id)?;
         for sql in [
             "DELETE FROM output WHERE id IN
                  (SELECT output FROM journal WHERE task = ?1 AND name IS NOT NULL)",
@@ -283,7 +296,6 @@ pub(super) fn forget(
         ] {
             db.prepare_cached(sql)?.execute([n])?;
         }
-        journal::append_forgotten(db, at, id)?;
         removed.push(id.clone());
     }
     Ok(removed)

@@ -64,7 +64,7 @@ pub(super) fn list(db: &Connection, query: &TaskQuery, now: LeaseNow) -> Result<
     }
     sql += " ORDER BY t.n";
     if let Some(limit) = query.limit {
-        sql += &format!(" LIMIT {limit}");
+        sql += &format!(" LIMIT {}", limit.min(i64::MAX as usize));
     }
     let mut select = db.prepare_cached(&sql)?;
     let rows = select.query_map(params_from_iter(values), |row| Ok(read(row, now)?.task))?;
@@ -116,7 +116,7 @@ pub(super) fn claimable(
             now.as_ms(),
             lease_now.boot,
             lease_now.ms,
-            limit as i64
+            i64::try_from(limit).unwrap_or(i64::MAX)
         ],
         |row| parse(row.get_ref(0)?.as_str()?, "task.id"),
     )?;
