@@ -287,10 +287,8 @@ pub(super) fn forget(
         // First, so that it does not take the id of an event that goes.
         journal::append_forgotten(db, at, id)?;
         for sql in [
-            "DELETE FROM output WHERE id IN
-                 (SELECT output FROM journal WHERE task = ?1 AND name IS NOT NULL)",
-            "DELETE FROM journal WHERE task = ?1 AND name IS NOT NULL",
-            "DELETE FROM journal WHERE task = ?1 AND name IS NULL",
+            "DELETE FROM output WHERE id IN (SELECT output FROM journal WHERE task = ?1)",
+            "DELETE FROM journal WHERE task = ?1",
             "DELETE FROM task_body WHERE n = ?1",
             "DELETE FROM lease WHERE n = ?1",
         ] {
