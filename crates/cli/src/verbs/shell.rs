@@ -53,6 +53,8 @@ fn page(command: Command) -> Vec<u8> {
     let manual = Man::new(command).source(concat!("relight ", env!("CARGO_PKG_VERSION")));
     let mut text = Vec::new();
     manual.render(&mut text).expect("writing to memory cannot fail");
+    let text = String::from_utf8(text).expect("the flags are UTF-8");
+    let mut text = text.replacen(".SH EXTRA\n", ".SH EXAMPLES\n", 1).into_bytes();
     text.extend(exit_status().into_bytes());
     if name != "relight" {
         text.extend(b".SH \"SEE ALSO\"\n\\fBrelight\\fR(1)\n");

@@ -92,7 +92,7 @@ fn times(every: Span) -> Result<String, Failure> {
         (2..60, _) if is_whole && 60_u64.is_multiple_of(minutes) => {
             Ok(format!("*/{minutes} * * * *"))
         }
-        (61.., hours @ 2..24) if minutes % 60 == 0 && is_whole && 24_u64.is_multiple_of(hours) => {
+        (61.., hours @ 2..24) if minutes.is_multiple_of(60) && is_whole && 24_u64.is_multiple_of(hours) => {
             Ok(format!("0 */{hours} * * *"))
         }
         _ => Err(Failure::new(Exit::Usage, format!("cron cannot run every {every} evenly")).hint(

@@ -136,7 +136,11 @@ fn print_parts(environment: &Environment, scheduler: Scheduler, parts: &[Part]) 
         return;
     }
     for part in parts {
-        output::line(&format!("# {}\n{}", part.place, part.text));
+        // One alone can be sent straight into a file; several need telling apart.
+        if parts.len() > 1 {
+            output::line(&format!("# {}", part.place));
+        }
+        output::line(part.text.trim_end());
     }
 }
 

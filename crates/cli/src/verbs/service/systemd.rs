@@ -107,7 +107,7 @@ pub(super) fn remove(environment: &Environment, only_look: bool) -> Result<Repor
 /// Everything that needs a mount namespace is left out: user managers may not be allowed one, and
 /// a check that does not start protects nobody.
 fn service(plan: &Plan) -> String {
-    let mut words: Vec<String> = plan.words().map(|word| argument(word)).collect();
+    let mut words: Vec<String> = plan.words().map(argument).collect();
     words[0] = quoted(&plan.program);
     let mut variables = String::new();
     for (name, value) in &plan.variables {

@@ -31,7 +31,7 @@ pub(crate) fn run(environment: &Environment, command: &SetupCommand) -> Outcome 
     }
     allow(&piece, &state, deed)?;
     if deed.remove {
-        remove(environment, &piece, &state, bytes.unwrap_or_default())
+        remove(environment, &piece, &state, &bytes.unwrap_or_default())
     } else {
         install(environment, &piece, &state, deed.force, bytes)
     }
@@ -125,14 +125,14 @@ fn install(
     Ok(0)
 }
 
-fn remove(environment: &Environment, piece: &Piece, state: &State, bytes: Vec<u8>) -> Outcome {
+fn remove(environment: &Environment, piece: &Piece, state: &State, bytes: &[u8]) -> Outcome {
     let path = piece.path();
     if *state == State::Absent {
         let text = format!("{}: nothing of ours is there", path.display());
         output::answer(environment, &report(piece, state, "none"), &text);
         return Ok(0);
     }
-    let rest = piece.without(&bytes);
+    let rest = piece.without(bytes);
     let is_only_ours = rest.is_empty() && !path.is_symlink();
     let done = if is_only_ours {
         whole_file::remove(path).map(|_| piece.remove_folder())
