@@ -1,5 +1,7 @@
 //! `relight doctor`, from outside, on whole and on damaged stores.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 mod relight;
 
 use std::fs;
@@ -221,6 +223,15 @@ fn salvaging_never_writes_over_anything() {
     let none = Stage::new();
     assert_eq!(none.run(&["doctor", "--salvage"]).code, 1);
     assert_eq!(none.run(&["--store", "memory:", "doctor", "--salvage"]).code, 2);
+}
+
+#[test]
+fn a_home_that_is_no_folder_is_a_problem() {
+    let stage = Stage::new();
+    fs::write(stage.folder.path().join("home"), "").unwrap();
+    let elsewhere = stage.run(&["--store", "sqlite:other.db", "doctor", "--json"]);
+    assert_eq!((elsewhere.code, level(&elsewhere, "home").as_str()), (1, "problem"));
+    assert_eq!(stage.run(&["doctor"]).code, 74);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `relight setup`, from outside.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 mod relight;
 
 use std::fs;
@@ -143,7 +145,7 @@ fn the_skill_comes_and_goes_with_its_folder() {
     assert_eq!(text, stage.run(&["setup", "skill", "--print"]).stdout);
     assert_eq!(stage.run(&["setup", "skill", "--check"]).code, 0);
 
-    fs::write(&file, text.clone() + "mine\n").unwrap();
+    fs::write(&file, text + "mine\n").unwrap();
     assert_eq!(stage.run(&["setup", "skill", "--check"]).code, 1);
     assert_eq!(stage.run(&["setup", "skill"]).code, 1);
     assert_eq!(stage.run(&["setup", "skill", "--remove"]).code, 1);

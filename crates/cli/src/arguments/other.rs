@@ -42,8 +42,8 @@ pub(crate) struct PruneArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  relight doctor\n  relight doctor --salvage rescued.db\n\n\
     One line a finding: ok, warning or problem. Exit code 0: nothing worse than a warning; 65: the\n\
-    store is damaged; else as the store's error says. With --salvage, 0: everything was copied;\n\
-    65: something could not be read. The damaged file itself is never touched.")]
+    store is damaged; 74, 75 or 78: as the store's error says; 1: another problem. With --salvage,\n\
+    0: everything was copied; 65: something could not be read. The damaged file is never touched.")]
 pub(crate) struct DoctorArguments {
     /// Read every page of the store, not only its header
     #[arg(long)]

@@ -16,7 +16,7 @@ use self::finding::{Finding, Level};
 use super::setup::{self, State};
 use crate::arguments::other::DoctorArguments;
 use crate::environment::Environment;
-use crate::exit::Outcome;
+use crate::exit::{Exit, Outcome};
 use crate::output;
 
 pub(crate) fn run(environment: &Environment, arguments: &DoctorArguments) -> Outcome {
@@ -25,9 +25,11 @@ pub(crate) fn run(environment: &Environment, arguments: &DoctorArguments) -> Out
     let (of_store, store_exit) = store::look(environment, arguments.whole);
     findings.extend(of_store);
     findings.push(agents_md());
+    let has_problem = findings.iter().any(|finding| finding.level == Level::Problem);
     let Some(to) = &arguments.salvage else {
         print(environment, &findings, None);
-        return Ok(store_exit);
+        let exit_otherwise = if has_problem { Exit::No as u8 } else { 0 };
+        return Ok(if store_exit == 0 { exit_otherwise } else { store_exit });
     };
     let salvaged = salvage::run(environment, to.as_deref());
     match salvaged {

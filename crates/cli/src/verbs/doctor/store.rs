@@ -11,6 +11,7 @@ use relight_core::status::TaskStatus;
 use relight_core::time::Span;
 use relight_store::sqlite::Use;
 use relight_store::{EventQuery, Inventory, Store, StoreError, TaskQuery};
+use rustix::fs::Access;
 
 use super::finding::Finding;
 use super::machine::quoted;
@@ -80,8 +81,21 @@ fn absent(path: &Path) -> (Vec<Finding>, u8) {
             .hint(format!("bring it back from where it went, or move {} away", quoted(&log)));
         return (vec![finding], Exit::Data as u8);
     }
-    let text = format!("{} is not there yet; the first write makes it", path.display());
-    (vec![Finding::ok("store", text)], 0)
+    let existing = path.ancestors().skip(1).find(|folder| folder.exists());
+    let folder = existing.unwrap_or(Path::new("."));
+    match rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => {
+            let text = format!("{} is not there yet; the first write makes it", path.display());
+            (vec![Finding::ok("store", text)], 0)
+        }
+        Err(error) => {
+            let text =
+                format!("{} cannot be made in {}: {error}", path.display(), folder.display());
+            let finding = Finding::problem("store", text)
+                .hint("set RELIGHT_HOME or give --home DIR, a folder of your own");
+            (vec![finding], Exit::Io as u8)
+        }
+    }
 }
 
 fn inventory(

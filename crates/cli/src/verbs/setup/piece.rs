@@ -108,13 +108,53 @@ fn skill_state(content: &[u8]) -> State {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+    use clap::error::ErrorKind;
+
     use super::*;
+    use crate::arguments::Cli;
 
     /// A changed text needs a raised version, or nobody is told that theirs is outdated.
     #[test]
     fn the_texts_are_those_of_their_versions() {
         insta::assert_snapshot!(Stamp::of(AGENTS_MD), @"v1 d977273ea0a79f56");
         insta::assert_snapshot!(Stamp::of(SKILL), @"v1 72c1a5d1d69a8840");
+    }
+
+    /// What agents are told to type is what the flags take.
+    #[test]
+    fn the_commands_in_the_texts_are_commands() {
+        let texts = [AGENTS_MD.text, SKILL.text].join("\n").replace("\\\n", " ");
+        let mut tried = 0;
+        for line in commands(&texts) {
+            let line = line.replace("--fence N", "--fence 1");
+            let parsed = Cli::try_parse_from(words(&line));
+            let told = parsed.as_ref().err().map(ToString::to_string);
+            let is_help = parsed.is_err_and(|error| error.kind() == ErrorKind::DisplayHelp);
+            assert!(told.is_none() || is_help, "{line}: {told:?}");
+            tried += 1;
+        }
+        assert!(tried > 15, "only {tried} commands were found");
+    }
+
+    /// Lines of code and code within a line that start with the program's name and name a verb.
+    fn commands(text: &str) -> impl Iterator<Item = &str> {
+        let lines = text.lines().filter(|line| line.starts_with("relight "));
+        let inline = text.split('`').skip(1).step_by(2);
+        lines.chain(inline.filter(|code| code.starts_with("relight ")))
+    }
+
+    /// As a shell would, for the quoting that the texts use.
+    fn words(line: &str) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        for (number, part) in line.split('\'').enumerate() {
+            let is_quoted = number % 2 == 1;
+            match is_quoted {
+                true => words.push(part.to_owned()),
+                false => words.extend(part.split_whitespace().map(str::to_owned)),
+            }
+        }
+        words
     }
 
     #[test]
