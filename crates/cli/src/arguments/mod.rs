@@ -2,6 +2,8 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod other;
+#[cfg(test)]
+mod reference;
 pub(crate) mod step;
 pub(crate) mod task;
 
