@@ -52,7 +52,7 @@ pub(crate) struct Global {
     /// Only errors
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub(crate) quiet: bool,
-    /// Say more (twice: even more)
+    /// Say more, such as where the store is
     #[arg(short, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
 }

@@ -61,7 +61,8 @@ fn listen(watch: &Weak<Watch>, folder: &Path) {
         watch.tell();
         drop(watch);
         let ms = RINGS_MS[ring];
-        let pause = Timespec { tv_sec: i64::from(ms / 1_000), tv_nsec: i64::from(ms % 1_000) * 1_000_000 };
+        let pause =
+            Timespec { tv_sec: i64::from(ms / 1_000), tv_nsec: i64::from(ms % 1_000) * 1_000_000 };
         let mut ready = [PollFd::new(&source, PollFlags::IN)];
         if poll(&mut ready, Some(&pause)).is_ok_and(|count| count > 0) {
             // One read takes a whole buffer of them; what they say does not matter.
