@@ -20,6 +20,10 @@ use environment::Environment;
 use exit::{Exit, Failure, Outcome};
 
 fn main() -> ExitCode {
+    if asks_for_version_alone() {
+        output::line(concat!("relight ", env!("CARGO_PKG_VERSION")));
+        return ExitCode::SUCCESS;
+    }
     let cli = Cli::parse();
     let environment = Environment::read(&cli.global);
     let outcome = catch_unwind(AssertUnwindSafe(|| run(&environment, cli.command)));
@@ -32,6 +36,13 @@ fn main() -> ExitCode {
             ExitCode::from(failure.exit as u8)
         }
     }
+}
+
+/// Scripts ask for it all the time; the flags of fifty commands need not be put together for that.
+fn asks_for_version_alone() -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    let first = arguments.next();
+    arguments.next().is_none() && first.is_some_and(|first| first == "--version" || first == "-V")
 }
 
 fn run(environment: &Environment, command: Command) -> Outcome {

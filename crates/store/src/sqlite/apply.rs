@@ -186,7 +186,7 @@ fn create(db: &Connection, commit: &Commit, new: &NewTask, now: LeaseNow) -> App
     let task = Change::first(new, commit.at);
     check_key(db, &task, now)?;
     let n = tasks::insert(db, &task)?;
-    tasks::write_body(db, n, &task)?;
+    tasks::insert_body(db, n, &task)?;
     finish(db, TaskRow { n, steps_from: 0, task }, commit, now)
 }
 
@@ -224,7 +224,7 @@ fn check_key(db: &Connection, task: &Task, now: LeaseNow) -> Applied<()> {
 /// Applies all changes to the task that was read, and writes back what they touched.
 fn finish(db: &Connection, row: TaskRow, commit: &Commit, now: LeaseNow) -> Applied<Committed> {
     let TaskRow { n, steps_from, mut task } = row;
-    let read_seq = task.seq;
+    let before = tasks::Hot::of(&task);
     let mut touched = Touched::default();
     for change in &commit.changes {
         touched.add(change);
@@ -236,13 +236,16 @@ fn finish(db: &Connection, row: TaskRow, commit: &Commit, now: LeaseNow) -> Appl
         change.apply(&mut task, commit.at);
     }
     task.seq += 1;
-    if touched.key {
+    if touched.names {
         check_key(db, &task, now)?;
     }
-    let ours = tasks::write_hot(db, n, read_seq, &task)?;
+    let ours = tasks::write_hot(db, n, &before, &task)?;
     assert!(ours, "the write lock keeps the row as it was read");
     if touched.body {
         tasks::write_body(db, n, &task)?;
+    }
+    if touched.names {
+        tasks::write_names(db, n, &task)?;
     }
     if touched.lease {
         tasks::write_lease(db, n, task.lease.held.as_ref())?;
@@ -261,18 +264,18 @@ fn finish(db: &Connection, row: TaskRow, commit: &Commit, now: LeaseNow) -> Appl
 struct Touched {
     body: bool,
     lease: bool,
-    key: bool,
+    /// Its key or its folder.
+    names: bool,
     cleared_at: Option<i64>,
 }
 
 impl Touched {
     fn add(&mut self, change: &Change) {
         match change {
-            Change::Replaced(_) => (self.body, self.key) = (true, true),
-            Change::Status { .. }
-            | Change::ContextSet(_)
-            | Change::StepsDeclared(_)
-            | Change::Door(_) => self.body = true,
+            Change::Replaced(_) | Change::Door(_) => (self.body, self.names) = (true, true),
+            Change::Status { .. } | Change::ContextSet(_) | Change::StepsDeclared(_) => {
+                self.body = true;
+            }
             Change::LeaseTaken { .. } | Change::LeaseEnded | Change::FenceRaised => {
                 self.lease = true;
             }
