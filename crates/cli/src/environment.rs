@@ -1,4 +1,4 @@
-//! The environment, read once, here and nowhere else.
+//! What the environment and the global flags say, read once.
 
 use std::path::{Path, PathBuf};
 
@@ -26,17 +26,14 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    #[expect(clippy::disallowed_methods, reason = "this is the door")]
     pub(crate) fn read(global: &Global) -> Self {
-        let variables = std::env::vars_os()
-            .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)));
         Self {
             json: global.json,
             quiet: global.quiet,
             verbose: global.verbose,
             home: global.home.clone(),
             store: global.store.clone(),
-            variables: variables.collect(),
+            variables: relight::doors::environment::variables(),
         }
     }
 

@@ -32,6 +32,14 @@ pub(crate) fn moment(text: &str) -> Result<Moment, String> {
     time.map_err(|_| "write a time such as 2026-05-01T12:00:00Z or a duration such as 30m".into())
 }
 
+/// A number from 1.
+pub(crate) fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..) => Ok(count),
+        _ => Err("write a number from 1".to_owned()),
+    }
+}
+
 /// `KEY=VALUE`.
 pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {

@@ -13,7 +13,7 @@ pub(crate) enum StepCommand {
     /// Run a command as a step: recorded when it ends, not run again once finished
     #[command(after_help = "Examples:\n  relight step run build -- make release\n  \
         relight step run pay --repeat once -- ./pay.sh\n  \
-        relight step run push --repeat verify --verify 'git ls-remote --exit-code origin v1' -- git push origin v1\n\n\
+        relight step run push --repeat verify --verify 'test -n \"$(git ls-remote origin v1)\"' -- git push origin v1\n\n\
         Exit code: the command's own (128+n for a signal, 124 for a time-out);\n\
         75 when the step is in doubt and must not be repeated.")]
     Run(RunArguments),

@@ -6,6 +6,7 @@ use relight_core::status::TaskStatus;
 use relight_core::time::Span;
 
 use super::HolderArguments;
+use crate::values;
 
 /// Verbs of a task.
 #[derive(Debug, Subcommand)]
@@ -78,10 +79,10 @@ pub(crate) struct NewArguments {
     #[arg(long = "step", value_name = "NAME")]
     pub(crate) steps: Vec<StepName>,
     /// What the agent needs to do it
-    #[arg(long, value_name = "JSON", value_parser = super::super::values::json)]
+    #[arg(long, value_name = "JSON", value_parser = values::json)]
     pub(crate) payload: Option<serde_json::Value>,
     /// What happens when its holder dies: fail-and-reassign, resume, suspend or exec
-    #[arg(long, value_name = "NAME", value_parser = super::super::values::strategy)]
+    #[arg(long, value_name = "NAME", value_parser = values::strategy)]
     pub(crate) strategy: Option<String>,
     /// How often it may be assigned again after a failure [default: 1]
     #[arg(long, value_name = "N")]
@@ -96,7 +97,7 @@ pub(crate) struct NewArguments {
     #[arg(long, value_name = "DURATION")]
     pub(crate) ttl: Option<Span>,
     /// Context that a successor needs (repeat for more)
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = super::super::values::pair)]
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = values::pair)]
     pub(crate) context: Vec<(String, String)>,
 }
 
@@ -185,8 +186,8 @@ pub(crate) struct DeferArguments {
     #[command(flatten)]
     pub(crate) which: EndArguments,
     /// When it goes on: a time, or a duration from now
-    #[arg(long, value_name = "TIME|DURATION", value_parser = super::super::values::moment)]
-    pub(crate) until: super::super::values::Moment,
+    #[arg(long, value_name = "TIME|DURATION", value_parser = values::moment)]
+    pub(crate) until: values::Moment,
     /// Why
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
@@ -243,7 +244,7 @@ pub(crate) struct ListArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<AgentName>,
     /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = values::count)]
     pub(crate) limit: usize,
     /// Only those added after this one
     #[arg(long, value_name = "ID")]

@@ -56,8 +56,10 @@ fn start(environment: &Environment, given: StartArguments) -> Outcome {
         force: given.force,
     };
     match block_on(dialect.start(request))? {
-        StartOutcome::Started(saved) => saved_answer(environment, &saved, "started"),
-        StartOutcome::Same(saved) => saved_answer(environment, &saved, "was started already"),
+        StartOutcome::Started(saved) => saved_answer(environment, &saved, "started", "started"),
+        StartOutcome::Same(saved) => {
+            saved_answer(environment, &saved, "same", "was started already")
+        }
         StartOutcome::Completed(id) => {
             let text = format!("workflow {id} was completed with this key; nothing to do");
             output::answer(environment, &json!({"workflow": id, "outcome": "completed"}), &text);
@@ -81,7 +83,7 @@ fn update(environment: &Environment, given: UpdateArguments) -> Outcome {
         notes: given.notes,
     };
     let saved = block_on(dialect.update(&given.workflow, right, &request))?;
-    saved_answer(environment, &saved, "updated")
+    saved_answer(environment, &saved, "updated", "updated")
 }
 
 fn complete(environment: &Environment, given: &CompleteArguments) -> Outcome {
@@ -89,7 +91,7 @@ fn complete(environment: &Environment, given: &CompleteArguments) -> Outcome {
     let dialect = dialect(environment, &given.folder)?;
     let request = UpdateRequest { status: Some(Word::Done), ..UpdateRequest::default() };
     let saved = block_on(dialect.update(&given.workflow, right, &request))?;
-    saved_answer(environment, &saved, "is done")
+    saved_answer(environment, &saved, "done", "is done")
 }
 
 fn word(status: Status) -> Word {
@@ -102,7 +104,7 @@ fn word(status: Status) -> Word {
 }
 
 /// What was committed; exit code 73 when its file could not be written.
-fn saved_answer(environment: &Environment, saved: &Saved, verb: &str) -> Outcome {
+fn saved_answer(environment: &Environment, saved: &Saved, outcome: &str, verb: &str) -> Outcome {
     let checkpoint = document(&saved.view);
     let mut text = format!("workflow {} {verb}", checkpoint.workflow_id);
     if let Some(step) = &checkpoint.current_step {
@@ -111,7 +113,7 @@ fn saved_answer(environment: &Environment, saved: &Saved, verb: &str) -> Outcome
     tell_set_aside(environment, &saved.set_aside);
     let value = json!({
         "workflow": checkpoint.workflow_id,
-        "outcome": verb,
+        "outcome": outcome,
         "file": saved.file,
         "fence": saved.view.task.lease.fence,
         "done_steps": saved.view.progress.done_steps,
@@ -325,7 +327,7 @@ fn verify_one(file: &std::path::Path) -> Result<String, String> {
 fn import(environment: &Environment, given: &ImportArguments) -> Outcome {
     let dialect = dialect(environment, &given.folder)?;
     match block_on(dialect.import(&given.file, given.force))? {
-        Imported::Taken(saved) => saved_answer(environment, &saved, "taken in"),
+        Imported::Taken(saved) => saved_answer(environment, &saved, "imported", "taken in"),
         Imported::Same(id) => {
             let text = format!("the store has just this state of workflow {id}");
             output::answer(environment, &json!({"workflow": id, "outcome": "same"}), &text);

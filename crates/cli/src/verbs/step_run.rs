@@ -22,6 +22,8 @@ use crate::output;
 const STDERR_BYTES_KEPT: usize = 8 << 10;
 /// How long a command has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
+/// The exit code of a command that cannot be started, as a shell has it.
+const CANNOT_START: u8 = 127;
 /// The exit code of a command that ran out of time.
 const TIMED_OUT: u8 = 124;
 
@@ -138,8 +140,13 @@ async fn execute(environment: &Environment, place: &Place, arguments: &RunArgume
     let child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            end(place, StepOutcome::Failed, Output::keep(127, Vec::new())).await?;
-            return Err(cannot_start(program, &error));
+            let output = Output::keep(i32::from(CANNOT_START), Vec::new());
+            end(place, StepOutcome::Failed, output.clone()).await?;
+            if environment.json {
+                output::json(&report(place, &output, false, "relight"));
+            }
+            output::failure(false, &cannot_start(program, &error));
+            return Ok(CANNOT_START);
         }
     };
     let ran = watch(child, arguments, environment.json).await?;

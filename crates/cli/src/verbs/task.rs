@@ -23,8 +23,13 @@ use crate::{block_on, output, values};
 pub(crate) fn run(environment: &Environment, command: TaskCommand) -> Outcome {
     match command {
         TaskCommand::Add(arguments) => add(environment, arguments),
-        TaskCommand::Start(arguments) => start(environment, arguments),
-        TaskCommand::Claim(arguments) => claim(environment, &arguments),
+        TaskCommand::Start(arguments) => {
+            let export = arguments.export;
+            or_tell_the_shell(export, start(environment, arguments))
+        }
+        TaskCommand::Claim(arguments) => {
+            or_tell_the_shell(arguments.export, claim(environment, &arguments))
+        }
         TaskCommand::Set(arguments) => set(environment, arguments),
         TaskCommand::Done(which) => holders_verb(environment, which, TaskEvent::Done),
         TaskCommand::Review(which) => holders_verb(environment, which, TaskEvent::Review),
@@ -69,6 +74,14 @@ fn add(environment: &Environment, arguments: AddArguments) -> Outcome {
     };
     output::answer(environment, &json!({"task": task_json(task), "outcome": word}), &text);
     Ok(0)
+}
+
+/// `eval "$(… --export)"` loses our exit code; the shell gets it by a line of its own.
+fn or_tell_the_shell(export: bool, outcome: Outcome) -> Outcome {
+    if let (true, Err(failure)) = (export, &outcome) {
+        output::line(&format!("(exit {})", failure.exit as u8));
+    }
+    outcome
 }
 
 fn start(environment: &Environment, arguments: StartArguments) -> Outcome {

@@ -4,16 +4,20 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use relight_core::change::Change;
 use relight_core::checkpoint::{Checkpoint, Extra, SchemaVersion, Status};
+use relight_core::decide::Guard;
+use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
 use relight_core::time::Time;
+use relight_store::Commit;
 use rustix::fs::{FlockOperation, flock};
 
 use super::{Dialect, DialectError, Saved, SetAside};
 use crate::checkpoint_files::{CheckpointFolder, ReadError};
 use crate::doors::clock;
-use crate::engine::TaskView;
+use crate::engine::{TaskView, act_error};
 
 /// The dialect's document of a task.
 pub fn document(view: &TaskView) -> Checkpoint {
@@ -71,7 +75,25 @@ impl Dialect {
             }
             Err(error) => (self.view(id).await?, Err(error)),
         };
+        for report in &set_aside {
+            self.note_damage(id, report).await?;
+        }
         Ok(Saved { view, file, copy_error: written.err(), set_aside })
+    }
+
+    /// History keeps that a file was set aside; the task itself is as it was.
+    async fn note_damage(&self, id: &TaskId, report: &SetAside) -> Result<(), DialectError> {
+        let detail = serde_json::json!({
+            "file": report.file, "reason": report.reason, "now_at": report.now_at,
+        });
+        let commit = Commit {
+            task: id.clone(),
+            guard: Guard::default(),
+            at: clock::now(),
+            changes: vec![Change::Noted(EventKind::CheckpointDamaged, detail)],
+        };
+        self.engine.store().commit(commit).await.map_err(act_error)?;
+        Ok(())
     }
 
     /// A workflow's file stays where it was started; only one that never had a file gets it here.

@@ -13,6 +13,7 @@ use relight_core::task::{CheckpointDoor, NewTask, Task, TaskSpec};
 use relight_core::time::Time;
 use relight_store::{Commit, CommitError};
 
+use super::copy::document;
 use super::{Dialect, DialectError, Saved};
 use crate::checkpoint_files::FileDamage;
 use crate::doors::clock;
@@ -58,11 +59,10 @@ impl Dialect {
         if let Some(task) = &known
             && !force
         {
-            let written = Time::from(checkpoint.updated_at);
-            if task.updated_at == written && task.seq == checkpoint.seq {
+            if says_the_same(&document(&self.view(&id).await?), checkpoint) {
                 return Ok(None);
             }
-            if task.updated_at >= written {
+            if task.updated_at >= Time::from(checkpoint.updated_at) {
                 return Err(DialectError::Older(id));
             }
         }
@@ -116,6 +116,17 @@ impl Dialect {
             }),
         })
     }
+}
+
+/// But for when and under which lease it was written.
+fn says_the_same(ours: &Checkpoint, theirs: &Checkpoint) -> bool {
+    let timeless = |checkpoint: &Checkpoint| Checkpoint {
+        updated_at: theirs.updated_at,
+        fence: 0,
+        seq: 0,
+        ..checkpoint.clone()
+    };
+    timeless(ours) == timeless(theirs)
 }
 
 fn changes(

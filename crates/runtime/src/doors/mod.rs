@@ -1,5 +1,6 @@
-//! The doors to the world: time, randomness and processes enter here and nowhere else.
+//! The doors to the world: time, randomness, processes and the environment enter here and nowhere else.
 
 pub mod clock;
+pub mod environment;
 pub mod process;
 pub mod random;

@@ -15,7 +15,7 @@ use relight_store::sqlite::Use;
 
 use super::home::mark_key_beside;
 use super::task::RunningTask;
-use crate::doors::{clock, process, random};
+use crate::doors::{clock, environment, process, random};
 use crate::engine::{ActError, Engine};
 use crate::store_url::{StoreUrl, StoreUrlError};
 
@@ -68,7 +68,9 @@ impl Relight {
             Some(folder) => mark_key_beside(folder).map_err(OpenError::Folder)?,
             None => MarkKey::new(random::bytes()),
         };
-        Ok(Self { engine: Engine::new(store, Redactor::new(key)) })
+        let variables = environment::variables();
+        let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        Ok(Self { engine: Engine::new(store, Redactor::new(key).with_environment(pairs)) })
     }
 
     /// Uses an engine that is there.

@@ -127,6 +127,8 @@ fn connect(path: &Path, usage: Use) -> Result<Connection, StoreError> {
         connection.set_prepared_statement_cache_capacity(64);
         connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, usage == Use::Short)?;
+        // Else SQLite looks at bound values to plan, and plans statements anew for each call.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.pragma_update(None, "synchronous", synchronous())?;
         connection.pragma_update(None, "wal_autocheckpoint", checkpoint_pages(usage))?;
         Ok(connection)
@@ -169,7 +171,23 @@ fn check_header(path: &Path, connection: &Connection) -> Result<(), StoreError> 
     if found < known {
         migrate(path, connection)?;
     }
-    Ok(())
+    keep_log(path, connection)
+}
+
+/// A copy made by `VACUUM INTO` has lost the setting, and with it the last commit in a power cut.
+fn keep_log(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+    let mode = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0));
+    let ask = || match mode("PRAGMA journal_mode")?.as_str() {
+        "wal" => Ok("wal".to_owned()),
+        _ => mode("PRAGMA journal_mode = WAL"),
+    };
+    match ask().map_err(|e| store_error(path, e))?.as_str() {
+        "wal" => Ok(()),
+        other => {
+            let why = format!("its journal mode stays {other}, which can lose commits");
+            Err(StoreError::Unsuitable { place: path.display().to_string(), why })
+        }
+    }
 }
 
 /// Brings an older schema up, all or nothing; another process may have done it meanwhile.

@@ -40,7 +40,7 @@ pub fn salvage(from: &Path, to: &Path) -> std::result::Result<Vec<Salvaged>, Sto
     for (table, key) in TABLES {
         report.push(copy_table(&source, &target, table, key).map_err(|e| store_error(to, e))?);
     }
-    mend(&target).map_err(|e| store_error(to, e))?;
+    mend(&target).and_then(|()| recount(&target)).map_err(|e| store_error(to, e))?;
     Ok(report)
 }
 
@@ -97,6 +97,33 @@ fn copy_rows(
             Err(error) => return Ok((copied, Some(error.to_string()))),
         }
     }
+}
+
+/// Counts the steps that are left. A task that had more finished ones waits for a person: what was
+/// lost would run again.
+fn recount(target: &Connection) -> Result<()> {
+    target.execute_batch(
+        "CREATE TEMP TABLE newest AS
+             SELECT j.task AS n, j.kind AS kind, j.detail AS detail FROM journal j
+             JOIN task t ON t.n = j.task
+             WHERE j.name IS NOT NULL AND j.id > t.steps_from AND j.id =
+                 (SELECT MAX(i.id) FROM journal i WHERE i.task = j.task AND i.name = j.name
+                      AND i.occurrence = j.occurrence);
+         CREATE TEMP TABLE counted AS
+             SELECT t.n AS n,
+                 (SELECT COUNT(*) FROM newest x WHERE x.n = t.n AND (x.kind = 2
+                      OR (x.kind = 4 AND x.detail LIKE '%true%'))) AS done,
+                 (SELECT COUNT(*) FROM newest x WHERE x.n = t.n AND x.kind = 1) AS open
+             FROM task t;
+         UPDATE task_body SET reason = 'salvage lost records of finished steps'
+             WHERE n IN (SELECT t.n FROM task t JOIN counted c ON c.n = t.n
+                         WHERE t.status < 10 AND c.done < t.steps_done);
+         UPDATE task SET status = 8
+             WHERE status < 10 AND n IN (SELECT t.n FROM task t JOIN counted c ON c.n = t.n
+                                         WHERE c.done < t.steps_done);
+         UPDATE task SET steps_done = (SELECT done FROM counted c WHERE c.n = task.n),
+                         steps_open = (SELECT open FROM counted c WHERE c.n = task.n);",
+    )
 }
 
 /// A task whose body was lost keeps its id and steps; a body whose task was lost goes.

@@ -1,6 +1,3 @@
--- No index has the condition IS NOT NULL: SQLite then looks at the bound values to plan, and plans
--- every statement anew for each call.
-
 -- Hot rows are narrow: every step updates one. What people wrote is in task_body, who holds the
 -- lease in lease; both change rarely.
 CREATE TABLE task (
