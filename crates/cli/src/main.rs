@@ -8,6 +8,7 @@ mod exit;
 mod output;
 mod values;
 mod verbs;
+mod whole_file;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -45,7 +46,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Setup(command) => verbs::setup::run(environment, &command),
         Command::Service(command) => verbs::service::run(environment, &command),
         Command::Completions(arguments) => verbs::shell::completions(&arguments),
-        Command::Man(arguments) => verbs::shell::man(&arguments),
+        Command::Man(arguments) => verbs::shell::man(environment, &arguments),
     }
 }
 

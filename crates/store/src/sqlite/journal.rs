@@ -133,14 +133,18 @@ pub(super) fn step(db: &Connection, task: &TaskId, key: &StepKey) -> Result<Opti
 }
 
 /// Where a step stands, for the writer to compare.
-pub(super) fn step_state(db: &Connection, n: i64, key: &StepKey) -> Result<Option<StepState>> {
+pub(super) fn step_state(
+    db: &Connection,
+    n: i64,
+    steps_from: i64,
+    key: &StepKey,
+) -> Result<Option<StepState>> {
     let mut select = db.prepare_cached(
         "SELECT kind, detail FROM journal
-         WHERE task = ?1 AND name = ?2 AND occurrence = ?3
-           AND id > (SELECT steps_from FROM task WHERE n = ?1)
+         WHERE task = ?1 AND name = ?2 AND occurrence = ?3 AND id > ?4
          ORDER BY id DESC LIMIT 1",
     )?;
-    let values = params![n, key.name.as_str(), key.occurrence];
+    let values = params![n, key.name.as_str(), key.occurrence, steps_from];
     select.query_row(values, |row| state(row.get(0)?, row.get_ref(1)?.as_str_or_null()?)).optional()
 }
 

@@ -19,13 +19,15 @@ use crate::contract::{TaskGlance, TaskQuery};
 #[derive(Debug)]
 pub(super) struct TaskRow {
     pub(super) n: i64,
+    pub(super) steps_from: i64,
     pub(super) task: Task,
 }
 
 const SELECT: &str = "
     SELECT t.n, t.id, t.status, t.agent, t.fence, t.held, t.lease_ttl, t.lease_until, t.lease_boot,
            t.seq, t.steps_done, t.steps_open, t.starts, t.retries, t.created_at, t.updated_at,
-           t.not_before, t.expires_at, b.reason, b.spec, b.context, b.door, l.holder, l.since
+           t.not_before, t.expires_at, b.reason, b.spec, b.context, b.door, l.holder, l.since,
+           t.steps_from
     FROM task t JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n";
 
 pub(super) fn by_id(db: &Connection, id: &TaskId, now: LeaseNow) -> Result<Option<TaskRow>> {
@@ -237,7 +239,7 @@ fn read(row: &Row<'_>, now: LeaseNow) -> Result<TaskRow> {
             None => None,
         },
     };
-    Ok(TaskRow { n: row.get(0)?, task })
+    Ok(TaskRow { n: row.get(0)?, steps_from: row.get(24)?, task })
 }
 
 /// What is left of a timed lease; one of an earlier boot has nothing left.
