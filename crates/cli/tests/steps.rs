@@ -410,9 +410,10 @@ fn steps_of_a_finished_task_are_refused_and_its_finished_ones_still_replay() {
 #[test]
 fn a_holder_that_lost_its_lease_while_a_step_ran_records_nothing() {
     let place = at_work();
-    let mut running = shell(&place, "s --fence 1", "echo up; read -r line; echo late").spawn();
+    let mut running = shell(&place, "s --fence 1", "echo up; until test -e go; do sleep 0.02; done").spawn();
     running.line();
     place.ok("task release t --force");
+    fs::write(place.work("go"), "").unwrap();
     let late = running.end();
     assert_eq!(late.code, 77, "{}", late.stderr);
     assert_eq!(place.json("step list --task t")["done_steps"], json!([]));
