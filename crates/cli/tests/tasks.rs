@@ -601,6 +601,14 @@ fn the_table_of_transitions_is_the_contracts() {
 }
 
 #[test]
+#[ignore = "free text that begins with a dash is taken for a flag"]
+fn free_text_may_begin_with_a_dash() {
+    let place = Place::new();
+    place.relight("task start t --title").arg("- first").run().with_code(0);
+    place.relight("task fail t --reason").arg("-1 is no answer").run().with_code(0);
+}
+
+#[test]
 fn an_unknown_task_is_a_plain_no() {
     let place = Place::new();
     for words in ["show x", "done x", "cancel x", "retry x", "release x", "set x a=b"] {
