@@ -110,6 +110,15 @@ fn expired_and_finished_files_that_the_store_does_not_know_are_no_alerts() {
 }
 
 #[test]
+#[ignore = "check looks in memory/checkpoints of this folder even where another folder is in use"]
+fn the_folder_of_the_environment_is_checked_too() {
+    let place = Place::new();
+    start(&place, "w", "--dir elsewhere");
+    fs::write(place.work("elsewhere/w.json"), "{").unwrap();
+    place.relight("check").env("RELIGHT_CHECKPOINT_DIR", "elsewhere").run().with_code(65);
+}
+
+#[test]
 fn a_root_that_is_no_folder_is_wrong_usage() {
     Place::new().fails("check --root nowhere", 2).says(&["nowhere"]);
     Place::new().fails("check --stale often", 2);
@@ -185,7 +194,10 @@ fn a_dry_run_only_says_what_would_go() {
         let tasks = answer["tasks"].as_array().unwrap().iter().filter(|task| task["why"] == why);
         tasks.map(|task| task["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!((reasons("finished"), reasons("expired")), (vec!["done".into(), "gone".into()], vec!["expired".to_owned()]));
+    assert_eq!(
+        (reasons("finished"), reasons("expired")),
+        (vec!["done".into(), "gone".into()], vec!["expired".to_owned()])
+    );
     assert!(place.ok("prune --dry-run --older-than 0s").text().contains("would remove done"));
     assert_eq!((place.json("task list")["items"].clone(), place.picture("work")), before);
 }

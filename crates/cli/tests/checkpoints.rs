@@ -42,8 +42,11 @@ fn resealed(path: &Path, change: impl FnOnce(&mut Value)) -> Vec<u8> {
     serde_json::to_vec_pretty(members).expect("it is JSON")
 }
 
+/// What is done to a file.
+type Harm = fn(&Path);
+
 /// Every way a file goes bad, with what is done to it.
-const DAMAGE: [(&str, fn(&Path)); 9] = [
+const DAMAGE: [(&str, Harm); 9] = [
     ("torn", |path| {
         let bytes = fs::read(path).expect("the file is there");
         fs::write(path, &bytes[..bytes.len() / 2]).expect("it can be written");
@@ -217,7 +220,9 @@ fn update_of_what_is_not_there_or_is_done_is_a_no() {
     place.fails("checkpoint update --workflow x --step s", 1).says(&["no workflow x"]);
     place.ok("checkpoint complete --workflow w");
     place.fails("checkpoint update --workflow w --step s", 1).says(&["completed", "in_progress"]);
-    place.fails("checkpoint update --workflow w --status blocked", 1).says(&["completed", "blocked"]);
+    place
+        .fails("checkpoint update --workflow w --status blocked", 1)
+        .says(&["completed", "blocked"]);
 }
 
 #[test]
@@ -439,7 +444,8 @@ fn a_good_file_that_the_store_does_not_know_is_taken_in_by_resume() {
 fn import_brings_a_workflow_to_another_home() {
     let (there, here) = (with_workflow(), Place::new());
     there.ok("checkpoint update --workflow w --complete one --notes hello");
-    let import = || here.relight("--json checkpoint import").arg(there.checkpoint("w").to_str().unwrap());
+    let import =
+        || here.relight("--json checkpoint import").arg(there.checkpoint("w").to_str().unwrap());
     import().run().with_code(0);
     assert_eq!(here.json("task show w")["done_steps"], json!(["one"]));
     assert_eq!(document(&here.checkpoint("w"))["notes"], "hello");
@@ -626,12 +632,12 @@ fn a_file_that_may_not_be_read_is_set_aside_like_a_damaged_one() {
     fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o777)).unwrap();
     fs::set_permissions(place.path("work"), fs::Permissions::from_mode(0o777)).unwrap();
     let start = "checkpoint start --workflow w --agent a --step s --idempotency k";
-    place.relight(start).as_nobody().run().with_code(0);
+    place.relight(start).by_nobody().run().with_code(0);
     std::os::unix::fs::chown(place.checkpoint("w"), Some(0), Some(0)).unwrap();
-    place.relight("checkpoint verify").as_nobody().run().with_code(65);
-    place.relight("check --stale 1h").as_nobody().run().with_code(65);
-    place.relight("checkpoint resume").as_nobody().run().with_code(0).says(&["w.json"]);
-    place.relight("checkpoint verify").as_nobody().run().with_code(0);
+    place.relight("checkpoint verify").by_nobody().run().with_code(65);
+    place.relight("check --stale 1h").by_nobody().run().with_code(65);
+    place.relight("checkpoint resume").by_nobody().run().with_code(0).says(&["w.json"]);
+    place.relight("checkpoint verify").by_nobody().run().with_code(0);
 }
 
 #[test]

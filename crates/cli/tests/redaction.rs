@@ -17,7 +17,10 @@ fn corpus() -> Vec<(&'static str, String)> {
         ("slack", format!("{}-{}-{}-{}", "xoxb", "123456789012", "123456789012", letters(24))),
         ("stripe", format!("{}_{}_{}", "sk", "live", letters(24))),
         ("google", format!("{}{}", "AIza", letters(35))),
-        ("jwt", format!("{}.{}.{}", "eyJhbGciOiJIUzI1NiJ9", "eyJzdWIiOiIxMjM0NTY3ODkwIn0", letters(43))),
+        (
+            "jwt",
+            format!("{}.{}.{}", "eyJhbGciOiJIUzI1NiJ9", "eyJzdWIiOiIxMjM0NTY3ODkwIn0", letters(43)),
+        ),
         ("url", "hunter2-Very-Secret-Url".to_owned()),
         ("assignment", "correct-horse-battery-9".to_owned()),
         ("pem", letters(64)),
@@ -109,9 +112,13 @@ fn by_a_reason() {
 fn by_notes() {
     through("notes", |place, kind, text| {
         run(place, "checkpoint update --workflow w --notes", text).with_code(0);
-        let start = format!("checkpoint start --workflow n-{kind} --agent a --step s --idempotency n-{kind} --notes");
+        let start = format!(
+            "checkpoint start --workflow n-{kind} --agent a --step s --idempotency n-{kind} --notes"
+        );
         run(place, &start, text).with_code(0);
-        let start = format!("checkpoint start --workflow h-{kind} --agent a --step s --idempotency h-{kind} --handoff");
+        let start = format!(
+            "checkpoint start --workflow h-{kind} --agent a --step s --idempotency h-{kind} --handoff"
+        );
         run(place, &start, text).with_code(0);
     });
 }
@@ -121,7 +128,8 @@ fn by_a_key() {
     through("key", |place, kind, text| {
         let one_line = text.replace('\n', " ");
         run(place, &format!("task add {kind} --key"), &one_line);
-        let start = format!("checkpoint start --workflow c-{kind} --agent a --step s --idempotency");
+        let start =
+            format!("checkpoint start --workflow c-{kind} --agent a --step s --idempotency");
         run(place, &start, &one_line);
     });
 }
@@ -214,7 +222,8 @@ fn an_output_without_secrets_replays_without_a_word() {
 #[test]
 fn token_counts_survive() {
     let place = Place::new();
-    let payload = r#"{"usage": {"total_tokens": 1234567, "prompt_tokens": 1200000, "max_tokens": 4096}}"#;
+    let payload =
+        r#"{"usage": {"total_tokens": 1234567, "prompt_tokens": 1200000, "max_tokens": 4096}}"#;
     place.relight("task start t --payload").arg(payload).run().with_code(0);
     place.relight("task set t").args(["tokens=987654", "token_count=31337"]).run().with_code(0);
     let task = place.json("task show t");

@@ -24,7 +24,8 @@ fn a_new_store_is_created_by_many_at_once() {
 fn steps_of_one_task_ended_by_many_at_once_all_land() {
     let place = Place::new();
     place.ok("task start t");
-    let steps = (0..MANY).map(|n| place.relight(&format!("step run s{n} --task t --fence 1 -- true")));
+    let steps =
+        (0..MANY).map(|n| place.relight(&format!("step run s{n} --task t --fence 1 -- true")));
     at_once(steps).into_iter().for_each(|answer| drop(answer.with_code(0)));
     let task = place.json("task show t");
     assert_eq!(task["done_steps"].as_array().unwrap().len(), MANY);
@@ -47,7 +48,8 @@ fn a_queue_claimed_by_many_at_once_is_handed_out_once() {
         place.ok(&format!("task add t{n}"));
     }
     let claims = (0..MANY).map(|_| place.relight("--json task claim --agent me"));
-    let taken = at_once(claims).into_iter().map(|answer| answer.with_code(0).json()["task"].to_string());
+    let taken =
+        at_once(claims).into_iter().map(|answer| answer.with_code(0).json()["task"].to_string());
     let taken: std::collections::BTreeSet<String> = taken.collect();
     assert_eq!(taken.len(), MANY);
 }
@@ -72,8 +74,8 @@ fn one_step_run_by_many_at_once_is_finished_once() {
 fn checkpoints_written_by_many_at_once_agree_with_the_store() {
     let place = Place::new();
     place.ok("checkpoint start --workflow w --agent a --step s0 --idempotency k");
-    let updates =
-        (0..MANY).map(|n| place.relight(&format!("checkpoint update --workflow w --complete s{n}")));
+    let updates = (0..MANY)
+        .map(|n| place.relight(&format!("checkpoint update --workflow w --complete s{n}")));
     at_once(updates).into_iter().for_each(|answer| drop(answer.with_code(0)));
     let file = place.ok("checkpoint verify --json").json();
     assert_eq!(file["damaged"], 0);

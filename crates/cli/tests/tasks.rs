@@ -391,8 +391,9 @@ fn goes_by_the_table(verb: &str, to: &str) {
     for from in REACHED {
         let id = format!("{from}-task");
         bring(&place, &id, from);
-        let row = table.as_array().unwrap().iter().find(|row| row["from"] == from).unwrap();
-        let allowed = row["to"].as_array().unwrap().contains(&json!(to));
+        let row = table.as_array().into_iter().flatten().find(|row| row["from"] == from);
+        let nexts = row.and_then(|row| row["to"].as_array()).expect("a row for each status");
+        let allowed = nexts.contains(&json!(to));
         let (verb, rest) = verb.split_once(' ').unwrap_or((verb, ""));
         let answer = place.relight(&format!("task {verb} {id} {rest}")).run();
         if allowed {
@@ -581,7 +582,8 @@ fn a_task_whose_holder_is_gone_is_not_called_running() {
 fn the_table_of_transitions_is_the_contracts() {
     let table = Place::new().json("task states");
     let row = |row: &serde_json::Value| {
-        let to: Vec<&str> = row["to"].as_array().unwrap().iter().filter_map(|s| s.as_str()).collect();
+        let to: Vec<&str> =
+            row["to"].as_array().unwrap().iter().filter_map(|s| s.as_str()).collect();
         format!("{}: {}", row["from"].as_str().unwrap(), to.join(" "))
     };
     let rows: Vec<String> = table["transitions"].as_array().unwrap().iter().map(row).collect();
@@ -606,6 +608,14 @@ fn free_text_may_begin_with_a_dash() {
     let place = Place::new();
     place.relight("task start t --title").arg("- first").run().with_code(0);
     place.relight("task fail t --reason").arg("-1 is no answer").run().with_code(0);
+}
+
+#[test]
+#[ignore = "a newline in a title begins a row of its own"]
+fn a_title_cannot_forge_a_row() {
+    let place = Place::new();
+    place.relight("task add t --title").arg("a\nu  completed").run().with_code(0);
+    assert_eq!(place.ok("task list").text().lines().count(), 2);
 }
 
 #[test]

@@ -225,7 +225,8 @@ async fn a_once_step_given_up_half_way_is_in_doubt_for_its_own_handle_too() {
     let step = task.plan("s").unwrap().rule(RepeatRule::Once).run(pending);
     let limit = std::time::Duration::from_millis(50);
     assert!(tokio::time::timeout(limit, step).await.is_err());
-    let again = task.plan("s").unwrap().rule(RepeatRule::Once).run(|_| async { Ok::<_, Never>(()) });
+    let again =
+        task.plan("s").unwrap().rule(RepeatRule::Once).run(|_| async { Ok::<_, Never>(()) });
     assert!(matches!(again.await, Err(StepError::InDoubt(_))));
 }
 

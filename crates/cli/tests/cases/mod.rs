@@ -184,7 +184,7 @@ impl Call {
     }
 
     /// The same as somebody who is not root, for whom permissions count.
-    pub(crate) fn as_nobody(mut self) -> Self {
+    pub(crate) fn by_nobody(mut self) -> Self {
         let drop = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
         let words = drop.map(str::to_owned).into_iter().chain([self.program.clone()]);
         self.words = words.chain(self.words).collect();
@@ -245,7 +245,12 @@ impl Running {
             let ready = is_ready(&mut PollFd::new(out, PollFlags::IN), MINUTE_MS);
             assert!(ready, "no line from {:?}", self.call.words);
             let count = out.read(&mut byte).expect("its output can be read");
-            assert!(count == 1, "{:?} ended early: {}", self.call.words, text(content(&mut self.err)));
+            assert!(
+                count == 1,
+                "{:?} ended early: {}",
+                self.call.words,
+                text(content(&mut self.err))
+            );
             if byte == *b"\n" {
                 return text(line);
             }
