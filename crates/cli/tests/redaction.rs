@@ -68,6 +68,19 @@ fn through(door: &str, put: impl Fn(&Place, &str, &str)) {
 }
 
 #[test]
+fn what_is_no_secret_is_found_as_it_is() {
+    let place = Place::new();
+    place.ok(
+        "checkpoint start --workflow w --agent a --step s --idempotency k --notes zebra-in-notes",
+    );
+    place.ok("step run print --task w -- echo zebra-in-output");
+    for (word, where_too) in [("zebra-in-notes", "w.json"), ("zebra-in-output", "relight.db-wal")] {
+        let files = place.files_with(word.as_bytes());
+        assert!(files.iter().any(|file| file.ends_with(where_too)), "{word}: {files:?}");
+    }
+}
+
+#[test]
 fn by_a_title() {
     through("title", |place, kind, text| {
         run(place, &format!("task add {kind} --title"), text).with_code(0);

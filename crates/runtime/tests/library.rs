@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
 use relight::core::decide::Refusal;
 use relight::core::ids::TaskId;
@@ -209,7 +211,7 @@ async fn a_step_that_was_given_up_half_way_is_in_doubt_by_its_rule() {
     let task = place.start().await;
     let pending = |_| std::future::pending::<Result<(), Never>>();
     let step = task.plan("s").unwrap().rule(RepeatRule::Once).run(pending);
-    let limit = std::time::Duration::from_millis(50);
+    let limit = Duration::from_millis(50);
     assert!(tokio::time::timeout(limit, step).await.is_err());
     drop(task);
     let again = place.start().await;
@@ -223,7 +225,7 @@ async fn a_once_step_given_up_half_way_is_in_doubt_for_its_own_handle_too() {
     let task = Place::new().start().await;
     let pending = |_| std::future::pending::<Result<(), Never>>();
     let step = task.plan("s").unwrap().rule(RepeatRule::Once).run(pending);
-    let limit = std::time::Duration::from_millis(50);
+    let limit = Duration::from_millis(50);
     assert!(tokio::time::timeout(limit, step).await.is_err());
     let again =
         task.plan("s").unwrap().rule(RepeatRule::Once).run(|_| async { Ok::<_, Never>(()) });
@@ -295,7 +297,7 @@ async fn killable_program() {
 /// That program in a process of its own.
 struct Killable {
     child: Child,
-    lines: std::io::Lines<BufReader<ChildStderr>>,
+    lines: Receiver<String>,
 }
 
 impl Killable {
@@ -306,12 +308,14 @@ impl Killable {
         command.env(STORE, place.url()).env(RULE, rule);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
-        let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let (tell, lines) = mpsc::channel();
+        let said = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        std::thread::spawn(move || said.map_while(Result::ok).try_for_each(|line| tell.send(line)));
         Self { child, lines }
     }
 
     fn line(&mut self) -> String {
-        self.lines.next().expect("it says something").expect("a line of text")
+        self.lines.recv_timeout(Duration::from_secs(60)).expect("it says something")
     }
 
     fn kill(mut self) {
