@@ -25,6 +25,14 @@ fn in_memory() -> (Arc<MemoryStore>, Relight) {
     (Arc::clone(&store), Relight::with_engine(Engine::new(store, redactor)))
 }
 
+/// A store in a file, as programs use it.
+async fn in_file() -> (tempfile::TempDir, Relight) {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let url = format!("sqlite:{}/relight.db", folder.path().display());
+    let relight = Relight::open(&url).await.expect("the store opens");
+    (folder, relight)
+}
+
 fn id() -> TaskId {
     TaskId::new("t").expect("an id")
 }
@@ -100,7 +108,7 @@ async fn a_fenced_handle_stops_with_the_typed_error() {
 
 #[tokio::test]
 async fn a_step_that_runs_while_the_lease_goes_records_nothing() {
-    let (_, relight) = in_memory();
+    let (_folder, relight) = in_file().await;
     let task = start(&relight).await.unwrap();
     let run = || async {
         take_away(&relight).await;
@@ -140,9 +148,7 @@ async fn lost_completes_for_a_handle_that_follows_its_process() {
 
 #[tokio::test]
 async fn renewal_keeps_a_lease_of_a_second_over_three_seconds_of_work() {
-    let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}/relight.db", folder.path().display());
-    let relight = Relight::open(&url).await.unwrap();
+    let (_folder, relight) = in_file().await;
     let task = start_for(&relight, Span::from_secs(1)).await;
     let over = clock::now().plus(Span::from_secs(3));
     while clock::now() < over {
