@@ -82,7 +82,8 @@ fn create(path: &Path) -> Result<(), StoreError> {
         return Err(StoreError::Unsuitable { place: path.display().to_string(), why });
     }
     let log = with_suffix(path, "-wal");
-    if fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
+    // Another process may have made both since we looked; it makes the file first.
+    if fs::metadata(&log).is_ok_and(|found| found.len() > 0) && !path.exists() {
         return Err(damaged(path, "the file is gone, but its log (-wal) is there"));
     }
     let draft = with_suffix(path, &format!(".new-{}", std::process::id()));

@@ -1,0 +1,722 @@
+//! `relight checkpoint` from outside.
+
+mod cases;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use cases::{Place, at_once};
+use relight_core::checkpoint::hash::content_hash;
+use serde_json::{Value, json};
+
+/// A place with the workflow `w` at its first of three steps.
+fn with_workflow() -> Place {
+    let place = Place::new();
+    start(&place, "w");
+    place
+}
+
+fn start(place: &Place, workflow: &str) {
+    place.ok(&format!(
+        "checkpoint start --workflow {workflow} --agent ops --step one --remaining two three \
+         --idempotency key-{workflow}"
+    ));
+}
+
+fn document(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).expect("the file is there")).expect("it is JSON")
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
+}
+
+/// The file with some members changed and the hash made to fit again.
+fn resealed(path: &Path, change: impl FnOnce(&mut Value)) -> Vec<u8> {
+    let mut document = document(path);
+    change(&mut document);
+    let members = document.as_object_mut().expect("an object");
+    let hash = content_hash(members);
+    members.insert("checkpointHash".to_owned(), json!(hash));
+    serde_json::to_vec_pretty(members).expect("it is JSON")
+}
+
+/// What is done to a file.
+type Harm = fn(&Path);
+
+/// Every way a file goes bad, with what is done to it.
+const DAMAGE: [(&str, Harm); 9] = [
+    ("torn", |path| {
+        let bytes = fs::read(path).expect("the file is there");
+        fs::write(path, &bytes[..bytes.len() / 2]).expect("it can be written");
+    }),
+    ("empty", |path| fs::write(path, "").expect("it can be written")),
+    ("zero-filled", |path| fs::write(path, [0; 4096]).expect("it can be written")),
+    ("wrong hash", |path| {
+        let text = fs::read_to_string(path).expect("the file is there");
+        fs::write(path, text.replace("\"ops\"", "\"eve\"")).expect("it can be written");
+    }),
+    ("wrong schema", |path| {
+        let bytes = resealed(path, |document| document["schemaVersion"] = json!("0.9"));
+        fs::write(path, bytes).expect("it can be written");
+    }),
+    ("newer schema", |path| {
+        let bytes = resealed(path, |document| document["schemaVersion"] = json!("2.0"));
+        fs::write(path, bytes).expect("it can be written");
+    }),
+    ("of another workflow", |path| {
+        let bytes = resealed(path, |document| document["workflowId"] = json!("elsewhere"));
+        fs::write(path, bytes).expect("it can be written");
+    }),
+    ("a folder", |path| {
+        fs::remove_file(path).expect("the file is there");
+        fs::create_dir(path).expect("a folder can be made");
+    }),
+    ("a link", |path| {
+        let aside = path.with_extension("moved");
+        fs::rename(path, &aside).expect("the file is there");
+        symlink(&aside, path).expect("a link can be made");
+    }),
+];
+
+#[test]
+fn the_file_has_the_fields_of_the_dialect() {
+    let place = Place::new();
+    let call = place.relight("checkpoint start --workflow w --agent ops --step one --ttl-days 3");
+    let call = call.args(["--remaining", "two", "three", "--idempotency", "k", "--handoff", "qa"]);
+    call.args(["--notes", "mind the gap"]).run().with_code(0);
+    let file = document(&place.checkpoint("w"));
+    insta::assert_snapshot!(serde_json::to_string(&json!({
+        "schemaVersion": file["schemaVersion"], "workflowId": file["workflowId"],
+        "agentId": file["agentId"], "status": file["status"], "currentStep": file["currentStep"],
+        "completedSteps": file["completedSteps"], "remainingSteps": file["remainingSteps"],
+        "handoffTo": file["handoffTo"], "notes": file["notes"],
+        "idempotencyKey": file["idempotencyKey"],
+    })).unwrap(), @r#"{"schemaVersion":"1.0","workflowId":"w","agentId":"ops","status":"in_progress","currentStep":"one","completedSteps":[],"remainingSteps":["two","three"],"handoffTo":"qa","notes":"mind the gap","idempotencyKey":"k"}"#);
+    for field in ["updatedAt", "expiresAt"] {
+        assert!(file[field].as_str().unwrap().ends_with('Z'), "{field}");
+    }
+    assert_eq!(file["checkpointHash"], content_hash(file.as_object().unwrap()));
+}
+
+#[test]
+fn files_and_folders_are_private() {
+    let place = with_workflow();
+    assert_eq!(mode(&place.checkpoint("w")), 0o600);
+    assert_eq!(mode(&place.work("memory/checkpoints")), 0o700);
+    assert_eq!(mode(&place.path("home")), 0o700);
+    for name in ["relight.db", "relight.db-wal", "relight.db-shm", "redact.key"] {
+        assert_eq!(mode(&place.home(name)), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_home_that_was_made_open_to_all_does_not_stay_so_for_its_files() {
+    let place = Place::new();
+    fs::create_dir(place.path("home")).unwrap();
+    fs::set_permissions(place.path("home"), fs::Permissions::from_mode(0o755)).unwrap();
+    place.shell("umask 0; relight task add t").run().with_code(0);
+    for name in ["relight.db", "relight.db-wal", "relight.db-shm", "redact.key"] {
+        assert_eq!(mode(&place.home(name)), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn remaining_steps_may_be_words_or_a_comma_list() {
+    let place = Place::new();
+    place.ok("checkpoint start --workflow w --agent a --step s --idempotency k --remaining x,y z");
+    assert_eq!(document(&place.checkpoint("w"))["remainingSteps"], json!(["x", "y", "z"]));
+}
+
+#[test]
+fn the_folder_is_chosen_by_flag_then_environment() {
+    let place = Place::new();
+    let start = "checkpoint start --agent a --step s";
+    let call = place.relight(&format!("{start} --workflow e --idempotency 1"));
+    call.env("RELIGHT_CHECKPOINT_DIR", "by-env").run().with_code(0);
+    let call = place.relight(&format!("{start} --workflow f --idempotency 2 --dir by-flag"));
+    call.env("RELIGHT_CHECKPOINT_DIR", "by-env").run().with_code(0);
+    assert!(place.work("by-env/e.json").exists() && place.work("by-flag/f.json").exists());
+    assert!(!place.work("memory").exists());
+}
+
+#[test]
+fn characters_of_an_id_that_no_file_name_has_are_percent_encoded() {
+    let place = Place::new();
+    start(&place, "org/repo:7@x");
+    assert!(place.checkpoint("org%2Frepo%3A7%40x").exists());
+    assert_eq!(place.json("checkpoint resume --workflow org/repo:7@x")["workflow"], "org/repo:7@x");
+}
+
+#[test]
+fn flags_that_are_missing_or_wrong_are_wrong_usage() {
+    let place = Place::new();
+    for words in [
+        "start --workflow w --agent a --step s",
+        "start --workflow w --agent a --idempotency k",
+        "start --workflow w --step s --idempotency k",
+        "start --agent a --step s --idempotency k",
+        "start --workflow w --agent a --step s --idempotency k --ttl-days -1",
+        "start --workflow w --agent a --step s --idempotency k --ttl-days x",
+        "update",
+        "update --workflow w --status completed",
+        "complete",
+        "show",
+        "import",
+        "resume --lease soon",
+    ] {
+        place.fails(&format!("checkpoint {words}"), 2);
+    }
+    assert!(!place.work("memory").exists());
+}
+
+#[test]
+fn ids_that_could_leave_the_folder_are_refused_and_nothing_is_written() {
+    let place = Place::new();
+    let long = "x".repeat(10_000);
+    let bad = ["..", "../x", "a/../../b", "/etc/x", "a\nb", "a\u{7}b", "a\u{1b}[2Jb", "", &long];
+    for id in bad {
+        let call = place.relight("checkpoint start --agent a --step s --idempotency k");
+        call.args(["--workflow", id]).run().with_code(2);
+        place.relight("checkpoint resume").args(["--workflow", id]).run().with_code(2);
+        place.relight("checkpoint show").args(["--workflow", id]).run().with_code(2);
+    }
+    assert_eq!(place.picture("work").len(), 0);
+}
+
+#[test]
+fn update_moves_on_and_complete_ends() {
+    let place = with_workflow();
+    place.ok("checkpoint update --workflow w --complete one --step two --notes half");
+    let file = document(&place.checkpoint("w"));
+    assert_eq!((&file["completedSteps"], &file["currentStep"]), (&json!(["one"]), &json!("two")));
+    assert_eq!((&file["remainingSteps"], &file["notes"]), (&json!(["three"]), &json!("half")));
+    let done = place.json("checkpoint complete --workflow w");
+    assert_eq!(done["checkpoint"]["status"], "done");
+    assert_eq!(document(&place.checkpoint("w"))["status"], "done");
+    assert_eq!(place.status("w"), "completed");
+}
+
+#[test]
+fn update_knows_the_four_statuses_of_the_dialect() {
+    let place = Place::new();
+    for (word, status) in [
+        ("blocked", "blocked"),
+        ("failed", "failed"),
+        ("done", "completed"),
+        ("in_progress", "in_progress"),
+    ] {
+        start(&place, word);
+        place.ok(&format!("checkpoint update --workflow {word} --status {word}"));
+        assert_eq!(document(&place.checkpoint(word))["status"], word);
+        assert_eq!(place.status(word), status);
+    }
+}
+
+#[test]
+fn update_of_what_is_not_there_or_is_done_is_a_no() {
+    let place = with_workflow();
+    place.fails("checkpoint update --workflow x --step s", 1).says(&["no workflow x"]);
+    place.ok("checkpoint complete --workflow w");
+    place.fails("checkpoint update --workflow w --step s", 1).says(&["completed", "in_progress"]);
+    place
+        .fails("checkpoint update --workflow w --status blocked", 1)
+        .says(&["completed", "blocked"]);
+}
+
+#[test]
+fn completing_twice_is_once() {
+    let place = with_workflow();
+    place.ok("checkpoint complete --workflow w");
+    place.ok("checkpoint complete --workflow w");
+    assert_eq!(place.status("w"), "completed");
+}
+
+#[test]
+fn resume_works_at_once_after_a_crash_and_says_what_is_next() {
+    let place = with_workflow();
+    place.ok("checkpoint update --workflow w --complete one --step two");
+    let answer = place.ok("checkpoint resume").json();
+    assert_eq!((&answer["workflow"], &answer["fence"]), (&json!("w"), &json!(1)));
+    assert_eq!((&answer["done_steps"], &answer["in_doubt"]), (&json!(["one"]), &json!(["two"])));
+    assert_eq!(answer["next_step"], "two");
+}
+
+#[test]
+fn resume_goes_on_after_the_last_finished_step() {
+    let place = with_workflow();
+    place.ok("checkpoint update --workflow w --complete one");
+    let answer = place.ok("checkpoint resume").json();
+    assert_eq!((&answer["next_step"], &answer["in_doubt"]), (&json!("two"), &json!([])));
+}
+
+#[test]
+fn resume_of_nothing_is_a_no() {
+    let place = Place::new();
+    let answer = place.fails("checkpoint resume", 1).says(&["nothing to resume"]);
+    assert!(answer.stdout.is_empty());
+    place.fails("checkpoint resume --workflow w", 1).says(&["no workflow w"]);
+}
+
+#[test]
+fn resume_takes_the_oldest_then_the_next() {
+    let place = Place::new();
+    ["first", "second"].iter().for_each(|id| start(&place, id));
+    assert_eq!(place.json("checkpoint resume")["workflow"], "first");
+    assert_eq!(place.json("checkpoint resume")["workflow"], "second");
+    place.fails("checkpoint resume", 75);
+}
+
+#[test]
+fn resume_can_be_for_one_agent() {
+    let place = with_workflow();
+    place.ok("checkpoint start --workflow v --agent other --step s --idempotency k");
+    assert_eq!(place.json("checkpoint resume --agent other")["workflow"], "v");
+    place.fails("checkpoint resume --agent nobody", 1);
+}
+
+#[test]
+fn finished_expired_and_waiting_workflows_are_not_resumed_by_themselves() {
+    let place = Place::new();
+    for id in ["done", "blocked", "failed"] {
+        start(&place, id);
+        place.ok(&format!("checkpoint update --workflow {id} --status {id}"));
+    }
+    place.fails("checkpoint resume", 1).says(&["blocked"]);
+    place.fails("checkpoint resume --workflow done", 1).says(&["done"]);
+    assert_eq!(place.json("checkpoint resume --workflow blocked")["workflow"], "blocked");
+    assert_eq!(place.json("checkpoint resume --workflow failed")["workflow"], "failed");
+}
+
+#[test]
+fn two_resumes_at_once_have_one_winner() {
+    let place = with_workflow();
+    for _ in 0..5 {
+        let resume = place.relight("checkpoint resume --workflow w --lease 1h");
+        let mut answers = at_once([resume.clone(), resume]);
+        answers.sort_by_key(|answer| answer.code);
+        let codes: Vec<i32> = answers.iter().map(|answer| answer.code).collect();
+        assert_eq!(codes, [0, 75]);
+        let loser = answers.pop().unwrap();
+        assert!(loser.stdout.is_empty());
+        loser.says(&["held by tester", " for ", "--steal-lock"]);
+        place.ok("task release w --force");
+    }
+}
+
+#[test]
+fn a_stolen_lock_fences_the_old_holder() {
+    let place = with_workflow();
+    let old = place.json("checkpoint resume --workflow w")["fence"].as_u64().unwrap();
+    let new = place.json("checkpoint resume --workflow w --steal-lock")["fence"].as_u64().unwrap();
+    assert!(new > old);
+    let before = fs::read(place.checkpoint("w")).unwrap();
+    place.fails(&format!("checkpoint update --workflow w --complete one --fence {old}"), 77);
+    let late = place.relight("checkpoint complete --workflow w");
+    late.env("RELIGHT_FENCE", &old.to_string()).run().with_code(77);
+    assert_eq!(fs::read(place.checkpoint("w")).unwrap(), before);
+    place.ok(&format!("checkpoint update --workflow w --complete one --fence {new}"));
+}
+
+#[test]
+fn the_lease_goes_when_its_holder_dies() {
+    let place = with_workflow();
+    let mut owner = place.shell("echo up; exec sleep 50").spawn();
+    owner.line();
+    let resume = format!("checkpoint resume --workflow w --owner-pid {}", owner.pid());
+    place.ok(&resume);
+    place.fails("checkpoint resume --workflow w", 75).says(&[&format!("process {}", owner.pid())]);
+    owner.kill();
+    place.ok("checkpoint resume --workflow w");
+}
+
+#[test]
+fn the_lease_goes_at_complete() {
+    let place = with_workflow();
+    place.ok("checkpoint resume --workflow w --lease 1h");
+    place.ok("checkpoint complete --workflow w --fence 1");
+    assert_eq!(place.json("task show w")["holder"], Value::Null);
+}
+
+#[test]
+fn a_write_without_a_fence_is_taken() {
+    let place = with_workflow();
+    place.ok("checkpoint resume --workflow w --lease 1h");
+    place.ok("checkpoint update --workflow w --complete one");
+    assert_eq!(place.json("task show w")["done_steps"], json!(["one"]));
+}
+
+#[test]
+fn the_same_start_twice_is_one_start() {
+    let place = with_workflow();
+    place.ok("checkpoint update --workflow w --complete one");
+    start(&place, "w");
+    assert_eq!(place.json("task show w")["done_steps"], json!(["one"]));
+}
+
+#[test]
+fn a_completed_key_is_not_started_again() {
+    let place = with_workflow();
+    place.ok("checkpoint complete --workflow w");
+    let before = place.picture("work");
+    let again = "checkpoint start --workflow w --agent ops --step one --idempotency key-w";
+    assert_eq!(place.json(again)["outcome"], "completed");
+    assert!(place.ok(again).text().contains("completed"));
+    assert_eq!(place.picture("work"), before);
+}
+
+#[test]
+fn a_completed_key_stays_so_after_the_id_was_used_again() {
+    let place = with_workflow();
+    place.ok("checkpoint complete --workflow w");
+    place.ok("checkpoint start --workflow w --agent ops --step one --idempotency other");
+    place.ok("checkpoint complete --workflow w");
+    let again = "checkpoint start --workflow w --agent ops --step one --idempotency key-w";
+    assert_eq!(place.json(again)["outcome"], "completed");
+}
+
+#[test]
+fn the_key_of_another_workflow_starts_nothing() {
+    let place = with_workflow();
+    let other = "checkpoint start --workflow x --agent ops --step one --idempotency key-w";
+    let answer = place.json(other);
+    assert_eq!((&answer["outcome"], &answer["workflow"]), (&json!("key_taken"), &json!("w")));
+    assert!(!place.checkpoint("x").exists());
+}
+
+#[test]
+fn another_key_for_an_unfinished_workflow_is_refused() {
+    let place = with_workflow();
+    let other = "checkpoint start --workflow w --agent ops --step one --idempotency other";
+    place.fails(other, 1).says(&["unfinished", "checkpoint resume --workflow w", "--force"]);
+}
+
+#[test]
+fn start_by_force_clears_the_steps_and_raises_the_fence() {
+    let place = with_workflow();
+    place.ok("checkpoint resume --workflow w");
+    place.ok("checkpoint update --workflow w --complete one --fence 1");
+    place.ok("checkpoint start --workflow w --agent ops --step a --idempotency other --force");
+    let file = document(&place.checkpoint("w"));
+    assert_eq!((&file["completedSteps"], &file["currentStep"]), (&json!([]), &json!("a")));
+    place.fails("checkpoint update --workflow w --complete a --fence 1", 77);
+    place.ok("checkpoint resume --workflow w");
+}
+
+#[test]
+fn a_workflow_that_never_expires_has_no_date() {
+    let place = Place::new();
+    place.ok("checkpoint start --workflow w --agent a --step s --idempotency k --ttl-days 0");
+    assert_eq!(document(&place.checkpoint("w"))["expiresAt"], Value::Null);
+    place.ok("checkpoint resume");
+}
+
+/// A file of a workflow that expired long ago, in a place whose store does not know it.
+fn with_expired_file() -> Place {
+    let (there, here) = (with_workflow(), Place::new());
+    fs::create_dir_all(here.work("memory/checkpoints")).expect("a folder can be made");
+    let bytes = resealed(&there.checkpoint("w"), |document| {
+        document["expiresAt"] = json!("2020-01-01T00:00:00Z");
+    });
+    fs::write(here.checkpoint("w"), bytes).expect("it can be written");
+    here
+}
+
+#[test]
+fn an_expired_workflow_is_not_resumed() {
+    let place = with_expired_file();
+    place.fails("checkpoint resume", 1);
+    place.fails("checkpoint resume --workflow w", 1).says(&["expired"]);
+}
+
+#[test]
+fn a_good_file_that_the_store_does_not_know_is_taken_in_by_resume() {
+    let place = with_workflow();
+    place.ok("checkpoint update --workflow w --complete one --step two");
+    fs::remove_dir_all(place.path("home")).unwrap();
+    let answer = place.ok("checkpoint resume").json();
+    assert_eq!((&answer["workflow"], &answer["next_step"]), (&json!("w"), &json!("two")));
+    assert_eq!(answer["done_steps"], json!(["one"]));
+}
+
+#[test]
+fn import_brings_a_workflow_to_another_home() {
+    let (there, here) = (with_workflow(), Place::new());
+    there.ok("checkpoint update --workflow w --complete one --notes hello");
+    let import =
+        || here.relight("--json checkpoint import").arg(there.checkpoint("w").to_str().unwrap());
+    import().run().with_code(0);
+    assert_eq!(here.json("task show w")["done_steps"], json!(["one"]));
+    assert_eq!(document(&here.checkpoint("w"))["notes"], "hello");
+    here.ok("checkpoint resume --workflow w");
+}
+
+#[test]
+fn import_of_an_older_state_needs_force() {
+    let place = with_workflow();
+    fs::copy(place.checkpoint("w"), place.work("old.json")).unwrap();
+    place.ok("checkpoint update --workflow w --complete one");
+    place.fails("checkpoint import old.json", 1).says(&["newer", "--force"]);
+    assert_eq!(place.json("task show w")["done_steps"], json!(["one"]));
+    place.ok("checkpoint import old.json --force");
+    assert_eq!(place.json("task show w")["done_steps"], json!([]));
+}
+
+#[test]
+fn import_of_the_same_state_changes_nothing() {
+    let place = with_workflow();
+    fs::copy(place.checkpoint("w"), place.work("same.json")).unwrap();
+    assert_eq!(place.json("checkpoint import same.json")["outcome"], "same");
+    assert_eq!(place.json("task show w")["seq"], 1);
+}
+
+#[test]
+fn import_of_a_newer_state_is_taken() {
+    let (there, here) = (with_workflow(), Place::new());
+    let file = there.checkpoint("w");
+    let import = format!("checkpoint import {}", file.display());
+    here.ok(&import);
+    there.ok("checkpoint update --workflow w --complete one");
+    here.ok(&import);
+    assert_eq!(here.json("task show w")["done_steps"], json!(["one"]));
+}
+
+#[test]
+fn import_of_a_missing_file_names_it() {
+    Place::new().fails("checkpoint import missing.json", 74).says(&["missing.json"]);
+}
+
+#[test]
+fn verify_only_reports_a_damaged_file() {
+    for (kind, damage) in DAMAGE.into_iter().filter(|(kind, _)| *kind != "of another workflow") {
+        let place = with_workflow();
+        let file = place.checkpoint("w");
+        damage(&file);
+        let before = place.picture("work");
+        for words in ["verify", "verify --dir memory/checkpoints"] {
+            let answer = place.relight(&format!("--json checkpoint {words}")).run().with_code(65);
+            assert_eq!(answer.json()["damaged"], 1, "{kind}");
+            assert!(!answer.json()["items"][0]["reason"].as_str().unwrap().is_empty());
+        }
+        place.relight("checkpoint verify").arg(file.to_str().unwrap()).run().with_code(65);
+        assert_eq!(place.picture("work"), before, "{kind}");
+    }
+}
+
+#[test]
+#[ignore = "verify calls a file good that list, check and resume call damaged: its name is not compared"]
+fn verify_tells_a_file_whose_name_does_not_fit() {
+    let place = with_workflow();
+    fs::rename(place.checkpoint("w"), place.checkpoint("x")).unwrap();
+    assert_eq!(place.json("checkpoint list")["damaged"].as_array().unwrap().len(), 1);
+    place.fails("checkpoint verify", 65);
+}
+
+#[test]
+fn import_of_a_damaged_file_is_65_and_touches_nothing() {
+    for (kind, damage) in &DAMAGE[..6] {
+        let (there, here) = (with_workflow(), Place::new());
+        let file = there.checkpoint("w");
+        damage(&file);
+        let before = there.picture("work");
+        let answer = here.relight("checkpoint import").arg(file.to_str().unwrap()).run();
+        answer.with_code(65).says(&[file.to_str().unwrap()]);
+        assert_eq!(there.picture("work"), before, "{kind}");
+        assert_eq!(here.json("task list")["items"], json!([]), "{kind}");
+    }
+}
+
+#[test]
+fn verify_of_good_files_says_so() {
+    let place = with_workflow();
+    let answer = place.json("checkpoint verify");
+    assert_eq!((&answer["damaged"], &answer["items"][0]["ok"]), (&json!(0), &json!(true)));
+    place.fails("checkpoint verify missing.json", 65);
+    assert!(Place::new().ok("checkpoint verify").text().contains("no checkpoint files"));
+}
+
+/// The one file in quarantine and its reason.
+fn set_aside(place: &Place) -> (String, String) {
+    let folder = place.work("memory/checkpoints/quarantine");
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .expect("something was set aside")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 2, "{names:?}");
+    let reason = place.work("memory/checkpoints/quarantine").join(&names[1]);
+    (names[0].clone(), fs::read_to_string(reason).expect("the reason is there"))
+}
+
+#[test]
+fn resume_sets_a_damaged_file_aside_and_writes_it_anew() {
+    for (kind, damage) in DAMAGE {
+        let place = with_workflow();
+        damage(&place.checkpoint("w"));
+        let answer = place.ok("checkpoint resume --workflow w").says(&["w.json", "damaged"]);
+        assert_eq!(answer.json()["next_step"], "one", "{kind}");
+        let (name, reason) = set_aside(&place);
+        assert!(name.starts_with("w.json.") && reason.len() > 5, "{kind}: {name} {reason}");
+        place.ok("checkpoint verify");
+    }
+}
+
+#[test]
+fn update_sets_a_damaged_file_aside_and_writes_it_anew() {
+    for (kind, damage) in DAMAGE {
+        let place = with_workflow();
+        damage(&place.checkpoint("w"));
+        place.ok("checkpoint update --workflow w --complete one").says(&["damaged"]);
+        assert!(set_aside(&place).0.starts_with("w.json."), "{kind}");
+        assert_eq!(document(&place.checkpoint("w"))["completedSteps"], json!(["one"]), "{kind}");
+    }
+}
+
+#[test]
+fn a_damaged_file_that_nothing_else_knows_is_65_by_name_and_the_others_resume() {
+    for (kind, damage) in DAMAGE {
+        let place = with_workflow();
+        fs::remove_dir_all(place.path("home")).unwrap();
+        damage(&place.checkpoint("w"));
+        place.fails("checkpoint resume --workflow w", 65).says(&["w.json"]);
+        start(&place, "good");
+        let answer = place.ok("checkpoint resume").says(&["w.json"]);
+        assert_eq!(answer.json()["workflow"], "good", "{kind}");
+        assert!(fs::symlink_metadata(place.checkpoint("w")).is_ok(), "{kind}: left in place");
+    }
+}
+
+#[test]
+fn one_damaged_file_does_not_keep_another_workflow_from_resuming() {
+    for (kind, damage) in DAMAGE {
+        let place = with_workflow();
+        start(&place, "good");
+        damage(&place.checkpoint("w"));
+        assert_eq!(place.json("checkpoint resume --workflow good")["workflow"], "good", "{kind}");
+    }
+}
+
+#[test]
+fn list_shows_damaged_files_and_what_was_set_aside() {
+    for (kind, damage) in DAMAGE {
+        let place = with_workflow();
+        damage(&place.checkpoint("w"));
+        let list = place.json("checkpoint list");
+        assert!(list["damaged"][0]["file"].as_str().unwrap().ends_with("w.json"), "{kind}");
+        assert_eq!(list["items"][0]["damaged"], true, "{kind}");
+        assert!(place.ok("checkpoint list").text().contains("damaged: "), "{kind}");
+        place.ok("checkpoint update --workflow w --notes x");
+        assert_eq!(place.json("checkpoint list")["quarantined"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn check_exits_65_for_a_damaged_file() {
+    for (kind, damage) in DAMAGE {
+        let place = with_workflow();
+        damage(&place.checkpoint("w"));
+        let answer = place.fails("check --stale 1h", 65);
+        assert!(answer.text().contains("ALERT damaged"), "{kind}: {}", answer.text());
+    }
+}
+
+#[test]
+#[ignore = "resume leaves an unreadable file in place and exits 73"]
+fn a_file_that_may_not_be_read_is_set_aside_like_a_damaged_one() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: giving a file to somebody else needs root");
+        return;
+    }
+    let place = Place::new();
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(place.path("work"), fs::Permissions::from_mode(0o777)).unwrap();
+    let start = "checkpoint start --workflow w --agent a --step s --idempotency k";
+    place.relight(start).by_nobody().run().with_code(0);
+    std::os::unix::fs::chown(place.checkpoint("w"), Some(0), Some(0)).unwrap();
+    place.relight("checkpoint verify").by_nobody().run().with_code(65);
+    place.relight("check --stale 1h").by_nobody().run().with_code(65);
+    place.relight("checkpoint resume").by_nobody().run().with_code(0).says(&["w.json"]);
+    place.relight("checkpoint verify").by_nobody().run().with_code(0);
+}
+
+#[test]
+fn a_link_planted_in_the_folder_is_not_followed() {
+    let place = Place::new();
+    let secret = place.path("outside.json");
+    fs::write(&secret, "precious").unwrap();
+    fs::create_dir_all(place.work("memory/checkpoints")).unwrap();
+    symlink(&secret, place.checkpoint("w")).unwrap();
+    start(&place, "w");
+    place.ok("checkpoint update --workflow w --complete one");
+    assert_eq!(fs::read(&secret).unwrap(), b"precious");
+    assert!(fs::symlink_metadata(place.checkpoint("w")).unwrap().is_file());
+}
+
+#[test]
+fn a_file_copy_that_cannot_be_written_is_73_and_the_store_has_it() {
+    let place = with_workflow();
+    let folder = place.work("memory/checkpoints");
+    fs::remove_dir_all(&folder).unwrap();
+    fs::write(&folder, "in the way").unwrap();
+    let update = "checkpoint update --workflow w --complete one";
+    place.fails(update, 73).says(&["saved in the store", "memory/checkpoints/w.json"]);
+    assert_eq!(place.json("task show w")["done_steps"], json!(["one"]));
+    fs::remove_file(&folder).unwrap();
+    place.ok("checkpoint update --workflow w --step two");
+    assert_eq!(document(&place.checkpoint("w"))["completedSteps"], json!(["one"]));
+}
+
+#[test]
+fn start_whose_file_copy_cannot_be_written_is_73_and_the_store_has_it() {
+    let place = Place::new();
+    fs::write(place.work("memory"), "in the way").unwrap();
+    let start = "checkpoint start --workflow w --agent a --step s --idempotency k";
+    place.fails(start, 73).says(&["saved in the store"]);
+    assert_eq!(place.status("w"), "in_progress");
+}
+
+#[test]
+#[ignore = "resume gives up with 74 when the folder cannot be read, though the store knows the workflow"]
+fn resume_whose_file_copy_cannot_be_written_is_73_and_tells_the_fence() {
+    let place = with_workflow();
+    let folder = place.work("memory/checkpoints");
+    fs::remove_dir_all(&folder).unwrap();
+    fs::write(&folder, "in the way").unwrap();
+    let answer = place.fails("checkpoint resume --workflow w", 73);
+    assert_eq!(answer.json()["fence"], 1);
+}
+
+#[test]
+fn a_workflow_is_a_task() {
+    let place = with_workflow();
+    assert_eq!(place.json("task show w")["agent"], "ops");
+    place.ok("step run extra --task w -- true");
+    place.ok("task cancel w");
+    place.fails("checkpoint resume --workflow w", 1).says(&["cancelled"]);
+}
+
+#[test]
+fn show_prints_the_document() {
+    let place = with_workflow();
+    let shown = place.ok("checkpoint show --workflow w").json();
+    assert_eq!((&shown["workflowId"], &shown["currentStep"]), (&json!("w"), &json!("one")));
+    place.fails("checkpoint show --workflow x", 1).says(&["no workflow x"]);
+}
+
+#[test]
+fn list_is_of_this_folder_unless_all_are_wanted() {
+    let place = with_workflow();
+    place.ok("checkpoint start --workflow v --agent a --step s --idempotency k --dir other");
+    assert_eq!(place.json("checkpoint list")["items"].as_array().unwrap().len(), 1);
+    assert_eq!(place.json("checkpoint list --all")["items"].as_array().unwrap().len(), 2);
+    assert_eq!(place.json("checkpoint list --dir other")["items"][0]["workflow"], "v");
+}
+
+#[test]
+fn a_half_written_draft_is_in_nobodys_way() {
+    let place = with_workflow();
+    fs::write(place.work("memory/checkpoints/.w.json.tmp"), "{\"half").unwrap();
+    place.ok("checkpoint verify");
+    place.ok("checkpoint resume");
+}

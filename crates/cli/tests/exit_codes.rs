@@ -1,0 +1,265 @@
+//! The documented exit codes of what goes wrong outside.
+
+mod cases;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use cases::Place;
+
+/// A place whose store has a task, with nothing of it only in the log.
+fn with_store() -> Place {
+    let place = Place::new();
+    place.ok("task add t");
+    let database = rusqlite::Connection::open(place.home("relight.db")).expect("it opens");
+    let emptied = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    emptied.expect("the log is emptied");
+    place
+}
+
+/// Verbs that read and verbs that write.
+const VERBS: [&str; 7] = [
+    "task list",
+    "task show t",
+    "task add u",
+    "task start t",
+    "step list --task t",
+    "checkpoint list",
+    "check",
+];
+
+#[track_caller]
+fn says_damaged(place: &Place) {
+    let before = place.picture("home").remove(&place.home("relight.db"));
+    let path = place.home("relight.db").display().to_string();
+    for verb in VERBS {
+        let answer = place.relight(verb).run().with_code(65);
+        assert!(answer.stdout.is_empty(), "{verb}: {}", answer.text());
+        answer.says(&[&path, "relight doctor --salvage"]);
+    }
+    let after = place.picture("home").remove(&place.home("relight.db"));
+    assert_eq!(after, before, "a damaged store is left as it is");
+}
+
+#[test]
+fn a_store_of_garbage_is_65() {
+    let place = with_store();
+    fs::write(place.home("relight.db"), b"not a database, but long enough to be one".repeat(200))
+        .unwrap();
+    says_damaged(&place);
+}
+
+#[test]
+fn a_truncated_store_is_65() {
+    let place = with_store();
+    let bytes = fs::read(place.home("relight.db")).unwrap();
+    fs::write(place.home("relight.db"), &bytes[..bytes.len() / 2]).unwrap();
+    says_damaged(&place);
+}
+
+#[test]
+fn an_empty_store_file_is_65() {
+    let place = with_store();
+    fs::write(place.home("relight.db"), "").unwrap();
+    says_damaged(&place);
+}
+
+#[test]
+fn a_zero_filled_store_is_65() {
+    let place = with_store();
+    let length = fs::metadata(place.home("relight.db")).unwrap().len();
+    fs::write(place.home("relight.db"), vec![0; length as usize]).unwrap();
+    says_damaged(&place);
+}
+
+#[test]
+fn a_store_that_is_gone_while_its_log_is_there_is_65() {
+    let place = Place::new();
+    place.ok("task add t");
+    assert!(fs::metadata(place.home("relight.db-wal")).unwrap().len() > 0);
+    fs::remove_file(place.home("relight.db")).unwrap();
+    says_damaged(&place);
+    assert!(!place.home("relight.db").exists(), "no empty start over a lost store");
+}
+
+#[test]
+fn a_database_of_somebody_else_is_65() {
+    let place = with_store();
+    fs::remove_file(place.home("relight.db")).unwrap();
+    let database = rusqlite::Connection::open(place.home("relight.db")).unwrap();
+    database.execute_batch("CREATE TABLE notes (text)").unwrap();
+    drop(database);
+    says_damaged(&place);
+}
+
+#[test]
+fn pages_overwritten_in_the_middle_are_65_and_never_an_empty_answer() {
+    let place = with_store();
+    let mut bytes = fs::read(place.home("relight.db")).unwrap();
+    let length = bytes.len();
+    bytes[4096..length].fill(0xaa);
+    fs::write(place.home("relight.db"), bytes).unwrap();
+    for verb in ["task list", "task show t", "check"] {
+        place.fails(verb, 65).says(&["relight doctor --salvage"]);
+    }
+}
+
+#[test]
+fn a_newer_schema_is_65_and_asks_for_a_newer_relight() {
+    let place = with_store();
+    let database = rusqlite::Connection::open(place.home("relight.db")).unwrap();
+    database.pragma_update(None, "user_version", 9_999).unwrap();
+    drop(database);
+    for verb in VERBS {
+        let path = place.home("relight.db").display().to_string();
+        place.fails(verb, 65).says(&[&path, "version of relight"]);
+    }
+}
+
+/// As somebody for whom permissions count: `nobody` when this is root.
+fn unprivileged(place: &Place, words: &str) -> cases::Answer {
+    let call = place.relight(words);
+    if rustix::process::geteuid().is_root() { call.by_nobody().run() } else { call.run() }
+}
+
+#[test]
+fn a_home_that_cannot_be_written_is_74() {
+    let place = with_store();
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(place.path("home"), fs::Permissions::from_mode(0o555)).unwrap();
+    for file in place.picture("home").into_keys() {
+        fs::set_permissions(file, fs::Permissions::from_mode(0o444)).unwrap();
+    }
+    for verb in ["task add u", "task start t", "step begin s --task t"] {
+        unprivileged(&place, verb).with_code(74).says(&["relight.db"]);
+    }
+    fs::set_permissions(place.path("home"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(place.json("task list")["items"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_home_that_cannot_be_made_is_74() {
+    let place = Place::new();
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o555)).unwrap();
+    unprivileged(&place, "task add t").with_code(74);
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let file = place.work("a-file");
+    fs::write(&file, "").unwrap();
+    let call = place.relight("task add t").env("RELIGHT_HOME", file.to_str().unwrap());
+    call.run().with_code(74);
+}
+
+#[test]
+fn a_full_disk_is_74_and_the_last_good_state_is_intact() {
+    let place = with_store();
+    let before = place.json("task show t")["seq"].clone();
+    let limited = "(ulimit -f 0; trap '' XFSZ; relight task set t a=b 2>&1; echo code $?) | cat";
+    let text = place.shell(limited).run().text();
+    assert!(text.contains("nothing was saved") && text.ends_with("code 74\n"), "{text}");
+    assert_eq!(place.json("task show t")["seq"], before);
+    place.ok("task set t a=b");
+}
+
+#[test]
+fn a_bad_flag_is_2_and_says_so_on_standard_error() {
+    let place = Place::new();
+    for words in ["--nonsense", "task", "nonsense", "task list --nonsense", "step run", ""] {
+        let answer = place.relight(words).run().with_code(2);
+        assert!(answer.stdout.is_empty() && !answer.stderr.is_empty(), "{words}");
+    }
+    assert!(!place.path("home").exists());
+}
+
+#[test]
+fn help_and_version_are_0_on_standard_output() {
+    let place = Place::new();
+    for words in ["--help", "--version", "task --help", "step run --help", "help checkpoint"] {
+        let answer = place.ok(words);
+        assert!(!answer.stdout.is_empty() && answer.stderr.is_empty(), "{words}");
+    }
+}
+
+#[test]
+fn no_home_at_all_is_78() {
+    let place = Place::new();
+    let call = place.relight("task list").without("HOME").without("RELIGHT_HOME");
+    call.run().with_code(78).says(&["HOME", "RELIGHT_HOME", "--home"]);
+}
+
+#[test]
+fn the_home_is_found_in_the_documented_order() {
+    let place = Place::new();
+    let base = || place.relight("task add t").without("RELIGHT_HOME");
+    base().run().with_code(0);
+    assert!(place.path("user/.local/state/relight/relight.db").exists());
+    let state = place.path("state").display().to_string();
+    base().env("XDG_STATE_HOME", &state).run().with_code(0);
+    assert!(place.path("state/relight/relight.db").exists());
+    place.relight("task add t").env("XDG_STATE_HOME", &state).run().with_code(0);
+    assert!(place.home("relight.db").exists());
+    let flag = place.path("flag").display().to_string();
+    place.relight("task add t --home").arg(&flag).run().with_code(0);
+    assert!(place.path("flag/relight.db").exists());
+}
+
+#[test]
+fn the_store_is_found_in_the_documented_order() {
+    let place = Place::new();
+    let url = |name: &str| format!("sqlite:{}", place.path(name).display());
+    place.relight("task add t").env("RELIGHT_STORE", &url("env/x.db")).run().with_code(0);
+    assert!(place.path("env/x.db").exists());
+    let call = place.relight("task add t --store").arg(&url("flag/x.db"));
+    call.env("RELIGHT_STORE", &url("env2/x.db")).run().with_code(0);
+    assert!(place.path("flag/x.db").exists() && !place.path("env2").exists());
+}
+
+#[test]
+fn a_store_url_that_is_none_is_78() {
+    let place = Place::new();
+    for url in ["redis://h", "sqlite:", "relight.db", "nonsense"] {
+        place.relight("task list --store").arg(url).run().with_code(78).says(&["sqlite:PATH"]);
+        place.relight("task list").env("RELIGHT_STORE", url).run().with_code(78);
+    }
+}
+
+#[test]
+#[ignore = "a RELIGHT_HOME that is not UTF-8 is passed over, and the state goes to the default folder"]
+fn a_home_whose_name_is_not_text_is_not_passed_over() {
+    let place = Place::new();
+    place.shell(r#"RELIGHT_HOME="$PWD/h$(printf '\377')" relight task add t"#).run();
+    assert!(!place.path("user").exists());
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_panic() {
+    let place = Place::new();
+    for n in 0..30 {
+        place.ok(&format!("task add task-{n} --title {}", "x".repeat(1000)));
+    }
+    for words in ["task list", "task list --json", "task states", "--help", "check --stale 0s"] {
+        let mut running = place.relight(words).spawn();
+        running.close_output();
+        let answer = running.end();
+        assert!(!answer.stderr.contains("panic"), "{words}: {}", answer.stderr);
+        assert!(![70, 101, 134].contains(&answer.code), "{words}: {}", answer.code);
+    }
+}
+
+#[test]
+#[ignore = "a standard error that cannot be written is a panic, exit code 101"]
+fn a_full_standard_error_is_no_panic() {
+    Place::new().shell("relight task show nobody 2>/dev/full").run().with_code(1);
+}
+
+#[test]
+#[ignore = "an answer that could not be written is exit code 0"]
+fn an_answer_that_cannot_be_written_is_not_0() {
+    Place::new().shell("relight task start t --json >/dev/full").run().with_code(74);
+}
+
+#[test]
+fn a_closed_standard_error_is_no_panic() {
+    let place = Place::new();
+    place.shell("relight task show nobody 2>&-").run().with_code(1);
+    place.shell("relight task show nobody >&- 2>&-").run().with_code(1);
+}

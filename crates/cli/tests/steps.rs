@@ -1,0 +1,498 @@
+//! `relight step` from outside.
+
+mod cases;
+
+use std::fs;
+
+use cases::{Place, kill};
+use rustix::process::Signal;
+use serde_json::json;
+
+/// A place with a started task `t`.
+fn at_work() -> Place {
+    let place = Place::new();
+    place.ok("task start t --lease 1h");
+    place
+}
+
+/// The words of `step run` for a shell script.
+fn shell(place: &Place, words: &str, script: &str) -> cases::Call {
+    place.relight(&format!("step run {words} --task t -- sh -c")).arg(script)
+}
+
+#[test]
+fn output_passes_through_byte_for_byte_and_replays_the_same() {
+    let place = at_work();
+    let script = r"echo >> ran; printf '\000\377\376 a\r\n\tno newline'; printf 'to stderr' >&2";
+    let first = place.relight("step run s --task t -- bash -c").arg(script).run().with_code(0);
+    let again = place.relight("step run s --task t -- bash -c").arg(script).run().with_code(0);
+    assert_eq!(first.stdout, b"\x00\xff\xfe a\r\n\tno newline");
+    assert_eq!(first.stderr, "to stderr");
+    assert_eq!(again.stdout, first.stdout);
+    assert_eq!(again.stderr, "");
+    assert_eq!(place.runs(), 1);
+}
+
+#[test]
+fn a_finished_step_counts_as_progress_of_the_task() {
+    let place = Place::new();
+    place.ok("task start t --step a --step b");
+    place.ok("step run a --task t -- true");
+    let show = place.json("task show t");
+    assert_eq!((&show["done_steps"], &show["next_step"]), (&json!(["a"]), &json!("b")));
+}
+
+#[test]
+fn the_commands_own_code_passes_through_and_the_step_may_run_again() {
+    let place = at_work();
+    shell(&place, "s", "echo >> ran; exit 3").run().with_code(3);
+    assert_eq!(place.json("step list --task t")["items"][0]["state"], "failed");
+    shell(&place, "s", "echo >> ran").run().with_code(0);
+    assert_eq!(place.runs(), 2);
+    assert_eq!(place.json("step list --task t")["items"][0]["tries"], 2);
+}
+
+#[test]
+fn a_command_killed_by_a_signal_is_128_and_its_number() {
+    let place = at_work();
+    shell(&place, "s", "kill -9 $$").run().with_code(137);
+    shell(&place, "s", "kill -15 $$").run().with_code(143);
+}
+
+#[test]
+fn an_accepted_code_finishes_the_step_and_is_replayed() {
+    let place = at_work();
+    shell(&place, "s --accept 1,3", "echo >> ran; echo three; exit 3").run().with_code(3);
+    let again = shell(&place, "s", "echo >> ran").run().with_code(3);
+    assert_eq!((again.text().as_str(), place.runs()), ("three\n", 1));
+}
+
+#[test]
+fn a_command_that_takes_too_long_is_stopped_and_gone() {
+    let place = at_work();
+    let mut running = shell(&place, "s --timeout 1s", "echo $$; exec sleep 50").spawn();
+    let command = running.line();
+    running.end().with_code(124);
+    assert!(!fs::exists(format!("/proc/{command}")).unwrap());
+    assert_eq!(place.json("step list --task t")["items"][0]["state"], "failed");
+}
+
+#[test]
+#[ignore = "after --timeout only the command itself is stopped, and step run waits for its children"]
+fn the_children_of_a_command_that_takes_too_long_are_gone_too() {
+    let place = at_work();
+    let mut running = shell(&place, "s --timeout 1s", "sleep 45 & echo $!; wait").spawn();
+    let grandchild: u32 = running.line().parse().unwrap();
+    let answer = running.end().with_code(124);
+    let lives = fs::exists(format!("/proc/{grandchild}")).unwrap();
+    if lives {
+        kill(grandchild);
+    }
+    assert!(!lives, "{}", answer.stderr);
+}
+
+#[test]
+fn a_command_that_ignores_sigterm_is_killed() {
+    let place = at_work();
+    let script = "trap '' TERM; echo $$; while :; do sleep 1; done";
+    let mut running = shell(&place, "s --timeout 1s", script).spawn();
+    let command = running.line();
+    running.end().with_code(124);
+    assert!(!fs::exists(format!("/proc/{command}")).unwrap());
+}
+
+#[test]
+fn a_timeout_is_relights_code_and_an_exit_is_the_steps() {
+    let place = at_work();
+    let run = |words: &str, script: &str| {
+        let call = place.relight(&format!("--json step run {words} --task t -- sh -c"));
+        call.arg(script).run().json()
+    };
+    assert_eq!(run("slow --timeout 100ms", "exec sleep 50")["exit_code_of"], "relight");
+    let answer = run("s", "echo out; echo err >&2; exit 4");
+    assert_eq!((&answer["exit_code"], &answer["exit_code_of"]), (&json!(4), &json!("step")));
+    assert_eq!((&answer["stdout"], &answer["replayed"]), (&json!("out\n"), &json!(false)));
+    run("s", "echo done");
+    assert_eq!(run("s", "echo other")["stdout"], "done\n");
+    assert_eq!(run("s", "echo other")["replayed"], true);
+}
+
+#[test]
+fn each_occurrence_is_a_step_of_its_own() {
+    let place = at_work();
+    for words in ["s", "s --occurrence 2", "s --occurrence 2"] {
+        shell(&place, words, "echo >> ran").run().with_code(0);
+    }
+    assert_eq!(place.runs(), 2);
+    assert_eq!(place.json("step list --task t")["done_steps"], json!(["s", "s#2"]));
+    shell(&place, "s --occurrence 0", "true").run().with_code(2);
+}
+
+#[test]
+fn the_idempotency_key_stays_over_tries_and_differs_by_occurrence_step_and_task() {
+    let place = at_work();
+    place.ok("task start u");
+    let key = |words: &str| {
+        let call = place.relight(&format!("step run {words} -- sh -c"));
+        call.arg("echo $RELIGHT_IDEMPOTENCY_KEY; exit 1").run().with_code(1).text()
+    };
+    let first = key("s --task t");
+    assert!(first.len() > 20, "{first:?}");
+    assert_eq!(first, key("s --task t"));
+    for other in ["s --task t --occurrence 2", "s2 --task t", "s --task u"] {
+        assert_ne!(first, key(other), "{other}");
+    }
+    let begun = place.json("step begin s --task t")["idempotency_key"].clone();
+    assert_eq!(begun, first.trim());
+}
+
+#[test]
+fn a_long_output_passes_through_whole_and_is_kept_as_head_tail_and_hash() {
+    let place = at_work();
+    let script = "printf HEAD; head -c 3000000 /dev/zero | tr '\\0' x; printf TAIL";
+    let first = shell(&place, "s", script).run().with_code(0);
+    assert_eq!(first.stdout.len(), 3_000_008);
+    let again = shell(&place, "s", script).run().with_code(0).says(&["3000008"]);
+    assert!(again.stdout.len() < 1 << 20);
+    assert!(again.stdout.starts_with(b"HEADx") && again.stdout.ends_with(b"xTAIL"));
+    let call = place.relight("--json step run s --task t -- true").run().with_code(0).json();
+    assert_eq!(call["cut"]["bytes"], 3_000_008);
+    assert_eq!(call["cut"]["hash"].as_str().unwrap().len(), 64);
+}
+
+#[test]
+fn arguments_reach_the_command_literally() {
+    let place = at_work();
+    let nasty = ["; touch pwned", "$(touch pwned)", "a\nb", "-n", "--task", "", "*", "'\"\\"];
+    let call = place.relight("step run s --task t -- printf [%s]").args(nasty);
+    let answer = call.run().with_code(0);
+    assert_eq!(answer.text(), nasty.map(|word| format!("[{word}]")).concat());
+    assert!(!place.work("pwned").exists());
+}
+
+#[test]
+#[ignore = "arguments that are not UTF-8 are wrong usage"]
+fn arguments_that_are_not_text_reach_the_command_too() {
+    let place = at_work();
+    let script = r#"relight step run s --task t -- printf %s "$(printf 'a\377b')""#;
+    assert_eq!(place.shell(script).run().with_code(0).stdout, b"a\xffb");
+}
+
+#[test]
+fn a_step_name_is_any_printable_text() {
+    let place = at_work();
+    let name = "send $(the) 'mail'; 2nd try é";
+    let run = || place.relight("step run").arg(name).args(["--task", "t", "--", "true"]).run();
+    run().with_code(0);
+    assert_eq!(place.json("step list --task t")["done_steps"], json!([name]));
+    for bad in ["", "a\nb", "\u{1b}[31m", " x", &"x".repeat(10_000)] {
+        place.relight("step begin --task t").arg(bad).run().with_code(2);
+    }
+}
+
+#[test]
+fn a_missing_command_is_a_failed_try() {
+    let place = at_work();
+    let answer = place.relight("step run s --task t -- /does/not/exist").run();
+    assert_ne!(answer.code, 0);
+    answer.says(&["/does/not/exist"]);
+    assert_eq!(place.json("step list --task t")["items"][0]["state"], "failed");
+    place.ok("step run s --task t -- true");
+}
+
+#[test]
+fn no_command_at_all_is_wrong_usage() {
+    let place = at_work();
+    for words in ["s --task t", "s --task t --", "--task t -- true", "s --repeat maybe -- true"] {
+        place.fails(&format!("step run {words}"), 2);
+    }
+    place.fails("step run s --task t --repeat verify -- true", 2).says(&["--verify"]);
+    place.fails("step run s -- true", 2).says(&["RELIGHT_TASK"]);
+    place.fails("step run s --task nobody -- true", 1).says(&["there is no task nobody"]);
+}
+
+#[test]
+fn standard_input_reaches_the_command() {
+    let place = at_work();
+    let answer = place.relight("step run s --task t -- cat").input(b"in\0put").run().with_code(0);
+    assert_eq!(answer.stdout, b"in\0put");
+}
+
+#[test]
+fn a_step_runs_again_when_it_died_and_its_rule_is_keyed_or_repeatable() {
+    for rule in ["", "--repeat keyed", "--repeat repeatable"] {
+        let place = at_work();
+        place.die_in_step(&format!("s --task t {rule}"));
+        assert_eq!(place.json("task show t")["in_doubt"], json!(["s"]));
+        shell(&place, "s", "echo >> ran").run().with_code(0);
+        assert_eq!(place.runs(), 2, "{rule}");
+    }
+}
+
+#[test]
+fn a_shell_agent_killed_in_mid_work_goes_on_after_its_last_finished_step() {
+    let place = Place::new();
+    let agent = r#"eval "$(relight task start job --step a --step b --owner-pid $$ --export)"
+        echo "resumed $RELIGHT_RESUMED next $RELIGHT_NEXT_STEP"
+        relight step run a -- sh -c 'echo >> ran; echo made a'
+        test -e again || { : > again; kill -9 $$; }
+        relight step run b -- sh -c 'echo >> ran; echo made b'
+        relight -q task done"#;
+    let first = place.shell(agent).run().with_code(137).text();
+    let second = place.shell(agent).run().with_code(0).text();
+    assert_eq!(first, "resumed 0 next a\nmade a\n");
+    assert_eq!(second, "resumed 1 next b\nmade a\nmade b\n");
+    assert_eq!((place.runs(), place.status("job").as_str()), (2, "completed"));
+}
+
+#[test]
+fn the_idempotency_key_survives_a_kill() {
+    let place = at_work();
+    let script = "echo $RELIGHT_IDEMPOTENCY_KEY; echo $$; exec sleep 50";
+    let mut running = shell(&place, "s", script).spawn();
+    let (key, command) = (running.line(), running.line());
+    running.kill();
+    kill(command.parse().unwrap());
+    let again = shell(&place, "s", "echo $RELIGHT_IDEMPOTENCY_KEY").run().with_code(0);
+    assert_eq!(again.text().trim(), key);
+}
+
+const VERIFY: [&str; 3] = ["--repeat", "verify", "--verify"];
+
+/// A step of the rule `verify` that died, asked about by this script.
+fn verified_by(place: &Place, question: &str) -> cases::Answer {
+    place.die_in_step("s --task t --repeat verify --verify false");
+    let call = place.relight("step run s --task t").args(VERIFY).arg(question);
+    call.args(["--", "sh", "-c", "echo >> ran; echo again"]).run()
+}
+
+#[test]
+fn verify_0_says_that_it_happened_and_nothing_runs() {
+    let place = at_work();
+    verified_by(&place, "exit 0").with_code(0);
+    assert_eq!(place.runs(), 1);
+    assert_eq!(place.json("task show t")["done_steps"], json!(["s"]));
+}
+
+#[test]
+fn verify_1_says_that_it_did_not_and_it_runs() {
+    let place = at_work();
+    assert_eq!(verified_by(&place, "exit 1").with_code(0).text(), "again\n");
+    assert_eq!(place.runs(), 2);
+}
+
+#[test]
+fn verify_2_cannot_tell_and_blocks_the_task() {
+    let place = at_work();
+    verified_by(&place, "exit 2").with_code(75).says(&["in doubt", "step resolve"]);
+    assert_eq!(place.runs(), 1);
+    assert_eq!(place.status("t"), "blocked");
+}
+
+#[test]
+fn verify_that_died_by_a_signal_cannot_tell_either() {
+    let place = at_work();
+    verified_by(&place, "kill -9 $$").with_code(75);
+    assert_eq!((place.runs(), place.status("t").as_str()), (1, "blocked"));
+}
+
+#[test]
+fn the_question_of_verify_knows_task_and_key() {
+    let place = at_work();
+    verified_by(&place, r#"test "$RELIGHT_TASK" = t && test -n "$RELIGHT_IDEMPOTENCY_KEY""#)
+        .with_code(0);
+    assert_eq!(place.runs(), 1);
+}
+
+#[test]
+fn once_is_never_repeated_by_itself_and_blocks_the_task() {
+    let place = at_work();
+    place.die_in_step("s --task t --repeat once");
+    let again = shell(&place, "s --repeat once", "echo >> ran").run().with_code(75);
+    again.says(&["in doubt", "relight step resolve", "--task t", "--happened", "--did-not"]);
+    assert_eq!((place.runs(), place.status("t").as_str()), (1, "blocked"));
+    shell(&place, "s --repeat once", "echo >> ran").run().with_code(75);
+    assert_eq!(place.runs(), 1);
+}
+
+#[test]
+#[ignore = "a second run takes a step that is being run for one in doubt, blocks the task and fences its live holder"]
+fn once_that_is_being_run_is_left_to_its_runner() {
+    let place = at_work();
+    let script = "echo up; until test -e go; do sleep 0.02; done";
+    let mut running = shell(&place, "s --repeat once --fence 1", script).spawn();
+    running.line();
+    shell(&place, "s --repeat once", "echo >> ran").run().with_code(75);
+    fs::write(place.work("go"), "").unwrap();
+    running.end().with_code(0);
+    assert_eq!(place.json("task show t")["done_steps"], json!(["s"]));
+}
+
+#[test]
+fn once_that_happened_is_finished() {
+    let place = at_work();
+    place.die_in_step("s --task t --repeat once");
+    shell(&place, "s", "true").run().with_code(75);
+    place.ok("step resolve s --task t --happened");
+    place.ok("task start t");
+    shell(&place, "s", "echo >> ran").run().with_code(0);
+    assert_eq!(place.runs(), 1);
+}
+
+#[test]
+fn once_that_did_not_happen_runs_again() {
+    let place = at_work();
+    place.die_in_step("s --task t --repeat once");
+    shell(&place, "s", "true").run().with_code(75);
+    place.ok("step resolve s --task t --did-not");
+    place.ok("task start t");
+    shell(&place, "s", "echo >> ran").run().with_code(0);
+    assert_eq!(place.runs(), 2);
+}
+
+#[test]
+fn once_that_failed_in_the_open_is_not_in_doubt() {
+    let place = at_work();
+    shell(&place, "s --repeat once", "echo >> ran; exit 1").run().with_code(1);
+    shell(&place, "s --repeat once", "echo >> ran").run().with_code(0);
+    assert_eq!(place.runs(), 2);
+}
+
+#[test]
+fn the_rule_recorded_at_the_begin_holds() {
+    let place = at_work();
+    place.die_in_step("s --task t --repeat once");
+    shell(&place, "s --repeat repeatable", "echo >> ran").run().with_code(75);
+    assert_eq!(place.runs(), 1);
+}
+
+#[test]
+fn a_looser_rule_recorded_at_the_begin_holds_too() {
+    let place = at_work();
+    place.die_in_step("s --task t --repeat repeatable");
+    let again = shell(&place, "s --repeat once", "echo >> ran").run().with_code(0);
+    again.says(&["repeatable"]);
+    assert_eq!(place.runs(), 2);
+}
+
+#[test]
+fn resolve_raises_the_fence() {
+    let place = at_work();
+    place.die_in_step("s --task t --fence 1");
+    place.ok("step resolve s --task t --happened");
+    place.fails("step begin x --task t --fence 1", 77);
+}
+
+#[test]
+fn resolve_needs_something_in_doubt_and_one_answer() {
+    let place = at_work();
+    place.fails("step resolve s --task t --happened", 1).says(&["not in doubt"]);
+    place.fails("step resolve s --task t", 2);
+    place.fails("step resolve s --task t --happened --did-not", 2);
+}
+
+#[test]
+fn begin_says_go_then_again_then_finished() {
+    let place = at_work();
+    assert_eq!(place.json("step begin s --task t")["advice"], "go");
+    assert_eq!(place.json("step begin s --task t")["advice"], "again");
+    place.ok("step end s --task t");
+    let finished = place.fails("--json step begin s --task t", 1).json();
+    assert_eq!(finished["advice"], "finished");
+}
+
+#[test]
+fn begin_of_a_once_step_in_doubt_is_75_and_blocks() {
+    let place = at_work();
+    place.ok("step begin s --task t --repeat once");
+    place.fails("step begin s --task t", 75).says(&["step resolve"]);
+    assert_eq!(place.status("t"), "blocked");
+}
+
+#[test]
+fn end_keeps_the_output_that_a_later_run_replays() {
+    let place = at_work();
+    fs::write(place.work("out.bin"), b"made \x00\xff").unwrap();
+    place.ok("step begin s --task t");
+    place.ok("step end s --task t --output out.bin");
+    assert_eq!(shell(&place, "s", "echo >> ran").run().with_code(0).stdout, b"made \x00\xff");
+    place.ok("step begin p --task t");
+    place.relight("step end p --task t --output -").input(b"piped").run().with_code(0);
+    assert_eq!(shell(&place, "p", "echo >> ran").run().with_code(0).stdout, b"piped");
+    assert_eq!(place.runs(), 0);
+}
+
+#[test]
+fn end_of_what_was_not_begun_is_refused() {
+    let place = at_work();
+    place.fails("step end s --task t", 1).says(&["was not begun", "relight step begin"]);
+    place.ok("step begin s --task t");
+    place.fails("step end s --task t --output missing.txt", 2).says(&["missing.txt"]);
+    place.ok("step end s --task t --failed");
+    assert_eq!(place.json("step begin s --task t")["advice"], "go");
+    place.ok("step end s --task t");
+    place.ok("step end s --task t");
+    place.fails("step end s --task t --failed", 1);
+}
+
+#[test]
+fn steps_of_a_finished_task_are_refused_and_its_finished_ones_still_replay() {
+    let place = at_work();
+    shell(&place, "s", "echo kept").run().with_code(0);
+    place.ok("task done t");
+    place.fails("step begin x --task t", 1).says(&["completed"]);
+    assert_eq!(shell(&place, "s", "echo >> ran").run().with_code(0).text(), "kept\n");
+}
+
+#[test]
+fn a_holder_that_lost_its_lease_while_a_step_ran_records_nothing() {
+    let place = at_work();
+    let mut running =
+        shell(&place, "s --fence 1", "echo up; until test -e go; do sleep 0.02; done").spawn();
+    running.line();
+    place.ok("task release t --force");
+    fs::write(place.work("go"), "").unwrap();
+    let late = running.end();
+    assert_eq!(late.code, 77, "{}", late.stderr);
+    assert_eq!(place.json("step list --task t")["done_steps"], json!([]));
+}
+
+#[test]
+fn sigterm_reaches_the_command() {
+    let place = at_work();
+    let script = "trap 'echo told; exit 9' TERM; echo up; while :; do sleep 0.05; done";
+    let mut running = shell(&place, "s", script).spawn();
+    running.line();
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().with_code(9).text(), "told\n");
+}
+
+#[test]
+fn a_step_whose_output_nobody_reads_is_recorded_all_the_same() {
+    let place = at_work();
+    let script = "echo up; sleep 0.1; head -c 300000 /dev/zero; echo >> ran";
+    let mut running = shell(&place, "s", script).spawn();
+    running.line();
+    running.close_output();
+    running.end().with_code(0);
+    assert_eq!(place.json("task show t")["done_steps"], json!(["s"]));
+}
+
+#[test]
+fn list_shows_each_step_with_its_state() {
+    let place = Place::new();
+    place.ok("task start t --step a --step b --step c");
+    shell(&place, "a", "true").run().with_code(0);
+    place.ok("step begin b --task t --repeat once");
+    let list = place.json("step list --task t");
+    assert_eq!(
+        (&list["items"][0]["state"], &list["items"][1]["state"]),
+        (&json!("done"), &json!("begun"))
+    );
+    assert_eq!(list["items"][1]["rule"], "once");
+    assert_eq!((&list["in_doubt"], &list["next_step"]), (&json!(["b"]), &json!("b")));
+    let text = place.ok("step list --task t").text();
+    for word in ["in doubt", "to do", "done"] {
+        assert!(text.contains(word), "{text}");
+    }
+}

@@ -1,0 +1,197 @@
+//! The checkpoint dialect as a library: one store, one folder.
+
+use std::fs;
+use std::sync::Arc;
+
+use relight::core::decide::Right;
+use relight::core::event::{Event, EventKind};
+use relight::core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
+use relight::core::lease::{Fence, Holder};
+use relight::core::redact::{MarkKey, Redactor};
+use relight::core::time::Span;
+use relight::dialect::{
+    Dialect, DialectError, Imported, ResumeError, ResumeRequest, Resumed, StartOutcome,
+    StartRequest, UpdateRequest, document,
+};
+use relight::engine::{ActError, Engine};
+use relight::store::{EventQuery, MemoryStore};
+use tempfile::TempDir;
+
+/// A store and a folder of files.
+struct Place {
+    folder: TempDir,
+    engine: Engine,
+    dialect: Dialect,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let redactor = Redactor::new(MarkKey::new([0; 32]));
+        let engine = Engine::new(Arc::new(MemoryStore::new()), redactor);
+        let dialect = Dialect::new(engine.clone(), folder.path().to_path_buf());
+        Self { folder, engine, dialect }
+    }
+
+    async fn start(&self, workflow: &str, key: &str, force: bool) -> StartOutcome {
+        let request = StartRequest {
+            workflow: id(workflow),
+            agent: AgentName::new("ops").expect("a name"),
+            step: step("one"),
+            remaining: vec![step("two")],
+            key: IdempotencyKey::new(key).expect("a key"),
+            handoff_to: None,
+            notes: None,
+            expires_at: None,
+            force,
+        };
+        self.dialect.start(request).await.expect("it starts")
+    }
+
+    async fn complete(&self, name: &str, right: Right) -> Result<(), DialectError> {
+        let request = UpdateRequest { complete: vec![step(name)], ..UpdateRequest::default() };
+        self.dialect.update(&id("w"), right, &request).await.map(|_| ())
+    }
+
+    async fn resume(&self, by: &str) -> Result<Resumed, ResumeError> {
+        let request = ResumeRequest {
+            workflow: Some(id("w")),
+            agent: None,
+            steal: false,
+            holder: Holder::Time { by: by.to_owned() },
+            ttl: Some(Span::from_secs(3600)),
+        };
+        self.dialect.resume(&request).await
+    }
+
+    async fn events(&self) -> Vec<Event> {
+        let (after, task, kinds) = (0, Some(id("w")), Vec::new());
+        let query = EventQuery { after, task, kinds, limit: 1_000, newest: false };
+        self.engine.store().events(query).await.expect("the store has events")
+    }
+
+    async fn kinds(&self) -> Vec<EventKind> {
+        self.events().await.into_iter().map(|event| event.kind).collect()
+    }
+
+    fn set_aside(&self) -> usize {
+        fs::read_dir(self.folder.path().join("quarantine")).map_or(0, Iterator::count)
+    }
+}
+
+fn id(text: &str) -> TaskId {
+    TaskId::new(text).expect("an id")
+}
+
+fn step(text: &str) -> StepName {
+    StepName::new(text).expect("a name")
+}
+
+#[tokio::test]
+async fn the_same_holder_text_does_not_make_the_same_holder() {
+    let place = Place::new();
+    place.start("w", "k", false).await;
+    place.resume("somebody").await.unwrap();
+    assert!(matches!(place.resume("somebody").await, Err(ResumeError::Held { .. })));
+}
+
+#[tokio::test]
+async fn a_replaced_workflow_is_kept_in_the_events() {
+    let place = Place::new();
+    place.start("w", "k", false).await;
+    place.complete("one", Right::Unfenced).await.unwrap();
+    place.start("w", "other", true).await;
+    let kinds = place.kinds().await;
+    for kind in [EventKind::StepDone, EventKind::StepsCleared, EventKind::FenceRaised] {
+        assert!(kinds.contains(&kind), "{kind:?} is not in {kinds:?}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "setting a damaged file aside leaves no event, though there is a kind for it"]
+async fn a_damaged_file_that_was_set_aside_is_an_event() {
+    let place = Place::new();
+    place.start("w", "k", false).await;
+    fs::write(place.folder.path().join("w.json"), "{").unwrap();
+    place.complete("one", Right::Unfenced).await.unwrap();
+    assert_eq!(place.set_aside(), 2);
+    assert!(place.kinds().await.contains(&EventKind::CheckpointDamaged));
+}
+
+#[tokio::test]
+async fn damage_again_and_again_overwrites_nothing_that_was_set_aside() {
+    let place = Place::new();
+    place.start("w", "k", false).await;
+    for count in 1..=5 {
+        fs::write(place.folder.path().join("w.json"), format!("torn {count}")).unwrap();
+        place.complete("one", Right::Unfenced).await.unwrap();
+        assert_eq!(place.set_aside(), 2 * count);
+    }
+}
+
+#[tokio::test]
+async fn a_write_without_a_fence_is_marked_so() {
+    let place = Place::new();
+    place.start("w", "k", false).await;
+    let resumed = place.resume("me").await.unwrap();
+    place.complete("one", Right::Unfenced).await.unwrap();
+    place.complete("two", Right::Fence(resumed.started.fence)).await.unwrap();
+    let ends = place.events().await.into_iter().filter(|event| event.kind == EventKind::StepDone);
+    let fences: Vec<Option<Fence>> = ends.map(|event| event.fence).collect();
+    assert_eq!(fences, [None, Some(resumed.started.fence)]);
+}
+
+#[tokio::test]
+async fn a_fenced_update_changes_neither_store_nor_file() {
+    let place = Place::new();
+    place.start("w", "k", false).await;
+    let before = fs::read(place.folder.path().join("w.json")).unwrap();
+    let error = place.complete("one", Right::Fence(Fence(9))).await.unwrap_err();
+    assert!(matches!(error, DialectError::Act(ActError::Refused(_))), "{error}");
+    assert_eq!(fs::read(place.folder.path().join("w.json")).unwrap(), before);
+}
+
+#[tokio::test]
+async fn an_import_by_force_fences_whoever_holds_the_workflow() {
+    let place = Place::new();
+    place.start("w", "k", false).await;
+    let file = place.folder.path().join("old");
+    fs::copy(place.folder.path().join("w.json"), &file).unwrap();
+    let held = place.resume("me").await.unwrap().started.fence;
+    let taken = place.dialect.import(&file, true).await.unwrap();
+    assert!(matches!(taken, Imported::Taken(_)));
+    assert!(place.complete("one", Right::Fence(held)).await.is_err());
+}
+
+#[tokio::test]
+async fn the_document_is_what_the_file_says() {
+    let place = Place::new();
+    place.start("w", "k", false).await;
+    place.complete("one", Right::Unfenced).await.unwrap();
+    let view = place.dialect.view(&id("w")).await.unwrap();
+    assert_eq!(fs::read(place.folder.path().join("w.json")).unwrap(), document(&view).seal());
+}
+
+#[tokio::test]
+#[ignore = "a store that was put back from a backup silently overwrites a newer good file"]
+async fn a_good_file_that_is_newer_than_the_store_is_not_lost() {
+    let (place, behind) = (Place::new(), Place::new());
+    place.start("w", "k", false).await;
+    let file = place.folder.path().join("w.json");
+    behind.dialect.import(&file, false).await.unwrap();
+    place.complete("one", Right::Unfenced).await.unwrap();
+    fs::copy(&file, behind.folder.path().join("w.json")).unwrap();
+    behind.resume("me").await.unwrap();
+    let resumed = behind.dialect.view(&id("w")).await.unwrap();
+    assert_eq!(resumed.progress.done_steps, ["one"]);
+}
+
+#[tokio::test]
+async fn starts_at_once_with_one_key_make_one_workflow() {
+    let place = Place::new();
+    let starts = [place.start("a", "k", false), place.start("b", "k", false)];
+    let [one, two] = starts;
+    let outcomes = tokio::join!(one, two);
+    let started = |outcome: &StartOutcome| matches!(outcome, StartOutcome::Started(_));
+    assert_ne!(started(&outcomes.0), started(&outcomes.1));
+}

@@ -1,0 +1,382 @@
+//! What a program that embeds Relight can rely on.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use relight::core::decide::Refusal;
+use relight::core::ids::TaskId;
+use relight::core::status::TaskStatus;
+use relight::core::step::RepeatRule;
+use relight::doors::{clock, process};
+use relight::engine::ActError;
+use relight::{Relight, RunningTask, StepError};
+use tempfile::TempDir;
+
+type Never = std::convert::Infallible;
+
+/// A store in a folder of its own.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a folder for the test") }
+    }
+
+    fn url(&self) -> String {
+        format!("sqlite:{}/relight.db", self.folder.path().display())
+    }
+
+    async fn open(&self) -> Relight {
+        Relight::open(&self.url()).await.expect("the store opens")
+    }
+
+    async fn start(&self) -> RunningTask {
+        let relight = self.open().await;
+        relight.task("t").expect("an id").start().await.expect("the task starts")
+    }
+
+    async fn status(&self) -> TaskStatus {
+        let relight = self.open().await;
+        relight.engine().task(&TaskId::new("t").expect("an id")).await.expect("a task").status
+    }
+}
+
+/// Runs a step that counts how often it ran.
+async fn counted(task: &RunningTask, name: &str, runs: &AtomicU32) -> u32 {
+    let run = || async { Ok::<_, Never>(runs.fetch_add(1, Ordering::Relaxed) + 1) };
+    task.step(name, run).await.expect("the step gives a value")
+}
+
+#[tokio::test]
+async fn a_dropped_task_goes_on_and_its_finished_steps_give_their_values() {
+    let (place, runs) = (Place::new(), AtomicU32::new(0));
+    let first = place.start().await;
+    assert!(!first.resumed());
+    assert_eq!(counted(&first, "a", &runs).await, 1);
+    drop(first);
+    let second = place.start().await;
+    assert!(second.resumed());
+    assert_eq!(second.progress().done_steps, ["a"]);
+    assert_eq!(counted(&second, "a", &runs).await, 1);
+    assert_eq!(runs.into_inner(), 1);
+}
+
+#[tokio::test]
+async fn a_dropped_task_is_interrupted() {
+    let place = Place::new();
+    drop(place.start().await);
+    assert_eq!(place.status().await, TaskStatus::Interrupted);
+}
+
+#[tokio::test]
+async fn a_failed_step_runs_again_with_the_same_key() {
+    let task = Place::new().start().await;
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let run = |run: relight::StepRun| {
+            seen.push((run.tries, run.idempotency_key));
+            async { Err::<(), _>("no") }
+        };
+        let error = task.plan("s").unwrap().run(run).await.unwrap_err();
+        assert!(matches!(error, StepError::Failed("no")));
+    }
+    let tries: Vec<u32> = seen.iter().map(|(tries, _)| *tries).collect();
+    assert_eq!(tries, [1, 2, 3]);
+    assert!(seen.iter().all(|(_, key)| *key == seen[0].1));
+    let value = task.step("s", || async { Ok::<_, Never>("yes".to_owned()) }).await.unwrap();
+    assert_eq!(value, "yes");
+}
+
+#[tokio::test]
+async fn the_same_name_again_is_the_next_occurrence_and_replays_in_order() {
+    let (place, runs) = (Place::new(), AtomicU32::new(0));
+    let first = place.start().await;
+    for expected in 1..=3 {
+        assert_eq!(counted(&first, "s", &runs).await, expected);
+    }
+    drop(first);
+    let second = place.start().await;
+    for expected in 1..=4 {
+        assert_eq!(counted(&second, "s", &runs).await, expected);
+    }
+    assert_eq!(runs.into_inner(), 4);
+}
+
+#[tokio::test]
+async fn a_finished_step_asked_with_another_input_is_refused() {
+    let place = Place::new();
+    let first = place.start().await;
+    let ok = |_| async { Ok::<_, Never>(1) };
+    first.plan("s").unwrap().input(&"one").run(ok).await.unwrap();
+    drop(first);
+    let second = place.start().await;
+    let other = second.plan("s").unwrap().input(&"two").run(ok).await.unwrap_err();
+    assert!(matches!(other, StepError::Act(ActError::Refused(Refusal::OtherInput { .. }))));
+    assert_eq!(second.plan("s").unwrap().input(&"one").run(ok).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_value_of_another_type_is_an_error_that_names_the_step() {
+    let place = Place::new();
+    let first = place.start().await;
+    first.step("s", || async { Ok::<_, Never>("text".to_owned()) }).await.unwrap();
+    drop(first);
+    let run = || async { Ok::<u32, Never>(1) };
+    let error = place.start().await.step("s", run).await.unwrap_err();
+    assert!(matches!(&error, StepError::Value { step, .. } if step.to_string() == "s"), "{error}");
+}
+
+#[tokio::test]
+async fn a_value_of_many_mebibytes_comes_back_whole() {
+    let place = Place::new();
+    let long: String = ('a'..='z').cycle().take(5 << 20).collect();
+    let first = place.start().await;
+    let kept = first.step("s", || async { Ok::<_, Never>(long.clone()) }).await.unwrap();
+    drop(first);
+    let run = || async { Ok::<_, Never>(String::new()) };
+    let replayed: String = place.start().await.step("s", run).await.unwrap();
+    assert!(kept == long && replayed == long);
+}
+
+#[tokio::test]
+#[ignore = "a value that cannot be written is recorded as null and the step counts as finished"]
+async fn a_value_that_cannot_be_written_is_an_error() {
+    let task = Place::new().start().await;
+    let run = || async { Ok::<_, Never>(HashMap::from([((1_u8, 2_u8), 3_u8)])) };
+    assert!(task.step("s", run).await.is_err());
+}
+
+#[tokio::test]
+#[ignore = "a number that JSON cannot write is recorded as null: the first run gives a value, the replay an error"]
+async fn a_value_that_reads_back_as_something_else_is_an_error() {
+    let place = Place::new();
+    let run = || async { Ok::<_, Never>(f64::NAN) };
+    let first = place.start().await.step("s", run).await;
+    let again = place.start().await.step("s", run).await;
+    assert_eq!(first.is_ok(), again.is_ok());
+}
+
+#[tokio::test]
+#[ignore = "inputs that cannot be written all have the same fingerprint"]
+async fn inputs_that_cannot_be_written_are_not_taken_for_equal() {
+    let task = Place::new().start().await;
+    let ok = |_| async { Ok::<_, Never>(1) };
+    let one = HashMap::from([((1_u8, 1_u8), 1_u8)]);
+    let two = HashMap::from([((2_u8, 2_u8), 2_u8)]);
+    task.plan("s").unwrap().occurrence(1).input(&one).run(ok).await.unwrap();
+    assert!(task.plan("s").unwrap().occurrence(1).input(&two).run(ok).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_hundred_steps_side_by_side_all_land() {
+    let place = Place::new();
+    let task = Arc::new(place.start().await);
+    let steps: Vec<_> = (0..100_u32)
+        .map(|n| {
+            let task = Arc::clone(&task);
+            tokio::spawn(async move {
+                task.step(&format!("s{n}"), || async move { Ok::<_, Never>(n * 2) }).await
+            })
+        })
+        .collect();
+    for (n, step) in (0..).zip(steps) {
+        assert_eq!(step.await.unwrap().unwrap(), n * 2_u32);
+    }
+    drop(task);
+    assert_eq!(place.start().await.progress().done_steps.len(), 100);
+}
+
+#[tokio::test]
+async fn a_step_that_panicked_runs_again() {
+    let (place, runs) = (Place::new(), AtomicU32::new(0));
+    let task = place.start().await;
+    let panicked = tokio::spawn(async move {
+        let run = || async { panic!("a step may panic") };
+        task.step::<(), Never, _, _>("s", run).await
+    });
+    assert!(panicked.await.unwrap_err().is_panic());
+    assert_eq!(counted(&place.start().await, "s", &runs).await, 1);
+}
+
+#[tokio::test]
+async fn a_step_that_was_given_up_half_way_is_in_doubt_by_its_rule() {
+    let place = Place::new();
+    let task = place.start().await;
+    let pending = |_| std::future::pending::<Result<(), Never>>();
+    let step = task.plan("s").unwrap().rule(RepeatRule::Once).run(pending);
+    let limit = Duration::from_millis(50);
+    assert!(tokio::time::timeout(limit, step).await.is_err());
+    drop(task);
+    let again = place.start().await;
+    let error = again.plan("s").unwrap().run(|_| async { Ok::<_, Never>(()) }).await.unwrap_err();
+    assert!(matches!(error, StepError::InDoubt(_)), "{error}");
+}
+
+#[tokio::test]
+#[ignore = "asked again by the same handle, a once-step that was given up half way runs a second time"]
+async fn a_once_step_given_up_half_way_is_in_doubt_for_its_own_handle_too() {
+    let task = Place::new().start().await;
+    let pending = |_| std::future::pending::<Result<(), Never>>();
+    let step = task.plan("s").unwrap().rule(RepeatRule::Once).run(pending);
+    let limit = Duration::from_millis(50);
+    assert!(tokio::time::timeout(limit, step).await.is_err());
+    let again =
+        task.plan("s").unwrap().rule(RepeatRule::Once).run(|_| async { Ok::<_, Never>(()) });
+    assert!(matches!(again.await, Err(StepError::InDoubt(_))));
+}
+
+#[tokio::test]
+async fn each_end_leaves_its_status() {
+    let place = Place::new();
+    place.start().await.defer(clock::now()).await.unwrap();
+    assert_eq!(place.status().await, TaskStatus::Deferred);
+    place.start().await.block("why").await.unwrap();
+    assert_eq!(place.status().await, TaskStatus::Blocked);
+    place.start().await.done().await.unwrap();
+    assert_eq!(place.status().await, TaskStatus::Completed);
+    let relight = place.open().await;
+    let over = relight.task("t").unwrap().start().await.unwrap_err();
+    assert!(matches!(over, ActError::Refused(Refusal::Illegal { .. })), "{over}");
+}
+
+#[tokio::test]
+async fn context_is_there_for_the_successor() {
+    let place = Place::new();
+    let task = place.start().await;
+    task.set("branch", "fix-42").await.unwrap();
+    let stored = place.open().await.engine().task(task.id()).await.unwrap();
+    assert_eq!(stored.context["branch"], "fix-42");
+}
+
+#[tokio::test]
+async fn names_that_cannot_be_are_errors() {
+    let place = Place::new();
+    let relight = place.open().await;
+    assert!(relight.task("a b").is_err() && relight.task("../x").is_err());
+    let task = place.start().await;
+    let error = task.step("a\nb", || async { Ok::<_, Never>(()) }).await.unwrap_err();
+    assert!(matches!(error, StepError::Name(_)));
+    assert!(Relight::open("redis://h").await.is_err());
+}
+
+const STORE: &str = "RELIGHT_TEST_STORE";
+const RULE: &str = "RELIGHT_TEST_RULE";
+
+/// Asks the price, then pays by the rule; paying waits for a line of standard input.
+#[tokio::test]
+#[ignore = "not a test: the program that the tests below start and kill"]
+#[expect(clippy::disallowed_methods, reason = "what to do comes by the environment")]
+async fn killable_program() {
+    let url = std::env::var(STORE).expect("the store of the test that starts this");
+    let rule: RepeatRule = std::env::var(RULE).expect("a rule").parse().expect("a rule");
+    let relight = Relight::open(&url).await.unwrap();
+    let task = relight.task("t").unwrap().start().await.unwrap();
+    eprintln!("resumed {}", task.resumed());
+    let ask = || async {
+        eprintln!("runs ask");
+        Ok::<_, Never>(42)
+    };
+    let price: u32 = task.step("ask the price", ask).await.unwrap();
+    let pay = |_| async move {
+        eprintln!("runs pay {price}");
+        std::io::stdin().read_line(&mut String::new()).map(|_| ())
+    };
+    match task.plan("pay").unwrap().rule(rule).run(pay).await {
+        Ok(()) => eprintln!("paid"),
+        Err(error) => eprintln!("{error}"),
+    }
+}
+
+/// That program in a process of its own.
+struct Killable {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Killable {
+    fn start(place: &Place, rule: &str) -> Self {
+        let program = std::env::current_exe().expect("this test is a file").display().to_string();
+        let words = ["killable_program", "--exact", "--ignored", "--nocapture"];
+        let mut command = process::command(&program, &words.map(str::to_owned));
+        command.env(STORE, place.url()).env(RULE, rule);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let (tell, lines) = mpsc::channel();
+        let said = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        std::thread::spawn(move || said.map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.recv_timeout(Duration::from_secs(60)).expect("it says something")
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it can be waited for");
+    }
+
+    fn let_go(&mut self) {
+        self.child.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("it listens");
+    }
+}
+
+/// Kills a program in its second step.
+fn killed_in_pay(place: &Place, rule: &str) {
+    let mut program = Killable::start(place, rule);
+    let lines = [program.line(), program.line(), program.line()];
+    assert_eq!(lines, ["resumed false", "runs ask", "runs pay 42"]);
+    program.kill();
+}
+
+#[test]
+fn a_killed_program_goes_on_after_its_last_finished_step() {
+    let place = Place::new();
+    killed_in_pay(&place, "keyed");
+    let mut again = Killable::start(&place, "keyed");
+    assert_eq!([again.line(), again.line()], ["resumed true", "runs pay 42"]);
+    again.let_go();
+    assert_eq!(again.line(), "paid");
+    again.kill();
+}
+
+#[test]
+fn a_program_killed_in_a_once_step_does_not_run_it_again() {
+    for rule in ["once", "verify"] {
+        let place = Place::new();
+        killed_in_pay(&place, rule);
+        let mut again = Killable::start(&place, rule);
+        assert_eq!(again.line(), "resumed true");
+        assert!(again.line().starts_with("step pay is in doubt"), "{rule}");
+        again.kill();
+    }
+}
+
+#[test]
+fn the_rule_recorded_before_the_kill_holds() {
+    let place = Place::new();
+    killed_in_pay(&place, "once");
+    let mut again = Killable::start(&place, "repeatable");
+    assert_eq!(again.line(), "resumed true");
+    assert!(again.line().starts_with("step pay is in doubt"));
+    again.kill();
+}
+
+#[tokio::test]
+async fn a_live_program_keeps_others_out_and_a_killed_one_does_not() {
+    let place = Place::new();
+    let mut program = Killable::start(&place, "keyed");
+    (0..3).for_each(|_| drop(program.line()));
+    let relight = place.open().await;
+    let held = relight.task("t").unwrap().start().await.unwrap_err();
+    assert!(matches!(held, ActError::Refused(Refusal::Held { .. })), "{held}");
+    program.kill();
+    assert!(relight.task("t").unwrap().start().await.unwrap().resumed());
+}
