@@ -1,5 +1,6 @@
 //! What the environment and the global flags say, read once.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use relight::engine::Engine;
@@ -22,7 +23,7 @@ pub(crate) struct Environment {
     pub(crate) verbose: u8,
     home: Option<PathBuf>,
     store: Option<String>,
-    variables: Vec<(String, String)>,
+    variables: Vec<(OsString, OsString)>,
 }
 
 impl Environment {
@@ -37,20 +38,29 @@ impl Environment {
         }
     }
 
-    /// A variable that is set and not empty.
+    /// A variable that is set, not empty and text.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.get_raw(name)?.to_str()
+    }
+
+    /// A variable that is set and not empty, as the system has it.
+    fn get_raw(&self, name: &str) -> Option<&OsStr> {
         let found = self.variables.iter().find(|(key, _)| key == name);
-        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.get_raw(name).map(PathBuf::from)
     }
 
     /// The folder of the state.
     pub(crate) fn home(&self) -> Result<PathBuf, Failure> {
-        let home = || self.get("HOME").map(|home| Path::new(home).join(".local/state"));
+        let home = || self.path("HOME").map(|home| home.join(".local/state"));
         self.home
             .clone()
-            .or_else(|| self.get("RELIGHT_HOME").map(PathBuf::from))
+            .or_else(|| self.path("RELIGHT_HOME"))
             .or_else(|| {
-                let state = self.get("XDG_STATE_HOME").map(PathBuf::from).or_else(home);
+                let state = self.path("XDG_STATE_HOME").or_else(home);
                 state.map(|state| state.join("relight"))
             })
             .ok_or_else(|| {
@@ -78,15 +88,24 @@ impl Environment {
         {
             crate::output::note(self, &format!("the store is {}", file.display()));
         }
-        let folder = match store.file().as_deref().and_then(Path::parent) {
-            Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
-            _ => self.home()?,
-        };
+        let folder = self.folder_of(store.file().as_deref())?;
         let key = relight::mark_key_beside(&folder).map_err(|error| {
             Failure::new(Exit::Io, format!("cannot use {}: {error}", folder.display()))
         })?;
-        let pairs = self.variables.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let pairs = relight::doors::environment::texts(&self.variables);
         Ok(Engine::new(store, Redactor::new(key).with_environment(pairs)))
+    }
+
+    /// The folder that the store is in; the home folder where it is in none.
+    pub(crate) fn store_folder(&self, engine: &Engine) -> Result<PathBuf, Failure> {
+        self.folder_of(engine.store().file().as_deref())
+    }
+
+    fn folder_of(&self, file: Option<&Path>) -> Result<PathBuf, Failure> {
+        match file.and_then(Path::parent) {
+            Some(folder) if !folder.as_os_str().is_empty() => Ok(folder.to_path_buf()),
+            _ => self.home(),
+        }
     }
 
     /// The named task, else `$RELIGHT_TASK`.
@@ -131,19 +150,22 @@ impl Environment {
             })?;
             return Ok((Holder::Process(process), None));
         }
-        let user = self.get("USER").or_else(|| self.get("LOGNAME")).unwrap_or("somebody");
+        let user = self.get("USER").or_else(|| self.get("LOGNAME")).map(str::to_owned);
+        let user = user.unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()));
         let by = format!("{user} (a lease of {})", given.lease);
         Ok((Holder::Time { by }, Some(given.lease)))
+    }
+
+    /// The folder that `$RELIGHT_CHECKPOINT_DIR` names.
+    pub(crate) fn given_folder(&self) -> Option<PathBuf> {
+        self.path("RELIGHT_CHECKPOINT_DIR")
     }
 
     /// The folder of the checkpoint files, absolute.
     pub(crate) fn checkpoint_folder(&self, given: Option<&Path>) -> Result<PathBuf, Failure> {
         let folder = match given {
             Some(folder) => folder.to_path_buf(),
-            None => match self.get("RELIGHT_CHECKPOINT_DIR") {
-                Some(folder) => PathBuf::from(folder),
-                None => PathBuf::from("memory/checkpoints"),
-            },
+            None => self.given_folder().unwrap_or_else(|| PathBuf::from("memory/checkpoints")),
         };
         std::path::absolute(&folder).map_err(|error| {
             Failure::new(Exit::Io, format!("cannot use the folder {}: {error}", folder.display()))

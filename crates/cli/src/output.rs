@@ -6,19 +6,29 @@ use std::io::Write as _;
 use serde::Serialize;
 
 use crate::environment::Environment;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 
 /// Prints a line, or ends quietly when nobody reads any more.
 pub(crate) fn line(text: &str) {
     write_out(format!("{text}\n").as_bytes());
 }
 
-/// Prints bytes as they are.
+/// Prints bytes as they are. An answer that cannot be given is no success.
 pub(crate) fn write_out(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
-    if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
-        std::process::exit(0);
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => {
+            complain(&format!("relight: cannot write the answer: {error}"));
+            std::process::exit(i32::from(Exit::Io as u8));
+        }
     }
+}
+
+/// A line on standard error; where nobody can read it there is nobody to tell.
+fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Prints one JSON document.
@@ -45,7 +55,7 @@ pub(crate) fn answer(environment: &Environment, value: &impl Serialize, text: &s
 /// Says something beside the answer.
 pub(crate) fn note(environment: &Environment, text: &str) {
     if !environment.quiet {
-        eprintln!("relight: {}", clean(text));
+        complain(&format!("relight: {}", clean(text)));
     }
 }
 
@@ -56,12 +66,12 @@ pub(crate) fn failure(json: bool, failure: &Failure) {
         let body = serde_json::json!({"error": {
             "code": failure.exit as u8, "message": message, "hint": hint,
         }});
-        eprintln!("{body}");
+        complain(&body.to_string());
         return;
     }
-    eprintln!("relight: {message}");
+    complain(&format!("relight: {message}"));
     if let Some(hint) = hint {
-        eprintln!("  try: {hint}");
+        complain(&format!("  try: {hint}"));
     }
 }
 
@@ -70,7 +80,7 @@ pub(crate) fn failure(json: bool, failure: &Failure) {
 pub(crate) fn clean(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         let obeyed = c.is_control() && !matches!(c, '\n' | '\t');
         if turns || obeyed {
             let _ = write!(safe, "\\u{{{:x}}}", u32::from(c));
@@ -81,8 +91,15 @@ pub(crate) fn clean(text: &str) -> String {
     safe
 }
 
+/// Text that must stay on one line: a line break in it is shown, not obeyed.
+pub(crate) fn one_line(text: &str) -> String {
+    clean(text).replace('\n', "\\n")
+}
+
 /// Columns under each other, as wide as their widest cell.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| {
         rows.iter()
@@ -93,7 +110,7 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
             let _ = write!(line, "{cell:<width$}  ");

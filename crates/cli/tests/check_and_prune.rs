@@ -110,7 +110,6 @@ fn expired_and_finished_files_that_the_store_does_not_know_are_no_alerts() {
 }
 
 #[test]
-#[ignore = "check looks in memory/checkpoints of this folder even where another folder is in use"]
 fn the_folder_of_the_environment_is_checked_too() {
     let place = Place::new();
     start(&place, "w", "--dir elsewhere");
@@ -164,7 +163,6 @@ fn control_characters_of_a_file_name_do_not_reach_the_terminal() {
 }
 
 #[test]
-#[ignore = "a newline in a file name makes a line of its own in the text and the log of check"]
 fn a_file_name_cannot_forge_a_line() {
     let place = Place::new();
     fs::create_dir_all(place.work("memory/checkpoints")).unwrap();

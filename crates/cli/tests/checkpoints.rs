@@ -505,7 +505,6 @@ fn verify_only_reports_a_damaged_file() {
 }
 
 #[test]
-#[ignore = "verify calls a file good that list, check and resume call damaged: its name is not compared"]
 fn verify_tells_a_file_whose_name_does_not_fit() {
     let place = with_workflow();
     fs::rename(place.checkpoint("w"), place.checkpoint("x")).unwrap();
@@ -622,7 +621,6 @@ fn check_exits_65_for_a_damaged_file() {
 }
 
 #[test]
-#[ignore = "resume leaves an unreadable file in place and exits 73"]
 fn a_file_that_may_not_be_read_is_set_aside_like_a_damaged_one() {
     if !rustix::process::geteuid().is_root() {
         println!("SKIPPED: giving a file to somebody else needs root");
@@ -677,7 +675,6 @@ fn start_whose_file_copy_cannot_be_written_is_73_and_the_store_has_it() {
 }
 
 #[test]
-#[ignore = "resume gives up with 74 when the folder cannot be read, though the store knows the workflow"]
 fn resume_whose_file_copy_cannot_be_written_is_73_and_tells_the_fence() {
     let place = with_workflow();
     let folder = place.work("memory/checkpoints");

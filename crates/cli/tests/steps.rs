@@ -78,17 +78,21 @@ fn a_command_that_takes_too_long_is_stopped_and_gone() {
 }
 
 #[test]
-#[ignore = "after --timeout only the command itself is stopped, and step run waits for its children"]
 fn the_children_of_a_command_that_takes_too_long_are_gone_too() {
     let place = at_work();
     let mut running = shell(&place, "s --timeout 1s", "sleep 45 & echo $!; wait").spawn();
     let grandchild: u32 = running.line().parse().unwrap();
     let answer = running.end().with_code(124);
-    let lives = fs::exists(format!("/proc/{grandchild}")).unwrap();
-    if lives {
+    // Its new parent may take a moment to notice; a zombie is gone.
+    let gone = || relight::doors::process::identity(grandchild).is_none();
+    let seen_gone = (0..1_000_000).any(|_| {
+        std::thread::yield_now();
+        gone()
+    });
+    if !seen_gone {
         kill(grandchild);
     }
-    assert!(!lives, "{}", answer.stderr);
+    assert!(seen_gone, "{}", answer.stderr);
 }
 
 #[test]
@@ -171,7 +175,6 @@ fn arguments_reach_the_command_literally() {
 }
 
 #[test]
-#[ignore = "arguments that are not UTF-8 are wrong usage"]
 fn arguments_that_are_not_text_reach_the_command_too() {
     let place = at_work();
     let script = r#"relight step run s --task t -- printf %s "$(printf 'a\377b')""#;
@@ -316,7 +319,6 @@ fn once_is_never_repeated_by_itself_and_blocks_the_task() {
 }
 
 #[test]
-#[ignore = "a second run takes a step that is being run for one in doubt, blocks the task and fences its live holder"]
 fn once_that_is_being_run_is_left_to_its_runner() {
     let place = at_work();
     let script = "echo up; until test -e go; do sleep 0.02; done";

@@ -88,7 +88,6 @@ fn the_same_id_with_something_else_is_refused_by_name() {
 }
 
 #[test]
-#[ignore = "task add compares everything but --ttl"]
 fn the_same_id_with_another_lifetime_is_refused() {
     let place = Place::new();
     place.ok("task add t --ttl 1h");
@@ -603,7 +602,6 @@ fn the_table_of_transitions_is_the_contracts() {
 }
 
 #[test]
-#[ignore = "free text that begins with a dash is taken for a flag"]
 fn free_text_may_begin_with_a_dash() {
     let place = Place::new();
     place.relight("task start t --title").arg("- first").run().with_code(0);
@@ -611,7 +609,6 @@ fn free_text_may_begin_with_a_dash() {
 }
 
 #[test]
-#[ignore = "a newline in a title begins a row of its own"]
 fn a_title_cannot_forge_a_row() {
     let place = Place::new();
     place.relight("task add t --title").arg("a\nu  completed").run().with_code(0);

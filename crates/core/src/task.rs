@@ -38,6 +38,9 @@ pub struct TaskSpec {
     pub key: Option<IdempotencyKey>,
     /// Larger goes first.
     pub priority: i32,
+    /// How long it was to be worth resuming, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
     /// Keys under which this id was already completed; the newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spent_keys: Vec<IdempotencyKey>,
@@ -168,6 +171,7 @@ impl NewTask {
         );
         compare("key", ours.key.is_some() && ours.key != theirs.key);
         compare("priority", ours.priority != 0 && ours.priority != theirs.priority);
+        compare("ttl", ours.ttl_ms.is_some() && ours.ttl_ms != theirs.ttl_ms);
         compare("set", self.context.iter().any(|(k, v)| task.context.get(k) != Some(v)));
         found
     }

@@ -11,6 +11,7 @@ pub mod engine;
 pub mod funnel;
 mod library;
 pub mod prune;
+pub mod running_step;
 pub mod store_url;
 
 pub use library::{

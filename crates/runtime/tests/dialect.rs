@@ -108,7 +108,6 @@ async fn a_replaced_workflow_is_kept_in_the_events() {
 }
 
 #[tokio::test]
-#[ignore = "setting a damaged file aside leaves no event, though there is a kind for it"]
 async fn a_damaged_file_that_was_set_aside_is_an_event() {
     let place = Place::new();
     place.start("w", "k", false).await;
@@ -173,7 +172,6 @@ async fn the_document_is_what_the_file_says() {
 }
 
 #[tokio::test]
-#[ignore = "a store that was put back from a backup silently overwrites a newer good file"]
 async fn a_good_file_that_is_newer_than_the_store_is_not_lost() {
     let (place, behind) = (Place::new(), Place::new());
     place.start("w", "k", false).await;

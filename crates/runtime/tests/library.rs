@@ -146,7 +146,6 @@ async fn a_value_of_many_mebibytes_comes_back_whole() {
 }
 
 #[tokio::test]
-#[ignore = "a value that cannot be written is recorded as null and the step counts as finished"]
 async fn a_value_that_cannot_be_written_is_an_error() {
     let task = Place::new().start().await;
     let run = || async { Ok::<_, Never>(HashMap::from([((1_u8, 2_u8), 3_u8)])) };
@@ -154,7 +153,6 @@ async fn a_value_that_cannot_be_written_is_an_error() {
 }
 
 #[tokio::test]
-#[ignore = "a number that JSON cannot write is recorded as null: the first run gives a value, the replay an error"]
 async fn a_value_that_reads_back_as_something_else_is_an_error() {
     let place = Place::new();
     let run = || async { Ok::<_, Never>(f64::NAN) };
@@ -164,14 +162,12 @@ async fn a_value_that_reads_back_as_something_else_is_an_error() {
 }
 
 #[tokio::test]
-#[ignore = "inputs that cannot be written all have the same fingerprint"]
-async fn inputs_that_cannot_be_written_are_not_taken_for_equal() {
+async fn a_step_whose_input_cannot_be_written_is_not_run() {
     let task = Place::new().start().await;
-    let ok = |_| async { Ok::<_, Never>(1) };
-    let one = HashMap::from([((1_u8, 1_u8), 1_u8)]);
-    let two = HashMap::from([((2_u8, 2_u8), 2_u8)]);
-    task.plan("s").unwrap().occurrence(1).input(&one).run(ok).await.unwrap();
-    assert!(task.plan("s").unwrap().occurrence(1).input(&two).run(ok).await.is_err());
+    let never = |_| async { unreachable!("the step ran") as Result<u8, Never> };
+    let input = HashMap::from([((1_u8, 1_u8), 1_u8)]);
+    let refused = task.plan("s").unwrap().input(&input).run(never).await.unwrap_err();
+    assert!(matches!(refused, StepError::Value { .. }), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -220,7 +216,6 @@ async fn a_step_that_was_given_up_half_way_is_in_doubt_by_its_rule() {
 }
 
 #[tokio::test]
-#[ignore = "asked again by the same handle, a once-step that was given up half way runs a second time"]
 async fn a_once_step_given_up_half_way_is_in_doubt_for_its_own_handle_too() {
     let task = Place::new().start().await;
     let pending = |_| std::future::pending::<Result<(), Never>>();

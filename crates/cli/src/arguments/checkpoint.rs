@@ -74,7 +74,7 @@ pub(crate) struct StartArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) handoff: Option<String>,
     /// Free text for the successor
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) notes: Option<String>,
     /// Not worth resuming after so many days; 0 for never
     #[arg(long, value_name = "DAYS", default_value_t = 7)]
@@ -117,7 +117,7 @@ pub(crate) struct UpdateArguments {
     #[arg(long, value_name = "STATUS")]
     pub(crate) status: Option<Status>,
     /// Free text for the successor
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) notes: Option<String>,
     /// The fence of the lease [default: $RELIGHT_FENCE]
     #[arg(long, value_name = "N")]

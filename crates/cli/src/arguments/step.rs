@@ -69,7 +69,7 @@ pub(crate) struct RunArguments {
     pub(crate) accept: Vec<u8>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<String>,
+    pub(crate) command: Vec<std::ffi::OsString>,
 }
 
 /// `step begin`.

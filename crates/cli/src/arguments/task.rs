@@ -70,7 +70,7 @@ pub(crate) enum TaskCommand {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct NewArguments {
     /// One line for people
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) title: Option<String>,
     /// Whose task it is
     #[arg(long, value_name = "NAME")]
@@ -175,7 +175,7 @@ pub(crate) struct ReasonArguments {
     #[command(flatten)]
     pub(crate) which: EndArguments,
     /// Why
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) reason: String,
 }
 
@@ -189,7 +189,7 @@ pub(crate) struct DeferArguments {
     #[arg(long, value_name = "TIME|DURATION", value_parser = values::moment)]
     pub(crate) until: values::Moment,
     /// Why
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) reason: Option<String>,
 }
 
@@ -199,7 +199,7 @@ pub(crate) struct CancelArguments {
     /// The task [default: $RELIGHT_TASK]
     pub(crate) id: Option<TaskId>,
     /// Why
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) reason: Option<String>,
 }
 

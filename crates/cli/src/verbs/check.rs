@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use relight::check::{Alert, CheckError, CheckReport, check_files, check_store};
 use relight::doors::clock;
 use relight::store_url::StoreUrl;
-use relight_core::time::Time;
+use relight_core::time::{Span, Time};
 use relight_store::Store;
 use relight_store::sqlite::Use;
 use serde_json::{Value, json};
@@ -19,8 +19,10 @@ use crate::{block_on, output};
 pub(crate) fn run(environment: &Environment, arguments: &CheckArguments) -> Outcome {
     let now = clock::now();
     let store = open_if_there(environment)?;
-    let report = block_on(look(store.as_deref(), arguments, now))?;
-    let lines = report.alerts.iter().map(line).collect::<Vec<_>>();
+    let roots = roots(environment, arguments)?;
+    let report = block_on(look(store.as_deref(), &roots, arguments.stale, now))?;
+    let lines: Vec<String> =
+        report.alerts.iter().map(|alert| output::one_line(&line(alert))).collect();
     let text = if lines.is_empty() { "OK".to_owned() } else { lines.join("\n") };
     if let Some(log) = &arguments.log {
         append(log, &text, now)?;
@@ -44,27 +46,30 @@ fn open_if_there(environment: &Environment) -> Result<Option<std::sync::Arc<dyn 
     Ok(Some(url.open(Use::Short)?))
 }
 
+/// What was named, else the folder in use here; that one need not be there.
+fn roots(environment: &Environment, arguments: &CheckArguments) -> Result<Vec<PathBuf>, Failure> {
+    if let Some(root) = arguments.roots.iter().find(|root| !root.is_dir()) {
+        return Err(Failure::new(Exit::Usage, format!("{} is no folder", root.display())));
+    }
+    if !arguments.roots.is_empty() {
+        return Ok(arguments.roots.clone());
+    }
+    let usual = environment.given_folder().unwrap_or_else(|| PathBuf::from("memory/checkpoints"));
+    Ok(if usual.is_dir() { vec![usual] } else { Vec::new() })
+}
+
 async fn look(
     store: Option<&dyn Store>,
-    arguments: &CheckArguments,
+    roots: &[PathBuf],
+    stale: Span,
     now: Time,
 ) -> Result<CheckReport, Failure> {
     let mut all = match store {
-        Some(store) => check_store(store, arguments.stale, now).await?,
+        Some(store) => check_store(store, stale, now).await?,
         None => CheckReport::default(),
     };
-    let here = [PathBuf::from(".")];
-    let roots = if arguments.roots.is_empty() { &here[..] } else { &arguments.roots };
     for root in roots {
-        // This folder itself is no checkpoint folder unless somebody says so.
-        let implied = arguments.roots.is_empty();
-        if implied && !root.join("memory/checkpoints").is_dir() {
-            continue;
-        }
-        if !root.is_dir() {
-            return Err(Failure::new(Exit::Usage, format!("{} is no folder", root.display())));
-        }
-        let found = check_files(store, root, arguments.stale, now).await?;
+        let found = check_files(store, root, stale, now).await?;
         all.alerts.extend(found.alerts);
         all.checked += found.checked;
     }
@@ -106,7 +111,7 @@ fn alert_json(alert: &Alert) -> Value {
 fn append(log: &PathBuf, text: &str, now: Time) -> Result<(), Failure> {
     let mut lines = String::new();
     for line in text.lines() {
-        lines += &format!("{now} {}\n", output::clean(line));
+        lines += &format!("{now} {line}\n");
     }
     let mut options = std::fs::OpenOptions::new();
     let written = options

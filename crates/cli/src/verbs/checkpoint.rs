@@ -321,6 +321,13 @@ fn verify_one(file: &std::path::Path) -> Result<String, String> {
     }
     let bytes = std::fs::read(file).map_err(|error| error.to_string())?;
     let checkpoint = Checkpoint::open(&bytes).map_err(|damage| damage.to_string())?;
+    let fitting = relight::checkpoint_files::file_name(&checkpoint.workflow_id);
+    if file.file_name().is_some_and(|name| name != fitting.as_str()) {
+        return Err(format!(
+            "holds workflow {:?}, which belongs into {fitting}",
+            checkpoint.workflow_id
+        ));
+    }
     Ok(checkpoint.workflow_id)
 }
 

@@ -1,13 +1,18 @@
 //! `relight step run`: records the intent, runs the command, records how it ended.
 
+use std::ffi::OsStr;
+use std::io::IsTerminal;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use relight::doors::process;
 use relight::engine::ActError;
+use relight::running_step::RunningStep;
 use relight_core::decide::{Refusal, StepAdvice, TaskEvent, advise};
 use relight_core::step::{Output, RepeatRule, Step, StepOutcome};
-use std::os::unix::process::ExitStatusExt;
+use relight_core::time::Span;
+use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,6 +25,8 @@ use crate::output;
 
 /// How much of standard error is kept, for people.
 const STDERR_BYTES_KEPT: usize = 8 << 10;
+/// How long what a command wrote before its end may take to arrive.
+const LAST_WORDS: Duration = Duration::from_millis(250);
 /// How long a command has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 /// The exit code of a command that cannot be started, as a shell has it.
@@ -32,10 +39,23 @@ pub(super) fn run(environment: &Environment, arguments: &RunArguments) -> Outcom
         return Err(Failure::new(Exit::Usage, "--repeat verify needs --verify COMMAND"));
     }
     let place = Place::find(environment, arguments.of.clone(), arguments.name.clone())?;
+    let _running = running(environment, &place)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new(Exit::Io, format!("cannot start: {error}")))?;
     runtime.block_on(step(environment, &place, arguments))
+}
+
+/// A step that another process is running now is not in doubt; it is left alone.
+fn running(environment: &Environment, place: &Place) -> Result<RunningStep, Failure> {
+    let home = environment.store_folder(&place.engine)?;
+    let taken = RunningStep::take(&home, &place.task, &place.key).map_err(|error| {
+        Failure::new(Exit::Io, format!("cannot use {}: {error}", home.display()))
+    })?;
+    taken.ok_or_else(|| {
+        let text = format!("step {} of task {} is being run right now", place.key, place.task);
+        Failure::new(Exit::Busy, text).hint("wait for it to end, then try again")
+    })
 }
 
 async fn step(environment: &Environment, place: &Place, arguments: &RunArguments) -> Outcome {
@@ -100,7 +120,7 @@ async fn ask(
     arguments: &RunArguments,
 ) -> Result<Option<u8>, Failure> {
     let Some(question) = &arguments.verify else { return Err(place.in_doubt()) };
-    let mut command = Command::from(process::command("sh", &["-c".to_owned(), question.clone()]));
+    let mut command = Command::from(process::command("sh", &["-c", question.as_str()]));
     command.stdout(Stdio::null()).stdin(Stdio::null());
     hand_over(&mut command, place);
     let status = command.status().await.map_err(|error| cannot_start("sh", &error))?;
@@ -137,6 +157,7 @@ async fn execute(environment: &Environment, place: &Place, arguments: &RunArgume
     let mut command = Command::from(process::command(program, rest));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     hand_over(&mut command, place);
+    let group = Group::for_command(&mut command);
     let child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -149,7 +170,7 @@ async fn execute(environment: &Environment, place: &Place, arguments: &RunArgume
             return Ok(CANNOT_START);
         }
     };
-    let ran = watch(child, arguments, environment.json).await?;
+    let ran = watch(child, group, arguments, environment.json).await?;
     let accepted = !ran.timed_out
         && ran.status.code().is_some_and(|code| {
             code == 0 || u8::try_from(code).is_ok_and(|code| arguments.accept.contains(&code))
@@ -161,7 +182,6 @@ async fn execute(environment: &Environment, place: &Place, arguments: &RunArgume
     end(place, outcome, output.clone()).await?;
     if environment.json {
         let whose = if ran.timed_out { "relight" } else { "step" };
-        relight::funnel::clean_output(place.engine.redactor(), &mut output);
         output::json(&report(place, &output, false, whose));
     }
     Ok(code)
@@ -188,62 +208,124 @@ struct Ran {
 }
 
 /// Passes the output on as it comes and keeps it; hands signals on; stops it when its time is up.
-async fn watch(mut child: Child, arguments: &RunArguments, json: bool) -> Result<Ran, Failure> {
-    let io = |error: std::io::Error| Failure::new(Exit::Io, format!("lost the command: {error}"));
+async fn watch(
+    mut child: Child,
+    group: Group,
+    arguments: &RunArguments,
+    json: bool,
+) -> Result<Ran, Failure> {
     let out = child.stdout.take().expect("standard output is a pipe");
     let err = child.stderr.take().expect("standard error is a pipe");
-    let stdout = copy(out, (!json).then(tokio::io::stdout), usize::MAX);
-    let stderr = copy(err, Some(tokio::io::stderr()), STDERR_BYTES_KEPT);
-    let pid = child.id();
+    let (ended, over) = tokio::sync::watch::channel(false);
+    let stdout = copy(out, (!json).then(tokio::io::stdout), usize::MAX, over.clone());
+    let stderr = copy(err, Some(tokio::io::stderr()), STDERR_BYTES_KEPT, over);
     let wait = async {
-        let limit = async {
-            match arguments.timeout {
-                Some(limit) => tokio::time::sleep(limit.as_duration()).await,
-                None => std::future::pending().await,
-            }
-        };
-        let mut term = signal(SignalKind::terminate()).map_err(io)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(io)?;
-        tokio::pin!(limit);
-        let mut timed_out = false;
-        loop {
-            tokio::select! {
-                status = child.wait() => return Ok::<_, Failure>((status.map_err(io)?, timed_out)),
-                () = &mut limit, if !timed_out => {
-                    timed_out = true;
-                    tell(pid, rustix::process::Signal::TERM);
-                }
-                () = tokio::time::sleep(GRACE), if timed_out => child.start_kill().map_err(io)?,
-                _ = term.recv() => tell(pid, rustix::process::Signal::TERM),
-                _ = interrupt.recv() => {}
-            }
-        }
+        let result = wait(&mut child, group, arguments.timeout).await;
+        let _ = ended.send(true);
+        result
     };
-    let ((status, timed_out), stdout, stderr) = {
-        let (ended, stdout, stderr) = tokio::join!(wait, stdout, stderr);
-        (ended?, stdout, stderr)
-    };
+    let (result, stdout, stderr) = tokio::join!(wait, stdout, stderr);
+    let (status, timed_out) =
+        result.map_err(|error| Failure::new(Exit::Io, format!("lost the command: {error}")))?;
     Ok(Ran { status, stdout, stderr, timed_out })
 }
 
-/// A terminal's interrupt reaches the command by itself; a SIGTERM to us does not.
-fn tell(pid: Option<u32>, signal: rustix::process::Signal) {
-    let pid = pid.and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
-    if let Some(pid) = pid {
-        // Our own child that we have not waited for: the pid cannot be somebody else's.
-        let _ = rustix::process::kill_process(pid, signal);
+/// Until the command ends: SIGTERM at the limit, SIGKILL after the grace.
+async fn wait(
+    child: &mut Child,
+    group: Group,
+    limit: Option<Span>,
+) -> std::io::Result<(ExitStatus, bool)> {
+    let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    let mut term = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let deadline = sleep_until(limit.map(Span::as_duration));
+    tokio::pin!(deadline);
+    let mut timed_out = false;
+    loop {
+        tokio::select! {
+            status = child.wait() => {
+                let status = status?;
+                if timed_out {
+                    group.tell(pid, Signal::KILL);
+                }
+                return Ok((status, timed_out));
+            }
+            () = &mut deadline => {
+                group.tell(pid, if timed_out { Signal::KILL } else { Signal::TERM });
+                timed_out = true;
+                deadline.set(sleep_until(Some(GRACE)));
+            }
+            _ = term.recv() => group.tell(pid, Signal::TERM),
+            _ = hang_up.recv() => group.tell(pid, Signal::HUP),
+            // A terminal's interrupt reaches a command of our own group by itself.
+            _ = interrupt.recv() => if group == Group::Own { group.tell(pid, Signal::INT) },
+        }
     }
 }
 
-/// Keeps the last `keep` bytes and passes all of them on.
+async fn sleep_until(span: Option<Duration>) {
+    match span {
+        Some(span) => tokio::time::sleep(span).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Which process group the command is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    /// One of its own, so that its children can be told too.
+    Own,
+    /// Ours: it may want the terminal.
+    Ours,
+}
+
+impl Group {
+    fn for_command(command: &mut Command) -> Self {
+        if std::io::stdin().is_terminal() {
+            return Self::Ours;
+        }
+        command.process_group(0);
+        Self::Own
+    }
+
+    /// Our own child that we have not waited for: neither number can be somebody else's.
+    fn tell(self, pid: Option<Pid>, signal: Signal) {
+        let Some(pid) = pid else { return };
+        // One that is gone already needs no signal.
+        let _ = match self {
+            Self::Own => rustix::process::kill_process_group(pid, signal),
+            Self::Ours => rustix::process::kill_process(pid, signal),
+        };
+    }
+}
+
+/// Keeps the last `keep` bytes and passes all of them on. Once the command is over, whoever it left
+/// behind with the pipe in hand is not waited for.
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: Option<impl tokio::io::AsyncWrite + Unpin>,
     keep: usize,
+    mut over: tokio::sync::watch::Receiver<bool>,
 ) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut part = vec![0; 64 << 10];
-    while let Ok(count @ 1..) = from.read(&mut part).await {
+    let left_behind = async {
+        // The sender lives until the command is over.
+        let _ = over.wait_for(|over| *over).await;
+        tokio::time::sleep(LAST_WORDS).await;
+    };
+    tokio::pin!(left_behind);
+    loop {
+        let count = tokio::select! {
+            biased;
+            read = from.read(&mut part) => match read {
+                Ok(count @ 1..) => count,
+                _ => break,
+            },
+            () = &mut left_behind => break,
+        };
         if let Some(out) = &mut to {
             let passed = async {
                 out.write_all(&part[..count]).await?;
@@ -290,8 +372,8 @@ fn exit_byte(code: i32) -> u8 {
     u8::try_from(code).unwrap_or(255)
 }
 
-fn cannot_start(program: &str, error: &std::io::Error) -> Failure {
+fn cannot_start(program: impl AsRef<OsStr>, error: &std::io::Error) -> Failure {
     let exit = Exit::Usage;
-    Failure::new(exit, format!("cannot start {program}: {error}"))
+    Failure::new(exit, format!("cannot start {}: {error}", program.as_ref().display()))
         .hint("the step is recorded as failed and may be run again")
 }

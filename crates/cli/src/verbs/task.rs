@@ -9,6 +9,7 @@ use relight_core::ids::TaskId;
 use relight_core::lease::HolderLife;
 use relight_core::status::{TRANSITIONS, TaskStatus};
 use relight_core::task::{NewTask, Task, TaskSpec};
+use relight_core::time::Span;
 use relight_store::TaskQuery;
 use serde_json::{Value, json};
 
@@ -222,6 +223,7 @@ fn new_task(id: TaskId, given: NewArguments) -> NewTask {
             max_retries: given.max_retries,
             key: given.key,
             priority: given.priority,
+            ttl_ms: given.ttl.map(Span::as_ms),
             spent_keys: Vec::new(),
         },
         context: given.context.into_iter().collect(),
@@ -303,7 +305,7 @@ pub(super) fn task_json(task: &Task) -> Value {
             "who": held.holder,
             "since": held.since,
             "alive": process::holder_life(held) == HolderLife::Alive,
-            "left_ms": held.left.map(relight_core::time::Span::as_ms),
+            "left_ms": held.left.map(Span::as_ms),
         })),
         "seq": task.seq,
         "steps_done": task.steps_done,

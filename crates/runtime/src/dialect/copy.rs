@@ -107,16 +107,18 @@ impl Dialect {
 
 /// Sets a damaged file of this workflow aside before it is written anew.
 fn mend(folder: &CheckpointFolder, id: &TaskId, set_aside: &mut Vec<SetAside>) -> io::Result<()> {
-    match folder.read(id.as_str()) {
-        Ok(_) => Ok(()),
-        Err(ReadError::Io { source, .. }) => Err(source),
-        Err(ReadError::Damaged { path, reason }) => {
-            let now_at = folder.quarantine(&path, &reason, clock::now().as_timestamp())?;
-            let reason = reason.to_string();
-            set_aside.push(SetAside { file: path, reason, now_at: Some(now_at) });
-            Ok(())
+    let (file, reason) = match folder.read(id.as_str()) {
+        Ok(_) => return Ok(()),
+        Err(ReadError::Damaged { path, reason }) => (path, reason.to_string()),
+        // What nobody may read is no copy; it can still be moved.
+        Err(ReadError::Io { path, source }) if source.kind() == io::ErrorKind::PermissionDenied => {
+            (path, format!("cannot be read: {source}"))
         }
-    }
+        Err(ReadError::Io { source, .. }) => return Err(source),
+    };
+    let now_at = folder.quarantine(&file, &reason, clock::now().as_timestamp())?;
+    set_aside.push(SetAside { file, reason, now_at: Some(now_at) });
+    Ok(())
 }
 
 /// One writer of the folder at a time; freed with the handle. The folder is made when it is absent.

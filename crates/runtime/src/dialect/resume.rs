@@ -94,7 +94,14 @@ const RESUMABLE: [TaskStatus; 5] = [
 impl Dialect {
     /// Takes the lease of a workflow and says how far it is.
     pub async fn resume(&self, request: &ResumeRequest) -> Result<Resumed, ResumeError> {
-        let reports = self.mend_all().await?;
+        let reports = match self.mend_all().await {
+            // What the store knows can be resumed without its folder.
+            Err(DialectError::Io { place, source }) => {
+                let reason = format!("cannot be read: {source}");
+                vec![SetAside { file: place, reason, now_at: None }]
+            }
+            other => other?,
+        };
         let started = match &request.workflow {
             Some(id) => self.resume_named(id, request).await?,
             None => match self.resume_oldest(request).await? {

@@ -1,11 +1,12 @@
 //! What is in the folder and what the store knows of it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use relight_core::checkpoint::Checkpoint;
 use relight_core::ids::TaskId;
 use relight_core::task::Task;
+use relight_core::time::Time;
 use relight_store::TaskQuery;
 
 use super::{Dialect, DialectError, SetAside};
@@ -17,7 +18,7 @@ use crate::engine::ActError;
 pub struct Survey {
     /// Workflows of the store that belong to this folder, oldest first.
     pub workflows: Vec<Workflow>,
-    /// Good files that the store does not know.
+    /// Good files that the store does not know, or whose newer state it does not know.
     pub unknown: Vec<(PathBuf, Checkpoint)>,
     /// Damaged files.
     pub damaged: Vec<(PathBuf, FileDamage)>,
@@ -34,6 +35,11 @@ pub struct Workflow {
     pub damaged: bool,
 }
 
+/// A store that was put back from a backup is behind its files.
+fn is_newer(checkpoint: &Checkpoint, task: &Task) -> bool {
+    checkpoint.seq > task.seq && Time::from(checkpoint.updated_at) > task.updated_at
+}
+
 impl Dialect {
     /// Looks at everything, changes nothing.
     pub async fn survey(&self, every_folder: bool) -> Result<Survey, DialectError> {
@@ -42,13 +48,14 @@ impl Dialect {
         let mut tasks = self.engine.store().tasks(query).await.map_err(ActError::from)?;
         tasks.retain(|task| task.checkpoint.is_some());
         tasks.sort_by_key(|task| task.created_at);
-        let ids: HashSet<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
+        let known: HashMap<&str, &Task> =
+            tasks.iter().map(|task| (task.id.as_str(), task)).collect();
         let mut survey = Survey::default();
         for found in self.folder.scan().map_err(|error| self.io_error(error))? {
             match found {
                 Found::Damaged { path, reason } => survey.damaged.push((path, reason)),
                 Found::Good { path, checkpoint } => {
-                    if !self.knows(&checkpoint, &ids).await? {
+                    if !self.knows(&checkpoint, &known).await? {
                         survey.unknown.push((path, *checkpoint));
                     }
                 }
@@ -65,13 +72,14 @@ impl Dialect {
     async fn knows(
         &self,
         checkpoint: &Checkpoint,
-        ids: &HashSet<&str>,
+        known: &HashMap<&str, &Task>,
     ) -> Result<bool, DialectError> {
-        if ids.contains(checkpoint.workflow_id.as_str()) {
-            return Ok(true);
+        if let Some(task) = known.get(checkpoint.workflow_id.as_str()) {
+            return Ok(!is_newer(checkpoint, task));
         }
         let Ok(id) = TaskId::new(checkpoint.workflow_id.as_str()) else { return Ok(false) };
-        Ok(self.engine.store().task(&id).await.map_err(ActError::from)?.is_some())
+        let task = self.engine.store().task(&id).await.map_err(ActError::from)?;
+        Ok(task.is_some_and(|task| !is_newer(checkpoint, &task)))
     }
 
     /// Sets damaged files aside that the store can write anew; the others stay where they are.

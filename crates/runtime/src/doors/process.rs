@@ -3,6 +3,7 @@
 //! A pid alone may belong to somebody else by now; the start time and the boot it counts from make
 //! it one process.
 
+use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
 use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
@@ -31,7 +32,7 @@ pub fn holder_life(held: &Held) -> HolderLife {
 
 /// A command that takes its arguments as they are: no shell, standard input as ours.
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
-pub fn command(program: &str, arguments: &[String]) -> Command {
+pub fn command(program: impl AsRef<OsStr>, arguments: &[impl AsRef<OsStr>]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::inherit());
     command
@@ -69,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_zombie_is_dead() {
-        let mut child = command("true", &[]).spawn().unwrap();
+        let mut child = command("true", &[] as &[&str]).spawn().unwrap();
         let pid = child.id();
         let exited = rustix::process::waitid(
             rustix::process::WaitId::Pid(rustix::process::Pid::from_child(&child)),

@@ -69,8 +69,8 @@ impl Relight {
             None => MarkKey::new(random::bytes()),
         };
         let variables = environment::variables();
-        let pairs = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        Ok(Self { engine: Engine::new(store, Redactor::new(key).with_environment(pairs)) })
+        let redactor = Redactor::new(key).with_environment(environment::texts(&variables));
+        Ok(Self { engine: Engine::new(store, redactor) })
     }
 
     /// Uses an engine that is there.
@@ -139,6 +139,7 @@ impl TaskBuilder {
     /// After this long it is not worth resuming.
     pub fn expires_in(mut self, span: Span) -> Self {
         self.lifetime = Some(span);
+        self.spec().ttl_ms = Some(span.as_ms());
         self
     }
 

@@ -69,11 +69,19 @@ pub struct StepBuilder<'t> {
     rule: RepeatRule,
     occurrence: Option<u32>,
     fingerprint: Option<u64>,
+    input_error: Option<serde_json::Error>,
 }
 
 impl<'t> StepBuilder<'t> {
     pub(super) fn new(task: &'t RunningTask, name: StepName) -> Self {
-        Self { task, name, rule: RepeatRule::Keyed, occurrence: None, fingerprint: None }
+        Self {
+            task,
+            name,
+            rule: RepeatRule::Keyed,
+            occurrence: None,
+            fingerprint: None,
+            input_error: None,
+        }
     }
 
     /// What happens when it is found begun and not ended. `Once` and `Verify` put the begin on disk
@@ -92,10 +100,14 @@ impl<'t> StepBuilder<'t> {
     /// What the step depends on: a finished step asked for with another input is refused instead
     /// of giving an answer to another question.
     pub fn input(mut self, input: &impl Serialize) -> Self {
-        let bytes = serde_json::to_vec(input).unwrap_or_default();
-        let hash = blake3::hash(&bytes);
-        let first = hash.as_bytes().first_chunk::<8>().expect("a hash has 32 bytes");
-        self.fingerprint = Some(u64::from_le_bytes(*first));
+        match serde_json::to_vec(input) {
+            Ok(bytes) => {
+                let hash = blake3::hash(&bytes);
+                let first = hash.as_bytes().first_chunk::<8>().expect("a hash has 32 bytes");
+                self.fingerprint = Some(u64::from_le_bytes(*first));
+            }
+            Err(error) => self.input_error = Some(error),
+        }
         self
     }
 
@@ -130,7 +142,7 @@ impl<'t> StepBuilder<'t> {
     }
 
     async fn run_with<T, E, V, Verdict, F, Fut>(
-        self,
+        mut self,
         verify: Option<V>,
         run: F,
     ) -> Result<T, StepError<E>>
@@ -148,6 +160,9 @@ impl<'t> StepBuilder<'t> {
         }
         let mut key = StepKey { name: self.name.clone(), occurrence: 1 };
         funnel::clean_step(shared.engine.redactor(), &mut key);
+        if let Some(source) = self.input_error.take() {
+            return Err(StepError::Value { step: key, source });
+        }
         let pass = Pass::enter(shared, key.name.clone());
         key.occurrence = self.occurrence.unwrap_or(pass.occurrence);
         let known = shared.steps.lock().expect("nothing panics while locked").get(&key).cloned();
@@ -252,29 +267,62 @@ async fn execute<T, E, F, Fut>(
     run: F,
 ) -> Result<T, StepError<E>>
 where
-    T: Serialize,
+    T: Serialize + DeserializeOwned,
     F: FnOnce(StepRun) -> Fut,
     Fut: Future<Output = Result<T, E>>,
     E: std::fmt::Display,
 {
     let begun = begin(shared, &mark).await?;
+    let given_up = GivenUp { shared, mark: Some(mark.clone()) };
     let result = run(step_run(shared, &mark, in_doubt)).await;
+    given_up.disarm();
     // Still in memory: begin and end become one record. Else the store has it.
     let recalled = begun.is_some_and(|begun| begun.recall());
     mark.was_open = mark.was_open || !recalled;
     match result {
         Ok(value) => {
-            let output = value_output(shared, &mark.key, &value)?;
+            let output = match value_output::<T, E>(shared, &mark.key, &value) {
+                Ok(output) => output,
+                Err(error) => {
+                    end::<E>(shared, mark, StepOutcome::Failed, failure(shared, &error)).await?;
+                    return Err(error);
+                }
+            };
             end(shared, mark, StepOutcome::Done, output).await?;
             Ok(value)
         }
         Err(error) => {
-            let mut output =
-                Output { exit_code: 1, stderr: error.to_string(), ..Output::default() };
-            funnel::clean_output(shared.engine.redactor(), &mut output);
-            end(shared, mark, StepOutcome::Failed, output).await?;
+            end(shared, mark, StepOutcome::Failed, failure(shared, &error)).await?;
             Err(StepError::Failed(error))
         }
+    }
+}
+
+fn failure(shared: &Shared, error: &dyn std::fmt::Display) -> Output {
+    let mut output = Output { exit_code: 1, stderr: error.to_string(), ..Output::default() };
+    funnel::clean_output(shared.engine.redactor(), &mut output);
+    output
+}
+
+/// A step whose future is dropped half way is in doubt, and this handle must know it too.
+struct GivenUp<'s> {
+    shared: &'s Shared,
+    mark: Option<StepMark>,
+}
+
+impl GivenUp<'_> {
+    fn disarm(mut self) {
+        self.mark = None;
+    }
+}
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        let Some(mark) = self.mark.take() else { return };
+        let begun = Change::StepBegun(mark).step_record(clock::now(), Some(self.shared.fence));
+        let begun = begun.expect("the begin of a step is a record of it");
+        let mut steps = self.shared.steps.lock().expect("nothing panics while locked");
+        steps.insert(begun.key.clone(), begun);
     }
 }
 
@@ -304,13 +352,18 @@ async fn end<E>(
 }
 
 /// The whole value, however long: half of it could not be given back.
-fn value_output<T: Serialize, E>(
+fn value_output<T: Serialize + DeserializeOwned, E>(
     shared: &Shared,
     step: &StepKey,
     value: &T,
 ) -> Result<Output, StepError<E>> {
     let body = serde_json::to_vec(value)
         .map_err(|source| StepError::Value { step: step.clone(), source })?;
+    // What JSON cannot write becomes null, which may not read back: better told now than later.
+    if memchr::memmem::find(&body, b"null").is_some() {
+        serde_json::from_slice::<T>(&body)
+            .map_err(|source| StepError::Value { step: step.clone(), source })?;
+    }
     let mut output = Output { body, ..Output::default() };
     funnel::clean_output(shared.engine.redactor(), &mut output);
     Ok(output)

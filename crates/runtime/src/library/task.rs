@@ -143,10 +143,17 @@ impl RunningTask {
 
     /// Completes when somebody else has the lease: whatever is being done should be dropped.
     pub async fn lost(&self) -> Refusal {
-        let mut lost = self.shared.lost.subscribe();
-        let newest = lost.wait_for(Option::is_some).await.map(|fence| *fence);
-        let newest = newest.expect("the sender lives as long as this handle");
-        self.shared.fenced(newest.unwrap_or_default())
+        let mut told = self.shared.lost.subscribe();
+        loop {
+            if let Some(newest) = *told.borrow_and_update() {
+                return self.shared.fenced(newest);
+            }
+            tokio::select! {
+                // The sender lives as long as this handle.
+                _ = told.changed() => {}
+                () = self.shared.look() => {}
+            }
+        }
     }
 
     async fn act(&self, event: TaskEvent) -> Result<(), ActError> {
@@ -193,6 +200,24 @@ impl Shared {
 
     pub(super) fn fenced(&self, newest: Fence) -> Refusal {
         Refusal::Fenced { task: self.id.clone(), ours: self.fence, newest }
+    }
+
+    /// Looks whether the lease is still ours, then waits for the next commit.
+    async fn look(&self) {
+        let store = self.engine.store();
+        let newest = store.newest_event().await.unwrap_or(0);
+        let theirs = match store.task(&self.id).await {
+            Ok(Some(task)) if task.lease.admits(self.fence) => None,
+            Ok(Some(task)) => Some(task.lease.fence),
+            Ok(None) => Some(self.fence),
+            // A store that cannot be read tells nothing; the next commit asks again.
+            Err(_) => None,
+        };
+        if theirs.is_some() {
+            self.lost.send_replace(theirs);
+        } else if store.changed(newest).await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Remembers that the lease is somebody else's.

@@ -43,6 +43,7 @@ fn full(task: &str) -> NewTask {
             max_retries: Some(7),
             key: Some(key("order 66")),
             priority: -3,
+            ttl_ms: Some(60_000),
             spent_keys: vec![key("order 64"), key("order 65")],
         },
         context: [("branch".to_owned(), "main".to_owned())].into(),

@@ -312,6 +312,7 @@ impl Plan {
                 strategy: self.dice.maybe(|_| "resume".to_owned()),
                 max_retries: self.dice.maybe(|dice| dice.below(4) as u32),
                 key: self.dice.chance(50).then(|| self.key()),
+                ttl_ms: None,
                 priority: self.dice.below(5) as i32 - 2,
                 spent_keys: (0..self.dice.below(3)).map(|_| self.key()).collect(),
             },

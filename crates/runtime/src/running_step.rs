@@ -1,0 +1,80 @@
+//! Tells a step that is being run right now from one that is in doubt.
+//!
+//! Whoever runs a step holds a lock for as long as it lives; the kernel frees it however it dies. A
+//! begun step whose lock is free is in doubt; one whose lock is taken is left to its runner.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use relight_core::ids::TaskId;
+use relight_core::step::StepKey;
+use rustix::fs::{FlockOperation, flock};
+
+const FOLDER: &str = "running";
+
+/// The right to run one step; its file goes with it.
+#[derive(Debug)]
+pub struct RunningStep {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl RunningStep {
+    /// Takes the lock in the folder of the store; none when somebody runs the step.
+    pub fn take(home: &Path, task: &TaskId, step: &StepKey) -> io::Result<Option<Self>> {
+        let folder = home.join(FOLDER);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let path = folder.join(step.idempotency_key(task));
+        loop {
+            let mut options = fs::OpenOptions::new();
+            let lock = options.write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+            // Its runner may have removed the file while we waited for nobody: that lock is void.
+            if is_still_there(&path, &lock)? {
+                return Ok(Some(Self { path, _lock: lock }));
+            }
+        }
+    }
+}
+
+impl Drop for RunningStep {
+    fn drop(&mut self) {
+        // A file that stays is in nobody's way.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn is_still_there(path: &Path, lock: &File) -> io::Result<bool> {
+    let ours = lock.metadata()?;
+    match fs::metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (ours.dev(), ours.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relight_core::ids::StepName;
+
+    use super::*;
+
+    #[test]
+    fn one_runner_at_a_time_and_the_next_one_after_it() {
+        let home = tempfile::tempdir().unwrap();
+        let task = TaskId::new("t").unwrap();
+        let step = |name: &str| StepKey::first(StepName::new(name).unwrap());
+        let take = |name: &str| RunningStep::take(home.path(), &task, &step(name)).unwrap();
+        let first = take("a");
+        assert!(first.is_some() && take("a").is_none());
+        assert!(take("b").is_some(), "another step is another lock");
+        drop(first);
+        assert!(take("a").is_some());
+    }
+}
