@@ -152,14 +152,62 @@ impl Output {
         if body.len() <= OUTPUT_BYTES_MAX {
             return Self { exit_code, body, ..Self::default() };
         }
+        let mut kept = KeptBytes::default();
+        kept.push(&body);
+        kept.into_output(exit_code)
+    }
+}
+
+/// Keeps of a stream what `Output` keeps, in bounded memory however long it is.
+#[derive(Debug, Clone, Default)]
+pub struct KeptBytes {
+    /// Everything up to the limit; from then on the head.
+    body: Vec<u8>,
+    /// At most twice the tail; empty up to the limit.
+    tail: Vec<u8>,
+    bytes: u64,
+    hash: blake3::Hasher,
+}
+
+impl KeptBytes {
+    /// Takes the next part.
+    pub fn push(&mut self, part: &[u8]) {
+        self.bytes += part.len() as u64;
+        self.hash.update(part);
+        if self.is_whole() && self.body.len() + part.len() <= OUTPUT_BYTES_MAX {
+            self.body.extend_from_slice(part);
+            return;
+        }
+        if self.is_whole() {
+            self.body.extend_from_slice(part);
+            self.tail = self.body[self.body.len() - OUTPUT_BYTES_EACH_END..].to_vec();
+            self.body.truncate(OUTPUT_BYTES_EACH_END);
+            return;
+        }
+        let last = &part[part.len().saturating_sub(OUTPUT_BYTES_EACH_END)..];
+        self.tail.extend_from_slice(last);
+        if self.tail.len() > 2 * OUTPUT_BYTES_EACH_END {
+            self.tail.drain(..self.tail.len() - OUTPUT_BYTES_EACH_END);
+        }
+    }
+
+    /// What is kept.
+    pub fn into_output(mut self, exit_code: i32) -> Output {
+        if self.is_whole() {
+            return Output { exit_code, body: self.body, ..Output::default() };
+        }
         let cut = Cut {
-            bytes: body.len() as u64,
-            hash: blake3::hash(&body).to_hex().to_string(),
-            head_bytes: OUTPUT_BYTES_EACH_END as u64,
+            bytes: self.bytes,
+            hash: self.hash.finalize().to_hex().to_string(),
+            head_bytes: self.body.len() as u64,
         };
-        let mut ends = body[..OUTPUT_BYTES_EACH_END].to_vec();
-        ends.extend_from_slice(&body[body.len() - OUTPUT_BYTES_EACH_END..]);
-        Self { exit_code, body: ends, cut: Some(cut), ..Self::default() }
+        let extra = self.tail.len() - OUTPUT_BYTES_EACH_END;
+        self.body.extend_from_slice(&self.tail[extra..]);
+        Output { exit_code, body: self.body, cut: Some(cut), ..Output::default() }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.tail.is_empty()
     }
 }
 
@@ -250,6 +298,19 @@ mod tests {
         assert_eq!((output.body[0], output.body.last()), (b'H', Some(&b'T')));
         assert_eq!(cut.hash, blake3::hash(&body).to_hex().as_str());
         assert_eq!(Output::keep(0, vec![b'x'; OUTPUT_BYTES_MAX]).cut, None);
+    }
+
+    #[test]
+    fn a_stream_in_parts_is_kept_as_if_it_came_at_once() {
+        let body: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+        for part_bytes in [1 << 10, 65_536, 700_001] {
+            for length in [0, OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX + 1, body.len()] {
+                let mut kept = KeptBytes::default();
+                body[..length].chunks(part_bytes).for_each(|part| kept.push(part));
+                assert!(kept.body.len() + kept.tail.len() <= 2 * OUTPUT_BYTES_MAX);
+                assert_eq!(kept.into_output(3), Output::keep(3, body[..length].to_vec()));
+            }
+        }
     }
 
     #[test]

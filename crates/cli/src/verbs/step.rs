@@ -7,7 +7,7 @@ use relight::engine::{ActError, Engine};
 use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
 use relight_core::ids::{StepName, TaskId};
 use relight_core::progress::Progress;
-use relight_core::step::{Output, Step, StepKey, StepOutcome, StepState};
+use relight_core::step::{KeptBytes, Output, Step, StepKey, StepOutcome, StepState};
 use serde_json::{Value, json};
 
 use super::step_run;
@@ -116,12 +116,14 @@ fn advice_json(place: &Place, advice: &str) -> Value {
 }
 
 fn end(environment: &Environment, arguments: EndArguments) -> Outcome {
-    let body = arguments.output.as_deref().map(read_body).transpose()?;
+    let exit_code = i32::from(arguments.failed);
+    let output = match &arguments.output {
+        Some(path) => read_output(path, exit_code)?,
+        None => Output { exit_code, ..Output::default() },
+    };
     let place = Place::find(environment, arguments.of, arguments.name)?;
     let outcome = if arguments.failed { StepOutcome::Failed } else { StepOutcome::Done };
-    let exit_code = i32::from(arguments.failed);
-    let output = Some(Output::keep(exit_code, body.unwrap_or_default()));
-    let event = TaskEvent::StepEnd { key: place.key.clone(), outcome, output };
+    let event = TaskEvent::StepEnd { key: place.key.clone(), outcome, output: Some(output) };
     let word = match block_on(place.act(event)) {
         Err(ActError::Refused(Refusal::StepFinished { .. })) if !arguments.failed => "was finished",
         other => {
@@ -138,17 +140,24 @@ fn end(environment: &Environment, arguments: EndArguments) -> Outcome {
     Ok(0)
 }
 
-fn read_body(path: &Path) -> Result<Vec<u8>, Failure> {
-    let mut body = Vec::new();
-    let read = if path == Path::new("-") {
-        std::io::stdin().read_to_end(&mut body)
-    } else {
-        std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut body))
-    };
-    read.map_err(|error| {
+/// Reads in parts: an output that is too long to keep is not held in memory either.
+fn read_output(path: &Path, exit_code: i32) -> Result<Output, Failure> {
+    let cannot = |error: std::io::Error| {
         Failure::new(Exit::Usage, format!("cannot read {}: {error}", path.display()))
-    })?;
-    Ok(body)
+    };
+    let mut from: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(std::fs::File::open(path).map_err(cannot)?)
+    };
+    let mut kept = KeptBytes::default();
+    let mut part = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut part).map_err(cannot)? {
+            0 => return Ok(kept.into_output(exit_code)),
+            count => kept.push(&part[..count]),
+        }
+    }
 }
 
 fn list(environment: &Environment, arguments: ListArguments) -> Outcome {

@@ -10,7 +10,7 @@ use relight::doors::process;
 use relight::engine::ActError;
 use relight::running_step::RunningStep;
 use relight_core::decide::{Refusal, StepAdvice, TaskEvent, advise};
-use relight_core::step::{Output, RepeatRule, Step, StepOutcome};
+use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepOutcome};
 use relight_core::time::Span;
 use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -25,6 +25,8 @@ use crate::output;
 
 /// How much of standard error is kept, for people.
 const STDERR_BYTES_KEPT: usize = 8 << 10;
+/// As much as a pipe can hold by default: more than that came from somebody left behind.
+const PIPE_BYTES_MAX: usize = 1 << 20;
 /// How long what a command wrote before its end may take to arrive.
 const LAST_WORDS: Duration = Duration::from_millis(250);
 /// How long a command has to end after SIGTERM.
@@ -176,8 +178,8 @@ async fn execute(environment: &Environment, place: &Place, arguments: &RunArgume
             code == 0 || u8::try_from(code).is_ok_and(|code| arguments.accept.contains(&code))
         });
     let code = if ran.timed_out { TIMED_OUT } else { status_byte(ran.status) };
-    let mut output = Output::keep(i32::from(code), ran.stdout);
-    output.stderr = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let mut output = ran.stdout.into_output(i32::from(code));
+    output.stderr = String::from_utf8_lossy(&ran.stderr.0).into_owned();
     let outcome = if accepted { StepOutcome::Done } else { StepOutcome::Failed };
     end(place, outcome, output.clone()).await?;
     if environment.json {
@@ -202,8 +204,8 @@ async fn end(place: &Place, outcome: StepOutcome, output: Output) -> Result<(), 
 
 struct Ran {
     status: ExitStatus,
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
+    stdout: KeptBytes,
+    stderr: Tail,
     timed_out: bool,
 }
 
@@ -217,14 +219,16 @@ async fn watch(
     let out = child.stdout.take().expect("standard output is a pipe");
     let err = child.stderr.take().expect("standard error is a pipe");
     let (ended, over) = tokio::sync::watch::channel(false);
-    let stdout = copy(out, (!json).then(tokio::io::stdout), usize::MAX, over.clone());
-    let stderr = copy(err, Some(tokio::io::stderr()), STDERR_BYTES_KEPT, over);
+    let (mut stdout, mut stderr) = (KeptBytes::default(), Tail::default());
+    let outward = (!json).then(tokio::io::stdout);
+    let copy_out = copy(out, outward, over.clone(), |part| stdout.push(part));
+    let copy_err = copy(err, Some(tokio::io::stderr()), over, |part| stderr.push(part));
     let wait = async {
         let result = wait(&mut child, group, arguments.timeout).await;
         let _ = ended.send(true);
         result
     };
-    let (result, stdout, stderr) = tokio::join!(wait, stdout, stderr);
+    let (result, (), ()) = tokio::join!(wait, copy_out, copy_err);
     let (status, timed_out) =
         result.map_err(|error| Failure::new(Exit::Io, format!("lost the command: {error}")))?;
     Ok(Ran { status, stdout, stderr, timed_out })
@@ -301,31 +305,21 @@ impl Group {
     }
 }
 
-/// Keeps the last `keep` bytes and passes all of them on. Once the command is over, whoever it left
-/// behind with the pipe in hand is not waited for.
+/// Passes on all that is read, and lets `keep` have it.
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: Option<impl tokio::io::AsyncWrite + Unpin>,
-    keep: usize,
     mut over: tokio::sync::watch::Receiver<bool>,
-) -> Vec<u8> {
-    let mut kept = Vec::new();
+    mut keep: impl FnMut(&[u8]),
+) {
     let mut part = vec![0; 64 << 10];
-    let left_behind = async {
-        // The sender lives until the command is over.
-        let _ = over.wait_for(|over| *over).await;
-        tokio::time::sleep(LAST_WORDS).await;
-    };
-    tokio::pin!(left_behind);
-    loop {
-        let count = tokio::select! {
-            biased;
-            read = from.read(&mut part) => match read {
-                Ok(count @ 1..) => count,
-                _ => break,
-            },
-            () = &mut left_behind => break,
-        };
+    let mut after_end = 0;
+    while after_end <= PIPE_BYTES_MAX {
+        let Some(count) = next_part(&mut from, &mut part, &mut over).await else { return };
+        if *over.borrow() {
+            after_end += count;
+        }
+        keep(&part[..count]);
         if let Some(out) = &mut to {
             let passed = async {
                 out.write_all(&part[..count]).await?;
@@ -336,14 +330,38 @@ async fn copy(
                 to = None;
             }
         }
-        kept.extend_from_slice(&part[..count]);
-        if kept.len() > keep.saturating_mul(2) {
-            kept.drain(..kept.len() - keep);
-        }
     }
-    let extra = kept.len().saturating_sub(keep);
-    kept.drain(..extra);
-    kept
+}
+
+/// Nothing at the end of the stream. Once the command is over, whoever it left behind with the pipe
+/// in hand is not waited for: what the command itself wrote is there, or comes at once.
+async fn next_part(
+    from: &mut (impl AsyncRead + Unpin),
+    part: &mut [u8],
+    over: &mut tokio::sync::watch::Receiver<bool>,
+) -> Option<usize> {
+    let last_words = async {
+        // The sender lives until the command is over.
+        let _ = over.wait_for(|over| *over).await;
+        tokio::time::sleep(LAST_WORDS).await;
+    };
+    tokio::select! {
+        biased;
+        read = from.read(part) => read.ok().filter(|count| *count > 0),
+        () = last_words => None,
+    }
+}
+
+/// The end of a text, for people.
+#[derive(Debug, Default)]
+struct Tail(Vec<u8>);
+
+impl Tail {
+    fn push(&mut self, part: &[u8]) {
+        self.0.extend_from_slice(&part[part.len().saturating_sub(STDERR_BYTES_KEPT)..]);
+        let extra = self.0.len().saturating_sub(STDERR_BYTES_KEPT);
+        self.0.drain(..extra);
+    }
 }
 
 fn report(place: &Place, output: &Output, replayed: bool, whose: &str) -> serde_json::Value {
