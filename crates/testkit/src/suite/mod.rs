@@ -1,0 +1,3 @@
+//! The ways in which things are killed, one a file.
+
+pub mod kill;

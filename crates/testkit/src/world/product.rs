@@ -1,0 +1,84 @@
+//! The binaries under proof, started with a short environment that is the same for all.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+use relight::doors::process;
+
+/// The product's binary and the drivers that were built with it.
+#[derive(Debug, Clone)]
+pub struct Product {
+    /// The `relight` binary.
+    pub relight: PathBuf,
+    /// The `prove-driver` binary.
+    pub driver: PathBuf,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Its exit code; 128+n for a signal.
+    pub code: i32,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+impl Answer {
+    /// The one JSON document on standard output.
+    pub fn json(&self) -> anyhow::Result<serde_json::Value> {
+        serde_json::from_str(&self.stdout)
+            .with_context(|| format!("exit {}: {:?} {:?}", self.code, self.stdout, self.stderr))
+    }
+}
+
+impl Product {
+    /// The binaries that lie beside each other in one folder.
+    pub fn beside(folder: &Path) -> anyhow::Result<Self> {
+        let find = |name: &str| {
+            let path = folder.join(name);
+            path.canonicalize().with_context(|| format!("{} is not built", path.display()))
+        };
+        Ok(Self { relight: find("relight")?, driver: find("prove-driver")? })
+    }
+
+    /// A verb of the product on the store in `home`.
+    pub fn relight(&self, home: &Path, arguments: &[&str]) -> Command {
+        let mut command = plain(&self.relight, arguments);
+        command.env("RELIGHT_HOME", home).env("RELIGHT_CHECKPOINT_DIR", home.join("checkpoints"));
+        command
+    }
+
+    /// Runs a verb to its end.
+    pub fn call(&self, home: &Path, arguments: &[&str]) -> anyhow::Result<Answer> {
+        finish(&mut self.relight(home, arguments))
+    }
+
+    /// A driver, or one of its effects.
+    pub fn driver(&self, arguments: &[&str]) -> Command {
+        plain(&self.driver, arguments)
+    }
+}
+
+/// A program with nothing of our environment but the search path.
+pub fn plain(program: &Path, arguments: &[&str]) -> Command {
+    let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
+    let mut command = process::command(&program.display().to_string(), &arguments);
+    command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end and keeps what it said.
+pub fn finish(command: &mut Command) -> anyhow::Result<Answer> {
+    use std::os::unix::process::ExitStatusExt as _;
+    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    let signal = || output.status.signal().map_or(255, |signal| 128 + signal);
+    Ok(Answer {
+        code: output.status.code().unwrap_or_else(signal),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
