@@ -4,6 +4,7 @@
 //! Pure: no clock, file, process, socket or async. What needs a time or an id takes it as an
 //! argument, so that everything here can be checked by a table.
 
+pub mod budget;
 pub mod change;
 pub mod checkpoint;
 pub mod decide;

@@ -236,7 +236,7 @@ mod tests {
         for (at, one) in all.iter().enumerate() {
             assert!(!all[at + 1..].contains(one));
         }
-        insta::assert_snapshot!(key("deploy", "push", 1));
+        insta::assert_snapshot!(key("deploy", "push", 1), @"rl-46f26ea9f8a68e6503a66c38c03e38033a12205f");
     }
 
     #[test]

@@ -26,13 +26,19 @@ pub enum TimeError {
 impl Time {
     /// From milliseconds since 1970 UTC; far-off values are brought to the nearest that can be written.
     pub fn from_ms(ms: i64) -> Self {
-        let (min, max) = (Timestamp::MIN.as_millisecond() + 1, Timestamp::MAX.as_millisecond());
+        // Whole seconds: not every millisecond of the first and the last one is a moment.
+        let (min, max) = (Timestamp::MIN.as_second() * 1_000, Timestamp::MAX.as_second() * 1_000);
         Self(ms.clamp(min, max))
     }
 
     /// Milliseconds since 1970 UTC.
     pub fn as_ms(self) -> i64 {
         self.0
+    }
+
+    /// For other libraries.
+    pub fn as_timestamp(self) -> Timestamp {
+        Timestamp::from_millisecond(self.0).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
     /// This moment and a span later.
@@ -48,8 +54,13 @@ impl Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let moment = Timestamp::from_millisecond(self.0).unwrap_or(Timestamp::UNIX_EPOCH);
-        write!(f, "{moment}")
+        write!(f, "{}", self.as_timestamp())
+    }
+}
+
+impl From<Timestamp> for Time {
+    fn from(moment: Timestamp) -> Self {
+        Self::from_ms(moment.as_millisecond())
     }
 }
 
@@ -57,7 +68,7 @@ impl FromStr for Time {
     type Err = TimeError;
     fn from_str(text: &str) -> Result<Self, TimeError> {
         let moment: Timestamp = text.parse().map_err(|_| TimeError::NotATime(text.to_owned()))?;
-        Ok(Self::from_ms(moment.as_millisecond()))
+        Ok(moment.into())
     }
 }
 
@@ -164,10 +175,9 @@ mod tests {
         assert_eq!(time.to_string(), "2026-05-01T12:00:00.25Z");
         assert_eq!(time.to_string().parse::<Time>().unwrap(), time);
         assert!("yesterday".parse::<Time>().is_err());
-        assert_eq!(
-            Time::from_ms(i64::MAX).to_string().parse::<Time>().unwrap(),
-            Time::from_ms(i64::MAX)
-        );
+        for end in [Time::from_ms(i64::MIN), Time::from_ms(i64::MAX)] {
+            assert_eq!(end.to_string().parse::<Time>().unwrap(), end);
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use relight_core::ids::{AgentName, IdError, TaskId};
 use relight_core::lease::{Fence, Holder, HolderLife};
 use relight_core::progress::{Progress, progress};
 use relight_core::redact::Redactor;
-use relight_core::step::{Step, StepKey};
+use relight_core::step::Step;
 use relight_core::task::{NewTask, Task};
 use relight_core::time::Span;
 use relight_store::{Commit, CommitError, Store, StoreError};
@@ -186,24 +186,24 @@ impl Engine {
         Err(ActError::Contended(id.clone()))
     }
 
-    /// Applies several events as one; all or nothing.
-    pub async fn act_in_turn(
+    /// Reads a task, lets `plan` say which events that calls for, and applies them as one.
+    pub async fn act_in_turn<E: From<ActError>>(
         &self,
         id: &TaskId,
         right: Right,
-        mut events: Vec<TaskEvent>,
-    ) -> Result<Decision, ActError> {
-        events.iter_mut().for_each(|event| funnel::clean_event(&self.redactor, event));
+        plan: impl Fn(&TaskView) -> Result<Vec<TaskEvent>, E>,
+    ) -> Result<TaskView, E> {
         for _ in 0..ROUNDS_MAX {
-            let task = self.task(id).await?;
-            let steps = self.steps_of(id, &events).await?;
-            let scene = scene(&task, None, right);
-            let decision = decide_in_turn(&scene, &steps, events.clone())?;
+            let view = self.view(id).await?;
+            let mut events = plan(&view)?;
+            events.iter_mut().for_each(|event| funnel::clean_event(&self.redactor, event));
+            let scene = scene(&view.task, None, right);
+            let decision = decide_in_turn(&scene, &view.steps, events).map_err(ActError::from)?;
             if self.commit(id, &decision, &scene).await? {
-                return Ok(decision);
+                return Ok(view);
             }
         }
-        Err(ActError::Contended(id.clone()))
+        Err(ActError::Contended(id.clone()).into())
     }
 
     /// Takes the lease of a task, adding it first when it is absent.
@@ -290,18 +290,8 @@ impl Engine {
         }
     }
 
-    async fn steps_of(&self, id: &TaskId, events: &[TaskEvent]) -> Result<Vec<Step>, ActError> {
-        let mut keys: Vec<&StepKey> = events.iter().filter_map(TaskEvent::step).collect();
-        keys.sort();
-        keys.dedup();
-        let mut steps = Vec::new();
-        for key in keys {
-            steps.extend(self.store.step(id, key).await?);
-        }
-        Ok(steps)
-    }
-
-    fn check_names(&self, new: &NewTask) -> Result<(), funnel::SecretName> {
+    /// Refuses ids that would have to be redacted.
+    pub fn check_names(&self, new: &NewTask) -> Result<(), funnel::SecretName> {
         funnel::check_name(&self.redactor, "task id", new.id.as_str())?;
         match &new.agent {
             Some(agent) => funnel::check_name(&self.redactor, "agent name", agent.as_str()),

@@ -3,11 +3,14 @@
 //! [`Relight`] opens a store; a [`RunningTask`] records its steps there before anything else acts on
 //! them. Killed at any moment, the next start goes on after the last finished step.
 
+pub mod check;
 pub mod checkpoint_files;
+pub mod dialect;
 pub mod doors;
 pub mod engine;
 pub mod funnel;
 mod library;
+pub mod prune;
 pub mod store_url;
 
 pub use library::{

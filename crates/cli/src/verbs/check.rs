@@ -1,9 +1,128 @@
 //! `relight check`.
 
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use relight::check::{Alert, CheckError, CheckReport, check_files, check_store};
+use relight::doors::clock;
+use relight::store_url::StoreUrl;
+use relight_core::time::Time;
+use relight_store::Store;
+use relight_store::sqlite::Use;
+use serde_json::{Value, json};
+
 use crate::arguments::other::CheckArguments;
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome, chain};
+use crate::{block_on, output};
 
-pub(crate) fn run(_environment: &Environment, _arguments: &CheckArguments) -> Outcome {
-    Err(Failure::new(Exit::Bug, "not built yet"))
+pub(crate) fn run(environment: &Environment, arguments: &CheckArguments) -> Outcome {
+    let now = clock::now();
+    let store = open_if_there(environment)?;
+    let report = block_on(look(store.as_deref(), arguments, now))?;
+    let lines = report.alerts.iter().map(line).collect::<Vec<_>>();
+    let text = if lines.is_empty() { "OK".to_owned() } else { lines.join("\n") };
+    if let Some(log) = &arguments.log {
+        append(log, &text, now)?;
+    }
+    let items: Vec<Value> =
+        if environment.json { report.alerts.iter().map(alert_json).collect() } else { Vec::new() };
+    let value = json!({"ok": items.is_empty(), "alerts": items, "checked": report.checked});
+    output::answer(environment, &value, &text);
+    Ok(code(&report))
+}
+
+/// A store that was never made has nothing to check, and checking makes none.
+fn open_if_there(environment: &Environment) -> Result<Option<std::sync::Arc<dyn Store>>, Failure> {
+    let url = environment.store_url()?;
+    if let StoreUrl::Sqlite(path) = &url {
+        let log = PathBuf::from(format!("{}-wal", path.display()));
+        if !path.exists() && !log.exists() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(url.open(Use::Short)?))
+}
+
+async fn look(
+    store: Option<&dyn Store>,
+    arguments: &CheckArguments,
+    now: Time,
+) -> Result<CheckReport, Failure> {
+    let mut all = match store {
+        Some(store) => check_store(store, arguments.stale, now).await?,
+        None => CheckReport::default(),
+    };
+    let here = [PathBuf::from(".")];
+    let roots = if arguments.roots.is_empty() { &here[..] } else { &arguments.roots };
+    for root in roots {
+        // This folder itself is no checkpoint folder unless somebody says so.
+        let implied = arguments.roots.is_empty();
+        if implied && !root.join("memory/checkpoints").is_dir() {
+            continue;
+        }
+        if !root.is_dir() {
+            return Err(Failure::new(Exit::Usage, format!("{} is no folder", root.display())));
+        }
+        let found = check_files(store, root, arguments.stale, now).await?;
+        all.alerts.extend(found.alerts);
+        all.checked += found.checked;
+    }
+    Ok(all)
+}
+
+fn code(report: &CheckReport) -> u8 {
+    let damaged = report.alerts.iter().any(|alert| matches!(alert, Alert::Damaged { .. }));
+    match (damaged, report.alerts.is_empty()) {
+        (true, _) => Exit::Data as u8,
+        (false, false) => Exit::No as u8,
+        (false, true) => 0,
+    }
+}
+
+fn line(alert: &Alert) -> String {
+    match alert {
+        Alert::Stale { id, status, agent, age, file } => {
+            let agent = agent.as_deref().map(|agent| format!(" agent={agent}")).unwrap_or_default();
+            let file = file.as_ref().map(|file| format!(" file={}", file.display()));
+            format!("ALERT stale {id} status={status}{agent} age={age}{}", file.unwrap_or_default())
+        }
+        Alert::Damaged { file, reason } => format!("ALERT damaged {}: {reason}", file.display()),
+    }
+}
+
+fn alert_json(alert: &Alert) -> Value {
+    match alert {
+        Alert::Stale { id, status, agent, age, file } => json!({
+            "kind": "stale", "id": id, "status": status, "agent": agent,
+            "age_ms": age.as_ms(), "file": file,
+        }),
+        Alert::Damaged { file, reason } => {
+            json!({"kind": "damaged", "file": file, "reason": reason})
+        }
+    }
+}
+
+fn append(log: &PathBuf, text: &str, now: Time) -> Result<(), Failure> {
+    let mut lines = String::new();
+    for line in text.lines() {
+        lines += &format!("{now} {}\n", output::clean(line));
+    }
+    let mut options = std::fs::OpenOptions::new();
+    let written = options
+        .append(true)
+        .create(true)
+        .open(log)
+        .and_then(|mut file| file.write_all(lines.as_bytes()));
+    written
+        .map_err(|error| Failure::new(Exit::Io, format!("cannot write {}: {error}", log.display())))
+}
+
+impl From<CheckError> for Failure {
+    fn from(error: CheckError) -> Self {
+        match error {
+            CheckError::Store(error) => error.into(),
+            CheckError::Folder { .. } => Self::new(Exit::Io, chain(&error)),
+        }
+    }
 }

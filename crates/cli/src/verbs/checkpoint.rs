@@ -1,10 +1,373 @@
 //! `relight checkpoint`.
 
-use crate::arguments::checkpoint::CheckpointCommand;
-use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome};
+use std::path::PathBuf;
 
-#[expect(clippy::needless_pass_by_value, reason = "built soon")]
-pub(crate) fn run(_environment: &Environment, _command: CheckpointCommand) -> Outcome {
-    Err(Failure::new(Exit::Bug, "not built yet"))
+use relight::checkpoint_files::CheckpointFolder;
+use relight::dialect::{
+    Dialect, DialectError, Imported, ResumeError, ResumeRequest, Saved, SetAside, StartOutcome,
+    StartRequest, Survey, UpdateRequest, document,
+};
+use relight::doors::clock;
+use relight_core::checkpoint::{Checkpoint, Status as Word};
+use relight_core::ids::TaskId;
+use relight_core::time::Span;
+use serde_json::{Value, json};
+
+use super::task::started_json;
+use crate::arguments::checkpoint::{
+    CheckpointCommand, CompleteArguments, Folder, ImportArguments, ListArguments, ResumeArguments,
+    ShowArguments, StartArguments, Status, UpdateArguments, VerifyArguments,
+};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome, chain, held_text};
+use crate::{block_on, output};
+
+pub(crate) fn run(environment: &Environment, command: CheckpointCommand) -> Outcome {
+    match command {
+        CheckpointCommand::Start(given) => start(environment, given),
+        CheckpointCommand::Update(given) => update(environment, given),
+        CheckpointCommand::Complete(given) => complete(environment, &given),
+        CheckpointCommand::Resume(given) => resume(environment, given),
+        CheckpointCommand::List(given) => list(environment, &given),
+        CheckpointCommand::Show(given) => show(environment, &given),
+        CheckpointCommand::Verify(given) => verify(environment, given),
+        CheckpointCommand::Import(given) => import(environment, &given),
+    }
+}
+
+fn dialect(environment: &Environment, folder: &Folder) -> Result<Dialect, Failure> {
+    let folder = environment.checkpoint_folder(folder.dir.as_deref())?;
+    Ok(Dialect::new(environment.engine()?, folder))
+}
+
+fn start(environment: &Environment, given: StartArguments) -> Outcome {
+    let dialect = dialect(environment, &given.folder)?;
+    let days = u64::from(given.ttl_days);
+    let lifetime = (days > 0).then(|| Span::from_secs(days * 24 * 60 * 60));
+    let request = StartRequest {
+        workflow: given.workflow,
+        agent: given.agent,
+        step: given.step,
+        remaining: given.remaining,
+        key: given.idempotency,
+        handoff_to: given.handoff,
+        notes: given.notes,
+        expires_at: lifetime.map(|span| clock::now().plus(span)),
+        force: given.force,
+    };
+    match block_on(dialect.start(request))? {
+        StartOutcome::Started(saved) => saved_answer(environment, &saved, "started"),
+        StartOutcome::Same(saved) => saved_answer(environment, &saved, "was started already"),
+        StartOutcome::Completed(id) => {
+            let text = format!("workflow {id} was completed with this key; nothing to do");
+            output::answer(environment, &json!({"workflow": id, "outcome": "completed"}), &text);
+            Ok(0)
+        }
+        StartOutcome::KeyTaken(id) => {
+            let text = format!("workflow {id} has this key; nothing was started");
+            output::answer(environment, &json!({"workflow": id, "outcome": "key_taken"}), &text);
+            Ok(0)
+        }
+    }
+}
+
+fn update(environment: &Environment, given: UpdateArguments) -> Outcome {
+    let right = environment.right(&given.workflow, given.fence)?;
+    let dialect = dialect(environment, &given.folder)?;
+    let request = UpdateRequest {
+        complete: given.complete,
+        step: given.step,
+        status: given.status.map(word),
+        notes: given.notes,
+    };
+    let saved = block_on(dialect.update(&given.workflow, right, &request))?;
+    saved_answer(environment, &saved, "updated")
+}
+
+fn complete(environment: &Environment, given: &CompleteArguments) -> Outcome {
+    let right = environment.right(&given.workflow, given.fence)?;
+    let dialect = dialect(environment, &given.folder)?;
+    let request = UpdateRequest { status: Some(Word::Done), ..UpdateRequest::default() };
+    let saved = block_on(dialect.update(&given.workflow, right, &request))?;
+    saved_answer(environment, &saved, "is done")
+}
+
+fn word(status: Status) -> Word {
+    match status {
+        Status::InProgress => Word::InProgress,
+        Status::Blocked => Word::Blocked,
+        Status::Done => Word::Done,
+        Status::Failed => Word::Failed,
+    }
+}
+
+/// What was committed; exit code 73 when its file could not be written.
+fn saved_answer(environment: &Environment, saved: &Saved, verb: &str) -> Outcome {
+    let checkpoint = document(&saved.view);
+    let mut text = format!("workflow {} {verb}", checkpoint.workflow_id);
+    if let Some(step) = &checkpoint.current_step {
+        text += &format!("; step {step}");
+    }
+    tell_set_aside(environment, &saved.set_aside);
+    let value = json!({
+        "workflow": checkpoint.workflow_id,
+        "outcome": verb,
+        "file": saved.file,
+        "fence": saved.view.task.lease.fence,
+        "done_steps": saved.view.progress.done_steps,
+        "in_doubt": saved.view.progress.in_doubt,
+        "next_step": saved.view.progress.next_step,
+        "checkpoint": checkpoint,
+    });
+    output::answer(environment, &value, &text);
+    copy_check(saved)?;
+    Ok(0)
+}
+
+fn copy_check(saved: &Saved) -> Result<(), Failure> {
+    let Some(error) = &saved.copy_error else { return Ok(()) };
+    let text = format!("saved in the store, but not in {}: {error}", saved.file.display());
+    Err(Failure::new(Exit::FileCopy, text).hint("the next update writes it again"))
+}
+
+fn tell_set_aside(environment: &Environment, reports: &[SetAside]) {
+    for report in reports {
+        let place = match &report.now_at {
+            Some(place) => format!("set aside as {}", place.display()),
+            None => "left in place: nothing else knows of it".to_owned(),
+        };
+        let text = format!("{} is damaged: {} ({place})", report.file.display(), report.reason);
+        output::note(environment, &text);
+    }
+}
+
+fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
+    let (holder, ttl) = environment.holder(&given.holder)?;
+    let dialect = dialect(environment, &given.folder)?;
+    let request = ResumeRequest {
+        workflow: given.workflow,
+        agent: given.agent,
+        steal: given.steal_lock,
+        holder,
+        ttl,
+    };
+    match block_on(dialect.resume(&request)) {
+        Ok(resumed) => {
+            tell_set_aside(environment, &resumed.reports);
+            tell_set_aside(environment, &resumed.saved.set_aside);
+            let mut value = started_json(&resumed.started);
+            value["workflow"] = json!(resumed.started.view.task.id);
+            value["file"] = json!(resumed.saved.file);
+            value["checkpoint"] = json!(document(&resumed.saved.view));
+            output::json(&value);
+            copy_check(&resumed.saved)?;
+            Ok(0)
+        }
+        Err(ResumeError::Nothing { folder, waiting, reports }) => {
+            tell_set_aside(environment, &reports);
+            let mut failure = Failure::new(Exit::No, format!("nothing to resume in {folder}"));
+            if let Some((id, status)) = waiting.first() {
+                let text =
+                    format!("{} waiting for a person, the first is {id} ({status})", waiting.len());
+                failure.message += &format!("; {text}");
+                failure = failure.hint(format!("relight checkpoint resume --workflow {id}"));
+            }
+            Err(failure)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn list(environment: &Environment, given: &ListArguments) -> Outcome {
+    let dialect = dialect(environment, &given.folder)?;
+    let survey = block_on(dialect.survey(given.all))?;
+    output::answer(environment, &survey_json(&survey), &survey_text(&survey));
+    Ok(0)
+}
+
+fn survey_json(survey: &Survey) -> Value {
+    let workflows: Vec<Value> = survey
+        .workflows
+        .iter()
+        .map(|workflow| {
+            let task = &workflow.task;
+            json!({
+                "workflow": task.id,
+                "status": task.status,
+                "agent": task.agent,
+                "steps_done": task.steps_done,
+                "updated_at": task.updated_at,
+                "expires_at": task.expires_at,
+                "expired": task.is_expired(clock::now()),
+                "held_by": task.lease.held.as_ref().map(|held| held.holder.to_string()),
+                "folder": task.checkpoint.as_ref().map(|door| &door.folder),
+                "damaged": workflow.damaged,
+            })
+        })
+        .collect();
+    let unknown = survey.unknown.iter().map(|(file, checkpoint)| {
+        json!({"file": file, "workflow": checkpoint.workflow_id, "status": checkpoint.status})
+    });
+    let damaged = survey.damaged.iter();
+    let damaged = damaged.map(|(file, why)| json!({"file": file, "reason": why.to_string()}));
+    let quarantined = survey.quarantined.iter();
+    let quarantined = quarantined.map(|(file, why)| json!({"file": file, "reason": why}));
+    json!({
+        "items": workflows,
+        "unknown": unknown.collect::<Vec<_>>(),
+        "damaged": damaged.collect::<Vec<_>>(),
+        "quarantined": quarantined.collect::<Vec<_>>(),
+    })
+}
+
+fn survey_text(survey: &Survey) -> String {
+    let mut rows =
+        vec![["workflow", "status", "agent", "done", "updated", ""].map(str::to_owned).to_vec()];
+    for workflow in &survey.workflows {
+        let task = &workflow.task;
+        let mut marks = Vec::new();
+        if workflow.damaged {
+            marks.push("file damaged");
+        }
+        if task.is_expired(clock::now()) {
+            marks.push("expired");
+        }
+        rows.push(vec![
+            task.id.to_string(),
+            task.status.to_string(),
+            task.agent.as_ref().map(ToString::to_string).unwrap_or_default(),
+            task.steps_done.to_string(),
+            format!("{} ago", clock::now().since(task.updated_at)),
+            marks.join(", "),
+        ]);
+    }
+    let mut text = if rows.len() > 1 {
+        output::table(&rows)
+    } else {
+        "no workflows here; relight checkpoint start begins one".to_owned()
+    };
+    for (file, checkpoint) in &survey.unknown {
+        text += &format!("\nnot in the store: {} ({})", file.display(), checkpoint.workflow_id);
+    }
+    for (file, why) in &survey.damaged {
+        text += &format!("\ndamaged: {}: {why}", file.display());
+    }
+    for (file, why) in &survey.quarantined {
+        text += &format!("\nset aside: {}: {why}", file.display());
+    }
+    text
+}
+
+fn show(environment: &Environment, given: &ShowArguments) -> Outcome {
+    let dialect = dialect(environment, &given.folder)?;
+    let view = block_on(dialect.view(&given.workflow))?;
+    output::json(&document(&view));
+    Ok(0)
+}
+
+fn verify(environment: &Environment, given: VerifyArguments) -> Outcome {
+    let files = if given.files.is_empty() {
+        folder_files(environment, &given.folder)?
+    } else {
+        given.files
+    };
+    let mut rows = Vec::new();
+    let mut damaged = 0;
+    for file in &files {
+        let verdict = match verify_one(file) {
+            Ok(id) => json!({"file": file, "ok": true, "workflow": id}),
+            Err(reason) => {
+                damaged += 1;
+                json!({"file": file, "ok": false, "reason": reason})
+            }
+        };
+        rows.push(verdict);
+    }
+    let line = |row: &Value| match row["reason"].as_str() {
+        None => format!("OK       {}", row["file"].as_str().unwrap_or_default()),
+        Some(reason) => {
+            format!("DAMAGED  {}: {reason}", row["file"].as_str().unwrap_or_default())
+        }
+    };
+    let mut text: Vec<String> = rows.iter().map(line).collect();
+    if text.is_empty() {
+        text.push("no checkpoint files".to_owned());
+    }
+    output::answer(environment, &json!({"items": rows, "damaged": damaged}), &text.join("\n"));
+    Ok(if damaged > 0 { Exit::Data as u8 } else { 0 })
+}
+
+fn folder_files(environment: &Environment, folder: &Folder) -> Result<Vec<PathBuf>, Failure> {
+    use relight::checkpoint_files::Found;
+    let path = environment.checkpoint_folder(folder.dir.as_deref())?;
+    let found = CheckpointFolder::at(&path).scan().map_err(|error| {
+        Failure::new(Exit::Io, format!("cannot read {}: {error}", path.display()))
+    })?;
+    Ok(found
+        .into_iter()
+        .map(|found| match found {
+            Found::Good { path, .. } | Found::Damaged { path, .. } => path,
+        })
+        .collect())
+}
+
+/// A file is verified where it lies; its name must fit its content.
+fn verify_one(file: &std::path::Path) -> Result<String, String> {
+    let kind = std::fs::symlink_metadata(file).map_err(|error| error.to_string())?;
+    if !kind.is_file() {
+        return Err("not a regular file".to_owned());
+    }
+    let bytes = std::fs::read(file).map_err(|error| error.to_string())?;
+    let checkpoint = Checkpoint::open(&bytes).map_err(|damage| damage.to_string())?;
+    Ok(checkpoint.workflow_id)
+}
+
+fn import(environment: &Environment, given: &ImportArguments) -> Outcome {
+    let dialect = dialect(environment, &given.folder)?;
+    match block_on(dialect.import(&given.file, given.force))? {
+        Imported::Taken(saved) => saved_answer(environment, &saved, "taken in"),
+        Imported::Same(id) => {
+            let text = format!("the store has just this state of workflow {id}");
+            output::answer(environment, &json!({"workflow": id, "outcome": "same"}), &text);
+            Ok(0)
+        }
+    }
+}
+
+impl From<DialectError> for Failure {
+    fn from(error: DialectError) -> Self {
+        let text = chain(&error);
+        match error {
+            DialectError::Act(error) => error.into(),
+            DialectError::NoSuchWorkflow(_) => {
+                Self::new(Exit::No, text).hint("relight checkpoint list --all")
+            }
+            DialectError::Unfinished { id, .. } => Self::new(Exit::No, text).hint(format!(
+                "relight checkpoint resume --workflow {id}, or start --force to begin anew"
+            )),
+            DialectError::Damaged { .. } | DialectError::BadName { .. } => {
+                Self::new(Exit::Data, text)
+            }
+            DialectError::Older(_) => {
+                Self::new(Exit::No, text).hint("--force takes the file all the same")
+            }
+            DialectError::Io { .. } => Self::new(Exit::Io, text),
+        }
+    }
+}
+
+impl From<ResumeError> for Failure {
+    fn from(error: ResumeError) -> Self {
+        let text = error.to_string();
+        match error {
+            ResumeError::Held { task, held } => held_failure(&task, &held),
+            ResumeError::Over { .. } | ResumeError::Nothing { .. } => Self::new(Exit::No, text),
+            ResumeError::Dialect(error) => error.into(),
+        }
+    }
+}
+
+fn held_failure(task: &TaskId, held: &relight_core::lease::Held) -> Failure {
+    Failure::new(Exit::Busy, held_text(task, held))
+        .hint(format!("relight checkpoint resume --workflow {task} --steal-lock takes it over"))
 }

@@ -1,9 +1,46 @@
 //! `relight prune`.
 
+use relight::doors::clock;
+use relight::prune::{Candidate, candidates, prune};
+use serde_json::{Value, json};
+
 use crate::arguments::other::PruneArguments;
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::Outcome;
+use crate::{block_on, output};
 
-pub(crate) fn run(_environment: &Environment, _arguments: &PruneArguments) -> Outcome {
-    Err(Failure::new(Exit::Bug, "not built yet"))
+pub(crate) fn run(environment: &Environment, arguments: &PruneArguments) -> Outcome {
+    let engine = environment.engine()?;
+    let now = clock::now();
+    block_on(async {
+        let found = candidates(&engine, arguments.older_than, now).await?;
+        if arguments.dry_run {
+            let mut text: Vec<String> =
+                found.iter().map(|one| format!("would remove {} ({})", one.id, one.why)).collect();
+            if text.is_empty() {
+                text.push("nothing to remove".to_owned());
+            }
+            let value = json!({"dry_run": true, "tasks": items(&found)});
+            output::answer(environment, &value, &text.join("\n"));
+            return Ok(0);
+        }
+        let all = found.len();
+        let tell = |done: usize| {
+            if all > 1_000 && !environment.json {
+                output::note(environment, &format!("removed {done} of {all}"));
+            }
+        };
+        let pruned = prune(&engine, &found, arguments.older_than, now, tell).await?;
+        for (id, error) in &pruned.files_left {
+            output::note(environment, &format!("the file of {id} could not be removed: {error}"));
+        }
+        let text = format!("removed {} tasks and {} events", pruned.tasks.len(), pruned.events);
+        let value = json!({"dry_run": false, "tasks": pruned.tasks, "events": pruned.events});
+        output::answer(environment, &value, &text);
+        Ok(0)
+    })
+}
+
+fn items(found: &[Candidate]) -> Vec<Value> {
+    found.iter().map(|one| json!({"id": one.id, "why": one.why})).collect()
 }

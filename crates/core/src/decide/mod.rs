@@ -291,6 +291,9 @@ pub fn decide_in_turn(
         let decided = decide(&Scene { task: &task, step: step.as_ref(), ..*scene }, event)?.changes;
         for change in &decided {
             change.apply(&mut task, scene.now);
+            if matches!(change, Change::StepsCleared) {
+                steps.clear();
+            }
             if let Some(record) = change.step_record(scene.now, None) {
                 steps.retain(|step| step.key != record.key);
                 steps.push(record);

@@ -1,40 +1,206 @@
-//! Redaction.
+//! The funnel in front of everything that is written to disk, printed or served: recognises
+//! secrets and puts a mark, `[redacted:KIND:xxxxxxxx]`, in their place.
+//!
+//! Pure: the key of the marks and the environment are given by the caller. What is recognised,
+//! in order of precedence: known values in all their encodings, published token formats, keys
+//! and headers by their shape, values by their names. Randomness alone is never enough: hashes
+//! and ids stay. Work is linear in the length of the text, whatever the text is.
+
+mod assign;
+mod blocks;
+mod command;
+mod extent;
+mod finding;
+mod formats;
+mod json;
+mod key;
+mod known;
+mod mark;
+mod names;
+mod trigger;
+mod url;
+mod value;
+
 use std::borrow::Cow;
-/// Key of the keyed hash.
-#[derive(Debug, Clone)]
-pub struct MarkKey([u8; 32]);
-impl MarkKey {
-    /// x
-    pub fn new(k: [u8; 32]) -> Self {
-        Self(k)
-    }
+use std::fmt;
+
+use serde_json::Value;
+
+use self::finding::{Finding, Rank};
+use self::known::Known;
+pub use self::mark::MarkKey;
+use self::names::KeyName;
+use self::trigger::Rule;
+
+/// A mark may uncover a secret that was glued to its neighbour, so a redacted text is looked at
+/// again until nothing changes; in practice once.
+const ROUNDS_MAX: usize = 8;
+
+/// Recognises secrets and replaces them.
+///
+/// Cheap to make and to share; nothing is compiled or indexed before it is needed.
+#[derive(Clone)]
+pub struct Redactor {
+    mark_key: MarkKey,
+    known: Known,
 }
-/// The funnel.
-#[derive(Debug)]
-pub struct Redactor;
+
 impl Redactor {
-    /// x
-    pub fn new(_k: MarkKey) -> Self {
-        Self
+    /// A redactor that knows formats and names, and no value yet.
+    pub fn new(mark_key: MarkKey) -> Self {
+        Self { mark_key, known: Known::default() }
     }
-    /// x
-    pub fn with_environment<'a>(self, _v: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+
+    /// Adds the values of secret-named variables and the passwords of URLs among all values.
+    ///
+    /// Values under 8 characters, numbers, paths and common words are left out: they would be
+    /// found everywhere.
+    #[must_use]
+    pub fn with_environment<'a>(mut self, vars: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        for (name, value) in vars {
+            if names::judge(name.as_bytes()) != KeyName::Plain {
+                self.known.add_variable(value);
+            }
+            self.known.add_url_passwords(value);
+        }
         self
     }
-    /// x
-    pub fn text<'t>(&self, t: &'t str) -> Cow<'t, str> {
-        t.into()
+
+    /// Adds a value that is secret wherever it stands; under 8 characters it is left out.
+    #[must_use]
+    pub fn with_known(mut self, kind: &str, value: &str) -> Self {
+        self.known.add(kind, value);
+        self
     }
-    /// x
-    pub fn bytes<'t>(&self, t: &'t [u8]) -> Cow<'t, [u8]> {
-        t.into()
+
+    /// Redacts a text; borrowed when nothing was found.
+    pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.bytes(text.as_bytes()) {
+            Cow::Borrowed(_) => Cow::Borrowed(text),
+            Cow::Owned(bytes) => {
+                let text = String::from_utf8(bytes);
+                Cow::Owned(text.expect("findings start and end between characters"))
+            }
+        }
     }
-    /// x
-    pub fn json(&self, _v: &mut serde_json::Value) -> bool {
-        false
+
+    /// Redacts bytes that may not be UTF-8, such as program output; foreign bytes stay.
+    pub fn bytes<'t>(&self, bytes: &'t [u8]) -> Cow<'t, [u8]> {
+        let mut redacted = Cow::Borrowed(bytes);
+        for _ in 0..ROUNDS_MAX {
+            match self.round(&redacted) {
+                Some(next) => redacted = Cow::Owned(next),
+                None => break,
+            }
+        }
+        redacted
     }
-    /// x
-    pub fn pair<'t>(&self, _k: &str, t: &'t str) -> Cow<'t, str> {
-        t.into()
+
+    /// Redacts a JSON value in place and answers whether anything changed.
+    ///
+    /// Strings and object keys pass the funnel; strings under secret-named keys are replaced
+    /// whole, numbers there too unless the name may count something. The shape stays.
+    pub fn json(&self, value: &mut Value) -> bool {
+        json::redact(self, value, KeyName::Plain)
     }
+
+    /// Redacts the value of one `key=value` pair; the key's name counts.
+    pub fn pair<'t>(&self, key: &str, value: &'t str) -> Cow<'t, str> {
+        match names::judge(key.as_bytes()) {
+            KeyName::Plain => self.text(value),
+            secret => self.secret_value(secret, key.as_bytes(), value),
+        }
+    }
+
+    /// A value under a secret key: replaced whole, unless it is harmless by its look.
+    fn secret_value<'t>(&self, key: KeyName, name: &[u8], value: &'t str) -> Cow<'t, str> {
+        let bytes = value.as_bytes();
+        let marks = mark::marks(bytes);
+        let kept = assign::is_harmless(key, bytes)
+            || marks.iter().map(|(a, b)| b - a).sum::<usize>() == bytes.len();
+        if kept {
+            return self.text(value);
+        }
+        let mut known = Vec::new();
+        self.known.find(bytes, &mut known);
+        let whole = known.iter().find(|finding| finding.start == 0 && finding.end == bytes.len());
+        let kind = whole.map_or_else(|| assign::kind_of(bytes, name), |finding| finding.kind);
+        Cow::Owned(self.whole(bytes, kind))
+    }
+
+    fn whole(&self, secret: &[u8], kind: &str) -> String {
+        let mut out = Vec::new();
+        self.mark_key.write_mark(&mut out, kind, secret);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    fn round(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let mut findings = Vec::new();
+        self.known.find(text, &mut findings);
+        find_by_rule(text, &mut findings);
+        if findings.is_empty() {
+            return None;
+        }
+        let findings = finding::settle(text, findings, &mark::marks(text));
+        if findings.is_empty() { None } else { Some(self.render(text, &findings)) }
+    }
+
+    fn render(&self, text: &[u8], findings: &[Finding<'_>]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(text.len() + findings.len() * 16);
+        let mut done = 0;
+        for finding in findings {
+            out.extend_from_slice(&text[done..finding.start]);
+            out.extend(finding.quote);
+            self.mark_key.write_mark(&mut out, finding.kind, &text[finding.start..finding.end]);
+            out.extend(finding.quote);
+            done = finding.end;
+        }
+        out.extend_from_slice(&text[done..]);
+        out
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redactor(..)")
+    }
+}
+
+fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
+    trigger::scan(text, |start, rule| {
+        let found = match rule {
+            Rule::Name => return assign::find(text, start, findings),
+            Rule::Mark => return mark_end(text, start),
+            Rule::Format(index) => format_at(text, start, index),
+            Rule::Pem => blocks::pem(text, start),
+            Rule::Jwt => blocks::jwt(text, start),
+            Rule::Url => url_at(text, start),
+            Rule::Scheme => blocks::scheme(text, start),
+            Rule::Command => command::password(text, start),
+            Rule::Telegram => blocks::telegram(text, start),
+            Rule::AzureClient => blocks::azure_client(text, start),
+            Rule::Vendor => blocks::vendor(text, start),
+        }?;
+        findings.push(found);
+        // A command's flag may stand far behind its name: what lies between is still to be read.
+        if rule == Rule::Command { None } else { Some(found.end) }
+    });
+}
+
+/// Where to go on behind the mark whose word stands at `word`: marks hold no names.
+fn mark_end(text: &[u8], word: usize) -> Option<usize> {
+    let start = word.checked_sub(1)?;
+    mark::mark_len(&text[start..]).map(|len| start + len)
+}
+
+fn format_at(text: &[u8], start: usize, index: usize) -> Option<Finding<'static>> {
+    let format = &formats::FORMATS[index];
+    let end = formats::token_end(text, start, format)?;
+    Some(Finding::new(start, end, format.kind, Rank::Format))
+}
+
+fn url_at(text: &[u8], start: usize) -> Option<Finding<'static>> {
+    let (from, to) = url::password_at(text, start)?;
+    let kind = formats::kind_of(&text[from..to]).unwrap_or("url-password");
+    Some(Finding::new(from, to, kind, Rank::Context))
 }

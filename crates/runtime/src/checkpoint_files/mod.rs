@@ -15,7 +15,6 @@ mod tests;
 mod write;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 pub use file_name::file_name;
 pub use quarantine::QUARANTINE;
@@ -29,14 +28,12 @@ pub use scan::Found;
 #[derive(Debug)]
 pub struct CheckpointFolder {
     path: PathBuf,
-    /// Whether this process has made sure that the folder itself survives a power cut.
-    is_durable: AtomicBool,
 }
 
 impl CheckpointFolder {
     /// The folder at that path.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        CheckpointFolder { path: path.into(), is_durable: AtomicBool::new(false) }
+        CheckpointFolder { path: path.into() }
     }
 
     /// Where it is.

@@ -1,10 +1,9 @@
 //! Replaces a checkpoint file so that a crash at any point leaves the old one or the new one.
 
 use std::io;
-use std::sync::atomic::Ordering;
 
 use relight_core::checkpoint::Limits;
-use rustix::fs::{AtFlags, unlinkat};
+use rustix::fs::{AtFlags, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::CheckpointFolder;
@@ -22,8 +21,8 @@ impl CheckpointFolder {
             let text = format!("checkpoint of {} bytes: no reader accepts it", sealed.len());
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
         }
-        let directory = self.create()?;
         let name = file_name(workflow_id);
+        let directory = self.open_for(&name)?;
         let mut temporary = TemporaryFile::create(&directory, &name)?;
         temporary.fill(sealed)?;
         temporary.put_in_place(&name)?;
@@ -42,15 +41,19 @@ impl CheckpointFolder {
         }
     }
 
-    fn create(&self) -> io::Result<Directory> {
-        if self.is_durable.load(Ordering::Acquire)
-            && let Some(directory) = Directory::open(self.path())?
+    /// Makes the folder, so that it survives a power cut, when it is absent.
+    pub fn make(&self) -> io::Result<()> {
+        create_durably(self.path())
+    }
+
+    /// A file that was written before is proof that its folder is durable; else that is made sure.
+    fn open_for(&self, name: &str) -> io::Result<Directory> {
+        if let Some(directory) = Directory::open(self.path())?
+            && statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
         {
             return Ok(directory);
         }
-        create_durably(self.path())?;
-        let directory = Directory::open(self.path())?.ok_or(Errno::NOENT)?;
-        self.is_durable.store(true, Ordering::Release);
-        Ok(directory)
+        self.make()?;
+        Ok(Directory::open(self.path())?.ok_or(Errno::NOENT)?)
     }
 }

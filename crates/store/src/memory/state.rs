@@ -8,7 +8,7 @@ use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
 use relight_core::lease::Fence;
 use relight_core::status::TaskStatus;
-use relight_core::step::{Output, Step, StepKey, StepOutcome, StepState};
+use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 
@@ -94,7 +94,7 @@ impl State {
             }
             _ => self.check_guard(&commit.task, commit.guard)?,
         }
-        commit.changes.iter().try_for_each(|change| self.check_key(&commit.task, change))
+        self.check_key(commit)
     }
 
     fn check_guard(&self, id: &TaskId, guard: Guard) -> Result<(), CommitError> {
@@ -109,10 +109,14 @@ impl State {
         Ok(())
     }
 
-    fn check_key(&self, id: &TaskId, change: &Change) -> Result<(), CommitError> {
-        let (Change::Created(new) | Change::Replaced(new)) = change else { return Ok(()) };
-        let Some(key) = &new.spec.key else { return Ok(()) };
-        match self.task_with_key(key).filter(|owner| owner.id != *id) {
+    /// The key that the task has after the commit belongs to no other task.
+    fn check_key(&self, commit: &Commit) -> Result<(), CommitError> {
+        let newest = commit.changes.iter().rev().find_map(|change| match change {
+            Change::Created(new) | Change::Replaced(new) => Some(new),
+            _ => None,
+        });
+        let Some(key) = newest.and_then(|new| new.spec.key.as_ref()) else { return Ok(()) };
+        match self.task_with_key(key).filter(|owner| owner.id != commit.task) {
             Some(owner) => Err(CommitError::KeyTaken { key: key.clone(), task: owner.id }),
             None => Ok(()),
         }
@@ -331,32 +335,14 @@ impl Record {
 
 /// What a change adds to the records of steps.
 fn record(commit: &Commit, change: &Change) -> Option<Record> {
-    let (mark, state, output) = match change {
-        Change::StepBegun(mark) => (mark, StepState::Begun, &None),
-        Change::StepEnded { mark, outcome: StepOutcome::Done, output } => {
-            (mark, StepState::Done, output)
-        }
-        Change::StepEnded { mark, outcome: StepOutcome::Failed, output } => {
-            (mark, StepState::Failed, output)
-        }
-        Change::StepResolved { mark, happened: true } => (mark, StepState::Done, &None),
-        Change::StepResolved { mark, happened: false } => (mark, StepState::Failed, &None),
-        Change::StepsCleared => return Some(Record::Cleared),
-        _ => return None,
-    };
-    let step = Step {
-        key: mark.key.clone(),
-        state,
-        rule: mark.rule,
-        tries: mark.tries,
-        fence: commit.guard.fence.unwrap_or_default(),
-        at: commit.at,
-        exit_code: output.as_ref().map(|output| output.exit_code),
-        fingerprint: mark.fingerprint,
-    };
-    Some(match state {
-        StepState::Begun => Record::Begun(step),
-        StepState::Done | StepState::Failed => Record::Ended(step, output.clone()),
+    if matches!(change, Change::StepsCleared) {
+        return Some(Record::Cleared);
+    }
+    let step = change.step_record(commit.at, commit.guard.fence)?;
+    Some(match change {
+        Change::StepEnded { output, .. } => Record::Ended(step, output.clone()),
+        Change::StepResolved { .. } => Record::Ended(step, None),
+        _ => Record::Begun(step),
     })
 }
 

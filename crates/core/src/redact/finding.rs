@@ -1,0 +1,121 @@
+//! A place in a text that holds a secret, and how overlapping ones become one.
+
+/// How sure and how telling a rule is; of two findings in one place the smaller rank names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// A value that was given as a secret.
+    Known,
+    /// A published format.
+    Format,
+    /// Secret because of what stands before it.
+    Context,
+}
+
+/// One secret in a text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Finding<'a> {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) kind: &'a str,
+    pub(super) rank: Rank,
+    /// Quote to put around the mark: a bare JSON number becomes a string.
+    pub(super) quote: Option<u8>,
+}
+
+impl<'a> Finding<'a> {
+    pub(super) fn new(start: usize, end: usize, kind: &'a str, rank: Rank) -> Self {
+        Self { start, end, kind, rank, quote: None }
+    }
+
+    /// Grows to `start..end` as well, so that no part of either stays.
+    fn absorb(&mut self, other: &Finding<'a>) {
+        self.start = self.start.min(other.start);
+        self.end = self.end.max(other.end);
+        self.quote = self.quote.and(other.quote);
+        if other.rank < self.rank {
+            self.kind = other.kind;
+            self.rank = other.rank;
+        }
+    }
+}
+
+/// Sorts, joins overlaps, widens to whole characters and whole marks, and drops what is
+/// nothing but marks.
+pub(super) fn settle<'a>(
+    text: &[u8],
+    mut findings: Vec<Finding<'a>>,
+    marks: &[(usize, usize)],
+) -> Vec<Finding<'a>> {
+    for finding in &mut findings {
+        widen(text, finding, marks);
+    }
+    findings.retain(|finding| !is_only_marks(finding, marks));
+    findings.sort_by_key(|finding| (finding.start, finding.end));
+    let mut settled: Vec<Finding<'a>> = Vec::with_capacity(findings.len());
+    for finding in findings {
+        match settled.last_mut() {
+            Some(last) if finding.start < last.end => last.absorb(&finding),
+            _ => settled.push(finding),
+        }
+    }
+    settled
+}
+
+fn widen(text: &[u8], finding: &mut Finding<'_>, marks: &[(usize, usize)]) {
+    let inside_character = |at: usize| text.get(at).is_some_and(|b| b & 0xC0 == 0x80);
+    // At most three continuation bytes: stray ones in program output must not drag it along.
+    for _ in 0..3 {
+        finding.start -= usize::from(finding.start > 0 && inside_character(finding.start));
+        finding.end += usize::from(inside_character(finding.end));
+    }
+    for &(start, end) in overlapping(finding, marks) {
+        finding.start = finding.start.min(start);
+        finding.end = finding.end.max(end);
+    }
+}
+
+fn is_only_marks(finding: &Finding<'_>, marks: &[(usize, usize)]) -> bool {
+    let covered: usize = overlapping(finding, marks).iter().map(|(start, end)| end - start).sum();
+    covered >= finding.end - finding.start
+}
+
+fn overlapping<'m>(finding: &Finding<'_>, marks: &'m [(usize, usize)]) -> &'m [(usize, usize)] {
+    let first = marks.partition_point(|&(_, end)| end <= finding.start);
+    let last = marks.partition_point(|&(start, _)| start < finding.end);
+    &marks[first..last.max(first)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spans(findings: &[Finding<'_>]) -> Vec<(usize, usize, String)> {
+        findings.iter().map(|f| (f.start, f.end, f.kind.to_owned())).collect()
+    }
+
+    #[test]
+    fn overlaps_become_one_named_by_the_surer_rule() {
+        let findings = vec![
+            Finding::new(4, 9, "assignment", Rank::Context),
+            Finding::new(6, 12, "env", Rank::Known),
+            Finding::new(12, 14, "jwt", Rank::Format),
+        ];
+        let settled = settle(b"0123456789abcdef", findings, &[]);
+        assert_eq!(spans(&settled), [(4, 12, "env".to_owned()), (12, 14, "jwt".to_owned())]);
+    }
+
+    #[test]
+    fn a_finding_never_splits_a_character() {
+        let text = "aéb".as_bytes();
+        let settled = settle(text, vec![Finding::new(2, 3, "x", Rank::Known)], &[]);
+        assert_eq!(spans(&settled), [(1, 3, "x".to_owned())]);
+    }
+
+    #[test]
+    fn marks_stay_and_are_swallowed_whole() {
+        let marks = [(2, 6)];
+        assert!(settle(b"01[mm]67", vec![Finding::new(3, 5, "x", Rank::Known)], &marks).is_empty());
+        let settled = settle(b"01[mm]67", vec![Finding::new(5, 7, "x", Rank::Known)], &marks);
+        assert_eq!(spans(&settled), [(2, 7, "x".to_owned())]);
+    }
+}

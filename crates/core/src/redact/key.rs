@@ -1,0 +1,103 @@
+//! The key name around a place in a text, and what ties it to a value.
+
+use super::extent::{Tie, escapes_before_quote, skip_blanks};
+use super::names::{self, KeyName, NAME_LEN_MAX};
+
+/// A key name's place in a text.
+#[derive(Clone, Copy)]
+pub(super) struct Name {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    is_flag: bool,
+}
+
+impl Name {
+    /// The name that holds the byte at `stem`, without the escape or the dashes before it.
+    pub(super) fn around(text: &[u8], stem: usize) -> Option<Self> {
+        let in_name = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+        let right = text[stem..].iter().take(NAME_LEN_MAX).take_while(in_name).count();
+        let left = text[..stem].iter().rev().take(NAME_LEN_MAX).take_while(in_name).count();
+        if right == NAME_LEN_MAX || left == NAME_LEN_MAX {
+            return None;
+        }
+        let mut start = stem - left;
+        let before = start.checked_sub(1).map(|at| text[at]);
+        if before == Some(b'\\') && matches!(text[start], b'n' | b'r' | b't') && start < stem {
+            start += 1;
+        } else if before == Some(b'%') && start + 2 <= stem {
+            start += 2;
+        }
+        let dashes = text[start..stem].iter().take_while(|b| matches!(b, b'-' | b'.')).count();
+        let dots =
+            text[stem..stem + right].iter().rev().take_while(|b| matches!(b, b'-' | b'.')).count();
+        let is_flag = dashes > 0 && text[start] == b'-';
+        Some(Self { start: start + dashes, end: stem + right - dots, is_flag })
+    }
+
+    pub(super) fn bytes<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+        &text[self.start..self.end]
+    }
+
+    pub(super) fn judge(&self, text: &[u8]) -> KeyName {
+        let name = self.with_word_before_key(text);
+        let is_parameter = matches!(self.before(text), Some(b'?' | b'&'));
+        match names::judge(name) {
+            KeyName::Plain if is_parameter && names::is_secret_parameter(name) => KeyName::Loose,
+            key => key,
+        }
+    }
+
+    /// `API key: x`: people write the two words apart.
+    fn with_word_before_key<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+        let name = self.bytes(text);
+        let before = &text[..self.start];
+        if !name.eq_ignore_ascii_case(b"key") || !before.ends_with(b" ") {
+            return name;
+        }
+        let letters = before[..before.len() - 1].iter().rev().take(16);
+        let len = letters.take_while(|b| b.is_ascii_alphabetic()).count();
+        &text[self.start - 1 - len..self.end]
+    }
+
+    pub(super) fn before(&self, text: &[u8]) -> Option<u8> {
+        self.start.checked_sub(1).map(|at| text[at])
+    }
+
+    /// Whether only indentation, list signs and quotes stand before it on its line.
+    pub(super) fn starts_line(&self, text: &[u8]) -> bool {
+        let in_margin = |b: &&u8| b" \t-*#>\"'".contains(b);
+        let margin = text[..self.start].iter().rev().take(32).take_while(in_margin).count();
+        let before = (self.start - margin).checked_sub(1).map(|at| text[at]);
+        matches!(before, None | Some(b'\n' | b'{' | b'n'))
+            && (before != Some(b'n') || text[..self.start - margin].ends_with(b"\\n"))
+    }
+}
+
+/// The tie behind a name, where its value may start, and whether the name was quoted.
+pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)> {
+    let escapes = escapes_before_quote(text, name.end);
+    let mut end = escapes.map_or(name.end, |escapes| name.end + escapes + 1);
+    end += usize::from(text.get(end) == Some(&b']'));
+    let quoted = escapes.is_some();
+    let at = skip_blanks(text, end);
+    let rest = text.get(at..).unwrap_or_default();
+    let tied = |tie, len| Some((tie, at + len, quoted));
+    match rest {
+        [b'=', b'=', b'=', ..] => tied(Tie::Compare, 3),
+        [b'=', b'=', ..] => tied(Tie::Compare, 2),
+        [b'=', b'>', ..] => tied(Tie::SpacedEquals, 2),
+        [b'=', b' ' | b'\t', ..] => tied(Tie::SpacedEquals, 1),
+        [b'=', ..] => tied(Tie::Equals, 1),
+        [b'%', b'3', b'D' | b'd', ..] => tied(Tie::Equals, 3),
+        [b'-', b'>', ..] => tied(Tie::SpacedEquals, 2),
+        [b':', b':', ..] => None,
+        [b':', b'=', ..] => tied(Tie::SpacedEquals, 2),
+        [b':', ..] => tied(Tie::Colon, 1),
+        [b'>', ..] if name.before(text) == Some(b'<') => tied(Tie::Markup, 1),
+        [b',', ..] if quoted && (name.is_flag || names::is_credential_header(name.bytes(text))) => {
+            tied(Tie::List, 1)
+        }
+        [_, ..] if at > end && name.is_flag && !quoted => tied(Tie::Flag, 0),
+        _ => None,
+    }
+}

@@ -1,0 +1,242 @@
+//! Which key names hold secrets: `DB_PASSWORD`, `apiKey`, `x-auth-token`; and which only sound
+//! like it: `max_tokens`, `author`, `primary_key`.
+//!
+//! A name is split into segments at `_ - . space` and at camel case; whole segments are compared.
+
+use super::{mark, trigger};
+
+/// What a key name says about its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyName {
+    /// Not a secret.
+    Plain,
+    /// A secret unless it is a number: `token`, `pass`, `auth` also count and describe things.
+    Loose,
+    /// A secret, also when it is a number.
+    Strong,
+}
+
+/// Longest name looked at; longer ones are data, not names.
+pub(super) const NAME_LEN_MAX: usize = 128;
+const SEGMENTS_MAX: usize = 16;
+
+/// Judges a key name.
+pub(super) fn judge(name: &[u8]) -> KeyName {
+    // A mark inside a name tells what was there and is no part of the name.
+    if name.len() > NAME_LEN_MAX
+        || !mark::marks(name).is_empty()
+        || !trigger::may_be_secret_name(name)
+    {
+        return KeyName::Plain;
+    }
+    let mut segments = Segments::split(name);
+    segments.drop_numbers();
+    let all = segments.all();
+    let Some(last) = all.last() else { return KeyName::Plain };
+    let is_vault_id = is(last, "id") && all.len() > 1 && is(all[all.len() - 2], "secret");
+    if is_any(last, DESCRIPTIONS) && !is_vault_id {
+        return KeyName::Plain;
+    }
+    if is_strong(all) {
+        return KeyName::Strong;
+    }
+    if is_loose(all) { KeyName::Loose } else { KeyName::Plain }
+}
+
+/// Whether a header of this name carries credentials after a scheme word or as pairs.
+pub(super) fn is_credential_header(name: &[u8]) -> bool {
+    is_any(name, &["authorization", "proxy-authorization", "cookie", "set-cookie"])
+}
+
+/// Whether a query parameter of this name is a secret although a key of this name is not.
+pub(super) fn is_secret_parameter(name: &[u8]) -> bool {
+    is_any(name, &["key", "sig", "signature", "x-amz-signature", "x-goog-signature"])
+}
+
+fn is_strong(all: &[&[u8]]) -> bool {
+    let last = all[all.len() - 1];
+    all.iter().any(|segment| is_any(segment, STRONG) || ends_with_any(segment, STRONG_ENDINGS))
+        || pairs(all).any(|(before, segment)| {
+            let is_key = is(segment, "key") || is(segment, "keys");
+            (is_key && is_any(before, BEFORE_KEY))
+                || (is(before, "connection") && is(segment, "string"))
+        })
+        || (all.len() > 1 && is(last, "pat"))
+        || is(last, "dsn")
+}
+
+fn is_loose(all: &[&[u8]]) -> bool {
+    let last = all[all.len() - 1];
+    let is_cursor = all.len() > 1 && is_any(all[all.len() - 2], &["page", "next", "continuation"]);
+    let is_plural_secret = pairs(all).any(|(before, segment)| {
+        is(segment, "tokens") && is_any(before, &["access", "refresh", "auth", "api", "bearer"])
+    });
+    is_any(last, LOOSE_LAST)
+        || is_plural_secret
+        || (!is_cursor && all.iter().any(|segment| ends_with_any(segment, &["token"])))
+}
+
+/// Secret wherever they stand in a name, unless the name ends in a description.
+#[rustfmt::skip]
+const STRONG: &[&str] = &[
+    "pwd", "passwd", "passcode", "secret", "secrets", "credential", "credentials", "creds",
+    "cred", "mnemonic", "apikeys", "phpsessid", "jsessionid",
+];
+#[rustfmt::skip]
+const STRONG_ENDINGS: &[&str] = &[
+    "password", "passwords", "passwd", "passphrase", "secret", "apikey", "secretkey",
+    "privatekey", "accesskey", "signingkey", "encryptionkey",
+];
+#[rustfmt::skip]
+const LOOSE_LAST: &[&str] = &[
+    "auth", "authorization", "authentication", "cookie", "cookies", "bearer", "pass",
+];
+
+/// `key` alone is any key; after these it opens something.
+#[rustfmt::skip]
+const BEFORE_KEY: &[&str] = &[
+    "api", "access", "private", "secret", "signing", "encryption", "decryption", "master",
+    "auth", "account", "service", "deploy", "ssh", "license", "session", "shared", "webhook",
+    "admin", "rsa", "hmac", "aes", "jwt", "app", "consumer", "client", "storage", "gpg",
+    "openai", "anthropic", "claude", "stripe", "github", "gitlab", "gemini", "google", "azure",
+    "aws", "slack", "sendgrid", "twilio", "mailgun", "groq", "mistral", "cohere", "datadog",
+    "sentry", "deepseek", "openrouter", "xai", "perplexity", "replicate", "together",
+    "fireworks", "tavily", "pinecone",
+];
+
+/// A name that ends in one of these tells about a secret and does not hold it; file endings too.
+#[rustfmt::skip]
+const DESCRIPTIONS: &[&str] = &[
+    "count", "counts", "limit", "limits", "budget", "usage", "used", "total", "max", "min",
+    "type", "kind", "length", "len", "size", "url", "uri", "endpoint", "expiry", "expires",
+    "expired", "expiration", "ttl", "name", "names", "id", "ids", "path", "paths", "file",
+    "files", "dir", "policy", "rotation", "age", "algorithm", "alg", "format", "field",
+    "prefix", "issuer", "audience", "scope", "scopes", "at", "in", "status", "version", "rate",
+    "cost", "price", "valid", "required", "enabled", "disabled", "index", "position", "pattern",
+    "regex", "hint", "prompt", "manager", "provider", "method", "mode", "service", "sock",
+    "socket", "store", "ref", "refs", "env", "var", "error", "errors", "changed", "updated",
+    "created", "by", "class", "reset", "rs", "py", "js", "ts", "tsx", "jsx", "go", "java", "rb",
+    "c", "h", "cpp", "md", "txt", "json", "yaml", "yml", "toml", "log", "lock", "sh", "html",
+    "css", "conf", "cfg", "ini", "sql", "xml", "csv", "db", "com", "org", "net", "io",
+];
+
+fn is(segment: &[u8], word: &str) -> bool {
+    segment.eq_ignore_ascii_case(word.as_bytes())
+}
+
+fn is_any(segment: &[u8], words: &[&str]) -> bool {
+    words.iter().any(|word| is(segment, word))
+}
+
+/// `PGPASSWORD`, `authtoken`, `password2`: run-together names end in the word.
+fn ends_with_any(segment: &[u8], words: &[&str]) -> bool {
+    let digits = segment.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let segment = &segment[..segment.len() - digits];
+    words
+        .iter()
+        .any(|word| segment.len() >= word.len() && is(&segment[segment.len() - word.len()..], word))
+}
+
+fn pairs<'s>(all: &'s [&'s [u8]]) -> impl Iterator<Item = (&'s [u8], &'s [u8])> {
+    all.windows(2).map(|pair| (pair[0], pair[1]))
+}
+
+/// The segments of a name, without allocation; of more than 16 the first 16.
+struct Segments<'n> {
+    slots: [&'n [u8]; SEGMENTS_MAX],
+    len: usize,
+}
+
+impl<'n> Segments<'n> {
+    fn split(name: &'n [u8]) -> Self {
+        let mut segments = Self { slots: [&[]; SEGMENTS_MAX], len: 0 };
+        let mut start = 0;
+        for at in 0..name.len() {
+            if is_separator(name[at]) {
+                segments.push(&name[start..at]);
+                start = at + 1;
+            } else if at > start && is_hump(name, at) {
+                segments.push(&name[start..at]);
+                start = at;
+            }
+        }
+        segments.push(&name[start..]);
+        segments
+    }
+
+    fn push(&mut self, segment: &'n [u8]) {
+        if !segment.is_empty() && self.len < SEGMENTS_MAX {
+            self.slots[self.len] = segment;
+            self.len += 1;
+        }
+    }
+
+    /// `TOKEN_2` is a token.
+    fn drop_numbers(&mut self) {
+        while self.len > 1 && self.slots[self.len - 1].iter().all(u8::is_ascii_digit) {
+            self.len -= 1;
+        }
+    }
+
+    fn all(&self) -> &[&'n [u8]] {
+        &self.slots[..self.len]
+    }
+}
+
+fn is_separator(byte: u8) -> bool {
+    matches!(byte, b'_' | b'-' | b'.' | b' ' | b'/' | b':' | b'[' | b']')
+}
+
+/// Whether a camel-case segment starts at `at`: `accessToken`, `APIKey`.
+fn is_hump(name: &[u8], at: usize) -> bool {
+    let lower_after = name.get(at + 1).is_some_and(u8::is_ascii_lowercase);
+    name[at].is_ascii_uppercase() && (!name[at - 1].is_ascii_uppercase() || lower_after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_hold_secrets() {
+        let names = "
+            password DB_PASSWORD db.password PGPASSWORD MYSQL_PWD passwd passphrase
+            client_secret clientSecret SECRET_KEY_BASE api_key apiKey APIKey APIKEY X-Api-Key
+            OPENAI_API_KEY OPENAI_KEY aws_secret_access_key AccountKey SharedAccessKey private-key signing_key credentials db_creds SENTRY_DSN secret_id password_hash GITHUB_PAT
+            AZURE_CONNECTION_STRING password2 PASSWORD_2 spring.datasource.password
+            wallet_mnemonic";
+        for name in names.split_ascii_whitespace() {
+            assert_eq!(judge(name.as_bytes()), KeyName::Strong, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_hold_secrets_unless_numbers() {
+        let names = "
+            token access_token accessToken refreshToken GITHUB_TOKEN _authToken authtoken
+            access_tokens auth basic_auth Authorization Cookie Set-Cookie SMTP_PASS id_token
+            csrf_token TOKEN_2 github_token_prod";
+        for name in names.split_ascii_whitespace() {
+            assert_eq!(judge(name.as_bytes()), KeyName::Loose, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_only_sound_like_it() {
+        let names = "
+            tokens_used max_tokens token_count prompt_tokens total_tokens tokens
+            completionTokens cache_read_input_tokens token_limit tokenizer author authored_by
+            keyboard primary_key idempotency_key monkey key public_key cache_key sort_key
+            session_id sessionId access_key_id auth_type auth_method SSH_AUTH_SOCK XAUTHORITY
+            GIT_ASKPASS token_url password_file secret_name auth.rs src/token.rs next_token
+            nextPageToken passed compass secretary tokenId bypass authority";
+        for name in names.split_ascii_whitespace() {
+            assert_eq!(judge(name.as_bytes()), KeyName::Plain, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_very_long_name_is_no_name() {
+        assert_eq!(judge("password_".repeat(30).as_bytes()), KeyName::Plain);
+    }
+}

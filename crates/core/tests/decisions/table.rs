@@ -1,0 +1,201 @@
+//! Every status and every event, in four situations.
+//!
+//! A cell is what is committed, after the guard it is committed under (`f` the fence is compared, `s`
+//! the sequence number), or `-` and why nothing is.
+
+use relight_core::change::Change;
+use relight_core::decide::{Refusal, Right, TaskEvent, decide};
+use relight_core::lease::{Fence, HolderLife};
+use relight_core::status::TaskStatus;
+use relight_core::step::{RepeatRule, Step, StepOutcome, StepState};
+use relight_core::task::{CheckpointDoor, Task};
+use relight_core::time::Span;
+
+use crate::given::{
+    agent, begin, held_task, later, noon, person, replace, scene, step, step_key, task,
+};
+
+/// Nobody holds it; its holder writes; somebody else writes beside a live holder; somebody comes
+/// after the holder's death.
+const SITUATIONS: [&str; 4] = ["unheld", "holder", "beside", "after death"];
+
+#[test]
+fn every_event_in_every_status() {
+    insta::assert_snapshot!(table());
+}
+
+fn table() -> String {
+    let blocks: Vec<String> = cases().iter().map(block).collect();
+    blocks.join("\n")
+}
+
+/// Statuses that are answered alike share a row; an answer that is the same in every situation
+/// stands once.
+fn block(case: &Case) -> String {
+    let mut rows: Vec<(Vec<&str>, [String; 4])> = Vec::new();
+    for status in TaskStatus::ALL {
+        let cells = situations(status).map(|(task, life, right)| case.decide(task, life, right));
+        match rows.iter_mut().find(|(_, alike)| *alike == cells) {
+            Some((statuses, _)) => statuses.push(status.as_str()),
+            None => rows.push((vec![status.as_str()], cells)),
+        }
+    }
+    let mut text = format!("## {}\n", case.name);
+    for (statuses, [a, b, c, d]) in rows {
+        text += &format!("{}\n", statuses.join(" "));
+        let [unheld, holder, beside, after] = SITUATIONS;
+        if a == b && b == c && c == d {
+            text += &format!("    always       {a}\n");
+            continue;
+        }
+        for (situation, cell) in [(unheld, a), (holder, b), (beside, c), (after, d)] {
+            text += &format!("    {situation:13}{cell}\n");
+        }
+    }
+    text
+}
+
+fn situations(status: TaskStatus) -> [(Task, HolderLife, Right); 4] {
+    let (alive, gone) = (HolderLife::Alive, HolderLife::Gone);
+    [
+        (task(status), alive, Right::Unfenced),
+        (held_task(status), alive, Right::Fence(Fence(3))),
+        (held_task(status), alive, Right::Unfenced),
+        (held_task(status), gone, Right::Unfenced),
+    ]
+}
+
+struct Case {
+    name: &'static str,
+    event: TaskEvent,
+    step: Option<Step>,
+    prepare: fn(&mut Task),
+}
+
+impl Case {
+    fn new(name: &'static str, event: TaskEvent) -> Self {
+        Self { name, event, step: None, prepare: |_| {} }
+    }
+
+    fn with_step(self, state: StepState, rule: RepeatRule) -> Self {
+        Self { step: Some(Step { rule, ..step(state) }), ..self }
+    }
+
+    fn prepared(self, prepare: fn(&mut Task)) -> Self {
+        Self { prepare, ..self }
+    }
+
+    fn decide(&self, mut task: Task, life: HolderLife, right: Right) -> String {
+        (self.prepare)(&mut task);
+        match decide(&scene(&task, self.step.as_ref(), life, right), self.event.clone()) {
+            Err(refusal) => format!("-  {}", short_refusal(&refusal)),
+            Ok(decision) => {
+                let fence = if decision.guard.fence.is_some() { "f" } else { "" };
+                let seq = if decision.guard.seq.is_some() { "s" } else { "" };
+                let changes: Vec<String> = decision.changes.iter().map(short_change).collect();
+                let changes =
+                    if changes.is_empty() { "nothing".to_owned() } else { changes.join(" ") };
+                format!("{:3}{changes}", format!("{fence}{seq}"))
+            }
+        }
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let (holder, ttl) = (person("bob"), Some(Span::from_secs(60)));
+    let start =
+        |steal| TaskEvent::Start { holder: person("bob"), ttl: Some(Span::from_secs(60)), steal };
+    let claim = TaskEvent::Claim { agent: agent("bob"), holder, ttl };
+    let reason = || "why".to_owned();
+    let defer = TaskEvent::Defer { until: later(), reason: None };
+    let retry = |force| TaskEvent::Retry { agent: None, force };
+    let door = TaskEvent::Door(CheckpointDoor::default());
+    let move_to = |to| TaskEvent::Move { to, reason: None };
+    let end = TaskEvent::StepEnd { key: step_key("s"), outcome: StepOutcome::Done, output: None };
+    let resolve = TaskEvent::StepResolve { key: step_key("s"), happened: true };
+    let (open, done, failed) = (StepState::Begun, StepState::Done, StepState::Failed);
+    let keyed = RepeatRule::Keyed;
+    let waits = |task: &mut Task| task.not_before = Some(later());
+    let used_up = |task: &mut Task| task.retries = 1;
+    vec![
+        Case::new("start", start(false)),
+        Case::new("start, not before later", start(false)).prepared(waits),
+        Case::new("start and steal", start(true)),
+        Case::new("claim for bob", claim.clone()),
+        Case::new("claim for bob of ann's", claim.clone())
+            .prepared(|task| task.agent = Some(agent("ann"))),
+        Case::new("claim, not before later", claim.clone()).prepared(waits),
+        Case::new("claim, retries used up", claim).prepared(used_up),
+        Case::new("set", TaskEvent::Set([("k".to_owned(), "v".to_owned())].into())),
+        Case::new("door", door),
+        Case::new("declare", TaskEvent::Declare(Vec::new())),
+        Case::new("replace", replace()),
+        Case::new("move to in_progress", move_to(TaskStatus::InProgress)),
+        Case::new("move to blocked", move_to(TaskStatus::Blocked)),
+        Case::new("move to completed", move_to(TaskStatus::Completed)),
+        Case::new("move to failed", move_to(TaskStatus::Failed)),
+        Case::new("move to interrupted", move_to(TaskStatus::Interrupted)),
+        Case::new("move to suspended", move_to(TaskStatus::Suspended)),
+        Case::new("review", TaskEvent::Review),
+        Case::new("done", TaskEvent::Done),
+        Case::new("fail", TaskEvent::Fail { reason: reason() }),
+        Case::new("block", TaskEvent::Block { reason: reason() }),
+        Case::new("defer", defer),
+        Case::new("cancel", TaskEvent::Cancel { reason: None }),
+        Case::new("retry", retry(false)),
+        Case::new("retry for bob", TaskEvent::Retry { agent: Some(agent("bob")), force: false }),
+        Case::new("retry, used up", retry(false)).prepared(used_up),
+        Case::new("retry by force, used up", retry(true)).prepared(used_up),
+        Case::new("release", TaskEvent::Release { force: false }),
+        Case::new("release by force", TaskEvent::Release { force: true }),
+        Case::new("begin a new step", begin()),
+        Case::new("begin a failed step", begin()).with_step(failed, keyed),
+        Case::new("begin a finished step", begin()).with_step(done, keyed),
+        Case::new("begin in doubt, keyed", begin()).with_step(open, keyed),
+        Case::new("begin in doubt, verify", begin()).with_step(open, RepeatRule::Verify),
+        Case::new("begin in doubt, once", begin()).with_step(open, RepeatRule::Once),
+        Case::new("end a begun step", end.clone()).with_step(open, keyed),
+        Case::new("end a finished step", end.clone()).with_step(done, keyed),
+        Case::new("end a step nobody began", end),
+        Case::new("resolve a step in doubt", resolve.clone()).with_step(open, keyed),
+        Case::new("resolve a finished step", resolve).with_step(done, keyed),
+    ]
+}
+
+fn short_change(change: &Change) -> String {
+    match change {
+        Change::Created(_) => "created".to_owned(),
+        Change::Replaced(_) => "replaced".to_owned(),
+        Change::Status { to, reason: None } => format!("→{to}"),
+        Change::Status { to, reason: Some(_) } => format!("→{to}(why)"),
+        Change::Assigned(Some(agent)) => format!("agent={agent}"),
+        Change::Assigned(None) => "agent=".to_owned(),
+        Change::Retried => "retried".to_owned(),
+        Change::LeaseTaken { .. } => "take".to_owned(),
+        Change::LeaseEnded => "end".to_owned(),
+        Change::FenceRaised => "raise".to_owned(),
+        Change::ContextSet(_) => "set".to_owned(),
+        Change::NotBefore(at) => if at.is_some() { "wait" } else { "due" }.to_owned(),
+        Change::StepsDeclared(_) => "declared".to_owned(),
+        Change::Door(_) => "door".to_owned(),
+        Change::StepBegun(mark) => format!("begun#{}", mark.tries),
+        Change::StepEnded { mark, .. } => format!("ended#{}", mark.tries),
+        Change::StepResolved { mark, .. } => format!("resolved#{}", mark.tries),
+        Change::StepsCleared => "cleared".to_owned(),
+        Change::Noted(kind, _) => format!("noted {}", kind.as_str()),
+    }
+}
+
+fn short_refusal(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Illegal { to, .. } => format!("illegal →{to}"),
+        Refusal::Held { .. } => "held".to_owned(),
+        Refusal::Fenced { .. } => "fenced".to_owned(),
+        Refusal::RetriesUsedUp { .. } => "retries used up".to_owned(),
+        Refusal::NotBefore { at, .. } => format!("not before {}", at.since(noon())),
+        Refusal::StepNotBegun { .. } => "not begun".to_owned(),
+        Refusal::StepNotInDoubt { .. } => "not in doubt".to_owned(),
+        Refusal::StepFinished { .. } => "finished".to_owned(),
+        Refusal::OtherInput { .. } => "other input".to_owned(),
+    }
+}

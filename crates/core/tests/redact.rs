@@ -1,0 +1,475 @@
+//! The redaction funnel as its callers see it: what is replaced, what stays, and how it looks.
+//!
+//! Secrets are put together at run time, so that scanners of this repository stay quiet.
+
+use std::borrow::Cow;
+
+use relight_core::redact::{MarkKey, Redactor};
+
+fn redactor() -> Redactor {
+    Redactor::new(MarkKey::new([42; 32]))
+}
+
+/// Redacts and drops the digits of the marks, which the tables leave out.
+fn picture(redactor: &Redactor, text: &str) -> String {
+    let redacted = redactor.text(text);
+    assert_eq!(redactor.text(&redacted), redacted, "redacting twice changes nothing");
+    without_digits(&redacted)
+}
+
+fn without_digits(text: &str) -> String {
+    let mut parts = text.split("[redacted:");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (kind, rest) = part.split_once(':').expect("a mark has a kind");
+        out += &format!("[{kind}]{}", &rest[9..]);
+    }
+    out
+}
+
+/// Letters and digits that look random and are the same each time.
+fn random(len: usize) -> String {
+    let alphabet = b"aZ3kQ9mVnB7sTx1Yp5LdR8wE2uJ6hG4cF0";
+    (0..len).map(|n| alphabet[(n * 7 + n / 5 + 3) % alphabet.len()] as char).collect()
+}
+
+fn hex(len: usize) -> String {
+    (0..len).map(|n| b"0f9e3a7c1b5d2846"[(n * n + n / 3) % 16] as char).collect()
+}
+
+fn upper(len: usize) -> String {
+    random(len).to_ascii_uppercase()
+}
+
+fn check(table: &[(String, &str)]) {
+    let redactor = redactor();
+    for (text, expected) in table {
+        assert_eq!(picture(&redactor, text), *expected, "{text}");
+    }
+}
+
+fn check_plain(table: &[(&str, &str)]) {
+    let redactor = redactor();
+    for (text, expected) in table {
+        assert_eq!(picture(&redactor, text), *expected, "{text}");
+    }
+}
+
+fn check_kept(texts: &[&str]) {
+    let redactor = redactor();
+    for text in texts {
+        assert!(matches!(redactor.text(text), Cow::Borrowed(_)), "{}", redactor.text(text));
+    }
+}
+
+#[test]
+fn a_mark_names_the_kind_and_tells_equal_secrets_apart_from_others() {
+    let redactor = redactor();
+    let first = redactor.text("password=hunter2 password=hunter2 password=hunter3").into_owned();
+    let marks: Vec<&str> = first.split(' ').collect();
+    assert_eq!(marks[0], marks[1]);
+    assert_ne!(marks[0], marks[2]);
+    assert!(marks[0].starts_with("password=[redacted:assignment:"), "{first}");
+    let other = Redactor::new(MarkKey::new([43; 32]));
+    assert_ne!(other.text("password=hunter2"), redactor.text("password=hunter2"));
+}
+
+#[test]
+fn one_secret_has_the_same_mark_wherever_it_stands() {
+    let token = ["gh", "p_", &random(36)].concat();
+    let redactor = redactor();
+    let [alone, assigned, bearer, in_url] = [
+        token.clone(),
+        format!("GITHUB_TOKEN={token}"),
+        format!("Authorization: Bearer {token}"),
+        format!("https://x-access-token:{token}@github.com/a/b"),
+    ]
+    .map(|text| redactor.text(&text).into_owned());
+    assert!(assigned.ends_with(&alone), "{assigned}");
+    assert!(bearer.ends_with(&alone), "{bearer}");
+    assert!(in_url.contains(&alone), "{in_url}");
+}
+
+#[test]
+fn every_provider_is_recognised() {
+    let tokens = [
+        (["gh", "p_", &random(36)].concat(), "github"),
+        (["gh", "o_", &random(36)].concat(), "github"),
+        (["gh", "u_", &random(36)].concat(), "github"),
+        (["gh", "s_", &random(36)].concat(), "github"),
+        (["gh", "r_", &random(36)].concat(), "github"),
+        (["github", "_pat_", &random(22), "_", &random(59)].concat(), "github"),
+        (["gl", "pat-", &random(20)].concat(), "gitlab"),
+        (["gl", "rt-", &random(20)].concat(), "gitlab"),
+        (["AK", "IA", &upper(16)].concat(), "aws"),
+        (["AS", "IA", &upper(16)].concat(), "aws"),
+        (["AI", "za", &random(35)].concat(), "google"),
+        (["ya", "29.", &random(60)].concat(), "google"),
+        (["GOC", "SPX-", &random(28)].concat(), "google"),
+        (["sk-", "ant-api03-", &random(93), "AA"].concat(), "anthropic"),
+        (["sk-", "proj-", &random(48)].concat(), "openai"),
+        (["sk-", "svcacct-", &random(48)].concat(), "openai"),
+        (["sk-", &random(48)].concat(), "openai"),
+        (["sk-", "or-v1-", &hex(64)].concat(), "openrouter"),
+        (["xo", "xb-", "123456789012-", &random(24)].concat(), "slack"),
+        (["xo", "xp-", "123456789012-", &random(24)].concat(), "slack"),
+        (["xa", "pp-1-", &random(40)].concat(), "slack"),
+        (["sk_", "live_", &random(24)].concat(), "stripe"),
+        (["rk_", "live_", &random(24)].concat(), "stripe"),
+        (["wh", "sec_", &random(32)].concat(), "stripe"),
+        (["S", "G.", &random(22), ".", &random(43)].concat(), "sendgrid"),
+        (["np", "m_", &random(36)].concat(), "npm"),
+        (["py", "pi-AgEIcHlwaS5vcmc", &random(60)].concat(), "pypi"),
+        (["ci", "o", &random(32)].concat(), "crates-io"),
+        (["h", "f_", &random(34)].concat(), "huggingface"),
+        (["gs", "k_", &random(52)].concat(), "groq"),
+        (["xa", "i-", &random(80)].concat(), "xai"),
+        (["r", "8_", &random(37)].concat(), "replicate"),
+        (["12345678", "90:AA", &random(33)].concat(), "telegram"),
+        (["do", "p_v1_", &hex(64)].concat(), "digitalocean"),
+        (["dc", "kr_pat_", &random(27)].concat(), "docker"),
+        (["ab", "c8Q~", &random(34)].concat(), "azure"),
+        (["sh", "pat_", &hex(32)].concat(), "shopify"),
+        (["ke", "y-", &hex(32)].concat(), "mailgun"),
+        (["da", "pi", &hex(32)].concat(), "databricks"),
+        (["hv", "s.", &random(90)].concat(), "vault"),
+        (["lin", "_api_", &random(40)].concat(), "linear"),
+        (["nt", "n_", &random(46)].concat(), "notion"),
+        (["sec", "ret_", &random(43)].concat(), "notion"),
+        (["pp", "lx-", &random(48)].concat(), "perplexity"),
+        (["AGE-", "SECRET-KEY-1", &upper(58)].concat(), "age"),
+        (["nv", "api-", &random(64)].concat(), "nvidia"),
+        (["ts", "key-auth-", &random(30)].concat(), "tailscale"),
+    ];
+    let redactor = redactor();
+    for (token, kind) in tokens {
+        for (before, after) in [("", ""), ("use ", "."), ("\"", "\""), ("x=", " y"), ("\\n", "\\n")]
+        {
+            let text = format!("{before}{token}{after}");
+            let expected = format!("{before}[{kind}]{after}");
+            assert_eq!(picture(&redactor, &text), expected, "{text}");
+        }
+    }
+}
+
+#[test]
+fn webhooks_and_tokens_with_context() {
+    check(&[
+        (
+            format!(
+                "https://hooks.slack.com/services/T0{}/B0{}/{}",
+                upper(8),
+                upper(8),
+                random(24)
+            ),
+            "https://[slack]",
+        ),
+        (
+            format!("https://discord.com/api/webhooks/123456789012345678/{}", random(68)),
+            "https://[discord]",
+        ),
+        (format!("twilio auth {}", hex(32)), "twilio auth [twilio]"),
+        (
+            format!("discord bot M{}.{}.{}", random(23), random(6), random(38)),
+            "discord bot [discord]",
+        ),
+        (
+            format!("aws_secret_access_key = {}/x+", random(38)),
+            "aws_secret_access_key = [assignment]",
+        ),
+        (
+            format!("AccountName=a;AccountKey={}==;EndpointSuffix=core", random(86)),
+            "AccountName=a;AccountKey=[assignment];EndpointSuffix=core",
+        ),
+        (
+            format!("https://x.blob.core.windows.net/c?sv=1&sig={}%3D&se=2", random(43)),
+            "https://x.blob.core.windows.net/c?sv=1&sig=[assignment]&se=2",
+        ),
+        (
+            format!("https://maps.example.com/?key={}&q=1", random(30)),
+            "https://maps.example.com/?key=[assignment]&q=1",
+        ),
+    ]);
+}
+
+#[test]
+fn a_bad_github_checksum_does_not_exempt() {
+    check(&[(["gh", "p_", &random(35), "0"].concat(), "[github]")]);
+    check_kept(&["ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "ghp_short"]);
+}
+
+#[test]
+fn pem_private_keys_go_whole_also_escaped_and_torn() {
+    let (begin, end) = (
+        ["-----BEGIN RSA PRIV", "ATE KEY-----"].concat(),
+        ["-----END RSA PRIV", "ATE KEY-----"].concat(),
+    );
+    let line = random(64);
+    check(&[
+        (format!("a\n{begin}\n{line}\n{line}\n{end}\nb"), "a\n[pem]\nb"),
+        (format!("a {begin}\\n{line}\\n{end}\\n b"), "a [pem]\\n b"),
+        (format!("a\n{begin}\n{line}\n{line}\ntorn"), "a\n[pem]"),
+        (format!("{begin}\nProc-Type: 4,ENCRYPTED\n\n{line}\n{end}"), "[pem]"),
+        (
+            format!("{{\"private_key\": \"{begin}\\n{line}\\n{end}\\n\", \"x\": 1}}"),
+            "{\"private_key\": \"[assignment]\", \"x\": 1}",
+        ),
+        (begin, "[pem]"),
+    ]);
+    check_kept(&[
+        "look for a -----BEGIN RSA PRIVATE KEY----- line in the file and tell me where it is",
+        "-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIUQ\n-----END CERTIFICATE-----",
+        "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----",
+    ]);
+}
+
+#[test]
+fn json_web_tokens_go_whole() {
+    let jwt = ["ey", "JhbGciOiJIUzI1NiJ9.ey", "JzdWIiOiIxMjM0NTY3ODkwIn0.", &random(43)].concat();
+    let unsigned = jwt.rsplit_once('.').unwrap().0.to_owned();
+    check(&[
+        (format!("got {jwt}, fine"), "got [jwt], fine"),
+        (format!("got {unsigned}. fine"), "got [jwt] fine"),
+        (format!("session {unsigned}"), "session [jwt]"),
+    ]);
+    check_kept(&["eyJ", "eyJhbGciOiJIUzI1NiJ9", "eyJhbGciOiJIUzI1NiJ9.x", "keyJoin.eyJoin"]);
+}
+
+#[test]
+fn headers_lose_their_credentials_and_keep_their_scheme() {
+    check_plain(&[
+        ("Authorization: Bearer abc123def", "Authorization: Bearer [authorization]"),
+        ("authorization: token abc123def x", "authorization: token [authorization] x"),
+        (
+            "curl -H 'Authorization: Bearer abc123def' http://x",
+            "curl -H 'Authorization: Bearer [authorization]' http://x",
+        ),
+        ("curl -H \"X-Api-Key: abc123\" http://x", "curl -H \"X-Api-Key: [assignment]\" http://x"),
+        (
+            "{\"Authorization\": \"Bearer abc123def\"}",
+            "{\"Authorization\": \"Bearer [authorization]\"}",
+        ),
+        (
+            "{\\\"authorization\\\":\\\"Bearer abc123def\\\"}",
+            "{\\\"authorization\\\":\\\"Bearer [authorization]\\\"}",
+        ),
+        (
+            "[\"authorization\", \"Bearer abc123def\"]",
+            "[\"authorization\", \"Bearer [authorization]\"]",
+        ),
+        (
+            "Proxy-Authorization: Basic dXNlcjpwYXNz\nHost: x",
+            "Proxy-Authorization: Basic [authorization]\nHost: x",
+        ),
+        (
+            "Authorization: Digest username=\"a\", response=\"b\"\nx",
+            "Authorization: Digest [authorization]\nx",
+        ),
+        ("Cookie: sid=abc; theme=dark\r\nHost: x", "Cookie: [cookie]\r\nHost: x"),
+        ("Set-Cookie: sid=abc; Path=/; HttpOnly\nx", "Set-Cookie: [cookie]\nx"),
+        ("curl -b x -H 'Cookie: a=b; c=d' y", "curl -b x -H 'Cookie: [cookie]' y"),
+        ("sent Bearer abc123def456 to it", "sent Bearer [bearer] to it"),
+        ("Basic dXNlcjpwYXNzd29yZA== was sent", "Basic [basic] was sent"),
+    ]);
+}
+
+#[test]
+fn passwords_in_urls_go_and_the_rest_stays() {
+    check_plain(&[
+        ("postgres://ann:s3cret@db:5432/app", "postgres://ann:[url-password]@db:5432/app"),
+        ("(redis://:s3cret@cache/0)", "(redis://:[url-password]@cache/0)"),
+        (
+            "see https://x.y/?access_token=abc123&page=2#top",
+            "see https://x.y/?access_token=[assignment]&page=2#top",
+        ),
+        ("GET /cb?token=abc123 HTTP/1.1", "GET /cb?token=[assignment] HTTP/1.1"),
+        (
+            "redirect=https%3A%2F%2Fx%3Fapi_key%3Dabc123",
+            "redirect=https%3A%2F%2Fx%3Fapi_key%3D[assignment]",
+        ),
+    ]);
+}
+
+#[test]
+fn flags_of_commands() {
+    check_plain(&[
+        ("curl -u ann:s3cret https://x", "curl -u ann:[password] https://x"),
+        ("curl -s -u 'ann:s3 cret' https://x", "curl -s -u 'ann:[password]' https://x"),
+        ("curl --user ann:s3cret x", "curl --user ann:[password] x"),
+        ("mysql -uroot -ps3cret db", "mysql -uroot -p[password] db"),
+        ("sshpass -p s3cret ssh x", "sshpass -p [password] ssh x"),
+        ("docker login -u ann -p s3cret x", "docker login -u ann -p [password] x"),
+        ("redis-cli -h x -a s3cret ping", "redis-cli -h x -a [password] ping"),
+        ("login --password hunter2 --user ann", "login --password [assignment] --user ann"),
+        ("login --token=abcdef --user ann", "login --token=[assignment] --user ann"),
+        ("login --api-key \"a b c\" x", "login --api-key \"[assignment]\" x"),
+        ("[\"login\",\"--password\",\"hunter2\"]", "[\"login\",\"--password\",\"[assignment]\"]"),
+    ]);
+    check_kept(&[
+        "the --password flag is deprecated",
+        "use --token to log in",
+        "run --password-file /run/secrets/x --max-tokens 5 --token $TOKEN",
+        "mysql -p db",
+        "curl -u $USER:$PASS x",
+        "curl -u ann x",
+    ]);
+}
+
+#[test]
+fn assignments_of_secret_names() {
+    check_plain(&[
+        ("password=hunter2", "password=[assignment]"),
+        ("password: hunter2", "password: [assignment]"),
+        ("the password: hunter2, ok", "the password: [assignment], ok"),
+        ("PASSWORD = hunter2", "PASSWORD = [assignment]"),
+        ("export DB_PASS='a b c'; x", "export DB_PASS='[assignment]'; x"),
+        ("{\"apiKey\":\"abc\",\"n\":1}", "{\"apiKey\":\"[assignment]\",\"n\":1}"),
+        ("{'client_secret': 'abc'}", "{'client_secret': '[assignment]'}"),
+        ("{\"password\": 12345678, \"n\": 1}", "{\"password\": \"[assignment]\", \"n\": 1}"),
+        (
+            "{\"access_tokens\": [\"abc\", \"def\"]}",
+            "{\"access_tokens\": [\"[assignment]\", \"[assignment]\"]}",
+        ),
+        ("os.environ[\"API_KEY\"] = \"abc\"", "os.environ[\"API_KEY\"] = \"[assignment]\""),
+        ("const PASSWORD: &str = \"hunter2\";", "const PASSWORD: &str = \"[assignment]\";"),
+        ("if token == \"abc123\" {", "if token == \"[assignment]\" {"),
+        ("  password: swordfish\n  user: ann", "  password: [assignment]\n  user: ann"),
+        ("<password>hunter2</password>", "<password>[assignment]</password>"),
+        ("api_key => 'abc'", "api_key => '[assignment]'"),
+        ("user=ann&password=a%20b&x=1", "user=ann&password=[assignment]&x=1"),
+        (
+            "Server=x;User Id=a;Password=hunter2;Timeout=3",
+            "Server=x;User Id=a;Password=[assignment];Timeout=3",
+        ),
+        (
+            "\x1b[1mtoken\x1b[0m: \x1b[32mabc123\x1b[0m",
+            "\x1b[1mtoken\x1b[0m: \x1b[32m[assignment]\x1b[0m",
+        ),
+        ("PWD=/home/ann PGPASSWORD=hunter2 psql", "PWD=/home/ann PGPASSWORD=[assignment] psql"),
+        ("\"{\\\"password\\\":\\\"hunter2\\\"}\"", "\"{\\\"password\\\":\\\"[assignment]\\\"}\""),
+        ("A=1\\nAPI_KEY=abc\\nB=2", "A=1\\nAPI_KEY=[assignment]\\nB=2"),
+        ("pass\u{a0}x token=pässwörd ü", "pass\u{a0}x token=[assignment] ü"),
+        ("password=\"line\nother\" x", "password=\"[assignment]\" x"),
+        ("password=", "password="),
+        ("the API key: abcd1234", "the API key: [assignment]"),
+        ("password -> hunter2", "password -> [assignment]"),
+    ]);
+}
+
+#[test]
+fn random_strings_after_secret_words() {
+    let token = random(24);
+    check(&[
+        (format!("the token is {token} now"), "the token is [assignment] now"),
+        (format!("my password was `{token}`"), "my password was `[assignment]`"),
+        (format!("new api_key {token}"), "new api_key [assignment]"),
+        (format!("the commit is {token} now"), &format!("the commit is {token} now")),
+    ]);
+}
+
+#[test]
+fn counts_and_names_that_only_sound_secret_stay() {
+    check_kept(&[
+        "tokens_used=1234 max_tokens: 4096 token_count=3 prompt_tokens=12",
+        "{\"total_tokens\":12,\"completionTokens\":3,\"cache_read_input_tokens\":99,\"token_limit\":5}",
+        "tokens: 1234, token: 12, token=5",
+        "tokenizer=cl100k_base author: ann authored_by=bob keyboard=qwerty",
+        "primary_key=id idempotency_key=ab12cd34ef monkey=george session_id=abc123def",
+        "auth_type=oauth2 auth: basic, auth_url=https://x.y/auth",
+        "pass: 12 fail: 3, password_file=/run/secrets/db",
+        "SSH_AUTH_SOCK=/tmp/ssh-XXXX/agent.123 PWD=/work/Main",
+    ]);
+}
+
+#[test]
+fn placeholders_stay() {
+    check_kept(&[
+        "password=$DB_PASSWORD token=${TOKEN} secret=$(cat x)",
+        "password=<password> token: <your-token> api_key=\"\"",
+        "password=*** token=xxxxxxxx api_key=null secret: None, auth=true",
+        "{\"password\": null, \"token\": true, \"api_key\": \"[REDACTED]\"}",
+        "postgres://ann:$PGPASSWORD@db postgres://ann:***@db",
+        "Authorization: Bearer $TOKEN",
+        "token: ${{ github.token }}",
+        "id-token: write",
+        "fetch(url, {credentials: 'include'})",
+        "Authorization: Bearer {token}",
+    ]);
+}
+
+#[test]
+fn prose_stays() {
+    check_kept(&[
+        "the token was rotated and the password: see vault for it",
+        "Bearer authentication is basic knowledge; a bearer of bad news",
+        "Basic understanding of authentication: required",
+        "secret: the cake is a lie",
+        "Two tokens are better than one. Passing the key to the author was key.",
+        "error: invalid token: expected identifier, found `}`",
+        "unexpected token '<' at line 3: password must not be empty",
+        "keys: sorted; cookies: enabled",
+    ]);
+}
+
+#[test]
+fn code_stays() {
+    check_kept(&[
+        "let token = parser.next_token();",
+        "fn login(user: &str, password: &str) -> Token {",
+        "struct Login { token: String, password: Option<String> }",
+        "connect(user=user, password=password, token=self.token)",
+        "api_key = os.environ[\"OPENAI_API_KEY\"]",
+        "const secret = await getSecret('db');",
+        "password = getpass.getpass()",
+        "use crate::auth::Token; impl Token::new",
+        "if token == other { return }",
+        "#[derive(Debug)] pub struct Secret;",
+    ]);
+}
+
+#[test]
+fn hashes_ids_and_build_output_stay() {
+    check_kept(&[
+        "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
+        "id 550e8400-e29b-41d4-a716-446655440000",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "<img src=\"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk\">",
+        "   Compiling secret-service v3.0.1\n   Compiling authentic v0.2.1 (/work/tokens)",
+        "src/auth.rs:12:5: warning: unused variable: `token`",
+        "test auth::tests::token_is_refreshed ... ok",
+        "Downloaded tokio v1.54.0 (registry `crates-io`)",
+        "checksum = \"0a1b2c3d4e5f60718293a4b5c6d7e8f9\"",
+        "https://github.com/a/b/commit/9fceb02d0ae598e95dc970b74767f19372d61af8",
+        "git@github.com:a/b.git http://localhost:8080/a@b",
+        "task-force-delta-2026-planning-notes sk-learn-contrib-examples-two",
+    ]);
+}
+
+#[test]
+fn bytes_that_are_not_utf_8_survive() {
+    let redactor = redactor();
+    let redacted = redactor.bytes(b"\xff\xfe password=hunter2 \x80\x80 end\xc3");
+    assert!(redacted.starts_with(b"\xff\xfe password=[redacted:assignment:"));
+    assert!(redacted.ends_with(b"] \x80\x80 end\xc3"));
+    assert!(matches!(redactor.bytes(b"\xff\x00\xfe"), Cow::Borrowed(_)));
+}
+
+#[test]
+fn pairs_are_judged_by_their_key() {
+    let redactor = redactor();
+    let pair = |key, value| without_digits(&redactor.pair(key, value));
+    assert_eq!(pair("db_password", "correct horse battery"), "[assignment]");
+    assert_eq!(pair("branch", "fix/token-count"), "fix/token-count");
+    assert_eq!(pair("tokens_used", "1234"), "1234");
+    assert_eq!(pair("token", "1234"), "1234");
+    assert_eq!(pair("api_key", "$API_KEY"), "$API_KEY");
+    assert_eq!(pair("note", "password=hunter2"), "password=[assignment]");
+    let once = redactor.pair("db_password", "hunter2").into_owned();
+    assert_eq!(redactor.pair("db_password", &once), once);
+}
+
+#[test]
+fn debug_output_tells_nothing() {
+    let redactor = redactor().with_known("x", "a-very-secret-value");
+    assert_eq!(format!("{redactor:?}"), "Redactor(..)");
+}

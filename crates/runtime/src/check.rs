@@ -1,0 +1,154 @@
+//! The stale check: unfinished work that nobody has touched for a while, and damaged files. Needs
+//! no model, no daemon and no network.
+
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use relight_core::checkpoint::{Checkpoint, Status};
+use relight_core::ids::TaskId;
+use relight_core::status::TaskStatus;
+use relight_core::time::{Span, Time};
+use relight_store::{Store, StoreError, TaskGlance};
+
+use crate::checkpoint_files::{CheckpointFolder, Found};
+
+/// Why somebody should look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Alert {
+    /// Unfinished, and older than the threshold.
+    Stale {
+        /// The task or workflow.
+        id: String,
+        /// Its status.
+        status: String,
+        /// Whose it is.
+        agent: Option<String>,
+        /// How long nobody touched it.
+        age: Span,
+        /// Its file, when the store does not know it.
+        file: Option<PathBuf>,
+    },
+    /// A file that is no good checkpoint.
+    Damaged {
+        /// Which.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct CheckReport {
+    /// One each, in the order of the store, then of the files.
+    pub alerts: Vec<Alert>,
+    /// Unfinished tasks and files that were looked at.
+    pub checked: usize,
+}
+
+/// Looks at every unfinished task of the store.
+pub async fn check_store(
+    store: &dyn Store,
+    stale: Span,
+    now: Time,
+) -> Result<CheckReport, StoreError> {
+    let tasks = store.unfinished().await?;
+    let alerts = tasks.iter().filter_map(|task| task_alert(task, stale, now)).collect();
+    Ok(CheckReport { alerts, checked: tasks.len() })
+}
+
+/// Looks at the checkpoint files of a workspace. Of a workflow that the store knows, only its
+/// file's health counts: the store has told the rest.
+pub async fn check_files(
+    store: Option<&dyn Store>,
+    root: &Path,
+    stale: Span,
+    now: Time,
+) -> Result<CheckReport, CheckError> {
+    let folder = checkpoint_folder(root);
+    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let judged = folder
+        .scan_with(threads, |found| Some(judge(found, stale, now)))
+        .map_err(|source| CheckError::Folder { folder: folder.path().to_path_buf(), source })?;
+    let mut report = CheckReport { alerts: Vec::new(), checked: judged.len() };
+    let known = match store {
+        Some(store) => store.unfinished().await?.into_iter().map(|task| task.id).collect(),
+        None => HashSet::new(),
+    };
+    let empty = match store {
+        Some(store) => store.newest_event().await? == 0,
+        None => true,
+    };
+    for alert in judged.into_iter().flatten() {
+        let told = match (&alert, store) {
+            (Alert::Stale { id, .. }, Some(store)) if !empty => match TaskId::new(id.as_str()) {
+                Ok(id) => known.contains(&id) || store.task(&id).await?.is_some(),
+                Err(_) => false,
+            },
+            _ => false,
+        };
+        if !told {
+            report.alerts.push(alert);
+        }
+    }
+    Ok(report)
+}
+
+/// Why a check could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// The folder cannot be read.
+    #[error("cannot read {}", .folder.display())]
+    Folder {
+        /// Which.
+        folder: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A workspace keeps them in `memory/checkpoints`; a folder without that is taken as it is.
+fn checkpoint_folder(root: &Path) -> CheckpointFolder {
+    let usual = root.join("memory/checkpoints");
+    CheckpointFolder::at(if usual.is_dir() { usual } else { root.to_path_buf() })
+}
+
+/// What waits for its time on purpose is not stale, and what is expired nobody wants.
+fn task_alert(task: &TaskGlance, stale: Span, now: Time) -> Option<Alert> {
+    let expired = task.expires_at.is_some_and(|at| at <= now);
+    let waits = task.status == TaskStatus::Deferred && task.not_before.is_some_and(|at| at > now);
+    let age = now.since(task.updated_at);
+    (!expired && !waits && age >= stale).then(|| Alert::Stale {
+        id: task.id.to_string(),
+        status: task.status.to_string(),
+        agent: task.agent.as_ref().map(ToString::to_string),
+        age,
+        file: None,
+    })
+}
+
+fn judge(found: Found, stale: Span, now: Time) -> Option<Alert> {
+    match found {
+        Found::Damaged { path, reason } => {
+            Some(Alert::Damaged { file: path, reason: reason.to_string() })
+        }
+        Found::Good { path, checkpoint } => file_alert(path, &checkpoint, stale, now),
+    }
+}
+
+fn file_alert(path: PathBuf, checkpoint: &Checkpoint, stale: Span, now: Time) -> Option<Alert> {
+    let finished = checkpoint.status == Status::Done;
+    let expired = checkpoint.expires_at.is_some_and(|at| Time::from(at) <= now);
+    let age = now.since(Time::from(checkpoint.updated_at));
+    (!finished && !expired && age >= stale).then(|| Alert::Stale {
+        id: checkpoint.workflow_id.clone(),
+        status: checkpoint.status.as_str().to_owned(),
+        agent: Some(checkpoint.agent_id.clone()),
+        age,
+        file: Some(path),
+    })
+}

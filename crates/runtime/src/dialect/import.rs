@@ -1,0 +1,181 @@
+//! Taking a good file into the store.
+
+use std::path::Path;
+
+use relight_core::change::{Change, StepMark};
+use relight_core::checkpoint::{Checkpoint, Status};
+use relight_core::decide::Guard;
+use relight_core::event::EventKind;
+use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName, TaskId};
+use relight_core::status::TaskStatus;
+use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome};
+use relight_core::task::{CheckpointDoor, NewTask, Task, TaskSpec};
+use relight_core::time::Time;
+use relight_store::{Commit, CommitError};
+
+use super::{Dialect, DialectError, Saved};
+use crate::checkpoint_files::FileDamage;
+use crate::doors::clock;
+use crate::engine::{ActError, act_error};
+use crate::funnel;
+
+/// What became of an import.
+#[derive(Debug)]
+pub enum Imported {
+    /// The store has it now.
+    Taken(Box<Saved>),
+    /// The store had just this state.
+    Same(TaskId),
+}
+
+impl Dialect {
+    /// Takes a file of another machine in.
+    pub async fn import(&self, file: &Path, force: bool) -> Result<Imported, DialectError> {
+        let bytes = read_whole(file)?;
+        let checkpoint = Checkpoint::open(&bytes).map_err(|damage| DialectError::Damaged {
+            file: file.to_path_buf(),
+            reason: FileDamage::Content(damage),
+        })?;
+        let id = self.take_in(file, &checkpoint, force).await?;
+        match id {
+            Some(id) => Ok(Imported::Taken(Box::new(self.save(&id).await?))),
+            None => Ok(Imported::Same(name(file, TaskId::new(checkpoint.workflow_id.as_str()))?)),
+        }
+    }
+
+    /// The id when the store was changed.
+    pub(super) async fn take_in(
+        &self,
+        file: &Path,
+        checkpoint: &Checkpoint,
+        force: bool,
+    ) -> Result<Option<TaskId>, DialectError> {
+        let mut new = self.new_from(file, checkpoint)?;
+        self.engine.check_names(&new).map_err(ActError::from)?;
+        funnel::clean_new(self.engine.redactor(), &mut new);
+        let id = new.id.clone();
+        let known = self.engine.store().task(&id).await.map_err(ActError::from)?;
+        if let Some(task) = &known
+            && !force
+        {
+            let written = Time::from(checkpoint.updated_at);
+            if task.updated_at == written && task.seq == checkpoint.seq {
+                return Ok(None);
+            }
+            if task.updated_at >= written {
+                return Err(DialectError::Older(id));
+            }
+        }
+        let changes = changes(file, checkpoint, new, known.as_ref())?;
+        let seq = known.map(|task| task.seq);
+        let commit = Commit {
+            task: id.clone(),
+            guard: Guard { fence: None, seq },
+            at: clock::now(),
+            changes,
+        };
+        match self.engine.store().commit(commit).await {
+            Ok(_) => Ok(Some(id)),
+            Err(CommitError::Exists(_) | CommitError::Moved(_)) => Err(DialectError::Older(id)),
+            Err(error) => Err(act_error(error).into()),
+        }
+    }
+
+    fn new_from(&self, file: &Path, checkpoint: &Checkpoint) -> Result<NewTask, DialectError> {
+        let step = |text: &String| name(file, StepName::new(text.as_str()));
+        let all = checkpoint
+            .completed_steps
+            .iter()
+            .chain(&checkpoint.current_step)
+            .chain(&checkpoint.remaining_steps);
+        let mut steps: Vec<StepName> = Vec::new();
+        for text in all {
+            let step = step(text)?;
+            if !steps.contains(&step) {
+                steps.push(step);
+            }
+        }
+        let agent = match checkpoint.agent_id.as_str() {
+            "" => None,
+            text => Some(name(file, AgentName::new(text))?),
+        };
+        let key = match checkpoint.idempotency_key.as_str() {
+            "" => None,
+            text => Some(name(file, IdempotencyKey::new(text))?),
+        };
+        Ok(NewTask {
+            id: name(file, TaskId::new(checkpoint.workflow_id.as_str()))?,
+            agent,
+            spec: TaskSpec { steps, key, ..TaskSpec::default() },
+            context: checkpoint.context.clone(),
+            expires_at: checkpoint.expires_at.map(Time::from),
+            checkpoint: Some(CheckpointDoor {
+                folder: self.folder_text(),
+                handoff_to: checkpoint.handoff_to.clone(),
+                notes: checkpoint.notes.clone(),
+            }),
+        })
+    }
+}
+
+fn changes(
+    file: &Path,
+    checkpoint: &Checkpoint,
+    new: NewTask,
+    known: Option<&Task>,
+) -> Result<Vec<Change>, DialectError> {
+    let new = Box::new(new);
+    let mut changes = match known {
+        None => vec![Change::Created(new)],
+        Some(_) => vec![Change::FenceRaised, Change::StepsCleared, Change::Replaced(new)],
+    };
+    changes.push(Change::Status { to: TaskStatus::InProgress, reason: None });
+    for text in &checkpoint.completed_steps {
+        let (outcome, output) = (StepOutcome::Done, Some(Output::default()));
+        changes.push(Change::StepEnded { mark: mark(file, text)?, outcome, output });
+    }
+    if let Some(text) = &checkpoint.current_step
+        && !checkpoint.completed_steps.contains(text)
+    {
+        changes.push(Change::StepBegun(mark(file, text)?));
+    }
+    let to = match checkpoint.status {
+        Status::InProgress => TaskStatus::Interrupted,
+        Status::Blocked => TaskStatus::Blocked,
+        Status::Done => TaskStatus::Completed,
+        Status::Failed => TaskStatus::Failed,
+    };
+    let reason = Some("taken in from a file".to_owned());
+    changes.push(Change::Status { to, reason });
+    let detail = serde_json::json!({"file": file, "seq": checkpoint.seq});
+    changes.push(Change::Noted(EventKind::CheckpointImported, detail));
+    Ok(changes)
+}
+
+/// Steps of a file are `name` or `name#2`; the number is an occurrence only when it says so.
+fn mark(file: &Path, text: &str) -> Result<StepMark, DialectError> {
+    let occurrence = text.rsplit_once('#').and_then(|(_, n)| n.parse().ok()).filter(|n| *n > 1);
+    let key = match (occurrence, text.rsplit_once('#')) {
+        (Some(occurrence), Some((text, _))) => {
+            StepKey { name: name(file, StepName::new(text))?, occurrence }
+        }
+        _ => StepKey::first(name(file, StepName::new(text))?),
+    };
+    let rule = RepeatRule::Keyed;
+    Ok(StepMark { key, rule, tries: 1, fingerprint: None, was_open: false })
+}
+
+fn name<T>(file: &Path, result: Result<T, IdError>) -> Result<T, DialectError> {
+    result.map_err(|source| DialectError::BadName { file: file.to_path_buf(), source })
+}
+
+/// A file named by a person: read as it is, but never more than a checkpoint may have.
+fn read_whole(file: &Path) -> Result<Vec<u8>, DialectError> {
+    use std::io::Read as _;
+    let io = |source| DialectError::Io { place: file.to_path_buf(), source };
+    let limit = relight_core::checkpoint::Limits::default().bytes_max as u64 + 1;
+    let mut bytes = Vec::new();
+    let opened = std::fs::File::open(file).map_err(io)?;
+    opened.take(limit).read_to_end(&mut bytes).map_err(io)?;
+    Ok(bytes)
+}

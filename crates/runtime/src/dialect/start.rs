@@ -1,0 +1,179 @@
+//! `checkpoint start`.
+
+use relight_core::change::{Change, StepMark};
+use relight_core::decide::{Guard, Right, TaskEvent};
+use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
+use relight_core::status::TaskStatus;
+use relight_core::step::{RepeatRule, StepKey};
+use relight_core::task::{CheckpointDoor, NewTask, SPENT_KEYS_MAX, Task, TaskSpec};
+use relight_core::time::Time;
+use relight_store::{Commit, CommitError};
+
+use super::copy::dialect_status;
+use super::{Dialect, DialectError, Saved};
+use crate::doors::clock;
+use crate::engine::{ActError, act_error};
+use crate::funnel;
+
+/// How often another starter may be faster.
+const ROUNDS_MAX: usize = 100;
+
+/// What a workflow begins with.
+#[derive(Debug, Clone)]
+pub struct StartRequest {
+    /// Its id.
+    pub workflow: TaskId,
+    /// Who works on it.
+    pub agent: AgentName,
+    /// The step that is about to be done.
+    pub step: StepName,
+    /// The steps after it.
+    pub remaining: Vec<StepName>,
+    /// What makes two starts the same start.
+    pub key: IdempotencyKey,
+    /// Who should take over.
+    pub handoff_to: Option<String>,
+    /// Free text for the successor.
+    pub notes: Option<String>,
+    /// Not worth resuming after.
+    pub expires_at: Option<Time>,
+    /// Replace an unfinished one.
+    pub force: bool,
+}
+
+/// What became of a start.
+#[derive(Debug)]
+pub enum StartOutcome {
+    /// It has begun.
+    Started(Box<Saved>),
+    /// It had begun with the same key; nothing was changed.
+    Same(Box<Saved>),
+    /// The key was completed before; nothing was changed.
+    Completed(TaskId),
+    /// Another workflow has the key; nothing was changed.
+    KeyTaken(TaskId),
+}
+
+impl Dialect {
+    /// Begins a workflow. Holds nothing: after a crash it can be resumed at once.
+    pub async fn start(&self, mut request: StartRequest) -> Result<StartOutcome, DialectError> {
+        funnel::clean_key(self.engine.redactor(), &mut request.key);
+        let mut new = self.new_task(&request);
+        self.engine.check_names(&new).map_err(ActError::from)?;
+        funnel::clean_new(self.engine.redactor(), &mut new);
+        for _ in 0..ROUNDS_MAX {
+            let store = self.engine.store();
+            let owner = store.task_with_key(&request.key).await.map_err(ActError::from)?;
+            if let Some(owner) = owner {
+                if owner.status == TaskStatus::Completed {
+                    return Ok(StartOutcome::Completed(owner.id));
+                }
+                if owner.id != request.workflow {
+                    return Ok(StartOutcome::KeyTaken(owner.id));
+                }
+                if !request.force && !owner.status.is_terminal() {
+                    return Ok(StartOutcome::Same(Box::new(self.save(&request.workflow).await?)));
+                }
+            }
+            let begun = match store.task(&request.workflow).await.map_err(ActError::from)? {
+                None => self.create(&new).await?,
+                Some(task) if task.spec.spent_keys.contains(&request.key) => {
+                    return Ok(StartOutcome::Completed(task.id));
+                }
+                Some(task) => self.replace(task, &new, request.force).await?,
+            };
+            if begun {
+                return Ok(StartOutcome::Started(Box::new(self.save(&request.workflow).await?)));
+            }
+        }
+        Err(ActError::Contended(request.workflow).into())
+    }
+
+    fn new_task(&self, request: &StartRequest) -> NewTask {
+        let mut steps = vec![request.step.clone()];
+        for step in &request.remaining {
+            if !steps.contains(step) {
+                steps.push(step.clone());
+            }
+        }
+        NewTask {
+            id: request.workflow.clone(),
+            agent: Some(request.agent.clone()),
+            spec: TaskSpec { steps, key: Some(request.key.clone()), ..TaskSpec::default() },
+            context: std::collections::BTreeMap::new(),
+            expires_at: request.expires_at,
+            checkpoint: Some(CheckpointDoor {
+                folder: self.folder_text(),
+                handoff_to: request.handoff_to.clone(),
+                notes: request.notes.clone(),
+            }),
+        }
+    }
+
+    /// False when somebody else was faster.
+    async fn create(&self, new: &NewTask) -> Result<bool, DialectError> {
+        let commit = Commit {
+            task: new.id.clone(),
+            guard: Guard::default(),
+            at: clock::now(),
+            changes: vec![
+                Change::Created(Box::new(new.clone())),
+                Change::Status { to: TaskStatus::InProgress, reason: None },
+                Change::StepBegun(first_mark(new)),
+            ],
+        };
+        match self.engine.store().commit(commit).await {
+            Ok(_) => Ok(true),
+            Err(CommitError::Exists(_) | CommitError::KeyTaken { .. }) => Ok(false),
+            Err(error) => Err(act_error(error).into()),
+        }
+    }
+
+    /// A finished one makes room by itself; an unfinished one only by force.
+    async fn replace(&self, task: Task, new: &NewTask, force: bool) -> Result<bool, DialectError> {
+        if !force && !task.status.is_terminal() {
+            return Err(DialectError::Unfinished {
+                id: task.id,
+                status: dialect_status(task.status).as_str(),
+                folder: task.checkpoint.map(|door| door.folder).unwrap_or_default(),
+            });
+        }
+        let mark = first_mark(new);
+        let plan = |view: &crate::engine::TaskView| {
+            let mut new = new.clone();
+            new.spec.spent_keys = spent_keys(&view.task);
+            let key = mark.key.clone();
+            Ok::<_, ActError>(vec![
+                TaskEvent::Replace(Box::new(new)),
+                TaskEvent::Move { to: TaskStatus::InProgress, reason: None },
+                TaskEvent::StepBegin { key, rule: mark.rule, fingerprint: None },
+            ])
+        };
+        match self.engine.act_in_turn(&task.id, Right::Unfenced, plan).await {
+            Ok(_) => Ok(true),
+            Err(ActError::Exists { .. } | ActError::NoSuchTask(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn first_mark(new: &NewTask) -> StepMark {
+    StepMark {
+        key: StepKey::first(new.spec.steps[0].clone()),
+        rule: RepeatRule::Keyed,
+        tries: 1,
+        fingerprint: None,
+        was_open: false,
+    }
+}
+
+/// The keys under which this id was completed, the present one among them when it was.
+fn spent_keys(task: &Task) -> Vec<IdempotencyKey> {
+    let mut keys = task.spec.spent_keys.clone();
+    if task.status == TaskStatus::Completed {
+        keys.extend(task.spec.key.clone());
+    }
+    let extra = keys.len().saturating_sub(SPENT_KEYS_MAX);
+    keys.drain(..extra);
+    keys
+}

@@ -1,0 +1,127 @@
+//! `checkpoint update` and `checkpoint complete`.
+
+use relight_core::decide::{Right, TaskEvent};
+use relight_core::ids::{StepName, TaskId};
+use relight_core::status::TaskStatus;
+use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome, StepState};
+
+use super::{Dialect, DialectError, Saved};
+use crate::engine::{ActError, TaskView};
+
+/// What changed in a workflow.
+#[derive(Debug, Clone, Default)]
+pub struct UpdateRequest {
+    /// Steps that are finished.
+    pub complete: Vec<StepName>,
+    /// The step that is about to be done.
+    pub step: Option<StepName>,
+    /// Where the workflow stands.
+    pub status: Option<relight_core::checkpoint::Status>,
+    /// Free text for the successor.
+    pub notes: Option<String>,
+}
+
+impl Dialect {
+    /// Records what changed, in one commit, and writes the file.
+    pub async fn update(
+        &self,
+        workflow: &TaskId,
+        right: Right,
+        request: &UpdateRequest,
+    ) -> Result<Saved, DialectError> {
+        let plan = |view: &TaskView| Ok::<_, ActError>(self.plan(view, request));
+        match self.engine.act_in_turn(workflow, right, plan).await {
+            Ok(_) => self.save(workflow).await,
+            Err(ActError::NoSuchTask(id)) => Err(DialectError::NoSuchWorkflow(id)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn plan(&self, view: &TaskView, request: &UpdateRequest) -> Vec<TaskEvent> {
+        let mut events = Vec::new();
+        let to = request.status.map(task_status);
+        let works_on_steps = !request.complete.is_empty() || request.step.is_some();
+        let must_wake = view.task.status != TaskStatus::InProgress && works_on_steps;
+        let ends = to == Some(TaskStatus::Completed) && !view.progress.in_doubt.is_empty();
+        if must_wake || ends {
+            events.push(TaskEvent::Move { to: TaskStatus::InProgress, reason: None });
+        }
+        events.extend(declare(view, request));
+        for name in &request.complete {
+            events.extend(finish(view, &StepKey::first(name.clone())));
+        }
+        if let Some(name) = &request.step {
+            events.extend(begin(view, request, name));
+        }
+        if ends {
+            let finished = |key: &StepKey| request.complete.contains(&key.name);
+            let open = view.steps.iter().filter(|step| step.is_open());
+            let open = open.map(|step| &step.key).filter(|key| !finished(key));
+            events.extend(open.map(|key| end(key.clone())));
+        }
+        if request.notes.is_some() {
+            let mut door = view.task.checkpoint.clone().unwrap_or_default();
+            door.notes.clone_from(&request.notes);
+            if door.folder.is_empty() {
+                door.folder = self.folder_text();
+            }
+            events.push(TaskEvent::Door(door));
+        }
+        if let Some(to) = to {
+            events.push(TaskEvent::Move { to, reason: request.notes.clone() });
+        }
+        events
+    }
+}
+
+/// Steps that nobody declared ahead are added to the list.
+fn declare(view: &TaskView, request: &UpdateRequest) -> Option<TaskEvent> {
+    let mut steps = view.task.spec.steps.clone();
+    let known = steps.len();
+    for name in request.complete.iter().chain(&request.step) {
+        if !steps.contains(name) {
+            steps.push(name.clone());
+        }
+    }
+    (steps.len() > known).then_some(TaskEvent::Declare(steps))
+}
+
+fn state(view: &TaskView, key: &StepKey) -> Option<StepState> {
+    view.steps.iter().find(|step| step.key == *key).map(|step| step.state)
+}
+
+/// A step that is finished already stays so; one that was never begun is begun and ended.
+fn finish(view: &TaskView, key: &StepKey) -> Vec<TaskEvent> {
+    match state(view, key) {
+        Some(StepState::Done) => Vec::new(),
+        Some(StepState::Begun) => vec![end(key.clone())],
+        Some(StepState::Failed) | None => vec![intent(key.clone()), end(key.clone())],
+    }
+}
+
+/// A step that is begun already is only named again.
+fn begin(view: &TaskView, request: &UpdateRequest, name: &StepName) -> Option<TaskEvent> {
+    let key = StepKey::first(name.clone());
+    let begun = state(view, &key) == Some(StepState::Begun);
+    let finished_now = request.complete.contains(name);
+    (!begun || finished_now).then(|| intent(key))
+}
+
+fn intent(key: StepKey) -> TaskEvent {
+    TaskEvent::StepBegin { key, rule: RepeatRule::Keyed, fingerprint: None }
+}
+
+fn end(key: StepKey) -> TaskEvent {
+    let output = Some(Output::default());
+    TaskEvent::StepEnd { key, outcome: StepOutcome::Done, output }
+}
+
+pub(super) fn task_status(status: relight_core::checkpoint::Status) -> TaskStatus {
+    use relight_core::checkpoint::Status;
+    match status {
+        Status::InProgress => TaskStatus::InProgress,
+        Status::Blocked => TaskStatus::Blocked,
+        Status::Done => TaskStatus::Completed,
+        Status::Failed => TaskStatus::Failed,
+    }
+}

@@ -1,0 +1,92 @@
+//! Removing what nobody wants any more: expired work, and finished work that is old.
+
+use relight_core::ids::TaskId;
+use relight_core::lease::HolderLife;
+use relight_core::task::Task;
+use relight_core::time::{Span, Time};
+use relight_store::TaskQuery;
+
+use crate::checkpoint_files::CheckpointFolder;
+use crate::doors::process;
+use crate::engine::{ActError, Engine};
+
+/// How many tasks are removed in one commit.
+const BATCH: usize = 256;
+
+/// A task that goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Which.
+    pub id: TaskId,
+    /// Why: `expired` or `finished`.
+    pub why: &'static str,
+    seq: u64,
+    folder: Option<String>,
+}
+
+/// What was removed.
+#[derive(Debug, Default)]
+pub struct Pruned {
+    /// Tasks.
+    pub tasks: Vec<TaskId>,
+    /// Events that belonged to no step.
+    pub events: u64,
+    /// File copies that could not be removed, with the reason.
+    pub files_left: Vec<(String, std::io::Error)>,
+}
+
+/// What would go: expired tasks that nobody holds, and finished ones older than the limit.
+pub async fn candidates(
+    engine: &Engine,
+    older_than: Span,
+    now: Time,
+) -> Result<Vec<Candidate>, ActError> {
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let query = TaskQuery { after, limit: Some(1_000), ..TaskQuery::default() };
+        let tasks = engine.store().tasks(query).await?;
+        let Some(last) = tasks.last() else { return Ok(found) };
+        after = Some(last.id.clone());
+        found.extend(tasks.iter().filter_map(|task| candidate(task, older_than, now)));
+    }
+}
+
+fn candidate(task: &Task, older_than: Span, now: Time) -> Option<Candidate> {
+    let old = now.since(task.updated_at) >= older_than;
+    let held = task.lease.held.as_ref().map(process::holder_life) == Some(HolderLife::Alive);
+    let why = match (task.status.is_terminal(), task.is_expired(now)) {
+        (true, _) if old => "finished",
+        (_, true) if !held => "expired",
+        _ => return None,
+    };
+    let folder = task.checkpoint.as_ref().map(|door| door.folder.clone());
+    Some(Candidate { id: task.id.clone(), why, seq: task.seq, folder })
+}
+
+/// Removes them, each only if nobody has touched it since, and old events; `tell` hears of progress.
+pub async fn prune(
+    engine: &Engine,
+    found: &[Candidate],
+    older_than: Span,
+    now: Time,
+    mut tell: impl FnMut(usize),
+) -> Result<Pruned, ActError> {
+    let mut pruned = Pruned::default();
+    for batch in found.chunks(BATCH) {
+        let wanted = batch.iter().map(|one| (one.id.clone(), one.seq)).collect();
+        let removed = engine.store().forget(wanted, now).await?;
+        for one in batch.iter().filter(|one| removed.contains(&one.id)) {
+            if let Some(folder) = &one.folder
+                && let Err(error) = CheckpointFolder::at(folder).remove(one.id.as_str())
+            {
+                pruned.files_left.push((one.id.to_string(), error));
+            }
+        }
+        pruned.tasks.extend(removed);
+        tell(pruned.tasks.len());
+    }
+    let before = Time::from_ms(now.as_ms().saturating_sub_unsigned(older_than.as_ms()));
+    pruned.events = engine.store().forget_events(before).await?;
+    Ok(pruned)
+}

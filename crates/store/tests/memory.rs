@@ -1,0 +1,9 @@
+//! The store in memory passes the suite.
+
+use relight_store::MemoryStore;
+
+relight_store::conformance_suite!(in_memory);
+
+fn in_memory() -> MemoryStore {
+    MemoryStore::new()
+}
