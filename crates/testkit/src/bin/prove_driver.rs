@@ -27,20 +27,25 @@ fn run(words: &[&str]) -> anyhow::Result<u8> {
             Ok(effect::command(&Ledger::at(ledger), task, step, &idempotency_key()))
         }
         ["happened", ledger, task, step] => Ok(effect::happened(&Ledger::at(ledger), task, step)),
-        ["cli", home, ledger, task] => driver::cli::run(&stage(home, ledger, task)?),
-        ["library", home, ledger, task] => driver::library::run(&stage(home, ledger, task)?),
-        ["many", home, ledger, task, count] => {
-            driver::library::run_many(&stage(home, ledger, task)?, count.parse()?)
+        [kind, home, checkpoints, ledger, task, rest @ ..] => {
+            let stage = stage(home, checkpoints, ledger, task)?;
+            match (*kind, rest) {
+                ("cli", []) => driver::cli::run(&stage),
+                ("library", []) => driver::library::run(&stage),
+                ("checkpoint", []) => driver::checkpoint::run(&stage),
+                ("many", [count]) => driver::library::run_many(&stage, count.parse()?),
+                _ => anyhow::bail!("unknown words"),
+            }
         }
         _ => anyhow::bail!("unknown words"),
     }
 }
 
-fn stage(home: &str, ledger: &str, task: &str) -> anyhow::Result<Stage> {
+fn stage(home: &str, checkpoints: &str, ledger: &str, task: &str) -> anyhow::Result<Stage> {
     let me = std::env::current_exe().context("own path")?;
     let product = Product::beside(me.parent().unwrap_or(Path::new(".")))?;
-    let home = PathBuf::from(home);
-    Ok(Stage { product, home, ledger: Ledger::at(ledger), task: task.to_owned() })
+    let (home, checkpoints) = (PathBuf::from(home), PathBuf::from(checkpoints));
+    Ok(Stage { product, home, checkpoints, ledger: Ledger::at(ledger), task: task.to_owned() })
 }
 
 #[expect(clippy::disallowed_methods, reason = "the key comes to a step's command in no other way")]

@@ -82,7 +82,7 @@ fn step_run(stage: &Stage, step: &str, fence: &str) -> anyhow::Result<Answer> {
 }
 
 /// A process killed under us, or a step in doubt, is no surprise here; anything else is.
-fn ending(verb: &str, answer: &Answer) -> u8 {
+pub(super) fn ending(verb: &str, answer: &Answer) -> u8 {
     match answer.code {
         137 => KILLED,
         75 if answer.stderr.contains("in doubt") => IN_DOUBT,

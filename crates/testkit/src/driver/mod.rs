@@ -3,6 +3,7 @@
 //! All of them are written as an agent would be: begin at the first step, every time, and let
 //! Relight say what is finished. A driver that is killed and started again needs no memory.
 
+pub mod checkpoint;
 pub mod cli;
 pub mod effect;
 pub mod library;
@@ -23,14 +24,20 @@ pub enum DriverKind {
     Cli,
     /// Embeds the library.
     Library,
+    /// Calls the verbs of the checkpoint dialect.
+    Checkpoint,
 }
 
 impl DriverKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Cli, Self::Library, Self::Checkpoint];
+
     /// The word that `prove-driver` takes.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cli => "cli",
             Self::Library => "library",
+            Self::Checkpoint => "checkpoint",
         }
     }
 }

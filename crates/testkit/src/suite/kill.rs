@@ -50,6 +50,8 @@ struct Run<'a> {
     tally: &'a Tally,
     kills: AtomicU64,
     trials: AtomicU64,
+    /// How long a life takes that nobody ends, in microseconds, by kind of driver.
+    spans: [AtomicU64; DriverKind::ALL.len()],
     phases: Mutex<BTreeMap<&'static str, u64>>,
 }
 
@@ -62,14 +64,17 @@ pub fn run(product: &Product, work: &Path, options: Options, tally: &Tally) -> a
         tally,
         kills: AtomicU64::new(0),
         trials: AtomicU64::new(options.only_trial.unwrap_or(0)),
+        spans: Default::default(),
         phases: Mutex::default(),
     };
     let began = clock::now();
-    let spans = [run.span_of(DriverKind::Cli)?, run.span_of(DriverKind::Library)?];
-    println!("kill: a whole run takes {:?} by the CLI, {:?} by the library", spans[0], spans[1]);
+    for kind in DriverKind::ALL {
+        let span = run.whole(kind)?;
+        println!("kill: a whole run takes {span:?} by {}", kind.as_str());
+        run.set_span(kind, span);
+    }
     std::thread::scope(|scope| {
-        let workers: Vec<_> =
-            (0..options.workers).map(|_| scope.spawn(|| run.work(spans))).collect();
+        let workers: Vec<_> = (0..options.workers).map(|_| scope.spawn(|| run.work())).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker never panics"))
     })?;
     run.report(began.elapsed());
@@ -78,31 +83,39 @@ pub fn run(product: &Product, work: &Path, options: Options, tally: &Tally) -> a
 
 impl Run<'_> {
     /// One driver that nobody kills.
-    fn span_of(&self, kind: DriverKind) -> anyhow::Result<Duration> {
+    fn whole(&self, kind: DriverKind) -> anyhow::Result<Duration> {
         let folder = self.work.join(format!("kill-whole-{}", kind.as_str()));
         let stage = Stage::in_folder(self.product, &folder, "whole")?;
         let began = clock::now();
         let (code, _) = spawn(&stage, kind, &folder)?.wait_for_all(LIFE_MAX)?;
         anyhow::ensure!(code == 0, "a driver that nobody kills ended with {code}");
-        let mut found = checker::check_completed(&stage)?;
+        let mut found = checker::check_completed(&stage, kind)?;
         found.truncate(3);
         anyhow::ensure!(found.is_empty(), "a driver that nobody kills left {found:?}");
         Ok(began.elapsed())
     }
 
-    fn work(&self, spans: [Duration; 2]) -> anyhow::Result<()> {
+    fn span(&self, kind: DriverKind) -> Duration {
+        Duration::from_micros(self.spans[kind as usize].load(Ordering::Relaxed))
+    }
+
+    /// Follows the machine's load, slowly downwards: later lives of a task are short.
+    fn set_span(&self, kind: DriverKind, seen: Duration) {
+        let span = (seen * 11 / 10).max(self.span(kind) * 9 / 10);
+        let us = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        self.spans[kind as usize].store(us, Ordering::Relaxed);
+    }
+
+    fn work(&self) -> anyhow::Result<()> {
         let enough = || {
             self.kills.load(Ordering::Relaxed) >= self.options.kills
                 || clock::now() > self.options.until
         };
         while !enough() {
             let trial = self.trials.fetch_add(1, Ordering::Relaxed);
-            let (kind, span) = match trial % 2 {
-                0 => (DriverKind::Cli, spans[0]),
-                _ => (DriverKind::Library, spans[1]),
-            };
+            let kind = DriverKind::ALL[(trial % DriverKind::ALL.len() as u64) as usize];
             let folder = self.work.join(format!("kill-{trial}"));
-            let found = self.trial(kind, span, trial, &folder)?;
+            let found = self.trial(kind, trial, &folder)?;
             let replay = format!("./prove kill --seed {} --trial {trial}", self.options.seed);
             self.tally.trial(&replay, &found);
             if found.is_empty() {
@@ -116,35 +129,34 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn trial(
-        &self,
-        kind: DriverKind,
-        span: Duration,
-        trial: u64,
-        folder: &Path,
-    ) -> anyhow::Result<Vec<Violation>> {
+    fn trial(&self, kind: DriverKind, trial: u64, folder: &Path) -> anyhow::Result<Vec<Violation>> {
         let mut seed = Seed::of_trial(self.options.seed, trial);
         let stage = Stage::in_folder(self.product, folder, &format!("task-{trial}"))?;
         let mut kills = 0;
         for _ in 0..LIVES_MAX {
+            let began = clock::now();
             let group = spawn(&stage, kind, folder)?;
             let lines = stage.ledger.entries(&stage.task)?.len();
             let killed = kills < KILLS_OF_A_TASK_MAX
-                && !group.leader_ends_within(moment(&mut seed, span))?
+                && !group.leader_ends_within(moment(&mut seed, self.span(kind)))?
                 && strike(&group, kind, &stage, &mut seed);
             let (code, in_time) = group.wait_for_all(LIFE_MAX)?;
             if killed {
                 kills += 1;
                 self.kills.fetch_add(1, Ordering::Relaxed);
                 self.note_phase(&stage, lines)?;
+            } else if code == 0 {
+                self.set_span(kind, began.elapsed());
             }
-            let mut found = checker::check_running(&stage)?;
+            let mut found = checker::check_running(&stage, kind)?;
             if !in_time {
                 let text = format!("something still ran after {LIFE_MAX:?}");
                 found.push(Violation::new(Promise::Answer, text));
             }
             match u8::try_from(code).unwrap_or(driver::UNEXPECTED) {
-                driver::COMPLETED if found.is_empty() => return checker::check_completed(&stage),
+                driver::COMPLETED if found.is_empty() => {
+                    return checker::check_completed(&stage, kind);
+                }
                 driver::COMPLETED | driver::KILLED => {}
                 driver::IN_DOUBT => found.extend(resolve(&stage, kind)?),
                 _ => found.push(Violation::new(Promise::Answer, said(folder, code))),
@@ -200,7 +212,9 @@ impl Run<'_> {
 pub fn spawn(stage: &Stage, kind: DriverKind, folder: &Path) -> anyhow::Result<Group> {
     let home = stage.home.display().to_string();
     let ledger = stage.ledger.path().display().to_string();
-    let mut command = stage.product.driver(&[kind.as_str(), &home, &ledger, &stage.task]);
+    let checkpoints = stage.checkpoints.display().to_string();
+    let words = [kind.as_str(), &home, &checkpoints, &ledger, &stage.task];
+    let mut command = stage.product.driver(&words);
     let said = std::fs::File::options().append(true).create(true).open(folder.join("said"))?;
     command.stdout(Stdio::null()).stderr(said);
     Group::spawn(&mut command)
@@ -215,7 +229,7 @@ fn moment(seed: &mut Seed, span: Duration) -> Duration {
 fn strike(group: &Group, kind: DriverKind, stage: &Stage, seed: &mut Seed) -> bool {
     match (seed.below(4), kind) {
         (0, _) => group.kill_leader(),
-        (1, DriverKind::Cli) => {
+        (1, DriverKind::Cli | DriverKind::Checkpoint) => {
             let victims = group.members_running(&stage.product.relight);
             if victims.is_empty() {
                 group.kill_all();

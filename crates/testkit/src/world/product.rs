@@ -47,7 +47,7 @@ impl Product {
     /// A verb of the product on the store in `home`.
     pub fn relight(&self, home: &Path, arguments: &[&str]) -> Command {
         let mut command = plain(&self.relight, arguments);
-        command.env("RELIGHT_HOME", home).env("RELIGHT_CHECKPOINT_DIR", home.join("checkpoints"));
+        command.env("RELIGHT_HOME", home);
         command
     }
 

@@ -15,6 +15,8 @@ pub struct Stage {
     pub product: Product,
     /// The folder of the store.
     pub home: PathBuf,
+    /// The folder of the checkpoint files.
+    pub checkpoints: PathBuf,
     /// What really happened.
     pub ledger: Ledger,
     /// The task's id.
@@ -28,6 +30,7 @@ impl Stage {
         Ok(Self {
             product: product.clone(),
             home: folder.join("home"),
+            checkpoints: folder.join("checkpoints"),
             ledger: Ledger::at(folder.join("ledger")),
             task: task.to_owned(),
         })
