@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use relight_testkit::suite::kill;
+use relight_testkit::suite::{faults, kill, syscalls};
 use relight_testkit::world::product::Product;
 use relight_testkit::world::seed::Seed;
 use relight_testkit::world::tally::Tally;
@@ -34,6 +34,18 @@ enum Suite {
         /// Only this trial of the seed
         #[arg(long)]
         trial: Option<u64>,
+    },
+    /// EIO and ENOSPC at every write, sync and open; a full and a read-only disk
+    Faults {
+        /// Only some verbs
+        #[arg(long)]
+        quick: bool,
+    },
+    /// SIGKILL at every system call of each verb
+    Syscalls {
+        /// Only some verbs and the telling calls
+        #[arg(long)]
+        quick: bool,
     },
 }
 
@@ -67,6 +79,8 @@ fn run(arguments: Arguments) -> anyhow::Result<bool> {
             };
             kill::run(&product, work.path(), options, &tally)?;
         }
+        Suite::Faults { quick } => faults::run(&product, work.path(), quick, &tally)?,
+        Suite::Syscalls { quick } => syscalls::run(&product, work.path(), quick, &tally)?,
     }
     let counts = tally.counts();
     for line in counts.skipped {

@@ -1,3 +1,7 @@
 //! The ways in which things are killed, one a file.
 
+pub mod faults;
 pub mod kill;
+mod reference;
+pub mod syscalls;
+pub mod verbs;

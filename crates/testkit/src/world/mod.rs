@@ -7,4 +7,5 @@ pub mod plan;
 pub mod product;
 pub mod seed;
 pub mod stage;
+pub mod strace;
 pub mod tally;

@@ -43,6 +43,10 @@ impl Stage {
 
     /// The task as `relight task show` gives it; none when there is no such task or no store yet.
     pub fn task_shown(&self) -> anyhow::Result<Option<Value>> {
+        // Looking must not make a store where there is none.
+        if !self.home.join("relight.db").exists() {
+            return Ok(None);
+        }
         let answer = self.product.call(&self.home, &["task", "show", &self.task, "--json"])?;
         match answer.code {
             0 => answer.json().map(Some),
