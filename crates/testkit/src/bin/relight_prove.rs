@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use relight_testkit::suite::{faults, kill, syscalls};
+use relight_testkit::driver::DriverKind;
+use relight_testkit::suite::{faults, kill, power, syscalls};
 use relight_testkit::world::product::Product;
 use relight_testkit::world::seed::Seed;
 use relight_testkit::world::tally::Tally;
@@ -40,6 +41,12 @@ enum Suite {
         /// Only some verbs
         #[arg(long)]
         quick: bool,
+    },
+    /// Power cuts under a mounted ext4 image (root only)
+    Power {
+        /// How many cuts
+        #[arg(long, default_value_t = 60)]
+        trials: u32,
     },
     /// SIGKILL at every system call of each verb
     Syscalls {
@@ -80,6 +87,10 @@ fn run(arguments: Arguments) -> anyhow::Result<bool> {
             kill::run(&product, work.path(), options, &tally)?;
         }
         Suite::Faults { quick } => faults::run(&product, work.path(), quick, &tally)?,
+        Suite::Power { trials } => {
+            let options = power::Options { kinds: &DriverKind::ALL, cuts: trials, seed };
+            power::run(&product, work.path(), options, &tally)?;
+        }
         Suite::Syscalls { quick } => syscalls::run(&product, work.path(), quick, &tally)?,
     }
     let counts = tally.counts();

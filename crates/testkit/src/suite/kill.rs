@@ -264,7 +264,8 @@ pub fn resolve(stage: &Stage, kind: DriverKind) -> anyhow::Result<Vec<Violation>
     Ok(found)
 }
 
-fn said(folder: &Path, code: i32) -> String {
+/// The driver's last words.
+pub(super) fn said(folder: &Path, code: i32) -> String {
     let said = std::fs::read_to_string(folder.join("said")).unwrap_or_default();
     format!("the driver ended with {code}: {}", said.trim())
 }

@@ -2,6 +2,7 @@
 
 pub mod faults;
 pub mod kill;
+pub mod power;
 mod reference;
 pub mod syscalls;
 pub mod verbs;

@@ -1,6 +1,7 @@
 //! What driver, suites and checker stand on.
 
 pub mod clock;
+pub mod disk;
 pub mod group;
 pub mod ledger;
 pub mod plan;
