@@ -33,6 +33,7 @@ fn run(words: &[&str]) -> anyhow::Result<u8> {
                 ("cli", []) => driver::cli::run(&stage),
                 ("library", []) => driver::library::run(&stage),
                 ("checkpoint", []) => driver::checkpoint::run(&stage),
+                ("slow", []) => driver::slow::run(&stage),
                 ("many", [count]) => driver::library::run_many(&stage, count.parse()?),
                 _ => anyhow::bail!("unknown words"),
             }

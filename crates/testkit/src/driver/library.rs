@@ -42,7 +42,7 @@ pub fn run_many(stage: &Stage, count: usize) -> anyhow::Result<u8> {
 }
 
 async fn one(relight: &Relight, stage: &Stage) -> anyhow::Result<u8> {
-    let mut builder = relight.task(&stage.task)?;
+    let mut builder = relight.task(&stage.task)?.agent("prover")?;
     for name in plan::step_names() {
         builder = builder.declare(&name)?;
     }

@@ -7,6 +7,7 @@ pub mod checkpoint;
 pub mod cli;
 pub mod effect;
 pub mod library;
+pub mod slow;
 
 /// How a driver ends when the task is completed.
 pub const COMPLETED: u8 = 0;

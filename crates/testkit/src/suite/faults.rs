@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::reference::{self, Harmed, Reference};
+use super::reference::{self, Counted, Harmed, Reference};
 use super::verbs::VERBS;
 use crate::world::product::{Answer, Product};
 use crate::world::strace::{self, Call, Harm};
@@ -44,13 +44,10 @@ pub fn run(product: &Product, work: &Path, quick: bool, tally: &Tally) -> anyhow
             let folder = work.join(format!("faults-{number}-{error}"));
             let wanted = |call: &Call| on_state(call) && can_be(call, error);
             let harm = |reference: &Reference, call: &Call| fail_at(reference, call, error);
-            let (calls, reached) =
-                reference::harm_each(product, *verb, &folder, tally, wanted, harm)?;
-            let failed = tally.counts().failed;
-            println!(
-                "faults: {:28} {calls:4} calls, {reached:4} × {error}, {failed} failed",
-                verb.name
-            );
+            let counted = reference::harm_each(product, *verb, &folder, tally, wanted, harm)?;
+            let Counted { calls, reached, failed } = counted;
+            let name = verb.name;
+            println!("faults: {name:28} {calls:4} calls, {reached:4} × {error}, {failed} failed");
         }
     }
     Ok(())

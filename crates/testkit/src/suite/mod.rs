@@ -1,8 +1,12 @@
 //! The ways in which things are killed, one a file.
 
+pub mod crowd;
+pub mod disks;
 pub mod faults;
+pub mod frozen;
 pub mod kill;
 pub mod power;
+pub mod red;
 mod reference;
 pub mod syscalls;
 pub mod verbs;

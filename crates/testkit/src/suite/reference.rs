@@ -36,6 +36,14 @@ pub(super) struct Harmed {
     pub(super) found: Vec<Violation>,
 }
 
+/// What harming all calls of a verb came to.
+#[derive(Debug)]
+pub(super) struct Counted {
+    pub(super) calls: usize,
+    pub(super) reached: usize,
+    pub(super) failed: usize,
+}
+
 impl Reference {
     pub(super) fn take(product: &Product, verb: Verb, folder: &Path) -> anyhow::Result<Self> {
         let stage = verb.prepare(product, &folder.join("stage"))?;
@@ -71,13 +79,14 @@ pub(super) fn harm_each(
     tally: &Tally,
     wanted: impl Fn(&Call) -> bool,
     harm: impl Fn(&Reference, &Call) -> anyhow::Result<Harmed> + Sync,
-) -> anyhow::Result<(usize, usize)> {
+) -> anyhow::Result<Counted> {
     let references: anyhow::Result<Vec<Reference>> = (0..WORKERS)
         .map(|worker| Reference::take(product, verb, &folder.join(worker.to_string())))
         .collect();
     let references = references?;
     let calls: Vec<&Call> = references[0].calls.iter().filter(|call| wanted(call)).collect();
-    let (next, reached) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let next = AtomicUsize::new(0);
+    let (reached, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = |reference: &Reference| -> anyhow::Result<()> {
         while let Some(call) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
             reference.set_back()?;
@@ -86,6 +95,7 @@ pub(super) fn harm_each(
             tally.trial(&what, &harmed.found);
             reached.fetch_add(usize::from(harmed.reached), Ordering::Relaxed);
             if !harmed.found.is_empty() {
+                failed.fetch_add(1, Ordering::Relaxed);
                 reference.keep_failed(call)?;
             }
         }
@@ -95,7 +105,7 @@ pub(super) fn harm_each(
         let workers: Vec<_> = references.iter().map(|r| scope.spawn(|| work(r))).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker never panics"))
     })?;
-    Ok((calls.len(), reached.into_inner()))
+    Ok(Counted { calls: calls.len(), reached: reached.into_inner(), failed: failed.into_inner() })
 }
 
 /// The files of a folder that nobody uses, elsewhere.

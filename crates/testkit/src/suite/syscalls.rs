@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::reference::{self, Harmed, Reference};
+use super::reference::{self, Counted, Harmed, Reference};
 use super::verbs::VERBS;
 use crate::world::product::Product;
 use crate::world::strace::{self, Call, Harm};
@@ -40,9 +40,9 @@ pub fn run(product: &Product, work: &Path, quick: bool, tally: &Tally) -> anyhow
     for (number, verb) in verbs.iter().enumerate() {
         let folder = work.join(format!("syscalls-{number}"));
         let wanted = |call: &Call| !quick || TELLING.contains(&call.name.as_str());
-        let (calls, kills) = reference::harm_each(product, *verb, &folder, tally, wanted, kill_at)?;
-        let failed = tally.counts().failed;
-        println!("syscalls: {:28} {calls:4} calls, {kills:4} kills, {failed} failed", verb.name);
+        let counted = reference::harm_each(product, *verb, &folder, tally, wanted, kill_at)?;
+        let Counted { calls, reached, failed } = counted;
+        println!("syscalls: {:28} {calls:4} calls, {reached:4} kills, {failed} failed", verb.name);
     }
     Ok(())
 }

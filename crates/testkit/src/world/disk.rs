@@ -23,6 +23,9 @@ pub fn refusal(folder: &Path) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("not root".to_owned());
     }
+    if let Err(error) = std::fs::create_dir_all(folder) {
+        return Some(error.to_string());
+    }
     match Disk::make(folder, "try").and_then(|disk| disk.cut()) {
         Ok(()) => None,
         Err(error) => Some(format!("{error:#}")),
