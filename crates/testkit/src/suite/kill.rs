@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -138,8 +138,10 @@ impl Run<'_> {
             let group = spawn(&stage, kind, folder)?;
             let lines = stage.ledger.entries(&stage.task)?.len();
             let killed = kills < KILLS_OF_A_TASK_MAX
-                && !group.leader_ends_within(moment(&mut seed, self.span(kind)))?
-                && strike(&group, kind, &stage, &mut seed);
+                && !group.leader_ends_within(moment(&mut seed, self.span(kind)))?;
+            if killed {
+                strike(&group, kind, &stage, &mut seed);
+            }
             let (code, in_time) = group.wait_for_all(LIFE_MAX)?;
             if killed {
                 kills += 1;
@@ -208,13 +210,18 @@ impl Run<'_> {
     }
 }
 
-/// Starts a driver; what it says goes to a file of the trial.
-pub fn spawn(stage: &Stage, kind: DriverKind, folder: &Path) -> anyhow::Result<Group> {
+/// A driver, ready to run.
+pub(super) fn driver(stage: &Stage, kind: DriverKind) -> Command {
     let home = stage.home.display().to_string();
     let ledger = stage.ledger.path().display().to_string();
     let checkpoints = stage.checkpoints.display().to_string();
     let words = [kind.as_str(), &home, &checkpoints, &ledger, &stage.task];
-    let mut command = stage.product.driver(&words);
+    stage.product.driver(&words)
+}
+
+/// Starts a driver; what it says goes to a file of the trial.
+pub(super) fn spawn(stage: &Stage, kind: DriverKind, folder: &Path) -> anyhow::Result<Group> {
+    let mut command = driver(stage, kind);
     let said = std::fs::File::options().append(true).create(true).open(folder.join("said"))?;
     command.stdout(Stdio::null()).stderr(said);
     Group::spawn(&mut command)
@@ -225,8 +232,8 @@ fn moment(seed: &mut Seed, span: Duration) -> Duration {
     if seed.below(4) == 0 { seed.moment(span / 8) } else { seed.moment(span) }
 }
 
-/// Kills all, the driver alone, or the product's process alone; whether there was something to kill.
-fn strike(group: &Group, kind: DriverKind, stage: &Stage, seed: &mut Seed) -> bool {
+/// Kills all, the driver alone, or the product's process alone.
+fn strike(group: &Group, kind: DriverKind, stage: &Stage, seed: &mut Seed) {
     match (seed.below(4), kind) {
         (0, _) => group.kill_leader(),
         (1, DriverKind::Cli | DriverKind::Checkpoint) => {
@@ -240,11 +247,10 @@ fn strike(group: &Group, kind: DriverKind, stage: &Stage, seed: &mut Seed) -> bo
         }
         _ => group.kill_all(),
     }
-    true
 }
 
 /// Looks at the world as a person would, and says what became of each step in doubt.
-pub fn resolve(stage: &Stage, kind: DriverKind) -> anyhow::Result<Vec<Violation>> {
+pub(super) fn resolve(stage: &Stage, kind: DriverKind) -> anyhow::Result<Vec<Violation>> {
     let task = stage.task_shown()?.context("a task with a step in doubt is there")?;
     let mut found = Vec::new();
     if kind == DriverKind::Cli && task["status"] != "blocked" {

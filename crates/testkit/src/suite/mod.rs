@@ -2,6 +2,7 @@
 
 pub mod crowd;
 pub mod disks;
+pub mod driver_calls;
 pub mod faults;
 pub mod frozen;
 pub mod kill;

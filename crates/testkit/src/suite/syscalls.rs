@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::driver_calls;
 use super::reference::{self, Counted, Harmed, Reference};
 use super::verbs::VERBS;
 use crate::world::product::Product;
@@ -39,12 +40,17 @@ pub fn run(product: &Product, work: &Path, quick: bool, tally: &Tally) -> anyhow
     let verbs = if quick { &VERBS[..QUICK_VERBS] } else { &VERBS[..] };
     for (number, verb) in verbs.iter().enumerate() {
         let folder = work.join(format!("syscalls-{number}"));
-        let wanted = |call: &Call| !quick || TELLING.contains(&call.name.as_str());
+        let wanted = |call: &Call| !quick || is_telling(call);
         let counted = reference::harm_each(product, *verb, &folder, tally, wanted, kill_at)?;
         let Counted { calls, reached, failed } = counted;
         println!("syscalls: {:28} {calls:4} calls, {reached:4} kills, {failed} failed", verb.name);
     }
-    Ok(())
+    driver_calls::run(product, work, quick, tally)
+}
+
+/// Whether a call changes or syncs something, or takes a lock.
+pub(super) fn is_telling(call: &Call) -> bool {
+    TELLING.contains(&call.name.as_str())
 }
 
 fn kill_at(reference: &Reference, call: &Call) -> anyhow::Result<Harmed> {

@@ -27,6 +27,14 @@ pub fn adopt_orphans() -> anyhow::Result<()> {
     rustix::process::set_child_subreaper(Some(me)).context("cannot become the subreaper")
 }
 
+/// Waits until a child that was not reaped has ended or the time is up; whether it has ended.
+pub fn ends_within(child: Pid, span: Duration) -> anyhow::Result<bool> {
+    let pidfd = pidfd_open(child, PidfdFlags::empty()).context("no pidfd")?;
+    let limit = Timespec::try_from(span).context("a span that long")?;
+    let mut wanted = [PollFd::new(&pidfd, PollFlags::IN)];
+    Ok(poll(&mut wanted, Some(&limit)).context("cannot poll")? > 0)
+}
+
 impl Group {
     /// Starts a command as the leader of its own group.
     pub fn spawn(command: &mut Command) -> anyhow::Result<Self> {
@@ -42,10 +50,7 @@ impl Group {
 
     /// Waits until the leader has ended or the time is up; whether it has ended.
     pub fn leader_ends_within(&self, span: Duration) -> anyhow::Result<bool> {
-        let pidfd = pidfd_open(self.leader, PidfdFlags::empty()).context("no pidfd")?;
-        let limit = Timespec::try_from(span).context("a span that long")?;
-        let mut wanted = [PollFd::new(&pidfd, PollFlags::IN)];
-        Ok(poll(&mut wanted, Some(&limit)).context("cannot poll")? > 0)
+        ends_within(self.leader, span)
     }
 
     /// Kills every member.

@@ -1,10 +1,18 @@
 //! The binaries under proof, started with a short environment that is the same for all.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use relight::doors::process;
+use rustix::process::Pid;
+
+use super::group::ends_within;
+
+/// More than any call takes: the store is given up as busy after half of it.
+const CALL_MAX: Duration = Duration::from_secs(60);
 
 /// The product's binary and the drivers that were built with it.
 #[derive(Debug, Clone)]
@@ -71,14 +79,28 @@ pub fn plain(program: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command to its end and keeps what it said.
+/// Runs a command to its end and keeps what it said; one that takes too long is killed.
 pub fn finish(command: &mut Command) -> anyhow::Result<Answer> {
-    use std::os::unix::process::ExitStatusExt as _;
-    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
-    let signal = || output.status.signal().map_or(255, |signal| 128 + signal);
-    Ok(Answer {
-        code: output.status.code().unwrap_or_else(signal),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    })
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+    let stdout = child.stdout.take().context("standard output is a pipe")?;
+    let stderr = child.stderr.take().context("standard error is a pipe")?;
+    let (stdout, stderr) = std::thread::scope(|scope| {
+        let stderr = scope.spawn(|| read(stderr));
+        let stdout = scope.spawn(|| read(stdout));
+        if !ends_within(Pid::from_child(&child), CALL_MAX)? {
+            child.kill()?;
+        }
+        let whole = "reading a pipe never panics";
+        anyhow::Ok((stdout.join().expect(whole)?, stderr.join().expect(whole)?))
+    })?;
+    let status = child.wait()?;
+    let signal = || status.signal().map_or(255, |signal| 128 + signal);
+    Ok(Answer { code: status.code().unwrap_or_else(signal), stdout, stderr })
+}
+
+fn read(mut from: impl std::io::Read) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
