@@ -19,9 +19,8 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let store_steps = stage.pick(1_000_000, 100_000);
     let long_name = format!("step {LONG_TASK_STEPS} of a task");
     let full_name = format!("step with {store_steps} in the store");
-    let Some((new, long, full)) = open_three(stage)? else {
-        return Ok([long_name, full_name].map(not_linked).into());
-    };
+    let open = |name| stage.runtime.block_on(Library::open(&stage.subfolder(name)?));
+    let (new, long, full) = (open("new")?, open("long")?, open("full")?);
     let runtime = &stage.runtime;
     let mut long_task = Holder::start(runtime, &long, "long", 1)?.remove(0);
     runtime.block_on(async {
@@ -47,18 +46,6 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let filling = Row::new(format!("filling the store, {TASKS_AT_ONCE} at once"), "steps/s")
         .figure(Some(&Samples::new(vec![filled_per_second])));
     Ok(vec![row(long_name, "long"), row(full_name, "full"), filling])
-}
-
-fn open_three(stage: &Stage) -> anyhow::Result<Option<(Library, Library, Library)>> {
-    let open = |name| stage.runtime.block_on(Library::open(&stage.subfolder(name)?));
-    Ok(match (open("new")?, open("long")?, open("full")?) {
-        (Some(new), Some(long), Some(full)) => Some((new, long, full)),
-        _ => None,
-    })
-}
-
-fn not_linked(what: String) -> Row {
-    Row::new(what, "µs").target(Target::TimesFloorMax(1.2)).note(Some("library not linked"))
 }
 
 fn fill(runtime: &Runtime, library: &Library, steps: usize) -> anyhow::Result<f64> {

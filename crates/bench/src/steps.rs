@@ -24,17 +24,12 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     for load in loads() {
         contest.enter(load.append(), move |_| load.raw(stage, Append::open(file)?, until));
         contest.enter(load.sqlite(), move |_| load.raw(stage, Table::open(table)?, until));
-        if let Some(library) = &library {
-            contest.enter(load.library(), move |round| {
-                let holders = Holder::start(
-                    &stage.runtime,
-                    library,
-                    &format!("{}-{round}", load.manner().replace(' ', "-")),
-                    load.at_once,
-                )?;
-                per_second(&stage.runtime, load.carrier, holders, until)
-            });
-        }
+        let library = &library;
+        contest.enter(load.library(), move |round| {
+            let name = format!("{}-{round}", load.manner().replace(' ', "-"));
+            let holders = Holder::start(&stage.runtime, library, &name, load.at_once)?;
+            per_second(&stage.runtime, load.carrier, holders, until)
+        });
     }
     let results = contest.run(stage.pick(7, 3))?;
     let at_once = loads().into_iter().flat_map(|load| load.rows(&results));
@@ -70,9 +65,8 @@ impl Load {
     fn rows(self, results: &Results) -> [Row; 3] {
         let (append, sqlite) = (results.get(&self.append()), results.get(&self.sqlite()));
         let steps = results.get(&self.library());
-        let missing = steps.is_none().then_some("library not linked");
         let steps = Row::new(self.library(), "steps/s").figure(steps);
-        let beside_sqlite = steps.clone().beside(self.sqlite(), sqlite).note(missing);
+        let beside_sqlite = steps.clone().beside(self.sqlite(), sqlite);
         [
             match (self.at_once, self.carrier) {
                 (1, _) => beside_sqlite.target(Target::TimesFloorMin(0.7)),

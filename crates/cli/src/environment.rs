@@ -76,6 +76,11 @@ impl Environment {
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
         let url = self.store_url()?;
         let store = url.open(Use::Short)?;
+        if self.verbose > 0
+            && let Some(file) = store.file()
+        {
+            crate::output::note(self, &format!("the store is {}", file.display()));
+        }
         let folder = match store.file().as_deref().and_then(Path::parent) {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
             _ => self.home()?,

@@ -29,6 +29,38 @@ pub(crate) enum Exit {
     Config = 78,
 }
 
+impl Exit {
+    /// All of them, for the manual.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::No,
+        Self::Usage,
+        Self::Data,
+        Self::Unreachable,
+        Self::Bug,
+        Self::FileCopy,
+        Self::Io,
+        Self::Busy,
+        Self::Fenced,
+        Self::Config,
+    ];
+
+    /// What the manual says about it.
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Self::No => "the answer is no: nothing to resume, stale work found, not allowed now",
+            Self::Usage => "wrong usage",
+            Self::Data => "damaged or invalid data",
+            Self::Unreachable => "the store, the daemon or the scheduler cannot be reached",
+            Self::Bug => "a bug in Relight",
+            Self::FileCopy => "saved in the store, but its file copy could not be written",
+            Self::Io => "an I/O error; nothing was acknowledged",
+            Self::Busy => "held by someone else, in doubt, or try later",
+            Self::Fenced => "fenced: the caller's lease is no longer valid",
+            Self::Config => "bad configuration",
+        }
+    }
+}
+
 /// Why a command did not do what was asked, and what to type next.
 #[derive(Debug)]
 pub(crate) struct Failure {

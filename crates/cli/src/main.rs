@@ -8,6 +8,7 @@ mod exit;
 mod output;
 mod values;
 mod verbs;
+mod whole_file;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -19,6 +20,10 @@ use environment::Environment;
 use exit::{Exit, Failure, Outcome};
 
 fn main() -> ExitCode {
+    if asks_for_version_alone() {
+        output::line(concat!("relight ", env!("CARGO_PKG_VERSION")));
+        return ExitCode::SUCCESS;
+    }
     let cli = Cli::parse();
     let environment = Environment::read(&cli.global);
     let outcome = catch_unwind(AssertUnwindSafe(|| run(&environment, cli.command)));
@@ -33,6 +38,13 @@ fn main() -> ExitCode {
     }
 }
 
+/// Scripts ask for it all the time; the flags of fifty commands need not be put together for that.
+fn asks_for_version_alone() -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    let first = arguments.next();
+    arguments.next().is_none() && first.is_some_and(|first| first == "--version" || first == "-V")
+}
+
 fn run(environment: &Environment, command: Command) -> Outcome {
     match command {
         Command::Task(command) => verbs::task::run(environment, command),
@@ -45,7 +57,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Setup(command) => verbs::setup::run(environment, &command),
         Command::Service(command) => verbs::service::run(environment, &command),
         Command::Completions(arguments) => verbs::shell::completions(&arguments),
-        Command::Man(arguments) => verbs::shell::man(&arguments),
+        Command::Man(arguments) => verbs::shell::man(environment, &arguments),
     }
 }
 

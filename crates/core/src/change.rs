@@ -121,6 +121,16 @@ impl Change {
         }
     }
 
+    /// Whether the step's newest record is still one that this change was decided upon: two ends of
+    /// one step do not both count, and nothing follows a finished one.
+    pub fn follows(&self, newest: Option<StepState>) -> bool {
+        match (self.mark(), newest) {
+            (None, _) => true,
+            (Some(_), Some(StepState::Done)) => false,
+            (Some(mark), state) => mark.was_open == (state == Some(StepState::Begun)),
+        }
+    }
+
     /// The step's record that this change appends.
     pub fn step_record(&self, at: Time, fence: Option<Fence>) -> Option<Step> {
         let mark = self.mark()?;
@@ -179,7 +189,8 @@ impl Change {
     /// Applies it to the task as the store would. `fence` and steps are the store's to keep.
     pub fn apply(&self, task: &mut Task, at: Time) {
         match self {
-            Self::Created(_) | Self::Noted(..) => {}
+            Self::Noted(..) => return,
+            Self::Created(_) => {}
             Self::Replaced(new) => replace(task, new),
             Self::Status { to, reason } => {
                 task.status = *to;

@@ -103,7 +103,7 @@ impl Span {
 
     /// From seconds.
     pub const fn from_secs(secs: u64) -> Self {
-        Self(secs * 1_000)
+        Self(secs.saturating_mul(1_000))
     }
 
     /// In milliseconds.

@@ -64,7 +64,7 @@ impl Recall {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CommitError {
     /// The writer's lease is no longer valid.
-    #[error("task {task} is held by a newer lease ({newest} > {ours})")]
+    #[error("fence {ours} of task {task} is no longer valid (the newest is {newest})")]
     Fenced {
         /// Which task.
         task: TaskId,
@@ -224,7 +224,8 @@ pub struct Inventory {
 pub trait Store: Send + Sync + std::fmt::Debug {
     // Records
 
-    /// Makes all changes durable, or none. Each commit that shows a fence also renews its lease.
+    /// Makes all changes durable, or none. Each commit that shows a fence also renews its lease. A
+    /// change of a step that does not follow its newest record (`Change::follows`) is `Moved`.
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError>;
 
     /// Hands in a commit that need not be waited for: it becomes durable together with the next

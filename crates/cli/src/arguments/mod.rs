@@ -2,6 +2,8 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod other;
+#[cfg(test)]
+mod reference;
 pub(crate) mod step;
 pub(crate) mod task;
 
@@ -50,7 +52,7 @@ pub(crate) struct Global {
     /// Only errors
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub(crate) quiet: bool,
-    /// Say more (twice: even more)
+    /// Say more, such as where the store is
     #[arg(short, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
 }

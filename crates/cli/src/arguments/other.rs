@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use relight_core::ids::TaskId;
 use relight_core::time::Span;
@@ -40,31 +40,39 @@ pub(crate) struct PruneArguments {
 
 /// `doctor`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  relight doctor\n  relight doctor --salvage rescued.db")]
+#[command(after_help = "Examples:\n  relight doctor\n  relight doctor --salvage rescued.db\n\n\
+    One line a finding: ok, warning or problem. Exit code 0: nothing worse than a warning; 65: the\n\
+    store is damaged; 74, 75 or 78: as the store's error says; 1: another problem. With --salvage,\n\
+    0: everything was copied; 65: something could not be read. The damaged file is never touched.")]
 pub(crate) struct DoctorArguments {
     /// Read every page of the store, not only its header
     #[arg(long)]
     pub(crate) whole: bool,
-    /// Copy what can be read of a damaged store into this new file
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "")]
-    pub(crate) salvage: Option<PathBuf>,
+    /// Copy what can be read of a damaged store into this new file [default: beside the store]
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    pub(crate) salvage: Option<Option<PathBuf>>,
 }
 
 /// `events`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  relight events --task report-7\n  relight events -f --json")]
+#[command(
+    after_help = "Examples:\n  relight events --task report-7\n  relight events -f --json\n\n\
+    A line holds: time, number, kind, task, step, detail. With -f it ends with exit code 0 on\n\
+    Ctrl-C, on SIGTERM, or when nobody reads its output any more."
+)]
 pub(crate) struct EventsArguments {
     /// Go on with what happens from now on
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// The newest so many
-    #[arg(short = 'n', value_name = "N", default_value_t = 50)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
     pub(crate) newest: usize,
     /// All there are
     #[arg(long, conflicts_with = "newest")]
     pub(crate) all: bool,
     /// Only after the event with this number
-    #[arg(long, value_name = "ID", conflicts_with_all = ["newest", "all"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["newest", "all"],
+          value_parser = clap::value_parser!(u64).range(..=i64::MAX.cast_unsigned()))]
     pub(crate) after: Option<u64>,
     /// Only of this task
     #[arg(long, value_name = "ID")]
@@ -79,61 +87,105 @@ pub(crate) struct EventsArguments {
 pub(crate) enum SetupCommand {
     /// Keep a block about restart-safe work in AGENTS.md
     #[command(
-        after_help = "Examples:\n  relight setup agents-md\n  relight setup agents-md --check"
+        after_help = "Examples:\n  relight setup agents-md\n  relight setup agents-md --check\n\n\
+        Everything outside the block stays as it is, byte for byte. Exit code 1: with --check, the\n\
+        block is not there or not current; else it was edited by hand and --force was not given."
     )]
-    AgentsMd(SetupArguments),
-    /// Keep a skill folder with SKILL.md
+    AgentsMd(AgentsMdArguments),
+    /// Keep a skill: a folder restart-recovery with SKILL.md
     #[command(
-        after_help = "Examples:\n  relight setup skill --dir .claude/skills\n  relight setup skill --print"
+        after_help = "Examples:\n  relight setup skill --dir .claude/skills\n  relight setup skill --print\n\n\
+        Exit code 1: with --check, the skill is not there or not current; else it was edited by\n\
+        hand and --force was not given."
     )]
-    Skill(SetupArguments),
+    Skill(SkillArguments),
 }
 
-/// `setup agents-md`, `setup skill`.
+/// `setup agents-md`.
 #[derive(Debug, Args)]
-pub(crate) struct SetupArguments {
+pub(crate) struct AgentsMdArguments {
+    /// What to do with it.
+    #[command(flatten)]
+    pub(crate) deed: SetupDeed,
+    /// The file
+    #[arg(long, value_name = "PATH", default_value = "AGENTS.md")]
+    pub(crate) file: PathBuf,
+}
+
+/// `setup skill`.
+#[derive(Debug, Args)]
+pub(crate) struct SkillArguments {
+    /// What to do with it.
+    #[command(flatten)]
+    pub(crate) deed: SetupDeed,
+    /// The folder of skills
+    #[arg(long, value_name = "PATH", default_value = "skills")]
+    pub(crate) dir: PathBuf,
+}
+
+/// What `setup` does; without a flag it writes or updates.
+#[derive(Debug, Args)]
+pub(crate) struct SetupDeed {
     /// Only say whether it is there and current (exit code 1 when not)
-    #[arg(long, conflicts_with_all = ["print", "remove"])]
+    #[arg(long, conflicts_with_all = ["print", "remove", "force"])]
     pub(crate) check: bool,
     /// Only print it
-    #[arg(long, conflicts_with = "remove")]
+    #[arg(long, conflicts_with_all = ["remove", "force"])]
     pub(crate) print: bool,
     /// Take it out again
     #[arg(long)]
     pub(crate) remove: bool,
-    /// The file (agents-md) [default: AGENTS.md] or the folder of skills (skill) [default: skills]
-    #[arg(long = "dir", alias = "file", value_name = "PATH")]
-    pub(crate) place: Option<PathBuf>,
+    /// Replace or remove it even when it was edited by hand
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// `service`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServiceCommand {
-    /// Install a unit that runs on a schedule
-    #[command(
-        after_help = "Examples:\n  relight service install check --print\n  relight service install check --systemd"
-    )]
+    /// Let the host's scheduler run `relight check`
+    #[command(after_help = "Examples:\n  relight service install check --print\n  \
+        relight service install check --systemd --every 5m --stale 30m --root ~/work\n\n\
+        Installing again replaces what was installed. What is found goes to check.log in the home\n\
+        folder. Exit code 69: the scheduler is not there or does not answer.")]
     Install(InstallArguments),
     /// Take it out again
-    #[command(after_help = "Example:\n  relight service remove check --systemd")]
-    Remove(InstallArguments),
+    #[command(after_help = "Examples:\n  relight service remove check\n  \
+        relight service remove check --cron")]
+    Remove(RemoveArguments),
+}
+
+/// What can be run by a scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scheduled {
+    /// Find stale and damaged work
+    Check,
+}
+
+/// Which scheduler.
+#[derive(Debug, Clone, Copy, Args)]
+#[group(multiple = false)]
+pub(crate) struct SchedulerChoice {
+    /// A systemd user timer
+    #[arg(long)]
+    pub(crate) systemd: bool,
+    /// A line of the user's crontab
+    #[arg(long)]
+    pub(crate) cron: bool,
+    /// A launchd agent (untested)
+    #[arg(long)]
+    pub(crate) launchd: bool,
 }
 
 /// `service install`.
 #[derive(Debug, Args)]
 pub(crate) struct InstallArguments {
-    /// What to install: check
-    #[arg(value_name = "WHAT", value_parser = ["check"])]
-    pub(crate) what: String,
-    /// As a systemd user timer
-    #[arg(long, group = "scheduler")]
-    pub(crate) systemd: bool,
-    /// As a line of the user's crontab
-    #[arg(long, group = "scheduler")]
-    pub(crate) cron: bool,
-    /// As a launchd agent
-    #[arg(long, group = "scheduler")]
-    pub(crate) launchd: bool,
+    /// What to run
+    #[arg(value_name = "WHAT")]
+    pub(crate) what: Scheduled,
+    /// By which scheduler; systemd when it answers, else cron.
+    #[command(flatten)]
+    pub(crate) scheduler: SchedulerChoice,
     /// Only print what would be written
     #[arg(long)]
     pub(crate) print: bool,
@@ -143,9 +195,23 @@ pub(crate) struct InstallArguments {
     /// Alert when unfinished work was not touched for this long
     #[arg(long, value_name = "DURATION", default_value = "10m")]
     pub(crate) stale: Span,
-    /// A workspace whose checkpoint files are checked too (repeat for more)
+    /// A workspace whose checkpoint files are checked too (repeat for more) [default: this folder]
     #[arg(long = "root", value_name = "DIR")]
     pub(crate) roots: Vec<PathBuf>,
+}
+
+/// `service remove`.
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArguments {
+    /// What no longer to run
+    #[arg(value_name = "WHAT")]
+    pub(crate) what: Scheduled,
+    /// From which scheduler; wherever it is when none is named.
+    #[command(flatten)]
+    pub(crate) scheduler: SchedulerChoice,
+    /// Only print what would be removed
+    #[arg(long)]
+    pub(crate) print: bool,
 }
 
 /// `completions`.

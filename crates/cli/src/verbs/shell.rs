@@ -1,12 +1,71 @@
-//! `relight completions` and `relight man`.
+//! `relight completions` and `relight man`: made from the same definitions as the flags themselves.
 
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+use serde_json::json;
+
+use crate::arguments::Cli;
 use crate::arguments::other::{CompletionsArguments, ManArguments};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::environment::Environment;
+use crate::exit::{Exit, Outcome};
+use crate::{output, whole_file};
 
-pub(crate) fn completions(_arguments: &CompletionsArguments) -> Outcome {
-    Err(Failure::new(Exit::Bug, "not built yet"))
+pub(crate) fn completions(arguments: &CompletionsArguments) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "relight", &mut script);
+    output::write_out(&script);
+    Ok(0)
 }
 
-pub(crate) fn man(_arguments: &ManArguments) -> Outcome {
-    Err(Failure::new(Exit::Bug, "not built yet"))
+pub(crate) fn man(environment: &Environment, arguments: &ManArguments) -> Outcome {
+    // The pages of `help` would say what every other page says.
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    match &arguments.dir {
+        Some(folder) => write_pages(environment, command, folder),
+        None => {
+            output::write_out(&page(command));
+            Ok(0)
+        }
+    }
+}
+
+fn write_pages(environment: &Environment, command: Command, folder: &Path) -> Outcome {
+    let mut left = vec![command];
+    let mut written = Vec::new();
+    while let Some(command) = left.pop() {
+        left.extend(command.get_subcommands().cloned());
+        let path = folder.join(Man::new(command.clone()).get_filename());
+        whole_file::replace(&path, &page(command))
+            .map_err(|error| whole_file::failure("write", &path, &error))?;
+        written.push(path);
+    }
+    written.sort();
+    let text = format!("{} pages are in {}", written.len(), folder.display());
+    output::answer(environment, &json!({"files": written}), &text);
+    Ok(0)
+}
+
+fn page(command: Command) -> Vec<u8> {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let manual = Man::new(command).source(concat!("relight ", env!("CARGO_PKG_VERSION")));
+    let mut text = Vec::new();
+    manual.render(&mut text).expect("writing to memory cannot fail");
+    let text = String::from_utf8(text).expect("the flags are UTF-8");
+    let mut text = text.replacen(".SH EXTRA\n", ".SH EXAMPLES\n", 1).into_bytes();
+    text.extend(exit_status().into_bytes());
+    if name != "relight" {
+        text.extend(b".SH \"SEE ALSO\"\n\\fBrelight\\fR(1)\n");
+    }
+    text
+}
+
+fn exit_status() -> String {
+    let mut text = ".SH \"EXIT STATUS\"\n.TP\n0\ndone\n".to_owned();
+    for exit in Exit::ALL {
+        text += &format!(".TP\n{}\n{}\n", exit as u8, exit.meaning());
+    }
+    text
 }

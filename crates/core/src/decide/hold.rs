@@ -63,6 +63,9 @@ pub(super) fn claim(
     changes.push(Change::Assigned(Some(agent)));
     changes.push(Change::LeaseTaken { holder, ttl });
     changes.push(Change::Status { to: TaskStatus::InProgress, reason: None });
+    if task.not_before.is_some() {
+        changes.push(Change::NotBefore(None));
+    }
     Ok(changes)
 }
 
@@ -72,7 +75,12 @@ pub(super) fn release(scene: &Scene<'_>, force: bool) -> Result<Vec<Change>, Ref
     if holder_lives && !force && scene.right == Right::Unfenced {
         return Err(held(task));
     }
-    let mut changes = vec![if force { Change::FenceRaised } else { Change::LeaseEnded }];
+    let mut changes = Vec::new();
+    if force {
+        changes.push(Change::FenceRaised);
+    } else {
+        changes.extend(super::status::end_lease(task));
+    }
     if task.status == TaskStatus::InProgress {
         changes.push(become_status(task, TaskStatus::Assigned, None)?);
     } else if task.lease.held.is_none() {

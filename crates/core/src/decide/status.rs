@@ -1,7 +1,5 @@
 //! Moving a task through the table of transitions.
 
-use std::collections::BTreeMap;
-
 use super::{Refusal, Scene, become_status, hold, illegal};
 use crate::change::Change;
 use crate::ids::AgentName;
@@ -9,15 +7,12 @@ use crate::status::TaskStatus;
 use crate::task::{NewTask, Task};
 use crate::time::Time;
 
-/// Context of a finished task is history and stays as it is.
-pub(super) fn set(
-    scene: &Scene<'_>,
-    pairs: BTreeMap<String, String>,
-) -> Result<Vec<Change>, Refusal> {
+/// What is said of a finished task is history and stays as it is.
+pub(super) fn while_open(scene: &Scene<'_>, change: Change) -> Result<Vec<Change>, Refusal> {
     if scene.task.status.is_terminal() {
         return Err(illegal(scene.task, TaskStatus::InProgress));
     }
-    Ok(vec![Change::ContextSet(pairs)])
+    Ok(vec![change])
 }
 
 /// To a status in which nobody works on it: the lease ends.

@@ -39,6 +39,9 @@ pub(super) fn begin(
     rule: RepeatRule,
     fingerprint: Option<u64>,
 ) -> Result<Vec<Change>, Refusal> {
+    if scene.task.status.is_terminal() {
+        return Err(illegal(scene.task, TaskStatus::InProgress));
+    }
     check_input(scene, &key, fingerprint)?;
     let recorded_rule = scene.step.filter(|step| step.is_open()).map(|step| step.rule);
     let mark = mark(scene, key, recorded_rule.unwrap_or(rule), fingerprint, 1);
@@ -81,7 +84,7 @@ pub(super) fn end(
     output: Option<Output>,
 ) -> Result<Vec<Change>, Refusal> {
     if scene.task.status.is_terminal() {
-        return Err(illegal(scene.task, TaskStatus::Completed));
+        return Err(illegal(scene.task, TaskStatus::InProgress));
     }
     let task = || scene.task.id.clone();
     match scene.step.map(|step| step.state) {
@@ -114,7 +117,9 @@ pub(super) fn resolve(
 }
 
 fn check_input(scene: &Scene<'_>, key: &StepKey, given: Option<u64>) -> Result<(), Refusal> {
-    let recorded = scene.step.and_then(|step| step.fingerprint);
+    // A failed try may be followed by one with another input.
+    let counts = scene.step.filter(|step| step.state != StepState::Failed);
+    let recorded = counts.and_then(|step| step.fingerprint);
     match (recorded, given) {
         (Some(recorded), Some(given)) if recorded != given => {
             Err(Refusal::OtherInput { task: scene.task.id.clone(), step: key.clone() })

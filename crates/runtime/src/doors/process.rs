@@ -63,7 +63,7 @@ mod tests {
         let me = identity(std::process::id()).unwrap();
         assert!(is_alive(&me));
         assert!(!is_alive(&ProcessIdentity { start: me.start + 1, ..me.clone() }));
-        assert!(!is_alive(&ProcessIdentity { boot: "another".to_owned(), ..me.clone() }));
+        assert!(!is_alive(&ProcessIdentity { boot: "another".to_owned(), ..me }));
         assert_eq!(identity(0), None);
     }
 

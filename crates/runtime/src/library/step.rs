@@ -3,7 +3,7 @@
 use relight_core::change::{Change, StepMark};
 use relight_core::decide::{Refusal, StepAdvice, advise};
 use relight_core::ids::{IdError, StepName};
-use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
+use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 use relight_store::Recall;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,8 +25,8 @@ pub enum StepError<E> {
     /// Begun earlier and not ended, and its rule forbids to run it again by itself.
     #[error("step {0} is in doubt and must not be repeated; relight step resolve decides")]
     InDoubt(StepKey),
-    /// The recorded value is not of the type that is asked for now.
-    #[error("the recorded value of step {step} cannot be read: {source}")]
+    /// The value cannot be recorded, or the recorded one is not of the type that is asked for now.
+    #[error("the value of step {step} cannot be written or read: {source}")]
     Value {
         /// Which step.
         step: StepKey,
@@ -107,6 +107,41 @@ impl<'t> StepBuilder<'t> {
         Fut: Future<Output = Result<T, E>>,
         E: std::fmt::Display,
     {
+        self.run_with(None::<fn(StepRun) -> std::future::Ready<Result<Option<T>, E>>>, run).await
+    }
+
+    /// Runs it by the rule `verify`: found begun and not ended, `verify` is asked first. It answers
+    /// the value when the step happened, and nothing when it did not.
+    pub async fn run_or_verify<T, E, V, Verdict, F, Fut>(
+        mut self,
+        verify: V,
+        run: F,
+    ) -> Result<T, StepError<E>>
+    where
+        T: Serialize + DeserializeOwned,
+        V: FnOnce(StepRun) -> Verdict,
+        Verdict: Future<Output = Result<Option<T>, E>>,
+        F: FnOnce(StepRun) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        E: std::fmt::Display,
+    {
+        self.rule = RepeatRule::Verify;
+        self.run_with(Some(verify), run).await
+    }
+
+    async fn run_with<T, E, V, Verdict, F, Fut>(
+        self,
+        verify: Option<V>,
+        run: F,
+    ) -> Result<T, StepError<E>>
+    where
+        T: Serialize + DeserializeOwned,
+        V: FnOnce(StepRun) -> Verdict,
+        Verdict: Future<Output = Result<Option<T>, E>>,
+        F: FnOnce(StepRun) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        E: std::fmt::Display,
+    {
         let shared = &*self.task.shared;
         if let Some(newest) = shared.lost_to() {
             return Err(StepError::Fenced(shared.fenced(newest)));
@@ -124,10 +159,23 @@ impl<'t> StepBuilder<'t> {
                 pass.finish();
                 return Ok(value);
             }
-            StepAdvice::Ask | StepAdvice::Wait => return Err(StepError::InDoubt(key)),
-            StepAdvice::Go | StepAdvice::Again => {}
+            StepAdvice::Wait => return Err(StepError::InDoubt(key)),
+            StepAdvice::Ask | StepAdvice::Go | StepAdvice::Again => {}
         }
-        let mark = self.mark(key, known.as_ref());
+        let mut mark = self.mark(key, known.as_ref());
+        if advice == StepAdvice::Ask {
+            let Some(verify) = verify else { return Err(StepError::InDoubt(mark.key)) };
+            let verdict = verify(step_run(shared, &mark, true)).await;
+            if let Some(value) = verdict.map_err(StepError::Failed)? {
+                let output = value_output(shared, &mark.key, &value)?;
+                end(shared, mark, StepOutcome::Done, output).await?;
+                pass.finish();
+                return Ok(value);
+            }
+            let output = Output { exit_code: 1, ..Output::default() };
+            end(shared, mark.clone(), StepOutcome::Failed, output).await?;
+            (mark.was_open, mark.rule) = (false, self.rule);
+        }
         let value = execute(shared, mark, advice == StepAdvice::Again, run).await?;
         pass.finish();
         Ok(value)
@@ -139,7 +187,8 @@ impl<'t> StepBuilder<'t> {
         key: &StepKey,
         known: Option<&Step>,
     ) -> Result<(), StepError<E>> {
-        match (known.and_then(|step| step.fingerprint), self.fingerprint) {
+        let counts = known.filter(|step| step.state != StepState::Failed);
+        match (counts.and_then(|step| step.fingerprint), self.fingerprint) {
             (Some(recorded), Some(given)) if recorded != given => {
                 let (task, step) = (shared.id.clone(), key.clone());
                 Err(StepError::Act(Refusal::OtherInput { task, step }.into()))
@@ -209,18 +258,14 @@ where
     E: std::fmt::Display,
 {
     let begun = begin(shared, &mark).await?;
-    let step_run = StepRun {
-        idempotency_key: mark.key.idempotency_key(&shared.id),
-        tries: mark.tries,
-        in_doubt,
-    };
-    let result = run(step_run).await;
+    let result = run(step_run(shared, &mark, in_doubt)).await;
     // Still in memory: begin and end become one record. Else the store has it.
     let recalled = begun.is_some_and(|begun| begun.recall());
     mark.was_open = mark.was_open || !recalled;
     match result {
         Ok(value) => {
-            end(shared, mark, StepOutcome::Done, value_output(shared, &value)).await?;
+            let output = value_output(shared, &mark.key, &value)?;
+            end(shared, mark, StepOutcome::Done, output).await?;
             Ok(value)
         }
         Err(error) => {
@@ -258,9 +303,20 @@ async fn end<E>(
     Ok(())
 }
 
-fn value_output<T: Serialize>(shared: &Shared, value: &T) -> Output {
-    let body = serde_json::to_vec(value).unwrap_or_else(|_| b"null".to_vec());
+/// The whole value, however long: half of it could not be given back.
+fn value_output<T: Serialize, E>(
+    shared: &Shared,
+    step: &StepKey,
+    value: &T,
+) -> Result<Output, StepError<E>> {
+    let body = serde_json::to_vec(value)
+        .map_err(|source| StepError::Value { step: step.clone(), source })?;
     let mut output = Output { body, ..Output::default() };
     funnel::clean_output(shared.engine.redactor(), &mut output);
-    output
+    Ok(output)
+}
+
+fn step_run(shared: &Shared, mark: &StepMark, in_doubt: bool) -> StepRun {
+    let idempotency_key = mark.key.idempotency_key(&shared.id);
+    StepRun { idempotency_key, tries: mark.tries, in_doubt }
 }

@@ -77,7 +77,7 @@ pub async fn every_change_means_what_apply_says(harness: &dyn Harness) {
     add(&*store, "t").await;
     let mut expected = read(&*store, "t").await;
     let ended_open =
-        |outcome| Change::StepEnded { mark: mark("s", 1, true), outcome, output: None };
+        |name, outcome| Change::StepEnded { mark: mark(name, 1, true), outcome, output: None };
     let changes = [
         Change::Assigned(Some(agent("writer"))),
         Change::Status { to: TaskStatus::Blocked, reason: Some("why".to_owned()) },
@@ -85,12 +85,12 @@ pub async fn every_change_means_what_apply_says(harness: &dyn Harness) {
         Change::Retried,
         lease_of(Some(1_000)),
         begun("s"),
-        ended_open(StepOutcome::Done),
-        Change::StepBegun(mark("s", 2, false)),
-        ended_open(StepOutcome::Failed),
-        Change::StepBegun(mark("s", 3, false)),
-        Change::StepBegun(mark("s", 4, true)),
-        Change::StepResolved { mark: mark("s", 4, true), happened: true },
+        ended_open("s", StepOutcome::Done),
+        begun("r"),
+        ended_open("r", StepOutcome::Failed),
+        Change::StepBegun(mark("r", 2, false)),
+        Change::StepBegun(mark("r", 3, true)),
+        Change::StepResolved { mark: mark("r", 3, true), happened: true },
         Change::LeaseEnded,
         lease_of(None),
         Change::FenceRaised,

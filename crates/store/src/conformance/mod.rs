@@ -110,6 +110,8 @@ macro_rules! conformance_suite {
                 an_empty_output_is_not_no_output,
                 a_thousand_steps_are_all_there,
                 steps_of_one_holder_go_side_by_side,
+                of_two_ends_of_one_step_one_counts,
+                nothing_follows_a_finished_step,
                 what_is_not_there_is_nothing,
             ]
             events: [

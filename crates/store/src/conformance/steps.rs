@@ -6,9 +6,10 @@ use relight_core::step::{Cut, Output, RepeatRule, Step, StepKey, StepOutcome, St
 
 use super::Harness;
 use super::given::{
-    FREE, add, add_held, all_events, begun, commit_of, done, ended, events, failed, fenced, id,
-    later, mark, noon, output, read, step, step_key, steps,
+    FREE, add, add_held, all_events, all_of, begun, commit_of, done, ended, events, failed, fenced,
+    id, later, mark, noon, output, put, read, step, step_key, steps,
 };
+use crate::contract::CommitError;
 
 /// By their first record, whatever was recorded later.
 pub async fn steps_keep_their_order(harness: &dyn Harness) {
@@ -21,6 +22,39 @@ pub async fn steps_keep_their_order(harness: &dyn Harness) {
         done(&*store, "t", FREE, vec![ended(name, "x")]).await;
     }
     assert_eq!(steps(&*store, "t").await, ["c", "a", "b"]);
+}
+
+/// Also under a good lease: the second was decided upon a state that is no more.
+pub async fn of_two_ends_of_one_step_one_counts(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let fence = add_held(&*store, "t").await;
+    done(&*store, "t", fenced(fence), vec![begun("s")]).await;
+    done(&*store, "t", fenced(fence), vec![ended("s", "x")]).await;
+    let before = all_of(&*store, "t").await;
+    for second in [ended("s", "y"), failed("s", 1, "z")] {
+        let refused = put(&*store, "t", fenced(fence), vec![second]).await;
+        assert!(matches!(refused, Err(CommitError::Moved(_))), "{refused:?}");
+    }
+    assert_eq!(all_of(&*store, "t").await, before);
+}
+
+/// Whatever the right and the mark say.
+pub async fn nothing_follows_a_finished_step(harness: &dyn Harness) {
+    let store = harness.open().await;
+    add(&*store, "t").await;
+    done(&*store, "t", FREE, vec![begun("s"), ended("s", "x")]).await;
+    for was_open in [false, true] {
+        let mark = mark("s", 2, was_open);
+        for change in [
+            Change::StepBegun(mark.clone()),
+            Change::StepResolved { mark: mark.clone(), happened: false },
+            Change::StepEnded { mark, outcome: StepOutcome::Failed, output: None },
+        ] {
+            let refused = put(&*store, "t", FREE, vec![change]).await;
+            assert!(matches!(refused, Err(CommitError::Moved(_))), "{refused:?}");
+        }
+    }
+    assert_eq!(step(&*store, "t", "s").await.map(|step| step.state), Some(StepState::Done));
 }
 
 /// State, tries, time and rule of the newest; nothing of the older ones.

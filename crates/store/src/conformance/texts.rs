@@ -136,8 +136,9 @@ pub async fn the_far_ends_of_numbers_come_back(harness: &dyn Harness) {
         assert_eq!(kept.payload, Some(json!([u64::MAX, i64::MIN, 0.1, 1e300, -0.5])));
     }
     for fingerprint in [0, 1 << 63, u64::MAX] {
+        let was_open = fingerprint > 0;
         let fingerprint = Some(fingerprint);
-        let wide = relight_core::change::StepMark { fingerprint, ..mark("s", u32::MAX, false) };
+        let wide = relight_core::change::StepMark { fingerprint, ..mark("s", u32::MAX, was_open) };
         done(&*store, "least", FREE, vec![Change::StepBegun(wide)]).await;
         let kept = step(&*store, "least", "s").await.expect("the step is there");
         assert_eq!((kept.fingerprint, kept.tries), (fingerprint, u32::MAX));

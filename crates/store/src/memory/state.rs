@@ -8,7 +8,7 @@ use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
 use relight_core::lease::Fence;
 use relight_core::status::TaskStatus;
-use relight_core::step::{Output, Step, StepKey};
+use relight_core::step::{Output, Step, StepKey, StepState};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 
@@ -94,7 +94,34 @@ impl State {
             }
             _ => self.check_guard(&commit.task, commit.guard)?,
         }
+        let created = matches!(commit.changes.first(), Some(Change::Created(_)));
+        if created {
+            self.check_key(commit)?;
+            return self.check_steps(commit);
+        }
+        self.check_steps(commit)?;
         self.check_key(commit)
+    }
+
+    /// Every change of a step must follow its newest record, those of this commit included.
+    fn check_steps(&self, commit: &Commit) -> Result<(), CommitError> {
+        let mut states: HashMap<StepKey, Option<StepState>> = HashMap::new();
+        let mut cleared = false;
+        for change in &commit.changes {
+            if matches!(change, Change::StepsCleared) {
+                states.clear();
+                cleared = true;
+            }
+            let Some(record) = change.step_record(commit.at, None) else { continue };
+            let newest = states.entry(record.key.clone()).or_insert_with(|| {
+                if cleared { None } else { self.step(&commit.task, &record.key).map(|s| s.state) }
+            });
+            if !change.follows(*newest) {
+                return Err(CommitError::Moved(commit.task.clone()));
+            }
+            *newest = Some(record.state);
+        }
+        Ok(())
     }
 
     fn check_guard(&self, id: &TaskId, guard: Guard) -> Result<(), CommitError> {

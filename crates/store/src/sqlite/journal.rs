@@ -132,6 +132,32 @@ pub(super) fn step(db: &Connection, task: &TaskId, key: &StepKey) -> Result<Opti
     select.query_row(values, read_step).optional()
 }
 
+/// Where a step stands, for the writer to compare.
+pub(super) fn step_state(
+    db: &Connection,
+    n: i64,
+    steps_from: i64,
+    key: &StepKey,
+) -> Result<Option<StepState>> {
+    let mut select = db.prepare_cached(
+        "SELECT kind, detail FROM journal
+         WHERE task = ?1 AND name = ?2 AND occurrence = ?3 AND id > ?4
+         ORDER BY id DESC LIMIT 1",
+    )?;
+    let values = params![n, key.name.as_str(), key.occurrence, steps_from];
+    select.query_row(values, |row| state(row.get(0)?, row.get_ref(1)?.as_str_or_null()?)).optional()
+}
+
+fn state(code: u8, detail: Option<&str>) -> Result<StepState> {
+    match kind(code)? {
+        EventKind::StepBegun => Ok(StepState::Begun),
+        EventKind::StepDone => Ok(StepState::Done),
+        EventKind::StepFailed => Ok(StepState::Failed),
+        EventKind::StepResolved => resolved_state(detail.unwrap_or_default()),
+        other => Err(bad_value("journal.kind", other.as_str())),
+    }
+}
+
 pub(super) fn steps(db: &Connection, task: &TaskId) -> Result<Vec<Step>> {
     let mut select = db.prepare_cached(&format!(
         "SELECT {STEP_COLUMNS} FROM task t JOIN journal j ON j.task = t.n
@@ -154,38 +180,33 @@ pub(super) fn steps(db: &Connection, task: &TaskId) -> Result<Vec<Step>> {
 
 pub(super) fn output(db: &Connection, task: &TaskId, key: &StepKey) -> Result<Option<Output>> {
     let mut select = db.prepare_cached(
-        "SELECT j.exit_code, COALESCE(j.body, o.body), j.detail
+        "SELECT j.exit_code, COALESCE(j.body, o.body, x''), j.detail
          FROM task t JOIN journal j ON j.task = t.n LEFT JOIN output o ON o.id = j.output
          WHERE t.id = ?1 AND j.name = ?2 AND j.occurrence = ?3 AND j.id > t.steps_from
-           AND j.exit_code IS NOT NULL
+           AND j.kind != ?4
          ORDER BY j.id DESC LIMIT 1",
     )?;
-    let values = params![task.as_str(), key.name.as_str(), key.occurrence];
+    let begun = EventKind::StepBegun.code();
+    let values = params![task.as_str(), key.name.as_str(), key.occurrence, begun];
     let read = |row: &Row<'_>| {
+        let Some(exit_code) = row.get(0)? else { return Ok(None) };
         let detail: OutputDetail = match row.get_ref(2)?.as_str_or_null()? {
             Some(text) => from_json(text, "journal.detail")?,
             None => OutputDetail::default(),
         };
-        Ok(Output {
-            exit_code: row.get(0)?,
+        Ok(Some(Output {
+            exit_code,
             body: row.get(1)?,
             stderr: detail.stderr,
             cut: detail.cut,
             redacted: detail.redacted,
-        })
+        }))
     };
-    select.query_row(values, read).optional()
+    Ok(select.query_row(values, read).optional()?.flatten())
 }
 
 fn read_step(row: &Row<'_>) -> Result<Step> {
-    let kind = kind(row.get(0)?)?;
-    let state = match kind {
-        EventKind::StepBegun => StepState::Begun,
-        EventKind::StepDone => StepState::Done,
-        EventKind::StepFailed => StepState::Failed,
-        EventKind::StepResolved => resolved_state(row.get_ref(9)?.as_str()?)?,
-        _ => return Err(bad_value("journal.kind", kind.as_str())),
-    };
+    let state = state(row.get(0)?, row.get_ref(9)?.as_str_or_null()?)?;
     let rule = row.get(3)?;
     Ok(Step {
         key: StepKey {
@@ -213,7 +234,7 @@ pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> 
         "SELECT j.id, j.at, j.kind, t.id, j.name, j.occurrence, j.fence, j.detail, j.exit_code
                    FROM journal j LEFT JOIN task t ON t.n = j.task WHERE j.id > ?"
             .to_owned();
-    let mut values: Vec<SqlValue> = vec![query.after.cast_signed().into()];
+    let mut values: Vec<SqlValue> = vec![i64::try_from(query.after).unwrap_or(i64::MAX).into()];
     if let Some(task) = &query.task {
         sql += " AND j.task = (SELECT n FROM task WHERE id = ?)";
         values.push(task.as_str().to_owned().into());
@@ -223,7 +244,7 @@ pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> 
         sql += &format!(" AND j.kind IN ({})", codes.join(","));
     }
     let order = if query.newest { "DESC" } else { "ASC" };
-    sql += &format!(" ORDER BY j.id {order} LIMIT {}", query.limit);
+    sql += &format!(" ORDER BY j.id {order} LIMIT {}", query.limit.min(i64::MAX as usize));
     let mut select = db.prepare_cached(&sql)?;
     let rows = select.query_map(params_from_iter(values), read_event)?;
     let mut found: Vec<Event> = rows.collect::<Result<_>>()?;

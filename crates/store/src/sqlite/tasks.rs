@@ -19,13 +19,15 @@ use crate::contract::{TaskGlance, TaskQuery};
 #[derive(Debug)]
 pub(super) struct TaskRow {
     pub(super) n: i64,
+    pub(super) steps_from: i64,
     pub(super) task: Task,
 }
 
 const SELECT: &str = "
     SELECT t.n, t.id, t.status, t.agent, t.fence, t.held, t.lease_ttl, t.lease_until, t.lease_boot,
            t.seq, t.steps_done, t.steps_open, t.starts, t.retries, t.created_at, t.updated_at,
-           t.not_before, t.expires_at, b.reason, b.spec, b.context, b.door, l.holder, l.since
+           t.not_before, t.expires_at, b.reason, b.spec, b.context, b.door, l.holder, l.since,
+           t.steps_from
     FROM task t JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n";
 
 pub(super) fn by_id(db: &Connection, id: &TaskId, now: LeaseNow) -> Result<Option<TaskRow>> {
@@ -64,7 +66,7 @@ pub(super) fn list(db: &Connection, query: &TaskQuery, now: LeaseNow) -> Result<
     }
     sql += " ORDER BY t.n";
     if let Some(limit) = query.limit {
-        sql += &format!(" LIMIT {limit}");
+        sql += &format!(" LIMIT {}", limit.min(i64::MAX as usize));
     }
     let mut select = db.prepare_cached(&sql)?;
     let rows = select.query_map(params_from_iter(values), |row| Ok(read(row, now)?.task))?;
@@ -116,7 +118,7 @@ pub(super) fn claimable(
             now.as_ms(),
             lease_now.boot,
             lease_now.ms,
-            limit as i64
+            i64::try_from(limit).unwrap_or(i64::MAX)
         ],
         |row| parse(row.get_ref(0)?.as_str()?, "task.id"),
     )?;
@@ -142,53 +144,99 @@ pub(super) fn insert(db: &Connection, task: &Task) -> Result<i64> {
     ])
 }
 
-/// Writes the whole hot row, if nobody else did since it was read.
-pub(super) fn write_hot(db: &Connection, n: i64, read_seq: u64, task: &Task) -> Result<bool> {
+/// Writes the hot row, if nobody else did since it was read. What an index stands on is written
+/// apart, and only when it changed: naming it here would rewrite the index each time.
+pub(super) fn write_hot(db: &Connection, n: i64, before: &Hot, task: &Task) -> Result<bool> {
     let mut update = db.prepare_cached(
-        "UPDATE task SET status = ?3, agent = ?4, fence = ?5, held = ?6, lease_ttl = ?7, seq = ?8,
-                steps_done = ?9, steps_open = ?10, starts = ?11, retries = ?12, max_retries = ?13,
-                priority = ?14, updated_at = ?15, not_before = ?16, expires_at = ?17
+        "UPDATE task SET agent = ?3, fence = ?4, held = ?5, lease_ttl = ?6, seq = ?7,
+                steps_done = ?8, starts = ?9, retries = ?10, max_retries = ?11, updated_at = ?12,
+                not_before = ?13, expires_at = ?14
          WHERE n = ?1 AND seq = ?2",
     )?;
     let held = task.lease.held.as_ref();
     let changed = update.execute(params![
         n,
-        read_seq.cast_signed(),
-        task.status.code(),
+        before.seq.cast_signed(),
         task.agent.as_ref().map(AgentName::as_str),
         task.lease.fence.0.cast_signed(),
         held.is_some(),
         held.and_then(|h| h.ttl).map(|ttl| ttl.as_ms().cast_signed()),
         task.seq.cast_signed(),
         task.steps_done.cast_signed(),
-        task.steps_open.cast_signed(),
         task.starts,
         task.retries,
         task.max_retries(),
-        task.spec.priority,
         task.updated_at.as_ms(),
         task.not_before.map(Time::as_ms),
         task.expires_at.map(Time::as_ms),
     ])?;
+    if (task.status, task.spec.priority) != (before.status, before.priority) {
+        db.prepare_cached("UPDATE task SET status = ?2, priority = ?3 WHERE n = ?1")?
+            .execute(params![n, task.status.code(), task.spec.priority])?;
+    }
+    if task.steps_open != before.steps_open {
+        db.prepare_cached("UPDATE task SET steps_open = ?2 WHERE n = ?1")?
+            .execute([n, task.steps_open.cast_signed()])?;
+    }
     Ok(changed == 1)
 }
 
-pub(super) fn write_body(db: &Connection, n: i64, task: &Task) -> Result<()> {
-    let mut write = db.prepare_cached(
-        "INSERT INTO task_body (n, key, folder, reason, spec, context, door)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-         ON CONFLICT (n) DO UPDATE SET key = excluded.key, folder = excluded.folder,
-             reason = excluded.reason, spec = excluded.spec, context = excluded.context,
-             door = excluded.door",
+/// What of a task an index stands on, and its sequence number, as they were read.
+#[derive(Debug)]
+pub(super) struct Hot {
+    seq: u64,
+    status: TaskStatus,
+    priority: i32,
+    steps_open: u64,
+}
+
+impl Hot {
+    pub(super) fn of(task: &Task) -> Self {
+        let (seq, status, steps_open) = (task.seq, task.status, task.steps_open);
+        Self { seq, status, priority: task.spec.priority, steps_open }
+    }
+}
+
+/// The body of a new task.
+pub(super) fn insert_body(db: &Connection, n: i64, task: &Task) -> Result<()> {
+    let mut insert = db.prepare_cached(
+        "INSERT INTO task_body (n, reason, spec, context, door, key, folder)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
-    write.execute(params![
+    insert.execute(params![
         n,
-        task.spec.key.as_ref().map(IdempotencyKey::as_str),
-        task.checkpoint.as_ref().map(|door| &door.folder),
         task.reason,
         to_json(&task.spec),
         to_json(&task.context),
         task.checkpoint.as_ref().map(to_json),
+        task.spec.key.as_ref().map(IdempotencyKey::as_str),
+        task.checkpoint.as_ref().map(|door| &door.folder),
+    ])?;
+    Ok(())
+}
+
+/// The body of a task that changed, without its key and folder.
+pub(super) fn write_body(db: &Connection, n: i64, task: &Task) -> Result<()> {
+    let mut write = db.prepare_cached(
+        "UPDATE task_body SET reason = ?2, spec = ?3, context = ?4, door = ?5 WHERE n = ?1",
+    )?;
+    write.execute(params![
+        n,
+        task.reason,
+        to_json(&task.spec),
+        to_json(&task.context),
+        task.checkpoint.as_ref().map(to_json),
+    ])?;
+    Ok(())
+}
+
+/// What a task can be found by.
+pub(super) fn write_names(db: &Connection, n: i64, task: &Task) -> Result<()> {
+    let mut write = db.prepare_cached("UPDATE task_body SET key = ?2, folder = ?3 WHERE n = ?1")?;
+    write.execute(params![
+        n,
+        task.spec.key.as_ref().map(IdempotencyKey::as_str),
+        task.checkpoint.as_ref().map(|door| &door.folder),
     ])?;
     Ok(())
 }
@@ -237,7 +285,7 @@ fn read(row: &Row<'_>, now: LeaseNow) -> Result<TaskRow> {
             None => None,
         },
     };
-    Ok(TaskRow { n: row.get(0)?, task })
+    Ok(TaskRow { n: row.get(0)?, steps_from: row.get(24)?, task })
 }
 
 /// What is left of a timed lease; one of an earlier boot has nothing left.

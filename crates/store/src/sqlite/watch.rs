@@ -44,6 +44,10 @@ impl Watch {
     }
 }
 
+/// How long to wait before ringing again, in milliseconds. A log is written before its commit can be
+/// seen, so a single ring at the write would come too early; the last is the net.
+const RINGS_MS: [u32; 6] = [1, 3, 10, 30, 100, 1_000];
+
 fn listen(watch: &Weak<Watch>, folder: &Path) {
     let Ok(source) = inotify::init(inotify::CreateFlags::CLOEXEC) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -52,14 +56,20 @@ fn listen(watch: &Weak<Watch>, folder: &Path) {
         return;
     }
     let mut space = [MaybeUninit::uninit(); 4096];
-    let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+    let mut ring = 0;
     while let Some(watch) = watch.upgrade() {
         watch.tell();
         drop(watch);
+        let ms = RINGS_MS[ring];
+        let pause =
+            Timespec { tv_sec: i64::from(ms / 1_000), tv_nsec: i64::from(ms % 1_000) * 1_000_000 };
         let mut ready = [PollFd::new(&source, PollFlags::IN)];
-        if poll(&mut ready, Some(&second)).is_ok_and(|count| count > 0) {
+        if poll(&mut ready, Some(&pause)).is_ok_and(|count| count > 0) {
             // One read takes a whole buffer of them; what they say does not matter.
             let _ = inotify::Reader::new(&source, &mut space).next();
+            ring = 0;
+        } else {
+            ring = (ring + 1).min(RINGS_MS.len() - 1);
         }
     }
 }

@@ -37,6 +37,13 @@ pub(super) enum Operation {
     ForgetEvents(Time),
 }
 
+impl Operation {
+    /// The many small ones do without a savepoint.
+    fn is_refused_before_it_writes(&self) -> bool {
+        matches!(self, Self::Commit(commit) if apply::is_steps_only(commit))
+    }
+}
+
 /// What it answers, by operation.
 #[derive(Debug)]
 pub(super) enum Answer {
@@ -351,6 +358,14 @@ impl Shared {
     ) -> rusqlite::Result<Vec<Reply>> {
         let mut answers = Vec::with_capacity(operations.len());
         for operation in operations {
+            if operation.is_refused_before_it_writes() {
+                answers.push(match self.operation(db, operation) {
+                    Ok(answer) => Ok(answer),
+                    Err(ApplyError::Refused(refusal)) => Err(refusal),
+                    Err(ApplyError::Sqlite(error)) => return Err(error),
+                });
+                continue;
+            }
             db.prepare_cached("SAVEPOINT operation")?.execute([])?;
             match self.operation(db, operation) {
                 Ok(answer) => {

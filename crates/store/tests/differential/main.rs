@@ -5,9 +5,12 @@
 mod dice;
 mod pair;
 mod plan;
+#[path = "../sqlite_harness/mod.rs"]
+mod sqlite_harness;
 
 use relight_store::MemoryStore;
 use relight_store::conformance::Harness;
+use relight_store::sqlite::Use;
 
 use dice::Dice;
 use pair::{Pair, TICK};
@@ -20,6 +23,14 @@ const OPERATIONS: u32 = 400;
 async fn memory_agrees_with_memory() {
     for seed in seeds() {
         run(seed, OPERATIONS, &MemoryStore::new(), &MemoryStore::new()).await;
+    }
+}
+
+#[tokio::test]
+async fn sqlite_agrees_with_memory() {
+    for seed in seeds() {
+        let sqlite = sqlite_harness::SqliteHarness::new(Use::Long);
+        run(seed, OPERATIONS, &MemoryStore::new(), &sqlite).await;
     }
 }
 

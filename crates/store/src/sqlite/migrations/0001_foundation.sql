@@ -1,3 +1,6 @@
+-- No index has the condition IS NOT NULL: SQLite then looks at the bound values to plan, and plans
+-- every statement anew for each call.
+
 -- Hot rows are narrow: every step updates one. What people wrote is in task_body, who holds the
 -- lease in lease; both change rarely.
 CREATE TABLE task (
@@ -37,8 +40,8 @@ CREATE TABLE task_body (
   context TEXT NOT NULL,
   door    TEXT
 ) STRICT;
-CREATE UNIQUE INDEX task_key ON task_body (key) WHERE key IS NOT NULL;
-CREATE INDEX task_folder ON task_body (folder) WHERE folder IS NOT NULL;
+CREATE UNIQUE INDEX task_key ON task_body (key);
+CREATE INDEX task_folder ON task_body (folder);
 
 CREATE TABLE lease (
   n      INTEGER PRIMARY KEY,
@@ -64,8 +67,7 @@ CREATE TABLE journal (
   body        BLOB,
   output      INTEGER             -- the body's row in output, when it is kept apart
 ) STRICT;
-CREATE INDEX journal_step ON journal (task, name, occurrence) WHERE name IS NOT NULL;
-CREATE INDEX journal_task ON journal (task) WHERE name IS NULL;
+CREATE INDEX journal_step ON journal (task, name, occurrence);
 
 CREATE TABLE output (
   id   INTEGER PRIMARY KEY,

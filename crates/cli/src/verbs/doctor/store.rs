@@ -1,0 +1,247 @@
+//! The store: where it is, how it is set, what it holds, whether it is whole.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use relight::doors::{clock, process};
+use relight::store_url::StoreUrl;
+use relight_core::lease::HolderLife;
+use relight_core::status::TaskStatus;
+use relight_core::time::Span;
+use relight_store::sqlite::Use;
+use relight_store::{EventQuery, Inventory, Store, StoreError, TaskQuery};
+use rustix::fs::Access;
+
+use super::finding::Finding;
+use super::machine::quoted;
+use crate::block_on;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure};
+
+/// What the next writes need.
+const FREE_BYTES_MIN: u64 = 64 << 20;
+/// Clocks of one machine differ by less.
+const CLOCK_SLACK: Span = Span::from_secs(60);
+const PAGE: usize = 1_000;
+const TASKS_LOOKED_AT_MAX: usize = 100_000;
+const NAMED_MAX: usize = 5;
+
+/// The findings, and the exit code that they lead to.
+pub(super) fn look(environment: &Environment, whole: bool) -> (Vec<Finding>, u8) {
+    let path = match environment.store_url() {
+        Ok(StoreUrl::Sqlite(path)) => path,
+        Ok(StoreUrl::Memory) => {
+            let text = "memory: keeps nothing past the end of a command";
+            return (vec![Finding::warning("store", text)], 0);
+        }
+        Err(failure) => return (vec![as_finding(&failure)], failure.exit as u8),
+    };
+    if is_absent(&path) {
+        return absent(&path);
+    }
+    let mut findings = vec![room(&path)];
+    findings.extend(rights(&path));
+    let exit = match inventory(&path, whole) {
+        Ok((store, inventory)) => {
+            findings.extend(describe(&inventory, whole));
+            let looked = block_on(look_inside(store.as_ref(), inventory.in_doubt));
+            let exit_if_whole = match looked {
+                Ok(more) => {
+                    findings.extend(more);
+                    0
+                }
+                Err(error) => {
+                    let failure = Failure::from(error);
+                    findings.push(as_finding(&failure));
+                    failure.exit as u8
+                }
+            };
+            if inventory.damage.is_empty() { exit_if_whole } else { Exit::Data as u8 }
+        }
+        Err(error) => {
+            let failure = Failure::from(error);
+            findings.push(as_finding(&failure));
+            failure.exit as u8
+        }
+    };
+    (findings, exit)
+}
+
+fn is_absent(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// Opening would make one; a doctor does not.
+fn absent(path: &Path) -> (Vec<Finding>, u8) {
+    let log = with_suffix(path, "-wal");
+    if fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
+        let text = format!("{} is gone, but its log (-wal) is there", path.display());
+        let finding = Finding::problem("store", text)
+            .hint(format!("bring it back from where it went, or move {} away", quoted(&log)));
+        return (vec![finding], Exit::Data as u8);
+    }
+    let existing = path.ancestors().skip(1).find(|folder| folder.exists());
+    let folder = existing.unwrap_or(Path::new("."));
+    match rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => {
+            let text = format!("{} is not there yet; the first write makes it", path.display());
+            (vec![Finding::ok("store", text)], 0)
+        }
+        Err(error) => {
+            let text =
+                format!("{} cannot be made in {}: {error}", path.display(), folder.display());
+            let finding = Finding::problem("store", text)
+                .hint("set RELIGHT_HOME or give --home DIR, a folder of your own");
+            (vec![finding], Exit::Io as u8)
+        }
+    }
+}
+
+fn inventory(
+    path: &Path,
+    whole: bool,
+) -> Result<(std::sync::Arc<dyn Store>, Inventory), StoreError> {
+    let store = StoreUrl::Sqlite(path.to_owned()).open(Use::Short)?;
+    let inventory = block_on(store.inventory(whole))?;
+    Ok((store, inventory))
+}
+
+fn as_finding(failure: &Failure) -> Finding {
+    let finding = Finding::problem("store", failure.message.clone());
+    match &failure.hint {
+        Some(hint) => finding.hint(hint.clone()),
+        None => finding,
+    }
+}
+
+fn describe(inventory: &Inventory, whole: bool) -> Vec<Finding> {
+    let mut findings = vec![
+        Finding::ok("backend", inventory.backend.clone()),
+        Finding::ok(
+            "store",
+            format!(
+                "{} (schema {}, {} bytes, {} events)",
+                inventory.place, inventory.schema, inventory.bytes, inventory.events
+            ),
+        ),
+        durability(inventory),
+        tasks(inventory),
+    ];
+    for damage in &inventory.damage {
+        findings.push(Finding::problem("damage", damage.clone()).hint("relight doctor --salvage"));
+    }
+    if inventory.damage.is_empty() {
+        let text = if whole { "every page was read" } else { "not every page was read" };
+        let finding = Finding::ok("damage", format!("none found; {text}"));
+        findings.push(if whole { finding } else { finding.hint("relight doctor --whole") });
+    }
+    findings
+}
+
+/// What makes an acknowledged write survive a power cut.
+fn durability(inventory: &Inventory) -> Finding {
+    let pairs: Vec<String> =
+        inventory.settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let is = |name: &str, wanted: &str| {
+        inventory.settings.iter().any(|(key, value)| key == name && value == wanted)
+    };
+    let text = pairs.join(", ");
+    if is("journal_mode", "wal") && is("synchronous", "full") {
+        return Finding::ok("durability", text);
+    }
+    Finding::problem("durability", format!("{text}; a power cut may lose acknowledged writes"))
+}
+
+fn tasks(inventory: &Inventory) -> Finding {
+    let counts: Vec<String> =
+        inventory.tasks.iter().map(|(status, count)| format!("{count} {status}")).collect();
+    let text = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
+    Finding::ok("tasks", text)
+}
+
+async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<Finding>, StoreError> {
+    let mut findings = Vec::new();
+    findings.push(match in_doubt {
+        0 => Finding::ok("in doubt", "no step"),
+        _ => steps_in_doubt(store).await?,
+    });
+    let newest = EventQuery { after: 0, task: None, kinds: Vec::new(), limit: 1, newest: true };
+    if let Some(event) = store.events(newest).await?.first() {
+        let now = clock::now();
+        if event.at > now.plus(CLOCK_SLACK) {
+            let text = format!("the newest event is of {}, but the clock says {now}", event.at);
+            findings.push(Finding::warning("clock", text).hint("the clock was set back; set it"));
+        }
+    }
+    Ok(findings)
+}
+
+/// A step that a live holder has begun is under way; only without one it is in doubt.
+async fn steps_in_doubt(store: &dyn Store) -> Result<Finding, StoreError> {
+    let (mut under_way, mut in_doubt) = (0, Vec::new());
+    let (mut after, mut looked_at) = (None, 0);
+    while looked_at < TASKS_LOOKED_AT_MAX {
+        let statuses = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal());
+        let query = TaskQuery {
+            statuses: statuses.collect(),
+            after: after.take(),
+            limit: Some(PAGE),
+            ..TaskQuery::default()
+        };
+        let page = store.tasks(query).await?;
+        for task in page.iter().filter(|task| task.steps_open > 0) {
+            let held = task.lease.held.as_ref();
+            let is_alive = held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
+            if is_alive {
+                under_way += 1;
+            } else {
+                in_doubt.push(task.id.to_string());
+            }
+        }
+        looked_at += page.len();
+        after = page.last().map(|task| task.id.clone());
+        if page.len() < PAGE {
+            break;
+        }
+    }
+    if in_doubt.is_empty() {
+        return Ok(Finding::ok(
+            "in doubt",
+            format!("no step; tasks with a step under way: {under_way}"),
+        ));
+    }
+    let named = in_doubt.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+    let text = format!("{} tasks have a step begun and not ended: {named}", in_doubt.len());
+    let hint = format!("relight step list --task {}", in_doubt[0]);
+    Ok(Finding::warning("in doubt", text).hint(hint))
+}
+
+fn room(path: &Path) -> Finding {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match rustix::fs::statvfs(folder.unwrap_or(Path::new("."))) {
+        Ok(found) => {
+            let free = found.f_bavail.saturating_mul(found.f_frsize);
+            let text = format!("{} MiB are free for the store", free >> 20);
+            if free < FREE_BYTES_MIN {
+                return Finding::warning("room", text).hint("make room; relight prune --dry-run");
+            }
+            Finding::ok("room", text)
+        }
+        Err(error) => Finding::warning("room", format!("cannot be told: {error}")),
+    }
+}
+
+fn rights(path: &Path) -> Option<Finding> {
+    let mode = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.mode() & 0o777;
+    (mode & 0o177 != 0).then(|| {
+        let text = format!("{} has mode {mode:04o}, should be 0600", path.display());
+        Finding::warning("store", text).hint(format!("chmod 600 {}", quoted(path)))
+    })
+}
+
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}

@@ -1,0 +1,107 @@
+//! As a launchd agent. Written by the book and untested: the project has no such machine.
+
+use std::path::{Path, PathBuf};
+
+use super::plan::Plan;
+use super::{Part, Report, Scheduler};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure};
+use crate::whole_file;
+
+const LABEL: &str = "relight.check";
+
+pub(super) fn parts(environment: &Environment, plan: &Plan) -> Result<Vec<Part>, Failure> {
+    let place = path(environment)?.display().to_string();
+    Ok(vec![Part { place, text: plist(plan) }])
+}
+
+pub(super) fn install(parts: Vec<Part>) -> Result<Report, Failure> {
+    let path = Path::new(&parts[0].place);
+    let text = parts[0].text.as_bytes();
+    let old = whole_file::read(path).map_err(|e| whole_file::failure("read", path, &e))?;
+    let changed = old.as_deref() != Some(text);
+    if changed {
+        whole_file::replace(path, text).map_err(|e| whole_file::failure("write", path, &e))?;
+    }
+    let type_next =
+        vec![format!("launchctl bootstrap gui/$(id -u) {}", shell_word(&parts[0].place))];
+    let notes = vec!["launchd is untested; see that it runs".to_owned()];
+    Ok(Report { scheduler: Scheduler::Launchd, parts, changed, type_next, notes })
+}
+
+pub(super) fn remove(environment: &Environment, only_look: bool) -> Result<Report, Failure> {
+    let mut report = Report {
+        scheduler: Scheduler::Launchd,
+        parts: vec![],
+        changed: false,
+        type_next: vec![],
+        notes: vec![],
+    };
+    let path = path(environment)?;
+    let old = whole_file::read(&path).map_err(|e| whole_file::failure("read", &path, &e))?;
+    let Some(text) = old else { return Ok(report) };
+    let text = String::from_utf8_lossy(&text).into_owned();
+    report.parts.push(Part { place: path.display().to_string(), text });
+    if !only_look {
+        whole_file::remove(&path).map_err(|e| whole_file::failure("remove", &path, &e))?;
+        report.changed = true;
+        report.type_next.push(format!("launchctl bootout gui/$(id -u)/{LABEL}"));
+    }
+    Ok(report)
+}
+
+fn plist(plan: &Plan) -> String {
+    let mut words = String::new();
+    for word in plan.words() {
+        words += &format!("    <string>{}</string>\n", xml(word));
+    }
+    let mut variables = String::new();
+    for (name, value) in &plan.variables {
+        variables += &format!("    <key>{name}</key>\n    <string>{}</string>\n", xml(value));
+    }
+    let seconds = plan.every.as_ms() / 1_000;
+    format!(
+        r#"<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<!-- Written by `relight service install check`. Untested. -->
+<plist version="1.0">
+<dict>
+  <key>Label</key>
+  <string>{LABEL}</string>
+  <key>ProgramArguments</key>
+  <array>
+{words}  </array>
+  <key>EnvironmentVariables</key>
+  <dict>
+{variables}  </dict>
+  <key>StartInterval</key>
+  <integer>{seconds}</integer>
+  <key>RunAtLoad</key>
+  <true/>
+  <key>ProcessType</key>
+  <string>Background</string>
+  <key>Umask</key>
+  <integer>63</integer>
+  <key>StandardOutPath</key>
+  <string>/dev/null</string>
+</dict>
+</plist>
+"#
+    )
+}
+
+fn path(environment: &Environment) -> Result<PathBuf, Failure> {
+    let home = environment.get("HOME").ok_or_else(|| {
+        Failure::new(Exit::Config, "there is no folder for launchd agents: HOME is not set")
+            .hint("set HOME")
+    })?;
+    Ok(Path::new(home).join("Library/LaunchAgents").join(format!("{LABEL}.plist")))
+}
+
+fn xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+fn shell_word(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}

@@ -1,0 +1,138 @@
+//! What is to be run, how often, on what: the same for every scheduler.
+
+use std::path::{Path, PathBuf};
+
+use relight::store_url::StoreUrl;
+use relight_core::time::Span;
+
+use crate::arguments::other::InstallArguments;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure};
+
+/// A more frequent look finds nothing more.
+const EVERY_MIN: Span = Span::from_secs(60);
+
+/// One command on a schedule.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// The binary, absolute.
+    pub(super) program: String,
+    pub(super) arguments: Vec<String>,
+    /// Variables that the scheduler would not have.
+    pub(super) variables: Vec<(&'static str, String)>,
+    /// Whole seconds.
+    pub(super) every: Span,
+    /// Where findings are kept.
+    pub(super) log: String,
+}
+
+impl Plan {
+    pub(super) fn of(environment: &Environment, given: &InstallArguments) -> Result<Self, Failure> {
+        if given.every < EVERY_MIN || !given.every.as_ms().is_multiple_of(1_000) {
+            return Err(Failure::new(Exit::Usage, "--every takes whole seconds, at least 1m"));
+        }
+        let home = absolute(&environment.home()?)?;
+        let log = text(&home.join("check.log"))?;
+        let mut arguments = vec!["check".to_owned(), "--stale".to_owned(), written(given.stale)];
+        for root in roots(&given.roots)? {
+            arguments.extend(["--root".to_owned(), root]);
+        }
+        arguments.extend(["--log".to_owned(), log.clone()]);
+        let variables = variables(environment, &home)?;
+        Ok(Self { program: program()?, arguments, variables, every: given.every, log })
+    }
+
+    /// The program and its arguments.
+    pub(super) fn words(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.program.as_str()).chain(self.arguments.iter().map(String::as_str))
+    }
+}
+
+/// The present binary, as long as it is still there.
+fn program() -> Result<String, Failure> {
+    let path = std::env::current_exe().ok().filter(|path| path.is_file());
+    let path = path.ok_or_else(|| {
+        Failure::new(Exit::Io, "cannot tell where this relight is; it was moved or replaced")
+            .hint("run it again from where it is now")
+    })?;
+    text(&path)
+}
+
+fn roots(given: &[PathBuf]) -> Result<Vec<String>, Failure> {
+    let here = [PathBuf::from(".")];
+    let given = if given.is_empty() { &here[..] } else { given };
+    let mut found = Vec::new();
+    for root in given {
+        let root = absolute(root)?;
+        if !root.is_dir() {
+            let what = format!("--root {}: there is no such folder", root.display());
+            return Err(Failure::new(Exit::Usage, what));
+        }
+        found.push(text(&root)?);
+    }
+    Ok(found)
+}
+
+/// A scheduler has the user's `HOME` and little else.
+fn variables(
+    environment: &Environment,
+    home: &Path,
+) -> Result<Vec<(&'static str, String)>, Failure> {
+    let mut variables = Vec::new();
+    let usual = environment.get("HOME").map(|user| Path::new(user).join(".local/state/relight"));
+    if usual.as_deref() != Some(home) {
+        variables.push(("RELIGHT_HOME", text(home)?));
+    }
+    match environment.store_url()? {
+        StoreUrl::Sqlite(path) => {
+            let path = absolute(&path)?;
+            if path != home.join("relight.db") {
+                variables.push(("RELIGHT_STORE", format!("sqlite:{}", text(&path)?)));
+            }
+        }
+        StoreUrl::Memory => {
+            return Err(Failure::new(Exit::Config, "a store in memory is gone before any check"));
+        }
+    }
+    Ok(variables)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    let found = std::path::absolute(path)
+        .map_err(|error| Failure::new(Exit::Usage, format!("{}: {error}", path.display())))?;
+    // `absolute` keeps the dot of `./x/.`, which nobody wants to read in a unit.
+    Ok(found.components().collect())
+}
+
+/// A path that can stand in one line of a file.
+fn text(path: &Path) -> Result<String, Failure> {
+    let text = path.to_str().filter(|text| !text.contains(char::is_control));
+    text.map(str::to_owned).ok_or_else(|| {
+        let what = format!("{path:?} cannot be written into a schedule");
+        Failure::new(Exit::Usage, what).hint("use a path in UTF-8 without control characters")
+    })
+}
+
+/// Exactly, in the largest unit that fits; what people are shown is rounded.
+fn written(span: Span) -> String {
+    let ms = span.as_ms();
+    let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+    match units.into_iter().find(|(_, unit)| ms > 0 && ms.is_multiple_of(*unit)) {
+        Some((name, unit)) => format!("{}{name}", ms / unit),
+        None => format!("{ms}ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_exactly() {
+        for text in ["90s", "10m", "7d", "90m", "1500ms", "0ms"] {
+            let span: Span = text.parse().unwrap();
+            assert_eq!(written(span), text);
+        }
+        assert_eq!(written("60s".parse().unwrap()), "1m");
+    }
+}

@@ -1,0 +1,157 @@
+//! `relight setup`: what agents have to know, kept in files that they read.
+//!
+//! Knows when a file may be written; where the text starts and ends in it is `marked`'s business.
+
+mod marked;
+mod piece;
+
+use std::path::Path;
+
+use serde_json::json;
+
+pub(super) use self::marked::State;
+use self::piece::Piece;
+use crate::arguments::other::{SetupCommand, SetupDeed};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{output, whole_file};
+
+pub(crate) fn run(environment: &Environment, command: &SetupCommand) -> Outcome {
+    let (piece, deed) = match command {
+        SetupCommand::AgentsMd(given) => (Piece::AgentsMd(given.file.clone()), &given.deed),
+        SetupCommand::Skill(given) => (Piece::skill_in(&given.dir), &given.deed),
+    };
+    if deed.print {
+        return Ok(print(environment, &piece));
+    }
+    let bytes = read(&piece)?;
+    let state = piece.state(bytes.as_deref());
+    if deed.check {
+        return check(environment, &piece, &state);
+    }
+    allow(&piece, &state, deed)?;
+    if deed.remove {
+        remove(environment, &piece, &state, &bytes.unwrap_or_default())
+    } else {
+        install(environment, &piece, &state, deed.force, bytes)
+    }
+}
+
+/// The state of the block in this file; for `doctor`.
+pub(super) fn agents_md_state(file: &Path) -> Result<Option<State>, Failure> {
+    let piece = Piece::AgentsMd(file.to_owned());
+    Ok(read(&piece)?.map(|bytes| piece.state(Some(&bytes))))
+}
+
+fn read(piece: &Piece) -> Result<Option<Vec<u8>>, Failure> {
+    let path = piece.path();
+    let bytes =
+        whole_file::read(path).map_err(|error| whole_file::failure("read", path, &error))?;
+    if bytes.as_ref().is_some_and(|bytes| bytes.contains(&0)) {
+        let text = format!("{} is not a text file in UTF-8", path.display());
+        return Err(Failure::new(Exit::Data, text));
+    }
+    Ok(bytes)
+}
+
+fn print(environment: &Environment, piece: &Piece) -> u8 {
+    if environment.json {
+        output::json(&json!({"file": piece.path(), "text": piece.text()}));
+    } else {
+        output::write_out(piece.text().as_bytes());
+    }
+    0
+}
+
+fn check(environment: &Environment, piece: &Piece, state: &State) -> Outcome {
+    if let State::Broken { .. } = state {
+        return Err(broken(piece, state));
+    }
+    let mut text = format!("{}: {}", piece.path().display(), piece.says(state));
+    if !state.is_good() {
+        text += &format!("; {} brings it up to date", piece.command());
+    }
+    if *state == State::Edited {
+        text += " when --force is given";
+    }
+    output::answer(environment, &report(piece, state, "none"), &text);
+    Ok(if state.is_good() { 0 } else { Exit::No as u8 })
+}
+
+/// What a person wrote is not ours to overwrite.
+fn allow(piece: &Piece, state: &State, deed: &SetupDeed) -> Result<(), Failure> {
+    match state {
+        State::Broken { .. } => Err(broken(piece, state)),
+        State::Edited if !deed.force => {
+            let what = format!("{}: {}", piece.path().display(), piece.says(state));
+            let verb = if deed.remove { " --remove" } else { "" };
+            let command = piece.command();
+            Err(Failure::new(Exit::No, what)
+                .hint(format!("{command} --print shows ours; {command}{verb} --force drops yours")))
+        }
+        State::Edited
+        | State::Absent
+        | State::Current
+        | State::Outdated { .. }
+        | State::Newer { .. } => Ok(()),
+    }
+}
+
+fn install(
+    environment: &Environment,
+    piece: &Piece,
+    state: &State,
+    force: bool,
+    bytes: Option<Vec<u8>>,
+) -> Outcome {
+    let path = piece.path();
+    let keeps_newer = matches!(state, State::Newer { .. }) && !force;
+    if *state == State::Current || keeps_newer {
+        let text = format!("{}: {}; nothing to do", path.display(), piece.says(state));
+        output::answer(environment, &report(piece, state, "none"), &text);
+        return Ok(0);
+    }
+    let is_new_file = bytes.is_none();
+    let whole = piece.with(&bytes.unwrap_or_default());
+    whole_file::replace(path, &whole)
+        .map_err(|error| whole_file::failure("write", path, &error))?;
+    let (action, text) = match state {
+        State::Absent if is_new_file => ("created", "created"),
+        State::Absent => ("added", "block added"),
+        _ => ("updated", "brought up to date"),
+    };
+    let text = format!("{}: {text}", path.display());
+    output::answer(environment, &report(piece, &State::Current, action), &text);
+    Ok(0)
+}
+
+fn remove(environment: &Environment, piece: &Piece, state: &State, bytes: &[u8]) -> Outcome {
+    let path = piece.path();
+    if *state == State::Absent {
+        let text = format!("{}: nothing of ours is there", path.display());
+        output::answer(environment, &report(piece, state, "none"), &text);
+        return Ok(0);
+    }
+    let rest = piece.without(bytes);
+    let is_only_ours = rest.is_empty() && !path.is_symlink();
+    let done = if is_only_ours {
+        whole_file::remove(path).map(|_| piece.remove_folder())
+    } else {
+        whole_file::replace(path, &rest)
+    };
+    done.map_err(|error| whole_file::failure("write", path, &error))?;
+    let what = if is_only_ours { "removed" } else { "block removed, the rest is as it was" };
+    let text = format!("{}: {what}", path.display());
+    output::answer(environment, &report(piece, &State::Absent, "removed"), &text);
+    Ok(0)
+}
+
+fn report(piece: &Piece, state: &State, action: &str) -> serde_json::Value {
+    json!({"file": piece.path(), "state": state.as_str(), "action": action})
+}
+
+fn broken(piece: &Piece, state: &State) -> Failure {
+    let text = format!("{}: {}", piece.path().display(), piece.says(state));
+    let hint = format!("remove its relight: marker lines by hand, then {}", piece.command());
+    Failure::new(Exit::Data, text).hint(hint)
+}

@@ -1,0 +1,159 @@
+//! `relight setup`, from outside.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+mod relight;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::PathBuf;
+
+use relight::Stage;
+
+fn agents_md(stage: &Stage) -> PathBuf {
+    stage.folder.path().join("work/AGENTS.md")
+}
+
+fn skill(stage: &Stage) -> PathBuf {
+    stage.folder.path().join("work/skills/restart-recovery/SKILL.md")
+}
+
+/// A whole block of another version, as that version would have written it.
+fn block_of_version(version: u32) -> String {
+    let text = "other words\n";
+    let hash = &blake3::hash(text.as_bytes()).to_hex()[..16];
+    format!("<!-- relight:begin v{version} {hash} -->\n{text}<!-- relight:end -->\n")
+}
+
+#[test]
+fn the_block_comes_stays_and_goes_without_touching_the_rest() {
+    let stage = Stage::new();
+    let file = agents_md(&stage);
+    for content in ["# Ours\r\n\r\ntext\r\n", "# Ours\nno line end", "one\n\n\n"] {
+        fs::write(&file, content).unwrap();
+        assert_eq!(stage.run(&["setup", "agents-md", "--check"]).code, 1);
+        assert_eq!(stage.run(&["setup", "agents-md"]).code, 0);
+        let with = fs::read_to_string(&file).unwrap();
+        assert!(with.starts_with(content) && with.contains("relight checkpoint resume"));
+        let lines = with.matches('\n').count();
+        let is_crlf = content.contains('\r');
+        assert!(!is_crlf || with.matches("\r\n").count() == lines, "all lines end alike");
+        let inode = fs::metadata(&file).unwrap().ino();
+        let again = stage.run(&["setup", "agents-md"]);
+        assert!(again.code == 0 && again.stdout.contains("nothing to do"), "{again:?}");
+        assert_eq!(fs::metadata(&file).unwrap().ino(), inode, "not written again");
+        assert_eq!(stage.run(&["setup", "agents-md", "--check"]).code, 0);
+        assert_eq!(stage.run(&["setup", "agents-md", "--remove"]).code, 0);
+        assert_eq!(fs::read_to_string(&file).unwrap(), content);
+    }
+}
+
+#[test]
+fn a_file_that_is_only_ours_is_made_and_removed() {
+    let stage = Stage::new();
+    let file = agents_md(&stage);
+    let ran = stage.run(&["setup", "agents-md", "--json"]);
+    let answer: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, &answer["action"]), (0, &"created".into()));
+    let printed = stage.run(&["setup", "agents-md", "--print"]).stdout;
+    assert_eq!(fs::read_to_string(&file).unwrap(), printed);
+    assert_eq!(stage.run(&["setup", "agents-md", "--remove"]).code, 0);
+    assert!(!file.exists());
+    assert_eq!(stage.run(&["setup", "agents-md", "--remove"]).code, 0, "twice does no harm");
+}
+
+#[test]
+fn an_older_block_is_updated_in_place_and_a_newer_one_is_left() {
+    let stage = Stage::new();
+    let file = agents_md(&stage);
+    fs::write(&file, format!("above\n\n{}below\n", block_of_version(0))).unwrap();
+    let ran = stage.run(&["setup", "agents-md", "--check"]);
+    assert!(ran.code == 1 && ran.stdout.contains("outdated"), "{ran:?}");
+    assert_eq!(stage.run(&["setup", "agents-md"]).code, 0);
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("above\n\n<!-- relight:begin v") && text.ends_with("-->\nbelow\n"));
+
+    let newer = block_of_version(999);
+    fs::write(&file, &newer).unwrap();
+    assert_eq!(stage.run(&["setup", "agents-md", "--check"]).code, 0);
+    assert_eq!(stage.run(&["setup", "agents-md"]).code, 0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), newer);
+}
+
+#[test]
+fn what_a_person_edited_is_kept_unless_forced() {
+    let stage = Stage::new();
+    let file = agents_md(&stage);
+    stage.run(&["setup", "agents-md"]);
+    let edited = fs::read_to_string(&file).unwrap().replace("crash", "mishap");
+    fs::write(&file, &edited).unwrap();
+    for arguments in [&["setup", "agents-md"][..], &["setup", "agents-md", "--remove"]] {
+        let ran = stage.run(arguments);
+        assert!(ran.code == 1 && ran.stderr.contains("--force"), "{ran:?}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), edited);
+    }
+    assert_eq!(stage.run(&["setup", "agents-md", "--force"]).code, 0);
+    assert_eq!(stage.run(&["setup", "agents-md", "--check"]).code, 0);
+}
+
+#[test]
+fn a_link_keeps_its_target_and_a_file_its_mode() {
+    let stage = Stage::new();
+    let target = stage.folder.path().join("work/CLAUDE.md");
+    fs::write(&target, "text\n").unwrap();
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
+    symlink("CLAUDE.md", agents_md(&stage)).unwrap();
+    assert_eq!(stage.run(&["setup", "agents-md"]).code, 0);
+    assert!(fs::read_to_string(&target).unwrap().contains("relight:begin"));
+    assert_eq!(fs::metadata(&target).unwrap().mode() & 0o777, 0o600);
+    assert!(agents_md(&stage).is_symlink());
+}
+
+#[test]
+fn files_that_cannot_be_understood_are_not_touched() {
+    let stage = Stage::new();
+    let file = agents_md(&stage);
+    let two = block_of_version(0) + &block_of_version(0);
+    let cases: [(&[u8], i32); 4] = [
+        (b"<!-- relight:begin v1 0 -->\nno end\n", 65),
+        (b"<!-- relight:end -->\n", 65),
+        (two.as_bytes(), 65),
+        (b"\xff\xfe#\0 \0T\0", 65),
+    ];
+    for (content, code) in cases {
+        fs::write(&file, content).unwrap();
+        for flag in ["--check", "--remove", "--force"] {
+            let ran = stage.run(&["setup", "agents-md", flag]);
+            assert_eq!(ran.code, code, "{ran:?}");
+            assert_eq!(fs::read(&file).unwrap(), content);
+        }
+    }
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert_eq!(stage.run(&["setup", "agents-md"]).code, 74);
+    assert_eq!(stage.run(&["setup", "agents-md", "--check", "--remove"]).code, 2);
+}
+
+#[test]
+fn the_skill_comes_and_goes_with_its_folder() {
+    let stage = Stage::new();
+    let file = skill(&stage);
+    assert_eq!(stage.run(&["setup", "skill", "--check"]).code, 1);
+    assert_eq!(stage.run(&["setup", "skill"]).code, 0);
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("---\nname: restart-recovery\ndescription: "));
+    assert_eq!(text, stage.run(&["setup", "skill", "--print"]).stdout);
+    assert_eq!(stage.run(&["setup", "skill", "--check"]).code, 0);
+
+    fs::write(&file, text + "mine\n").unwrap();
+    assert_eq!(stage.run(&["setup", "skill", "--check"]).code, 1);
+    assert_eq!(stage.run(&["setup", "skill"]).code, 1);
+    assert_eq!(stage.run(&["setup", "skill", "--remove"]).code, 1);
+    assert_eq!(stage.run(&["setup", "skill", "--remove", "--force"]).code, 0);
+    assert!(!file.parent().unwrap().exists());
+
+    assert_eq!(stage.run(&["setup", "skill", "--dir", ".agents/skills"]).code, 0);
+    fs::write(stage.folder.path().join("work/.agents/skills/restart-recovery/x"), "").unwrap();
+    assert_eq!(stage.run(&["setup", "skill", "--dir", ".agents/skills", "--remove"]).code, 0);
+    assert!(stage.folder.path().join("work/.agents/skills/restart-recovery/x").exists());
+}
