@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 
 use anyhow::Context as _;
 
@@ -26,7 +27,8 @@ pub fn refusal(folder: &Path) -> Option<String> {
     if let Err(error) = std::fs::create_dir_all(folder) {
         return Some(error.to_string());
     }
-    match Disk::make(folder, "try").and_then(|disk| disk.cut()) {
+    let tried = Disk::make(folder, "try").and_then(|disk| disk.switch()?.cut());
+    match tried {
         Ok(()) => None,
         Err(error) => Some(format!("{error:#}")),
     }
@@ -64,9 +66,13 @@ impl Disk {
         run("umount", &[&self.place.display().to_string()])
     }
 
-    /// The power goes: what is not on the disk now never gets there, not even the journal.
-    pub fn cut(&self) -> anyhow::Result<()> {
-        run("xfs_io", &["-x", "-c", "shutdown", &self.place.display().to_string()])
+    /// A switch under the finger: started ahead, so that nothing but the cut takes time.
+    pub fn switch(&self) -> anyhow::Result<Switch> {
+        let place = self.place.display().to_string();
+        let mut command = plain(Path::new("xfs_io"), &["-x", &place]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let xfs_io = command.spawn().context("cannot start xfs_io")?;
+        Ok(Switch { xfs_io, place: self.place.clone() })
     }
 
     /// Makes it read-only, or writable again.
@@ -89,6 +95,34 @@ impl Disk {
             }
         }
         Ok(path)
+    }
+}
+
+/// What cuts the power of one disk, once.
+#[derive(Debug)]
+pub struct Switch {
+    xfs_io: Child,
+    place: PathBuf,
+}
+
+impl Switch {
+    /// The power goes: what is not on the disk now never gets there, not even the journal.
+    pub fn cut(mut self) -> anyhow::Result<()> {
+        let mut words = self.xfs_io.stdin.take().context("standard input is a pipe")?;
+        words.write_all(b"shutdown\n")?;
+        drop(words);
+        self.xfs_io.wait()?;
+        let lives = File::create(self.place.join("after-the-cut")).is_ok();
+        anyhow::ensure!(!lives, "{} is still there after its shutdown", self.place.display());
+        Ok(())
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        drop(self.xfs_io.stdin.take());
+        // It ends when nobody talks to it any more, and lets the disk go.
+        let _ = self.xfs_io.wait();
     }
 }
 

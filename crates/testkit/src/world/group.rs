@@ -58,6 +58,11 @@ impl Group {
         let _ = kill_process_group(self.leader, Signal::KILL);
     }
 
+    /// Stops every member where it is.
+    pub fn stop_all(&self) {
+        let _ = kill_process_group(self.leader, Signal::STOP);
+    }
+
     /// Kills the leader alone.
     pub fn kill_leader(&self) {
         let _ = kill_process(self.leader, Signal::KILL);
