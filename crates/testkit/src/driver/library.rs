@@ -6,6 +6,7 @@ use relight::engine::ActError;
 use relight::{Relight, RunningTask, StepError};
 use relight_core::decide::Refusal;
 use relight_core::status::TaskStatus;
+use relight_core::step::RepeatRule;
 
 use super::{COMPLETED, IN_DOUBT, UNEXPECTED, effect};
 use crate::world::ledger::Entry;
@@ -79,7 +80,16 @@ async fn run_step(
     let act = |run: relight::StepRun| async move {
         effect::act(&stage.ledger, &stage.task, step, &run.idempotency_key).map(Some)
     };
-    task.plan(step)?.rule(plan::rule_of(step)).run(act).await
+    let rule = plan::rule_of(step);
+    if rule != RepeatRule::Verify {
+        return task.plan(step)?.rule(rule).run(act).await;
+    }
+    // What it gave is in the ledger; that it gave something is all that is asked here.
+    let ask = |_| async {
+        let happened = stage.ledger.happened(&stage.task, step)?;
+        Ok(happened.then_some(None))
+    };
+    task.plan(step)?.run_or_verify(ask, act).await
 }
 
 fn unexpected(what: &str, error: &dyn std::fmt::Display) -> u8 {
