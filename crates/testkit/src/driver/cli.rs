@@ -48,14 +48,19 @@ fn start(stage: &Stage) -> anyhow::Result<Begun> {
             stage.ledger.append(&stage.task, &Entry::Started { fence })?;
             Ok(Begun::Fence(fence.to_string()))
         }
-        1 if is_completed(stage)? => Ok(Begun::Ended(COMPLETED)),
+        1 => Ok(Begun::Ended(refused(stage, &answer)?)),
         _ => Ok(Begun::Ended(ending("task start", &answer))),
     }
 }
 
-fn is_completed(stage: &Stage) -> anyhow::Result<bool> {
-    let shown = stage.task_shown()?;
-    Ok(shown.is_some_and(|task| task["status"] == "completed"))
+/// A task that was completed in an earlier life cannot be started, and need not be.
+fn refused(stage: &Stage, start: &Answer) -> anyhow::Result<u8> {
+    let shown = stage.product.call(&stage.home, &["task", "show", &stage.task, "--json"])?;
+    match shown.code {
+        0 if shown.json()?["status"] == "completed" => Ok(COMPLETED),
+        0 => Ok(ending("task start", start)),
+        _ => Ok(ending("task show", &shown)),
+    }
 }
 
 fn step_run(stage: &Stage, step: &str, fence: &str) -> anyhow::Result<Answer> {
