@@ -1,1 +1,10 @@
-//! placeholder
+//! Proves that Relight keeps its word when things are killed.
+//!
+//! `driver` is what gets killed: programs that work through a task and tell a ledger what they did
+//! and what was acknowledged. `suite` kills them in many ways. `checker` reads store and ledger
+//! afterwards. `world` holds what all of them need: seeds, processes, folders, the ledger.
+
+pub mod checker;
+pub mod driver;
+pub mod suite;
+pub mod world;

@@ -64,6 +64,7 @@ impl Dialect {
         for _ in 0..ROUNDS_MAX {
             let store = self.engine.store();
             let owner = store.task_with_key(&request.key).await.map_err(ActError::from)?;
+            let key_was_free = owner.is_none();
             if let Some(owner) = owner {
                 if owner.status == TaskStatus::Completed {
                     return Ok(StartOutcome::Completed(owner.id));
@@ -80,6 +81,8 @@ impl Dialect {
                 Some(task) if task.spec.spent_keys.contains(&request.key) => {
                     return Ok(StartOutcome::Completed(task.id));
                 }
+                // The same start by somebody else, between the two looks: look again.
+                Some(task) if key_was_free && task.spec.key.as_ref() == Some(&request.key) => false,
                 Some(task) => self.replace(task, &new, request.force).await?,
             };
             if begun {

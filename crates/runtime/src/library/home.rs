@@ -12,12 +12,16 @@ use crate::doors::random;
 const FILE: &str = "redact.key";
 
 /// Reads the key in this folder, making one when there is none. Losing it loses nothing but the
-/// likeness of old and new marks, so it is not worth a sync.
+/// likeness of old and new marks, so a torn one is replaced.
 pub fn mark_key_beside(folder: &Path) -> io::Result<MarkKey> {
     let path = folder.join(FILE);
     match read(&path) {
         Ok(key) => Ok(key),
         Err(error) if error.kind() == io::ErrorKind::NotFound => make(folder, &path),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            fs::remove_file(&path)?;
+            make(folder, &path)
+        }
         Err(error) => Err(error),
     }
 }
@@ -34,10 +38,29 @@ fn make(folder: &Path, path: &Path) -> io::Result<MarkKey> {
     let _ = fs::remove_file(&draft);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     file.write_all(&random::bytes::<32>())?;
+    // Else the store's own sync makes the name durable and a power cut leaves it without content.
+    file.sync_data()?;
     let linked = fs::hard_link(&draft, path);
     fs::remove_file(&draft)?;
     match linked {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => read(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_key_is_replaced_and_a_whole_one_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        fs::write(&path, b"").unwrap();
+        mark_key_beside(folder.path()).unwrap();
+        let made = fs::read(&path).unwrap();
+        assert_eq!(made.len(), 32);
+        mark_key_beside(folder.path()).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), made);
     }
 }

@@ -82,8 +82,12 @@ fn create(path: &Path) -> Result<(), StoreError> {
         return Err(StoreError::Unsuitable { place: path.display().to_string(), why });
     }
     let log = with_suffix(path, "-wal");
-    // Another process may have made both since we looked; it makes the file first.
-    if fs::metadata(&log).is_ok_and(|found| found.len() > 0) && !path.exists() {
+    let log_is_there = fs::metadata(&log).is_ok_and(|found| found.len() > 0);
+    if log_is_there && fs::symlink_metadata(path).is_ok() {
+        // Another process made the store meanwhile, and wrote to it.
+        return Ok(());
+    }
+    if log_is_there {
         return Err(damaged(path, "the file is gone, but its log (-wal) is there"));
     }
     let draft = with_suffix(path, &format!(".new-{}", std::process::id()));

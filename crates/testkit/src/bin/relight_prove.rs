@@ -1,0 +1,161 @@
+//! `relight-prove`: kills Relight in many ways and checks what is left. `./prove` builds and runs it.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use relight_testkit::driver::DriverKind;
+use relight_testkit::suite::{crowd, disks, faults, frozen, kill, power, red, syscalls};
+use relight_testkit::world::product::Product;
+use relight_testkit::world::seed::Seed;
+use relight_testkit::world::tally::Tally;
+use relight_testkit::world::{clock, group};
+
+/// No suite kills for longer than this.
+const KILL_MAX: Duration = Duration::from_secs(3_600);
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Folder with `relight` and `prove-driver` [default: where this binary is]
+    #[arg(long, global = true)]
+    binaries: Option<PathBuf>,
+    /// What every draw comes from [default: a new one, printed]
+    #[arg(long, global = true)]
+    seed: Option<u64>,
+    /// Fewer of everything
+    #[arg(long, global = true)]
+    quick: bool,
+    #[command(subcommand)]
+    suite: Suite,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+enum Suite {
+    /// SIGKILL at random moments
+    Kill {
+        /// How many kills
+        #[arg(long)]
+        trials: Option<u64>,
+        /// Only this trial of the seed
+        #[arg(long)]
+        trial: Option<u64>,
+    },
+    /// SIGKILL at every system call of each verb
+    Syscalls,
+    /// EIO and ENOSPC at every write, sync and open; a full and a read-only disk
+    Faults,
+    /// Sixteen processes at once on one store, and holders frozen past their lease
+    Crowd,
+    /// Power cuts under a mounted ext4 image (root only)
+    Power {
+        /// How many cuts
+        #[arg(long)]
+        trials: Option<u32>,
+    },
+    /// Deliberately broken builds, which must fail
+    Red,
+    /// All of them but red
+    All,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("relight-prove: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<bool> {
+    group::adopt_orphans()?;
+    let here = std::env::current_exe().context("own path")?;
+    let here = here.parent().unwrap_or(Path::new("."));
+    let product = Product::beside(arguments.binaries.as_deref().unwrap_or(here))?;
+    let work = tempfile::Builder::new().prefix("relight-prove-").tempdir()?;
+    let prover = Prover {
+        product,
+        work: work.path(),
+        seed: arguments.seed.unwrap_or_else(Seed::fresh),
+        quick: arguments.quick,
+        tally: Tally::default(),
+    };
+    println!("seed {}", prover.seed);
+    let outcome = prover.suite(arguments.suite);
+    let counts = prover.tally.counts();
+    for line in &counts.skipped {
+        println!("{line}");
+    }
+    for line in &counts.shown {
+        println!("VIOLATION {line}");
+    }
+    if counts.failed > 0 || outcome.is_err() {
+        println!("kept: {}", work.keep().display());
+    }
+    println!("{} passed, {} failed", counts.passed, counts.failed);
+    outcome.map(|()| counts.failed == 0)
+}
+
+struct Prover<'a> {
+    product: Product,
+    work: &'a Path,
+    seed: u64,
+    quick: bool,
+    tally: Tally,
+}
+
+impl Prover<'_> {
+    fn suite(&self, suite: Suite) -> anyhow::Result<()> {
+        let Self { product, work, seed, quick, tally } = self;
+        let began = clock::now();
+        match suite {
+            Suite::Kill { trials, trial } => self.kill(trials, trial)?,
+            Suite::Syscalls => syscalls::run(product, work, *quick, tally)?,
+            Suite::Faults => {
+                faults::run(product, work, *quick, tally)?;
+                disks::run(product, work, tally)?;
+            }
+            Suite::Crowd => {
+                let span = Duration::from_secs(self.few_or_many(5, 30));
+                crowd::run(product, work, span, *seed, tally)?;
+                frozen::run(product, work, self.few_or_many(1, 5), tally)?;
+            }
+            Suite::Power { trials } => {
+                let cuts = trials.unwrap_or(self.few_or_many(20, 120));
+                let options = power::Options { kinds: &DriverKind::ALL, cuts, seed: *seed };
+                power::run(product, work, options, tally)?;
+            }
+            Suite::Red => red::run(product, work, *seed, tally)?,
+            Suite::All => return self.all(),
+        }
+        println!("  took {:.1} s", began.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    fn all(&self) -> anyhow::Result<()> {
+        self.suite(Suite::Kill { trials: None, trial: None })?;
+        self.suite(Suite::Syscalls)?;
+        self.suite(Suite::Faults)?;
+        self.suite(Suite::Crowd)?;
+        self.suite(Suite::Power { trials: None })
+    }
+
+    fn kill(&self, trials: Option<u64>, only_trial: Option<u64>) -> anyhow::Result<()> {
+        let options = kill::Options {
+            kills: trials.unwrap_or(self.few_or_many(300, 2_000)),
+            seed: self.seed,
+            only_trial,
+            workers: 4,
+            until: clock::now() + KILL_MAX,
+        };
+        kill::run(&self.product, self.work, options, &self.tally)
+    }
+
+    fn few_or_many<T>(&self, few: T, many: T) -> T {
+        if self.quick { few } else { many }
+    }
+}

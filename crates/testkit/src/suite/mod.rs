@@ -1,0 +1,13 @@
+//! The ways in which things are killed, one a file.
+
+pub mod crowd;
+pub mod disks;
+pub mod driver_calls;
+pub mod faults;
+pub mod frozen;
+pub mod kill;
+pub mod power;
+pub mod red;
+mod reference;
+pub mod syscalls;
+pub mod verbs;

@@ -1,0 +1,90 @@
+//! Red controls: deliberately broken builds must fail the suite that the good build passes.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use super::{frozen, power};
+use crate::driver::DriverKind;
+use crate::world::disk;
+use crate::world::product::{Product, plain};
+use crate::world::tally::{Promise, Tally, Violation};
+
+/// Enough that a loss by luck alone does not hide.
+const CUTS: u32 = 12;
+
+/// A way to break the product, and the suite that must notice.
+struct Control {
+    feature: &'static str,
+    needs_disk: bool,
+    suite: fn(&Product, &Path, u64, &Tally) -> anyhow::Result<()>,
+}
+
+const CONTROLS: [Control; 3] = [
+    Control { feature: "broken-sync-normal", needs_disk: true, suite: cut_stores },
+    Control { feature: "broken-no-folder-sync", needs_disk: true, suite: cut_files },
+    Control { feature: "broken-no-fence", needs_disk: false, suite: freeze },
+];
+
+/// Builds each broken product and holds it against its suite.
+pub fn run(good: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow::Result<()> {
+    for control in CONTROLS {
+        if let Some(why) = disk::refusal(work).filter(|_| control.needs_disk) {
+            tally.skip(&format!("red: {}", control.feature), &why);
+            continue;
+        }
+        println!("red: building with {}", control.feature);
+        let broken = build(control.feature, work)?;
+        let of_broken = Tally::of_broken_build();
+        (control.suite)(&broken, &work.join(control.feature), seed, &of_broken)?;
+        let (red, first) = (of_broken.counts().failed, of_broken.counts().shown);
+        println!("red: {}: {red} trials failed, as they must", control.feature);
+        println!("  {}", first.first().map_or("", |line| line));
+        let green = format!("{} passes: the suite proves nothing", control.feature);
+        let found = if red > 0 { vec![] } else { vec![Violation::new(Promise::Answer, green)] };
+        tally.trial(&format!("./prove red --seed {seed}"), &found);
+        (control.suite)(good, &work.join(format!("not-{}", control.feature)), seed, tally)?;
+    }
+    Ok(())
+}
+
+fn cut_stores(product: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow::Result<()> {
+    let kinds = [DriverKind::Cli, DriverKind::Library];
+    power::run(product, work, power::Options { kinds: &kinds, cuts: CUTS, seed }, tally)
+}
+
+fn cut_files(product: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow::Result<()> {
+    let kinds = [DriverKind::Checkpoint];
+    power::run(product, work, power::Options { kinds: &kinds, cuts: CUTS, seed }, tally)
+}
+
+fn freeze(product: &Product, work: &Path, _seed: u64, tally: &Tally) -> anyhow::Result<()> {
+    frozen::run(product, work, 1, tally)
+}
+
+/// Builds in a target folder of its own, where the three share what is not broken.
+fn build(feature: &str, work: &Path) -> anyhow::Result<Product> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let target = root.join("target/red");
+    let features = format!("relight-cli/{feature},relight-testkit/{feature}");
+    let target_text = target.display().to_string();
+    let words = ["build", "--release", "--quiet", "-p", "relight-cli", "-p", "relight-testkit"];
+    let words = [&words[..], &["--features", &features, "--target-dir", &target_text]].concat();
+    let mut cargo = plain(Path::new("cargo"), &words);
+    cargo.current_dir(&root).envs(inherited());
+    let status = cargo.status().context("cargo is missing")?;
+    anyhow::ensure!(status.success(), "the build with {feature} failed");
+    let folder = work.join(format!("binaries-{feature}"));
+    std::fs::create_dir_all(&folder)?;
+    for name in ["relight", "prove-driver"] {
+        let built: PathBuf = target.join("release").join(name);
+        std::fs::copy(&built, folder.join(name)).with_context(|| built.display().to_string())?;
+    }
+    Product::beside(&folder)
+}
+
+/// A build needs the tool chain's own variables.
+#[expect(clippy::disallowed_methods, reason = "cargo is found and set up by the environment")]
+fn inherited() -> impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)> {
+    std::env::vars_os()
+}
