@@ -73,7 +73,7 @@ impl Product {
 /// A program with nothing of our environment but the search path.
 pub fn plain(program: &Path, arguments: &[&str]) -> Command {
     let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
-    let mut command = process::command(&program.display().to_string(), &arguments);
+    let mut command = process::command(program, &arguments);
     command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
     command.stdin(Stdio::null());
     command
