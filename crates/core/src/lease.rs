@@ -26,6 +26,9 @@ impl fmt::Display for Fence {
     }
 }
 
+/// The longest lease that a clock may end.
+pub const LEASE_MAX: Span = Span::from_secs(365 * 24 * 60 * 60);
+
 /// One process of one boot of one machine: a pid alone may belong to somebody else by now.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessIdentity {

@@ -74,6 +74,17 @@ pub struct TaskView {
     pub progress: Progress,
 }
 
+/// What became of an event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Acted {
+    /// The task it was decided upon.
+    pub before: Task,
+    /// What was committed.
+    pub decision: Decision,
+    /// The newest fence by this very commit.
+    pub fence: Fence,
+}
+
 /// A lease that was just taken or continued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
@@ -163,13 +174,14 @@ impl Engine {
         Err(ActError::Contended(new.id))
     }
 
-    /// Applies one event to a task; answers the task it found and what was committed.
+    /// Applies one event to a task.
     pub async fn act(
         &self,
         id: &TaskId,
         right: Right,
         mut event: TaskEvent,
-    ) -> Result<(Task, Decision), ActError> {
+    ) -> Result<Acted, ActError> {
+        self.check_event(&event)?;
         funnel::clean_event(&self.redactor, &mut event);
         for _ in 0..ROUNDS_MAX {
             let task = self.task(id).await?;
@@ -179,8 +191,8 @@ impl Engine {
             };
             let scene = scene(&task, step.as_ref(), right);
             let decision = decide(&scene, event.clone())?;
-            if self.commit(id, &decision, &scene).await? {
-                return Ok((task, decision));
+            if let Some(fence) = self.commit(id, &decision, &scene).await? {
+                return Ok(Acted { before: task, decision, fence });
             }
         }
         Err(ActError::Contended(id.clone()))
@@ -192,15 +204,15 @@ impl Engine {
         id: &TaskId,
         right: Right,
         plan: impl Fn(&TaskView) -> Result<Vec<TaskEvent>, E>,
-    ) -> Result<TaskView, E> {
+    ) -> Result<Acted, E> {
         for _ in 0..ROUNDS_MAX {
             let view = self.view(id).await?;
             let mut events = plan(&view)?;
             events.iter_mut().for_each(|event| funnel::clean_event(&self.redactor, event));
             let scene = scene(&view.task, None, right);
             let decision = decide_in_turn(&scene, &view.steps, events).map_err(ActError::from)?;
-            if self.commit(id, &decision, &scene).await? {
-                return Ok(view);
+            if let Some(fence) = self.commit(id, &decision, &scene).await? {
+                return Ok(Acted { before: view.task, decision, fence });
             }
         }
         Err(ActError::Contended(id.clone()).into())
@@ -229,11 +241,9 @@ impl Engine {
         ttl: Option<Span>,
         steal: bool,
     ) -> Result<Started, ActError> {
-        let event = TaskEvent::Start { holder, ttl, steal };
-        let (before, _) = self.act(id, right, event).await?;
+        let acted = self.act(id, right, TaskEvent::Start { holder, ttl, steal }).await?;
         let view = self.view(id).await?;
-        let fence = view.task.lease.fence;
-        Ok(Started { view, fence, resumed: before.was_started() })
+        Ok(Started { view, fence: acted.fence, resumed: acted.before.was_started() })
     }
 
     /// Takes the next task of the queue for an agent; none when there is none.
@@ -252,11 +262,10 @@ impl Engine {
             for id in candidates {
                 let event = TaskEvent::Claim { agent: agent.clone(), holder: holder.clone(), ttl };
                 match self.act(&id, Right::Unfenced, event).await {
-                    Ok((before, _)) => {
+                    Ok(acted) => {
                         let view = self.view(&id).await?;
-                        let fence = view.task.lease.fence;
-                        let resumed = before.was_started();
-                        return Ok(Some(Started { view, fence, resumed }));
+                        let resumed = acted.before.was_started();
+                        return Ok(Some(Started { view, fence: acted.fence, resumed }));
                     }
                     // Somebody else was faster; the next one then.
                     Err(ActError::Refused(_) | ActError::NoSuchTask(_)) => {}
@@ -267,15 +276,16 @@ impl Engine {
         Ok(None)
     }
 
-    /// False when the task moved on meanwhile.
+    /// The newest fence after the commit; none when the task moved on meanwhile. A later look could
+    /// already see the fence of whoever took the lease next.
     async fn commit(
         &self,
         id: &TaskId,
         decision: &Decision,
         scene: &Scene<'_>,
-    ) -> Result<bool, ActError> {
+    ) -> Result<Option<Fence>, ActError> {
         if decision.changes.is_empty() {
-            return Ok(true);
+            return Ok(Some(scene.task.lease.fence));
         }
         let commit = Commit {
             task: id.clone(),
@@ -284,9 +294,19 @@ impl Engine {
             changes: decision.changes.clone(),
         };
         match self.store.commit(commit).await {
-            Ok(_) => Ok(true),
-            Err(CommitError::Moved(_)) => Ok(false),
+            Ok(committed) => Ok(Some(committed.fence)),
+            Err(CommitError::Moved(_)) => Ok(None),
             Err(error) => Err(act_error(error)),
+        }
+    }
+
+    /// Names that come with an event are ids too.
+    fn check_event(&self, event: &TaskEvent) -> Result<(), funnel::SecretName> {
+        match event {
+            TaskEvent::Retry { agent: Some(agent), .. } | TaskEvent::Claim { agent, .. } => {
+                funnel::check_name(&self.redactor, "agent name", agent.as_str())
+            }
+            _ => Ok(()),
         }
     }
 

@@ -1,7 +1,9 @@
 //! Tells a step that is being run right now from one that is in doubt.
 //!
-//! Whoever runs a step holds a lock for as long as it lives; the kernel frees it however it dies. A
-//! begun step whose lock is free is in doubt; one whose lock is taken is left to its runner.
+//! Whoever runs a step holds a lock for as long as it lives, and so does the command; the kernel
+//! frees it when both are gone, however they die. A begun step whose lock is free is in doubt; one
+//! whose lock is taken is left alone. What a finished command leaves behind keeps no lock: its file
+//! is gone by then.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,6 +13,7 @@ use std::path::{Path, PathBuf};
 use relight_core::ids::TaskId;
 use relight_core::step::StepKey;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::FdFlags;
 
 const FOLDER: &str = "running";
 
@@ -37,6 +40,8 @@ impl RunningStep {
             }
             // Its runner may have removed the file while we waited for nobody: that lock is void.
             if is_still_there(&path, &lock)? {
+                // The command inherits it: when only its runner dies, the step is still being run.
+                rustix::io::fcntl_setfd(&lock, FdFlags::empty())?;
                 return Ok(Some(Self { path, _lock: lock }));
             }
         }

@@ -3,11 +3,12 @@
 use std::io::Read;
 use std::path::Path;
 
-use relight::engine::{ActError, Engine};
-use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
+use relight::engine::{ActError, Acted, Engine};
+use relight_core::change::Change;
+use relight_core::decide::{Refusal, Right, TaskEvent};
 use relight_core::ids::{StepName, TaskId};
 use relight_core::progress::Progress;
-use relight_core::step::{KeptBytes, Output, Step, StepKey, StepOutcome, StepState};
+use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 use serde_json::{Value, json};
 
 use super::step_run;
@@ -26,6 +27,19 @@ pub(crate) fn run(environment: &Environment, command: StepCommand) -> Outcome {
         StepCommand::List(arguments) => list(environment, arguments),
         StepCommand::Resolve(arguments) => resolve(environment, arguments),
     }
+}
+
+/// What a begin came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// Do it.
+    Go,
+    /// It was in doubt; do it again.
+    Again,
+    /// Finished before.
+    Finished,
+    /// In doubt, and not to be repeated.
+    InDoubt,
 }
 
 /// A step of a task, by what right, in an open store.
@@ -50,8 +64,28 @@ impl Place {
         Ok(Self { engine, task, key, right })
     }
 
-    pub(super) async fn act(&self, event: TaskEvent) -> Result<(), ActError> {
-        self.engine.act(&self.task, self.right, event).await.map(|_| ())
+    pub(super) async fn act(&self, event: TaskEvent) -> Result<Acted, ActError> {
+        self.engine.act(&self.task, self.right, event).await
+    }
+
+    /// Records the begin. Whether the step may act is what was decided in the commit, not what was
+    /// seen before it.
+    pub(super) async fn begin(&self, rule: RepeatRule) -> Result<Begin, Failure> {
+        let key = self.key.clone();
+        let event = TaskEvent::StepBegin { key, rule, fingerprint: None };
+        let acted = match self.act(event).await {
+            Err(ActError::Refused(Refusal::StepFinished { .. })) => return Ok(Begin::Finished),
+            other => other?,
+        };
+        let begun = acted.decision.changes.iter().find_map(|change| match change {
+            Change::StepBegun(mark) => Some(mark),
+            _ => None,
+        });
+        Ok(match begun {
+            Some(mark) if mark.was_open => Begin::Again,
+            Some(_) => Begin::Go,
+            None => Begin::InDoubt,
+        })
     }
 
     pub(super) async fn step(&self) -> Result<Option<Step>, Failure> {
@@ -76,32 +110,20 @@ impl Place {
 fn begin(environment: &Environment, arguments: BeginArguments) -> Outcome {
     let place = Place::find(environment, arguments.of, arguments.name)?;
     block_on(async {
-        let before = place.step().await?;
-        let event = TaskEvent::StepBegin {
-            key: place.key.clone(),
-            rule: arguments.repeat,
-            fingerprint: None,
-        };
-        match place.act(event).await {
-            Err(ActError::Refused(Refusal::StepFinished { .. })) => {
+        let (word, text) = match place.begin(arguments.repeat).await? {
+            Begin::Finished => {
                 let text = format!("step {} is finished; nothing to do", place.key);
                 output::answer(environment, &advice_json(&place, "finished"), &text);
                 return Ok(1);
             }
-            other => other?,
-        }
-        match advise(before.as_ref()) {
-            StepAdvice::Ask | StepAdvice::Wait => Err(place.in_doubt()),
-            advice => {
-                let again = advice == StepAdvice::Again;
-                let (word, text) =
-                    if again { ("again", "go again, with the same key") } else { ("go", "go") };
-                let key = place.key.idempotency_key(&place.task);
-                let text = format!("step {}: {text} (idempotency key {key})", place.key);
-                output::answer(environment, &advice_json(&place, word), &text);
-                Ok(0)
-            }
-        }
+            Begin::InDoubt => return Err(place.in_doubt()),
+            Begin::Again => ("again", "go again, with the same key"),
+            Begin::Go => ("go", "go"),
+        };
+        let key = place.key.idempotency_key(&place.task);
+        let text = format!("step {}: {text} (idempotency key {key})", place.key);
+        output::answer(environment, &advice_json(&place, word), &text);
+        Ok(0)
     })
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use relight::doors::process;
 use relight::engine::ActError;
 use relight::running_step::RunningStep;
-use relight_core::decide::{Refusal, StepAdvice, TaskEvent, advise};
+use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
 use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepOutcome};
 use relight_core::time::Span;
 use rustix::process::{Pid, Signal};
@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::step::Place;
+use super::step::{Begin, Place};
 use crate::arguments::step::RunArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -41,7 +41,6 @@ pub(super) fn run(environment: &Environment, arguments: &RunArguments) -> Outcom
         return Err(Failure::new(Exit::Usage, "--repeat verify needs --verify COMMAND"));
     }
     let place = Place::find(environment, arguments.of.clone(), arguments.name.clone())?;
-    let _running = running(environment, &place)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new(Exit::Io, format!("cannot start: {error}")))?;
@@ -62,31 +61,23 @@ fn running(environment: &Environment, place: &Place) -> Result<RunningStep, Fail
 
 async fn step(environment: &Environment, place: &Place, arguments: &RunArguments) -> Outcome {
     let before = place.step().await?;
-    match advise(before.as_ref()) {
-        StepAdvice::Finished => return replay(environment, place).await,
-        StepAdvice::Ask => {
-            if let Some(outcome) = ask(environment, place, arguments).await? {
-                return Ok(outcome);
-            }
-        }
-        StepAdvice::Wait | StepAdvice::Go | StepAdvice::Again => {}
+    if advise(before.as_ref()) == StepAdvice::Finished {
+        return replay(environment, place).await;
+    }
+    let running = running(environment, place)?;
+    if advise(before.as_ref()) == StepAdvice::Ask
+        && let Some(outcome) = ask(environment, place, arguments).await?
+    {
+        return Ok(outcome);
     }
     warn_of_other_rule(environment, before.as_ref(), arguments.repeat);
-    let event =
-        TaskEvent::StepBegin { key: place.key.clone(), rule: arguments.repeat, fingerprint: None };
-    match place.act(event).await {
-        // Somebody else finished it between the look and the begin.
-        Err(ActError::Refused(Refusal::StepFinished { .. })) => {
-            return replay(environment, place).await;
-        }
-        other => other?,
-    }
-    let still = place.step().await?;
-    if advise(before.as_ref()) == StepAdvice::Wait || advise(still.as_ref()) == StepAdvice::Finished
-    {
-        return Err(place.in_doubt());
-    }
-    execute(environment, place, arguments).await
+    let outcome = match place.begin(arguments.repeat).await? {
+        Begin::Finished => replay(environment, place).await,
+        Begin::InDoubt => Err(place.in_doubt()),
+        Begin::Go | Begin::Again => execute(environment, place, arguments).await,
+    };
+    drop(running);
+    outcome
 }
 
 fn warn_of_other_rule(environment: &Environment, before: Option<&Step>, asked: RepeatRule) {
@@ -139,9 +130,11 @@ async fn ask(
         _ => {
             let reason =
                 format!("step {} is in doubt and --verify could not tell ({status})", place.key);
-            // A task that is blocked already stays so.
-            let _ = place.act(TaskEvent::Block { reason }).await;
-            Err(place.in_doubt())
+            match place.act(TaskEvent::Block { reason }).await {
+                // A task that is blocked already stays so.
+                Ok(_) | Err(ActError::Refused(Refusal::Illegal { .. })) => Err(place.in_doubt()),
+                Err(error) => Err(error.into()),
+            }
         }
     }
 }
@@ -172,7 +165,11 @@ async fn execute(environment: &Environment, place: &Place, arguments: &RunArgume
             return Ok(CANNOT_START);
         }
     };
-    let ran = watch(child, group, arguments, environment.json).await?;
+    let watched = watch(child, group, arguments, environment.json);
+    let ran = tokio::select! {
+        ran = watched => ran?,
+        never = keep_lease(place) => match never {},
+    };
     let accepted = !ran.timed_out
         && ran.status.code().is_some_and(|code| {
             code == 0 || u8::try_from(code).is_ok_and(|code| arguments.accept.contains(&code))
@@ -189,6 +186,22 @@ async fn execute(environment: &Environment, place: &Place, arguments: &RunArgume
     Ok(code)
 }
 
+/// Renews a timed lease while the command runs: a step may take longer than the lease. One that
+/// somebody else took meanwhile is noticed when the step's end is recorded.
+async fn keep_lease(place: &Place) -> std::convert::Infallible {
+    let task = place.engine.task(&place.task).await.ok();
+    let ttl = task.and_then(|task| task.lease.held).and_then(|held| held.ttl);
+    loop {
+        match (ttl, place.right) {
+            (Some(ttl), Right::Fence(fence)) => {
+                tokio::time::sleep(ttl.as_duration() / 3).await;
+                let _ = place.engine.store().renew(&place.task, fence).await;
+            }
+            _ => std::future::pending().await,
+        }
+    }
+}
+
 /// What the command may want to know.
 fn hand_over(command: &mut Command, place: &Place) {
     command
@@ -199,7 +212,8 @@ fn hand_over(command: &mut Command, place: &Place) {
 
 async fn end(place: &Place, outcome: StepOutcome, output: Output) -> Result<(), Failure> {
     let event = TaskEvent::StepEnd { key: place.key.clone(), outcome, output: Some(output) };
-    place.act(event).await.map_err(Failure::from)
+    place.act(event).await?;
+    Ok(())
 }
 
 struct Ran {

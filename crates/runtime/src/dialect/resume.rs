@@ -184,9 +184,9 @@ impl Dialect {
             });
             Ok(events)
         };
-        self.engine.act_in_turn(id, Right::Unfenced, plan).await?;
+        let acted = self.engine.act_in_turn(id, Right::Unfenced, plan).await?;
         let view = self.view(id).await?;
-        Ok(Started { fence: view.task.lease.fence, resumed: true, view })
+        Ok(Started { fence: acted.fence, resumed: true, view })
     }
 
     /// Neither the store nor a good file knows it; a damaged one may be its last trace.

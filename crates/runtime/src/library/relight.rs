@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use relight_core::decide::{Refusal, Right};
 use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName, TaskId};
-use relight_core::lease::{Held, Holder};
+use relight_core::lease::{Held, Holder, LEASE_MAX};
 use relight_core::redact::{MarkKey, Redactor};
 use relight_core::task::{NewTask, TaskSpec};
 use relight_core::time::Span;
@@ -146,19 +146,25 @@ impl TaskBuilder {
     /// Holds the task by a lease of this length that is renewed in the background, instead of for
     /// as long as this process lives. For stores that other machines share.
     pub fn lease(mut self, ttl: Span) -> Self {
-        self.ttl = Some(ttl);
+        self.ttl = Some(ttl.min(LEASE_MAX));
         self
     }
 
     /// Starts the task, or continues it where it was. Must be called inside a Tokio runtime.
     pub async fn start(mut self) -> Result<RunningTask, ActError> {
         self.new.expires_at = self.lifetime.map(|span| clock::now().plus(span));
-        let seat = Seat::take(&self.engine, &self.new.id).await?;
         let holder = match self.ttl {
             Some(_) => Holder::Time { by: format!("process {}", std::process::id()) },
             None => own_process(),
         };
-        let started = self.engine.start(self.new, Right::Unfenced, holder, self.ttl).await?;
+        // The key may belong to another task: that one is started, and its seat is taken.
+        let task = self.engine.add(self.new).await?.task().clone();
+        let seat = Seat::take(&self.engine, &task.id)?;
+        // Nobody sits there, so what this process still holds belongs to a handle that is gone. A
+        // lease of its own keeps what that one left behind from ending it.
+        let left_over = task.lease.held.is_some_and(|held| held.holder == holder);
+        let started =
+            self.engine.take(&task.id, Right::Unfenced, holder, self.ttl, left_over).await?;
         Ok(RunningTask::new(self.engine, started, self.ttl, seat))
     }
 
@@ -180,7 +186,7 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    async fn take(engine: &Engine, task: &TaskId) -> Result<Arc<Self>, ActError> {
+    fn take(engine: &Engine, task: &TaskId) -> Result<Arc<Self>, ActError> {
         let place = match engine.store().file() {
             Some(path) => path.canonicalize().unwrap_or(path).display().to_string(),
             None => format!("{:p}", Arc::as_ptr(engine.store())),

@@ -1,6 +1,7 @@
 //! One step of a running task: replay it, run it, record it.
 
 use relight_core::change::{Change, StepMark};
+use relight_core::checkpoint::hash::canonical_json;
 use relight_core::decide::{Refusal, StepAdvice, advise};
 use relight_core::ids::{IdError, StepName};
 use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
@@ -100,9 +101,10 @@ impl<'t> StepBuilder<'t> {
     /// What the step depends on: a finished step asked for with another input is refused instead
     /// of giving an answer to another question.
     pub fn input(mut self, input: &impl Serialize) -> Self {
-        match serde_json::to_vec(input) {
-            Ok(bytes) => {
-                let hash = blake3::hash(&bytes);
+        match serde_json::to_value(input) {
+            Ok(value) => {
+                // The same whatever the order of its keys.
+                let hash = blake3::hash(&canonical_json(&value));
                 let first = hash.as_bytes().first_chunk::<8>().expect("a hash has 32 bytes");
                 self.fingerprint = Some(u64::from_le_bytes(*first));
             }
@@ -165,7 +167,7 @@ impl<'t> StepBuilder<'t> {
         }
         let pass = Pass::enter(shared, key.name.clone());
         key.occurrence = self.occurrence.unwrap_or(pass.occurrence);
-        let known = shared.steps.lock().expect("nothing panics while locked").get(&key).cloned();
+        let known = shared.known(&key).await?;
         self.check_input(shared, &key, known.as_ref())?;
         let advice = advise(known.as_ref());
         match advice {
@@ -272,30 +274,30 @@ where
     Fut: Future<Output = Result<T, E>>,
     E: std::fmt::Display,
 {
+    let given_up = GivenUp { shared, key: Some(mark.key.clone()) };
     let begun = begin(shared, &mark).await?;
-    let given_up = GivenUp { shared, mark: Some(mark.clone()) };
     let result = run(step_run(shared, &mark, in_doubt)).await;
-    given_up.disarm();
     // Still in memory: begin and end become one record. Else the store has it.
     let recalled = begun.is_some_and(|begun| begun.recall());
     mark.was_open = mark.was_open || !recalled;
-    match result {
-        Ok(value) => {
-            let output = match value_output::<T, E>(shared, &mark.key, &value) {
-                Ok(output) => output,
-                Err(error) => {
-                    end::<E>(shared, mark, StepOutcome::Failed, failure(shared, &error)).await?;
-                    return Err(error);
-                }
-            };
-            end(shared, mark, StepOutcome::Done, output).await?;
-            Ok(value)
-        }
+    let value = match result {
+        Ok(value) => value,
         Err(error) => {
             end(shared, mark, StepOutcome::Failed, failure(shared, &error)).await?;
-            Err(StepError::Failed(error))
+            given_up.disarm();
+            return Err(StepError::Failed(error));
+        }
+    };
+    match value_output(shared, &mark.key, &value) {
+        Ok(output) => end(shared, mark, StepOutcome::Done, output).await?,
+        Err(error) => {
+            end::<E>(shared, mark, StepOutcome::Failed, failure(shared, &error)).await?;
+            given_up.disarm();
+            return Err(error);
         }
     }
+    given_up.disarm();
+    Ok(value)
 }
 
 fn failure(shared: &Shared, error: &dyn std::fmt::Display) -> Output {
@@ -304,25 +306,23 @@ fn failure(shared: &Shared, error: &dyn std::fmt::Display) -> Output {
     output
 }
 
-/// A step whose future is dropped half way is in doubt, and this handle must know it too.
+/// A step whose future is dropped half way: the store may have its begin, or even its end.
 struct GivenUp<'s> {
     shared: &'s Shared,
-    mark: Option<StepMark>,
+    key: Option<StepKey>,
 }
 
 impl GivenUp<'_> {
     fn disarm(mut self) {
-        self.mark = None;
+        self.key = None;
     }
 }
 
 impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
-        let Some(mark) = self.mark.take() else { return };
-        let begun = Change::StepBegun(mark).step_record(clock::now(), Some(self.shared.fence));
-        let begun = begun.expect("the begin of a step is a record of it");
-        let mut steps = self.shared.steps.lock().expect("nothing panics while locked");
-        steps.insert(begun.key.clone(), begun);
+        if let Some(key) = self.key.take() {
+            self.shared.given_up.lock().expect("nothing panics while locked").insert(key);
+        }
     }
 }
 
@@ -336,15 +336,28 @@ async fn begin<E>(shared: &Shared, mark: &StepMark) -> Result<Option<Recall>, St
     Ok(Some(shared.engine.store().commit_soon(shared.under_fence(vec![change]))))
 }
 
+/// Records the end. A begin that nobody waited for may have been lost, or an earlier one may have
+/// come through after all: then the store is asked, once, and the end follows what is there.
 async fn end<E>(
     shared: &Shared,
-    mark: StepMark,
+    mut mark: StepMark,
     outcome: StepOutcome,
     output: Output,
 ) -> Result<(), StepError<E>> {
-    let change = Change::StepEnded { mark, outcome, output: Some(output) };
-    let record = change.step_record(clock::now(), Some(shared.fence));
-    shared.commit(vec![change]).await?;
+    let change = |mark: StepMark| Change::StepEnded { mark, outcome, output: Some(output.clone()) };
+    match shared.commit(vec![change(mark.clone())]).await {
+        Err(ActError::Contended(_)) => {
+            let step = shared.read_step(&mark.key).await?;
+            if step.as_ref().is_some_and(|step| step.state == StepState::Done) {
+                let (task, step) = (shared.id.clone(), mark.key);
+                return Err(StepError::Act(Refusal::StepFinished { task, step }.into()));
+            }
+            mark.was_open = step.is_some_and(|step| step.is_open());
+            shared.commit(vec![change(mark.clone())]).await?;
+        }
+        other => other?,
+    }
+    let record = change(mark).step_record(clock::now(), Some(shared.fence));
     let record = record.expect("the end of a step is a record of it");
     let mut steps = shared.steps.lock().expect("nothing panics while locked");
     steps.insert(record.key.clone(), record);

@@ -1,6 +1,6 @@
 //! A task that this process works on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -43,6 +43,8 @@ pub(super) struct Shared {
     pub(super) fence: Fence,
     /// Steps as the store had them when the task was started, and as this handle ended them.
     pub(super) steps: Mutex<HashMap<StepKey, Step>>,
+    /// Steps whose future was dropped half way: only the store knows what became of them.
+    pub(super) given_up: Mutex<HashSet<StepKey>>,
     /// How often each name was passed in this run, and is being run.
     passes: Mutex<HashMap<StepName, Passes>>,
     lost: watch::Sender<Option<Fence>>,
@@ -68,6 +70,7 @@ impl RunningTask {
             id: started.view.task.id,
             fence: started.fence,
             steps: Mutex::new(steps.collect()),
+            given_up: Mutex::default(),
             passes: Mutex::default(),
             lost: watch::Sender::new(None),
             ended: AtomicBool::new(false),
@@ -225,6 +228,26 @@ impl Shared {
         if let Err(ActError::Refused(Refusal::Fenced { newest, .. })) = result {
             self.lost.send_replace(Some(*newest));
         }
+    }
+
+    /// What is known of a step; asked of the store where this handle gave it up half way.
+    pub(super) async fn known(&self, key: &StepKey) -> Result<Option<Step>, ActError> {
+        let given_up = self.given_up.lock().expect("nothing panics while locked").remove(key);
+        if given_up {
+            return self.read_step(key).await;
+        }
+        Ok(self.steps.lock().expect("nothing panics while locked").get(key).cloned())
+    }
+
+    /// What the store has of a step now.
+    pub(super) async fn read_step(&self, key: &StepKey) -> Result<Option<Step>, ActError> {
+        let step = self.engine.store().step(&self.id, key).await?;
+        let mut steps = self.steps.lock().expect("nothing panics while locked");
+        match &step {
+            Some(step) => steps.insert(key.clone(), step.clone()),
+            None => steps.remove(key),
+        };
+        Ok(step)
     }
 
     /// Commits under this handle's fence.
