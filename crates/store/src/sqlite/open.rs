@@ -111,6 +111,11 @@ fn write_draft(draft: &Path) -> Result<(), StoreError> {
     };
     script().map_err(|e| store_error(draft, e))?;
     migrate(draft, &connection)?;
+    // Closing folds the log into the file as well, but keeps silent when that fails.
+    let fold = "PRAGMA wal_checkpoint(TRUNCATE)";
+    let is_busy: bool =
+        connection.query_row(fold, [], |row| row.get(0)).map_err(|e| store_error(draft, e))?;
+    assert!(!is_busy, "nobody else knows the draft");
     connection.close().map_err(|(_, e)| store_error(draft, e))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::Mutex;
+use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -36,6 +36,7 @@ pub fn run(
         stage: Stage::in_folder(product, &folder, "many")?,
         until: clock::now() + span,
         seen: Mutex::default(),
+        over: Barrier::new(WORKERS),
     };
     let home = crowd.stage.home.display().to_string();
     let ledger = crowd.stage.ledger.path().display().to_string();
@@ -79,6 +80,8 @@ struct Crowd {
     stage: Stage,
     until: Instant,
     seen: Mutex<Seen>,
+    /// A holder that went before the others are through would hand its tasks to them.
+    over: Barrier,
 }
 
 /// What the workers were told.
@@ -109,19 +112,24 @@ impl Crowd {
         let mut owner = plain(Path::new("sleep"), &["600"]);
         let owner = Group::spawn(owner.stdout(Stdio::null()))?;
         let pid = owner.leader().as_raw_nonzero().to_string();
+        let worked = self.rounds(worker, &pid);
+        self.over.wait();
+        owner.kill_all();
+        owner.wait_for_all(MANY_MAX)?;
+        worked
+    }
+
+    fn rounds(&self, worker: usize, pid: &str) -> anyhow::Result<()> {
         let mut round = 0;
         while clock::now() < self.until {
-            self.races(round, &pid)?;
-            self.relay(worker, round, &pid)?;
-            self.queue(worker, round, &pid)?;
-            self.own_task(worker, round, &pid)?;
+            self.races(round, pid)?;
+            self.relay(worker, round, pid)?;
+            self.queue(worker, round, pid)?;
+            self.own_task(worker, round, pid)?;
             round += 1;
         }
         let mut seen = self.seen();
         seen.rounds = seen.rounds.max(round);
-        drop(seen);
-        owner.kill_all();
-        owner.wait_for_all(MANY_MAX)?;
         Ok(())
     }
 

@@ -47,11 +47,11 @@ pub(super) struct Counted {
 impl Reference {
     pub(super) fn take(product: &Product, verb: Verb, folder: &Path) -> anyhow::Result<Self> {
         let stage = verb.prepare(product, &folder.join("stage"))?;
-        let before = verb.state(&stage)?;
+        let before = verb.state(&stage);
         copy_folder(&folder.join("stage"), &folder.join("saved"))?;
         let (answer, mut calls) = strace::calls(&verb.command(&stage), folder)?;
         anyhow::ensure!(answer.code == 0, "{}: {}", verb.name, answer.stderr);
-        let after = verb.state(&stage)?;
+        let after = verb.state(&stage);
         calls.sort();
         calls.dedup_by(|a, b| (&a.name, a.number) == (&b.name, b.number));
         calls.retain(|call| call.name != "execve");
