@@ -2,6 +2,7 @@
 
 use relight::engine::ActError;
 use relight_core::decide::Refusal;
+use relight_core::status::TaskStatus;
 use relight_store::StoreError;
 
 /// The documented exit codes beside 0.
@@ -136,11 +137,19 @@ impl From<Refusal> for Failure {
         let text = refusal.to_string();
         let no = || Self::new(Exit::No, text.clone());
         match refusal {
-            Refusal::Illegal { task, .. } => {
-                no().hint(format!("relight task states prints the table; relight task show {task}"))
-            }
+            Refusal::Illegal { task, from, .. } => no().hint(match from {
+                TaskStatus::Failed => {
+                    format!("relight task retry {task} gives it to somebody again")
+                }
+                TaskStatus::Completed | TaskStatus::Cancelled => {
+                    "it has ended; new work needs a new id".to_owned()
+                }
+                _ => format!("relight task states prints the table; relight task show {task}"),
+            }),
             Refusal::Held { task, held } => Self::new(Exit::Busy, held_text(&task, &held))
                 .hint(format!("relight task release {task} --force takes it away")),
+            Refusal::Fenced { ours, newest, .. } if ours == newest => Self::new(Exit::Fenced, text)
+                .hint("relight task start takes a new lease, where the task is not finished"),
             Refusal::Fenced { .. } => Self::new(Exit::Fenced, text)
                 .hint("somebody else has the task now; stop working on it"),
             Refusal::RetriesUsedUp { task, .. } => {

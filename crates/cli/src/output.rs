@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use relight_core::ids::is_obeyed;
 use serde::Serialize;
 
 use crate::environment::Environment;
@@ -80,9 +81,7 @@ pub(crate) fn failure(json: bool, failure: &Failure) {
 pub(crate) fn clean(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        let obeyed = c.is_control() && !matches!(c, '\n' | '\t');
-        if turns || obeyed {
+        if is_obeyed(c) && !matches!(c, '\n' | '\t') {
             let _ = write!(safe, "\\u{{{:x}}}", u32::from(c));
         } else {
             safe.push(c);

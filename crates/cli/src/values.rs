@@ -1,6 +1,7 @@
 //! Reads single values of the command line.
 
 use relight_core::event::EventKind;
+use relight_core::lease::LEASE_MAX;
 use relight_core::task::STRATEGIES;
 use relight_core::time::{Span, Time};
 
@@ -30,6 +31,13 @@ pub(crate) fn moment(text: &str) -> Result<Moment, String> {
     }
     let time = text.parse().map(Moment::At);
     time.map_err(|_| "write a time such as 2026-05-01T12:00:00Z or a duration such as 30m".into())
+}
+
+/// A length of time up to the longest lease.
+pub(crate) fn lease(text: &str) -> Result<Span, String> {
+    let span: Span =
+        text.parse().map_err(|error: relight_core::time::TimeError| error.to_string())?;
+    if span > LEASE_MAX { Err(format!("at most {LEASE_MAX}")) } else { Ok(span) }
 }
 
 /// A number from 1.

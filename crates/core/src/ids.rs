@@ -80,7 +80,7 @@ fn check_id(what: &'static str, text: &str) -> Result<(), IdError> {
 
 fn check_name(what: &'static str, text: &str) -> Result<(), IdError> {
     check_length(what, text, NAME_BYTES_MAX)?;
-    if let Some(found) = text.chars().find(|c| c.is_control() || is_bidi_control(*c)) {
+    if let Some(found) = text.chars().find(|c| is_obeyed(*c)) {
         let text = shorten(text);
         return Err(IdError::BadCharacter { what, text, found, allowed: "printable characters" });
     }
@@ -102,8 +102,14 @@ fn check_length(what: &'static str, text: &str, max: usize) -> Result<(), IdErro
     }
 }
 
-fn is_bidi_control(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Whether a terminal or an editor obeys this character instead of showing it: control characters,
+/// other line breaks, and those that turn the direction of writing.
+pub fn is_obeyed(c: char) -> bool {
+    let turns = matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    turns || c.is_control()
 }
 
 fn shorten(text: &str) -> String {

@@ -140,7 +140,7 @@ pub struct Output {
 pub struct Cut {
     /// Its whole length in bytes.
     pub bytes: u64,
-    /// BLAKE3 of the whole.
+    /// Of the whole: `blake3:` and 64 hex digits.
     pub hash: String,
     /// How many bytes of the body are its head; the rest is its tail.
     pub head_bytes: u64,
@@ -196,18 +196,41 @@ impl KeptBytes {
         if self.is_whole() {
             return Output { exit_code, body: self.body, ..Output::default() };
         }
+        let extra = self.tail.len() - OUTPUT_BYTES_EACH_END;
+        let tail = from_a_line(&self.tail[extra..]);
+        self.body.truncate(to_a_line(&self.body).len());
         let cut = Cut {
             bytes: self.bytes,
-            hash: self.hash.finalize().to_hex().to_string(),
+            hash: format!("blake3:{}", self.hash.finalize().to_hex()),
             head_bytes: self.body.len() as u64,
         };
-        let extra = self.tail.len() - OUTPUT_BYTES_EACH_END;
-        self.body.extend_from_slice(&self.tail[extra..]);
+        self.body.extend_from_slice(tail);
         Output { exit_code, body: self.body, cut: Some(cut), ..Output::default() }
     }
 
     fn is_whole(&self) -> bool {
         self.tail.is_empty()
+    }
+}
+
+/// How far from a cut a line may end. A secret that is cut in two would no longer be known as one.
+const LINE_BYTES_MAX: usize = 4 << 10;
+
+/// Up to the last whole line, when one ends near.
+fn to_a_line(head: &[u8]) -> &[u8] {
+    let near = head.len().saturating_sub(LINE_BYTES_MAX);
+    match head[near..].iter().rposition(|byte| *byte == b'\n') {
+        Some(at) => &head[..=near + at],
+        None => head,
+    }
+}
+
+/// From the first whole line on, when one begins near.
+pub fn from_a_line(tail: &[u8]) -> &[u8] {
+    let near = tail.len().min(LINE_BYTES_MAX);
+    match tail[..near].iter().position(|byte| *byte == b'\n') {
+        Some(at) => &tail[at + 1..],
+        None => tail,
     }
 }
 
@@ -296,7 +319,7 @@ mod tests {
         let cut = output.cut.unwrap();
         assert_eq!((cut.bytes, output.body.len()), (body.len() as u64, 2 * OUTPUT_BYTES_EACH_END));
         assert_eq!((output.body[0], output.body.last()), (b'H', Some(&b'T')));
-        assert_eq!(cut.hash, blake3::hash(&body).to_hex().as_str());
+        assert_eq!(cut.hash, format!("blake3:{}", blake3::hash(&body).to_hex()));
         assert_eq!(Output::keep(0, vec![b'x'; OUTPUT_BYTES_MAX]).cut, None);
     }
 

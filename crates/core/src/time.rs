@@ -54,7 +54,7 @@ impl Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.as_timestamp())
+        write!(f, "{:.3}", self.as_timestamp())
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn times_are_utc_and_survive_the_round_trip() {
         let time: Time = "2026-05-01T14:00:00.250+02:00".parse().unwrap();
-        assert_eq!(time.to_string(), "2026-05-01T12:00:00.25Z");
+        assert_eq!(time.to_string(), "2026-05-01T12:00:00.250Z");
         assert_eq!(time.to_string().parse::<Time>().unwrap(), time);
         assert!("yesterday".parse::<Time>().is_err());
         for end in [Time::from_ms(i64::MIN), Time::from_ms(i64::MAX)] {

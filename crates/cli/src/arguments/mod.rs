@@ -96,6 +96,6 @@ pub(crate) struct HolderArguments {
     #[arg(long, value_name = "PID")]
     pub(crate) owner_pid: Option<u32>,
     /// Hold it for this long after each write, when no process is named
-    #[arg(long, value_name = "DURATION", default_value = "10m")]
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = crate::values::lease)]
     pub(crate) lease: relight_core::time::Span,
 }

@@ -55,10 +55,10 @@ pub(crate) struct RunArguments {
     /// Of which task.
     #[command(flatten)]
     pub(crate) of: OfTask,
-    /// What to do when it is found begun and not ended: keyed, repeatable, verify or once
-    #[arg(long, value_name = "RULE", default_value_t)]
-    pub(crate) repeat: RepeatRule,
-    /// For `verify`: exits 0 when it happened, 1 when it did not (run by sh -c)
+    /// What to do when it is found begun and not ended: keyed, repeatable, verify or once [default: keyed]
+    #[arg(long, value_name = "RULE")]
+    pub(crate) repeat: Option<RepeatRule>,
+    /// For the rule verify: exits 0 when it happened, 1 when it did not (run by sh -c)
     #[arg(long, value_name = "COMMAND")]
     pub(crate) verify: Option<String>,
     /// Stop the command after this long (exit code 124)

@@ -188,13 +188,23 @@ fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
     let view = block_on(engine.view(&task))?;
     let value = json!({
         "task": task,
-        "items": view.steps,
+        "items": steps_json(&task, &view.steps),
         "done_steps": view.progress.done_steps,
         "in_doubt": view.progress.in_doubt,
         "next_step": view.progress.next_step,
     });
     output::answer(environment, &value, &steps_text(&view.steps, &view.progress));
     Ok(0)
+}
+
+/// Each step with the key by which the other side knows it.
+pub(super) fn steps_json(task: &TaskId, steps: &[Step]) -> Vec<Value> {
+    let one = |step: &Step| {
+        let mut value = json!(step);
+        value["idempotency_key"] = json!(step.key.idempotency_key(task));
+        value
+    };
+    steps.iter().map(one).collect()
 }
 
 /// The steps under each other, and what is still to do.

@@ -10,7 +10,7 @@ use relight::doors::process;
 use relight::engine::ActError;
 use relight::running_step::RunningStep;
 use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
-use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepOutcome};
+use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepOutcome, from_a_line};
 use relight_core::time::Span;
 use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -31,20 +31,33 @@ const PIPE_BYTES_MAX: usize = 1 << 20;
 const LAST_WORDS: Duration = Duration::from_millis(250);
 /// How long a command has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
-/// The exit code of a command that cannot be started, as a shell has it.
-const CANNOT_START: u8 = 127;
+/// The exit codes of a command that cannot be started, as a shell has them.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
 /// The exit code of a command that ran out of time.
 const TIMED_OUT: u8 = 124;
 
 pub(super) fn run(environment: &Environment, arguments: &RunArguments) -> Outcome {
-    if arguments.repeat == RepeatRule::Verify && arguments.verify.is_none() {
-        return Err(Failure::new(Exit::Usage, "--repeat verify needs --verify COMMAND"));
-    }
+    let rule = rule(arguments)?;
     let place = Place::find(environment, arguments.of.clone(), arguments.name.clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new(Exit::Io, format!("cannot start: {error}")))?;
-    runtime.block_on(step(environment, &place, arguments))
+    runtime.block_on(step(environment, &place, arguments, rule))
+}
+
+/// `--verify` alone means the rule; beside another rule it would be passed over without a word.
+fn rule(arguments: &RunArguments) -> Result<RepeatRule, Failure> {
+    match (arguments.repeat, &arguments.verify) {
+        (Some(RepeatRule::Verify), None) => {
+            Err(Failure::new(Exit::Usage, "--repeat verify needs --verify COMMAND"))
+        }
+        (None | Some(RepeatRule::Verify), Some(_)) => Ok(RepeatRule::Verify),
+        (Some(rule), Some(_)) => {
+            Err(Failure::new(Exit::Usage, format!("--verify does not go with --repeat {rule}")))
+        }
+        (rule, None) => Ok(rule.unwrap_or_default()),
+    }
 }
 
 /// A step that another process is running now is not in doubt; it is left alone.
@@ -59,7 +72,12 @@ fn running(environment: &Environment, place: &Place) -> Result<RunningStep, Fail
     })
 }
 
-async fn step(environment: &Environment, place: &Place, arguments: &RunArguments) -> Outcome {
+async fn step(
+    environment: &Environment,
+    place: &Place,
+    arguments: &RunArguments,
+    rule: RepeatRule,
+) -> Outcome {
     let before = place.step().await?;
     if advise(before.as_ref()) == StepAdvice::Finished {
         return replay(environment, place).await;
@@ -70,8 +88,8 @@ async fn step(environment: &Environment, place: &Place, arguments: &RunArguments
     {
         return Ok(outcome);
     }
-    warn_of_other_rule(environment, before.as_ref(), arguments.repeat);
-    let outcome = match place.begin(arguments.repeat).await? {
+    warn_of_other_rule(environment, before.as_ref(), rule);
+    let outcome = match place.begin(rule).await? {
         Begin::Finished => replay(environment, place).await,
         Begin::InDoubt => Err(place.in_doubt()),
         Begin::Go | Begin::Again => execute(environment, place, arguments).await,
@@ -156,13 +174,15 @@ async fn execute(environment: &Environment, place: &Place, arguments: &RunArgume
     let child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            let output = Output::keep(i32::from(CANNOT_START), Vec::new());
+            let missing = error.kind() == std::io::ErrorKind::NotFound;
+            let code = if missing { NOT_FOUND } else { NOT_EXECUTABLE };
+            let output = Output { exit_code: i32::from(code), ..Output::default() };
             end(place, StepOutcome::Failed, output.clone()).await?;
             if environment.json {
                 output::json(&report(place, &output, false, "relight"));
             }
             output::failure(false, &cannot_start(program, &error));
-            return Ok(CANNOT_START);
+            return Ok(code);
         }
     };
     let watched = watch(child, group, arguments, environment.json);
@@ -176,12 +196,18 @@ async fn execute(environment: &Environment, place: &Place, arguments: &RunArgume
         });
     let code = if ran.timed_out { TIMED_OUT } else { status_byte(ran.status) };
     let mut output = ran.stdout.into_output(i32::from(code));
-    output.stderr = String::from_utf8_lossy(&ran.stderr.0).into_owned();
+    output.stderr = ran.stderr.text();
     let outcome = if accepted { StepOutcome::Done } else { StepOutcome::Failed };
     end(place, outcome, output.clone()).await?;
     if environment.json {
         let whose = if ran.timed_out { "relight" } else { "step" };
         output::json(&report(place, &output, false, whose));
+    }
+    if let Some(error) = ran.lost {
+        let text = format!("the step is recorded, but its output could not be passed on: {error}");
+        return Err(
+            Failure::new(Exit::Io, text).hint("run it again: a finished step is only replayed")
+        );
     }
     Ok(code)
 }
@@ -221,6 +247,8 @@ struct Ran {
     stdout: KeptBytes,
     stderr: Tail,
     timed_out: bool,
+    /// Why the caller did not get all of the output.
+    lost: Option<std::io::Error>,
 }
 
 /// Passes the output on as it comes and keeps it; hands signals on; stops it when its time is up.
@@ -242,10 +270,10 @@ async fn watch(
         let _ = ended.send(true);
         result
     };
-    let (result, (), ()) = tokio::join!(wait, copy_out, copy_err);
+    let (result, lost, _) = tokio::join!(wait, copy_out, copy_err);
     let (status, timed_out) =
         result.map_err(|error| Failure::new(Exit::Io, format!("lost the command: {error}")))?;
-    Ok(Ran { status, stdout, stderr, timed_out })
+    Ok(Ran { status, stdout, stderr, timed_out, lost })
 }
 
 /// Until the command ends: SIGTERM at the limit, SIGKILL after the grace.
@@ -325,11 +353,12 @@ async fn copy(
     mut to: Option<impl tokio::io::AsyncWrite + Unpin>,
     mut over: tokio::sync::watch::Receiver<bool>,
     mut keep: impl FnMut(&[u8]),
-) {
+) -> Option<std::io::Error> {
     let mut part = vec![0; 64 << 10];
     let mut after_end = 0;
+    let mut lost = None;
     while after_end <= PIPE_BYTES_MAX {
-        let Some(count) = next_part(&mut from, &mut part, &mut over).await else { return };
+        let Some(count) = next_part(&mut from, &mut part, &mut over).await else { break };
         if *over.borrow() {
             after_end += count;
         }
@@ -339,12 +368,14 @@ async fn copy(
                 out.write_all(&part[..count]).await?;
                 out.flush().await
             };
-            if passed.await.is_err() {
-                // Nobody reads any more; the step goes on and is recorded.
+            if let Err(error) = passed.await {
+                // The step goes on and is recorded. That nobody reads any more is no loss.
                 to = None;
+                lost = Some(error).filter(|e| e.kind() != std::io::ErrorKind::BrokenPipe);
             }
         }
     }
+    lost
 }
 
 /// Nothing at the end of the stream. Once the command is over, whoever it left behind with the pipe
@@ -366,15 +397,24 @@ async fn next_part(
     }
 }
 
-/// The end of a text, for people.
+/// The end of a text, for people, and whether anything was before it.
 #[derive(Debug, Default)]
-struct Tail(Vec<u8>);
+struct Tail(Vec<u8>, bool);
 
 impl Tail {
     fn push(&mut self, part: &[u8]) {
-        self.0.extend_from_slice(&part[part.len().saturating_sub(STDERR_BYTES_KEPT)..]);
+        let last = &part[part.len().saturating_sub(STDERR_BYTES_KEPT)..];
+        self.1 |= last.len() < part.len();
+        self.0.extend_from_slice(last);
         let extra = self.0.len().saturating_sub(STDERR_BYTES_KEPT);
+        self.1 |= extra > 0;
         self.0.drain(..extra);
+    }
+
+    /// Whole lines, when something was cut off.
+    fn text(&self) -> String {
+        let bytes = if self.1 { from_a_line(&self.0) } else { &self.0 };
+        String::from_utf8_lossy(bytes).into_owned()
     }
 }
 
@@ -407,5 +447,5 @@ fn exit_byte(code: i32) -> u8 {
 fn cannot_start(program: impl AsRef<OsStr>, error: &std::io::Error) -> Failure {
     let exit = Exit::Usage;
     Failure::new(exit, format!("cannot start {}: {error}", program.as_ref().display()))
-        .hint("the step is recorded as failed and may be run again")
+        .hint("mend the command and run the step again; it is recorded as failed")
 }

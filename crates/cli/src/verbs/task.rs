@@ -328,7 +328,7 @@ pub(super) fn task_json(task: &Task) -> Value {
 
 fn view_json(view: &TaskView) -> Value {
     let mut value = task_json(&view.task);
-    value["steps"] = json!(view.steps);
+    value["steps"] = json!(super::step::steps_json(&view.task.id, &view.steps));
     value["done_steps"] = json!(view.progress.done_steps);
     value["in_doubt"] = json!(view.progress.in_doubt);
     value["next_step"] = json!(view.progress.next_step);

@@ -169,7 +169,7 @@ pub enum Refusal {
         held: Box<Held>,
     },
     /// The writer's lease is no longer valid.
-    #[error("task {task} is fenced: fence {ours} is no longer valid, the newest is {newest}")]
+    #[error("task {task} is fenced: {}", why_fenced(*.ours, *.newest))]
     Fenced {
         /// Which task.
         task: TaskId,
@@ -228,6 +228,14 @@ pub enum Refusal {
         /// Which step.
         step: StepKey,
     },
+}
+
+fn why_fenced(ours: Fence, newest: Fence) -> String {
+    if ours == newest {
+        format!("the lease with fence {ours} has ended")
+    } else {
+        format!("fence {ours} is no longer valid, the newest is {newest}")
+    }
 }
 
 /// What the decision stands on.
