@@ -15,6 +15,9 @@ pub(super) fn store_error(path: &Path, error: rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             StoreError::Damaged { place, what: error.to_string() }
         }
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => {
+            StoreError::Unsuitable { place, why: format!("a value cannot be kept: {error}") }
+        }
         Some(_) => StoreError::Io { place, source: Arc::new(error) },
         // Not SQLite but our reading of a row: the row is not what we wrote.
         None => StoreError::Damaged { place, what: error.to_string() },

@@ -24,6 +24,9 @@ const REMOTE: [&str; 16] = [
 
 /// Why a store must not be in this folder; nothing when it may.
 pub(super) fn refusal(folder: &Path) -> Option<String> {
+    if is_surely_local(folder) {
+        return None;
+    }
     let kind = kind_of(folder)?;
     is_remote(&kind).then(|| {
         format!(
@@ -31,6 +34,17 @@ pub(super) fn refusal(folder: &Path) -> Option<String> {
              choose a local folder, or postgres://… for several machines"
         )
     })
+}
+
+/// The usual ones, told by one call, for every command opens the store.
+fn is_surely_local(folder: &Path) -> bool {
+    const EXT: u32 = 0xef53;
+    const XFS: u32 = 0x5846_5342;
+    const BTRFS: u32 = 0x9123_683e;
+    const TMPFS: u32 = 0x0102_1994;
+    const F2FS: u32 = 0xf2f5_2010;
+    let kind = rustix::fs::statfs(folder).map(|found| found.f_type as u32);
+    kind.is_ok_and(|kind| [EXT, XFS, BTRFS, TMPFS, F2FS].contains(&kind))
 }
 
 /// The name of the file system that the folder is on.

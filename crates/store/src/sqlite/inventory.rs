@@ -7,13 +7,15 @@ use rusqlite::{Connection, Result};
 
 use super::error::bad_value;
 use super::file_system;
+use super::lease_clock::LeaseNow;
 use super::open::with_suffix;
+use super::tasks;
 use crate::contract::Inventory;
 
 /// Most findings that a check of the whole reports.
 const DAMAGE_MAX: usize = 20;
 
-pub(super) fn take(db: &Connection, path: &Path, whole: bool) -> Result<Inventory> {
+pub(super) fn take(db: &Connection, path: &Path, now: LeaseNow, whole: bool) -> Result<Inventory> {
     let count = |sql: &str| -> Result<u64> {
         Ok(db.query_row(sql, [], |row| row.get::<_, i64>(0))?.cast_unsigned())
     };
@@ -26,7 +28,7 @@ pub(super) fn take(db: &Connection, path: &Path, whole: bool) -> Result<Inventor
         in_doubt: count("SELECT COUNT(*) FROM task WHERE steps_open > 0")?,
         bytes: ["", "-wal"].iter().map(|suffix| file_bytes(&with_suffix(path, suffix))).sum(),
         settings: settings(db, path)?,
-        damage: if whole { check(db)? } else { Vec::new() },
+        damage: if whole { check(db, now)? } else { Vec::new() },
     })
 }
 
@@ -58,11 +60,12 @@ fn settings(db: &Connection, path: &Path) -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-fn check(db: &Connection) -> Result<Vec<String>> {
+fn check(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
     let mut select = db.prepare(&format!("PRAGMA integrity_check({DAMAGE_MAX})"))?;
     let rows = select.query_map([], |row| row.get::<_, String>(0))?;
     let found: Vec<String> = rows.collect::<Result<_>>()?;
-    Ok(found.into_iter().filter(|line| line != "ok").collect())
+    let pages = found.into_iter().filter(|line| line != "ok");
+    Ok(pages.chain(tasks::unreadable(db, now)?).take(DAMAGE_MAX).collect())
 }
 
 fn file_bytes(path: &Path) -> u64 {

@@ -152,7 +152,7 @@ impl Store for SqliteStore {
     }
 
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError> {
-        self.read(|db| inventory::take(db, &self.path, whole))
+        self.read(|db| inventory::take(db, &self.path, self.clock.now(), whole))
     }
 
     async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {

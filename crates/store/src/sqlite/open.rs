@@ -42,13 +42,20 @@ pub(super) fn open(path: &Path, usage: Use) -> Result<Connection, StoreError> {
     check_version(path)?;
     match fs::symlink_metadata(path) {
         Ok(found) if found.len() == 0 => return Err(damaged(path, "the file is empty")),
-        Ok(_) => {}
+        Ok(_) => refuse_remote(path)?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => create(path)?,
         Err(error) => return Err(io_error(path, error)),
     }
     let connection = connect(path, usage)?;
     check_header(path, &connection)?;
     Ok(connection)
+}
+
+fn refuse_remote(path: &Path) -> Result<(), StoreError> {
+    match file_system::refusal(&folder_of(path)) {
+        Some(why) => Err(StoreError::Unsuitable { place: path.display().to_string(), why }),
+        None => Ok(()),
+    }
 }
 
 /// One more connection for reading only.
@@ -67,20 +74,25 @@ fn check_version(path: &Path) -> Result<(), StoreError> {
     Err(StoreError::Unsuitable { place: path.display().to_string(), why })
 }
 
+/// Makes the folder with those above it; each is durable in the one above.
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    if folder.as_os_str().is_empty() || folder.exists() {
+        return Ok(());
+    }
+    let above = folder_of(folder);
+    make_folder(&above)?;
+    match fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => fs::File::open(&above)?.sync_all(),
+    }
+}
+
 /// Makes the whole file under another name and links it into place: whoever comes first wins, and
 /// nobody ever sees half a store.
 fn create(path: &Path) -> Result<(), StoreError> {
     let folder = folder_of(path);
-    if !folder.exists() {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)
-            .map_err(|e| io_error(path, e))?;
-    }
-    if let Some(why) = file_system::refusal(&folder) {
-        return Err(StoreError::Unsuitable { place: path.display().to_string(), why });
-    }
+    make_folder(&folder).map_err(|e| io_error(path, e))?;
+    refuse_remote(path)?;
     let log = with_suffix(path, "-wal");
     let log_is_there = fs::metadata(&log).is_ok_and(|found| found.len() > 0);
     if log_is_there && fs::symlink_metadata(path).is_ok() {
@@ -90,7 +102,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
     if log_is_there {
         return Err(damaged(path, "the file is gone, but its log (-wal) is there"));
     }
-    let draft = with_suffix(path, &format!(".new-{}", std::process::id()));
+    let draft = with_suffix(path, &format!(".new-{}-{:x}", std::process::id(), any_number()));
     let made = write_draft(&draft).and_then(|()| publish(&draft, path, &folder));
     for suffix in ["", "-wal", "-shm", "-journal"] {
         // What is left of a draft is in nobody's way.
@@ -99,8 +111,13 @@ fn create(path: &Path) -> Result<(), StoreError> {
     made
 }
 
+/// For a name that nobody else makes up, be it in another container with our process number.
+fn any_number() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
 fn write_draft(draft: &Path) -> Result<(), StoreError> {
-    let _ = fs::remove_file(draft);
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     options.open(draft).map_err(|e| io_error(draft, e))?;

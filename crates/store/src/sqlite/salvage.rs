@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, Result, params_from_iter};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Result, params_from_iter};
 
 use super::error::store_error;
 use super::open::{self, Use};
@@ -78,6 +78,7 @@ fn copy_rows(
     sql: &str,
 ) -> Result<(u64, Option<String>)> {
     let mut copied = 0;
+    let mut lost = None;
     let mut select = match source.prepare(sql) {
         Ok(select) => select,
         Err(error) => return Ok((0, Some(error.to_string()))),
@@ -89,18 +90,26 @@ fn copy_rows(
     loop {
         let values = match rows.next() {
             Ok(Some(row)) => (0..columns).map(|at| row.get(at)).collect::<Result<Vec<Value>>>(),
-            Ok(None) => return Ok((copied, None)),
+            Ok(None) => return Ok((copied, lost)),
             Err(error) => return Ok((copied, Some(error.to_string()))),
         };
-        match values {
-            Ok(values) => copied += insert.execute(params_from_iter(values))? as u64,
+        let values = match values {
+            Ok(values) => values,
             Err(error) => return Ok((copied, Some(error.to_string()))),
+        };
+        match insert.execute(params_from_iter(values)) {
+            Ok(count) => copied += count as u64,
+            // A value of the wrong kind: that row is lost, the next one may be good.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                lost.get_or_insert(error.to_string());
+            }
+            Err(error) => return Err(error),
         }
     }
 }
 
-/// Counts the steps that are left. A task that had more finished ones waits for a person: what was
-/// lost would run again.
+/// Counts the steps that are left. A task that had more of them waits for a person: what was lost
+/// would run again.
 fn recount(target: &Connection) -> Result<()> {
     target.execute_batch(
         "CREATE TEMP TABLE newest AS
@@ -115,12 +124,12 @@ fn recount(target: &Connection) -> Result<()> {
                       OR (x.kind = 4 AND x.detail LIKE '%true%'))) AS done,
                  (SELECT COUNT(*) FROM newest x WHERE x.n = t.n AND x.kind = 1) AS open
              FROM task t;
-         UPDATE task_body SET reason = 'salvage lost records of finished steps'
+         UPDATE task_body SET reason = 'salvage lost records of steps'
              WHERE n IN (SELECT t.n FROM task t JOIN counted c ON c.n = t.n
-                         WHERE t.status < 10 AND c.done < t.steps_done);
+                         WHERE t.status < 10 AND (c.done < t.steps_done OR c.open < t.steps_open));
          UPDATE task SET status = 8
              WHERE status < 10 AND n IN (SELECT t.n FROM task t JOIN counted c ON c.n = t.n
-                                         WHERE c.done < t.steps_done);
+                                         WHERE (c.done < t.steps_done OR c.open < t.steps_open));
          UPDATE task SET steps_done = (SELECT done FROM counted c WHERE c.n = task.n),
                          steps_open = (SELECT open FROM counted c WHERE c.n = task.n);",
     )
@@ -133,6 +142,9 @@ fn mend(target: &Connection) -> Result<()> {
              SELECT n, '{\"title\":null,\"steps\":[],\"payload\":null,\"strategy\":null,
                           \"max_retries\":null,\"key\":null,\"priority\":0}', '{}' FROM task;
          DELETE FROM task_body WHERE n NOT IN (SELECT n FROM task);
+         DELETE FROM journal WHERE task IS NOT NULL AND task NOT IN (SELECT n FROM task);
+         DELETE FROM output WHERE id NOT IN
+             (SELECT output FROM journal WHERE output IS NOT NULL);
          UPDATE task SET held = 0, fence = fence + 1 WHERE held = 1
              AND n NOT IN (SELECT n FROM lease);
          DELETE FROM lease WHERE n NOT IN (SELECT n FROM task WHERE held = 1);",

@@ -69,8 +69,33 @@ pub(super) fn list(db: &Connection, query: &TaskQuery, now: LeaseNow) -> Result<
         sql += &format!(" LIMIT {}", limit.min(i64::MAX as usize));
     }
     let mut select = db.prepare_cached(&sql)?;
-    let rows = select.query_map(params_from_iter(values), |row| Ok(read(row, now)?.task))?;
-    rows.collect()
+    readable(select.query_map(params_from_iter(values), |row| Ok(read(row, now)?.task))?)
+}
+
+/// Passes over rows that hold what no version wrote: one of them must not hide the others. `doctor`
+/// tells of them.
+fn readable<T>(rows: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
+    rows.filter(|row| !matches!(row, Err(error) if error.sqlite_error_code().is_none())).collect()
+}
+
+/// The tasks that cannot be read, with the reason.
+pub(super) fn unreadable(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
+    let mut ids = db.prepare("SELECT id FROM task ORDER BY n")?;
+    let ids = ids.query_map([], |row| row.get::<_, String>(0))?;
+    let mut select = db.prepare(&format!("{SELECT} WHERE t.id = ?1"))?;
+    let mut found = Vec::new();
+    for id in ids {
+        let id = id?;
+        match select.query_row([&id], |row| read(row, now)).optional() {
+            Ok(Some(_)) => {}
+            Ok(None) => found.push(format!("task {id} has no body")),
+            Err(error) if error.sqlite_error_code().is_none() => {
+                found.push(format!("task {id} cannot be read: {error}"));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
 }
 
 pub(super) fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>> {
@@ -89,7 +114,7 @@ pub(super) fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>> {
             expires_at: row.get::<_, Option<i64>>(5)?.map(Time::from_ms),
         })
     })?;
-    rows.collect()
+    readable(rows)
 }
 
 /// Candidates for an agent, best first; which of them are held is told by the lease clock.
@@ -100,13 +125,28 @@ pub(super) fn claimable(
     lease_now: LeaseNow,
     limit: usize,
 ) -> Result<Vec<TaskId>> {
+    // Each status by itself is a walk along the index; together they would be a scan and a sort.
     let mut select = db.prepare_cached(
-        "SELECT id FROM task
-         WHERE (status = ?1 OR (status = ?2 AND (agent IS NULL OR agent = ?3))
-                OR (status = ?4 AND retries < max_retries)) AND status < 10
-           AND (not_before IS NULL OR not_before <= ?5)
-           AND (expires_at IS NULL OR expires_at > ?5)
-           AND (held = 0 OR (lease_ttl IS NOT NULL AND (lease_boot != ?6 OR lease_until <= ?7)))
+        "SELECT id FROM (
+             SELECT * FROM (SELECT id, priority, n FROM task
+                 WHERE status = ?1 AND status < 10 AND (not_before IS NULL OR not_before <= ?5)
+                   AND (expires_at IS NULL OR expires_at > ?5)
+                   AND (held = 0 OR (lease_ttl IS NOT NULL AND (lease_boot != ?6 OR lease_until <= ?7)))
+                 ORDER BY priority DESC, n LIMIT ?8)
+             UNION ALL
+             SELECT * FROM (SELECT id, priority, n FROM task
+                 WHERE status = ?2 AND status < 10 AND (agent IS NULL OR agent = ?3)
+                   AND (not_before IS NULL OR not_before <= ?5)
+                   AND (expires_at IS NULL OR expires_at > ?5)
+                   AND (held = 0 OR (lease_ttl IS NOT NULL AND (lease_boot != ?6 OR lease_until <= ?7)))
+                 ORDER BY priority DESC, n LIMIT ?8)
+             UNION ALL
+             SELECT * FROM (SELECT id, priority, n FROM task
+                 WHERE status = ?4 AND status < 10 AND retries < max_retries
+                   AND (not_before IS NULL OR not_before <= ?5)
+                   AND (expires_at IS NULL OR expires_at > ?5)
+                   AND (held = 0 OR (lease_ttl IS NOT NULL AND (lease_boot != ?6 OR lease_until <= ?7)))
+                 ORDER BY priority DESC, n LIMIT ?8))
          ORDER BY priority DESC, n LIMIT ?8",
     )?;
     let rows = select.query_map(

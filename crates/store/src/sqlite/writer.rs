@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use relight_core::ids::TaskId;
 use relight_core::lease::Fence;
 use relight_core::time::Time;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use super::apply::{self, ApplyError};
@@ -156,7 +156,8 @@ impl Writer {
 
     fn hand_in(&self, operation: Operation) -> HandedIn {
         let mut queue = self.shared.queue();
-        if !queue.leading && queue.awaited == 0 {
+        let all_fit = queue.jobs.len() < BATCH_MAX;
+        if !queue.leading && queue.awaited == 0 && all_fit {
             return HandedIn::Answered(self.lead(queue, operation));
         }
         let (reply, answer) = oneshot::channel();
@@ -174,8 +175,8 @@ impl Writer {
         }
         if !queue.timed && !queue.leading {
             queue.timed = true;
+            drop(queue);
             self.start_thread();
-            self.shared.wake.notify_one();
         }
     }
 
@@ -197,23 +198,31 @@ impl Writer {
         let mut operations: Vec<Operation> =
             jobs.into_iter().filter_map(Job::open).map(|(operation, _)| operation).collect();
         operations.push(operation);
+        let leading = Leading(&self.shared);
         let own = self.shared.batch(&operations).pop().expect("one answer for each operation");
-        let mut queue = self.shared.queue();
-        queue.leading = false;
-        if !queue.jobs.is_empty() {
+        drop(leading);
+        let others_wait = !self.shared.queue().jobs.is_empty();
+        if others_wait {
             self.start_thread();
-            self.shared.wake.notify_one();
         }
         own
     }
 
+    /// Wakes the thread; starts it when there is none, or when it died. Where the system has no room
+    /// for one, the caller does its work.
     fn start_thread(&self) {
-        let mut thread = self.thread.lock().expect("no panic while the thread starts");
-        if thread.is_none() {
+        let mut thread = self.thread.lock().expect("nothing panics while it is locked");
+        if thread.as_ref().is_none_or(JoinHandle::is_finished) {
             let shared = Arc::clone(&self.shared);
-            let body = move || shared.work();
             let named = std::thread::Builder::new().name("relight-writer".to_owned());
-            *thread = Some(named.spawn(body).expect("the system has room for one thread"));
+            *thread = named.spawn(move || shared.work()).ok();
+        }
+        let has_thread = thread.is_some();
+        drop(thread);
+        if has_thread {
+            self.shared.wake.notify_one();
+        } else {
+            self.shared.work_now();
         }
     }
 }
@@ -230,6 +239,15 @@ impl Drop for Writer {
         let jobs = self.shared.queue().take(usize::MAX);
         let left = jobs.into_iter().filter_map(Job::open).map(|(operation, _)| operation);
         self.shared.batch(&left.collect::<Vec<_>>());
+    }
+}
+
+/// Somebody commits; ends also when that panics, or nobody would ever commit again.
+struct Leading<'s>(&'s Shared);
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        self.0.queue().leading = false;
     }
 }
 
@@ -273,18 +291,34 @@ impl Shared {
                 }
                 queue = self.sleep(queue);
             }
-            queue.leading = true;
-            let jobs = queue.take(BATCH_MAX);
-            drop(queue);
-            let (operations, replies): (Vec<_>, Vec<_>) =
-                jobs.into_iter().filter_map(Job::open).unzip();
-            let answers = self.batch(&operations);
-            self.queue().leading = false;
-            for (reply, answer) in replies.into_iter().zip(answers) {
-                if let Some(reply) = reply {
-                    // Whoever stopped waiting does not want to know.
-                    let _ = reply.send(answer);
-                }
+            self.take_and_answer(queue);
+        }
+    }
+
+    /// All that waits, on this thread.
+    fn work_now(&self) {
+        loop {
+            let queue = self.queue();
+            if queue.leading || queue.jobs.is_empty() {
+                return;
+            }
+            self.take_and_answer(queue);
+        }
+    }
+
+    fn take_and_answer(&self, mut queue: MutexGuard<'_, Queue>) {
+        queue.leading = true;
+        let jobs = queue.take(BATCH_MAX);
+        drop(queue);
+        let leading = Leading(self);
+        let (operations, replies): (Vec<_>, Vec<_>) =
+            jobs.into_iter().filter_map(Job::open).unzip();
+        let answers = self.batch(&operations);
+        drop(leading);
+        for (reply, answer) in replies.into_iter().zip(answers) {
+            if let Some(reply) = reply {
+                // Whoever stopped waiting does not want to know.
+                let _ = reply.send(answer);
             }
         }
     }
@@ -359,7 +393,7 @@ impl Shared {
         let mut answers = Vec::with_capacity(operations.len());
         for operation in operations {
             if operation.is_refused_before_it_writes() {
-                answers.push(match self.operation(db, operation) {
+                answers.push(match self.operation(db, operation).map_err(|e| self.own_fault(e)) {
                     Ok(answer) => Ok(answer),
                     Err(ApplyError::Refused(refusal)) => Err(refusal),
                     Err(ApplyError::Sqlite(error)) => return Err(error),
@@ -367,7 +401,7 @@ impl Shared {
                 continue;
             }
             db.prepare_cached("SAVEPOINT operation")?.execute([])?;
-            match self.operation(db, operation) {
+            match self.operation(db, operation).map_err(|e| self.own_fault(e)) {
                 Ok(answer) => {
                     db.prepare_cached("RELEASE operation")?.execute([])?;
                     answers.push(Ok(answer));
@@ -381,6 +415,20 @@ impl Shared {
             }
         }
         Ok(answers)
+    }
+
+    /// A row that cannot be read, or a value that cannot be kept, is the fault of one operation.
+    fn own_fault(&self, error: ApplyError) -> ApplyError {
+        let own = |error: &rusqlite::Error| match error.sqlite_error_code() {
+            None => true,
+            Some(code) => matches!(code, ErrorCode::ConstraintViolation | ErrorCode::TooBig),
+        };
+        match error {
+            ApplyError::Sqlite(error) if own(&error) => {
+                ApplyError::Refused(store_error(&self.path, error).into())
+            }
+            other => other,
+        }
     }
 
     fn operation(&self, db: &Connection, operation: &Operation) -> Result<Answer, ApplyError> {
