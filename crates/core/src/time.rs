@@ -54,7 +54,8 @@ impl Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.3}", self.as_timestamp())
+        let whole_second = self.0 % 1_000 == 0;
+        write!(f, "{:.*}", if whole_second { 0 } else { 3 }, self.as_timestamp())
     }
 }
 

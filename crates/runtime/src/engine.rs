@@ -146,7 +146,16 @@ impl Engine {
     }
 
     /// Adds a task, or finds the one that already stands for the request.
-    pub async fn add(&self, mut new: NewTask) -> Result<Added, ActError> {
+    pub async fn add(&self, new: NewTask) -> Result<Added, ActError> {
+        Ok(self.add_and(new, None).await?.0)
+    }
+
+    /// Adds a task and lets a first event follow in the same commit, so that nobody comes between.
+    async fn add_and(
+        &self,
+        mut new: NewTask,
+        first: Option<TaskEvent>,
+    ) -> Result<(Added, Fence), ActError> {
         self.check_names(&new)?;
         funnel::clean_new(&self.redactor, &mut new);
         for _ in 0..ROUNDS_MAX {
@@ -154,19 +163,20 @@ impl Engine {
                 && let Some(task) = self.store.task_with_key(key).await?
                 && task.id != new.id
             {
-                return Ok(Added::KeyTaken(task));
+                return Ok((Added::KeyTaken(task), Fence::default()));
             }
             if let Some(task) = self.store.task(&new.id).await? {
-                return same_or_differs(&new, task);
+                return Ok((same_or_differs(&new, task)?, Fence::default()));
             }
-            let commit = Commit {
-                task: new.id.clone(),
-                guard: Guard::default(),
-                at: clock::now(),
-                changes: vec![Change::Created(Box::new(new.clone()))],
-            };
+            let at = clock::now();
+            let mut changes = vec![Change::Created(Box::new(new.clone()))];
+            if let Some(first) = first.clone() {
+                let task = Change::first(&new, at);
+                changes.extend(decide(&scene(&task, None, Right::Unfenced), first)?.changes);
+            }
+            let commit = Commit { task: new.id.clone(), guard: Guard::default(), at, changes };
             match self.store.commit(commit).await {
-                Ok(_) => return Ok(Added::Created(self.task(&new.id).await?)),
+                Ok(done) => return Ok((Added::Created(self.task(&new.id).await?), done.fence)),
                 Err(CommitError::Exists(_) | CommitError::KeyTaken { .. }) => {}
                 Err(error) => return Err(act_error(error)),
             }
@@ -226,8 +236,13 @@ impl Engine {
         holder: Holder,
         ttl: Option<Span>,
     ) -> Result<Started, ActError> {
-        let id = match self.add(new).await? {
-            Added::Created(task) | Added::Same(task) | Added::KeyTaken(task) => task.id,
+        let start = TaskEvent::Start { holder: holder.clone(), ttl, steal: false };
+        let id = match self.add_and(new, Some(start)).await? {
+            (Added::Created(task), fence) => {
+                let view = self.view(&task.id).await?;
+                return Ok(Started { view, fence, resumed: false });
+            }
+            (Added::Same(task) | Added::KeyTaken(task), _) => task.id,
         };
         self.take(&id, right, holder, ttl, false).await
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use relight_core::decide::TaskEvent;
-use relight_core::ids::{IdempotencyKey, StepName};
+use relight_core::ids::{IdempotencyKey, NAME_BYTES_MAX, StepName};
 use relight_core::redact::Redactor;
 use relight_core::step::{Output, StepKey};
 use relight_core::task::{CheckpointDoor, NewTask};
@@ -79,7 +79,7 @@ pub fn clean_step(redactor: &Redactor, key: &mut StepKey) {
 /// Redacts an idempotency key; the same secret gives the same key.
 pub fn clean_key(redactor: &Redactor, key: &mut IdempotencyKey) {
     if let std::borrow::Cow::Owned(clean) = redactor.text(key.as_str()) {
-        *key = IdempotencyKey::new(clean).expect("a mark is printable and short");
+        *key = IdempotencyKey::new(fitting(clean)).expect("a mark is printable");
     }
 }
 
@@ -95,10 +95,25 @@ pub fn clean_output(redactor: &Redactor, output: &mut Output) {
     }
 }
 
-fn clean_step_name(redactor: &Redactor, name: &mut StepName) {
+/// Redacts a step's name by itself.
+pub fn clean_step_name(redactor: &Redactor, name: &mut StepName) {
     if let std::borrow::Cow::Owned(clean) = redactor.text(name.as_str()) {
-        *name = StepName::new(clean).expect("a mark is printable and short");
+        *name = StepName::new(fitting(clean)).expect("a mark is printable");
     }
+}
+
+/// A mark may be longer than what it stands for; a name that grew too long keeps its beginning and a
+/// hash of the whole.
+fn fitting(name: String) -> String {
+    if name.len() <= NAME_BYTES_MAX {
+        return name;
+    }
+    let hash = blake3::hash(name.as_bytes()).to_hex();
+    let mut end = NAME_BYTES_MAX - 20;
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{} {}", name[..end].trim_end(), &hash[..16])
 }
 
 fn clean_door(redactor: &Redactor, door: &mut CheckpointDoor) {

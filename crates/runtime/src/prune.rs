@@ -1,12 +1,14 @@
 //! Removing what nobody wants any more: expired work, and finished work that is old.
 
+use std::path::Path;
+
 use relight_core::ids::TaskId;
 use relight_core::lease::HolderLife;
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 use relight_store::TaskQuery;
 
-use crate::checkpoint_files::CheckpointFolder;
+use crate::dialect;
 use crate::doors::process;
 use crate::engine::{ActError, Engine};
 
@@ -31,7 +33,7 @@ pub struct Pruned {
     pub tasks: Vec<TaskId>,
     /// Events that belonged to no step.
     pub events: u64,
-    /// File copies that could not be removed, with the reason.
+    /// Tasks that stay because their file could not be removed, with the reason.
     pub files_left: Vec<(String, std::io::Error)>,
 }
 
@@ -74,15 +76,15 @@ pub async fn prune(
 ) -> Result<Pruned, ActError> {
     let mut pruned = Pruned::default();
     for batch in found.chunks(BATCH) {
-        let wanted = batch.iter().map(|one| (one.id.clone(), one.seq)).collect();
-        let removed = engine.store().forget(wanted, now).await?;
-        for one in batch.iter().filter(|one| removed.contains(&one.id)) {
-            if let Some(folder) = &one.folder
-                && let Err(error) = CheckpointFolder::at(folder).remove(one.id.as_str())
-            {
-                pruned.files_left.push((one.id.to_string(), error));
+        let mut wanted = Vec::with_capacity(batch.len());
+        for one in batch {
+            // The file goes first: one that outlived its task would be taken in as new work.
+            match one.folder.as_ref().map(|folder| dialect::remove(Path::new(folder), &one.id)) {
+                Some(Err(error)) => pruned.files_left.push((one.id.to_string(), error)),
+                None | Some(Ok(())) => wanted.push((one.id.clone(), one.seq)),
             }
         }
+        let removed = engine.store().forget(wanted, now).await?;
         pruned.tasks.extend(removed);
         tell(pruned.tasks.len());
     }

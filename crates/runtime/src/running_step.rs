@@ -48,6 +48,21 @@ impl RunningStep {
     }
 }
 
+impl RunningStep {
+    /// Whether somebody runs the step.
+    pub fn is_taken(home: &Path, task: &TaskId, step: &StepKey) -> io::Result<bool> {
+        let lock = match File::open(home.join(FOLDER).join(step.idempotency_key(task))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            other => other?,
+        };
+        match flock(&lock, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(false),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
 impl Drop for RunningStep {
     fn drop(&mut self) {
         // A file that stays is in nobody's way.
@@ -76,8 +91,10 @@ mod tests {
         let task = TaskId::new("t").unwrap();
         let step = |name: &str| StepKey::first(StepName::new(name).unwrap());
         let take = |name: &str| RunningStep::take(home.path(), &task, &step(name)).unwrap();
+        let taken = |name: &str| RunningStep::is_taken(home.path(), &task, &step(name)).unwrap();
+        assert!(!taken("a"));
         let first = take("a");
-        assert!(first.is_some() && take("a").is_none());
+        assert!(first.is_some() && take("a").is_none() && taken("a"));
         assert!(take("b").is_some(), "another step is another lock");
         drop(first);
         assert!(take("a").is_some());

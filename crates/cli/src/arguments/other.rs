@@ -33,7 +33,7 @@ pub(crate) struct PruneArguments {
     /// Only say what would be removed
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Remove finished work and events older than this
+    /// Remove finished work, with its idempotency key, and events older than this
     #[arg(long, value_name = "DURATION", default_value = "30d")]
     pub(crate) older_than: Span,
 }

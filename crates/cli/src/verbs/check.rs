@@ -40,6 +40,8 @@ fn open_if_there(environment: &Environment) -> Result<Option<std::sync::Arc<dyn 
     if let StoreUrl::Sqlite(path) = &url {
         let log = PathBuf::from(format!("{}-wal", path.display()));
         if !path.exists() && !log.exists() {
+            let text = format!("there is no store {}; only files were checked", path.display());
+            output::note(environment, &text);
             return Ok(None);
         }
     }

@@ -8,6 +8,7 @@ use relight::dialect::{
     StartRequest, Survey, UpdateRequest, document,
 };
 use relight::doors::clock;
+use relight::engine::Engine;
 use relight_core::checkpoint::{Checkpoint, Status as Word};
 use relight_core::ids::TaskId;
 use relight_core::time::Span;
@@ -124,6 +125,13 @@ fn saved_answer(environment: &Environment, saved: &Saved, outcome: &str, verb: &
     output::answer(environment, &value, &text);
     copy_check(saved)?;
     Ok(0)
+}
+
+/// After a verb that is not the dialect's: a workflow's file says what its task says.
+pub(super) async fn refresh(engine: &Engine, id: &TaskId) -> Result<(), Failure> {
+    let Some(door) = engine.task(id).await?.checkpoint else { return Ok(()) };
+    let dialect = Dialect::new(engine.clone(), PathBuf::from(door.folder));
+    copy_check(&dialect.save(id).await?)
 }
 
 fn copy_check(saved: &Saved) -> Result<(), Failure> {

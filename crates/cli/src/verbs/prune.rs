@@ -32,7 +32,10 @@ pub(crate) fn run(environment: &Environment, arguments: &PruneArguments) -> Outc
         };
         let pruned = prune(&engine, &found, arguments.older_than, now, tell).await?;
         for (id, error) in &pruned.files_left {
-            output::note(environment, &format!("the file of {id} could not be removed: {error}"));
+            output::note(
+                environment,
+                &format!("{id} stays: its file could not be removed: {error}"),
+            );
         }
         let text = format!("removed {} tasks and {} events", pruned.tasks.len(), pruned.events);
         let value = json!({"dry_run": false, "tasks": pruned.tasks, "events": pruned.events});

@@ -11,7 +11,7 @@ use relight_core::progress::Progress;
 use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 use serde_json::{Value, json};
 
-use super::step_run;
+use super::{checkpoint, step_run};
 use crate::arguments::step::{
     BeginArguments, EndArguments, ListArguments, OfTask, ResolveArguments, StepCommand,
 };
@@ -123,6 +123,7 @@ fn begin(environment: &Environment, arguments: BeginArguments) -> Outcome {
         let key = place.key.idempotency_key(&place.task);
         let text = format!("step {}: {text} (idempotency key {key})", place.key);
         output::answer(environment, &advice_json(&place, word), &text);
+        checkpoint::refresh(&place.engine, &place.task).await?;
         Ok(0)
     })
 }
@@ -146,7 +147,8 @@ fn end(environment: &Environment, arguments: EndArguments) -> Outcome {
     let place = Place::find(environment, arguments.of, arguments.name)?;
     let outcome = if arguments.failed { StepOutcome::Failed } else { StepOutcome::Done };
     let event = TaskEvent::StepEnd { key: place.key.clone(), outcome, output: Some(output) };
-    let word = match block_on(place.act(event)) {
+    let acted = block_on(place.act(event));
+    let word = match acted {
         Err(ActError::Refused(Refusal::StepFinished { .. })) if !arguments.failed => "was finished",
         other => {
             other?;
@@ -154,11 +156,9 @@ fn end(environment: &Environment, arguments: EndArguments) -> Outcome {
         }
     };
     let text = format!("step {} {word}", place.key);
-    output::answer(
-        environment,
-        &json!({"task": place.task, "step": place.key, "outcome": outcome}),
-        &text,
-    );
+    let value = json!({"task": place.task, "step": place.key, "outcome": outcome});
+    output::answer(environment, &value, &text);
+    block_on(checkpoint::refresh(&place.engine, &place.task))?;
     Ok(0)
 }
 
@@ -239,10 +239,8 @@ fn resolve(environment: &Environment, arguments: ResolveArguments) -> Outcome {
     block_on(place.act(TaskEvent::StepResolve { key: place.key.clone(), happened }))?;
     let word = if happened { "counts as finished" } else { "may be run again" };
     let text = format!("step {} of task {} {word}", place.key, place.task);
-    output::answer(
-        environment,
-        &json!({"task": place.task, "step": place.key, "happened": happened}),
-        &text,
-    );
+    let value = json!({"task": place.task, "step": place.key, "happened": happened});
+    output::answer(environment, &value, &text);
+    block_on(checkpoint::refresh(&place.engine, &place.task))?;
     Ok(0)
 }

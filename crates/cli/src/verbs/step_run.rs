@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::checkpoint;
 use super::step::{Begin, Place};
 use crate::arguments::step::RunArguments;
 use crate::environment::Environment;
@@ -239,6 +240,8 @@ fn hand_over(command: &mut Command, place: &Place) {
 async fn end(place: &Place, outcome: StepOutcome, output: Output) -> Result<(), Failure> {
     let event = TaskEvent::StepEnd { key: place.key.clone(), outcome, output: Some(output) };
     place.act(event).await?;
+    // The command's own exit code counts; a file copy that is behind is mended by the next verb.
+    let _ = checkpoint::refresh(&place.engine, &place.task).await;
     Ok(())
 }
 

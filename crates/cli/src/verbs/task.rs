@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use relight::doors::{clock, process};
-use relight::engine::{ActError, Added, Started, TaskView};
-use relight_core::decide::TaskEvent;
+use relight::engine::{ActError, Added, Engine, Started, TaskView};
+use relight::running_step::RunningStep;
+use relight_core::decide::{Refusal, TaskEvent};
 use relight_core::ids::TaskId;
-use relight_core::lease::HolderLife;
+use relight_core::lease::{Fence, HolderLife};
 use relight_core::status::{TRANSITIONS, TaskStatus};
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
 use relight_store::TaskQuery;
 use serde_json::{Value, json};
 
+use super::checkpoint;
 use crate::arguments::task::{
     AddArguments, ClaimArguments, EndArguments, ListArguments, NewArguments, SetArguments,
     StartArguments, TaskCommand,
@@ -90,9 +92,39 @@ fn start(environment: &Environment, arguments: StartArguments) -> Outcome {
     let right = environment.right(&id, arguments.fence)?;
     let (holder, ttl) = environment.holder(&arguments.holder)?;
     let engine = environment.engine()?;
-    let started = block_on(engine.start(new_task(id, arguments.new), right, holder, ttl))?;
+    let started = block_on(async {
+        may_start(environment, &engine, &id, arguments.fence).await?;
+        Ok::<_, Failure>(engine.start(new_task(id, arguments.new), right, holder, ttl).await?)
+    })?;
     print_started(environment, &started, arguments.export);
     Ok(0)
+}
+
+/// A fence that was given must be good, and a step that an orphan is still at is left to it: a new
+/// lease would throw its result away.
+async fn may_start(
+    environment: &Environment,
+    engine: &Engine,
+    id: &TaskId,
+    fence: Option<u64>,
+) -> Result<(), Failure> {
+    let view = match engine.view(id).await {
+        Err(ActError::NoSuchTask(_)) => return Ok(()),
+        other => other?,
+    };
+    let lease = &view.task.lease;
+    if let Some(ours) = fence.map(Fence).filter(|ours| !lease.admits(*ours)) {
+        return Err(Refusal::Fenced { task: id.clone(), ours, newest: lease.fence }.into());
+    }
+    let home = environment.store_folder(engine)?;
+    for step in view.steps.iter().filter(|step| step.is_open()) {
+        let taken = RunningStep::is_taken(&home, id, &step.key).unwrap_or(false);
+        if taken {
+            let text = format!("step {} of task {id} is still being run", step.key);
+            return Err(Failure::new(Exit::Busy, text).hint("wait for it to end, then try again"));
+        }
+    }
+    Ok(())
 }
 
 fn claim(environment: &Environment, arguments: &ClaimArguments) -> Outcome {
@@ -140,7 +172,10 @@ fn set(environment: &Environment, arguments: SetArguments) -> Outcome {
     let id = environment.task(id)?;
     let right = environment.right(&id, arguments.fence)?;
     let engine = environment.engine()?;
-    block_on(engine.act(&id, right, TaskEvent::Set(pairs)))?;
+    block_on(async {
+        engine.act(&id, right, TaskEvent::Set(pairs)).await?;
+        checkpoint::refresh(&engine, &id).await
+    })?;
     let text = format!("task {id}: {count} set");
     output::answer(environment, &json!({"task": id, "set": count}), &text);
     Ok(0)
@@ -165,6 +200,11 @@ fn act(
         let task = engine.task(&id).await?;
         let text = format!("task {id} is {}", task.status);
         output::answer(environment, &json!({"task": task_json(&task)}), &text);
+        if task.status == TaskStatus::Completed && task.steps_open > 0 {
+            let steps = engine.view(&id).await?.progress.in_doubt.join(", ");
+            output::note(environment, &format!("it ended with steps in doubt: {steps}"));
+        }
+        checkpoint::refresh(&engine, &id).await?;
         Ok(0)
     })
 }

@@ -23,14 +23,15 @@ use crate::engine::{TaskView, act_error};
 pub fn document(view: &TaskView) -> Checkpoint {
     let (task, progress) = (&view.task, &view.progress);
     let door = task.checkpoint.as_ref();
+    let current = current(view);
     Checkpoint {
         schema_version: SchemaVersion::default(),
         workflow_id: task.id.to_string(),
         agent_id: task.agent.as_ref().map(ToString::to_string).unwrap_or_default(),
         status: dialect_status(task.status),
-        current_step: progress.next_step.clone().filter(|_| !task.status.is_terminal()),
+        remaining_steps: remaining(view, current.as_deref()),
+        current_step: current,
         completed_steps: progress.done_steps.clone(),
-        remaining_steps: progress.remaining_steps.clone(),
         handoff_to: door.and_then(|door| door.handoff_to.clone()),
         notes: door.and_then(|door| door.notes.clone()),
         idempotency_key: task.spec.key.as_ref().map(ToString::to_string).unwrap_or_default(),
@@ -41,6 +42,28 @@ pub fn document(view: &TaskView) -> Checkpoint {
         context: task.context.clone(),
         extra: Extra::default(),
     }
+}
+
+/// The step that was begun last and not ended; else the first that is not finished.
+fn current(view: &TaskView) -> Option<String> {
+    if view.task.status.is_terminal() {
+        return None;
+    }
+    let begun = view.steps.iter().filter(|step| step.is_open()).max_by_key(|step| step.at);
+    begun.map(|step| step.key.to_string()).or_else(|| view.progress.next_step.clone())
+}
+
+/// What is still to do beside the current step, in doubt or not begun.
+fn remaining(view: &TaskView, current: Option<&str>) -> Vec<String> {
+    let progress = &view.progress;
+    let mut names: Vec<String> = Vec::new();
+    let all = progress.in_doubt.iter().chain(&progress.next_step).chain(&progress.remaining_steps);
+    for name in all.filter(|name| Some(name.as_str()) != current) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
 }
 
 /// The dialect has four words: what is not blocked, done or failed is in progress.
@@ -60,7 +83,7 @@ pub(super) fn dialect_status(status: TaskStatus) -> Status {
 
 impl Dialect {
     /// Writes the file from what the store has now.
-    pub(super) async fn save(&self, id: &TaskId) -> Result<Saved, DialectError> {
+    pub async fn save(&self, id: &TaskId) -> Result<Saved, DialectError> {
         let folder = self.folder_of(id).await?;
         let folder = folder.as_ref().unwrap_or(&self.folder);
         let mut set_aside = Vec::new();
@@ -76,16 +99,19 @@ impl Dialect {
             Err(error) => (self.view(id).await?, Err(error)),
         };
         for report in &set_aside {
-            self.note_damage(id, report).await?;
+            // The caller is told by the report itself; an event that cannot be written is no reason
+            // to deny what was committed.
+            let _ = self.note_damage(id, report).await;
         }
         Ok(Saved { view, file, copy_error: written.err(), set_aside })
     }
 
     /// History keeps that a file was set aside; the task itself is as it was.
     async fn note_damage(&self, id: &TaskId, report: &SetAside) -> Result<(), DialectError> {
-        let detail = serde_json::json!({
+        let mut detail = serde_json::json!({
             "file": report.file, "reason": report.reason, "now_at": report.now_at,
         });
+        self.engine.redactor().json(&mut detail);
         let commit = Commit {
             task: id.clone(),
             guard: Guard::default(),
@@ -119,6 +145,15 @@ fn mend(folder: &CheckpointFolder, id: &TaskId, set_aside: &mut Vec<SetAside>) -
     let now_at = folder.quarantine(&file, &reason, clock::now().as_timestamp())?;
     set_aside.push(SetAside { file, reason, now_at: Some(now_at) });
     Ok(())
+}
+
+/// Removes the file of a workflow that is about to be forgotten, beside no other writer.
+pub fn remove(folder: &Path, id: &TaskId) -> io::Result<()> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    let _lock = lock(folder)?;
+    CheckpointFolder::at(folder).remove(id.as_str()).map(|_| ())
 }
 
 /// One writer of the folder at a time; freed with the handle. The folder is made when it is absent.

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use relight_core::change::{Change, StepMark};
 use relight_core::checkpoint::{Checkpoint, Status};
-use relight_core::decide::Guard;
+use relight_core::decide::{Guard, Refusal};
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName, TaskId};
+use relight_core::lease::HolderLife;
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome};
 use relight_core::task::{CheckpointDoor, NewTask, Task, TaskSpec};
@@ -16,7 +17,7 @@ use relight_store::{Commit, CommitError};
 use super::copy::document;
 use super::{Dialect, DialectError, Saved};
 use crate::checkpoint_files::FileDamage;
-use crate::doors::clock;
+use crate::doors::{clock, process};
 use crate::engine::{ActError, act_error};
 use crate::funnel;
 
@@ -65,8 +66,14 @@ impl Dialect {
             if task.updated_at >= Time::from(checkpoint.updated_at) {
                 return Err(DialectError::Older(id));
             }
+            if let Some(held) = &task.lease.held
+                && process::holder_life(held) == HolderLife::Alive
+            {
+                let held = Box::new(held.clone());
+                return Err(ActError::from(Refusal::Held { task: id, held }).into());
+            }
         }
-        let changes = changes(file, checkpoint, new, known.as_ref())?;
+        let changes = self.changes(file, checkpoint, new, known.as_ref())?;
         let seq = known.map(|task| task.seq);
         let commit = Commit {
             task: id.clone(),
@@ -81,8 +88,63 @@ impl Dialect {
         }
     }
 
+    fn changes(
+        &self,
+        file: &Path,
+        checkpoint: &Checkpoint,
+        new: NewTask,
+        known: Option<&Task>,
+    ) -> Result<Vec<Change>, DialectError> {
+        let new = Box::new(new);
+        let mut changes = match known {
+            None => vec![Change::Created(new)],
+            Some(_) => vec![Change::FenceRaised, Change::StepsCleared, Change::Replaced(new)],
+        };
+        changes.push(Change::Status { to: TaskStatus::InProgress, reason: None });
+        let mut recorded: Vec<StepKey> = Vec::new();
+        for text in &checkpoint.completed_steps {
+            let mark = self.mark(file, text)?;
+            if !recorded.contains(&mark.key) {
+                recorded.push(mark.key.clone());
+                let (outcome, output) = (StepOutcome::Done, Some(Output::default()));
+                changes.push(Change::StepEnded { mark, outcome, output });
+            }
+        }
+        if let Some(text) = &checkpoint.current_step {
+            let mark = self.mark(file, text)?;
+            if !recorded.contains(&mark.key) {
+                changes.push(Change::StepBegun(mark));
+            }
+        }
+        let to = match checkpoint.status {
+            Status::InProgress => TaskStatus::Interrupted,
+            Status::Blocked => TaskStatus::Blocked,
+            Status::Done => TaskStatus::Completed,
+            Status::Failed => TaskStatus::Failed,
+        };
+        let reason = Some("taken in from a file".to_owned());
+        changes.push(Change::Status { to, reason });
+        let mut detail = serde_json::json!({"file": file, "seq": checkpoint.seq});
+        self.engine.redactor().json(&mut detail);
+        changes.push(Change::Noted(EventKind::CheckpointImported, detail));
+        Ok(changes)
+    }
+
+    /// Steps of a file are `name` or `name#2`; the number is an occurrence only when it says so.
+    fn mark(&self, file: &Path, text: &str) -> Result<StepMark, DialectError> {
+        let occurrence = text.rsplit_once('#').and_then(|(_, n)| n.parse().ok()).filter(|n| *n > 1);
+        let mut key = match (occurrence, text.rsplit_once('#')) {
+            (Some(occurrence), Some((text, _))) => {
+                StepKey { name: name(file, StepName::new(text))?, occurrence }
+            }
+            _ => StepKey::first(name(file, StepName::new(text))?),
+        };
+        funnel::clean_step(self.engine.redactor(), &mut key);
+        let rule = RepeatRule::Keyed;
+        Ok(StepMark { key, rule, tries: 1, fingerprint: None, was_open: false })
+    }
+
     fn new_from(&self, file: &Path, checkpoint: &Checkpoint) -> Result<NewTask, DialectError> {
-        let step = |text: &String| name(file, StepName::new(text.as_str()));
         let all = checkpoint
             .completed_steps
             .iter()
@@ -90,7 +152,7 @@ impl Dialect {
             .chain(&checkpoint.remaining_steps);
         let mut steps: Vec<StepName> = Vec::new();
         for text in all {
-            let step = step(text)?;
+            let step = self.mark(file, text)?.key.name;
             if !steps.contains(&step) {
                 steps.push(step);
             }
@@ -127,53 +189,6 @@ fn says_the_same(ours: &Checkpoint, theirs: &Checkpoint) -> bool {
         ..checkpoint.clone()
     };
     timeless(ours) == timeless(theirs)
-}
-
-fn changes(
-    file: &Path,
-    checkpoint: &Checkpoint,
-    new: NewTask,
-    known: Option<&Task>,
-) -> Result<Vec<Change>, DialectError> {
-    let new = Box::new(new);
-    let mut changes = match known {
-        None => vec![Change::Created(new)],
-        Some(_) => vec![Change::FenceRaised, Change::StepsCleared, Change::Replaced(new)],
-    };
-    changes.push(Change::Status { to: TaskStatus::InProgress, reason: None });
-    for text in &checkpoint.completed_steps {
-        let (outcome, output) = (StepOutcome::Done, Some(Output::default()));
-        changes.push(Change::StepEnded { mark: mark(file, text)?, outcome, output });
-    }
-    if let Some(text) = &checkpoint.current_step
-        && !checkpoint.completed_steps.contains(text)
-    {
-        changes.push(Change::StepBegun(mark(file, text)?));
-    }
-    let to = match checkpoint.status {
-        Status::InProgress => TaskStatus::Interrupted,
-        Status::Blocked => TaskStatus::Blocked,
-        Status::Done => TaskStatus::Completed,
-        Status::Failed => TaskStatus::Failed,
-    };
-    let reason = Some("taken in from a file".to_owned());
-    changes.push(Change::Status { to, reason });
-    let detail = serde_json::json!({"file": file, "seq": checkpoint.seq});
-    changes.push(Change::Noted(EventKind::CheckpointImported, detail));
-    Ok(changes)
-}
-
-/// Steps of a file are `name` or `name#2`; the number is an occurrence only when it says so.
-fn mark(file: &Path, text: &str) -> Result<StepMark, DialectError> {
-    let occurrence = text.rsplit_once('#').and_then(|(_, n)| n.parse().ok()).filter(|n| *n > 1);
-    let key = match (occurrence, text.rsplit_once('#')) {
-        (Some(occurrence), Some((text, _))) => {
-            StepKey { name: name(file, StepName::new(text))?, occurrence }
-        }
-        _ => StepKey::first(name(file, StepName::new(text))?),
-    };
-    let rule = RepeatRule::Keyed;
-    Ok(StepMark { key, rule, tries: 1, fingerprint: None, was_open: false })
 }
 
 fn name<T>(file: &Path, result: Result<T, IdError>) -> Result<T, DialectError> {

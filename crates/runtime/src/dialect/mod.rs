@@ -17,7 +17,7 @@ use relight_core::ids::{IdError, TaskId};
 use crate::checkpoint_files::{CheckpointFolder, FileDamage};
 use crate::engine::{ActError, Engine, TaskView};
 
-pub use copy::document;
+pub use copy::{document, remove};
 pub use import::Imported;
 pub use resume::{ResumeError, ResumeRequest, Resumed};
 pub use start::{StartOutcome, StartRequest};

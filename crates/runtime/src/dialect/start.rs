@@ -67,6 +67,10 @@ impl Dialect {
             let key_was_free = owner.is_none();
             if let Some(owner) = owner {
                 if owner.status == TaskStatus::Completed {
+                    if owner.checkpoint.is_some() {
+                        // It may have been cut off between its end and its file.
+                        self.save(&owner.id).await?;
+                    }
                     return Ok(StartOutcome::Completed(owner.id));
                 }
                 if owner.id != request.workflow {

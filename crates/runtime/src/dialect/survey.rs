@@ -20,6 +20,8 @@ pub struct Survey {
     pub workflows: Vec<Workflow>,
     /// Good files that the store does not know, or whose newer state it does not know.
     pub unknown: Vec<(PathBuf, Checkpoint)>,
+    /// Workflows whose file is behind the store: it was cut off before the file was written.
+    pub behind: Vec<TaskId>,
     /// Damaged files.
     pub damaged: Vec<(PathBuf, FileDamage)>,
     /// What was set aside earlier, with its reason.
@@ -55,6 +57,11 @@ impl Dialect {
             match found {
                 Found::Damaged { path, reason } => survey.damaged.push((path, reason)),
                 Found::Good { path, checkpoint } => {
+                    if let Some(task) = known.get(checkpoint.workflow_id.as_str())
+                        && checkpoint.seq < task.seq
+                    {
+                        survey.behind.push(task.id.clone());
+                    }
                     if !self.knows(&checkpoint, &known).await? {
                         survey.unknown.push((path, *checkpoint));
                     }
@@ -95,6 +102,9 @@ impl Dialect {
                     report.push(SetAside { file, reason, now_at: None });
                 }
             }
+        }
+        for id in survey.behind {
+            self.save(&id).await?;
         }
         for (file, checkpoint) in survey.unknown {
             if let Err(error) = self.take_in(&file, &checkpoint, false).await {

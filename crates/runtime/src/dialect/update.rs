@@ -7,6 +7,7 @@ use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome, StepState};
 
 use super::{Dialect, DialectError, Saved};
 use crate::engine::{ActError, TaskView};
+use crate::funnel;
 
 /// What changed in a workflow.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +30,11 @@ impl Dialect {
         right: Right,
         request: &UpdateRequest,
     ) -> Result<Saved, DialectError> {
-        let plan = |view: &TaskView| Ok::<_, ActError>(self.plan(view, request));
+        let mut request = request.clone();
+        let redactor = self.engine.redactor();
+        let names = request.complete.iter_mut().chain(&mut request.step);
+        names.for_each(|name| funnel::clean_step_name(redactor, name));
+        let plan = |view: &TaskView| Ok::<_, ActError>(self.plan(view, &request));
         match self.engine.act_in_turn(workflow, right, plan).await {
             Ok(_) => self.save(workflow).await,
             Err(ActError::NoSuchTask(id)) => Err(DialectError::NoSuchWorkflow(id)),

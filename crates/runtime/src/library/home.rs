@@ -34,8 +34,8 @@ fn read(path: &Path) -> io::Result<MarkKey> {
 
 /// Whoever links it into place first wins; everybody reads that one.
 fn make(folder: &Path, path: &Path) -> io::Result<MarkKey> {
-    let draft = folder.join(format!("{FILE}.new-{}", std::process::id()));
-    let _ = fs::remove_file(&draft);
+    let unlike_any = u64::from_le_bytes(random::bytes());
+    let draft = folder.join(format!("{FILE}.new-{}-{unlike_any:x}", std::process::id()));
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     file.write_all(&random::bytes::<32>())?;
     // Else the store's own sync makes the name durable and a power cut leaves it without content.

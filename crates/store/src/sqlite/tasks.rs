@@ -1,6 +1,7 @@
 //! Tasks as rows: hot row, body and lease, read together and written apart.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
 use relight_core::lease::{Fence, Held, Lease};
@@ -117,6 +118,27 @@ pub(super) fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>> {
     readable(rows)
 }
 
+/// Each status by itself is a walk along the index; together they would be a scan and a sort.
+static CLAIMABLE: LazyLock<String> = LazyLock::new(|| {
+    let of_status = |condition: &str| {
+        format!(
+            "SELECT * FROM (
+                 SELECT id, priority, n FROM task WHERE {condition} AND status < 10
+                   AND (not_before IS NULL OR not_before <= ?5)
+                   AND (expires_at IS NULL OR expires_at > ?5)
+                   AND (held = 0
+                        OR (lease_ttl IS NOT NULL AND (lease_boot != ?6 OR lease_until <= ?7)))
+                 ORDER BY priority DESC, n LIMIT ?8)"
+        )
+    };
+    let all = [
+        of_status("status = ?1"),
+        of_status("status = ?2 AND (agent IS NULL OR agent = ?3)"),
+        of_status("status = ?4 AND retries < max_retries"),
+    ];
+    format!("SELECT id FROM ({}) ORDER BY priority DESC, n LIMIT ?8", all.join(" UNION ALL "))
+});
+
 /// Candidates for an agent, best first; which of them are held is told by the lease clock.
 pub(super) fn claimable(
     db: &Connection,
@@ -125,30 +147,7 @@ pub(super) fn claimable(
     lease_now: LeaseNow,
     limit: usize,
 ) -> Result<Vec<TaskId>> {
-    // Each status by itself is a walk along the index; together they would be a scan and a sort.
-    let mut select = db.prepare_cached(
-        "SELECT id FROM (
-             SELECT * FROM (SELECT id, priority, n FROM task
-                 WHERE status = ?1 AND status < 10 AND (not_before IS NULL OR not_before <= ?5)
-                   AND (expires_at IS NULL OR expires_at > ?5)
-                   AND (held = 0 OR (lease_ttl IS NOT NULL AND (lease_boot != ?6 OR lease_until <= ?7)))
-                 ORDER BY priority DESC, n LIMIT ?8)
-             UNION ALL
-             SELECT * FROM (SELECT id, priority, n FROM task
-                 WHERE status = ?2 AND status < 10 AND (agent IS NULL OR agent = ?3)
-                   AND (not_before IS NULL OR not_before <= ?5)
-                   AND (expires_at IS NULL OR expires_at > ?5)
-                   AND (held = 0 OR (lease_ttl IS NOT NULL AND (lease_boot != ?6 OR lease_until <= ?7)))
-                 ORDER BY priority DESC, n LIMIT ?8)
-             UNION ALL
-             SELECT * FROM (SELECT id, priority, n FROM task
-                 WHERE status = ?4 AND status < 10 AND retries < max_retries
-                   AND (not_before IS NULL OR not_before <= ?5)
-                   AND (expires_at IS NULL OR expires_at > ?5)
-                   AND (held = 0 OR (lease_ttl IS NOT NULL AND (lease_boot != ?6 OR lease_until <= ?7)))
-                 ORDER BY priority DESC, n LIMIT ?8))
-         ORDER BY priority DESC, n LIMIT ?8",
-    )?;
+    let mut select = db.prepare_cached(&CLAIMABLE)?;
     let rows = select.query_map(
         params![
             TaskStatus::Created.code(),
