@@ -7,7 +7,7 @@ use relight::engine::{ActError, Added, Engine, Started, TaskView};
 use relight::running_step::RunningStep;
 use relight_core::decide::{Refusal, TaskEvent};
 use relight_core::ids::TaskId;
-use relight_core::lease::{Fence, HolderLife};
+use relight_core::lease::{Fence, Held, Holder, HolderLife};
 use relight_core::status::{TRANSITIONS, TaskStatus};
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
@@ -100,8 +100,9 @@ fn start(environment: &Environment, arguments: StartArguments) -> Outcome {
     Ok(0)
 }
 
-/// A fence that was given must be good, and a step that an orphan is still at is left to it: a new
-/// lease would throw its result away.
+/// A fence that was given must be good. A step that an orphan of a dead process is still at is left
+/// to it, for a new lease would throw its result away. (A timed lease is renewed by a live runner;
+/// once it ran out, the runner is frozen, and waiting for it would be for ever.)
 async fn may_start(
     environment: &Environment,
     engine: &Engine,
@@ -115,6 +116,10 @@ async fn may_start(
     let lease = &view.task.lease;
     if let Some(ours) = fence.map(Fence).filter(|ours| !lease.admits(*ours)) {
         return Err(Refusal::Fenced { task: id.clone(), ours, newest: lease.fence }.into());
+    }
+    let by_process = |held: &Held| matches!(held.holder, Holder::Process(_));
+    if !lease.held.as_ref().is_some_and(by_process) {
+        return Ok(());
     }
     let home = environment.store_folder(engine)?;
     for step in view.steps.iter().filter(|step| step.is_open()) {
@@ -410,7 +415,7 @@ fn status_text(task: &Task) -> String {
     }
 }
 
-fn holder_text(held: &relight_core::lease::Held) -> String {
+fn holder_text(held: &Held) -> String {
     let life = match process::holder_life(held) {
         HolderLife::Alive => "",
         HolderLife::Gone => ", gone",

@@ -108,8 +108,8 @@ fn stop_outside_of_a_write(holder: &Group) -> anyhow::Result<()> {
         clock::pause(Duration::from_millis(2));
         let locks = std::fs::read_to_string("/proc/locks")?;
         let writes = |line: &str| {
-            let mut fields = line.split_whitespace().skip(3);
-            fields.next() == Some("WRITE") && fields.next() == Some(&pid)
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            matches!(fields[..], [_, "POSIX", _, "WRITE", of, ..] if of == pid)
         };
         if !locks.lines().any(writes) {
             return Ok(());
