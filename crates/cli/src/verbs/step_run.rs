@@ -10,6 +10,7 @@ use relight::doors::process;
 use relight::engine::ActError;
 use relight::running_step::RunningStep;
 use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
+use relight_core::lease::Fence;
 use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepOutcome, from_a_line};
 use relight_core::time::Span;
 use rustix::process::{Pid, Signal};
@@ -61,16 +62,25 @@ fn rule(arguments: &RunArguments) -> Result<RepeatRule, Failure> {
     }
 }
 
-/// A step that another process is running now is not in doubt; it is left alone.
-fn running(environment: &Environment, place: &Place) -> Result<RunningStep, Failure> {
+/// A step that another process is running now is not in doubt; it is left alone. Unless it was begun
+/// under an older lease: then the task was taken over from a runner that is frozen, and the step's
+/// rule decides.
+fn running(
+    environment: &Environment,
+    place: &Place,
+    before: Option<&Step>,
+) -> Result<Option<RunningStep>, Failure> {
     let home = environment.store_folder(&place.engine)?;
     let taken = RunningStep::take(&home, &place.task, &place.key).map_err(|error| {
         Failure::new(Exit::Io, format!("cannot use {}: {error}", home.display()))
     })?;
-    taken.ok_or_else(|| {
+    let begun_before = |ours: Fence| before.is_some_and(|step| step.is_open() && step.fence < ours);
+    let taken_over = matches!(place.right, Right::Fence(ours) if begun_before(ours));
+    if taken.is_none() && !taken_over {
         let text = format!("step {} of task {} is being run right now", place.key, place.task);
-        Failure::new(Exit::Busy, text).hint("wait for it to end, then try again")
-    })
+        return Err(Failure::new(Exit::Busy, text).hint("wait for it to end, then try again"));
+    }
+    Ok(taken)
 }
 
 async fn step(
@@ -83,7 +93,7 @@ async fn step(
     if advise(before.as_ref()) == StepAdvice::Finished {
         return replay(environment, place).await;
     }
-    let running = running(environment, place)?;
+    let running = running(environment, place, before.as_ref())?;
     if advise(before.as_ref()) == StepAdvice::Ask
         && let Some(outcome) = ask(environment, place, arguments).await?
     {
