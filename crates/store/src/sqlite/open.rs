@@ -16,6 +16,9 @@ use crate::contract::StoreError;
 
 /// Older versions can lose or corrupt a WAL (the reset race up to 3.51.2).
 const SQLITE_VERSION_MIN: i32 = 3_053_004;
+/// How long a log may be between two short-lived processes: reading so much costs each of them about
+/// what emptying it costs the commits that filled it.
+const LOG_BYTES_KEPT: u64 = 40 * 4_120;
 /// `RLHT` in the header says whose file it is.
 const APPLICATION_ID: i32 = 0x524c_4854;
 
@@ -167,11 +170,24 @@ fn synchronous() -> &'static str {
     if cfg!(feature = "broken-sync-normal") { "NORMAL" } else { "FULL" }
 }
 
-/// A short-lived process reads the whole log when it opens, so it keeps it short.
+/// A short-lived process folds the log in by itself, at its end (`shorten_log`).
 fn checkpoint_pages(usage: Use) -> u32 {
     match usage {
-        Use::Short => 256,
+        Use::Short => 0,
         Use::Long => 4_000,
+    }
+}
+
+/// Empties the log once it has grown. Every short-lived process reads all of it when it opens, and
+/// SQLite's own way forgets between two processes how much of it is folded in already. Not waited
+/// for: whoever comes next may do it.
+pub(super) fn shorten_log(path: &Path, connection: &mut Connection) {
+    let log = fs::metadata(with_suffix(path, "-wal"));
+    if log.is_ok_and(|found| found.len() > LOG_BYTES_KEPT)
+        && connection.busy_handler(None::<fn(i32) -> bool>).is_ok()
+    {
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let _ = connection.query_row(checkpoint, [], |_| Ok(()));
     }
 }
 

@@ -237,8 +237,12 @@ impl Drop for Writer {
             let _ = thread.join();
         }
         let jobs = self.shared.queue().take(usize::MAX);
+        let is_short = self.shared.usage == Use::Short;
         let left = jobs.into_iter().filter_map(Job::open).map(|(operation, _)| operation);
         self.shared.batch(&left.collect::<Vec<_>>());
+        if let (true, Some(connection)) = (is_short, &mut self.shared.desk().connection) {
+            open::shorten_log(&self.shared.path, connection);
+        }
     }
 }
 
