@@ -13,8 +13,6 @@ mod whole_file;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use arguments::{Cli, Command};
 use environment::Environment;
 use exit::{Exit, Failure, Outcome};
@@ -24,7 +22,7 @@ fn main() -> ExitCode {
         output::line(concat!("relight ", env!("CARGO_PKG_VERSION")));
         return ExitCode::SUCCESS;
     }
-    let cli = Cli::parse();
+    let cli = Cli::read();
     let environment = Environment::read(&cli.global);
     let outcome = catch_unwind(AssertUnwindSafe(|| run(&environment, cli.command)));
     let outcome =

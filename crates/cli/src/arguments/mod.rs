@@ -2,11 +2,13 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod other;
+mod quick;
 #[cfg(test)]
 mod reference;
 pub(crate) mod step;
 pub(crate) mod task;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -35,6 +37,14 @@ pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Reads the command line; ends the process with a usage error, or after a help text.
+    pub(crate) fn read() -> Self {
+        let words: Vec<OsString> = std::env::args_os().collect();
+        quick::parse(&words).unwrap_or_else(|| Self::parse_from(words))
+    }
 }
 
 /// What every command takes.
