@@ -375,3 +375,53 @@ async fn a_live_program_keeps_others_out_and_a_killed_one_does_not() {
     program.kill();
     assert!(relight.task("t").unwrap().start().await.unwrap().resumed());
 }
+
+#[tokio::test]
+async fn a_task_dropped_and_started_again_at_once_keeps_its_new_lease() {
+    let (place, runs) = (Place::new(), AtomicU32::new(0));
+    let relight = place.open().await;
+    let start = async || relight.task("t").unwrap().start().await.unwrap();
+    let first = start().await;
+    counted(&first, "a", &runs).await;
+    let old = first.fence();
+    drop(first);
+    let second = start().await;
+    assert!(second.fence() > old, "what the dropped handle left behind ends only its own lease");
+    counted(&second, "b", &runs).await;
+    second.done().await.unwrap();
+    assert_eq!(place.status().await, TaskStatus::Completed);
+}
+
+#[tokio::test]
+async fn two_handles_by_one_key_do_not_hold_one_task() {
+    let place = Place::new();
+    let relight = place.open().await;
+    let by_key = |id: &str| relight.task(id).unwrap().key("k").unwrap().start();
+    let first = by_key("x").await.unwrap();
+    let second = by_key("y").await.unwrap_err();
+    assert!(matches!(second, ActError::Refused(Refusal::Held { .. })), "{second}");
+    drop(first);
+}
+
+#[tokio::test]
+async fn an_input_is_the_same_whatever_the_order_of_its_keys() {
+    let (place, ok) = (Place::new(), |_| async { Ok::<_, Never>(1) });
+    let one: HashMap<_, _> = (0..50).map(|n| (n.to_string(), n)).collect();
+    let two: HashMap<_, _> = (0..50).rev().map(|n| (n.to_string(), n)).collect();
+    place.start().await.plan("s").unwrap().input(&one).run(ok).await.unwrap();
+    place.start().await.plan("s").unwrap().input(&two).run(ok).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_step_that_verify_knows_to_have_happened_is_not_run() {
+    let place = Place::new();
+    let task = place.start().await;
+    let half_way = task.plan("s").unwrap().run_or_verify(
+        |_| async { Ok::<_, Never>(None::<u32>) },
+        |_| std::future::pending::<Result<u32, Never>>(),
+    );
+    assert!(tokio::time::timeout(Duration::from_millis(50), half_way).await.is_err());
+    let never = |_| async { unreachable!("the step ran again") as Result<u32, Never> };
+    let found = task.plan("s").unwrap().run_or_verify(|_| async { Ok(Some(7)) }, never).await;
+    assert_eq!(found.unwrap(), 7);
+}

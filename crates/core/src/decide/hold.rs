@@ -22,7 +22,7 @@ pub(super) fn start(
     if task.status.is_terminal() || task.status == TaskStatus::Failed {
         return Err(illegal(task, TaskStatus::InProgress));
     }
-    if continues_own_lease(scene, &holder) {
+    if !steal && continues_own_lease(scene, &holder) {
         return Ok(to_in_progress(task).into_iter().collect());
     }
     let mut changes = take_from_holder(scene, steal)?;

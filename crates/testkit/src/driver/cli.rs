@@ -1,13 +1,19 @@
 //! The driver that calls the CLI: `task start`, `step run` twenty times, `task done`.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use relight_core::step::RepeatRule;
 
 use super::{COMPLETED, IN_DOUBT, KILLED, UNEXPECTED};
+use crate::world::clock;
 use crate::world::ledger::Entry;
 use crate::world::plan;
 use crate::world::product::Answer;
 use crate::world::stage::Stage;
+
+/// How often a step that is still being run is asked for again.
+const WAITS_MAX: u32 = 1_000;
 
 /// Works through the task from wherever it is.
 pub fn run(stage: &Stage) -> anyhow::Result<u8> {
@@ -41,7 +47,15 @@ fn start(stage: &Stage) -> anyhow::Result<Begun> {
     let mut words = vec!["task", "start", &stage.task, "--owner-pid", &pid, "--json"];
     let names: Vec<String> = plan::step_names().collect();
     words.extend(names.iter().flat_map(|name| ["--step", name]));
-    let answer = stage.product.call(&stage.home, &words)?;
+    let mut answer = stage.product.call(&stage.home, &words)?;
+    // What an earlier life left running is waited for, as a script would.
+    for _ in 0..WAITS_MAX {
+        if answer.code != 75 || !answer.stderr.contains("still being run") {
+            break;
+        }
+        clock::pause(Duration::from_millis(5));
+        answer = stage.product.call(&stage.home, &words)?;
+    }
     match answer.code {
         0 => {
             let fence = answer.json()?["fence"].as_u64().context("task start gives a fence")?;
