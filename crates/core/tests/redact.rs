@@ -377,7 +377,7 @@ fn counts_and_names_that_only_sound_secret_stay() {
         "primary_key=id idempotency_key=ab12cd34ef monkey=george session_id=abc123def",
         "auth_type=oauth2 auth: basic, auth_url=https://x.y/auth",
         "pass: 12 fail: 3, password_file=/run/secrets/db",
-        "SSH_AUTH_SOCK=/tmp/ssh-XXXX/agent.123 PWD=/work/Main",
+        "SSH_AUTH_SOCK=/tmp/ssh-XXXX/agent.123 PWD=/home/me/Main",
     ]);
 }
 
