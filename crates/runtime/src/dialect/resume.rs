@@ -2,7 +2,7 @@
 
 use relight_core::decide::{Refusal, Right, TaskEvent};
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::{Held, Holder, HolderLife};
+use relight_core::lease::{Held, Holder};
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
@@ -10,7 +10,7 @@ use relight_store::TaskQuery;
 
 use super::{Dialect, DialectError, Saved, SetAside};
 use crate::checkpoint_files::ReadError;
-use crate::doors::{clock, process};
+use crate::doors::clock;
 use crate::engine::{ActError, Started, TaskView};
 
 /// What to resume, and for whom.
@@ -164,15 +164,6 @@ impl Dialect {
 
     async fn take(&self, id: &TaskId, request: &ResumeRequest) -> Result<Started, ResumeError> {
         let plan = |view: &TaskView| {
-            let held = view.task.lease.held.as_ref();
-            if let Some(held) = held
-                && !request.steal
-                && process::holder_life(held) == HolderLife::Alive
-                && held.holder != request.holder
-            {
-                let held = Box::new(held.clone());
-                return Err(ResumeError::Held { task: view.task.id.clone(), held });
-            }
             let mut events = Vec::new();
             if view.task.status == TaskStatus::Failed {
                 events.push(TaskEvent::Move { to: TaskStatus::Assigned, reason: None });
@@ -182,7 +173,7 @@ impl Dialect {
                 ttl: request.ttl,
                 steal: request.steal,
             });
-            Ok(events)
+            Ok::<_, ResumeError>(events)
         };
         let acted = self.engine.act_in_turn(id, Right::Unfenced, plan).await?;
         let view = self.view(id).await?;
