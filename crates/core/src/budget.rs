@@ -25,21 +25,25 @@ const JITTER: f64 = 0.2;
 const HOUR_MS: u64 = 3_600_000;
 
 /// The limits of bringing one thing back.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RestartPolicy {
     /// Recoveries in a row without progress; the death after them is the last.
     pub max_attempts: u32,
     /// What the second recovery in a row waits for.
+    #[serde(rename = "cooldown_ms")]
     pub cooldown: Span,
     /// By how much each further wait is longer.
     pub growth: f64,
     /// No wait is longer.
+    #[serde(rename = "cooldown_max_ms")]
     pub cooldown_max: Span,
     /// A life of this length counts as progress.
+    #[serde(rename = "stable_after_ms")]
     pub stable_after: Span,
     /// Restarts within the window, whatever progress was made.
     pub total_max: u32,
     /// How far back they are counted.
+    #[serde(rename = "total_window_ms")]
     pub total_window: Span,
 }
 

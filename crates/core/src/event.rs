@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::ids::TaskId;
+use crate::ids::{AgentName, TaskId};
 use crate::lease::Fence;
 use crate::step::StepKey;
 use crate::time::Time;
@@ -43,11 +43,41 @@ pub enum EventKind {
     CheckpointImported,
     /// A finished or expired task was removed with all that belonged to it.
     TaskForgotten,
+    /// An agent was seen for the first time.
+    AgentCreated,
+    /// What an agent is asked to be was changed.
+    AgentChanged,
+    /// An agent's state changed.
+    AgentState,
+    /// An agent's budgets were used or given back.
+    AgentBudget,
+    /// An attempt was begun.
+    AttemptBegun,
+    /// An attempt's process was started.
+    AttemptStarted,
+    /// An attempt ended.
+    AttemptDied,
+    /// An agent's own session got an id.
+    AgentSession,
+    /// A round of a loop is over.
+    AgentIteration,
+    /// A supervisor took an agent.
+    AgentTaken,
+    /// A supervisor gave an agent back.
+    AgentLeft,
+    /// Somebody has to be told.
+    Alert,
+    /// A step died together with its supervisor again and again.
+    StepParked,
+    /// Something that nobody held any more was put right.
+    Recovered,
+    /// The machine went down again and again soon after work was resumed.
+    BootLoop,
 }
 
 impl EventKind {
     /// All of them; the order gives the numbers and is never changed.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 31] = [
         Self::StepBegun,
         Self::StepDone,
         Self::StepFailed,
@@ -64,6 +94,21 @@ impl EventKind {
         Self::CheckpointDamaged,
         Self::CheckpointImported,
         Self::TaskForgotten,
+        Self::AgentCreated,
+        Self::AgentChanged,
+        Self::AgentState,
+        Self::AgentBudget,
+        Self::AttemptBegun,
+        Self::AttemptStarted,
+        Self::AttemptDied,
+        Self::AgentSession,
+        Self::AgentIteration,
+        Self::AgentTaken,
+        Self::AgentLeft,
+        Self::Alert,
+        Self::StepParked,
+        Self::Recovered,
+        Self::BootLoop,
     ];
 
     /// The word used everywhere.
@@ -85,6 +130,21 @@ impl EventKind {
             Self::CheckpointDamaged => "checkpoint.damaged",
             Self::CheckpointImported => "checkpoint.imported",
             Self::TaskForgotten => "task.forgotten",
+            Self::AgentCreated => "agent.created",
+            Self::AgentChanged => "agent.changed",
+            Self::AgentState => "agent.state",
+            Self::AgentBudget => "agent.budget",
+            Self::AttemptBegun => "attempt.begun",
+            Self::AttemptStarted => "attempt.started",
+            Self::AttemptDied => "attempt.died",
+            Self::AgentSession => "agent.session",
+            Self::AgentIteration => "agent.iteration",
+            Self::AgentTaken => "agent.taken",
+            Self::AgentLeft => "agent.left",
+            Self::Alert => "alert",
+            Self::StepParked => "step.parked",
+            Self::Recovered => "recovered",
+            Self::BootLoop => "boot.loop",
         }
     }
 
@@ -114,6 +174,8 @@ pub struct Event {
     pub at: Time,
     /// What.
     pub kind: EventKind,
+    /// To which agent.
+    pub agent: Option<AgentName>,
     /// To which task.
     pub task: Option<TaskId>,
     /// To which step of it.
@@ -135,5 +197,6 @@ mod tests {
         }
         assert_eq!(EventKind::StepBegun.code(), 1);
         assert_eq!(EventKind::TaskForgotten.code(), 16);
+        assert_eq!(EventKind::BootLoop.code(), 31);
     }
 }

@@ -50,6 +50,8 @@ pub enum Holder {
     Attempt {
         /// The attempt's tag.
         attempt: String,
+        /// The shim that lives as long as the attempt does.
+        shim: ProcessIdentity,
     },
     /// Ends when its time runs out; every write of the holder renews it.
     Time {
@@ -62,7 +64,7 @@ impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Process(process) => write!(f, "process {}", process.pid),
-            Self::Attempt { attempt } => write!(f, "attempt {attempt}"),
+            Self::Attempt { attempt, .. } => write!(f, "attempt {attempt}"),
             Self::Time { by } => write!(f, "{by}"),
         }
     }

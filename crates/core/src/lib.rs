@@ -1,9 +1,10 @@
-//! Relight's decisions: states, transitions, repeat rules, budgets, redaction and the checkpoint
+//! Relight's decisions: agents, states, transitions, repeat rules, budgets, redaction and the checkpoint
 //! document.
 //!
 //! Pure: no clock, file, process, socket or async. What needs a time or an id takes it as an
 //! argument, so that everything here can be checked by a table.
 
+pub mod agent;
 pub mod budget;
 pub mod change;
 pub mod checkpoint;

@@ -87,7 +87,10 @@ impl From<Time> for String {
 }
 
 /// A length of time, to the millisecond.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
 pub struct Span(u64);
 
 const UNITS: [(&str, u64); 5] =

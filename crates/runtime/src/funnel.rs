@@ -44,7 +44,9 @@ pub fn clean_new(redactor: &Redactor, new: &mut NewTask) {
 pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
     match event {
         TaskEvent::Set(pairs) => clean_pairs(redactor, pairs),
-        TaskEvent::Fail { reason } | TaskEvent::Block { reason } => clean_text(redactor, reason),
+        TaskEvent::Fail { reason }
+        | TaskEvent::Block { reason }
+        | TaskEvent::Interrupt { reason } => clean_text(redactor, reason),
         TaskEvent::Defer { reason, .. }
         | TaskEvent::Cancel { reason }
         | TaskEvent::Move { reason, .. } => clean_option(redactor, reason),

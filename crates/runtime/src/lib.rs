@@ -13,6 +13,7 @@ mod library;
 pub mod prune;
 pub mod running_step;
 pub mod store_url;
+pub mod supervise;
 
 pub use library::{
     OpenError, Relight, RunningTask, StepBuilder, StepError, StepRun, TaskBuilder, mark_key_beside,

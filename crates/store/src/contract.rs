@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::{Agent, AgentStateKind, Attempt, AttemptTag};
 use relight_core::change::Change;
 use relight_core::decide::Guard;
 use relight_core::event::{Event, EventKind};
@@ -16,6 +18,7 @@ use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
+use serde_json::Value;
 
 /// All changes of one decision about one task.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,6 +98,46 @@ pub enum CommitError {
     Store(#[from] StoreError),
 }
 
+/// All changes of one decision about one agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentCommit {
+    /// Which agent.
+    pub agent: AgentName,
+    /// What must still be true. A commit whose first change is `Created` needs the agent to be absent.
+    pub guard: Guard,
+    /// When it was decided, by the wall clock.
+    pub at: Time,
+    /// All or nothing, in this order.
+    pub changes: Vec<AgentChange>,
+}
+
+/// Why a commit about an agent did not happen. Nothing was changed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AgentCommitError {
+    /// The supervisor's lease is no longer valid.
+    #[error("fence {ours} of agent {agent} is no longer valid (the newest is {newest})")]
+    Fenced {
+        /// Which agent.
+        agent: AgentName,
+        /// What the writer showed.
+        ours: Fence,
+        /// The newest lease's number.
+        newest: Fence,
+    },
+    /// Somebody committed since the agent was read: read again and decide again.
+    #[error("agent {0} has moved on")]
+    Moved(AgentName),
+    /// It was to be created and is there.
+    #[error("agent {0} exists")]
+    Exists(AgentName),
+    /// It is not there.
+    #[error("there is no agent {0}")]
+    Absent(AgentName),
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// What can be wrong with a store as a whole. Nothing was acknowledged.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
@@ -158,6 +201,8 @@ pub struct TaskQuery {
     pub agent: Option<AgentName>,
     /// Only workflows of the checkpoint dialect with this folder.
     pub checkpoint_folder: Option<String>,
+    /// Only those whose lease this attempt of an agent holds.
+    pub held_by: Option<AttemptTag>,
     /// Only those added after this one; for paging.
     pub after: Option<TaskId>,
     /// At most so many; all when none.
@@ -181,6 +226,28 @@ pub struct TaskGlance {
     pub expires_at: Option<Time>,
 }
 
+/// Which agents, in the order of their names. The default is all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AgentQuery {
+    /// Only in these states; any when empty.
+    pub states: Vec<AgentStateKind>,
+    /// Only those after this name; for paging.
+    pub after: Option<AgentName>,
+    /// At most so many; all when none.
+    pub limit: Option<usize>,
+}
+
+/// Which attempts, newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptQuery {
+    /// Only of this agent.
+    pub agent: Option<AgentName>,
+    /// Only those that ended.
+    pub ended: bool,
+    /// At most so many.
+    pub limit: usize,
+}
+
 /// Which events, oldest first unless `newest` is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventQuery {
@@ -188,6 +255,8 @@ pub struct EventQuery {
     pub after: u64,
     /// Only of this task.
     pub task: Option<TaskId>,
+    /// Only of this agent.
+    pub agent: Option<AgentName>,
     /// Only of these kinds; any when empty.
     pub kinds: Vec<EventKind>,
     /// At most so many.
@@ -263,6 +332,57 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Removes events older than this that are not the records of a task's steps; answers how many.
     async fn forget_events(&self, before: Time) -> Result<u64, StoreError>;
+
+    /// Makes all changes of an agent durable, or none. Never waits on the caller's thread for the
+    /// disk: many agents of one supervisor commit together.
+    async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError> {
+        unimplemented!()
+    }
+
+    /// One agent.
+    async fn agent(&self, name: &AgentName) -> Result<Option<Agent>, StoreError> {
+        unimplemented!()
+    }
+
+    /// Agents in the order of their names.
+    async fn agents(&self, query: AgentQuery) -> Result<Vec<Agent>, StoreError> {
+        unimplemented!()
+    }
+
+    /// The attempt with this tag.
+    async fn attempt(&self, tag: &AttemptTag) -> Result<Option<Attempt>, StoreError> {
+        unimplemented!()
+    }
+
+    /// Attempts, newest first.
+    async fn attempts(&self, query: AttemptQuery) -> Result<Vec<Attempt>, StoreError> {
+        unimplemented!()
+    }
+
+    /// Removes ended attempts begun before this, but the newest of each agent; answers how many.
+    async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError> {
+        unimplemented!()
+    }
+
+    /// Removes an agent that nobody holds, with its attempts, if it is still at this sequence number.
+    async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError> {
+        unimplemented!()
+    }
+
+    /// A small record of the whole store, such as the machine's boots; none when it was never kept.
+    async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError> {
+        unimplemented!()
+    }
+
+    /// Keeps a small record, if it is still what was read; false when it is not.
+    async fn keep(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+    ) -> Result<bool, StoreError> {
+        unimplemented!()
+    }
 
     /// Counts, settings and, when `whole`, a check of every page.
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError>;

@@ -9,7 +9,7 @@ mod memory;
 pub mod sqlite;
 
 pub use contract::{
-    Commit, CommitError, Committed, EventQuery, Inventory, Recall, Store, StoreError, TaskGlance,
-    TaskQuery,
+    AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
+    EventQuery, Inventory, Recall, Store, StoreError, TaskGlance, TaskQuery,
 };
 pub use memory::MemoryStore;

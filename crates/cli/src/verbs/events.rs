@@ -44,7 +44,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn query(&self, after: u64, limit: usize, newest: bool) -> EventQuery {
         let (task, kinds) = (self.arguments.task.clone(), self.arguments.kinds.clone());
-        EventQuery { after, task, kinds, limit, newest }
+        EventQuery { after, task, agent: None, kinds, limit, newest }
     }
 
     /// After which event the printing starts.
@@ -212,7 +212,16 @@ mod tests {
 
     fn event(kind: EventKind, detail: Value) -> Event {
         let task = Some(TaskId::new("report-7").unwrap());
-        Event { id: 12, at: Time::from_ms(1_000), kind, task, step: None, fence: None, detail }
+        Event {
+            id: 12,
+            at: Time::from_ms(1_000),
+            kind,
+            agent: None,
+            task,
+            step: None,
+            fence: None,
+            detail,
+        }
     }
 
     #[test]

@@ -225,6 +225,7 @@ fn show(environment: &Environment, id: Option<TaskId>) -> Outcome {
 fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
     let engine = environment.engine()?;
     let query = TaskQuery {
+        held_by: None,
         statuses: arguments.statuses,
         agent: arguments.agent,
         checkpoint_folder: None,

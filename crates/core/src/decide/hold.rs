@@ -104,7 +104,9 @@ fn continues_own_lease(scene: &Scene<'_>, holder: &Holder) -> bool {
     let shows_fence = scene.right == Right::Fence(scene.task.lease.fence);
     let same_life = match (&held.holder, holder) {
         (Holder::Process(theirs), Holder::Process(ours)) => theirs == ours,
-        (Holder::Attempt { attempt: theirs }, Holder::Attempt { attempt: ours }) => theirs == ours,
+        (Holder::Attempt { attempt: theirs, .. }, Holder::Attempt { attempt: ours, .. }) => {
+            theirs == ours
+        }
         _ => false,
     };
     shows_fence || same_life

@@ -86,6 +86,11 @@ pub enum TaskEvent {
         /// Beyond the limit too.
         force: bool,
     },
+    /// Its holder died, or ends: it waits to be taken up again.
+    Interrupt {
+        /// Why.
+        reason: String,
+    },
     /// Give it back.
     Release {
         /// Take it from a live holder too.
@@ -262,6 +267,7 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
     let changes = match event {
         TaskEvent::Start { holder, ttl, steal } => hold::start(scene, holder, ttl, steal)?,
         TaskEvent::Claim { agent, holder, ttl } => hold::claim(scene, agent, holder, ttl)?,
+        TaskEvent::Interrupt { reason } => status::interrupt(scene, reason)?,
         TaskEvent::Release { force } => hold::release(scene, force)?,
         TaskEvent::Set(pairs) => status::while_open(scene, Change::ContextSet(pairs))?,
         TaskEvent::Door(door) => status::while_open(scene, Change::Door(door))?,

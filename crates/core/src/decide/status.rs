@@ -77,6 +77,14 @@ pub(super) fn replace(scene: &Scene<'_>, new: Box<NewTask>) -> Vec<Change> {
     changes
 }
 
+/// Whoever worked on it is gone or goes; what was not being worked on only loses its lease.
+pub(super) fn interrupt(scene: &Scene<'_>, reason: String) -> Result<Vec<Change>, Refusal> {
+    if scene.task.status.can_become(TaskStatus::Interrupted) {
+        return leave(scene, TaskStatus::Interrupted, Some(reason));
+    }
+    Ok(end_lease(scene.task).into_iter().collect())
+}
+
 pub(super) fn defer(
     scene: &Scene<'_>,
     until: Time,

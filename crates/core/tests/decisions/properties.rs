@@ -299,7 +299,13 @@ fn holders() -> impl Strategy<Value = (Holder, Option<Span>)> {
     let process = |pid| Holder::Process(ProcessIdentity { pid, start: 1, boot: "b".to_owned() });
     prop_oneof![
         (1u32..3).prop_map(move |pid| (process(pid), None)),
-        (1u32..3).prop_map(|n| (Holder::Attempt { attempt: n.to_string() }, None)),
+        (1u32..3).prop_map(|n| (
+            Holder::Attempt {
+                attempt: n.to_string(),
+                shim: ProcessIdentity { pid: n, start: 1, boot: "boot".to_owned() }
+            },
+            None
+        )),
         Just((person("ann"), Some(Span::from_secs(60)))),
     ]
 }

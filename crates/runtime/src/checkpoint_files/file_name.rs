@@ -15,14 +15,18 @@ const DIGEST_HEX_BYTES: usize = 32;
 /// All outside `A-Za-z0-9._-` and a leading dot are percent-encoded. A name that would be too long
 /// keeps its beginning and ends in a hash of the id.
 pub fn file_name(workflow_id: &str) -> String {
-    let mut name = encoded(workflow_id);
+    encoded_name(workflow_id) + SUFFIX
+}
+
+/// The same without the suffix, for folders that are named after an id.
+pub fn encoded_name(id: &str) -> String {
+    let mut name = encoded(id);
     if name.len() + SUFFIX.len() > NAME_BYTES_MAX {
-        let digest = blake3::hash(workflow_id.as_bytes()).to_hex();
+        let digest = blake3::hash(id.as_bytes()).to_hex();
         name.truncate(NAME_BYTES_MAX - SUFFIX.len() - DIGEST_HEX_BYTES - 1);
         name.push('-');
         name.push_str(&digest[..DIGEST_HEX_BYTES]);
     }
-    name.push_str(SUFFIX);
     name
 }
 

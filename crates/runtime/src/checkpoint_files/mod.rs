@@ -16,7 +16,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
-pub use file_name::file_name;
+pub use file_name::{encoded_name, file_name};
 pub use quarantine::QUARANTINE;
 pub use read::{FileDamage, ReadError};
 pub use scan::Found;

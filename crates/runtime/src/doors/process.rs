@@ -24,7 +24,7 @@ pub fn is_alive(process: &ProcessIdentity) -> bool {
 pub fn holder_life(held: &Held) -> HolderLife {
     let alive = match &held.holder {
         Holder::Process(process) => is_alive(process),
-        Holder::Attempt { .. } => true,
+        Holder::Attempt { shim, .. } => is_alive(shim),
         Holder::Time { .. } => held.left.is_none_or(|left| left.as_ms() > 0),
     };
     if alive { HolderLife::Alive } else { HolderLife::Gone }

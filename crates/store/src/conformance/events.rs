@@ -122,15 +122,15 @@ pub async fn events_can_be_asked_for_by_task_and_kind(harness: &dyn Harness) {
         done(&*store, task, FREE, vec![note("x"), begun("s"), ended("s", "")]).await;
     }
     let kinds = vec![EventKind::StepDone, EventKind::TaskCreated];
-    let query = EventQuery { kinds, task: Some(id("u")), ..all_events() };
+    let query = EventQuery { kinds, task: Some(id("u")), agent: None, ..all_events() };
     let seen = events(&*store, query.clone()).await;
     let told: Vec<_> = seen.iter().map(|event| event.kind).collect();
     assert_eq!(told, [EventKind::TaskCreated, EventKind::StepDone]);
     let rest = events(&*store, EventQuery { after: seen[0].id, ..query.clone() }).await;
     assert_eq!(ids(&rest), [seen[1].id]);
-    let both = events(&*store, EventQuery { task: None, ..query.clone() }).await;
+    let both = events(&*store, EventQuery { task: None, agent: None, ..query.clone() }).await;
     assert_eq!(both.len(), 4);
-    let nobody = EventQuery { task: Some(id("absent")), ..query };
+    let nobody = EventQuery { task: Some(id("absent")), agent: None, ..query };
     assert_eq!(events(&*store, nobody).await, []);
 }
 

@@ -169,7 +169,14 @@ pub(super) async fn steps(store: &dyn Store, task: &str) -> Vec<String> {
 }
 
 pub(super) fn all_events() -> EventQuery {
-    EventQuery { after: 0, task: None, kinds: Vec::new(), limit: usize::MAX, newest: false }
+    EventQuery {
+        after: 0,
+        task: None,
+        agent: None,
+        kinds: Vec::new(),
+        limit: usize::MAX,
+        newest: false,
+    }
 }
 
 pub(super) async fn events(store: &dyn Store, query: EventQuery) -> Vec<Event> {
@@ -181,7 +188,7 @@ pub(super) async fn all_of(
     store: &dyn Store,
     task: &str,
 ) -> (Option<Task>, Vec<Step>, Vec<Event>, u64) {
-    let query = EventQuery { task: Some(id(task)), ..all_events() };
+    let query = EventQuery { task: Some(id(task)), agent: None, ..all_events() };
     (
         look(store, task).await,
         store.steps(&id(task)).await.expect("a store that can be read"),

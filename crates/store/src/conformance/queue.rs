@@ -65,7 +65,10 @@ pub async fn a_held_task_is_not_in_the_queue(harness: &dyn Harness) {
     add_held(&*store, "by-time").await;
     let boot = "boot".to_owned();
     let process = Holder::Process(ProcessIdentity { pid: 1, start: 1, boot });
-    let attempt = Holder::Attempt { attempt: "a".to_owned() };
+    let attempt = Holder::Attempt {
+        attempt: "a".to_owned(),
+        shim: relight_core::lease::ProcessIdentity { pid: 1, start: 1, boot: "boot".to_owned() },
+    };
     for (task, holder) in [("by-process", process), ("by-attempt", attempt)] {
         add(&*store, task).await;
         done(&*store, task, FREE, vec![Change::LeaseTaken { holder, ttl: None }]).await;

@@ -154,6 +154,7 @@ impl State {
         let existed = !matches!(change, Change::Created(_));
         self.events_given += 1;
         let event = Event {
+            agent: None,
             id: self.events_given,
             at: commit.at,
             kind: change.kind(),
@@ -186,6 +187,7 @@ impl State {
     fn tell_forgotten(&mut self, task: &TaskId, at: Time) {
         self.events_given += 1;
         let event = Event {
+            agent: None,
             id: self.events_given,
             at,
             kind: EventKind::TaskForgotten,
@@ -406,22 +408,12 @@ fn is_for(task: &Task, agent: &AgentName) -> bool {
 }
 
 fn is_of_steps(kind: EventKind) -> bool {
-    match kind {
+    matches!(
+        kind,
         EventKind::StepBegun
-        | EventKind::StepDone
-        | EventKind::StepFailed
-        | EventKind::StepResolved
-        | EventKind::StepsCleared => true,
-        EventKind::TaskCreated
-        | EventKind::TaskStatus
-        | EventKind::TaskAssigned
-        | EventKind::LeaseTaken
-        | EventKind::LeaseEnded
-        | EventKind::FenceRaised
-        | EventKind::TaskContext
-        | EventKind::TaskChanged
-        | EventKind::CheckpointDamaged
-        | EventKind::CheckpointImported
-        | EventKind::TaskForgotten => false,
-    }
+            | EventKind::StepDone
+            | EventKind::StepFailed
+            | EventKind::StepResolved
+            | EventKind::StepsCleared
+    )
 }

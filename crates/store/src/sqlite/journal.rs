@@ -270,6 +270,7 @@ fn read_event(row: &Row<'_>) -> Result<Event> {
         detail = serde_json::json!({"exit_code": exit_code});
     }
     Ok(Event {
+        agent: None,
         id: row.get::<_, i64>(0)?.cast_unsigned(),
         at: Time::from_ms(row.get(1)?),
         kind,

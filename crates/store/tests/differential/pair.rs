@@ -190,7 +190,14 @@ impl<'a> Pair<'a> {
 }
 
 pub(crate) fn all_events() -> EventQuery {
-    EventQuery { after: 0, task: None, kinds: Vec::new(), limit: usize::MAX, newest: false }
+    EventQuery {
+        after: 0,
+        task: None,
+        agent: None,
+        kinds: Vec::new(),
+        limit: usize::MAX,
+        newest: false,
+    }
 }
 
 /// All leases and all moves of the clock are whole ticks, so that a clock that also goes on by itself

@@ -181,6 +181,7 @@ impl Plan {
     fn event_query(&mut self) -> (usize, EventQuery) {
         let query = EventQuery {
             task: self.dice.chance(50).then(|| self.task_id()),
+            agent: None,
             kinds: (0..self.dice.below(4)).map(|_| *self.dice.pick(&EventKind::ALL)).collect(),
             limit: self.dice.below(20) as usize,
             newest: self.dice.chance(50),

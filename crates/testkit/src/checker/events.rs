@@ -15,8 +15,14 @@ const EVENTS_MAX: usize = 100_000;
 
 /// Each step of a completed task ended well exactly once, and so did the task.
 pub(super) async fn check(store: &Arc<dyn Store>, task: TaskId) -> anyhow::Result<Vec<Violation>> {
-    let query =
-        EventQuery { after: 0, task: Some(task), kinds: vec![], limit: EVENTS_MAX, newest: false };
+    let query = EventQuery {
+        after: 0,
+        task: Some(task),
+        agent: None,
+        kinds: vec![],
+        limit: EVENTS_MAX,
+        newest: false,
+    };
     let mut ends: BTreeMap<String, u32> = BTreeMap::new();
     let mut completed = 0;
     for event in store.events(query).await? {

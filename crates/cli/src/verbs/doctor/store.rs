@@ -166,7 +166,8 @@ async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<Finding>, S
         0 => Finding::ok("in doubt", "no step"),
         _ => steps_in_doubt(store).await?,
     });
-    let newest = EventQuery { after: 0, task: None, kinds: Vec::new(), limit: 1, newest: true };
+    let newest =
+        EventQuery { after: 0, task: None, agent: None, kinds: Vec::new(), limit: 1, newest: true };
     if let Some(event) = store.events(newest).await?.first() {
         let now = clock::now();
         if event.at > now.plus(CLOCK_SLACK) {

@@ -1,0 +1,204 @@
+//! What a decision about an agent changes. Stores apply changes; `apply` says what each one means.
+
+use serde_json::{Value, json};
+
+use super::attempt::{Attempt, AttemptTag};
+use super::death::{Ended, PostMortem};
+use super::{Agent, AgentPlan, AgentState};
+use crate::budget::Tally;
+use crate::event::EventKind;
+use crate::ids::AgentName;
+use crate::lease::{Fence, Held, Holder, Lease, ProcessIdentity};
+use crate::time::{Span, Time};
+
+/// One change of one agent. A commit holds several, all or nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentChange {
+    /// The agent comes into being. Always the first change of its commit.
+    Created(Box<AgentPlan>),
+    /// It is asked to be something else.
+    Planned(Box<AgentPlan>),
+    /// Its state changes.
+    State(AgentState),
+    /// Budgets are used, or given back.
+    Tally(Tally),
+    /// An attempt is begun, before its process is started.
+    Begun {
+        /// Its number.
+        number: u32,
+        /// Its tag.
+        tag: AttemptTag,
+    },
+    /// The tag of the attempt after it is allocated.
+    Reserved(AttemptTag),
+    /// The attempt's process was started.
+    Spawned {
+        /// Which attempt.
+        number: u32,
+        /// Its leader.
+        process: ProcessIdentity,
+        /// Its shim.
+        shim: Option<ProcessIdentity>,
+        /// Where its output begins.
+        log: Option<(u64, u64)>,
+    },
+    /// The attempt ended.
+    Ended {
+        /// Which attempt.
+        number: u32,
+        /// How.
+        ended: Box<Ended>,
+        /// What was found.
+        post_mortem: Box<PostMortem>,
+    },
+    /// The agent's own session has an id.
+    Session(Option<String>),
+    /// A round of a loop is over.
+    Iteration(u32),
+    /// A supervisor takes it, with the next fence.
+    LeaseTaken {
+        /// Whose life it follows.
+        holder: Holder,
+        /// How long each write renews it for.
+        ttl: Option<Span>,
+    },
+    /// The supervisor gives it back.
+    LeaseEnded,
+    /// Something worth telling that changes nothing.
+    Noted(EventKind, Value),
+}
+
+impl AgentChange {
+    /// The event that tells of it.
+    pub fn kind(&self) -> EventKind {
+        match self {
+            Self::Created(_) => EventKind::AgentCreated,
+            Self::Planned(_) => EventKind::AgentChanged,
+            Self::State(_) => EventKind::AgentState,
+            Self::Tally(_) | Self::Reserved(_) => EventKind::AgentBudget,
+            Self::Begun { .. } => EventKind::AttemptBegun,
+            Self::Spawned { .. } => EventKind::AttemptStarted,
+            Self::Ended { .. } => EventKind::AttemptDied,
+            Self::Session(_) => EventKind::AgentSession,
+            Self::Iteration(_) => EventKind::AgentIteration,
+            Self::LeaseTaken { .. } => EventKind::AgentTaken,
+            Self::LeaseEnded => EventKind::AgentLeft,
+            Self::Noted(kind, _) => *kind,
+        }
+    }
+
+    /// Whether it is worth an event; what only counts is not.
+    pub fn is_told(&self) -> bool {
+        !matches!(self, Self::Tally(_) | Self::Reserved(_))
+    }
+
+    /// What its event says beside kind and agent; `before` is the agent it is applied to.
+    pub fn detail(&self, before: Option<&Agent>) -> Value {
+        match self {
+            Self::Created(plan) | Self::Planned(plan) => json!({"command": plan.command}),
+            Self::State(state) => {
+                json!({"from": before.map(|agent| agent.state.kind()), "to": state})
+            }
+            Self::Tally(tally) => json!({"in_a_row": tally.in_a_row, "total": tally.total()}),
+            Self::Reserved(tag) => json!({"next": tag}),
+            Self::Begun { number, tag } => json!({"number": number, "attempt": tag}),
+            Self::Spawned { number, process, .. } => json!({"number": number, "pid": process.pid}),
+            Self::Ended { number, ended, .. } => json!({
+                "number": number, "cause": ended.cause, "how": ended.in_words(),
+                "lived_ms": ended.death.lived.as_ms(), "note": ended.death.note,
+            }),
+            Self::Session(id) => json!({"session": id}),
+            Self::Iteration(number) => json!({"iteration": number}),
+            Self::LeaseTaken { holder, .. } => json!({"holder": holder}),
+            Self::LeaseEnded => Value::Null,
+            Self::Noted(_, detail) => detail.clone(),
+        }
+    }
+
+    /// Applies it to the agent as the store would.
+    pub fn apply(&self, agent: &mut Agent, at: Time) {
+        match self {
+            Self::Created(_) | Self::Spawned { .. } | Self::Ended { .. } => {}
+            Self::Noted(..) => return,
+            Self::Planned(plan) => agent.plan = (**plan).clone(),
+            Self::State(state) => agent.state = state.clone(),
+            Self::Tally(tally) => agent.tally = tally.clone(),
+            Self::Begun { number, tag } => {
+                agent.attempt_number = *number;
+                if agent.next_attempt.as_ref() == Some(tag) {
+                    agent.next_attempt = None;
+                }
+            }
+            Self::Reserved(tag) => agent.next_attempt = Some(tag.clone()),
+            Self::Session(id) => agent.session.clone_from(id),
+            Self::Iteration(number) => agent.iteration = *number,
+            Self::LeaseTaken { holder, ttl } => {
+                agent.lease.fence = agent.lease.fence.next();
+                agent.lease.held =
+                    Some(Held { holder: holder.clone(), ttl: *ttl, since: at, left: *ttl });
+            }
+            Self::LeaseEnded => agent.lease.held = None,
+        }
+        agent.updated_at = at;
+    }
+
+    /// Applies it to the attempt that it speaks of; none when it speaks of none.
+    pub fn apply_to_attempt(
+        &self,
+        agent: &AgentName,
+        before: Option<Attempt>,
+        at: Time,
+    ) -> Option<Attempt> {
+        match self {
+            Self::Begun { number, tag } => Some(Attempt {
+                agent: agent.clone(),
+                number: *number,
+                tag: tag.clone(),
+                begun_at: at,
+                process: None,
+                shim: None,
+                log: None,
+                ended: None,
+                post_mortem: None,
+            }),
+            Self::Spawned { process, shim, log, .. } => {
+                let (process, shim, log) = (Some(process.clone()), shim.clone(), *log);
+                before.map(|attempt| Attempt { process, shim, log, ..attempt })
+            }
+            Self::Ended { ended, post_mortem, .. } => before.map(|attempt| Attempt {
+                ended: Some((**ended).clone()),
+                post_mortem: Some((**post_mortem).clone()),
+                ..attempt
+            }),
+            _ => None,
+        }
+    }
+
+    /// The attempt's number that it speaks of.
+    pub fn attempt(&self) -> Option<u32> {
+        match self {
+            Self::Begun { number, .. }
+            | Self::Spawned { number, .. }
+            | Self::Ended { number, .. } => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The agent that a first commit brings into being.
+    pub fn first(name: &AgentName, plan: &AgentPlan, at: Time) -> Agent {
+        Agent {
+            name: name.clone(),
+            state: AgentState::Created,
+            lease: Lease { fence: Fence(0), held: None },
+            seq: 0,
+            attempt_number: 0,
+            next_attempt: None,
+            tally: Tally::default(),
+            session: None,
+            iteration: 0,
+            plan: plan.clone(),
+            created_at: at,
+            updated_at: at,
+        }
+    }
+}

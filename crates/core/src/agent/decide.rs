@@ -1,0 +1,372 @@
+//! The table of agent state and event. Pure: the same agent, event, time and chance give the same
+//! decision.
+//!
+//! | state \ event | wake | start | stop | end | died | due | later |
+//! |---|---|---|---|---|---|---|---|
+//! | created | begin | begin | stopped | – | – | – | – |
+//! | running | – | – | ending | ending | judge | – | – |
+//! | running, ending | – | – | ending: stop | – | as it was ended | – | – |
+//! | crashed | wait or begin | begin, forgiven | stopped | – | – | begin | – |
+//! | suspended | wait or begin | begin, forgiven | stopped | – | – | begin | – |
+//! | stopped by a person or itself | – | begin, forgiven | stopped | – | – | – | – |
+//! | stopped with its supervisor | begin | begin, forgiven | stopped | – | – | – | – |
+//! | terminated | – | begin, forgiven | stopped | – | – | – | – |
+//!
+//! *begin*: the next attempt. *forgiven*: the row of recoveries without progress is counted anew, the
+//! total is not. *judge*: by cause, restart rule and budgets. *–*: nothing happens.
+
+use super::attempt::AttemptTag;
+use super::change::AgentChange;
+use super::death::{Cause, Death, Ended, PostMortem, Said};
+use super::{Agent, AgentState, Ending, Pause, RestartRule, Stopper};
+use crate::budget::{self, Verdict};
+use crate::event::EventKind;
+use crate::time::{Span, Time};
+
+/// What happened to an agent, or is wanted of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentEvent {
+    /// A supervisor took it up: go on as the state says.
+    Wake,
+    /// A person wants it to run.
+    Start,
+    /// It is to end and stay so: by a person, or with its supervisor.
+    Stop(Stopper),
+    /// Its attempt is to end, and the agent goes on.
+    End(Ending),
+    /// Its attempt ended.
+    Died {
+        /// The facts.
+        death: Box<Death>,
+        /// What was found.
+        post_mortem: Box<PostMortem>,
+    },
+    /// The time that it waited for has come.
+    Due,
+    /// Work may not be resumed now.
+    HoldBack,
+    /// A finished step, or a stable period.
+    Progress,
+    /// A loop's round ended well: whether that was the last.
+    RoundOver {
+        /// The condition of `--until` holds.
+        finished: bool,
+    },
+}
+
+/// What is to be done once the changes are durable.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentEffect {
+    /// Start the attempt with this number and tag.
+    Spawn {
+        /// Its number.
+        number: u32,
+        /// Its tag.
+        tag: AttemptTag,
+        /// Both were allocated ahead: no need to wait for this commit.
+        at_once: bool,
+    },
+    /// Stop the whole tree of the live attempt.
+    StopTree(Ending),
+    /// Come back with `Due` then.
+    WaitUntil(Time),
+    /// Ask the loop's condition, then come back with `RoundOver`.
+    AskUntil,
+    /// Tell somebody.
+    Alert(String),
+    /// The agent has come to rest: nothing more happens by itself.
+    AtRest,
+}
+
+/// What to commit, and what to do then.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AgentDecision {
+    /// In this order, all or nothing.
+    pub changes: Vec<AgentChange>,
+    /// In this order, after the commit.
+    pub effects: Vec<AgentEffect>,
+}
+
+/// What the decision stands on beside the agent.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// The time.
+    pub now: Time,
+    /// A chance from 0 to 1, to spread restarts.
+    pub jitter: f64,
+    /// Makes new tags unique.
+    pub chance: u64,
+}
+
+/// Decides what becomes of an agent by an event.
+pub fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentDecision {
+    match event {
+        AgentEvent::Wake => wake(agent, moment),
+        AgentEvent::Start => start(agent, moment),
+        AgentEvent::Stop(by) => stop(agent, by),
+        AgentEvent::End(ending) => end(agent, ending),
+        AgentEvent::Died { death, post_mortem } => died(agent, *death, *post_mortem, moment),
+        AgentEvent::Due => due(agent, moment),
+        AgentEvent::HoldBack => hold_back(agent),
+        AgentEvent::Progress => progress(agent),
+        AgentEvent::RoundOver { finished } => round_over(agent, finished, moment),
+    }
+}
+
+fn wake(agent: &Agent, moment: Moment) -> AgentDecision {
+    match &agent.state {
+        AgentState::Created | AgentState::Stopped { by: Stopper::Shutdown } => begin(agent, moment),
+        AgentState::Crashed { again_at: Some(at) }
+        | AgentState::Suspended { until: Some(at), .. } => wait_or_begin(agent, *at, moment),
+        AgentState::Suspended { why: Pause::BootLoop, until: None } => begin(agent, moment),
+        AgentState::Suspended { why: Pause::Asking, until: None } => ask(),
+        AgentState::Running { .. } => AgentDecision::default(),
+        AgentState::Crashed { again_at: None }
+        | AgentState::Suspended { why: Pause::Deferred, until: None }
+        | AgentState::Stopped { by: Stopper::Person | Stopper::Itself }
+        | AgentState::Terminated { .. } => at_rest(),
+    }
+}
+
+fn start(agent: &Agent, moment: Moment) -> AgentDecision {
+    if matches!(agent.state, AgentState::Running { .. }) {
+        return AgentDecision::default();
+    }
+    let mut decision = progress(agent);
+    let is_anew = matches!(agent.state, AgentState::Stopped { .. } | AgentState::Terminated { .. });
+    if is_anew && agent.iteration > 0 {
+        decision.changes.push(AgentChange::Iteration(0));
+    }
+    decision.then(begin(agent, moment))
+}
+
+fn stop(agent: &Agent, by: Stopper) -> AgentDecision {
+    let ending = if by == Stopper::Shutdown { Ending::Shutdown } else { Ending::Stop };
+    match &agent.state {
+        AgentState::Running { ending: Some(Ending::Stop), .. } => AgentDecision::default(),
+        AgentState::Running { .. } => tell_to_end(agent, ending),
+        AgentState::Stopped { by: Stopper::Person } => at_rest(),
+        // What waits for its turn waits for the next supervisor as well.
+        AgentState::Created
+        | AgentState::Crashed { .. }
+        | AgentState::Suspended { .. }
+        | AgentState::Stopped { .. }
+        | AgentState::Terminated { .. }
+            if by == Stopper::Shutdown =>
+        {
+            at_rest()
+        }
+        AgentState::Created
+        | AgentState::Crashed { .. }
+        | AgentState::Suspended { .. }
+        | AgentState::Stopped { .. }
+        | AgentState::Terminated { .. } => come_to_rest(AgentState::Stopped { by }),
+    }
+}
+
+fn end(agent: &Agent, ending: Ending) -> AgentDecision {
+    match &agent.state {
+        AgentState::Running { ending: None, .. } => tell_to_end(agent, ending),
+        AgentState::Running { ending: Some(_), .. }
+        | AgentState::Created
+        | AgentState::Crashed { .. }
+        | AgentState::Suspended { .. }
+        | AgentState::Stopped { .. }
+        | AgentState::Terminated { .. } => AgentDecision::default(),
+    }
+}
+
+fn died(agent: &Agent, death: Death, post_mortem: PostMortem, moment: Moment) -> AgentDecision {
+    let AgentState::Running { ending, .. } = &agent.state else {
+        return AgentDecision::default();
+    };
+    let cause = death.cause(*ending);
+    let is_stable = agent.plan.policy.is_stable(death.lived);
+    let advanced = death.made_progress || is_stable;
+    let until = later(&death, moment.now, agent.plan.defer);
+    let ended = AgentChange::Ended {
+        number: agent.attempt_number,
+        ended: Box::new(Ended { cause, death }),
+        post_mortem: Box::new(post_mortem),
+    };
+    let decision = AgentDecision { changes: vec![ended], effects: Vec::new() };
+    let next = match (ending, cause) {
+        (Some(Ending::Stop), _) => come_to_rest(AgentState::Stopped { by: Stopper::Person }),
+        (Some(Ending::Shutdown), _) => come_to_rest(AgentState::Stopped { by: Stopper::Shutdown }),
+        (Some(Ending::Restart), _) => begin(agent, moment),
+        (_, Cause::Deferred) => pause(until),
+        (_, Cause::Completed) if agent.plan.is_loop() => round_done(agent),
+        (_, Cause::Completed) if agent.plan.restart != RestartRule::Always => {
+            come_to_rest(AgentState::Stopped { by: Stopper::Itself })
+        }
+        _ if agent.plan.restart == RestartRule::Never => {
+            come_to_rest(AgentState::Crashed { again_at: None })
+        }
+        _ => recover(agent, advanced, moment),
+    };
+    decision.then(next)
+}
+
+/// A death that is to be recovered from: charged, and brought back now, later or never.
+fn recover(agent: &Agent, advanced: bool, moment: Moment) -> AgentDecision {
+    let tally = agent.tally.clone();
+    let tally = if advanced { budget::progress(tally) } else { tally };
+    let (tally, verdict) = budget::next(&agent.plan.policy, tally, moment.now, moment.jitter);
+    let charged = AgentDecision { changes: vec![AgentChange::Tally(tally)], effects: Vec::new() };
+    charged.then(match verdict {
+        Verdict::AtOnce => begin(agent, moment),
+        Verdict::At(at) => AgentDecision {
+            changes: vec![AgentChange::State(AgentState::Crashed { again_at: Some(at) })],
+            effects: vec![AgentEffect::WaitUntil(at)],
+        },
+        Verdict::Terminate { why } => {
+            let why = why.to_string();
+            let alert = format!("agent {} is terminated: {why}", agent.name);
+            let mut decision = come_to_rest(AgentState::Terminated { why: why.clone() });
+            let told = serde_json::json!({"why": why});
+            decision.changes.push(AgentChange::Noted(EventKind::Alert, told));
+            decision.effects.insert(0, AgentEffect::Alert(alert));
+            decision
+        }
+    })
+}
+
+fn due(agent: &Agent, moment: Moment) -> AgentDecision {
+    match &agent.state {
+        AgentState::Crashed { again_at: Some(at) }
+        | AgentState::Suspended { until: Some(at), .. } => wait_or_begin(agent, *at, moment),
+        AgentState::Created
+        | AgentState::Running { .. }
+        | AgentState::Crashed { again_at: None }
+        | AgentState::Suspended { until: None, .. }
+        | AgentState::Stopped { .. }
+        | AgentState::Terminated { .. } => AgentDecision::default(),
+    }
+}
+
+/// The breaker of boot loops: what would be started waits for a person instead.
+fn hold_back(agent: &Agent) -> AgentDecision {
+    match &agent.state {
+        AgentState::Created
+        | AgentState::Crashed { again_at: Some(_) }
+        | AgentState::Stopped { by: Stopper::Shutdown }
+        | AgentState::Suspended { until: Some(_), .. } => {
+            come_to_rest(AgentState::Suspended { why: Pause::BootLoop, until: None })
+        }
+        AgentState::Running { .. } => AgentDecision::default(),
+        AgentState::Crashed { again_at: None }
+        | AgentState::Suspended { until: None, .. }
+        | AgentState::Stopped { .. }
+        | AgentState::Terminated { .. } => at_rest(),
+    }
+}
+
+fn progress(agent: &Agent) -> AgentDecision {
+    let mut decision = AgentDecision::default();
+    if agent.tally.in_a_row > 0 {
+        decision.changes.push(AgentChange::Tally(budget::progress(agent.tally.clone())));
+    }
+    decision
+}
+
+fn round_over(agent: &Agent, finished: bool, moment: Moment) -> AgentDecision {
+    if !matches!(agent.state, AgentState::Suspended { why: Pause::Asking, .. }) {
+        return AgentDecision::default();
+    }
+    let max = agent.plan.iterations_max.unwrap_or(0);
+    let was_last = max > 0 && agent.iteration >= max;
+    if finished || was_last {
+        return come_to_rest(AgentState::Stopped { by: Stopper::Itself });
+    }
+    progress(agent).then(begin(agent, moment))
+}
+
+/// Over when it has come, or when it lies further ahead than any wait can: then the clock was set
+/// back since.
+fn wait_or_begin(agent: &Agent, at: Time, moment: Moment) -> AgentDecision {
+    let policy = &agent.plan.policy;
+    let longest = match agent.state {
+        AgentState::Suspended { .. } => LATER_MAX,
+        _ => policy.cooldown_max,
+    };
+    if at <= moment.now || at.since(moment.now) > longest {
+        return begin(agent, moment);
+    }
+    AgentDecision { changes: Vec::new(), effects: vec![AgentEffect::WaitUntil(at)] }
+}
+
+/// The longest "later" that an agent can ask for.
+const LATER_MAX: Span = Span::from_secs(8 * 24 * 3_600);
+
+fn later(death: &Death, now: Time, defer: Span) -> Time {
+    let asked = match death.said {
+        Some(Said::Later(Some(at))) if at > now && at.since(now) <= LATER_MAX => Some(at),
+        _ => None,
+    };
+    asked.unwrap_or_else(|| now.plus(defer))
+}
+
+/// The next attempt: with the tag that was allocated ahead, and the one after it allocated now.
+fn begin(agent: &Agent, moment: Moment) -> AgentDecision {
+    let number = agent.attempt_number + 1;
+    let ahead = agent.next_attempt.clone().filter(|tag| tag.number() == Some(number));
+    let at_once = ahead.is_some();
+    let tag = ahead.unwrap_or_else(|| AttemptTag::new(&agent.name, number, moment.chance));
+    let after = AttemptTag::new(&agent.name, number + 1, moment.chance.rotate_left(24));
+    let running = AgentState::Running { attempt: tag.clone(), since: moment.now, ending: None };
+    AgentDecision {
+        changes: vec![
+            AgentChange::Begun { number, tag: tag.clone() },
+            AgentChange::Reserved(after),
+            AgentChange::State(running),
+        ],
+        effects: vec![AgentEffect::Spawn { number, tag, at_once }],
+    }
+}
+
+fn tell_to_end(agent: &Agent, ending: Ending) -> AgentDecision {
+    let AgentState::Running { attempt, since, .. } = &agent.state else {
+        return AgentDecision::default();
+    };
+    let state =
+        AgentState::Running { attempt: attempt.clone(), since: *since, ending: Some(ending) };
+    AgentDecision {
+        changes: vec![AgentChange::State(state)],
+        effects: vec![AgentEffect::StopTree(ending)],
+    }
+}
+
+fn pause(until: Time) -> AgentDecision {
+    let state = AgentState::Suspended { why: Pause::Deferred, until: Some(until) };
+    AgentDecision {
+        changes: vec![AgentChange::State(state)],
+        effects: vec![AgentEffect::WaitUntil(until)],
+    }
+}
+
+/// Between rounds nothing lives; a supervisor that comes then asks again.
+fn round_done(agent: &Agent) -> AgentDecision {
+    let state = AgentState::Suspended { why: Pause::Asking, until: None };
+    let changes = vec![AgentChange::Iteration(agent.iteration + 1), AgentChange::State(state)];
+    AgentDecision { changes, effects: Vec::new() }.then(ask())
+}
+
+fn ask() -> AgentDecision {
+    AgentDecision { changes: Vec::new(), effects: vec![AgentEffect::AskUntil] }
+}
+
+fn come_to_rest(state: AgentState) -> AgentDecision {
+    AgentDecision { changes: vec![AgentChange::State(state)], effects: vec![AgentEffect::AtRest] }
+}
+
+fn at_rest() -> AgentDecision {
+    AgentDecision { changes: Vec::new(), effects: vec![AgentEffect::AtRest] }
+}
+
+impl AgentDecision {
+    fn then(mut self, next: Self) -> Self {
+        self.changes.extend(next.changes);
+        self.effects.extend(next.effects);
+        self
+    }
+}

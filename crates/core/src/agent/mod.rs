@@ -1,0 +1,271 @@
+//! Agents: named workers with a policy, their attempts and deaths, and what becomes of them.
+//!
+//! Pure. `decide` is the table of state and event; `change` says what a decision changes. Leaves to
+//! others: starting and stopping processes, noticing deaths, keeping records.
+
+pub mod attempt;
+pub mod change;
+pub mod death;
+pub mod decide;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::{RestartPolicy, Tally};
+use crate::ids::{AgentName, TaskId};
+use crate::lease::Lease;
+use crate::time::{Span, Time};
+
+pub use attempt::{Attempt, AttemptTag};
+pub use death::{Cause, Death, Ended, PostMortem};
+
+/// An agent as the store keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Agent {
+    /// Its name.
+    pub name: AgentName,
+    /// What it is doing.
+    #[serde(flatten)]
+    pub state: AgentState,
+    /// Its supervisor's right.
+    pub lease: Lease,
+    /// Grows with every commit.
+    pub seq: u64,
+    /// Number of the newest attempt that was begun; 0 before the first.
+    pub attempt_number: u32,
+    /// The tag that the next attempt will have, allocated ahead so that a restart need not wait for
+    /// the disk.
+    pub next_attempt: Option<AttemptTag>,
+    /// What was used up of its budgets.
+    pub tally: Tally,
+    /// The id of the agent's own session, where a preset captured one.
+    pub session: Option<String>,
+    /// Rounds that `run --loop` has finished.
+    pub iteration: u32,
+    /// What it was last asked to be.
+    pub plan: AgentPlan,
+    /// When it was first seen.
+    pub created_at: Time,
+    /// When it last changed.
+    pub updated_at: Time,
+}
+
+/// What an agent is doing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum AgentState {
+    /// Known, and never started.
+    Created,
+    /// An attempt of it lives, or is about to.
+    Running {
+        /// Which one.
+        attempt: AttemptTag,
+        /// Since when.
+        since: Time,
+        /// It was told to end, by whom or why; recorded before the signal.
+        ending: Option<Ending>,
+    },
+    /// Its attempt died.
+    Crashed {
+        /// When it is brought back; never by itself when none.
+        again_at: Option<Time>,
+    },
+    /// A person or a limit paused it.
+    Suspended {
+        /// What did.
+        why: Pause,
+        /// When it goes on by itself.
+        until: Option<Time>,
+    },
+    /// It ended, and nothing brings it back but whoever may.
+    Stopped {
+        /// Who stopped it.
+        by: Stopper,
+    },
+    /// Recovery is used up; only a person restarts it.
+    Terminated {
+        /// Which limit was reached, in words.
+        why: String,
+    },
+}
+
+/// The states without their data, for filters, counts and stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentStateKind {
+    /// Known, and never started.
+    Created,
+    /// An attempt lives.
+    Running,
+    /// Its attempt died.
+    Crashed,
+    /// Paused.
+    Suspended,
+    /// Ended.
+    Stopped,
+    /// Recovery is used up.
+    Terminated,
+}
+
+impl AgentStateKind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 6] = [
+        Self::Created,
+        Self::Running,
+        Self::Crashed,
+        Self::Suspended,
+        Self::Stopped,
+        Self::Terminated,
+    ];
+
+    /// The word used everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Running => "running",
+            Self::Crashed => "crashed",
+            Self::Suspended => "suspended",
+            Self::Stopped => "stopped",
+            Self::Terminated => "terminated",
+        }
+    }
+}
+
+impl fmt::Display for AgentStateKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl AgentState {
+    /// Which of the six.
+    pub fn kind(&self) -> AgentStateKind {
+        match self {
+            Self::Created => AgentStateKind::Created,
+            Self::Running { .. } => AgentStateKind::Running,
+            Self::Crashed { .. } => AgentStateKind::Crashed,
+            Self::Suspended { .. } => AgentStateKind::Suspended,
+            Self::Stopped { .. } => AgentStateKind::Stopped,
+            Self::Terminated { .. } => AgentStateKind::Terminated,
+        }
+    }
+}
+
+/// Why a live attempt is being ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// A person does not want it any more.
+    Stop,
+    /// Its supervisor ends, and the agent with it.
+    Shutdown,
+    /// A person wants a new attempt.
+    Restart,
+    /// All its declared sources were silent for too long.
+    Hung,
+    /// The attempt took too long.
+    Timeout,
+}
+
+/// Who stopped an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stopper {
+    /// A person; no recovery, reboot or reload brings it back.
+    Person,
+    /// Its supervisor ended; the next one starts it again.
+    Shutdown,
+    /// It finished by itself.
+    Itself,
+}
+
+/// What paused an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pause {
+    /// It said "later" (exit 75, or a limit that its preset read).
+    Deferred,
+    /// The machine went down again and again soon after work was resumed.
+    BootLoop,
+    /// A round of its loop is over, and whether it was the last is being asked.
+    Asking,
+}
+
+/// When an agent that ended is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestartRule {
+    /// When it did not succeed.
+    #[default]
+    OnFailure,
+    /// Whatever it ended with.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What an agent was asked to be: all that decisions and successors need, and no secret.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentPlan {
+    /// Program and arguments, redacted, for people to read.
+    pub command: Vec<String>,
+    /// The folder it runs in.
+    pub folder: String,
+    /// The preset's name.
+    pub preset: String,
+    /// The task it works on, when one was named.
+    pub task: Option<TaskId>,
+    /// When it is started again.
+    pub restart: RestartRule,
+    /// Its budgets.
+    #[serde(flatten)]
+    pub policy: RestartPolicy,
+    /// How long all sources may be silent; never judged when none.
+    #[serde(rename = "silence_max_ms")]
+    pub silence_max: Option<Span>,
+    /// How long one attempt may take.
+    #[serde(rename = "timeout_ms")]
+    pub timeout: Option<Span>,
+    /// How long it has to end after the first signal.
+    #[serde(rename = "grace_ms")]
+    pub grace: Span,
+    /// How long "later" is.
+    #[serde(rename = "defer_ms")]
+    pub defer: Span,
+    /// Whether exit 0 finishes the task it holds.
+    pub exit_completes: bool,
+    /// Rounds of `run --loop`: at most so many; 0 when it is no loop.
+    pub iterations_max: Option<u32>,
+    /// What else a reader wants to know, by name.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Default for AgentPlan {
+    fn default() -> Self {
+        Self {
+            command: Vec::new(),
+            folder: String::new(),
+            preset: "generic".to_owned(),
+            task: None,
+            restart: RestartRule::OnFailure,
+            policy: RestartPolicy::default(),
+            silence_max: Some(Span::from_secs(180)),
+            timeout: None,
+            grace: Span::from_secs(10),
+            defer: Span::from_secs(60),
+            exit_completes: false,
+            iterations_max: None,
+            labels: BTreeMap::new(),
+        }
+    }
+}
+
+impl AgentPlan {
+    /// Whether it runs in rounds.
+    pub fn is_loop(&self) -> bool {
+        self.iterations_max.is_some()
+    }
+}

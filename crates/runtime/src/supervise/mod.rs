@@ -1,0 +1,8 @@
+//! Supervises agents: starts them, notices their deaths, brings them back.
+//!
+//! Acts; the rules are in `core::agent`. A *shim* for each agent is parent of its tree and outlives the
+//! supervisor, which only connects and is disposable.
+
+pub mod folder;
+pub mod shim;
+pub mod word;
