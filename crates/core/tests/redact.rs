@@ -469,6 +469,14 @@ fn pairs_are_judged_by_their_key() {
 }
 
 #[test]
+fn a_value_that_only_looks_harmless_goes_whole_and_once() {
+    let redactor = redactor();
+    let once = redactor.pair("token", "//password=0A").into_owned();
+    assert_eq!(without_digits(&once), "[assignment]");
+    assert_eq!(redactor.pair("token", &once), once);
+}
+
+#[test]
 fn debug_output_tells_nothing() {
     let redactor = redactor().with_known("x", "a-very-secret-value");
     assert_eq!(format!("{redactor:?}"), "Redactor(..)");

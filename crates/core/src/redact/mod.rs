@@ -116,10 +116,13 @@ impl Redactor {
     fn secret_value<'t>(&self, key: KeyName, name: &[u8], value: &'t str) -> Cow<'t, str> {
         let bytes = value.as_bytes();
         let marks = mark::marks(bytes);
-        let kept = assign::is_harmless(key, bytes)
-            || marks.iter().map(|(a, b)| b - a).sum::<usize>() == bytes.len();
-        if kept {
+        if marks.iter().map(|(a, b)| b - a).sum::<usize>() == bytes.len() {
             return self.text(value);
+        }
+        // Harmless by its look, yet holding a secret, is not harmless.
+        let kept = assign::is_harmless(key, bytes).then(|| self.text(value));
+        if let Some(kept @ Cow::Borrowed(_)) = kept {
+            return kept;
         }
         let mut known = Vec::new();
         self.known.find(bytes, &mut known);
