@@ -268,6 +268,8 @@ fn headers_lose_their_credentials_and_keep_their_scheme() {
         ("Cookie: sid=abc; theme=dark\r\nHost: x", "Cookie: [cookie]\r\nHost: x"),
         ("Set-Cookie: sid=abc; Path=/; HttpOnly\nx", "Set-Cookie: [cookie]\nx"),
         ("curl -b x -H 'Cookie: a=b; c=d' y", "curl -b x -H 'Cookie: [cookie]' y"),
+        // Only a bare number needs quotes to stay JSON.
+        ("Authorization\":Bearer password", "Authorization\":Bearer [authorization]"),
         ("sent Bearer abc123def456 to it", "sent Bearer [bearer] to it"),
         ("Basic dXNlcjpwYXNzd29yZA== was sent", "Basic [basic] was sent"),
     ]);
@@ -474,6 +476,22 @@ fn a_value_that_only_looks_harmless_goes_whole_and_once() {
     let once = redactor.pair("token", "//password=0A").into_owned();
     assert_eq!(without_digits(&once), "[assignment]");
     assert_eq!(redactor.pair("token", &once), once);
+}
+
+#[test]
+fn marks_stay_with_and_without_quotes() {
+    let mark = "[redacted:env:0123abcd]";
+    let redactor = redactor();
+    for text in [
+        format!("Authorization: Bearer {mark}"),
+        format!("Authorization: Bearer \"{mark}\""),
+        format!("Authorization\":Bearer \"{mark}\""),
+        format!("{{\\\"Authorization\\\":Bearer \\\"{mark}\\\"}}"),
+        format!("Cookie: {mark}\nAuthorization: Basic '{mark}'"),
+        format!("{{\"password\": \"{mark}\"}}"),
+    ] {
+        assert!(matches!(redactor.text(&text), Cow::Borrowed(_)), "{}", redactor.text(&text));
+    }
 }
 
 #[test]

@@ -40,7 +40,10 @@ impl<'a> Finding<'a> {
 }
 
 /// Sorts, joins overlaps, widens to whole characters and whole marks, and drops what is
-/// nothing but marks.
+/// nothing but marks and their quotes.
+///
+/// So every finding that stays takes something away that is neither a mark nor a quote, and
+/// redacting again and again comes to an end.
 pub(super) fn settle<'a>(
     text: &[u8],
     mut findings: Vec<Finding<'a>>,
@@ -49,7 +52,7 @@ pub(super) fn settle<'a>(
     for finding in &mut findings {
         widen(text, finding, marks);
     }
-    findings.retain(|finding| !is_only_marks(finding, marks));
+    findings.retain(|finding| !is_only_marks(text, finding, marks));
     findings.sort_by_key(|finding| (finding.start, finding.end));
     let mut settled: Vec<Finding<'a>> = Vec::with_capacity(findings.len());
     for finding in findings {
@@ -74,9 +77,21 @@ fn widen(text: &[u8], finding: &mut Finding<'_>, marks: &[(usize, usize)]) {
     }
 }
 
-fn is_only_marks(finding: &Finding<'_>, marks: &[(usize, usize)]) -> bool {
-    let covered: usize = overlapping(finding, marks).iter().map(|(start, end)| end - start).sum();
-    covered >= finding.end - finding.start
+fn is_only_marks(text: &[u8], finding: &Finding<'_>, marks: &[(usize, usize)]) -> bool {
+    let marks = overlapping(finding, marks);
+    let mut done = finding.start;
+    for &(start, end) in marks {
+        if !is_dress(&text[done..start]) {
+            return false;
+        }
+        done = end;
+    }
+    !marks.is_empty() && is_dress(&text[done..finding.end])
+}
+
+/// What a mark may be wrapped in: quotes, their escapes and blanks.
+fn is_dress(bytes: &[u8]) -> bool {
+    bytes.iter().all(|b| b"\"'`\\ \t".contains(b))
 }
 
 fn overlapping<'m>(finding: &Finding<'_>, marks: &'m [(usize, usize)]) -> &'m [(usize, usize)] {
@@ -117,5 +132,13 @@ mod tests {
         assert!(settle(b"01[mm]67", vec![Finding::new(3, 5, "x", Rank::Known)], &marks).is_empty());
         let settled = settle(b"01[mm]67", vec![Finding::new(5, 7, "x", Rank::Known)], &marks);
         assert_eq!(spans(&settled), [(2, 7, "x".to_owned())]);
+    }
+
+    #[test]
+    fn a_mark_in_quotes_stays() {
+        let finding = || vec![Finding::new(1, 7, "x", Rank::Known)];
+        assert!(settle(b"0'[mm]'7", finding(), &[(2, 6)]).is_empty());
+        assert_eq!(settle(b"0-[mm]'7", finding(), &[(2, 6)]).len(), 1);
+        assert_eq!(settle(b"0''''''7", finding(), &[]).len(), 1);
     }
 }
