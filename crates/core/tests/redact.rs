@@ -113,6 +113,8 @@ fn every_provider_is_recognised() {
         (["sk-", "or-v1-", &hex(64)].concat(), "openrouter"),
         (["xo", "xb-", "123456789012-", &random(24)].concat(), "slack"),
         (["xo", "xp-", "123456789012-", &random(24)].concat(), "slack"),
+        (["xox", "e.xoxp-1-", &random(40)].concat(), "slack"),
+        (["xox", "e-1-", &random(40)].concat(), "slack"),
         (["xa", "pp-1-", &random(40)].concat(), "slack"),
         (["sk_", "live_", &random(24)].concat(), "stripe"),
         (["rk_", "live_", &random(24)].concat(), "stripe"),
@@ -443,6 +445,7 @@ fn hashes_ids_and_build_output_stay() {
         "checksum = \"0a1b2c3d4e5f60718293a4b5c6d7e8f9\"",
         "https://github.com/a/b/commit/9fceb02d0ae598e95dc970b74767f19372d61af8",
         "git@github.com:a/b.git http://localhost:8080/a@b",
+        "the end of xoxe.understanding it",
         "task-force-delta-2026-planning-notes sk-learn-contrib-examples-two",
     ]);
 }
