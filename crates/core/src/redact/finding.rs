@@ -1,5 +1,19 @@
 //! A place in a text that holds a secret, and how overlapping ones become one.
 
+use super::formats;
+
+/// Kinds that rules give, besides those of the published formats.
+#[rustfmt::skip]
+const RULE_KINDS: &[&str] = &[
+    "assignment", "authorization", "azure", "basic", "bearer", "cookie", "jwt", "password", "pem",
+    "telegram", "twilio", "url-password",
+];
+
+/// Whether a rule may have given this kind.
+pub(super) fn is_rule_kind(kind: &[u8]) -> bool {
+    RULE_KINDS.iter().any(|rule| rule.as_bytes() == kind) || formats::has_kind(kind)
+}
+
 /// How sure and how telling a rule is; of two findings in one place the smaller rank names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
@@ -24,6 +38,10 @@ pub(super) struct Finding<'a> {
 
 impl<'a> Finding<'a> {
     pub(super) fn new(start: usize, end: usize, kind: &'a str, rank: Rank) -> Self {
+        debug_assert!(
+            rank == Rank::Known || is_rule_kind(kind.as_bytes()),
+            "every rule's kind is listed: {kind}"
+        );
         Self { start, end, kind, rank, quote: None }
     }
 

@@ -193,6 +193,11 @@ pub(super) fn kind_of(value: &[u8]) -> Option<&'static str> {
     FORMATS.iter().find(whole).map(|format| format.kind)
 }
 
+/// Whether a format is of this kind.
+pub(super) fn has_kind(kind: &[u8]) -> bool {
+    FORMATS.iter().any(|format| format.kind.as_bytes() == kind)
+}
+
 /// Access key ids of AWS have one length; longer runs in capitals are something else.
 fn is_id(format: &Format) -> bool {
     format.kind == "aws"
