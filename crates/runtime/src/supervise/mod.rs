@@ -4,5 +4,8 @@
 //! supervisor, which only connects and is disposable.
 
 pub mod folder;
+pub mod log;
+pub mod notify;
 pub mod shim;
+pub mod systemd;
 pub mod word;
