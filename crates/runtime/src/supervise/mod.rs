@@ -4,5 +4,8 @@
 //! supervisor, which only connects and is disposable.
 
 pub mod folder;
+pub mod oom;
+pub mod post_mortem;
 pub mod shim;
+pub mod successor;
 pub mod word;
