@@ -3,11 +3,14 @@
 //! Pure. `decide` is the table of state and event; `change` says what a decision changes. Leaves to
 //! others: starting and stopping processes, noticing deaths, keeping records.
 
+pub mod active_state;
 pub mod attempt;
+pub mod brief;
 pub mod change;
 pub mod death;
 pub mod decide;
 pub mod silence;
+pub mod plain;
 
 use std::collections::BTreeMap;
 use std::fmt;

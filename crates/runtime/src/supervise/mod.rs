@@ -8,4 +8,8 @@ pub mod log;
 pub mod notify;
 pub mod shim;
 pub mod systemd;
+pub mod oom;
+pub mod post_mortem;
+pub mod shim;
+pub mod successor;
 pub mod word;

@@ -1,0 +1,120 @@
+//! Tells whether the kernel killed a process for memory, as far as it says so.
+//!
+//! Only a death by SIGKILL is looked into. What counts as proof is the attempt's own cgroup (the exit
+//! record), or a line of the kernel's log that names the process. That other processes of the machine
+//! were killed for memory meanwhile is a hint and no proof: it is noted, and the cause stays `signal`,
+//! for a wrong `oom` would send people after memory that is not short.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use relight_core::agent::death::HowEnded;
+use relight_core::time::Span;
+use rustix::time::{ClockId, clock_gettime};
+
+const SIGKILL: i32 = 9;
+/// More records than any kernel's log holds.
+const RECORDS_MAX: usize = 100_000;
+/// The kernel's log and our clocks agree to this.
+const CLOCK_SLACK: Span = Span::from_secs(2);
+
+/// How often the kernel had killed for memory when an attempt began; the default is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Oom {
+    kills: Option<u64>,
+}
+
+/// What is known of a kill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemoryKill {
+    /// Nothing speaks for it.
+    No,
+    /// It may have been; in words.
+    Likely(String),
+    /// It was; in words.
+    Proved(String),
+}
+
+impl Oom {
+    /// To be taken when an attempt begins.
+    pub fn before() -> Self {
+        Self { kills: std::fs::read_to_string("/proc/vmstat").ok().and_then(|text| kills(&text)) }
+    }
+
+    /// Looks into a death right after it: `counted` is what the attempt's cgroup says, `lived` how long
+    /// the process did.
+    pub fn look(self, how: HowEnded, counted: bool, pid: Option<u32>, lived: Span) -> MemoryKill {
+        if counted {
+            return MemoryKill::Proved("its cgroup counted a kill for memory".to_owned());
+        }
+        if how != HowEnded::Signal(SIGKILL) {
+            return MemoryKill::No;
+        }
+        let meanwhile = match (self.kills, Self::before().kills) {
+            (Some(before), Some(now)) => Some(now.saturating_sub(before)),
+            _ => None,
+        };
+        if meanwhile == Some(0) {
+            return MemoryKill::No;
+        }
+        if let Some(line) = pid.and_then(|pid| kernel_line(pid, lived)) {
+            return MemoryKill::Proved(line);
+        }
+        match meanwhile {
+            Some(count) => MemoryKill::Likely(format!(
+                "the kernel killed {count} processes of this machine for memory meanwhile"
+            )),
+            None => MemoryKill::No,
+        }
+    }
+}
+
+fn kills(vmstat: &str) -> Option<u64> {
+    let mut fields = vmstat.lines().filter_map(|line| line.split_once(' '));
+    fields.find(|(name, _)| *name == "oom_kill").and_then(|(_, count)| count.trim().parse().ok())
+}
+
+/// The line of the kernel's log that says this process was killed for memory. Only a privileged user
+/// can read it; never waits.
+fn kernel_line(pid: u32, lived: Span) -> Option<String> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let log = OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg").ok()?;
+    let now = clock_gettime(ClockId::Monotonic);
+    let now_us = now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1_000;
+    let ago_us = (lived.as_ms() + CLOCK_SLACK.as_ms()).saturating_mul(1_000);
+    let since_us = now_us.saturating_sub(ago_us);
+    records(log).find_map(|record| killed_line(&record, pid, since_us))
+}
+
+/// One record a read. One that was overwritten meanwhile is skipped.
+fn records(mut log: File) -> impl Iterator<Item = String> {
+    let mut bytes = [0; 8 << 10];
+    let mut reads = 0..RECORDS_MAX;
+    std::iter::from_fn(move || {
+        loop {
+            reads.next()?;
+            match log.read(&mut bytes) {
+                Ok(0) => return None,
+                Ok(count) => return Some(String::from_utf8_lossy(&bytes[..count]).into_owned()),
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+                Err(_) => return None,
+            }
+        }
+    })
+}
+
+/// `PRIORITY,NUMBER,MICROSECONDS,FLAGS;TEXT`. A priority of 8 or more was written by a program, which
+/// may say anything.
+fn killed_line(record: &str, pid: u32, since_us: u64) -> Option<String> {
+    let (prefix, text) = record.split_once(';')?;
+    let mut fields = prefix.split(',');
+    let is_kernels = fields.next()?.parse::<u32>().ok()? < 8;
+    let at_us: u64 = fields.nth(1)?.parse().ok()?;
+    let text = text.lines().next()?;
+    let names_it = ["Killed process", "Kill process"]
+        .iter()
+        .any(|words| text.contains(&format!("{words} {pid} ")));
+    let is_for_memory = text.to_ascii_lowercase().contains("out of memory");
+    (is_kernels && at_us >= since_us && names_it && is_for_memory).then(|| text.to_owned())
+}
