@@ -3,6 +3,9 @@
 //! Acts; the rules are in `core::agent`. A *shim* for each agent is parent of its tree and outlives the
 //! supervisor, which only connects and is disposable.
 
+pub mod cgroup;
 pub mod folder;
 pub mod shim;
+pub mod sweep;
+pub mod watch_process;
 pub mod word;
