@@ -3,6 +3,7 @@
 //! Acts; the rules are in `core::agent`. A *shim* for each agent is parent of its tree and outlives the
 //! supervisor, which only connects and is disposable.
 
+pub mod cgroup;
 pub mod folder;
 pub mod log;
 pub mod notify;
@@ -12,4 +13,6 @@ pub mod oom;
 pub mod post_mortem;
 pub mod shim;
 pub mod successor;
+pub mod sweep;
+pub mod watch_process;
 pub mod word;
