@@ -3,6 +3,8 @@
 //! Acts; the rules are in `core::agent`. A *shim* for each agent is parent of its tree and outlives the
 //! supervisor, which only connects and is disposable.
 
+pub mod control;
 pub mod folder;
 pub mod shim;
+pub mod socket_path;
 pub mod word;
