@@ -7,6 +7,7 @@ pub mod attempt;
 pub mod change;
 pub mod death;
 pub mod decide;
+pub mod silence;
 
 use std::collections::BTreeMap;
 use std::fmt;

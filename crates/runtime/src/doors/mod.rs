@@ -1,6 +1,7 @@
 //! The doors to the world: time, randomness, processes and the environment enter here and nowhere else.
 
 pub mod clock;
+pub mod descriptor;
 pub mod environment;
 pub mod process;
 pub mod random;

@@ -5,6 +5,9 @@
 
 pub mod control;
 pub mod folder;
+pub mod log;
+pub mod notify;
 pub mod shim;
 pub mod socket_path;
+pub mod systemd;
 pub mod word;

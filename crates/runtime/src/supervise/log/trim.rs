@@ -1,0 +1,100 @@
+//! Frees the oldest output, so that a log stays within its limits however long its agent lives.
+//!
+//! Files are removed whole when nobody writes them any more. A file that is alone larger than its share
+//! loses its head: the blocks are given back by a hole, the size and every offset stay, and the agent
+//! that appends at the end notices nothing. Each step is one call of the kernel, so being killed between
+//! any two leaves a log that the next call goes on with.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::FallocateFlags;
+
+use super::{Log, LogLimits, data_from};
+
+/// What [`Log::trim`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Trimmed {
+    /// Files that were removed.
+    pub files_removed: u32,
+    /// Bytes given back from heads of files.
+    pub head_bytes_freed: u64,
+    /// What became of heads that were too long.
+    pub head: HeadOutcome,
+}
+
+/// What became of the head of a file that is larger than its share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HeadOutcome {
+    /// No file was.
+    #[default]
+    Fits,
+    /// Given back.
+    Freed,
+    /// This file system has no holes: the file keeps growing until the agent's next attempt but one.
+    CannotBeFreed,
+}
+
+impl Log {
+    /// Brings the log within its limits: what is newer is kept, all files together at most
+    /// `files_max * file_bytes_max` bytes, rounded up to a block. Of a file that loses its head a tenth
+    /// more than needed is freed, so that a fast writer is not trimmed at every call.
+    ///
+    /// Costs one listing and two short calls a file when there is nothing to do; worth calling when an
+    /// attempt begins and for each `file_bytes_max` that the log grew. Safe at any time.
+    pub fn trim(&self, limits: &LogLimits) -> io::Result<Trimmed> {
+        let mut trimmed = Trimmed::default();
+        let mut share = limits.total_bytes_max();
+        for (age, &number) in self.numbers()?.iter().rev().enumerate() {
+            let Some(file) = self.open(number)? else { continue };
+            let kept = kept_bytes(&file)?;
+            let is_current = age == 0;
+            let is_one_too_many = age >= limits.files_max as usize;
+            let is_long = kept > limits.file_bytes_max && share > 0;
+            if kept <= share && !is_one_too_many {
+                share -= kept;
+            } else if is_current || (is_long && !is_one_too_many) {
+                self.free_head(number, share, &mut trimmed)?;
+                share = share.saturating_sub(kept_bytes(&file)?);
+            } else {
+                fs::remove_file(self.path(number))?;
+                trimmed.files_removed += 1;
+                share = 0;
+            }
+        }
+        Ok(trimmed)
+    }
+
+    /// Gives back the head of a file, so that less than `share` bytes of it stay.
+    fn free_head(&self, number: u64, share: u64, trimmed: &mut Trimmed) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).open(self.path(number))?;
+        let from = data_from(&file, 0)?;
+        let kept = share - share / 10;
+        let wanted = file.metadata()?.len().saturating_sub(kept);
+        let until = wanted - wanted % file.metadata()?.blksize().max(1);
+        if until <= from {
+            return Ok(());
+        }
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&file, hole, from, until - from) {
+            Ok(()) => {
+                trimmed.head_bytes_freed += until - from;
+                trimmed.head = HeadOutcome::Freed;
+                Ok(())
+            }
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                trimmed.head = HeadOutcome::CannotBeFreed;
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What is left of a file: all after its freed head. By offsets and not by blocks, which some file
+/// systems allocate far ahead of a writer.
+fn kept_bytes(file: &File) -> io::Result<u64> {
+    let size = file.metadata()?.len();
+    Ok(size.saturating_sub(data_from(file, 0)?))
+}

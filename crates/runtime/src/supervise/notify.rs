@@ -1,0 +1,259 @@
+//! Where an agent says that it lives: `sd_notify` datagrams on a socket of its own.
+//!
+//! Only what this user, root or the agent's own user sent counts, and only lines that are known here;
+//! a flood is read in bounded pieces. Leaves to others: what a sign means for the agent
+//! (`core::agent::silence`), and redaction of its status text.
+
+use std::fs;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use relight_core::time::{Span, Time};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
+    SocketAddrUnix, SocketFlags, SocketType, sockopt,
+};
+use tokio::io::unix::AsyncFd;
+
+use super::folder::AgentFolder;
+use crate::doors::descriptor;
+
+/// Longer datagrams are dropped whole.
+pub const DATAGRAM_BYTES_MAX: usize = 8 * 1024;
+
+/// Longer status texts are cut.
+pub const STATUS_BYTES_MAX: usize = 1024;
+
+/// So many datagrams are read before others have their turn.
+const DATAGRAMS_AT_ONCE: usize = 32;
+
+/// So many are thrown away at an attempt's start; the kernel queues far fewer.
+const DATAGRAMS_DISCARDED_MAX: usize = 100_000;
+
+/// The longest path that fits an address, with the zero after it.
+const PATH_BYTES_MAX: usize = 107;
+
+/// How long a sender waits while nobody reads.
+const SEND_MAX: Duration = Duration::from_secs(5);
+
+/// What an agent said. Each is a sign of life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sign {
+    /// It is up and at work.
+    Ready,
+    /// It lives, and nothing more.
+    Alive,
+    /// What it is doing: without control characters, at most [`STATUS_BYTES_MAX`].
+    Status(String),
+    /// It is ending by itself.
+    Stopping,
+    /// It needs that long from now.
+    Extend(Span),
+    /// Nothing will come until then.
+    WaitingUntil(Time),
+    /// It asks to be treated as hung.
+    Trigger,
+}
+
+impl Sign {
+    /// From one line of a datagram; none when it is not known here.
+    fn from_line(line: &str) -> Option<Self> {
+        let (name, value) = line.split_once('=')?;
+        match (name, value) {
+            ("READY", "1") | ("X_RELIGHT_PHASE", "working") => Some(Self::Ready),
+            ("WATCHDOG" | "RELOADING", "1") | ("X_RELIGHT_PHASE", "starting") => Some(Self::Alive),
+            ("WATCHDOG", "trigger") => Some(Self::Trigger),
+            ("STOPPING", "1") => Some(Self::Stopping),
+            ("STATUS", text) => Some(Self::Status(clean(text))),
+            ("EXTEND_TIMEOUT_USEC", us) => {
+                us.parse().ok().map(|us: u64| Self::Extend(Span::from_ms(us.div_ceil(1_000))))
+            }
+            ("X_RELIGHT_WAITING_UNTIL", time) => time.parse().ok().map(Self::WaitingUntil),
+            _ => None,
+        }
+    }
+
+    /// As a line of a datagram.
+    fn to_line(&self) -> String {
+        match self {
+            Self::Ready => "READY=1".to_owned(),
+            Self::Alive => "WATCHDOG=1".to_owned(),
+            Self::Status(text) => format!("STATUS={}", clean(text)),
+            Self::Stopping => "STOPPING=1".to_owned(),
+            Self::Extend(span) => {
+                format!("EXTEND_TIMEOUT_USEC={}", span.as_ms().saturating_mul(1_000))
+            }
+            Self::WaitingUntil(time) => format!("X_RELIGHT_WAITING_UNTIL={time}"),
+            Self::Trigger => "WATCHDOG=trigger".to_owned(),
+        }
+    }
+}
+
+/// The signs in a datagram; none in one without a line that is known.
+fn signs(datagram: &[u8]) -> Vec<Sign> {
+    String::from_utf8_lossy(datagram).lines().filter_map(Sign::from_line).collect()
+}
+
+/// Without what could steer a terminal, and not too long.
+fn clean(text: &str) -> String {
+    let mut cleaned = String::new();
+    for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
+        if cleaned.len() + c.len_utf8() > STATUS_BYTES_MAX {
+            break;
+        }
+        cleaned.push(c);
+    }
+    cleaned.trim().to_owned()
+}
+
+/// The socket on which a supervisor hears one agent. A later supervisor binds it anew, under the same
+/// address.
+#[derive(Debug)]
+pub struct NotifySocket {
+    socket: AsyncFd<OwnedFd>,
+    address: String,
+    users: Vec<u32>,
+    is_flooded: AtomicBool,
+}
+
+impl NotifySocket {
+    /// Binds the agent's socket in its folder. Where the path is too long for an address, or the agent
+    /// runs as another user who cannot get there, it has an abstract name instead, made from the path.
+    /// Called inside a runtime by whoever holds the agent's lease: a socket left there is replaced.
+    pub fn bind(folder: &AgentFolder, agent_user: Option<u32>) -> io::Result<Self> {
+        let path = folder.notify_socket();
+        let (name, address) = match path.to_str() {
+            Some(text) if text.len() <= PATH_BYTES_MAX && agent_user.is_none() => {
+                remove_stale(&path)?;
+                (SocketAddrUnix::new(&path)?, text.to_owned())
+            }
+            _ => {
+                let name = abstract_name(&path);
+                (SocketAddrUnix::new_abstract_name(name.as_bytes())?, format!("@{name}"))
+            }
+        };
+        let socket = datagram_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+        sockopt::set_socket_passcred(&socket, true)?;
+        rustix::net::bind(&socket, &name)?;
+        if name.path().is_some() {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        }
+        let mut users = vec![0, rustix::process::geteuid().as_raw()];
+        users.extend(agent_user);
+        let is_flooded = AtomicBool::new(false);
+        Ok(Self { socket: descriptor::readable(socket)?, address, users, is_flooded })
+    }
+
+    /// The value of `NOTIFY_SOCKET` for the agent.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Waits for signs; at least one, in the order they came. May be given up at any time.
+    pub async fn recv(&self) -> io::Result<Vec<Sign>> {
+        if self.is_flooded.swap(false, Ordering::Relaxed) {
+            tokio::task::yield_now().await;
+        }
+        loop {
+            let mut ready = self.socket.readable().await?;
+            let mut heard = Vec::new();
+            let is_empty = self.take_in(DATAGRAMS_AT_ONCE, &mut heard)?;
+            if is_empty {
+                ready.clear_ready();
+            }
+            if !heard.is_empty() {
+                self.is_flooded.store(!is_empty, Ordering::Relaxed);
+                return Ok(heard);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The signs that are there now: for a look at the agent that must not miss one.
+    pub fn recv_now(&self) -> io::Result<Vec<Sign>> {
+        let mut heard = Vec::new();
+        self.take_in(DATAGRAMS_AT_ONCE, &mut heard)?;
+        Ok(heard)
+    }
+
+    /// Throws away what is queued, so that signs of an earlier attempt do not count for the next.
+    pub fn discard(&self) -> io::Result<()> {
+        self.take_in(DATAGRAMS_DISCARDED_MAX, &mut Vec::new()).map(|_| ())
+    }
+
+    /// Reads at most so many datagrams; says whether there are no more.
+    fn take_in(&self, datagrams_max: usize, heard: &mut Vec<Sign>) -> io::Result<bool> {
+        for _ in 0..datagrams_max {
+            match self.take_one() {
+                Ok(signs) => heard.extend(signs),
+                Err(Errno::AGAIN) => return Ok(true),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(false)
+    }
+
+    /// The signs of one datagram. There is room for the sender's credentials alone, so the kernel drops
+    /// descriptors that came along before they reach us.
+    fn take_one(&self) -> Result<Vec<Sign>, Errno> {
+        let mut datagram = [0; DATAGRAM_BYTES_MAX];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = rustix::net::recvmsg(
+            &self.socket,
+            &mut [IoSliceMut::new(&mut datagram)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )?;
+        let sender = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.uid.as_raw()),
+            _ => None,
+        });
+        let is_ours = sender.is_some_and(|user| self.users.contains(&user));
+        let is_whole = !received.flags.contains(ReturnFlags::TRUNC);
+        Ok(if is_ours && is_whole { signs(&datagram[..received.bytes]) } else { Vec::new() })
+    }
+}
+
+/// Says these signs to whoever listens at `address` (the value of `NOTIFY_SOCKET`), in one datagram.
+/// Waits for a listener that does not read, but not for ever.
+pub fn send(address: &str, signs: &[Sign]) -> io::Result<()> {
+    let lines: Vec<String> = signs.iter().map(Sign::to_line).collect();
+    let name = match address.strip_prefix('@') {
+        Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
+        None if address.starts_with('/') => SocketAddrUnix::new(address)?,
+        None => return Err(io::Error::new(io::ErrorKind::InvalidInput, "no address of a socket")),
+    };
+    let socket = datagram_socket(SocketFlags::CLOEXEC)?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(SEND_MAX))?;
+    rustix::net::sendto(&socket, lines.join("\n").as_bytes(), SendFlags::NOSIGNAL, &name)?;
+    Ok(())
+}
+
+fn datagram_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)
+}
+
+fn remove_stale(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The same for the same path, so that a running agent reaches the next supervisor.
+fn abstract_name(path: &Path) -> String {
+    let hash = blake3::hash(path.as_os_str().as_bytes()).to_hex();
+    format!("relight-notify-{}", &hash[..32])
+}
+
+#[cfg(test)]
+mod tests;
