@@ -1,5 +1,6 @@
 //! Reads single values of the command line.
 
+use relight_core::agent::AgentStateKind;
 use relight_core::event::EventKind;
 use relight_core::lease::LEASE_MAX;
 use relight_core::task::STRATEGIES;
@@ -74,4 +75,64 @@ pub(crate) fn strategy(text: &str) -> Result<String, String> {
 pub(crate) fn event_kind(text: &str) -> Result<EventKind, String> {
     let found = EventKind::ALL.into_iter().find(|kind| kind.as_str() == text);
     found.ok_or_else(|| format!("known are {}", EventKind::ALL.map(EventKind::as_str).join(", ")))
+}
+
+/// `running` and the like.
+pub(crate) fn agent_state(text: &str) -> Result<AgentStateKind, String> {
+    let found = AgentStateKind::ALL.into_iter().find(|state| state.as_str() == text);
+    let known = || AgentStateKind::ALL.map(AgentStateKind::as_str).join(", ");
+    found.ok_or_else(|| format!("known are {}", known()))
+}
+
+/// A program and its arguments, or some arguments, that were written as one text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Words(pub(crate) Vec<String>);
+
+/// Words separated by spaces; quotes keep a word together, a backslash the next character (within
+/// `"…"` only before `"` and `\`). No shell: nothing is expanded.
+pub(crate) fn words(text: &str) -> Result<Words, String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (Some('"'), '\\') if matches!(rest.peek(), Some('"' | '\\')) => {
+                word.get_or_insert_default().extend(rest.next());
+            }
+            (Some(_), _) => word.get_or_insert_default().push(c),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, '\\') => {
+                let kept = rest.next().ok_or("nothing follows the last backslash")?;
+                word.get_or_insert_default().push(kept);
+            }
+            (None, ' ' | '\t' | '\n') => words.extend(word.take()),
+            (None, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    if let Some(open) = quote {
+        return Err(format!("the quote {open} is not closed"));
+    }
+    words.extend(word);
+    if words.is_empty() { Err("there is no word in it".to_owned()) } else { Ok(Words(words)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_at_spaces_and_kept_by_quotes_without_a_shell() {
+        let split = |text| words(text).map(|words| words.0);
+        assert_eq!(split(" ./done.sh  --quiet ").unwrap(), ["./done.sh", "--quiet"]);
+        let kept = split(r#"test 'a  $b' "c \"d\" \n" e\ f '' x"y"z"#).unwrap();
+        assert_eq!(kept, ["test", "a  $b", r#"c "d" \n"#, "e f", "", "xyz"]);
+        for bad in ["", "   ", "a 'b", "a \"b", "a \\"] {
+            assert!(split(bad).is_err(), "{bad:?} was taken");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The flags of every command. Each command's example is part of its help.
 
+pub(crate) mod agent;
 pub(crate) mod checkpoint;
 pub(crate) mod other;
 mod quick;
@@ -24,7 +25,8 @@ use clap::{Args, Parser, Subcommand};
     version,
     propagate_version = true,
     infer_long_args = false,
-    after_help = "Example:\n  \
+    after_help = "Examples:\n  \
+        relight run -- ./agent.sh\n  \
         eval \"$(relight task start deploy-42 --owner-pid $$ --export)\"\n  \
         relight step run build -- make release\n  \
         relight step run publish --repeat once -- ./publish.sh\n  \
@@ -79,6 +81,41 @@ pub(crate) enum Command {
     /// The checkpoint dialect that agents and skills speak: a workflow is a task
     #[command(subcommand)]
     Checkpoint(checkpoint::CheckpointCommand),
+    /// Supervise one agent in the foreground: bring it back after any death
+    Run(Box<agent::RunArguments>),
+    /// Supervise all agents of relight.toml
+    Up(agent::UpArguments),
+    /// End the daemon, and the agents with it
+    Down(agent::DownArguments),
+    /// Agents and what they are doing
+    Ps(agent::PsArguments),
+    /// Start agents, also those that were stopped or given up
+    #[command(after_help = "Example:\n  relight start writer\n\n\
+        Exit code 1: there is no such agent; 69: nobody supervises it; 75: not possible now.")]
+    Start(agent::NamesArguments),
+    /// Stop agents, and keep them stopped
+    #[command(after_help = "Example:\n  relight stop writer reviewer\n\n\
+        Recorded before the first signal; no recovery, reboot or reload undoes it. Exit code 1: there is\n\
+        no such agent; 69: nobody supervises it; 75: not possible now.")]
+    Stop(agent::NamesArguments),
+    /// Stop agents and start them again
+    #[command(after_help = "Example:\n  relight restart writer\n\n\
+        Exit code 1: there is no such agent; 69: nobody supervises it; 75: not possible now.")]
+    Restart(agent::NamesArguments),
+    /// What an agent wrote
+    Logs(agent::LogsArguments),
+    /// How agents died
+    Deaths(agent::DeathsArguments),
+    /// Tell the supervisor that the agent lives
+    Beat(agent::BeatArguments),
+    /// Bring back what died together with its supervisor
+    Recover(agent::RecoverArguments),
+    /// Record why a loop ended that is not under relight run
+    #[command(subcommand)]
+    Trap(agent::TrapCommand),
+    /// What Relight knows of kinds of agents
+    #[command(subcommand)]
+    Presets(agent::PresetsCommand),
     /// Find unfinished work that nobody has touched for a while, and damaged files
     Check(other::CheckArguments),
     /// Remove expired and old finished work
@@ -105,7 +142,8 @@ pub(crate) struct HolderArguments {
     /// Hold it for as long as this process lives (in a shell: $$)
     #[arg(long, value_name = "PID")]
     pub(crate) owner_pid: Option<u32>,
-    /// Hold it for this long after each write, when no process is named
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = crate::values::lease)]
-    pub(crate) lease: relight_core::time::Span,
+    /// Hold it for this long after each write [default: as long as the attempt lives, in an agent
+    /// under relight run or up; else 10m]
+    #[arg(long, value_name = "DURATION", value_parser = crate::values::lease)]
+    pub(crate) lease: Option<relight_core::time::Span>,
 }

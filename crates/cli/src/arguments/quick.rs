@@ -6,14 +6,18 @@ use std::ffi::OsString;
 
 use clap::{Args, Command as Parser, FromArgMatches};
 
+use super::agent::BeatArguments;
 use super::checkpoint::CheckpointCommand;
 use super::step::StepCommand;
 use super::task::TaskCommand;
 use super::{Cli, Command, Global};
 
-/// Reads `relight NOUN VERB …` for the usual verbs; none for anything else.
+/// Reads `relight NOUN VERB …` for the usual verbs, and `relight beat`; none for anything else.
 pub(super) fn parse(words: &[OsString]) -> Option<Cli> {
     let noun = words.get(1)?.to_str()?;
+    if noun == "beat" {
+        return beat(words);
+    }
     let verb = words.get(2)?.to_str()?;
     match noun {
         "task" => task(words, verb),
@@ -57,6 +61,16 @@ fn checkpoint(words: &[OsString], verb: &str) -> Option<Cli> {
     }
 }
 
+fn beat(words: &[OsString]) -> Option<Cli> {
+    let verb = BeatArguments::augment_args(Parser::new("beat"));
+    let parser = Global::augment_args(Parser::new("relight")).subcommand(verb);
+    let found = parser.try_get_matches_from(words).ok()?;
+    let of_verb = found.subcommand()?.1;
+    let global = Global::from_arg_matches(of_verb).ok()?;
+    let arguments = BeatArguments::from_arg_matches(of_verb).ok()?;
+    Some(Cli { global, command: Command::Beat(arguments) })
+}
+
 fn read<A: Args + FromArgMatches>(
     words: &[OsString],
     [noun, verb]: [&'static str; 2],
@@ -93,6 +107,8 @@ mod tests {
             "relight checkpoint update --workflow w --complete a --complete b --status blocked",
             "relight checkpoint complete --workflow w --dir d --json",
             "relight checkpoint resume --steal-lock --agent a",
+            "relight beat",
+            "relight beat writer --waiting-until 30m --status -x --home h -q",
         ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let short = parse(&words).unwrap_or_else(|| panic!("{line}"));
@@ -112,6 +128,8 @@ mod tests {
             "relight --json task set t a=b",
             "relight step run s",
             "relight task start ../x",
+            "relight beat --help",
+            "relight beat --waiting-until soon",
         ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             assert!(parse(&words).is_none(), "{line}");

@@ -61,8 +61,8 @@ fn exit_codes() -> String {
     for exit in Exit::ALL {
         let _ = writeln!(text, "| {} | {} |", exit as u8, exit.meaning());
     }
-    text += "\n`relight step run` passes the command's own code through: 128+n for a signal, 124 for \
-             a time-out.\n";
+    text += "\n`relight run` and `relight step run` pass the command's own code through: 128+n for a \
+             signal, 124 for a time-out.\n";
     text
 }
 
@@ -88,7 +88,8 @@ fn section(command: &Command) -> String {
 /// Commands without further ones below, in the order of the help.
 fn doers(command: &Command) -> Vec<&Command> {
     let mut found = Vec::new();
-    for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+    let is_shown = |below: &&Command| below.get_name() != "help" && !below.is_hide_set();
+    for below in command.get_subcommands().filter(is_shown) {
         if below.has_subcommands() {
             found.extend(doers(below));
         } else {

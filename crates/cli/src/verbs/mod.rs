@@ -1,13 +1,23 @@
 //! One file a noun: what each command does.
 
+pub(crate) mod beat;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
+pub(crate) mod control;
+pub(crate) mod deaths;
 pub(crate) mod doctor;
 pub(crate) mod events;
+pub(crate) mod logs;
+pub(crate) mod presets;
 pub(crate) mod prune;
+pub(crate) mod ps;
+pub(crate) mod recover;
+pub(crate) mod run;
 pub(crate) mod service;
 pub(crate) mod setup;
 pub(crate) mod shell;
 pub(crate) mod step;
 mod step_run;
 pub(crate) mod task;
+pub(crate) mod trap;
+pub(crate) mod up;

@@ -4,10 +4,12 @@
 //! supervisor, which only connects and is disposable.
 
 pub mod cgroup;
+pub mod control;
 pub mod folder;
 pub mod log;
 pub mod notify;
 pub mod shim;
+pub mod socket_path;
 pub mod systemd;
 pub mod oom;
 pub mod post_mortem;

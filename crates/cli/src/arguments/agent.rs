@@ -1,0 +1,299 @@
+//! Flags of the commands that supervise agents.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use relight_core::agent::{AgentStateKind, RestartRule};
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::time::Span;
+
+use crate::values;
+
+/// `run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  relight run -- ./agent.sh\n  \
+    relight run --name writer --preset claude-code --task report-7 -- claude -p 'Write the report'\n  \
+    relight run --loop --until './all-done.sh --quiet' --max-iterations 50 -- ./one-round.sh\n\n\
+    The command gets its arguments as they are: no shell is involved. It is brought back after every\n\
+    death that is no success; the first time at once, then after the cooldown, which grows. The exit\n\
+    code is the agent's own (128+n for a signal, 124 for a time-out); with --json the last line says\n\
+    whose it is. Exit code 75: somebody else supervises an agent of this name. An agent that exits\n\
+    with 75 means \"later\": nothing is charged, and Relight waits.\n\n\
+    --until and --resume-args take words separated by spaces; '…' and \"…\" keep a word together, a\n\
+    backslash keeps the next character. Nothing is expanded.")]
+pub(crate) struct RunArguments {
+    /// The agent's name [default: the program's]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<AgentName>,
+    /// What kind of agent it is; relight presets list shows all [default: generic]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) preset: Option<String>,
+    /// The task it works on; started, and held for as long as an attempt lives
+    #[arg(long, value_name = "ID")]
+    pub(crate) task: Option<TaskId>,
+    /// When it is started again
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = RestartChoice::OnFailure)]
+    pub(crate) restart: RestartChoice,
+    /// Recoveries in a row without progress; the death after them ends it
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) max_attempts: u32,
+    /// What the second recovery in a row waits for; further ones wait longer
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) cooldown: Span,
+    /// Hung when no sign of life came for this long; 0s switches it off
+    #[arg(long, value_name = "DURATION", default_value = "180s")]
+    pub(crate) silence_max: Span,
+    /// One attempt may take this long [default: no limit]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) timeout: Option<Span>,
+    /// How long it has to end after the first signal, before SIGKILL
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    pub(crate) grace: Span,
+    /// How long "later" is, when it exits with 75
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub(crate) defer: Span,
+    /// A life of this length counts as progress
+    #[arg(long, value_name = "DURATION", default_value = "10m")]
+    pub(crate) stable_after: Span,
+    /// Restarts within 24 h, whatever progress was made
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) restarts_max: u32,
+    /// Arguments that a resumed attempt gets after its own, as words (repeat for more)
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true, value_parser = values::words)]
+    pub(crate) resume_args: Vec<values::Words>,
+    /// Pass on a short list of variables only, not the whole environment
+    #[arg(long)]
+    pub(crate) env_clean: bool,
+    /// The folder it runs in [default: this one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Leave it the terminal, for programs that talk with a person
+    #[arg(long)]
+    pub(crate) tty: bool,
+    /// Exit 0 finishes the task it holds
+    #[arg(long)]
+    pub(crate) exit_completes: bool,
+    /// Run it again and again, each round until exit 0
+    #[arg(long = "loop")]
+    pub(crate) is_loop: bool,
+    /// Asked after each round: exit 0 ends the loop; a program and its arguments, as words
+    #[arg(long, value_name = "CMD", requires = "is_loop", value_parser = values::words)]
+    pub(crate) until: Option<values::Words>,
+    /// At most so many rounds, counted over restarts
+    #[arg(long, value_name = "N", requires = "is_loop",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_iterations: Option<u32>,
+    /// Take it from a supervisor that does not answer any more
+    #[arg(long)]
+    pub(crate) take_over: bool,
+    /// Run it as this user (root only)
+    #[arg(long, value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// When an agent that ended is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RestartChoice {
+    /// When it did not succeed
+    OnFailure,
+    /// Whatever it ended with
+    Always,
+    /// Never
+    Never,
+}
+
+impl From<RestartChoice> for RestartRule {
+    fn from(choice: RestartChoice) -> Self {
+        match choice {
+            RestartChoice::OnFailure => Self::OnFailure,
+            RestartChoice::Always => Self::Always,
+            RestartChoice::Never => Self::Never,
+        }
+    }
+}
+
+/// `up`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  relight up\n  relight up --config ~/agents/relight.toml\n\n\
+    Supervises all agents of relight.toml in the foreground: looked for in this folder, then in\n\
+    $XDG_CONFIG_HOME/relight. SIGHUP reads it again; SIGTERM and Ctrl-C stop the agents and end it.\n\
+    Exit code 75: it runs already; 78: the configuration is wrong, with line and column.")]
+pub(crate) struct UpArguments {
+    /// The configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Serve, and start nothing before relight start NAME
+    #[arg(long)]
+    pub(crate) paused: bool,
+    /// Take agents from a supervisor that does not answer any more
+    #[arg(long)]
+    pub(crate) take_over: bool,
+    /// Resume work although the machine went down again and again soon after
+    #[arg(long)]
+    pub(crate) resume_anyway: bool,
+}
+
+/// `down`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  relight down\n  relight down --keep-agents\n\n\
+    Agents that are stopped so are started again by the next relight up. Exit code 69: no daemon runs.")]
+pub(crate) struct DownArguments {
+    /// Let the agents live on; the next relight up adopts them
+    #[arg(long)]
+    pub(crate) keep_agents: bool,
+}
+
+/// `ps`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  relight ps\n  relight ps --state crashed --state terminated --json\n\n\
+    Needs no daemon: read from the store, and what it says of processes is checked.")]
+pub(crate) struct PsArguments {
+    /// Only this agent, in full
+    pub(crate) name: Option<AgentName>,
+    /// Only in this state (repeat for more)
+    #[arg(long = "state", value_name = "STATE", value_parser = values::agent_state)]
+    pub(crate) states: Vec<AgentStateKind>,
+}
+
+/// `start`, `stop`, `restart`.
+#[derive(Debug, Args)]
+pub(crate) struct NamesArguments {
+    /// The agents
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<AgentName>,
+}
+
+/// `logs`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  relight logs writer\n  relight logs writer -f -n 0\n\n\
+    On a terminal control sequences are shown, not obeyed; into a pipe or file the bytes go as they\n\
+    are. With -f it goes on over restarts and ends with exit code 0 on Ctrl-C, on SIGTERM, or when\n\
+    nobody reads any more. Exit code 1: there is no such agent, or no such attempt.")]
+pub(crate) struct LogsArguments {
+    /// The agent
+    pub(crate) name: AgentName,
+    /// Go on with what it writes from now on
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// The last so many lines
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 200)]
+    pub(crate) lines: usize,
+    /// All that is kept
+    #[arg(long, conflicts_with = "lines")]
+    pub(crate) all: bool,
+    /// Only of this attempt
+    #[arg(long, value_name = "N", conflicts_with = "follow")]
+    pub(crate) attempt: Option<u32>,
+    /// The bytes as they are, also on a terminal
+    #[arg(long)]
+    pub(crate) raw: bool,
+}
+
+/// `deaths`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  relight deaths\n  relight deaths writer\n  \
+    relight deaths writer --attempt 7 --json\n\n\
+    Newest first. With a name the newest post-mortem follows: last output, last step, what is done,\n\
+    in doubt and next, memory and processor time. Exit code 1: no such agent, or no such attempt.")]
+pub(crate) struct DeathsArguments {
+    /// Only of this agent, with the newest post-mortem
+    pub(crate) name: Option<AgentName>,
+    /// The newest so many
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = values::count)]
+    pub(crate) newest: usize,
+    /// Only the post-mortem of this attempt
+    #[arg(long, value_name = "N", requires = "name")]
+    pub(crate) attempt: Option<u32>,
+}
+
+/// `beat`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  relight beat\n  relight beat --status 'reading 40 files'\n  \
+    relight beat --waiting-until 30m\n\n\
+    Inside an agent it needs no name: the supervisor is found by NOTIFY_SOCKET, with which any\n\
+    sd_notify library may beat as well (WATCHDOG=1). Exit code 75: nobody supervises it just now;\n\
+    a beat that must not end a script is written: relight beat || true")]
+pub(crate) struct BeatArguments {
+    /// The agent [default: the one whose $NOTIFY_SOCKET this is]
+    pub(crate) name: Option<AgentName>,
+    /// It waits on purpose, and is not hung before: a time, or a duration from now
+    #[arg(long, value_name = "TIME|DURATION", value_parser = values::moment)]
+    pub(crate) waiting_until: Option<values::Moment>,
+    /// What it is doing, in a line
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) status: Option<String>,
+}
+
+/// `recover`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  relight recover --dry-run\n  relight recover\n\n\
+    Says of everything whose holder is gone what it really is, and does what its rule says. Asks\n\
+    nothing; the dry run is the list.")]
+pub(crate) struct RecoverArguments {
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// `trap`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TrapCommand {
+    /// Print a snippet that records why a bash loop ended
+    #[command(after_help = "Examples:\n  \
+        eval \"$(relight task start report-7 --owner-pid $$ --export)\"\n  \
+        eval \"$(relight trap bash)\"\n\n\
+        After your own traps, which stay and run. When the script ends on TERM, INT, HUP or by itself\n\
+        before relight task done, the task becomes interrupted with the reason. The exit code stays what\n\
+        it was. It is a courtesy: what was finished is on disk before any signal comes. As with any\n\
+        trap, bash runs it once the command in the foreground has ended.")]
+    Bash,
+    /// What the snippet calls
+    #[command(hide = true)]
+    Record(RecordArguments),
+}
+
+/// `trap record`.
+#[derive(Debug, Args)]
+pub(crate) struct RecordArguments {
+    /// The exit code
+    #[arg(long, value_name = "N")]
+    pub(crate) code: i32,
+    /// The signal that came before
+    #[arg(long, value_name = "NAME")]
+    pub(crate) signal: Option<String>,
+}
+
+/// `presets`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PresetsCommand {
+    /// What kinds of agents are known
+    #[command(after_help = "Example:\n  relight presets list")]
+    List,
+    /// Print one preset, as TOML
+    #[command(after_help = "Example:\n  relight presets show claude-code > ~/.config/relight/presets/mine.toml")]
+    Show(PresetArguments),
+    /// Say what a preset would start: first and resumed
+    #[command(after_help = "Example:\n  relight presets test codex -- codex exec 'Fix the tests'")]
+    Test(PresetTestArguments),
+}
+
+/// `presets show`.
+#[derive(Debug, Args)]
+pub(crate) struct PresetArguments {
+    /// The preset
+    pub(crate) name: String,
+}
+
+/// `presets test`.
+#[derive(Debug, Args)]
+pub(crate) struct PresetTestArguments {
+    /// The preset
+    pub(crate) name: String,
+    /// The program and its arguments [default: the preset's own]
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}

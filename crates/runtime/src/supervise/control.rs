@@ -1,0 +1,514 @@
+//! How commands talk with a live supervisor: one JSON object a line, on a Unix stream. The daemon
+//! listens at `relight.sock` in the home folder, a `relight run` at `supervisor.sock` in its agent's.
+//!
+//! A socket belongs to whoever holds the lock beside it, so that one left behind by a dead process is
+//! replaced and a live one never is. Leaves to others: what a request does.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::net as blocking;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use relight_core::agent::AgentStateKind;
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::time::{Span, Time};
+use rustix::fs::{FlockOperation, flock};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::folder::AgentFolder;
+use super::socket_path::SocketPath;
+
+/// The longest line that a supervisor takes.
+pub const LINE_BYTES_MAX: usize = 64 * 1024;
+/// The longest answer: the signs of life of some ten thousand agents.
+const REPLY_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// How many may be connected at a time; further ones wait.
+pub const CLIENTS_MAX: usize = 64;
+/// How long one may take to say, or to hear, a line.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where the daemon of this home folder listens.
+pub fn daemon_socket(home: &Path) -> PathBuf {
+    home.join("relight.sock")
+}
+
+/// Where the `relight run` of this agent listens.
+pub fn run_socket(folder: &AgentFolder) -> PathBuf {
+    folder.path().join("supervisor.sock")
+}
+
+/// What is asked of a supervisor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "snake_case")]
+pub enum Request {
+    /// What it knows beyond the store. Answered with [`Status`].
+    Status,
+    /// A person wants the agent to run. Answered with [`Changed`].
+    Start {
+        /// Which.
+        agent: AgentName,
+    },
+    /// A person wants the agent to end and stay so. Answered with [`Changed`] once its tree is gone.
+    Stop {
+        /// Which.
+        agent: AgentName,
+    },
+    /// A person wants a new attempt. Answered with [`Changed`] once it is begun.
+    Restart {
+        /// Which.
+        agent: AgentName,
+    },
+    /// End. Answered with [`Ending`] before the connection is closed.
+    Down {
+        /// Leave the agents to be adopted.
+        #[serde(default)]
+        keep_agents: bool,
+    },
+    /// Read the configuration again.
+    Reload,
+    /// Bring back what died with its supervisor.
+    Recover {
+        /// Only say what would be done.
+        #[serde(default)]
+        dry_run: bool,
+    },
+}
+
+/// What a supervisor answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// It was done.
+    Ok(Value),
+    /// It was not.
+    Error(Refused),
+}
+
+/// Why a request was not done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// Which kind.
+    pub code: RefusedCode,
+    /// What happened, to what.
+    pub message: String,
+    /// What to type next.
+    #[serde(default)]
+    pub hint: Option<String>,
+}
+
+/// Kinds of refusals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusedCode {
+    /// No such agent here.
+    NotFound,
+    /// Not possible now.
+    Conflict,
+    /// Not understood, or not allowed.
+    Refused,
+    /// It went wrong.
+    Internal,
+}
+
+/// What became of an agent by `start`, `stop` or `restart`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// Which agent.
+    pub agent: AgentName,
+    /// What it was.
+    pub previous_state: AgentStateKind,
+    /// What it is now.
+    pub state: AgentStateKind,
+    /// A task that was given up for it.
+    pub task_cancelled: Option<TaskId>,
+}
+
+/// What `down` does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// The supervisor's pid.
+    pub pid: u32,
+    /// How many agents it had.
+    pub agents: u32,
+}
+
+/// What a supervisor knows beyond the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The supervisor's pid.
+    pub pid: u32,
+    /// Of each agent with a live attempt.
+    #[serde(default)]
+    pub agents: Vec<Signs>,
+}
+
+/// Signs of life of one agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signs {
+    /// Which agent.
+    pub agent: AgentName,
+    /// When the last one came.
+    pub last_sign_at: Option<Time>,
+    /// It waits on purpose, until then.
+    pub waiting_until: Option<Time>,
+    /// What it last said it does.
+    pub status: Option<String>,
+}
+
+impl Reply {
+    /// An answer in its own type.
+    pub fn ok(answer: &impl Serialize) -> Self {
+        Self::Ok(serde_json::to_value(answer).expect("answers have string keys"))
+    }
+
+    /// A refusal.
+    pub fn error(code: RefusedCode, message: impl Into<String>, hint: Option<String>) -> Self {
+        Self::Error(Refused { code, message: message.into(), hint })
+    }
+}
+
+/// A supervisor's end: the socket, and who may come in.
+#[derive(Debug)]
+pub struct Control {
+    listener: UnixListener,
+    path: PathBuf,
+    places: Arc<Semaphore>,
+    /// Freed by the kernel, however this process ends.
+    _lock: File,
+}
+
+impl Control {
+    /// Listens; none when a live process does already. Needs a tokio runtime.
+    pub fn bind(path: &Path) -> io::Result<Option<Self>> {
+        let Some(lock) = take_lock(&lock_path(path))? else { return Ok(None) };
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let address = SocketPath::of(path)?;
+        let listener = UnixListener::bind(address.as_path())?;
+        fs::set_permissions(path, Permissions::from_mode(0o600))?;
+        let places = Arc::new(Semaphore::new(CLIENTS_MAX));
+        Ok(Some(Self { listener, path: path.to_path_buf(), places, _lock: lock }))
+    }
+
+    /// The next one who may come in: of our own user, or root. May be dropped while it waits.
+    pub async fn accept(&self) -> io::Result<Client> {
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = place.expect("it is never closed");
+        loop {
+            let (stream, _) = match self.listener.accept().await {
+                // Gone before it came in.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                other => other?,
+            };
+            if stream.peer_cred().is_ok_and(|peer| is_welcome(peer.uid())) {
+                return Ok(Client { stream, heard: Vec::new(), _place: place });
+            }
+        }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // The lock is still ours, so the socket is too; a stale one harms nobody.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn lock_path(socket: &Path) -> PathBuf {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(".lock");
+    name.into()
+}
+
+/// Never removed: a lock on a file without a name would hold nobody off.
+fn take_lock(path: &Path) -> io::Result<Option<File>> {
+    let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_welcome(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
+/// One who came in. Its place is free again once it is dropped.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    heard: Vec<u8>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Why a client is not listened to any longer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// It took too long over a line.
+    #[error("a client was too slow")]
+    TooSlow,
+    /// Its line has no end.
+    #[error("a client's line is longer than {LINE_BYTES_MAX} bytes")]
+    TooLong,
+    /// The connection broke.
+    #[error("a client's connection broke")]
+    Broken(#[from] io::Error),
+}
+
+impl Client {
+    /// What it wants next; none once it has gone. A line that is no request is answered here.
+    pub async fn request(&mut self) -> Result<Option<Request>, ClientError> {
+        loop {
+            let line = timeout(PATIENCE, self.line()).await.map_err(|_| ClientError::TooSlow)??;
+            let Some(line) = line else { return Ok(None) };
+            match serde_json::from_slice(&line) {
+                Ok(request) => return Ok(Some(request)),
+                Err(error) => {
+                    let message = format!("this is no request: {error}");
+                    self.reply(&Reply::error(RefusedCode::Refused, message, None)).await?;
+                }
+            }
+        }
+    }
+
+    /// Answers.
+    pub async fn reply(&mut self, reply: &Reply) -> Result<(), ClientError> {
+        let line = line_of(reply)?;
+        timeout(PATIENCE, self.say(&line)).await.map_err(|_| ClientError::TooSlow)?
+    }
+
+    async fn line(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
+        loop {
+            if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+                let rest = self.heard.split_off(end + 1);
+                return Ok(Some(std::mem::replace(&mut self.heard, rest)));
+            }
+            if self.heard.len() > LINE_BYTES_MAX {
+                return Err(ClientError::TooLong);
+            }
+            self.stream.readable().await?;
+            let mut piece = [0; 4096];
+            match self.stream.try_read(&mut piece) {
+                Ok(0) => return Ok(None),
+                Ok(count) => self.heard.extend_from_slice(&piece[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn say(&mut self, mut line: &[u8]) -> Result<(), ClientError> {
+        while !line.is_empty() {
+            self.stream.writable().await?;
+            match self.stream.try_write(line) {
+                Ok(count) => line = &line[count..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a supervisor gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody listens there.
+    #[error("nobody listens at {0}")]
+    Nobody(PathBuf),
+    /// It took too long.
+    #[error("no answer within {0}")]
+    TooSlow(Span),
+    /// The connection broke, or what came is no answer.
+    #[error("the supervisor did not answer")]
+    Broken(#[from] io::Error),
+}
+
+/// Asks whoever listens there, and waits for the answer, but not for longer than this.
+pub fn ask(path: &Path, request: &Request, patience: Span) -> Result<Reply, AskError> {
+    let read = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            AskError::Nobody(path.to_path_buf())
+        }
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AskError::TooSlow(patience),
+        _ => AskError::Broken(error),
+    };
+    let mut stream = call(path, patience).map_err(read)?;
+    stream.write_all(&line_of(request)?).map_err(read)?;
+    let mut line = Vec::new();
+    BufReader::new(stream).take(REPLY_BYTES_MAX).read_until(b'\n', &mut line).map_err(read)?;
+    serde_json::from_slice(&line).map_err(|error| AskError::Broken(error.into()))
+}
+
+/// The limit is set before the connection is made: a frozen supervisor whose queue is full keeps
+/// callers waiting there.
+fn call(path: &Path, patience: Span) -> io::Result<blocking::UnixStream> {
+    let address = SocketPath::of(path)?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let limit = Some(patience.as_duration().max(Duration::from_millis(1)));
+    set_socket_timeout(&socket, Timeout::Send, limit)?;
+    set_socket_timeout(&socket, Timeout::Recv, limit)?;
+    connect(&socket, &SocketAddrUnix::new(address.as_path())?)?;
+    Ok(socket.into())
+}
+
+fn line_of(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::JoinHandle;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// The name of an agent.
+    fn writer() -> AgentName {
+        AgentName::new("writer").unwrap()
+    }
+
+    /// Asks from a thread, as another process would.
+    fn asking(path: &Path, request: Request) -> JoinHandle<Result<Reply, AskError>> {
+        let path = path.to_path_buf();
+        std::thread::spawn(move || ask(&path, &request, Span::from_secs(20)))
+    }
+
+    #[tokio::test]
+    async fn a_request_is_heard_and_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = daemon_socket(folder.path());
+        let control = Control::bind(&path).unwrap().unwrap();
+        let asked = asking(&path, Request::Stop { agent: writer() });
+        let mut client = control.accept().await.unwrap();
+        assert_eq!(client.request().await.unwrap(), Some(Request::Stop { agent: writer() }));
+        let changed = Changed {
+            agent: writer(),
+            previous_state: AgentStateKind::Running,
+            state: AgentStateKind::Stopped,
+            task_cancelled: None,
+        };
+        client.reply(&Reply::ok(&changed)).await.unwrap();
+        assert_eq!(asked.join().unwrap().unwrap(), Reply::ok(&changed));
+        assert_eq!(client.request().await.unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_said_on_the_wire_is_stable() {
+        let said = |message: Value| message.to_string();
+        let down = serde_json::to_value(Request::Down { keep_agents: true }).unwrap();
+        let stop = serde_json::to_value(Request::Stop { agent: writer() }).unwrap();
+        let no = Reply::error(RefusedCode::NotFound, "no", None);
+        let ok = Reply::Ok(json!({"pid": 1}));
+        let lines = [down, stop, serde_json::to_value(no).unwrap(), json!(ok)].map(said);
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        {"verb":"down","keep_agents":true}
+        {"verb":"stop","agent":"writer"}
+        {"error":{"code":"not_found","message":"no","hint":null}}
+        {"ok":{"pid":1}}
+        "#);
+        let short: Request = serde_json::from_str(r#"{"verb":"down"}"#).unwrap();
+        assert_eq!(short, Request::Down { keep_agents: false });
+    }
+
+    #[tokio::test]
+    async fn a_live_socket_is_not_replaced_and_a_stale_one_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = daemon_socket(folder.path());
+        let first = Control::bind(&path).unwrap().unwrap();
+        assert!(Control::bind(&path).unwrap().is_none());
+        drop(first);
+        assert!(!path.exists());
+        // As a killed process leaves it.
+        drop(blocking::UnixListener::bind(&path).unwrap());
+        assert!(matches!(ask(&path, &Request::Status, Span::ZERO), Err(AskError::Nobody(_))));
+        let again = Control::bind(&path).unwrap();
+        assert!(again.is_some());
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_path_may_be_longer_than_an_address() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("d".repeat(100)).join("e".repeat(100));
+        fs::create_dir_all(&deep).unwrap();
+        let path = daemon_socket(&deep);
+        let control = Control::bind(&path).unwrap().unwrap();
+        let asked = asking(&path, Request::Reload);
+        let mut client = control.accept().await.unwrap();
+        assert_eq!(client.request().await.unwrap(), Some(Request::Reload));
+        client.reply(&Reply::Ok(Value::Null)).await.unwrap();
+        assert_eq!(asked.join().unwrap().unwrap(), Reply::Ok(Value::Null));
+    }
+
+    #[tokio::test]
+    async fn nonsense_is_refused_and_the_next_line_heard() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = daemon_socket(folder.path());
+        let control = Control::bind(&path).unwrap().unwrap();
+        let mut stream = blocking::UnixStream::connect(&path).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\n{\"verb\":\"status\"}\n").unwrap();
+        let mut client = control.accept().await.unwrap();
+        assert_eq!(client.request().await.unwrap(), Some(Request::Status));
+        drop(client);
+        let mut heard = String::new();
+        stream.read_to_string(&mut heard).unwrap();
+        assert!(heard.starts_with(r#"{"error":{"code":"refused""#), "{heard}");
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_is_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = daemon_socket(folder.path());
+        let control = Control::bind(&path).unwrap().unwrap();
+        let mut stream = blocking::UnixStream::connect(&path).unwrap();
+        let written = std::thread::spawn(move || stream.write_all(&[b'x'; 2 * LINE_BYTES_MAX]));
+        let mut client = control.accept().await.unwrap();
+        assert!(matches!(client.request().await, Err(ClientError::TooLong)));
+        drop(client);
+        let _ = written.join().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_who_says_nothing_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = daemon_socket(folder.path());
+        let control = Control::bind(&path).unwrap().unwrap();
+        let _silent = blocking::UnixStream::connect(&path).unwrap();
+        let mut client = control.accept().await.unwrap();
+        assert!(matches!(client.request().await, Err(ClientError::TooSlow)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_than_so_many_are_in_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = daemon_socket(folder.path());
+        let control = Control::bind(&path).unwrap().unwrap();
+        let mut outside = Vec::new();
+        let mut inside = Vec::new();
+        for _ in 0..CLIENTS_MAX {
+            outside.push(blocking::UnixStream::connect(&path).unwrap());
+            inside.push(control.accept().await.unwrap());
+        }
+        outside.push(blocking::UnixStream::connect(&path).unwrap());
+        assert!(timeout(PATIENCE, control.accept()).await.is_err());
+        inside.pop();
+        assert!(timeout(PATIENCE, control.accept()).await.is_ok());
+    }
+}
