@@ -96,6 +96,8 @@ pub struct Moment {
     pub jitter: f64,
     /// Makes new tags unique.
     pub chance: u64,
+    /// Nothing is to be started now: what would be waits for the next wake.
+    pub hold_back: bool,
 }
 
 /// Decides what becomes of an agent by an event.
@@ -189,7 +191,10 @@ fn died(agent: &Agent, death: Death, post_mortem: PostMortem, moment: Moment) ->
         ended: Box::new(Ended { cause, death }),
         post_mortem: Box::new(post_mortem),
     };
-    let decision = AgentDecision { changes: vec![ended], effects: Vec::new() };
+    let mut decision = AgentDecision { changes: vec![ended], effects: Vec::new() };
+    if cause == Cause::Completed && agent.session.is_some() {
+        decision.changes.push(AgentChange::Session(None));
+    }
     let next = match (ending, cause) {
         (Some(Ending::Stop), _) => come_to_rest(AgentState::Stopped { by: Stopper::Person }),
         (Some(Ending::Shutdown), _) => come_to_rest(AgentState::Stopped { by: Stopper::Shutdown }),
@@ -214,7 +219,8 @@ fn recover(agent: &Agent, advanced: bool, moment: Moment) -> AgentDecision {
     let (tally, verdict) = budget::next(&agent.plan.policy, tally, moment.now, moment.jitter);
     let charged = AgentDecision { changes: vec![AgentChange::Tally(tally)], effects: Vec::new() };
     charged.then(match verdict {
-        Verdict::AtOnce => begin(agent, moment),
+        Verdict::AtOnce if !moment.hold_back => begin(agent, moment),
+        Verdict::AtOnce => come_to_rest(AgentState::Crashed { again_at: Some(moment.now) }),
         Verdict::At(at) => AgentDecision {
             changes: vec![AgentChange::State(AgentState::Crashed { again_at: Some(at) })],
             effects: vec![AgentEffect::WaitUntil(at)],

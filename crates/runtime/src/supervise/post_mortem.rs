@@ -38,6 +38,14 @@ pub struct Found {
     pub held: Vec<Task>,
 }
 
+impl Found {
+    /// Where the store could not be read.
+    pub(super) fn nothing() -> Self {
+        let post_mortem = PostMortem::default();
+        Self { post_mortem, made_progress: false, unfinished_task: None, held: Vec::new() }
+    }
+}
+
 /// Looks at what an attempt left. `log_end` is the end of its own output, [`LOG_END_BYTES`] at most.
 pub async fn take(
     engine: &Engine,
