@@ -18,7 +18,8 @@ const CHUNK_BYTES: usize = 16 << 10;
 /// What was read since the last time.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    pub(super) session: Option<String>,
+    /// An id, or that it is gone.
+    pub(super) session: Option<Option<String>>,
     pub(super) said: Option<Said>,
 }
 
@@ -71,7 +72,8 @@ impl Stream {
         if !self.overlong {
             for fact in self.reader.line(&self.line, now) {
                 match fact {
-                    Fact::Session(id) => facts.session = Some(id),
+                    Fact::Session(id) => facts.session = Some(Some(id)),
+                    Fact::SessionGone => facts.session = Some(None),
                     Fact::Said(said) => facts.said = Some(said),
                 }
             }

@@ -62,6 +62,7 @@ impl Supervisor {
         let owner = process::identity(std::process::id())
             .ok_or_else(|| io::Error::other("/proc cannot be read"))?;
         let nofile = limits::raise_open_files();
+        let cgroups = Cgroups::find(&settings.cgroups, &settings.home);
         let desk = Arc::new(Desk {
             engine,
             home: settings.home,
@@ -69,7 +70,7 @@ impl Supervisor {
             owner,
             notices,
             growth: Growth::new()?,
-            cgroups: Cgroups::find(&settings.cgroups),
+            cgroups,
             alerts: settings.alerts,
             nofile,
             places: settings.places,
@@ -132,7 +133,10 @@ impl Supervisor {
     /// Passes growing logs on to their agents; for as long as it is polled.
     pub async fn pass_on_growth(&self) {
         loop {
-            let name = self.desk.growth.next().await;
+            // A watch that cannot be read tells nothing; silence is then judged by looking.
+            let Ok(name) = self.desk.growth.next().await else {
+                return std::future::pending().await;
+            };
             if let Some(handle) = self.agents.get(&name) {
                 let _ = handle.mail.send(Mail::Grew);
             }

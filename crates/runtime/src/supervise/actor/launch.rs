@@ -171,10 +171,10 @@ impl Actor {
         }
     }
 
-    /// A session id that the agent chose.
-    pub(super) fn captured(&mut self, session: Option<String>) {
-        if session.is_some() && session != self.agent.session {
-            self.captured_session = session;
+    /// A session id that the agent chose, or that it is gone.
+    pub(super) fn captured(&mut self, session: Option<Option<String>>) {
+        if let Some(session) = session.filter(|session| *session != self.agent.session) {
+            self.captured_session = Some(session);
         }
     }
 
@@ -232,11 +232,12 @@ impl Actor {
         self.write_for_successor(tag, &brief, task.map(|(task, _)| task)).await;
         let is_resumed = self.is_resumed();
         let brief = brief.unwrap_or_default();
+        let brief_file = self.folder.brief().to_string_lossy().into_owned();
         let launch = Launch {
             first: !is_resumed,
             session: self.agent.session.as_deref(),
             brief: &brief,
-            brief_file: &self.folder.brief().to_string_lossy(),
+            brief_file: &brief_file,
             resume_args: self.spec.resume_args.as_deref(),
         };
         let command = self.spec.preset.command(&self.spec.command, launch);

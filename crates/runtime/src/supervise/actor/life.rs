@@ -159,7 +159,7 @@ impl Life {
     }
 
     /// What its preset reads in its output.
-    pub(super) fn read_stream(&mut self) -> Option<String> {
+    pub(super) fn read_stream(&mut self) -> Option<Option<String>> {
         let facts = self.stream.as_mut()?.read(clock::now());
         if let Some(said) = facts.said {
             self.said = Some(said);
@@ -241,10 +241,10 @@ impl Actor {
             let text = format!("its output cannot be watched: {error}");
             self.desk.notices.tell(&self.spec.name, What::Trouble(text));
         }
+        let mut session = None;
         if life.log_grew() {
             life.sign(SignSource::Output);
-            let session = life.read_stream();
-            self.captured(session);
+            session = life.read_stream();
         }
         let log = Log::of(&self.folder);
         if life.log_size.saturating_sub(life.trimmed_at) >= self.spec.log_limits.file_bytes_max {
@@ -252,6 +252,7 @@ impl Actor {
             // What is kept too much is kept until the next time.
             let _ = log.trim(&self.spec.log_limits);
         }
+        self.captured(session);
     }
 
     async fn judge_silence(&mut self) {

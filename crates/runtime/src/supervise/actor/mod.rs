@@ -26,6 +26,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::life::Life;
+pub use self::take_up::{Begin, TakeUpError};
 pub(super) use self::take_up::take_up;
 use self::tree::{Tree, TreeEvent};
 use super::desk::Desk;
@@ -33,7 +34,7 @@ use super::folder::AgentFolder;
 use super::notice::What;
 use super::notify::{NotifySocket, Sign};
 use super::oom::Oom;
-use super::shim::wire::{Order, Rung};
+use super::shim::wire::Rung;
 use super::spec::AgentSpec;
 use crate::doors::{clock, random};
 
@@ -132,8 +133,8 @@ pub(super) struct Actor {
     head: Option<String>,
     /// What the kernel had killed for memory when it began.
     oom: Oom,
-    /// A session id that was just read in its output.
-    captured_session: Option<String>,
+    /// What was just read in its output about its session: an id, or that it is gone.
+    captured_session: Option<Option<String>>,
     at_rest: bool,
     /// Nothing is to be started now.
     holds_back: bool,
@@ -159,7 +160,7 @@ impl Actor {
     pub(super) async fn run(mut self) -> Result<(), Lost> {
         loop {
             if let Some(session) = self.captured_session.take() {
-                self.commit(vec![AgentChange::Session(Some(session))]).await?;
+                self.commit(vec![AgentChange::Session(session)]).await?;
             }
             while let Some(event) = self.events.pop_front() {
                 self.happen(event).await?;
