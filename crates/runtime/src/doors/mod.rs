@@ -2,5 +2,6 @@
 
 pub mod clock;
 pub mod environment;
+pub mod pidfd;
 pub mod process;
 pub mod random;
