@@ -18,6 +18,10 @@ use environment::Environment;
 use exit::{Exit, Failure, Outcome};
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|first| first == relight::supervise::shim::ARGUMENT) {
+        // Before anything else: a shim for each agent has to be small.
+        return relight::supervise::shim::main();
+    }
     if asks_for_version_alone() {
         output::line(concat!("relight ", env!("CARGO_PKG_VERSION")));
         return ExitCode::SUCCESS;

@@ -1,6 +1,6 @@
 //! The clocks: one of the wall for people, two that no one can set.
 
-use relight_core::time::Time;
+use relight_core::time::{Span, Time};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Now, by the wall clock. It jumps: for people and for deadlines that people set.
@@ -19,6 +19,11 @@ pub fn monotonic_ms() -> u64 {
 /// something really took; comparable within one boot only.
 pub fn boot_ms() -> u64 {
     ms(ClockId::Boottime)
+}
+
+/// The same as a span.
+pub fn since_boot() -> Span {
+    Span::from_ms(boot_ms())
 }
 
 fn ms(clock: ClockId) -> u64 {

@@ -5,5 +5,6 @@ pub mod clock;
 pub mod descriptor;
 pub mod environment;
 pub mod limits;
+pub mod pidfd;
 pub mod process;
 pub mod random;
