@@ -2,18 +2,26 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use relight::engine::Engine;
 use relight::store_url::StoreUrl;
+use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder};
 use relight_core::redact::Redactor;
 use relight_core::time::Span;
 use relight_store::sqlite::Use;
+use relight_store::{Store, StoreError};
 
 use crate::arguments::{Global, HolderArguments};
 use crate::exit::{Exit, Failure};
+
+/// How long a lease lasts that follows nobody's life.
+const LEASE: Span = Span::from_secs(600);
+/// How long the record of our own attempt is waited for.
+const RECORD_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// What the environment and the global flags say together.
 #[derive(Debug)]
@@ -141,6 +149,21 @@ impl Environment {
         Ok(Engine::new(store, self.redactor_of(&folder)?))
     }
 
+    /// The folder that the store is in, found without opening it.
+    pub(crate) fn state_folder(&self) -> Result<PathBuf, Failure> {
+        match self.store_url()? {
+            StoreUrl::Sqlite(file) => self.folder_of(Some(&file)),
+            StoreUrl::Memory => self.home(),
+        }
+    }
+
+    /// The flags by which another call finds the same state.
+    pub(crate) fn flags_for_state(&self) -> Vec<(&'static str, String)> {
+        let home = self.home.as_ref().map(|home| ("--home", home.to_string_lossy().into_owned()));
+        let store = self.store.as_ref().map(|store| ("--store", store.clone()));
+        home.into_iter().chain(store).collect()
+    }
+
     /// The folder that the store is in; the home folder where it is in none.
     pub(crate) fn store_folder(&self, engine: &Engine) -> Result<PathBuf, Failure> {
         self.folder_of(engine.store().file().as_deref())
@@ -183,10 +206,12 @@ impl Environment {
         }
     }
 
-    /// Whose life a lease follows, and how long each write renews it for.
+    /// Whose life a lease follows, and how long each write renews it for: the process that was named,
+    /// else for the time that was given, else the attempt that we are part of.
     pub(crate) fn holder(
         &self,
         given: &HolderArguments,
+        store: &dyn Store,
     ) -> Result<(Holder, Option<Span>), Failure> {
         if let Some(pid) = given.owner_pid {
             let process = relight::doors::process::identity(pid).ok_or_else(|| {
@@ -195,10 +220,38 @@ impl Environment {
             })?;
             return Ok((Holder::Process(process), None));
         }
+        if given.lease.is_none()
+            && let Some(holder) = crate::block_on(self.attempt(store))?
+        {
+            return Ok((holder, None));
+        }
+        let lease = given.lease.unwrap_or(LEASE);
         let user = self.get("USER").or_else(|| self.get("LOGNAME")).map(str::to_owned);
         let user = user.unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()));
-        let by = format!("{user} (a lease of {})", given.lease);
-        Ok((Holder::Time { by }, Some(given.lease)))
+        let by = format!("{user} (a lease of {lease})");
+        Ok((Holder::Time { by }, Some(lease)))
+    }
+
+    /// The live attempt that `$RELIGHT_ATTEMPT` names; none when this store does not know it.
+    async fn attempt(&self, store: &dyn Store) -> Result<Option<Holder>, StoreError> {
+        let Some(tag) = self.get("RELIGHT_ATTEMPT").map(AttemptTag::from_text) else {
+            return Ok(None);
+        };
+        let known = async {
+            loop {
+                let newest = store.newest_event().await?;
+                let found = store.attempt(&tag).await?;
+                if found.as_ref().is_some_and(|found| found.ended.is_some()) {
+                    return Ok(None);
+                }
+                if let Some(shim) = found.and_then(|found| found.shim) {
+                    return Ok(Some(Holder::Attempt { attempt: tag.to_string(), shim }));
+                }
+                store.changed(newest).await?;
+            }
+        };
+        // The process may be faster than the record that it was started.
+        tokio::time::timeout(RECORD_WAIT_MAX, known).await.unwrap_or(Ok(None))
     }
 
     /// The folder that `$RELIGHT_CHECKPOINT_DIR` names.

@@ -1,7 +1,7 @@
 //! Printing: people's text cleaned of control sequences, or one JSON document.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 
 use relight_core::ids::is_obeyed;
 use serde::Serialize;
@@ -74,6 +74,17 @@ pub(crate) fn failure(json: bool, failure: &Failure) {
     if let Some(hint) = hint {
         complain(&format!("  try: {hint}"));
     }
+}
+
+/// Whether a person looks at standard output.
+pub(crate) fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// Whether colours are wanted: on a terminal that knows them, unless `NO_COLOR` says no.
+pub(crate) fn has_colours(environment: &Environment) -> bool {
+    let knows_them = environment.get("TERM").is_some_and(|terminal| terminal != "dumb");
+    is_terminal() && knows_them && environment.get("NO_COLOR").is_none()
 }
 
 /// Text that came from an agent, made safe for a terminal: control characters and those that turn

@@ -149,8 +149,10 @@ pub(crate) struct DownArguments {
 
 /// `ps`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  relight ps\n  relight ps --state crashed --state terminated --json\n\n\
-    Needs no daemon: read from the store, and what it says of processes is checked.")]
+#[command(
+    after_help = "Examples:\n  relight ps\n  relight ps --state crashed --state terminated --json\n\n\
+    Needs no daemon: read from the store, and what it says of processes is checked."
+)]
 pub(crate) struct PsArguments {
     /// Only this agent, in full
     pub(crate) name: Option<AgentName>,
@@ -274,7 +276,9 @@ pub(crate) enum PresetsCommand {
     #[command(after_help = "Example:\n  relight presets list")]
     List,
     /// Print one preset, as TOML
-    #[command(after_help = "Example:\n  relight presets show claude-code > ~/.config/relight/presets/mine.toml")]
+    #[command(
+        after_help = "Example:\n  relight presets show claude-code > ~/.config/relight/presets/mine.toml"
+    )]
     Show(PresetArguments),
     /// Say what a preset would start: first and resumed
     #[command(after_help = "Example:\n  relight presets test codex -- codex exec 'Fix the tests'")]

@@ -152,8 +152,10 @@ fn tell_set_aside(environment: &Environment, reports: &[SetAside]) {
 }
 
 fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
-    let (holder, ttl) = environment.holder(&given.holder)?;
-    let dialect = dialect(environment, &given.folder)?;
+    let engine = environment.engine()?;
+    let (holder, ttl) = environment.holder(&given.holder, engine.store().as_ref())?;
+    let folder = environment.checkpoint_folder(given.folder.dir.as_deref())?;
+    let dialect = Dialect::new(engine, folder);
     let request = ResumeRequest {
         workflow: given.workflow,
         agent: given.agent,

@@ -141,7 +141,7 @@ impl Reader<'_> {
 }
 
 /// A write would tell, but the next event may be days away.
-fn end_when_nobody_reads() {
+pub(super) fn end_when_nobody_reads() {
     let named = std::thread::Builder::new().name("relight-reader".to_owned());
     // Without the thread the next write ends it.
     let _ = named.spawn(|| {

@@ -90,8 +90,8 @@ fn or_tell_the_shell(export: bool, outcome: Outcome) -> Outcome {
 fn start(environment: &Environment, arguments: StartArguments) -> Outcome {
     let id = environment.task(arguments.id)?;
     let right = environment.right(&id, arguments.fence)?;
-    let (holder, ttl) = environment.holder(&arguments.holder)?;
     let engine = environment.engine()?;
+    let (holder, ttl) = environment.holder(&arguments.holder, engine.store().as_ref())?;
     let started = block_on(async {
         may_start(environment, &engine, &id, arguments.fence).await?;
         Ok::<_, Failure>(engine.start(new_task(id, arguments.new), right, holder, ttl).await?)
@@ -133,8 +133,8 @@ async fn may_start(
 }
 
 fn claim(environment: &Environment, arguments: &ClaimArguments) -> Outcome {
-    let (holder, ttl) = environment.holder(&arguments.holder)?;
     let engine = environment.engine()?;
+    let (holder, ttl) = environment.holder(&arguments.holder, engine.store().as_ref())?;
     let claimed = block_on(async {
         let wait = async {
             loop {
@@ -333,7 +333,7 @@ fn export_text(started: &Started) -> String {
 }
 
 /// One word for any POSIX shell, whatever is in it.
-fn shell_quote(text: &str) -> String {
+pub(super) fn shell_quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 

@@ -1,0 +1,210 @@
+//! `relight start`, `stop`, `restart` and `down`: what a live supervisor does for a person.
+
+use std::path::{Path, PathBuf};
+
+use relight::engine::Engine;
+use relight::supervise::control::{
+    self, AskError, Changed, Ending, Refused, RefusedCode, Reply, Request, daemon_socket,
+    run_socket,
+};
+use relight::supervise::folder::AgentFolder;
+use relight_core::agent::{Agent, AgentState, AgentStateKind, Stopper};
+use relight_core::ids::AgentName;
+use relight_core::time::Span;
+use relight_store::AgentQuery;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::ps::{no_such_agent, supervisor_of};
+use crate::arguments::agent::{DownArguments, NamesArguments};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome, chain};
+use crate::{block_on, output};
+
+/// What a supervisor may take beyond the agent's own grace.
+const PATIENCE: Span = Span::from_secs(30);
+
+pub(crate) fn start(environment: &Environment, arguments: &NamesArguments) -> Outcome {
+    for_each(environment, arguments, |agent| Request::Start { agent })
+}
+
+pub(crate) fn stop(environment: &Environment, arguments: &NamesArguments) -> Outcome {
+    for_each(environment, arguments, |agent| Request::Stop { agent })
+}
+
+pub(crate) fn restart(environment: &Environment, arguments: &NamesArguments) -> Outcome {
+    for_each(environment, arguments, |agent| Request::Restart { agent })
+}
+
+/// One that fails does not keep the others from it; the exit code is that of the last that failed.
+fn for_each(
+    environment: &Environment,
+    arguments: &NamesArguments,
+    request: impl Fn(AgentName) -> Request,
+) -> Outcome {
+    let engine = environment.engine()?;
+    let home = environment.store_folder(&engine)?;
+    let mut code = 0;
+    for name in &arguments.names {
+        match change(&engine, &home, name, &request(name.clone())) {
+            Ok(changed) => tell(environment, &changed),
+            Err(failure) => {
+                output::failure(environment.json, &failure);
+                code = failure.exit as u8;
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn tell(environment: &Environment, changed: &Changed) {
+    if environment.json {
+        output::json_line(changed);
+        return;
+    }
+    let Changed { agent, previous_state, state, task_cancelled } = changed;
+    let mut text = format!("{agent}: {previous_state} → {state}");
+    if let Some(task) = task_cancelled {
+        text += &format!(" (task {task} is cancelled)");
+    }
+    output::answer(environment, changed, &text);
+}
+
+fn change(
+    engine: &Engine,
+    home: &Path,
+    name: &AgentName,
+    request: &Request,
+) -> Result<Changed, Failure> {
+    let agent = block_on(engine.store().agent(name))?.ok_or_else(|| no_such_agent(name))?;
+    let patience = Span::from_ms(PATIENCE.as_ms().saturating_add(agent.plan.grace.as_ms()));
+    let sockets = [run_socket(&AgentFolder::of(home, name)), daemon_socket(home)];
+    let reply = match ask_first(&sockets, request, patience) {
+        Err(AskError::Nobody(_)) => return nobody(&agent, request),
+        other => other.map_err(|error| no_answer(&format!("agent {name}"), &error))?,
+    };
+    match reply {
+        // The daemon runs, but this agent is not in its configuration.
+        Reply::Error(Refused { code: RefusedCode::NotFound, .. }) => nobody(&agent, request),
+        reply => answer(reply),
+    }
+}
+
+/// Asks whoever listens, in this order.
+fn ask_first(sockets: &[PathBuf], request: &Request, patience: Span) -> Result<Reply, AskError> {
+    let (last, others) = sockets.split_last().expect("there is a socket");
+    for socket in others {
+        match control::ask(socket, request, patience) {
+            Err(AskError::Nobody(_)) => {}
+            answered => return answered,
+        }
+    }
+    control::ask(last, request, patience)
+}
+
+fn nobody(agent: &Agent, request: &Request) -> Result<Changed, Failure> {
+    let is_stopped = matches!(agent.state, AgentState::Stopped { by: Stopper::Person });
+    if is_stopped && matches!(request, Request::Stop { .. }) {
+        let (previous_state, state) = (AgentStateKind::Stopped, AgentStateKind::Stopped);
+        return Ok(Changed {
+            agent: agent.name.clone(),
+            previous_state,
+            state,
+            task_cancelled: None,
+        });
+    }
+    let name = &agent.name;
+    if let Some(supervisor) = supervisor_of(agent).filter(|supervisor| supervisor.is_alive) {
+        let text =
+            format!("the supervisor of agent {name} (pid {}) does not listen", supervisor.pid);
+        return Err(Failure::new(Exit::Unreachable, text).hint("try again; relight ps shows it"));
+    }
+    let failure =
+        Failure::new(Exit::Unreachable, format!("nobody supervises agent {name} just now"));
+    Err(match agent.state.kind() {
+        AgentStateKind::Running => failure.hint(format!(
+            "relight recover says what it really is; relight up or relight run --name {name} adopts it"
+        )),
+        AgentStateKind::Created
+        | AgentStateKind::Crashed
+        | AgentStateKind::Suspended
+        | AgentStateKind::Stopped
+        | AgentStateKind::Terminated => failure.hint(format!(
+            "relight up supervises the agents of relight.toml; relight run --name {name} -- CMD this one"
+        )),
+    })
+}
+
+fn answer<A: DeserializeOwned>(reply: Reply) -> Result<A, Failure> {
+    match reply {
+        Reply::Ok(value) => serde_json::from_value(value).map_err(|error| {
+            Failure::new(
+                Exit::Unreachable,
+                format!("the supervisor's answer is not known: {error}"),
+            )
+            .hint("it may be of another version: relight down, then relight up")
+        }),
+        Reply::Error(Refused { code, message, hint }) => {
+            let exit = match code {
+                RefusedCode::NotFound | RefusedCode::Refused => Exit::No,
+                RefusedCode::Conflict => Exit::Busy,
+                RefusedCode::Internal => Exit::Io,
+            };
+            let failure = Failure::new(exit, message);
+            Err(match hint {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            })
+        }
+    }
+}
+
+fn no_answer(of: &str, error: &AskError) -> Failure {
+    match error {
+        AskError::Nobody(_) | AskError::Broken(_) => {
+            Failure::new(Exit::Unreachable, format!("{of}: {}", chain(error)))
+        }
+        AskError::TooSlow(_) => Failure::new(Exit::Busy, format!("{of}: {error}"))
+            .hint("what was asked for may still happen; relight ps shows it"),
+    }
+}
+
+pub(crate) fn down(environment: &Environment, arguments: &DownArguments) -> Outcome {
+    let socket = daemon_socket(&environment.state_folder()?);
+    let request = Request::Down { keep_agents: arguments.keep_agents };
+    let reply = match control::ask(&socket, &request, PATIENCE) {
+        Err(AskError::Nobody(_)) => {
+            return Err(Failure::new(Exit::Unreachable, "no daemon runs here")
+                .hint("relight ps shows what does; a relight run is ended by Ctrl-C"));
+        }
+        other => other.map_err(|error| no_answer("the daemon", &error))?,
+    };
+    let ending: Ending = answer(reply)?;
+    if !has_ended(ending.pid, longest_grace(environment)?) {
+        let text = format!("the daemon (pid {}) is still ending", ending.pid);
+        return Err(Failure::new(Exit::Busy, text).hint("relight ps shows what is left"));
+    }
+    let left = if arguments.keep_agents { "live on" } else { "are stopped" };
+    let text = format!("the daemon has ended; its agents ({}) {left}", ending.agents);
+    let value = json!({"pid": ending.pid, "agents": ending.agents, "kept": arguments.keep_agents});
+    output::answer(environment, &value, &text);
+    Ok(0)
+}
+
+/// The daemon stops its agents at the same time, each with its own grace.
+fn longest_grace(environment: &Environment) -> Result<Span, Failure> {
+    let engine = environment.engine()?;
+    let agents = block_on(engine.store().agents(AgentQuery::default()))?;
+    let longest = agents.iter().map(|agent| agent.plan.grace).max().unwrap_or_default();
+    Ok(Span::from_ms(longest.as_ms().saturating_add(PATIENCE.as_ms())))
+}
+
+/// Waits for the end of a process that said it would.
+fn has_ended(pid: u32, patience: Span) -> bool {
+    let Some(pid) = pid.try_into().ok().and_then(Pid::from_raw) else { return true };
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return true };
+    let limit = Timespec::try_from(patience.as_duration()).ok();
+    poll(&mut [PollFd::new(&process, PollFlags::IN)], limit.as_ref()).is_ok_and(|ready| ready > 0)
+}

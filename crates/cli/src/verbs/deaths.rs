@@ -1,0 +1,147 @@
+//! `relight deaths`: how attempts ended, and what was found then.
+
+use relight_core::agent::{Attempt, Ended, PostMortem};
+use relight_core::ids::AgentName;
+use relight_core::time::Span;
+use relight_store::{AttemptQuery, Store};
+use serde_json::{Value, json};
+
+use super::ps::{no_such_agent, to_second};
+use crate::arguments::agent::DeathsArguments;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{block_on, output};
+
+pub(crate) fn run(environment: &Environment, arguments: &DeathsArguments) -> Outcome {
+    let engine = environment.engine()?;
+    let deaths = block_on(deaths(engine.store().as_ref(), arguments))?;
+    let values: Vec<Value> = deaths.iter().map(Death::to_json).collect();
+    output::answer(environment, &json!({"deaths": values}), &text(arguments, &deaths));
+    Ok(0)
+}
+
+/// An attempt that ended.
+struct Death {
+    agent: AgentName,
+    number: u32,
+    tag: String,
+    ended: Ended,
+    post_mortem: PostMortem,
+}
+
+impl Death {
+    fn of(attempt: Attempt) -> Option<Self> {
+        Some(Self {
+            agent: attempt.agent,
+            number: attempt.number,
+            tag: attempt.tag.to_string(),
+            ended: attempt.ended?,
+            post_mortem: attempt.post_mortem.unwrap_or_default(),
+        })
+    }
+
+    fn to_json(&self) -> Value {
+        let death = &self.ended.death;
+        json!({
+            "agent": self.agent,
+            "attempt": self.number,
+            "tag": self.tag,
+            "at": death.at,
+            "cause": self.ended.cause,
+            "how": self.ended.in_words(),
+            "ended": death.how,
+            "lived_ms": death.lived.as_ms(),
+            "unfinished_task": death.unfinished_task,
+            "made_progress": death.made_progress,
+            "note": death.note,
+            "post_mortem": self.post_mortem,
+        })
+    }
+
+    fn row(&self) -> Vec<String> {
+        let death = &self.ended.death;
+        vec![
+            to_second(death.at),
+            self.agent.to_string(),
+            self.number.to_string(),
+            self.ended.cause.to_string(),
+            self.ended.in_words(),
+            death.lived.to_string(),
+            death.note.clone().unwrap_or_default(),
+        ]
+    }
+
+    fn in_full(&self) -> String {
+        let (death, found) = (&self.ended.death, &self.post_mortem);
+        let list = |steps: &[String]| (!steps.is_empty()).then(|| steps.join(", "));
+        let count = |count: u32| (count > 0).then(|| count.to_string());
+        let facts = [
+            ("agent", Some(format!("{}, attempt {}", self.agent, self.number))),
+            ("died", Some(format!("{} after {}", death.at, death.lived))),
+            ("cause", Some(format!("{}: {}", self.ended.cause, self.ended.in_words()))),
+            ("note", death.note.clone()),
+            ("task", found.task.clone()),
+            ("last step", found.last_step.clone()),
+            ("done", list(&found.done)),
+            ("in doubt", list(&found.in_doubt)),
+            ("next", found.next.clone()),
+            (
+                "memory",
+                found.memory_max_kib.map(|kib| format!("{} MiB at most", kib.div_ceil(1024))),
+            ),
+            ("cpu", found.cpu_ms.map(|ms| Span::from_ms(ms).to_string())),
+            ("leftovers", count(found.leftovers)),
+            ("survivors", count(found.survivors)),
+        ];
+        let present = facts.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let rows: Vec<_> = present.map(|(name, value)| vec![name.to_owned(), value]).collect();
+        let mut text = output::table(&rows);
+        if !found.last_output.trim().is_empty() {
+            text += "\n\nlast output:\n";
+            text += found.last_output.trim_end();
+        }
+        text
+    }
+}
+
+async fn deaths(store: &dyn Store, arguments: &DeathsArguments) -> Result<Vec<Death>, Failure> {
+    let mut limit = arguments.newest;
+    if let Some(name) = &arguments.name {
+        let agent = store.agent(name).await?.ok_or_else(|| no_such_agent(name))?;
+        if let Some(number) = arguments.attempt {
+            // They are numbered in order: the wanted one is so far from the newest.
+            limit = agent.attempt_number.saturating_sub(number) as usize + 1;
+        }
+    }
+    let query = AttemptQuery { agent: arguments.name.clone(), ended: true, limit };
+    let found = store.attempts(query).await?;
+    let mut deaths: Vec<Death> = found.into_iter().filter_map(Death::of).collect();
+    if let (Some(name), Some(number)) = (&arguments.name, arguments.attempt) {
+        deaths.retain(|death| death.number == number);
+        if deaths.is_empty() {
+            let text = format!("there is no death of attempt {number} of agent {name}");
+            return Err(Failure::new(Exit::No, text).hint(format!("relight deaths {name}")));
+        }
+    }
+    Ok(deaths)
+}
+
+fn text(arguments: &DeathsArguments, deaths: &[Death]) -> String {
+    let (Some(newest), is_one) = (deaths.first(), arguments.attempt.is_some()) else {
+        return match &arguments.name {
+            Some(name) => format!("no attempt of agent {name} has ended"),
+            None => "no agent has died; relight ps shows what runs".to_owned(),
+        };
+    };
+    if is_one {
+        return newest.in_full();
+    }
+    let header = ["time", "agent", "attempt", "cause", "how", "lived", "note"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    rows.extend(deaths.iter().map(Death::row));
+    let mut text = output::table(&rows);
+    if arguments.name.is_some() {
+        text += &format!("\n\nthe newest:\n\n{}", newest.in_full());
+    }
+    text
+}

@@ -1,0 +1,215 @@
+//! `relight logs`: what an agent wrote, and what it goes on to write, over all its attempts.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+
+use relight::engine::Engine;
+use relight::supervise::folder::AgentFolder;
+use relight::supervise::log::{Log, LogPosition};
+use relight_core::agent::Attempt;
+use relight_store::AttemptQuery;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::events::end_when_nobody_reads;
+use super::ps::no_such_agent;
+use crate::arguments::agent::LogsArguments;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{block_on, output};
+
+const CHUNK_BYTES: usize = 64 * 1024;
+/// A line that has no end is shown in pieces of this size.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outcome {
+    let engine = environment.engine()?;
+    let name = &arguments.name;
+    let known = block_on(engine.store().agent(name))?;
+    known.ok_or_else(|| no_such_agent(name))?;
+    let folder = AgentFolder::of(&environment.store_folder(&engine)?, name);
+    folder.create().map_err(failure)?;
+    let log = Log::of(&folder);
+    let mut printer = Printer::new(environment, arguments);
+    let end = match arguments.attempt {
+        Some(number) => {
+            let part = part_of(&engine, arguments, number)?;
+            print_part(&log, arguments, &part, &mut printer).map_err(failure)?
+        }
+        None => print_end(&log, arguments, &mut printer).map_err(failure)?,
+    };
+    if arguments.follow {
+        return follow(&log, end, &mut printer);
+    }
+    printer.finish();
+    if !printer.has_printed {
+        output::note(environment, &format!("agent {name} has written nothing"));
+    }
+    Ok(0)
+}
+
+fn failure(error: io::Error) -> Failure {
+    Failure::new(Exit::Io, format!("cannot read the log: {error}"))
+}
+
+/// From where, to where; to the end when none.
+struct Part {
+    from: LogPosition,
+    to: Option<LogPosition>,
+}
+
+/// The output of an attempt ends where that of the next one begins.
+fn part_of(engine: &Engine, arguments: &LogsArguments, number: u32) -> Result<Part, Failure> {
+    let name = &arguments.name;
+    let query = AttemptQuery { agent: Some(name.clone()), ended: false, limit: usize::MAX };
+    let attempts = block_on(engine.store().attempts(query))?;
+    let log = |attempt: &Attempt| attempt.log.map(LogPosition::from);
+    let from = attempts.iter().find(|attempt| attempt.number == number).and_then(log);
+    let Some(from) = from else {
+        let text = format!("there is no output of attempt {number} of agent {name}");
+        return Err(Failure::new(Exit::No, text).hint(format!("relight deaths {name}")));
+    };
+    let after = attempts.iter().filter(|attempt| attempt.number > number);
+    let to = after.min_by_key(|attempt| attempt.number).and_then(log);
+    Ok(Part { from, to })
+}
+
+fn print_end(
+    log: &Log,
+    arguments: &LogsArguments,
+    printer: &mut Printer<'_>,
+) -> io::Result<LogPosition> {
+    let start = LogPosition::START;
+    let from = if arguments.all { start } else { log.last_lines_from(arguments.lines, start)? };
+    each_chunk(log, &Part { from, to: None }, |_, chunk| printer.print(chunk))
+}
+
+fn print_part(
+    log: &Log,
+    arguments: &LogsArguments,
+    part: &Part,
+    printer: &mut Printer<'_>,
+) -> io::Result<LogPosition> {
+    let from = if arguments.all { part.from } else { last_lines_of(log, part, arguments.lines)? };
+    each_chunk(log, &Part { from, to: part.to }, |_, chunk| printer.print(chunk))
+}
+
+/// Where the last lines of a part begin.
+fn last_lines_of(log: &Log, part: &Part, count: usize) -> io::Result<LogPosition> {
+    let mut starts = VecDeque::from([part.from]);
+    let end = each_chunk(log, part, |at, chunk| {
+        for (index, _) in chunk.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
+            starts.push_back(LogPosition { offset: at.offset + index as u64 + 1, ..at });
+            // One more than wanted: the last may have nothing after it.
+            if starts.len() > count.saturating_add(1) {
+                starts.pop_front();
+            }
+        }
+    })?;
+    if starts.back() == Some(&end) {
+        starts.pop_back();
+    }
+    let skipped = starts.len().saturating_sub(count);
+    Ok(starts.get(skipped).copied().unwrap_or(end))
+}
+
+/// Gives what is there, piece by piece, each with its place; answers where it ended.
+fn each_chunk(
+    log: &Log,
+    part: &Part,
+    mut take: impl FnMut(LogPosition, &[u8]),
+) -> io::Result<LogPosition> {
+    let mut reader = log.reader(part.from);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let count = reader.read(&mut chunk)?;
+        let end = reader.position();
+        if count == 0 {
+            return Ok(end);
+        }
+        let at = LogPosition { offset: end.offset - count as u64, ..end };
+        match part.to {
+            Some(to) if at >= to => return Ok(to),
+            Some(to) if end > to => {
+                // Of the same file, for no piece is of two.
+                take(at, &chunk[..(to.offset - at.offset) as usize]);
+                return Ok(to);
+            }
+            _ => take(at, &chunk[..count]),
+        }
+    }
+}
+
+fn follow(log: &Log, from: LogPosition, printer: &mut Printer<'_>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(failure)?;
+    runtime.block_on(async {
+        let mut interrupted = signal(SignalKind::interrupt()).map_err(failure)?;
+        let mut terminated = signal(SignalKind::terminate()).map_err(failure)?;
+        end_when_nobody_reads();
+        let mut following = log.follow(from).map_err(failure)?;
+        loop {
+            tokio::select! {
+                chunk = following.next() => printer.print(chunk.map_err(failure)?),
+                _ = interrupted.recv() => return Ok(0),
+                _ = terminated.recv() => return Ok(0),
+            }
+        }
+    })
+}
+
+/// How the bytes reach the reader.
+enum Form {
+    /// As they are.
+    Raw,
+    /// Lines without what a terminal would obey.
+    Clean,
+    /// A JSON object a line.
+    Json,
+}
+
+struct Printer<'a> {
+    arguments: &'a LogsArguments,
+    form: Form,
+    unfinished: Vec<u8>,
+    has_printed: bool,
+}
+
+impl<'a> Printer<'a> {
+    fn new(environment: &Environment, arguments: &'a LogsArguments) -> Self {
+        let form = match (environment.json, arguments.raw || !output::is_terminal()) {
+            (true, _) => Form::Json,
+            (false, true) => Form::Raw,
+            (false, false) => Form::Clean,
+        };
+        Self { arguments, form, unfinished: Vec::new(), has_printed: false }
+    }
+
+    fn print(&mut self, chunk: &[u8]) {
+        self.has_printed |= !chunk.is_empty();
+        if matches!(self.form, Form::Raw) {
+            output::write_out(chunk);
+            return;
+        }
+        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+            self.unfinished.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.unfinished.len() > LINE_BYTES_MAX {
+                self.finish();
+            }
+        }
+    }
+
+    /// Prints what has no line end yet.
+    fn finish(&mut self) {
+        if self.unfinished.is_empty() {
+            return;
+        }
+        let bytes = std::mem::take(&mut self.unfinished);
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.trim_end_matches(['\n', '\r']);
+        match self.form {
+            Form::Json => output::json_line(&json!({"agent": self.arguments.name, "line": text})),
+            Form::Clean | Form::Raw => output::line(&output::clean(text)),
+        }
+    }
+}

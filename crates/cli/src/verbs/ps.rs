@@ -1,0 +1,488 @@
+//! `relight ps`: agents as the store has them, with what it says of processes checked. A live
+//! supervisor is asked for signs of life; without one nothing is missing but those.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use relight::doors::{clock, process};
+use relight::engine::Engine;
+use relight::supervise::control::{self, Reply, Request, Signs, Status, daemon_socket, run_socket};
+use relight::supervise::folder::AgentFolder;
+use relight_core::agent::{
+    Agent, AgentState, AgentStateKind, Attempt, Cause, Ended, Ending, Pause, Stopper,
+};
+use relight_core::ids::AgentName;
+use relight_core::lease::{Holder, HolderLife};
+use relight_core::task::Task;
+use relight_core::time::{Span, Time};
+use relight_store::{AgentQuery, AttemptQuery, TaskQuery};
+use serde_json::{Value, json};
+
+use crate::arguments::agent::PsArguments;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{block_on, output};
+
+/// A supervisor that does not answer at once has its agents shown without signs of life.
+const SIGNS_WAIT_MAX: Span = Span::from_ms(500);
+/// Where a supervisor leaves what it is: `run` or `up`.
+const SUPERVISOR_LABEL: &str = "supervisor";
+
+pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome {
+    let engine = environment.engine()?;
+    let mut views = block_on(views(&engine, arguments))?;
+    add_signs(&environment.store_folder(&engine)?, &mut views);
+    let now = clock::now();
+    if environment.json {
+        let agents: Vec<Value> = views.iter().map(|view| view.to_json(now)).collect();
+        output::json(&json!({"agents": agents}));
+    } else if !environment.quiet {
+        print(environment, arguments, &views, now);
+    }
+    Ok(0)
+}
+
+pub(super) fn no_such_agent(name: &AgentName) -> Failure {
+    Failure::new(Exit::No, format!("there is no agent {name}"))
+        .hint(format!("relight ps lists all; relight run --name {name} -- CMD makes it"))
+}
+
+/// Who holds an agent.
+pub(super) struct Supervisor {
+    /// `run` or `up`, where it said so.
+    kind: Option<String>,
+    pub(super) pid: u32,
+    pub(super) is_alive: bool,
+    since: Time,
+}
+
+/// The holder of its lease; none when it is free, or ended by a clock.
+pub(super) fn supervisor_of(agent: &Agent) -> Option<Supervisor> {
+    let held = agent.lease.held.as_ref()?;
+    let pid = match &held.holder {
+        Holder::Process(process) => process.pid,
+        Holder::Attempt { shim, .. } => shim.pid,
+        Holder::Time { .. } => return None,
+    };
+    let is_alive = process::holder_life(held) == HolderLife::Alive;
+    let kind = agent.plan.labels.get(SUPERVISOR_LABEL).cloned();
+    Some(Supervisor { kind, pid, is_alive, since: held.since })
+}
+
+/// What an agent really is, beside what its row says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Truth {
+    /// As the row says.
+    AsRecorded,
+    /// It runs, and nobody would notice its death.
+    Orphaned,
+    /// It died, and nobody noticed.
+    DiedUnnoticed,
+    /// It waits for a time, and nobody would bring it back then.
+    Forgotten,
+}
+
+impl Truth {
+    fn of(agent: &Agent, attempt: Option<&Attempt>, supervisor: Option<&Supervisor>) -> Self {
+        if supervisor.is_some_and(|supervisor| supervisor.is_alive) {
+            return Self::AsRecorded;
+        }
+        let leader = attempt.and_then(|attempt| attempt.process.as_ref());
+        match &agent.state {
+            AgentState::Running { .. } if leader.is_some_and(process::is_alive) => Self::Orphaned,
+            AgentState::Running { .. } => Self::DiedUnnoticed,
+            AgentState::Crashed { again_at: Some(_) } | AgentState::Suspended { .. } => {
+                Self::Forgotten
+            }
+            AgentState::Created
+            | AgentState::Crashed { again_at: None }
+            | AgentState::Stopped { .. }
+            | AgentState::Terminated { .. } => Self::AsRecorded,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::AsRecorded => "as_recorded",
+            Self::Orphaned => "orphaned",
+            Self::DiedUnnoticed => "died_unnoticed",
+            Self::Forgotten => "forgotten",
+        }
+    }
+}
+
+/// All that is shown of one agent.
+struct View {
+    agent: Agent,
+    /// Of a running agent.
+    attempt: Option<Attempt>,
+    last_death: Option<(u32, Ended)>,
+    /// With the step it is at.
+    task: Option<(Task, Option<String>)>,
+    supervisor: Option<Supervisor>,
+    truth: Truth,
+    signs: Option<Signs>,
+}
+
+async fn views(engine: &Engine, arguments: &PsArguments) -> Result<Vec<View>, Failure> {
+    let store = engine.store();
+    let agents = match &arguments.name {
+        Some(name) => vec![store.agent(name).await?.ok_or_else(|| no_such_agent(name))?],
+        None => {
+            let states = arguments.states.clone();
+            store.agents(AgentQuery { states, ..AgentQuery::default() }).await?
+        }
+    };
+    let mut views = Vec::with_capacity(agents.len());
+    for agent in agents {
+        views.push(view(engine, agent).await?);
+    }
+    Ok(views)
+}
+
+async fn view(engine: &Engine, agent: Agent) -> Result<View, Failure> {
+    let store = engine.store();
+    let attempt = match &agent.state {
+        AgentState::Running { attempt, .. } => store.attempt(attempt).await?,
+        _ => None,
+    };
+    let newest = AttemptQuery { agent: Some(agent.name.clone()), ended: true, limit: 1 };
+    let last_death = store.attempts(newest).await?.pop();
+    let last_death = last_death.and_then(|attempt| Some((attempt.number, attempt.ended?)));
+    let task = task_of(engine, &agent).await?;
+    let supervisor = supervisor_of(&agent);
+    let truth = Truth::of(&agent, attempt.as_ref(), supervisor.as_ref());
+    Ok(View { agent, attempt, last_death, task, supervisor, truth, signs: None })
+}
+
+/// The task that its attempt holds, else the one that it was given.
+async fn task_of(
+    engine: &Engine,
+    agent: &Agent,
+) -> Result<Option<(Task, Option<String>)>, Failure> {
+    let held = match &agent.state {
+        AgentState::Running { attempt, .. } => {
+            let held_by = Some(attempt.clone());
+            let query = TaskQuery { held_by, limit: Some(1), ..TaskQuery::default() };
+            engine.store().tasks(query).await?.pop()
+        }
+        _ => None,
+    };
+    let task = match (held, &agent.plan.task) {
+        (Some(task), _) => task,
+        (None, Some(id)) => match engine.store().task(id).await? {
+            Some(task) => task,
+            None => return Ok(None),
+        },
+        (None, None) => return Ok(None),
+    };
+    let step = engine.view(&task.id).await?.progress.next_step;
+    Ok(Some((task, step)))
+}
+
+/// Each live supervisor is asked once.
+fn add_signs(home: &Path, views: &mut [View]) {
+    let mut heard: HashMap<u32, HashMap<AgentName, Signs>> = HashMap::new();
+    for view in views {
+        let live = view.supervisor.as_ref().filter(|supervisor| supervisor.is_alive);
+        let (Some(supervisor), Some(_)) = (live, &view.attempt) else { continue };
+        let of_supervisor =
+            heard.entry(supervisor.pid).or_insert_with(|| ask_for_signs(home, &view.agent.name));
+        view.signs = of_supervisor.remove(&view.agent.name);
+    }
+}
+
+fn ask_for_signs(home: &Path, name: &AgentName) -> HashMap<AgentName, Signs> {
+    let own = run_socket(&AgentFolder::of(home, name));
+    for socket in [own, daemon_socket(home)] {
+        if let Ok(Reply::Ok(value)) = control::ask(&socket, &Request::Status, SIGNS_WAIT_MAX) {
+            let status = serde_json::from_value(value).ok();
+            let agents = status.map(|status: Status| status.agents).unwrap_or_default();
+            return agents.into_iter().map(|signs| (signs.agent.clone(), signs)).collect();
+        }
+    }
+    HashMap::new()
+}
+
+impl View {
+    fn state_text(&self, now: Time) -> String {
+        match (&self.agent.state, self.truth) {
+            (AgentState::Running { .. }, Truth::DiedUnnoticed) => {
+                "died unnoticed; relight recover".to_owned()
+            }
+            (AgentState::Running { since, ending, .. }, _) => {
+                let mut text = format!("running {}", now.since(*since));
+                if let Some(ending) = ending {
+                    text += ending_text(*ending);
+                } else if let Some(until) = self.waiting_until().filter(|until| *until > now) {
+                    text += &format!(" · waiting, {} more", until.since(now));
+                }
+                text
+            }
+            (AgentState::Crashed { again_at: Some(at) }, truth) => {
+                let when = in_or_now(*at, now);
+                format!("crashed, again {when}{}", forgotten_text(truth))
+            }
+            (AgentState::Crashed { again_at: None }, _) => "crashed".to_owned(),
+            (AgentState::Suspended { why, until }, truth) => {
+                let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
+                format!("suspended{until}: {}{}", pause_text(*why), forgotten_text(truth))
+            }
+            (AgentState::Stopped { by }, _) => stopped_text(*by).to_owned(),
+            (AgentState::Terminated { why }, _) => format!("terminated: {why}"),
+            (AgentState::Created, _) => "created".to_owned(),
+        }
+    }
+
+    fn waiting_until(&self) -> Option<Time> {
+        self.signs.as_ref()?.waiting_until
+    }
+
+    /// Since when it is what it is.
+    fn since(&self) -> Time {
+        match &self.agent.state {
+            AgentState::Running { since, .. } => *since,
+            _ => self.agent.updated_at,
+        }
+    }
+
+    fn pid(&self) -> Option<u32> {
+        Some(self.attempt.as_ref()?.process.as_ref()?.pid)
+    }
+
+    fn restarts_text(&self) -> String {
+        let tally = &self.agent.tally;
+        format!("{} / {}", tally.in_a_row, tally.total())
+    }
+
+    fn last_death_text(&self, now: Time) -> String {
+        let Some((_, ended)) = &self.last_death else { return none() };
+        let ago = now.since(ended.death.at);
+        match ended.cause {
+            // What else there is to say about these the cause does not say.
+            Cause::Failed | Cause::Signal => {
+                format!("{}: {}, {ago} ago", ended.cause, ended.in_words())
+            }
+            _ => format!("{}, {ago} ago", ended.cause),
+        }
+    }
+
+    fn task_text(&self) -> String {
+        let Some((task, step)) = &self.task else {
+            return self.agent.plan.task.as_ref().map_or_else(none, ToString::to_string);
+        };
+        match step {
+            Some(step) => format!("{} · {step}", task.id),
+            None => format!("{} · {}", task.id, task.status),
+        }
+    }
+
+    fn supervisor_text(&self) -> String {
+        match (&self.supervisor, self.truth) {
+            (_, Truth::Orphaned) => "none: orphaned".to_owned(),
+            (Some(Supervisor { kind, pid, is_alive: true, .. }), _) => {
+                format!("{} {pid}", kind.as_deref().unwrap_or("pid"))
+            }
+            (_, Truth::DiedUnnoticed | Truth::Forgotten) => "none".to_owned(),
+            (_, Truth::AsRecorded) => none(),
+        }
+    }
+
+    fn row(&self, now: Time) -> Vec<String> {
+        vec![
+            self.agent.name.to_string(),
+            self.state_text(now),
+            self.agent.attempt_number.to_string(),
+            self.pid().map_or_else(none, |pid| pid.to_string()),
+            to_second(self.since()),
+            self.restarts_text(),
+            self.last_death_text(now),
+            self.task_text(),
+            self.supervisor_text(),
+        ]
+    }
+
+    /// One agent, a line a fact.
+    fn facts(&self, now: Time) -> Vec<Vec<String>> {
+        let plan = &self.agent.plan;
+        let signs = self.signs.as_ref();
+        let facts = [
+            ("agent", Some(self.agent.name.to_string())),
+            ("state", Some(self.state_text(now))),
+            ("since", Some(to_second(self.since()))),
+            ("attempt", Some(self.agent.attempt_number.to_string())),
+            ("pid", self.pid().map(|pid| pid.to_string())),
+            ("restarts", Some(format!("{} (in a row / in all)", self.restarts_text()))),
+            ("last death", self.last_death.as_ref().map(|_| self.last_death_text(now))),
+            ("last sign", signs.and_then(|s| s.last_sign_at).map(|at| ago(at, now))),
+            ("says", signs.and_then(|signs| signs.status.clone())),
+            (
+                "task",
+                plan.task
+                    .as_ref()
+                    .or(self.task.as_ref().map(|(task, _)| &task.id))
+                    .map(|_| self.task_text()),
+            ),
+            ("supervisor", Some(self.supervisor_text())),
+            ("session", self.agent.session.clone()),
+            ("round", plan.is_loop().then(|| self.agent.iteration.to_string())),
+            ("preset", Some(plan.preset.clone())),
+            ("command", Some(plan.command.join(" "))),
+            ("folder", Some(plan.folder.clone())),
+        ];
+        let present = facts.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        present.map(|(name, value)| vec![name.to_owned(), value]).collect()
+    }
+
+    fn to_json(&self, now: Time) -> Value {
+        let Self { agent, attempt, signs, .. } = self;
+        let last_death = self.last_death.as_ref().map(|(number, ended)| {
+            json!({
+                "attempt": number, "at": ended.death.at, "cause": ended.cause,
+                "how": ended.in_words(), "note": ended.death.note,
+            })
+        });
+        json!({
+            "name": agent.name,
+            "state": agent.state.kind(),
+            "detail": self.state_text(now),
+            "truth": self.truth.as_str(),
+            "since": self.since(),
+            "until": until(&agent.state),
+            "attempt": agent.attempt_number,
+            "tag": attempt.as_ref().map(|attempt| &attempt.tag),
+            "pid": self.pid(),
+            "restarts_in_a_row": agent.tally.in_a_row,
+            "restarts_total": agent.tally.total(),
+            "last_death": last_death,
+            "last_sign_at": signs.as_ref().and_then(|signs| signs.last_sign_at),
+            "waiting_until": self.waiting_until(),
+            "status": signs.as_ref().and_then(|signs| signs.status.as_ref()),
+            "task": self.task.as_ref().map(|(task, step)| json!({
+                "id": task.id, "status": task.status, "step": step,
+            })),
+            "supervisor": self.supervisor.as_ref().map(|supervisor| json!({
+                "kind": supervisor.kind, "pid": supervisor.pid,
+                "alive": supervisor.is_alive, "since": supervisor.since,
+            })),
+            "session": agent.session,
+            "iteration": agent.iteration,
+            "preset": agent.plan.preset,
+            "command": agent.plan.command,
+            "folder": agent.plan.folder,
+            "created_at": agent.created_at,
+            "updated_at": agent.updated_at,
+        })
+    }
+
+    /// The colour of its state's first word.
+    fn colour(&self) -> Option<&'static str> {
+        match (self.agent.state.kind(), self.truth) {
+            (_, Truth::DiedUnnoticed) | (AgentStateKind::Terminated, _) => Some(RED),
+            (_, Truth::Orphaned | Truth::Forgotten)
+            | (AgentStateKind::Crashed | AgentStateKind::Suspended, _) => Some(YELLOW),
+            (AgentStateKind::Running, Truth::AsRecorded) => Some(GREEN),
+            (AgentStateKind::Created | AgentStateKind::Stopped, Truth::AsRecorded) => None,
+        }
+    }
+}
+
+const RED: &str = "\u{1b}[31m";
+const YELLOW: &str = "\u{1b}[33m";
+const GREEN: &str = "\u{1b}[32m";
+const PLAIN: &str = "\u{1b}[0m";
+
+const HEADER: [&str; 9] =
+    ["agent", "state", "attempt", "pid", "since", "restarts", "last death", "task", "supervisor"];
+
+fn print(environment: &Environment, arguments: &PsArguments, views: &[View], now: Time) {
+    if views.is_empty() {
+        let text = if arguments.states.is_empty() {
+            "no agents; relight run -- CMD makes the first"
+        } else {
+            "no agent is in such a state; relight ps shows all"
+        };
+        output::line(text);
+        return;
+    }
+    if let (Some(_), [view]) = (&arguments.name, views) {
+        output::line(&output::table(&view.facts(now)));
+        return;
+    }
+    let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
+    rows.extend(views.iter().map(|view| view.row(now)));
+    let text = output::table(&rows);
+    output::line(&if output::has_colours(environment) { paint(&text, views, now) } else { text });
+}
+
+/// Colours each state where it stands: after the widest name, as the table laid it out.
+fn paint(table: &str, views: &[View], now: Time) -> String {
+    let mut lines = table.lines();
+    let mut painted = vec![lines.next().unwrap_or_default().to_owned()];
+    for (line, view) in lines.zip(views) {
+        let state = output::one_line(&view.state_text(now));
+        painted.push(match view.colour() {
+            Some(colour) => line.replacen(&state, &format!("{colour}{state}{PLAIN}"), 1),
+            None => line.to_owned(),
+        });
+    }
+    painted.join("\n")
+}
+
+fn ending_text(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Stop => " · being stopped",
+        Ending::Shutdown => " · ending with its supervisor",
+        Ending::Restart => " · being restarted",
+        Ending::Hung => " · hung, being stopped",
+        Ending::Timeout => " · out of time, being stopped",
+    }
+}
+
+fn pause_text(why: Pause) -> &'static str {
+    match why {
+        Pause::Deferred => "it said later",
+        Pause::BootLoop => "the machine went down again and again; relight up --resume-anyway",
+        Pause::Asking => "a round is over",
+    }
+}
+
+fn stopped_text(by: Stopper) -> &'static str {
+    match by {
+        Stopper::Person => "stopped by a person",
+        Stopper::Shutdown => "stopped with its supervisor",
+        Stopper::Itself => "stopped: finished",
+    }
+}
+
+fn forgotten_text(truth: Truth) -> &'static str {
+    if truth == Truth::Forgotten { "; nobody does that: relight recover" } else { "" }
+}
+
+fn in_or_now(at: Time, now: Time) -> String {
+    if at > now { format!("in {}", at.since(now)) } else { "now".to_owned() }
+}
+
+fn until(state: &AgentState) -> Option<Time> {
+    match state {
+        AgentState::Crashed { again_at } => *again_at,
+        AgentState::Suspended { until, .. } => *until,
+        AgentState::Created
+        | AgentState::Running { .. }
+        | AgentState::Stopped { .. }
+        | AgentState::Terminated { .. } => None,
+    }
+}
+
+fn ago(at: Time, now: Time) -> String {
+    format!("{} ago", now.since(at))
+}
+
+/// Milliseconds help nobody in a table.
+pub(super) fn to_second(at: Time) -> String {
+    Time::from_ms(at.as_ms().div_euclid(1_000) * 1_000).to_string()
+}
+
+fn none() -> String {
+    "–".to_owned()
+}
