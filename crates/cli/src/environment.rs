@@ -80,15 +80,6 @@ impl Environment {
         }
     }
 
-    /// The funnel alone, for what is shown or kept before there is a store.
-    pub(crate) fn redactor(&self) -> Result<Redactor, Failure> {
-        let folder = match self.store_url()? {
-            StoreUrl::Sqlite(path) => self.folder_of(Some(&path))?,
-            StoreUrl::Memory => self.home()?,
-        };
-        self.redactor_of(&folder)
-    }
-
     fn redactor_of(&self, folder: &Path) -> Result<Redactor, Failure> {
         let key = relight::mark_key_beside(folder).map_err(|error| {
             Failure::new(Exit::Io, format!("cannot use {}: {error}", folder.display()))

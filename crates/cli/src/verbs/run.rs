@@ -28,12 +28,13 @@ use crate::output;
 
 #[expect(clippy::needless_pass_by_value, reason = "every verb takes its arguments over")]
 pub(crate) fn run(environment: &Environment, arguments: RunArguments) -> Outcome {
-    let spec = spec(environment, &arguments)?;
-    supervision::runtime()?.block_on(supervise(environment, spec, arguments.take_over))
+    supervision::runtime()?.block_on(supervise(environment, &arguments))
 }
 
-async fn supervise(environment: &Environment, spec: AgentSpec, take_over: bool) -> Outcome {
+async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outcome {
+    let mut spec = spec(environment, arguments)?;
     let engine = environment.long_engine()?;
+    spec.plan.command = supervision::readable(engine.redactor(), &spec.command);
     let home = environment.store_folder(&engine)?;
     let name = spec.name.clone();
     let keeps_terminal = spec.input == Input::Terminal;
@@ -44,7 +45,7 @@ async fn supervise(environment: &Environment, spec: AgentSpec, take_over: bool) 
     let settings = supervision::settings(environment, &home, Vec::new())?;
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
-    supervisor.take_up(spec, begin, take_over).await?;
+    supervisor.take_up(spec, begin, arguments.take_over).await?;
     let mut view = supervisor.follow(&name).expect("it was just taken up");
     let mut reception = reception(&folder)?;
     let mut signals = Signals::new()?;
@@ -204,7 +205,6 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
     };
     let may_be_silent = arguments.silence_max == Span::ZERO || arguments.tty;
     let plan = AgentPlan {
-        command: supervision::readable(environment, &command)?,
         folder: folder.to_string_lossy().into_owned(),
         preset: preset.name().to_owned(),
         task: arguments.task.clone(),

@@ -13,6 +13,7 @@ use relight::supervise::supervisor::{Settings, Supervisor, TakeUpError};
 use relight::supervise::word::Word;
 use relight_core::agent::Cause;
 use relight_core::agent::silence::SignSource;
+use relight_core::redact::Redactor;
 use relight_core::time::Span;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -108,9 +109,8 @@ pub(crate) fn signs(preset: &Preset) -> Vec<SignSource> {
 }
 
 /// A command for people to read, and for the store to keep: without secrets.
-pub(crate) fn readable(environment: &Environment, command: &[Word]) -> Result<Vec<String>, Failure> {
-    let redactor = environment.redactor()?;
-    Ok(command.iter().map(|word| redactor.text(&word.to_text()).into_owned()).collect())
+pub(crate) fn readable(redactor: &Redactor, command: &[Word]) -> Vec<String> {
+    command.iter().map(|word| redactor.text(&word.to_text()).into_owned()).collect()
 }
 
 /// The uid and gid of a user, by name or number.
