@@ -5,7 +5,7 @@ use relight_core::agent::death::HowEnded;
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::{Span, Time};
 
-use super::cgroup::{Cgroup, Counted};
+use super::cgroup::{Cgroup, Counted, Place};
 use super::ladder::Ladder;
 use super::launch::NotStarted;
 use super::system::DeadChild;
@@ -43,8 +43,8 @@ struct LeaderEnd {
 
 impl Begun {
     /// Puts the shim where the attempt is to be born.
-    pub(super) fn before(order: &StartOrder) -> Self {
-        let cgroup = order.cgroups.as_ref().map(|(own, next)| Cgroup::enter(own, next));
+    pub(super) fn before(order: &StartOrder, place: &mut Place) -> Self {
+        let cgroup = order.cgroups.as_ref().map(|(own, next)| Cgroup::enter(own, next, place));
         let (cgroup, note) = match cgroup {
             Some(Ok(cgroup)) => (Some(cgroup), None),
             Some(Err(error)) => (None, Some(format!("it has no cgroup: {error}"))),
@@ -73,8 +73,8 @@ impl Begun {
     }
 
     /// It never ran.
-    pub(super) fn not_started(mut self, why: NotStarted) -> ExitRecord {
-        self.leave_cgroup();
+    pub(super) fn not_started(mut self, why: NotStarted, place: &mut Place) -> ExitRecord {
+        self.leave_cgroup(place);
         self.cgroup.map(Cgroup::finish);
         ExitRecord {
             tag: self.tag,
@@ -92,8 +92,8 @@ impl Begun {
         }
     }
 
-    fn leave_cgroup(&mut self) {
-        if let Some(Err(error)) = self.cgroup.as_mut().map(Cgroup::leave) {
+    fn leave_cgroup(&mut self, place: &mut Place) {
+        if let Some(Err(error)) = self.cgroup.as_mut().map(|cgroup| cgroup.leave(place)) {
             self.note = Some(format!("its cgroup is not its own: {error}"));
         }
     }
@@ -106,8 +106,8 @@ impl Attempt {
     }
 
     /// The shim makes place for the next one, so that this one's cgroup is its own.
-    pub(super) fn leave_cgroup(&mut self) {
-        self.begun.leave_cgroup();
+    pub(super) fn leave_cgroup(&mut self, place: &mut Place) {
+        self.begun.leave_cgroup(place);
     }
 
     /// Ends all of its cgroup, where it has one.

@@ -22,16 +22,37 @@ pub(super) struct Cgroup {
     is_the_agents_alone: bool,
 }
 
+/// The cgroup that the shim itself is in, where it was moved to one.
+#[derive(Debug, Default)]
+pub(super) struct Place(Option<PathBuf>);
+
+impl Place {
+    /// Moving costs milliseconds, so a restart, for which the shim sits there already, does not.
+    fn move_to(&mut self, cgroup: &Path) -> io::Result<()> {
+        if self.0.as_deref() == Some(cgroup) {
+            return Ok(());
+        }
+        match std::fs::create_dir(cgroup) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        // 0 is the one who writes it.
+        std::fs::write(cgroup.join("cgroup.procs"), "0")?;
+        self.0 = Some(cgroup.to_owned());
+        Ok(())
+    }
+}
+
 impl Cgroup {
     /// Moves the shim there, so that what it starts is born there.
-    pub(super) fn enter(own: &Path, next: &Path) -> io::Result<Self> {
-        move_into(own)?;
+    pub(super) fn enter(own: &Path, next: &Path, place: &mut Place) -> io::Result<Self> {
+        place.move_to(own)?;
         Ok(Self { own: own.to_owned(), next: next.to_owned(), is_the_agents_alone: false })
     }
 
     /// Moves the shim on to where the next attempt will be born.
-    pub(super) fn leave(&mut self) -> io::Result<()> {
-        move_into(&self.next)?;
+    pub(super) fn leave(&mut self, place: &mut Place) -> io::Result<()> {
+        place.move_to(&self.next)?;
         self.is_the_agents_alone = true;
         Ok(())
     }
@@ -56,15 +77,6 @@ impl Cgroup {
         let _ = std::fs::remove_dir(&self.own);
         counted
     }
-}
-
-fn move_into(cgroup: &Path) -> io::Result<()> {
-    match std::fs::create_dir(cgroup) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    // 0 is the one who writes it.
-    std::fs::write(cgroup.join("cgroup.procs"), "0")
 }
 
 fn read(cgroup: &Path, file: &str) -> Option<String> {

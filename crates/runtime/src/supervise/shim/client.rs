@@ -56,7 +56,7 @@ pub fn spawn(
     // The command holds the other end, and as long as it does, a dead shim's would not be seen.
     drop(command);
     let shim = Some(ShimChild(Some(child)));
-    let handles: Vec<_> = [&lock].into_iter().chain(terminal.iter().flatten()).collect();
+    let handles: Vec<_> = [lock].into_iter().chain(terminal.into_iter().flatten()).collect();
     send_hello(&ours, &handles, fence)?;
     ours.set_nonblocking(true)?;
     Ok(Connection { stream: UnixStream::from_std(ours)?, unread: Vec::new(), _shim: shim })
@@ -168,11 +168,11 @@ async fn wait_for(mut child: Child, handle: OwnedFd) {
 
 fn send_hello(
     stream: &std::os::unix::net::UnixStream,
-    handles: &[&OwnedFd],
+    handles: &[OwnedFd],
     fence: Fence,
 ) -> io::Result<()> {
     let line = line_of(&Order::Hello { fence })?;
-    let handles: Vec<BorrowedFd<'_>> = handles.iter().map(|handle| handle.as_fd()).collect();
+    let handles: Vec<BorrowedFd<'_>> = handles.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     assert!(ancillary.push(SendAncillaryMessage::ScmRights(&handles)), "there is room for four");

@@ -141,10 +141,13 @@ fn why_not_started(program: &Path, folder: &Path, error: &io::Error) -> NotStart
     }
 }
 
+/// What the shim needs itself: `poll` refuses more files than the limit, open or not.
+const FILES_MIN: u64 = 64;
+
 /// Children have the limits of the shim, which needs few files itself.
 fn limit_files(nofile: Option<u64>) {
     let Some(nofile) = nofile else { return };
     let maximum = getrlimit(Resource::Nofile).maximum;
     // A limit that cannot be set is one that the agent could not have had either.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(nofile), maximum });
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(nofile.max(FILES_MIN)), maximum });
 }

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use super::attempt::{Attempt, Begun};
+use super::cgroup::Place;
 use super::ladder::{Act, Ladder};
 use super::launch::launch;
 use super::peers::Peers;
@@ -31,6 +32,7 @@ pub(super) struct Shim {
     pub(super) deaths: UnixStream,
     pub(super) peers: Peers,
     pub(super) terminal: Option<[OwnedFd; 3]>,
+    pub(super) place: Place,
     pub(super) attempt: Option<Attempt>,
     pub(super) is_told_to_quit: bool,
 }
@@ -39,8 +41,8 @@ pub(super) struct Shim {
 struct Ready {
     death: bool,
     visitor: bool,
-    /// Indices of the connections that have something.
-    peers: Vec<usize>,
+    /// The connections that have something.
+    peers: Vec<u64>,
 }
 
 impl Shim {
@@ -52,8 +54,8 @@ impl Shim {
             if ready.death {
                 self.bury();
             }
-            let heard: Vec<_> = ready.peers.iter().map(|index| self.peers.read(*index)).collect();
-            for number in heard {
+            for number in ready.peers {
+                self.peers.read(number);
                 self.hear(number);
             }
             if ready.visitor {
@@ -80,11 +82,12 @@ impl Shim {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let is_ready: Vec<_> = waiting.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let is_ready = |index: usize| !waiting[index].revents().is_empty();
+        let peers = self.peers.all.iter().enumerate();
         Ok(Ready {
-            death: is_ready[0],
-            visitor: is_ready[1],
-            peers: (0..self.peers.all.len()).filter(|index| is_ready[index + 2]).collect(),
+            death: is_ready(0),
+            visitor: is_ready(1),
+            peers: peers.filter(|(i, _)| is_ready(i + 2)).map(|(_, peer)| peer.number).collect(),
         })
     }
 
@@ -122,14 +125,17 @@ impl Shim {
         if self.attempt.is_some() {
             return self.tell_status();
         }
-        let begun = Begun::before(order);
+        let begun = Begun::before(order, &mut self.place);
         let attempt = match launch(order, self.terminal.as_ref()) {
             Ok(pid) => begun.started(pid, &self.identity.boot),
-            Err(why) => return self.end(begun.not_started(why)),
+            Err(why) => {
+                let ended = begun.not_started(why, &mut self.place);
+                return self.end(ended);
+            }
         };
         let (tag, process) = attempt.running();
         self.peers.tell(&Report::Started { tag, process });
-        self.attempt.insert(attempt).leave_cgroup();
+        self.attempt.insert(attempt).leave_cgroup(&mut self.place);
     }
 
     fn stop(&mut self, ladder: Ladder) {

@@ -30,6 +30,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 
 use crate::doors::process;
 use crate::supervise::folder::AgentFolder;
+use cgroup::Place;
 use life::Shim;
 use peers::Peers;
 
@@ -72,6 +73,7 @@ fn begin(folder: AgentFolder) -> io::Result<Shim> {
         peers: Peers::new(listener, control, unread),
         terminal,
         lock: keep_for_agents(lock)?,
+        place: Place::default(),
         attempt: None,
         is_told_to_quit: false,
     })

@@ -20,7 +20,8 @@ const STRANGERS_MAX: usize = 8;
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) stream: UnixStream,
-    number: u64,
+    /// What it is known by, as others come and go.
+    pub(super) number: u64,
     unread: Vec<u8>,
     /// Nothing more will come of it. What it said before it left still counts.
     has_ended: bool,
@@ -88,16 +89,16 @@ impl Peers {
         self.all.push(Peer { stream, number, unread: Vec::new(), has_ended: false });
     }
 
-    /// Reads what a connection sent; answers its number.
-    pub(super) fn read(&mut self, index: usize) -> u64 {
-        let peer = &mut self.all[index];
-        peer.fill();
-        peer.number
+    /// Reads what a connection sent.
+    pub(super) fn read(&mut self, number: u64) {
+        if let Some(peer) = self.find(number) {
+            peer.fill();
+        }
     }
 
     /// The next order of a connection. It is closed when it has ended or sent nonsense.
     pub(super) fn next_order(&mut self, number: u64) -> Option<Order> {
-        let peer = self.all.iter_mut().find(|peer| peer.number == number)?;
+        let peer = self.find(number)?;
         let order = peer.take_line();
         let is_over = order.is_err() || (peer.has_ended && matches!(order, Ok(None)));
         if is_over {
@@ -140,10 +141,14 @@ impl Peers {
         self.is_listening = true;
     }
 
+    fn find(&mut self, number: u64) -> Option<&mut Peer> {
+        self.all.iter_mut().find(|peer| peer.number == number)
+    }
+
     /// Reports are few and small. A connection that has no room for one is of somebody who stopped
     /// reading long ago.
     fn send_to(&mut self, number: u64, report: &Report) {
-        let Some(peer) = self.all.iter_mut().find(|peer| peer.number == number) else { return };
+        let Some(peer) = self.find(number) else { return };
         let mut line = serde_json::to_vec(report).expect("a report is always JSON");
         line.push(b'\n');
         let is_sent = matches!(peer.stream.write(&line), Ok(len) if len == line.len());

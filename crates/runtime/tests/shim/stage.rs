@@ -16,6 +16,7 @@ use relight_core::ids::AgentName;
 use relight_core::lease::{Fence, ProcessIdentity};
 use relight_core::time::Span;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
@@ -23,20 +24,31 @@ use tokio::time::timeout;
 /// Every wait of these tests is bounded by this.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub const SIGINT: i32 = 2;
-pub const SIGTERM: i32 = 15;
+pub(crate) const SIGINT: i32 = 2;
+pub(crate) const SIGTERM: i32 = 15;
 
-pub struct Stage {
+pub(crate) struct Stage {
     home: TempDir,
-    pub folder: AgentFolder,
+    pub(crate) folder: AgentFolder,
     voices: pipe::Receiver,
     heard: Vec<u8>,
 }
 
 impl Stage {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         let folder = AgentFolder::of(home.path(), &name());
+        Self::in_folder(home, folder)
+    }
+
+    /// In a folder whose path is longer than a socket's address can be.
+    pub(crate) fn far_away() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let folder = AgentFolder::of(&home.path().join("far".repeat(50)), &name());
+        Self::in_folder(home, folder)
+    }
+
+    fn in_folder(home: TempDir, folder: AgentFolder) -> Self {
         folder.create().unwrap();
         let place = home.path().join("voices");
         mknodat(CWD, &place, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
@@ -44,25 +56,25 @@ impl Stage {
         Self { home, folder, voices, heard: Vec::new() }
     }
 
-    pub fn home(&self) -> &Path {
+    pub(crate) fn home(&self) -> &Path {
         self.home.path()
     }
 
-    pub fn log(&self) -> PathBuf {
+    pub(crate) fn log(&self) -> PathBuf {
         self.folder.logs().join("agent.log")
     }
 
-    pub fn logged(&self) -> String {
+    pub(crate) fn logged(&self) -> String {
         std::fs::read_to_string(self.log()).unwrap()
     }
 
     /// A shim that was just started.
-    pub async fn shim(&self) -> Shim {
+    pub(crate) async fn shim(&self) -> Shim {
         let lock = client::take_lock(&self.folder).unwrap().expect("nothing of it lives");
         self.shim_with(lock, None).await
     }
 
-    pub async fn shim_with(&self, lock: OwnedFd, terminal: Option<[OwnedFd; 3]>) -> Shim {
+    pub(crate) async fn shim_with(&self, lock: OwnedFd, terminal: Option<[OwnedFd; 3]>) -> Shim {
         let program = Path::new(env!("CARGO_BIN_EXE_relight-shim"));
         let connection =
             client::spawn(program, &self.folder, lock, terminal, &name(), Fence(1)).unwrap();
@@ -70,21 +82,21 @@ impl Stage {
     }
 
     /// The shim that lives already, as another supervisor finds it.
-    pub async fn adopted(&self, fence: u64) -> Shim {
+    pub(crate) async fn adopted(&self, fence: u64) -> Shim {
         let found = client::connect(&self.folder, Fence(fence)).await.unwrap();
         Shim::greeted(found.expect("a shim lives")).await
     }
 
-    pub fn is_locked(&self) -> bool {
+    pub(crate) fn is_locked(&self) -> bool {
         client::take_lock(&self.folder).unwrap().is_none()
     }
 
     /// An order to run a shell script, which finds the pipe in `$VOICES`.
-    pub fn script(&self, script: &str) -> StartOrder {
+    pub(crate) fn script(&self, script: &str) -> StartOrder {
         self.order(&["/bin/sh", "-c", script])
     }
 
-    pub fn order(&self, command: &[&str]) -> StartOrder {
+    pub(crate) fn order(&self, command: &[&str]) -> StartOrder {
         let voices = self.home().join("voices").into_os_string();
         StartOrder {
             tag: tag(1),
@@ -105,7 +117,7 @@ impl Stage {
     }
 
     /// The next line that an agent wrote to the pipe.
-    pub async fn hear(&mut self) -> String {
+    pub(crate) async fn hear(&mut self) -> String {
         timeout(PATIENCE, async {
             loop {
                 if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
@@ -125,11 +137,11 @@ impl Stage {
     }
 
     /// The next line, which is a pid.
-    pub async fn hear_pid(&mut self) -> u32 {
+    pub(crate) async fn hear_pid(&mut self) -> u32 {
         self.hear().await.parse().unwrap()
     }
 
-    pub fn record(&self, number: u32) -> ExitRecord {
+    pub(crate) fn record(&self, number: u32) -> ExitRecord {
         serde_json::from_slice(&std::fs::read(self.folder.exit_record(number)).unwrap()).unwrap()
     }
 }
@@ -147,10 +159,10 @@ impl Drop for Stage {
     }
 }
 
-pub struct Shim {
-    pub connection: Connection,
-    pub identity: ProcessIdentity,
-    pub running: Option<(AttemptTag, ProcessIdentity)>,
+pub(crate) struct Shim {
+    pub(crate) connection: Connection,
+    pub(crate) identity: ProcessIdentity,
+    pub(crate) running: Option<(AttemptTag, ProcessIdentity)>,
 }
 
 impl Shim {
@@ -162,15 +174,15 @@ impl Shim {
         }
     }
 
-    pub async fn send(&mut self, order: Order) {
+    pub(crate) async fn send(&mut self, order: Order) {
         timeout(PATIENCE, self.connection.send(&order)).await.unwrap().unwrap();
     }
 
-    pub async fn next(&mut self) -> Option<Report> {
+    pub(crate) async fn next(&mut self) -> Option<Report> {
         next(&mut self.connection).await
     }
 
-    pub async fn start(&mut self, order: StartOrder) -> ProcessIdentity {
+    pub(crate) async fn start(&mut self, order: StartOrder) -> ProcessIdentity {
         self.send(Order::Start(Box::new(order))).await;
         match self.next().await {
             Some(Report::Started { process, .. }) => process,
@@ -178,12 +190,12 @@ impl Shim {
         }
     }
 
-    pub async fn stop(&mut self, ladder: &[(i32, u64)]) {
+    pub(crate) async fn stop(&mut self, ladder: &[(i32, u64)]) {
         let rung = |(signal, ms): &(i32, u64)| Rung { signal: *signal, wait: Span::from_ms(*ms) };
         self.send(Order::Stop { ladder: ladder.iter().map(rung).collect() }).await;
     }
 
-    pub async fn ended(&mut self) -> ExitRecord {
+    pub(crate) async fn ended(&mut self) -> ExitRecord {
         match self.next().await {
             Some(Report::Ended(record)) => record,
             other => panic!("not ended but {other:?}"),
@@ -191,47 +203,58 @@ impl Shim {
     }
 
     /// Starts what ends by itself, and waits for it.
-    pub async fn run(&mut self, order: StartOrder) -> ExitRecord {
+    pub(crate) async fn run(&mut self, order: StartOrder) -> ExitRecord {
         self.start(order).await;
         self.ended().await
     }
 
     /// Starts what cannot be started.
-    pub async fn fail(&mut self, order: StartOrder) -> ExitRecord {
+    pub(crate) async fn fail(&mut self, order: StartOrder) -> ExitRecord {
         self.send(Order::Start(Box::new(order))).await;
         self.ended().await
     }
 
-    pub async fn quit(mut self) {
+    pub(crate) async fn quit(mut self) {
         self.send(Order::Quit).await;
         assert_eq!(self.next().await, None);
     }
 }
 
-pub async fn next(connection: &mut Connection) -> Option<Report> {
+pub(crate) async fn next(connection: &mut Connection) -> Option<Report> {
     timeout(PATIENCE, connection.next()).await.expect("the shim answers").unwrap()
 }
 
 /// Waits, without looking again and again, until a process that is not our child is gone.
-pub async fn gone(pid: u32) {
+pub(crate) async fn gone(pid: u32) {
     let Ok(handle) = pidfd::open(pid) else { return };
     timeout(PATIENCE, pidfd::ended(handle)).await.expect("it ends").unwrap();
 }
 
-pub fn name() -> AgentName {
+pub(crate) fn name() -> AgentName {
     "writer".parse().unwrap()
 }
 
-pub fn tag(number: u32) -> AttemptTag {
+pub(crate) fn tag(number: u32) -> AttemptTag {
     AttemptTag::new(&name(), number, 7)
 }
 
-pub fn words(words: &[&[u8]]) -> Vec<Word> {
+pub(crate) fn words(words: &[&[u8]]) -> Vec<Word> {
     use std::os::unix::ffi::OsStrExt;
     words.iter().map(|word| std::ffi::OsStr::from_bytes(word).into()).collect()
 }
 
 /// Whether there is such a process, dead or alive.
-pub fn exists(pid: u32) -> bool {
+pub(crate) fn exists(pid: u32) -> bool {
     process::stat(pid).is_some()
+}
+
+pub(crate) fn kill(pid: u32) {
+    pidfd::signal(pidfd::open(pid).unwrap(), Signal::KILL).unwrap();
+}
+
+pub(crate) fn read_to_end(mut stream: UnixStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // Reset instead of ended: it had not read everything.
+    let _ = std::io::Read::read_to_end(&mut stream, &mut bytes);
+    bytes
 }
