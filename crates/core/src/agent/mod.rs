@@ -4,9 +4,11 @@
 //! others: starting and stopping processes, noticing deaths, keeping records.
 
 pub mod attempt;
+pub mod boots;
 pub mod change;
 pub mod death;
 pub mod decide;
+pub mod step_deaths;
 
 use std::collections::BTreeMap;
 use std::fmt;
