@@ -11,6 +11,11 @@ pub mod death;
 pub mod decide;
 pub mod silence;
 pub mod plain;
+pub mod boots;
+pub mod change;
+pub mod death;
+pub mod decide;
+pub mod step_deaths;
 
 use std::collections::BTreeMap;
 use std::fmt;
