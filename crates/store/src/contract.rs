@@ -276,6 +276,8 @@ pub struct Inventory {
     pub schema: u32,
     /// Tasks by status; only those that are there.
     pub tasks: Vec<(TaskStatus, u64)>,
+    /// Agents by state; only those that are there.
+    pub agents: Vec<(AgentStateKind, u64)>,
     /// Events and step records together.
     pub events: u64,
     /// Tasks with a step begun and not ended.
@@ -287,6 +289,9 @@ pub struct Inventory {
     /// What a check of the whole found; empty when all is well.
     pub damage: Vec<String>,
 }
+
+/// The event of an agent that was removed; its detail names it as `forgotten`.
+pub(crate) const AGENT_FORGOTTEN: EventKind = EventKind::AgentChanged;
 
 /// A backend.
 #[async_trait]
@@ -334,55 +339,35 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn forget_events(&self, before: Time) -> Result<u64, StoreError>;
 
     /// Makes all changes of an agent durable, or none. Never waits on the caller's thread for the
-    /// disk: many agents of one supervisor commit together.
-    async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError> {
-        unimplemented!()
-    }
+    /// disk: many agents of one supervisor commit together. Each commit that shows a fence also
+    /// renews its lease; without changes it only compares.
+    async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError>;
 
     /// One agent.
-    async fn agent(&self, name: &AgentName) -> Result<Option<Agent>, StoreError> {
-        unimplemented!()
-    }
+    async fn agent(&self, name: &AgentName) -> Result<Option<Agent>, StoreError>;
 
     /// Agents in the order of their names.
-    async fn agents(&self, query: AgentQuery) -> Result<Vec<Agent>, StoreError> {
-        unimplemented!()
-    }
+    async fn agents(&self, query: AgentQuery) -> Result<Vec<Agent>, StoreError>;
 
     /// The attempt with this tag.
-    async fn attempt(&self, tag: &AttemptTag) -> Result<Option<Attempt>, StoreError> {
-        unimplemented!()
-    }
+    async fn attempt(&self, tag: &AttemptTag) -> Result<Option<Attempt>, StoreError>;
 
-    /// Attempts, newest first.
-    async fn attempts(&self, query: AttemptQuery) -> Result<Vec<Attempt>, StoreError> {
-        unimplemented!()
-    }
+    /// Attempts, newest first, by the order in which they were begun.
+    async fn attempts(&self, query: AttemptQuery) -> Result<Vec<Attempt>, StoreError>;
 
     /// Removes ended attempts begun before this, but the newest of each agent; answers how many.
-    async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError> {
-        unimplemented!()
-    }
+    async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError>;
 
-    /// Removes an agent that nobody holds, with its attempts, if it is still at this sequence number.
-    async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError> {
-        unimplemented!()
-    }
+    /// Removes an agent that nobody holds, with its attempts and events, if it is still at this
+    /// sequence number. An event tells of it.
+    async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError>;
 
     /// A small record of the whole store, such as the machine's boots; none when it was never kept.
-    async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError> {
-        unimplemented!()
-    }
+    async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError>;
 
     /// Keeps a small record, if it is still what was read; false when it is not.
-    async fn keep(
-        &self,
-        name: &str,
-        before: Option<Value>,
-        now: Value,
-    ) -> Result<bool, StoreError> {
-        unimplemented!()
-    }
+    async fn keep(&self, name: &str, before: Option<Value>, now: Value)
+    -> Result<bool, StoreError>;
 
     /// Counts, settings and, when `whole`, a check of every page.
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError>;

@@ -13,7 +13,7 @@ use relight_core::time::{Span, Time};
 use crate::contract::{Commit, CommitError, Committed, EventQuery, Store};
 
 /// Leases are measured in steps of this, for a store's clock may go on by itself.
-const CLOCK_NOISE_MS_MAX: u64 = 100_000;
+pub(super) const CLOCK_NOISE_MS_MAX: u64 = 100_000;
 
 /// Any guard.
 pub(super) const FREE: Guard = Guard { fence: None, seq: None };

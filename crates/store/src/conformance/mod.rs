@@ -3,12 +3,16 @@
 //! A backend runs it in one line, `conformance_suite!(harness)`, where `harness` makes a
 //! [`Harness`]. What a behaviour does not say is not promised.
 
+pub mod agents;
+pub mod attempts;
 pub mod commits;
 pub mod events;
 mod given;
+mod given_agents;
 pub mod leases;
 pub mod lists;
 pub mod queue;
+pub mod records;
 pub mod steps;
 pub mod texts;
 
@@ -158,6 +162,45 @@ macro_rules! conformance_suite {
                 texts_that_look_like_sql_are_texts,
                 a_thousand_declared_steps_come_back_in_order,
             ]
+            agents: [
+                an_agent_is_created_once,
+                a_commit_to_an_absent_agent_is_refused,
+                what_an_agent_was_asked_to_be_comes_back_whole,
+                every_change_of_an_agent_means_what_apply_says,
+                late_write_of_a_lost_supervisor_is_refused,
+                two_supervisors_one_wins,
+                two_creators_of_one_agent_make_one,
+                a_supervisor_that_gave_back_writes_no_more,
+                a_commit_upon_an_old_read_of_an_agent_is_refused,
+                an_empty_commit_to_an_agent_only_compares,
+                a_timed_lease_of_an_agent_is_renewed_by_its_holder_alone,
+                no_clock_ends_a_supervisors_lease,
+                each_change_of_an_agent_that_is_told_leaves_one_event,
+                events_can_be_asked_for_by_agent,
+                agents_come_in_the_order_of_their_names,
+                the_inventory_counts_agents_by_state,
+                a_thousand_agents_commit_at_the_same_time,
+                an_agent_that_is_held_or_moved_on_is_not_forgotten,
+                a_forgotten_agent_leaves_nothing_behind,
+                a_forgotten_agent_can_be_created_anew,
+            ]
+            attempts: [
+                an_attempt_keeps_what_was_begun_started_and_ended,
+                the_facts_of_a_death_come_back_whole,
+                attempts_come_newest_first,
+                deaths_are_the_attempts_that_ended,
+                agents_do_not_share_attempts,
+                an_attempt_that_is_begun_again_keeps_its_place,
+                what_is_said_of_an_attempt_that_is_not_there_changes_nothing,
+                a_tag_is_given_once,
+                old_deaths_are_forgotten_but_the_newest_attempt_of_each_agent,
+                tasks_can_be_asked_for_by_the_attempt_that_holds_them,
+            ]
+            records: [
+                a_record_is_kept_if_it_is_still_what_was_read,
+                no_record_of_two_keepers_is_lost,
+                records_come_back_as_they_were,
+            ]
         }
     };
 }
@@ -180,7 +223,7 @@ macro_rules! conformance_tests {
 
 #[cfg(test)]
 mod tests {
-    const FILES: [(&str, &str); 7] = [
+    const FILES: [(&str, &str); 10] = [
         ("commits", include_str!("commits.rs")),
         ("leases", include_str!("leases.rs")),
         ("steps", include_str!("steps.rs")),
@@ -188,6 +231,9 @@ mod tests {
         ("lists", include_str!("lists.rs")),
         ("queue", include_str!("queue.rs")),
         ("texts", include_str!("texts.rs")),
+        ("agents", include_str!("agents.rs")),
+        ("attempts", include_str!("attempts.rs")),
+        ("records", include_str!("records.rs")),
     ];
 
     #[test]

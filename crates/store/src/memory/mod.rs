@@ -3,23 +3,26 @@
 //! Written to be read: what a change means is `Change::apply`, lists are scans, and the lease clock
 //! moves only by `advance`. Leaves durability to others: everything is gone with the last handle.
 
+mod agents;
 mod state;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::event::Event;
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
 use relight_core::lease::Fence;
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::contract::{
-    Commit, CommitError, Committed, EventQuery, Inventory, Recall, Store, StoreError, TaskGlance,
-    TaskQuery,
+    AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
+    EventQuery, Inventory, Recall, Store, StoreError, TaskGlance, TaskQuery,
 };
 use state::State;
 
@@ -103,6 +106,53 @@ impl Store for MemoryStore {
 
     async fn forget_events(&self, before: Time) -> Result<u64, StoreError> {
         Ok(self.state().forget_events(before))
+    }
+
+    async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError> {
+        let mut state = self.state();
+        let committed = state.commit_agent(&commit)?;
+        self.newest_event.send_replace(state.newest_event());
+        Ok(committed)
+    }
+
+    async fn agent(&self, name: &AgentName) -> Result<Option<Agent>, StoreError> {
+        Ok(self.state().agent(name))
+    }
+
+    async fn agents(&self, query: AgentQuery) -> Result<Vec<Agent>, StoreError> {
+        Ok(self.state().agents(&query))
+    }
+
+    async fn attempt(&self, tag: &AttemptTag) -> Result<Option<Attempt>, StoreError> {
+        Ok(self.state().attempt(tag))
+    }
+
+    async fn attempts(&self, query: AttemptQuery) -> Result<Vec<Attempt>, StoreError> {
+        Ok(self.state().attempts(&query))
+    }
+
+    async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError> {
+        Ok(self.state().forget_attempts(before))
+    }
+
+    async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError> {
+        let mut state = self.state();
+        let forgotten = state.forget_agent(name, seq, at);
+        self.newest_event.send_replace(state.newest_event());
+        Ok(forgotten)
+    }
+
+    async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError> {
+        Ok(self.state().kept(name))
+    }
+
+    async fn keep(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+    ) -> Result<bool, StoreError> {
+        Ok(self.state().keep(name, before.as_ref(), now))
     }
 
     async fn inventory(&self, _whole: bool) -> Result<Inventory, StoreError> {

@@ -2,16 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use relight_core::agent::{Attempt, AttemptTag};
 use relight_core::change::Change;
 use relight_core::decide::Guard;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
-use relight_core::lease::Fence;
+use relight_core::lease::{Fence, Holder};
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey, StepState};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
+use serde_json::Value;
 
+use super::agents::KeptAgent;
 use crate::contract::{
     Commit, CommitError, Committed, EventQuery, Inventory, TaskGlance, TaskQuery,
 };
@@ -19,12 +22,17 @@ use crate::contract::{
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// The lease clock, in milliseconds.
-    clock_ms: u64,
+    pub(super) clock_ms: u64,
     tasks: HashMap<TaskId, Kept>,
     tasks_added: u64,
     events: BTreeMap<u64, Event>,
     /// Counts on when events are forgotten, so that no id comes twice.
     events_given: u64,
+    pub(super) agents: BTreeMap<AgentName, KeptAgent>,
+    /// In the order they were begun.
+    pub(super) attempts: Vec<Attempt>,
+    /// Small records, by name.
+    pub(super) records: HashMap<String, Value>,
 }
 
 /// A task with what a store knows beside it.
@@ -152,23 +160,32 @@ impl State {
     fn apply(&mut self, commit: &Commit, change: &Change) {
         let kept = self.tasks.get_mut(&commit.task).expect("a checked commit has its task");
         let existed = !matches!(change, Change::Created(_));
-        self.events_given += 1;
         let event = Event {
-            agent: None,
-            id: self.events_given,
+            id: 0,
             at: commit.at,
             kind: change.kind(),
+            agent: None,
             task: Some(commit.task.clone()),
             step: change.mark().map(|mark| mark.key.clone()),
             fence: commit.guard.fence,
             detail: change.detail(existed.then_some(&kept.task)),
         };
-        self.events.insert(event.id, event);
         change.apply(&mut kept.task, commit.at);
         kept.records.extend(record(commit, change));
         if matches!(change, Change::LeaseTaken { .. }) {
             kept.renew(self.clock_ms);
         }
+        self.tell(event);
+    }
+
+    /// Gives the event the next id.
+    pub(super) fn tell(&mut self, event: Event) {
+        self.events_given += 1;
+        self.events.insert(self.events_given, Event { id: self.events_given, ..event });
+    }
+
+    pub(super) fn untell_agent(&mut self, agent: &AgentName) {
+        self.events.retain(|_, event| event.agent.as_ref() != Some(agent));
     }
 
     pub(super) fn forget(&mut self, tasks: Vec<(TaskId, u64)>, at: Time) -> Vec<TaskId> {
@@ -177,26 +194,25 @@ impl State {
             if self.tasks.get(&id).is_some_and(|kept| kept.task.seq == seq) {
                 self.tasks.remove(&id);
                 self.events.retain(|_, event| event.task.as_ref() != Some(&id));
-                self.tell_forgotten(&id, at);
+                self.tell_forgotten(EventKind::TaskForgotten, serde_json::json!({"task": id}), at);
                 forgotten.push(id);
             }
         }
         forgotten
     }
 
-    fn tell_forgotten(&mut self, task: &TaskId, at: Time) {
-        self.events_given += 1;
-        let event = Event {
-            agent: None,
-            id: self.events_given,
+    /// By an event of no task and no agent, for those of the removed one are gone with it.
+    pub(super) fn tell_forgotten(&mut self, kind: EventKind, detail: Value, at: Time) {
+        self.tell(Event {
+            id: 0,
             at,
-            kind: EventKind::TaskForgotten,
+            kind,
+            agent: None,
             task: None,
             step: None,
             fence: None,
-            detail: serde_json::json!({"task": task}),
-        };
-        self.events.insert(event.id, event);
+            detail,
+        });
     }
 
     /// The newest one stays, so that no id comes twice.
@@ -232,6 +248,7 @@ impl State {
                 && (query.statuses.is_empty() || query.statuses.contains(&task.status))
                 && (query.agent.is_none() || query.agent == task.agent)
                 && (query.checkpoint_folder.is_none() || query.checkpoint_folder == folder(task))
+                && query.held_by.as_ref().is_none_or(|tag| is_held_by(task, tag))
         };
         let found = self.in_order_added().into_iter().filter(wanted);
         let limit = query.limit.unwrap_or(usize::MAX);
@@ -290,6 +307,7 @@ impl State {
         let later = self.events.range(query.after.saturating_add(1)..).map(|(_, event)| event);
         let mut found: Vec<&Event> = later
             .filter(|event| query.task.is_none() || query.task == event.task)
+            .filter(|event| query.agent.is_none() || query.agent == event.agent)
             .filter(|event| query.kinds.is_empty() || query.kinds.contains(&event.kind))
             .collect();
         let over = found.len().saturating_sub(query.limit);
@@ -313,6 +331,7 @@ impl State {
             backend: "memory".to_owned(),
             place: "memory".to_owned(),
             tasks: tasks.into_iter().filter(|(_, count)| *count > 0).collect(),
+            agents: self.agents_by_state(),
             events: self.events.len() as u64,
             in_doubt: in_doubt as u64,
             ..Inventory::default()
@@ -389,6 +408,11 @@ fn glance(task: &Task) -> TaskGlance {
 /// Nobody holds it, or its lease ran out.
 fn is_free(task: &Task) -> bool {
     task.lease.held.as_ref().is_none_or(|held| held.left == Some(Span::ZERO))
+}
+
+fn is_held_by(task: &Task, tag: &AttemptTag) -> bool {
+    let holder = task.lease.held.as_ref().map(|held| &held.holder);
+    matches!(holder, Some(Holder::Attempt { attempt, .. }) if attempt == tag.as_str())
 }
 
 fn is_for(task: &Task, agent: &AgentName) -> bool {

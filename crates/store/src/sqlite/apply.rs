@@ -14,30 +14,10 @@ use relight_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::lease_clock::LeaseNow;
+use super::refusal::Applied;
 use super::tasks::TaskRow;
 use super::{journal, tasks};
 use crate::contract::{Commit, CommitError, Committed};
-
-/// A refusal that is the store's answer, or SQLite's own error.
-#[derive(Debug)]
-pub(super) enum ApplyError {
-    Refused(CommitError),
-    Sqlite(rusqlite::Error),
-}
-
-impl From<rusqlite::Error> for ApplyError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
-
-impl From<CommitError> for ApplyError {
-    fn from(error: CommitError) -> Self {
-        Self::Refused(error)
-    }
-}
-
-type Applied<T> = Result<T, ApplyError>;
 
 pub(super) fn apply(db: &Connection, commit: &Commit, now: LeaseNow) -> Applied<Committed> {
     if let Some(Change::Created(new)) = commit.changes.first() {
@@ -88,7 +68,7 @@ fn steps(db: &Connection, commit: &Commit, fence: Fence, now: LeaseNow) -> Appli
 }
 
 /// A deliberately broken build lets every fence pass; see `./prove red`.
-fn fence_checked() -> bool {
+pub(super) fn fence_checked() -> bool {
     !cfg!(feature = "broken-no-fence")
 }
 

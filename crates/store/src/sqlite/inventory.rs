@@ -9,7 +9,7 @@ use super::error::bad_value;
 use super::file_system;
 use super::lease_clock::LeaseNow;
 use super::open::with_suffix;
-use super::tasks;
+use super::{agents, tasks};
 use crate::contract::Inventory;
 
 /// Most findings that a check of the whole reports.
@@ -24,6 +24,7 @@ pub(super) fn take(db: &Connection, path: &Path, now: LeaseNow, whole: bool) -> 
         place: path.display().to_string(),
         schema: db.pragma_query_value(None, "user_version", |row| row.get(0))?,
         tasks: tasks_by_status(db)?,
+        agents: agents::count_by_state(db)?,
         events: count("SELECT COUNT(*) FROM journal")?,
         in_doubt: count("SELECT COUNT(*) FROM task WHERE steps_open > 0")?,
         bytes: ["", "-wal"].iter().map(|suffix| file_bytes(&with_suffix(path, suffix))).sum(),
@@ -65,7 +66,8 @@ fn check(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
     let rows = select.query_map([], |row| row.get::<_, String>(0))?;
     let found: Vec<String> = rows.collect::<Result<_>>()?;
     let pages = found.into_iter().filter(|line| line != "ok");
-    Ok(pages.chain(tasks::unreadable(db, now)?).take(DAMAGE_MAX).collect())
+    let rows = tasks::unreadable(db, now)?.into_iter().chain(agents::unreadable(db, now)?);
+    Ok(pages.chain(rows).take(DAMAGE_MAX).collect())
 }
 
 fn file_bytes(path: &Path) -> u64 {

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
+use relight_core::agent::Agent;
+use relight_core::agent::change::AgentChange;
 use relight_core::change::{Change, StepMark};
 use relight_core::event::{Event, EventKind};
-use relight_core::ids::TaskId;
+use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::Fence;
 use relight_core::step::{Cut, Output, RepeatRule, Step, StepKey, StepState};
 use relight_core::task::Task;
@@ -16,7 +18,7 @@ use serde_json::Value;
 
 use super::error::bad_value;
 use super::tasks::{from_json, parse, to_json};
-use crate::contract::EventQuery;
+use crate::contract::{AGENT_FORGOTTEN, AgentCommit, EventQuery};
 
 /// A body up to this many bytes stays in its row; a longer one would push its neighbours apart.
 const BODY_BYTES_INLINE_MAX: usize = 8 << 10;
@@ -50,6 +52,24 @@ pub(super) fn append(
     )?;
     let detail = (!detail.is_null()).then(|| to_json(&detail));
     insert.insert(params![at.as_ms(), change.kind().code(), n, fence_number(fence), detail])
+}
+
+/// Appends the record of one change of an agent.
+pub(super) fn append_agent(
+    db: &Connection,
+    n: i64,
+    commit: &AgentCommit,
+    change: &AgentChange,
+    before: &Agent,
+) -> Result<()> {
+    let detail = change.detail(Some(before));
+    let detail = (!detail.is_null()).then(|| to_json(&detail));
+    let fence = fence_number(commit.guard.fence);
+    db.prepare_cached(
+        "INSERT INTO journal (at, kind, agent, fence, detail) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![commit.at.as_ms(), change.kind().code(), n, fence, detail])?;
+    Ok(())
 }
 
 pub(super) fn append_step(
@@ -231,13 +251,18 @@ fn resolved_state(detail: &str) -> Result<StepState> {
 
 pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
     let mut sql =
-        "SELECT j.id, j.at, j.kind, t.id, j.name, j.occurrence, j.fence, j.detail, j.exit_code
-                   FROM journal j LEFT JOIN task t ON t.n = j.task WHERE j.id > ?"
+        "SELECT j.id, j.at, j.kind, t.id, j.name, j.occurrence, j.fence, j.detail, j.exit_code, a.name
+                   FROM journal j LEFT JOIN task t ON t.n = j.task LEFT JOIN agent a ON a.n = j.agent
+                   WHERE j.id > ?"
             .to_owned();
     let mut values: Vec<SqlValue> = vec![i64::try_from(query.after).unwrap_or(i64::MAX).into()];
     if let Some(task) = &query.task {
         sql += " AND j.task = (SELECT n FROM task WHERE id = ?)";
         values.push(task.as_str().to_owned().into());
+    }
+    if let Some(agent) = &query.agent {
+        sql += " AND j.agent = (SELECT n FROM agent WHERE name = ?)";
+        values.push(agent.as_str().to_owned().into());
     }
     if !query.kinds.is_empty() {
         let codes: Vec<String> = query.kinds.iter().map(|k| k.code().to_string()).collect();
@@ -256,6 +281,7 @@ pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> 
 
 fn read_event(row: &Row<'_>) -> Result<Event> {
     let task = row.get_ref(3)?.as_str_or_null()?;
+    let agent = row.get_ref(9)?.as_str_or_null()?;
     let step = match row.get_ref(4)?.as_str_or_null()? {
         Some(name) => Some(StepKey { name: parse(name, "journal.name")?, occurrence: row.get(5)? }),
         None => None,
@@ -270,7 +296,7 @@ fn read_event(row: &Row<'_>) -> Result<Event> {
         detail = serde_json::json!({"exit_code": exit_code});
     }
     Ok(Event {
-        agent: None,
+        agent: agent.map(|name| parse(name, "agent.name")).transpose()?,
         id: row.get::<_, i64>(0)?.cast_unsigned(),
         at: Time::from_ms(row.get(1)?),
         kind,
@@ -292,8 +318,16 @@ pub(super) fn newest(db: &Connection) -> Result<u64> {
 
 /// Says that a task was removed; also keeps the newest id, so that none is ever given twice.
 pub(super) fn append_forgotten(db: &Connection, at: Time, task: &TaskId) -> Result<()> {
-    let detail = to_json(&serde_json::json!({"task": task}));
+    append_of_nothing(db, at, EventKind::TaskForgotten, &serde_json::json!({"task": task}))
+}
+
+/// Says that an agent was removed, for the same two reasons.
+pub(super) fn append_agent_forgotten(db: &Connection, at: Time, agent: &AgentName) -> Result<()> {
+    append_of_nothing(db, at, AGENT_FORGOTTEN, &serde_json::json!({"forgotten": agent}))
+}
+
+fn append_of_nothing(db: &Connection, at: Time, kind: EventKind, detail: &Value) -> Result<()> {
     db.prepare_cached("INSERT INTO journal (at, kind, detail) VALUES (?1, ?2, ?3)")?
-        .execute(params![at.as_ms(), EventKind::TaskForgotten.code(), detail])?;
+        .execute(params![at.as_ms(), kind.code(), to_json(detail)])?;
     Ok(())
 }

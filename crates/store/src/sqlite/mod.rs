@@ -4,13 +4,18 @@
 //! Many processes may use one file at the same time. The file is opened through SQLite alone:
 //! closing any other handle on it would drop the process's locks.
 
+mod agents;
 mod apply;
+mod apply_agent;
+mod attempts;
 mod error;
 mod file_system;
 mod inventory;
 mod journal;
+mod kept;
 mod lease_clock;
 mod open;
+mod refusal;
 pub mod salvage;
 mod tasks;
 mod watch;
@@ -20,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::event::Event;
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
 use relight_core::lease::Fence;
@@ -27,14 +33,16 @@ use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 use rusqlite::Connection;
+use serde_json::Value;
 
 use self::error::store_error;
 use self::lease_clock::LeaseClock;
 pub use self::open::Use;
+use self::refusal::Refusal;
 use self::writer::{Answer, Operation, Writer};
 use crate::contract::{
-    Commit, CommitError, Committed, EventQuery, Inventory, Recall, Store, StoreError, TaskGlance,
-    TaskQuery,
+    AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
+    EventQuery, Inventory, Recall, Store, StoreError, TaskGlance, TaskQuery,
 };
 
 /// Idle reading connections that are kept.
@@ -91,7 +99,7 @@ impl SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        match self.writer.run(Operation::Commit(commit)).await? {
+        match self.writer.run(Operation::Commit(commit)).await.map_err(Refusal::of_task)? {
             Answer::Committed(committed) => Ok(committed),
             other => unreachable!("a commit was answered with {other:?}"),
         }
@@ -138,16 +146,74 @@ impl Store for SqliteStore {
     }
 
     async fn forget(&self, tasks: Vec<(TaskId, u64)>, at: Time) -> Result<Vec<TaskId>, StoreError> {
-        match self.writer.run(Operation::Forget(tasks, at)).await.map_err(only_the_store)? {
+        match self.writer.run(Operation::Forget(tasks, at)).await.map_err(Refusal::of_store)? {
             Answer::Forgotten(tasks) => Ok(tasks),
             other => unreachable!("forgetting was answered with {other:?}"),
         }
     }
 
     async fn forget_events(&self, before: Time) -> Result<u64, StoreError> {
-        match self.writer.run(Operation::ForgetEvents(before)).await.map_err(only_the_store)? {
+        match self.writer.run(Operation::ForgetEvents(before)).await.map_err(Refusal::of_store)? {
             Answer::EventsForgotten(count) => Ok(count),
             other => unreachable!("forgetting was answered with {other:?}"),
+        }
+    }
+
+    async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError> {
+        let operation = Operation::CommitAgent(commit);
+        match self.writer.run_apart(operation).await.map_err(Refusal::of_agent)? {
+            Answer::Committed(committed) => Ok(committed),
+            other => unreachable!("a commit was answered with {other:?}"),
+        }
+    }
+
+    async fn agent(&self, name: &AgentName) -> Result<Option<Agent>, StoreError> {
+        let row = self.read(|db| agents::by_name(db, name, self.clock.now()))?;
+        Ok(row.map(|row| row.agent))
+    }
+
+    async fn agents(&self, query: AgentQuery) -> Result<Vec<Agent>, StoreError> {
+        self.read(|db| agents::list(db, &query, self.clock.now()))
+    }
+
+    async fn attempt(&self, tag: &AttemptTag) -> Result<Option<Attempt>, StoreError> {
+        self.read(|db| attempts::by_tag(db, tag))
+    }
+
+    async fn attempts(&self, query: AttemptQuery) -> Result<Vec<Attempt>, StoreError> {
+        self.read(|db| attempts::list(db, &query))
+    }
+
+    async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError> {
+        let operation = Operation::ForgetAttempts(before);
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::AttemptsForgotten(count) => Ok(count),
+            other => unreachable!("forgetting was answered with {other:?}"),
+        }
+    }
+
+    async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError> {
+        let operation = Operation::ForgetAgent(name.clone(), seq, at);
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::AgentForgotten(forgotten) => Ok(forgotten),
+            other => unreachable!("forgetting was answered with {other:?}"),
+        }
+    }
+
+    async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError> {
+        self.read(|db| kept::read(db, name))
+    }
+
+    async fn keep(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+    ) -> Result<bool, StoreError> {
+        let operation = Operation::Keep { name: name.to_owned(), before, now };
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::Kept(kept) => Ok(kept),
+            other => unreachable!("keeping was answered with {other:?}"),
         }
     }
 
@@ -156,7 +222,8 @@ impl Store for SqliteStore {
     }
 
     async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
-        self.writer.run(Operation::Renew(task.clone(), fence)).await.map(|_| ())
+        let renewal = Operation::Renew(task.clone(), fence);
+        self.writer.run(renewal).await.map(|_| ()).map_err(Refusal::of_task)
     }
 
     async fn claimable(
@@ -186,13 +253,5 @@ impl Store for SqliteStore {
 
     fn file(&self) -> Option<PathBuf> {
         Some(self.path.clone())
-    }
-}
-
-/// Operations without a guard are refused by the store alone.
-fn only_the_store(error: CommitError) -> StoreError {
-    match error {
-        CommitError::Store(error) => error,
-        other => unreachable!("an operation without a guard was refused: {other}"),
     }
 }

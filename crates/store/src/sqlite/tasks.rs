@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
-use relight_core::lease::{Fence, Held, Lease};
+use relight_core::lease::{Fence, Held, Holder, Lease};
 use relight_core::status::TaskStatus;
 use relight_core::task::{Task, TaskSpec};
 use relight_core::time::{Span, Time};
@@ -62,6 +62,9 @@ pub(super) fn list(db: &Connection, query: &TaskQuery, now: LeaseNow) -> Result<
     if let Some(folder) = &query.checkpoint_folder {
         also(" AND b.folder = ?", folder.clone().into());
     }
+    if let Some(tag) = &query.held_by {
+        also(" AND l.attempt = ?", tag.as_str().to_owned().into());
+    }
     if let Some(after) = &query.after {
         also(" AND t.n > (SELECT n FROM task WHERE id = ?)", after.as_str().to_owned().into());
     }
@@ -75,7 +78,7 @@ pub(super) fn list(db: &Connection, query: &TaskQuery, now: LeaseNow) -> Result<
 
 /// Passes over rows that hold what no version wrote: one of them must not hide the others. `doctor`
 /// tells of them.
-fn readable<T>(rows: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
+pub(super) fn readable<T>(rows: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
     rows.filter(|row| !matches!(row, Err(error) if error.sqlite_error_code().is_none())).collect()
 }
 
@@ -283,11 +286,20 @@ pub(super) fn write_names(db: &Connection, n: i64, task: &Task) -> Result<()> {
 pub(super) fn write_lease(db: &Connection, n: i64, held: Option<&Held>) -> Result<()> {
     match held {
         Some(held) => db
-            .prepare_cached("INSERT OR REPLACE INTO lease (n, holder, since) VALUES (?1, ?2, ?3)")?
-            .execute(params![n, to_json(&held.holder), held.since.as_ms()])?,
+            .prepare_cached(
+                "INSERT OR REPLACE INTO lease (n, holder, since, attempt) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![n, to_json(&held.holder), held.since.as_ms(), attempt(held)])?,
         None => db.prepare_cached("DELETE FROM lease WHERE n = ?1")?.execute([n])?,
     };
     Ok(())
+}
+
+fn attempt(held: &Held) -> Option<&str> {
+    match &held.holder {
+        Holder::Attempt { attempt, .. } => Some(attempt),
+        Holder::Process(_) | Holder::Time { .. } => None,
+    }
 }
 
 fn read(row: &Row<'_>, now: LeaseNow) -> Result<TaskRow> {
@@ -297,7 +309,10 @@ fn read(row: &Row<'_>, now: LeaseNow) -> Result<TaskRow> {
             holder: from_json(row.get_ref(22)?.as_str()?, "lease.holder")?,
             ttl,
             since: Time::from_ms(row.get(23)?),
-            left: ttl.map(|_| left(row, now)).transpose()?,
+            left: match ttl {
+                Some(_) => Some(left(row.get(7)?, row.get(8)?, now)),
+                None => None,
+            },
         })
     } else {
         None
@@ -328,14 +343,12 @@ fn read(row: &Row<'_>, now: LeaseNow) -> Result<TaskRow> {
 }
 
 /// What is left of a timed lease; one of an earlier boot has nothing left.
-fn left(row: &Row<'_>, now: LeaseNow) -> Result<Span> {
-    let until: i64 = row.get(7)?;
-    let same_boot = row.get::<_, i64>(8)? == now.boot;
-    let left = if same_boot { (until - now.ms).max(0) } else { 0 };
-    Ok(Span::from_ms(left.cast_unsigned()))
+pub(super) fn left(until_ms: i64, boot: i64, now: LeaseNow) -> Span {
+    let left = if boot == now.boot { (until_ms - now.ms).max(0) } else { 0 };
+    Span::from_ms(left.cast_unsigned())
 }
 
-fn unsigned(row: &Row<'_>, column: usize) -> Result<u64> {
+pub(super) fn unsigned(row: &Row<'_>, column: usize) -> Result<u64> {
     Ok(row.get::<_, i64>(column)?.cast_unsigned())
 }
 

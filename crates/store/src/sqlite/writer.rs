@@ -1,6 +1,6 @@
 //! The one writer: queued operations share one transaction and one sync.
 //!
-//! A lone caller commits on its own thread without a hand-over. While somebody commits, others
+//! A lone caller commits on its own thread without a hand-over, unless it asks not to (`run_apart`). While somebody commits, others
 //! queue; a thread then takes all that waits into one transaction, each operation in its own
 //! savepoint, so that one that fails fails alone. Nobody is answered before the commit is durable.
 
@@ -10,18 +10,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use relight_core::ids::TaskId;
+use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::Fence;
 use relight_core::time::Time;
 use rusqlite::{Connection, ErrorCode};
+use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::apply::{self, ApplyError};
+use super::apply;
 use super::error::store_error;
 use super::lease_clock::LeaseClock;
 use super::open::{self, Use};
-use super::{journal, watch};
-use crate::contract::{Commit, CommitError, Committed, Recall, StoreError};
+use super::refusal::{Applied, ApplyError, Refusal};
+use super::{apply_agent, attempts, journal, kept, watch};
+use crate::contract::{AgentCommit, Commit, Committed, Recall, StoreError};
 
 /// Most operations in one transaction: bounds how long the first of them waits.
 const BATCH_MAX: usize = 512;
@@ -35,6 +37,10 @@ pub(super) enum Operation {
     Renew(TaskId, Fence),
     Forget(Vec<(TaskId, u64)>, Time),
     ForgetEvents(Time),
+    CommitAgent(AgentCommit),
+    ForgetAttempts(Time),
+    ForgetAgent(AgentName, u64, Time),
+    Keep { name: String, before: Option<Value>, now: Value },
 }
 
 impl Operation {
@@ -51,9 +57,12 @@ pub(super) enum Answer {
     Renewed,
     Forgotten(Vec<TaskId>),
     EventsForgotten(u64),
+    AttemptsForgotten(u64),
+    AgentForgotten(bool),
+    Kept(bool),
 }
 
-type Reply = Result<Answer, CommitError>;
+type Reply = Result<Answer, Refusal>;
 
 #[derive(Debug)]
 enum Job {
@@ -154,16 +163,32 @@ impl Writer {
         }
     }
 
+    /// Durable when it returns `Ok`; the thread commits it, with all that comes meanwhile. For those
+    /// that share one thread of their own and must not hold each other up.
+    pub(super) async fn run_apart(&self, operation: Operation) -> Reply {
+        let answer = self.hand_over(operation);
+        answer.await.unwrap_or_else(|_| Err(self.shared.stopped().into()))
+    }
+
+    fn hand_over(&self, operation: Operation) -> oneshot::Receiver<Reply> {
+        let mut queue = self.shared.queue();
+        let answer = queue.push(operation);
+        // Whoever leads looks once more for those who wait.
+        let is_led = queue.leading;
+        drop(queue);
+        if !is_led {
+            self.start_thread();
+        }
+        answer
+    }
+
     fn hand_in(&self, operation: Operation) -> HandedIn {
         let mut queue = self.shared.queue();
         let all_fit = queue.jobs.len() < BATCH_MAX;
         if !queue.leading && queue.awaited == 0 && all_fit {
             return HandedIn::Answered(self.lead(queue, operation));
         }
-        let (reply, answer) = oneshot::channel();
-        queue.jobs.push_back(Job::Awaited(operation, reply));
-        queue.awaited += 1;
-        HandedIn::Queued(answer)
+        HandedIn::Queued(queue.push(operation))
     }
 
     /// Durable with the next one, or soon.
@@ -256,6 +281,13 @@ impl Drop for Leading<'_> {
 }
 
 impl Queue {
+    fn push(&mut self, operation: Operation) -> oneshot::Receiver<Reply> {
+        let (reply, answer) = oneshot::channel();
+        self.jobs.push_back(Job::Awaited(operation, reply));
+        self.awaited += 1;
+        answer
+    }
+
     fn take(&mut self, most: usize) -> Vec<Job> {
         let count = most.min(self.jobs.len());
         let jobs: Vec<Job> = self.jobs.drain(..count).collect();
@@ -435,7 +467,7 @@ impl Shared {
         }
     }
 
-    fn operation(&self, db: &Connection, operation: &Operation) -> Result<Answer, ApplyError> {
+    fn operation(&self, db: &Connection, operation: &Operation) -> Applied<Answer> {
         let now = self.clock.now();
         Ok(match operation {
             Operation::Commit(commit) => Answer::Committed(apply::apply(db, commit, now)?),
@@ -446,6 +478,18 @@ impl Shared {
             Operation::Forget(tasks, at) => Answer::Forgotten(apply::forget(db, tasks, *at)?),
             Operation::ForgetEvents(before) => {
                 Answer::EventsForgotten(apply::forget_events(db, *before)?)
+            }
+            Operation::CommitAgent(commit) => {
+                Answer::Committed(apply_agent::apply(db, commit, now)?)
+            }
+            Operation::ForgetAttempts(before) => {
+                Answer::AttemptsForgotten(attempts::forget(db, *before)?)
+            }
+            Operation::ForgetAgent(name, seq, at) => {
+                Answer::AgentForgotten(apply_agent::forget(db, name, *seq, *at)?)
+            }
+            Operation::Keep { name, before, now } => {
+                Answer::Kept(kept::swap(db, name, before.as_ref(), now)?)
             }
         })
     }

@@ -173,6 +173,7 @@ impl Plan {
             statuses: (0..self.dice.below(4)).map(|_| self.status()).collect(),
             agent: self.dice.chance(30).then(|| self.agent()),
             checkpoint_folder: self.dice.chance(30).then(|| self.folder()),
+            held_by: None,
             after: self.dice.chance(30).then(|| self.task_id()),
             limit: self.dice.maybe(|dice| dice.below(4) as usize),
         }
@@ -339,7 +340,10 @@ impl Plan {
                 let process = ProcessIdentity { pid: number as u32, start: number, boot };
                 (Holder::Process(process), None)
             }
-            1 => (Holder::Attempt { attempt: format!("attempt {number}") }, None),
+            1 => {
+                let shim = ProcessIdentity { pid: 1, start: number, boot: "boot".to_owned() };
+                (Holder::Attempt { attempt: format!("attempt {number}"), shim }, None)
+            }
             _ => {
                 let by = format!("person {number}");
                 (Holder::Time { by }, Some(self.ticks(8)))

@@ -1,0 +1,72 @@
+//! Small records of the whole store: kept by whoever read what is there.
+
+use serde_json::{Value, json};
+
+use super::Harness;
+use crate::contract::Store;
+
+async fn kept(store: &dyn Store, name: &str) -> Option<Value> {
+    store.kept(name).await.expect("a store that can be read")
+}
+
+async fn keep(store: &dyn Store, name: &str, before: Option<Value>, now: Value) -> bool {
+    store.keep(name, before, now).await.expect("a store that can be written")
+}
+
+/// Else nothing changes, and whoever asked reads again.
+pub async fn a_record_is_kept_if_it_is_still_what_was_read(harness: &dyn Harness) {
+    let (store, other) = (harness.open().await, harness.open().await);
+    assert_eq!(kept(&*store, "boots").await, None);
+    assert!(!keep(&*store, "boots", Some(json!(0)), json!(1)).await, "it was never kept");
+    assert!(keep(&*store, "boots", None, json!([1])).await);
+    assert!(!keep(&*other, "boots", None, json!([2])).await, "it is there");
+    assert_eq!(kept(&*other, "boots").await, Some(json!([1])));
+    assert!(!keep(&*other, "boots", Some(json!([2])), json!([3])).await, "it is another");
+    assert!(keep(&*other, "boots", Some(json!([1])), json!([1, 2])).await);
+    assert_eq!(kept(&*store, "boots").await, Some(json!([1, 2])));
+}
+
+/// Each adds one to what it read, and reads again when another was first: none is lost.
+pub async fn no_record_of_two_keepers_is_lost(harness: &dyn Harness) {
+    let stores = [harness.open().await, harness.open().await];
+    assert!(keep(&*stores[0], "count", None, json!(0)).await);
+    let keepers = stores.clone().map(|store| {
+        tokio::spawn(async move {
+            for _ in 0..20 {
+                loop {
+                    let before = kept(&*store, "count").await.expect("it was kept");
+                    let more = json!(before.as_u64().expect("a number") + 1);
+                    if keep(&*store, "count", Some(before), more).await {
+                        break;
+                    }
+                }
+            }
+        })
+    });
+    for keeper in keepers {
+        keeper.await.expect("no panic");
+    }
+    assert_eq!(kept(&*stores[0], "count").await, Some(json!(40)));
+}
+
+/// Nothing kept is not none; names and values are any text.
+pub async fn records_come_back_as_they_were(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let odd = "größer\n'; --\t\u{1b}[31m🏴 \0 \u{10ffff}";
+    let values = [
+        json!(null),
+        json!(false),
+        json!(""),
+        json!(0.1),
+        json!([u64::MAX, i64::MIN, 1e300, odd]),
+        json!({"b": {"": []}, "a": {odd: odd}}),
+    ];
+    for name in ["", "a", "A", odd] {
+        let mut before = None;
+        for value in &values {
+            assert!(keep(&*store, name, before, value.clone()).await, "{name:?} {value}");
+            before = kept(&*store, name).await;
+            assert_eq!(before.as_ref(), Some(value));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Attempts as rows: what they are found by in columns, the rest as JSON.
+
+use relight_core::agent::{Attempt, AttemptTag, Cause, Ended, PostMortem};
+use relight_core::ids::AgentName;
+use relight_core::lease::ProcessIdentity;
+use relight_core::time::Time;
+use rusqlite::types::Value as SqlValue;
+use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
+use serde::{Deserialize, Serialize};
+
+use super::tasks::{from_json, parse, readable, to_json};
+use crate::contract::AttemptQuery;
+
+/// What of an attempt has no column.
+#[derive(Debug, Serialize, Deserialize)]
+struct AttemptBody {
+    process: Option<ProcessIdentity>,
+    shim: Option<ProcessIdentity>,
+    log: Option<(u64, u64)>,
+    ended: Option<Ended>,
+    post_mortem: Option<PostMortem>,
+}
+
+const SELECT: &str = "
+    SELECT g.name, a.number, a.tag, a.begun_at, a.body
+    FROM attempt a JOIN agent g ON g.n = a.agent";
+
+pub(super) fn by_tag(db: &Connection, tag: &AttemptTag) -> Result<Option<Attempt>> {
+    let mut select = db.prepare_cached(&format!("{SELECT} WHERE a.tag = ?1"))?;
+    select.query_row([tag.as_str()], read).optional()
+}
+
+pub(super) fn by_number(db: &Connection, agent: i64, number: u32) -> Result<Option<Attempt>> {
+    let mut select =
+        db.prepare_cached(&format!("{SELECT} WHERE a.agent = ?1 AND a.number = ?2"))?;
+    select.query_row(params![agent, number], read).optional()
+}
+
+pub(super) fn list(db: &Connection, query: &AttemptQuery) -> Result<Vec<Attempt>> {
+    let mut sql = format!("{SELECT} WHERE 1");
+    let mut values: Vec<SqlValue> = Vec::new();
+    if let Some(agent) = &query.agent {
+        sql += " AND a.agent = (SELECT n FROM agent WHERE name = ?)";
+        values.push(agent.as_str().to_owned().into());
+    }
+    if query.ended {
+        sql += " AND a.cause IS NOT NULL";
+    }
+    // Both orders are the same for one agent, and each has its index.
+    let order = if query.agent.is_some() { "a.number" } else { "a.n" };
+    sql += &format!(" ORDER BY {order} DESC LIMIT {}", query.limit.min(i64::MAX as usize));
+    let mut select = db.prepare_cached(&sql)?;
+    readable(select.query_map(params_from_iter(values), read)?)
+}
+
+/// A new one, or another of the same number whose first commit was not heard of.
+pub(super) fn begin(db: &Connection, agent: i64, attempt: &Attempt) -> Result<()> {
+    let mut insert = db.prepare_cached(
+        "INSERT INTO attempt (agent, number, tag, begun_at, cause, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (agent, number) DO UPDATE
+         SET tag = excluded.tag, begun_at = excluded.begun_at, cause = excluded.cause,
+             body = excluded.body",
+    )?;
+    insert.execute(params![
+        agent,
+        attempt.number,
+        attempt.tag.as_str(),
+        attempt.begun_at.as_ms(),
+        cause_code(attempt),
+        body(attempt),
+    ])?;
+    Ok(())
+}
+
+/// What became of one that was begun.
+pub(super) fn write(db: &Connection, agent: i64, attempt: &Attempt) -> Result<()> {
+    let mut update = db.prepare_cached(
+        "UPDATE attempt SET cause = ?3, body = ?4 WHERE agent = ?1 AND number = ?2",
+    )?;
+    update.execute(params![agent, attempt.number, cause_code(attempt), body(attempt)])?;
+    Ok(())
+}
+
+/// Removes ended ones begun before this, but the newest of each agent.
+pub(super) fn forget(db: &Connection, before: Time) -> Result<u64> {
+    let mut delete = db.prepare_cached(
+        "DELETE FROM attempt WHERE cause IS NOT NULL AND begun_at < ?1 AND number <
+             (SELECT MAX(number) FROM attempt newest WHERE newest.agent = attempt.agent)",
+    )?;
+    Ok(delete.execute([before.as_ms()])? as u64)
+}
+
+fn body(attempt: &Attempt) -> String {
+    to_json(&AttemptBody {
+        process: attempt.process.clone(),
+        shim: attempt.shim.clone(),
+        log: attempt.log,
+        ended: attempt.ended.clone(),
+        post_mortem: attempt.post_mortem.clone(),
+    })
+}
+
+fn read(row: &Row<'_>) -> Result<Attempt> {
+    let body: AttemptBody = from_json(row.get_ref(4)?.as_str()?, "attempt.body")?;
+    Ok(Attempt {
+        agent: parse::<AgentName>(row.get_ref(0)?.as_str()?, "agent.name")?,
+        number: row.get(1)?,
+        tag: AttemptTag::from_text(row.get_ref(2)?.as_str()?),
+        begun_at: Time::from_ms(row.get(3)?),
+        process: body.process,
+        shim: body.shim,
+        log: body.log,
+        ended: body.ended,
+        post_mortem: body.post_mortem,
+    })
+}
+
+/// Its cause's place in the list of all, from 1.
+fn cause_code(attempt: &Attempt) -> Option<i64> {
+    let cause = attempt.ended.as_ref()?.cause;
+    Cause::ALL.iter().position(|other| *other == cause).map(|place| place as i64 + 1)
+}
