@@ -133,7 +133,21 @@ mod tests {
 
     #[test]
     fn every_key_is_there_when_nothing_is_known() {
-        insta::assert_snapshot!(state(None).to_text(), @"");
+        insta::assert_snapshot!(state(None).to_text(), @r#"
+        {
+          "task_id": null,
+          "issue_number": null,
+          "workspace_path": null,
+          "branch_name": null,
+          "progress_stage": null,
+          "memory_refs": null,
+          "agent": "writer",
+          "attempt": "writer.2.000000abcdef",
+          "session_id": null,
+          "updated_at": "2026-05-01T12:00:00Z",
+          "reason": null
+        }
+        "#);
     }
 
     #[test]
@@ -151,7 +165,24 @@ mod tests {
             reason: Some("signal: signal 9 (KILL)".to_owned()),
             ..state(Some(&task))
         };
-        insta::assert_snapshot!(known.to_text(), @"");
+        insta::assert_snapshot!(known.to_text(), @r#"
+        {
+          "task_id": "deploy-42",
+          "issue_number": 42,
+          "workspace_path": "/srv/app",
+          "branch_name": "fix-42",
+          "progress_stage": "review",
+          "memory_refs": [
+            "notes.md",
+            "plan.md"
+          ],
+          "agent": "writer",
+          "attempt": "writer.2.000000abcdef",
+          "session_id": "s-1",
+          "updated_at": "2026-05-01T12:00:00Z",
+          "reason": "signal: signal 9 (KILL)"
+        }
+        "#);
         assert_eq!(ActiveState::from_text(&known.to_text()), Some(known));
     }
 

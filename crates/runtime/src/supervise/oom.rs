@@ -118,3 +118,51 @@ fn killed_line(record: &str, pid: u32, since_us: u64) -> Option<String> {
     let is_for_memory = text.to_ascii_lowercase().contains("out of memory");
     (is_kernels && at_us >= since_us && names_it && is_for_memory).then(|| text.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KILLED: &str =
+        "3,900,5000000,-;Out of memory: Killed process 42 (python3) total-vm:1kB\n SUBSYSTEM=x\n";
+
+    #[test]
+    fn a_line_of_the_kernel_counts_only_for_that_process_and_that_time() {
+        assert!(killed_line(KILLED, 42, 5_000_000).is_some_and(|text| text.ends_with("1kB")));
+        let group = KILLED.replace("Out of", "Memory cgroup out of");
+        assert!(killed_line(&group, 42, 0).is_some());
+        for (record, pid, since_us) in [
+            (KILLED, 4, 0),
+            (KILLED, 420, 0),
+            (KILLED, 42, 5_000_001),
+            ("11,900,5000000,-;Out of memory: Killed process 42 (written by a program)", 42, 0),
+            ("3,900,5000000,-;systemd: Killed process 42 (x)", 42, 0),
+            ("garbage", 42, 0),
+            ("3,900;Out of memory: Killed process 42 (x)", 42, 0),
+        ] {
+            assert_eq!(killed_line(record, pid, since_us), None, "{record}");
+        }
+    }
+
+    #[test]
+    fn only_an_unexplained_sigkill_is_looked_into() {
+        let known = Oom { kills: Some(0) };
+        let look = |how, counted| known.look(how, counted, None, Span::ZERO);
+        assert_eq!(look(HowEnded::Signal(11), false), MemoryKill::No);
+        assert_eq!(look(HowEnded::Code(137), false), MemoryKill::No);
+        assert!(matches!(look(HowEnded::Signal(9), true), MemoryKill::Proved(_)));
+    }
+
+    #[test]
+    fn without_a_kill_on_the_whole_machine_it_was_something_else() {
+        let now = Oom { kills: Oom::before().kills.or(Some(0)) };
+        let verdict = now.look(HowEnded::Signal(9), false, Some(1), Span::ZERO);
+        assert_eq!(verdict, MemoryKill::No);
+    }
+
+    #[test]
+    fn kills_are_counted_by_the_kernel() {
+        assert_eq!(kills("nr_free 1\noom_kill 7\nother 2\n"), Some(7));
+        assert_eq!(kills("oom_killed 7\n"), None);
+    }
+}

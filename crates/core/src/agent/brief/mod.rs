@@ -180,16 +180,13 @@ fn doubts(facts: &BriefFacts<'_>) -> Vec<String> {
 
 fn doubt(step: &Step) -> String {
     let name = quoted(&step.key.to_string());
-    let rule = match step.rule {
-        RepeatRule::Keyed => "its repetition has the same idempotency key",
-        RepeatRule::Repeatable => "twice does no harm",
-        RepeatRule::Verify => "its check decides whether it is run again",
-        RepeatRule::Once => "do not repeat it, a person decides (`relight step resolve`)",
+    let then = match step.rule {
+        RepeatRule::Keyed => "check before repeating it (keyed: it has the same idempotency key)",
+        RepeatRule::Repeatable => "check before repeating it (repeatable: twice does no harm)",
+        RepeatRule::Verify => "its check tells whether to repeat it (verify)",
+        RepeatRule::Once => "do not repeat it, a person decides (once: `relight step resolve`)",
     };
-    format!(
-        "Step {name} may or may not have happened: check before repeating ({}: {rule}).",
-        step.rule
-    )
+    format!("Step {name} may or may not have happened: {then}.")
 }
 
 /// What the death teaches whoever comes next.
@@ -267,25 +264,14 @@ fn names(names: &[impl AsRef<str>]) -> String {
 
 fn tell_git(page: &mut Page, facts: &BriefFacts<'_>) {
     let Some((workspace, git)) = facts.git else { return };
-    page.heading("Git");
-    page.line(&format!("In {}:", quoted(workspace)));
-    let short = |hash: &str| hash.chars().take(HASH_CHARS).collect::<String>();
-    let branch = match &git.branch {
-        Some(branch) => format!("branch {}", quoted(branch)),
-        None => "no branch".to_owned(),
-    };
-    let head = git.head.as_deref().map_or("no commit yet".to_owned(), short);
-    let begun = facts.before.and_then(|before| Some((before.number, before.head_at_begin?)));
-    let moved = match begun {
-        Some((number, at_begin)) if Some(at_begin) == git.head.as_deref() => {
-            format!(", as when attempt {number} began")
-        }
-        Some((number, at_begin)) => {
-            format!(", moved since attempt {number} began at {}", short(at_begin))
-        }
-        None => String::new(),
-    };
-    page.line(&format!("- {branch}, HEAD {head}{moved}"));
+    page.heading(&format!("Git in {}", quoted(workspace)));
+    let head = git.head.as_deref().map(|head| head_in_words(head, facts.before));
+    match (git.branch.as_deref().map(quoted), head) {
+        (Some(branch), Some(head)) => page.line(&format!("- branch {branch}, {head}")),
+        (Some(branch), None) => page.line(&format!("- branch {branch}")),
+        (None, Some(head)) => page.line(&format!("- no branch, {head}")),
+        (None, None) => {}
+    }
     match &git.dirty {
         Some(dirty) if dirty.count == 0 => page.line("- nothing is changed or new"),
         Some(dirty) => {
@@ -294,6 +280,19 @@ fn tell_git(page: &mut Page, facts: &BriefFacts<'_>) {
         }
         None => {}
     }
+}
+
+fn head_in_words(head: &str, before: Option<Interrupted<'_>>) -> String {
+    let short = |hash: &str| hash.chars().take(HASH_CHARS).collect::<String>();
+    let begun = before.and_then(|before| Some((before.number, before.head_at_begin?)));
+    let moved = match begun {
+        Some((number, at_begin)) if at_begin == head => format!(", as when attempt {number} began"),
+        Some((number, at_begin)) => {
+            format!(", moved since attempt {number} began at {}", short(at_begin))
+        }
+        None => String::new(),
+    };
+    format!("HEAD {}{moved}", short(head))
 }
 
 fn tell_last_output(page: &mut Page, facts: &BriefFacts<'_>) {

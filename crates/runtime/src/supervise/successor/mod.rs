@@ -6,6 +6,8 @@ mod dirty;
 mod file;
 mod git;
 mod refresh;
+#[cfg(test)]
+mod tests;
 
 pub use file::{write_brief, write_state};
 pub use git::{git_facts, git_head};
