@@ -24,7 +24,7 @@ const LEASE: Span = Span::from_secs(600);
 const RECORD_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// What the environment and the global flags say together.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Environment {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -44,6 +44,15 @@ impl Environment {
             store: global.store.clone(),
             variables: relight::doors::environment::variables(),
         }
+    }
+
+    /// The same with another store, where neither a flag nor the environment names one.
+    pub(crate) fn with_store(&self, configured: Option<String>) -> Self {
+        let mut changed = self.clone();
+        if changed.store.is_none() && self.get("RELIGHT_STORE").is_none() {
+            changed.store = configured;
+        }
+        changed
     }
 
     /// A variable that is set, not empty and text.

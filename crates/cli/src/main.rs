@@ -53,7 +53,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Step(command) => verbs::step::run(environment, command),
         Command::Checkpoint(command) => verbs::checkpoint::run(environment, command),
         Command::Run(arguments) => verbs::run::run(environment, *arguments),
-        Command::Up(arguments) => verbs::up::run(environment, arguments),
+        Command::Up(arguments) => verbs::up::run(environment, &arguments),
         Command::Down(arguments) => verbs::control::down(environment, &arguments),
         Command::Ps(arguments) => verbs::ps::run(environment, &arguments),
         Command::Start(arguments) => verbs::control::start(environment, &arguments),

@@ -98,8 +98,6 @@ pub struct Moment {
     pub jitter: f64,
     /// Makes new tags unique.
     pub chance: u64,
-    /// Nothing is to be started now: what would be waits for the next wake.
-    pub hold_back: bool,
 }
 
 /// Decides what becomes of an agent by an event.
@@ -130,7 +128,7 @@ fn wake(agent: &Agent, moment: Moment) -> AgentDecision {
         AgentState::Created | AgentState::Stopped { by: Stopper::Shutdown } => begin(agent, moment),
         AgentState::Crashed { again_at: Some(at) }
         | AgentState::Suspended { until: Some(at), .. } => wait_or_begin(agent, *at, moment),
-        AgentState::Suspended { why: Pause::BootLoop, until: None } => begin(agent, moment),
+        AgentState::Suspended { why: Pause::HeldBack, until: None } => begin(agent, moment),
         AgentState::Suspended { why: Pause::Asking, until: None } => ask(),
         AgentState::Running { ending: None, .. } => AgentDecision::default(),
         // It was to end with a supervisor that is gone; with this one it begins anew.
@@ -257,8 +255,7 @@ fn recover(agent: &Agent, advanced: bool, moment: Moment) -> AgentDecision {
     let (tally, verdict) = budget::next(&agent.plan.policy, tally, moment.now, moment.jitter);
     let charged = AgentDecision { changes: vec![AgentChange::Tally(tally)], effects: Vec::new() };
     charged.then(match verdict {
-        Verdict::AtOnce if !moment.hold_back => begin(agent, moment),
-        Verdict::AtOnce => come_to_rest(AgentState::Crashed { again_at: Some(moment.now) }),
+        Verdict::AtOnce => begin(agent, moment),
         Verdict::At(at) => AgentDecision {
             changes: vec![AgentChange::State(AgentState::Crashed { again_at: Some(at) })],
             effects: vec![AgentEffect::WaitUntil(at)],
@@ -295,7 +292,7 @@ fn hold_back(agent: &Agent) -> AgentDecision {
         | AgentState::Crashed { again_at: Some(_) }
         | AgentState::Stopped { by: Stopper::Shutdown }
         | AgentState::Suspended { until: Some(_), .. } => {
-            come_to_rest(AgentState::Suspended { why: Pause::BootLoop, until: None })
+            come_to_rest(AgentState::Suspended { why: Pause::HeldBack, until: None })
         }
         AgentState::Running { ending: None, .. } => AgentDecision::default(),
         AgentState::Running { ending: Some(ending), .. } => signal_tree(*ending),
@@ -440,7 +437,7 @@ impl AgentDecision {
                     AgentChange::Begun { .. } | AgentChange::Reserved(_) | AgentChange::State(_)
                 )
             });
-            let waits = AgentState::Suspended { why: Pause::BootLoop, until: None };
+            let waits = AgentState::Suspended { why: Pause::HeldBack, until: None };
             self.changes.push(AgentChange::State(waits));
         }
         let acts =

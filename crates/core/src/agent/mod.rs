@@ -5,16 +5,13 @@
 
 pub mod active_state;
 pub mod attempt;
+pub mod boots;
 pub mod brief;
 pub mod change;
 pub mod death;
 pub mod decide;
-pub mod silence;
 pub mod plain;
-pub mod boots;
-pub mod change;
-pub mod death;
-pub mod decide;
+pub mod silence;
 pub mod step_deaths;
 
 use std::collections::BTreeMap;
@@ -196,8 +193,9 @@ pub enum Stopper {
 pub enum Pause {
     /// It said "later" (exit 75, or a limit that its preset read).
     Deferred,
-    /// The machine went down again and again soon after work was resumed.
-    BootLoop,
+    /// Nothing is resumed before a person says so: the machine went down again and again soon after,
+    /// or the supervisor was started so.
+    HeldBack,
     /// A round of its loop is over, and whether it was the last is being asked.
     Asking,
 }

@@ -526,7 +526,7 @@ fn states() -> Vec<(&'static str, AgentState)> {
         ("deferred, due", suspended(Pause::Deferred, past())),
         ("deferred, waits", suspended(Pause::Deferred, ahead())),
         ("deferred for good", suspended(Pause::Deferred, None)),
-        ("boot loop", suspended(Pause::BootLoop, None)),
+        ("boot loop", suspended(Pause::HeldBack, None)),
         ("asking", suspended(Pause::Asking, None)),
         ("stopped by a person", AgentState::Stopped { by: Stopper::Person }),
         ("stopped with its supervisor", AgentState::Stopped { by: Stopper::Shutdown }),

@@ -5,6 +5,7 @@
 
 mod actor;
 pub mod alert;
+pub mod boots;
 pub mod cgroup;
 pub mod control;
 mod desk;

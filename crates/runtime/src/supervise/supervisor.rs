@@ -8,7 +8,7 @@ use std::sync::Arc;
 use relight_core::agent::Stopper;
 use relight_core::ids::AgentName;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::actor::{self, Mail};
 pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
@@ -85,13 +85,41 @@ impl Supervisor {
         begin: Begin,
         take_over: bool,
     ) -> Result<(), TakeUpError> {
-        let name = spec.name.clone();
-        let (mail, letters) = mpsc::unbounded_channel();
-        let (actor, view) =
-            actor::take_up(Arc::clone(&self.desk), spec, begin, take_over, letters).await?;
-        let task = tokio::spawn(actor.run());
-        self.agents.insert(name, Handle { mail, view, task });
-        Ok(())
+        match self.take_up_all(vec![spec], begin, take_over).await.pop() {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes many up at the same time, so that they share the disk's syncs. Answers those that cannot
+    /// be, each with the reason.
+    pub async fn take_up_all(
+        &mut self,
+        specs: Vec<AgentSpec>,
+        begin: Begin,
+        take_over: bool,
+    ) -> Vec<(AgentName, TakeUpError)> {
+        let mut taking = JoinSet::new();
+        for spec in specs {
+            let desk = Arc::clone(&self.desk);
+            taking.spawn(async move {
+                let name = spec.name.clone();
+                let (mail, letters) = mpsc::unbounded_channel();
+                let taken = actor::take_up(desk, spec, begin, take_over, letters).await;
+                (name, taken.map(|(actor, view)| (actor, view, mail)))
+            });
+        }
+        let mut refused = Vec::new();
+        while let Some(taken) = taking.join_next().await {
+            match taken.expect("taking an agent up does not panic") {
+                (name, Ok((actor, view, mail))) => {
+                    let task = tokio::spawn(actor.run());
+                    self.agents.insert(name, Handle { mail, view, task });
+                }
+                (name, Err(error)) => refused.push((name, error)),
+            }
+        }
+        refused
     }
 
     /// The names of all that are supervised here.
@@ -170,6 +198,24 @@ impl Supervisor {
         if let Some(handle) = self.agents.remove(name) {
             handle.leave().await;
         }
+    }
+
+    /// Stops one agent as if this supervisor ended, and gives it back.
+    pub async fn retire(&mut self, name: &AgentName) {
+        if let Some(answered) = self.ask(name, |answer| Mail::Stop(Stopper::Shutdown, answer)) {
+            let _ = answered.await;
+        }
+        self.let_go(name).await;
+    }
+
+    /// This boot of the machine.
+    pub fn boot_id(&self) -> &str {
+        &self.desk.owner.boot
+    }
+
+    /// The store, with the funnel in front of it.
+    pub fn engine(&self) -> &Engine {
+        &self.desk.engine
     }
 
     /// The agents that another supervisor has taken since.

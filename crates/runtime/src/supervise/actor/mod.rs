@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::decide::{AgentDecision, AgentEffect, AgentEvent, Moment, decide};
+use relight_core::agent::decide::{AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held_back};
 use relight_core::agent::{Agent, AgentState, AgentStateKind, Attempt, Ending, Stopper};
 use relight_core::decide::Guard;
 use relight_core::ids::TaskId;
@@ -54,8 +54,6 @@ pub(super) enum Mail {
     Hurry,
     /// Let the agent live, and go: the next supervisor adopts it.
     Leave(oneshot::Sender<()>),
-    /// Do not start what waits to be started.
-    HoldBack,
     /// Its log has grown.
     Grew,
     /// It is asked to be something else from its next attempt on.
@@ -227,7 +225,6 @@ impl Actor {
                 self.leaving = true;
                 let _ = done.send(());
             }
-            Mail::HoldBack => self.events.push_back(AgentEvent::HoldBack),
             Mail::Grew => self.output_grew(),
             Mail::Replan(spec) => self.replan(*spec).await?,
         }
@@ -276,7 +273,7 @@ impl Actor {
             // Waited for by a clock that does not jump.
             moment.now = moment.now.max(at);
         }
-        let AgentDecision { changes, effects } = decide(&self.agent, event, moment);
+        let AgentDecision { changes, effects } = self.decide(event, moment);
         let ahead = effects.iter().any(|e| matches!(e, AgentEffect::Spawn { at_once: true, .. }));
         let ahead = ahead && self.spec.plan.task.is_none() && self.tree.is_ready();
         if ahead {
@@ -477,9 +474,16 @@ async fn asked(question: &mut Option<tokio::task::JoinHandle<bool>>) -> bool {
 }
 
 impl Actor {
+    fn decide(&self, event: AgentEvent, moment: Moment) -> AgentDecision {
+        if self.holds_back {
+            return decide_held_back(&self.agent, event, moment);
+        }
+        decide(&self.agent, event, moment)
+    }
+
     fn moment(&self) -> Moment {
         let chance = u64::from_le_bytes(random::bytes());
         let jitter = f64::from(u32::from_le_bytes(random::bytes())) / f64::from(u32::MAX);
-        Moment { now: clock::now(), jitter, chance, hold_back: self.holds_back }
+        Moment { now: clock::now(), jitter, chance }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::decide::{AgentEvent, decide};
+use relight_core::agent::decide::AgentEvent;
 use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag};
 use relight_core::decide::Guard;
 use relight_core::lease::{Held, HolderLife, ProcessIdentity};
@@ -245,7 +245,7 @@ impl Actor {
         let record =
             record.unwrap_or_else(|| bare_record(attempt.tag.clone(), attempt.number));
         let event = self.facts_of(&attempt, &record, None).await;
-        let decision = decide(&self.agent, event, self.moment());
+        let decision = self.decide(event, self.moment());
         self.last = Some(attempt);
         self.commit(decision.changes).await
     }
