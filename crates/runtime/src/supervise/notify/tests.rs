@@ -2,9 +2,11 @@ use std::io::{IoSlice, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 
+use relight_core::time::{Span, Time};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg_addr};
 use rustix::process::Uid;
 
+use super::sign::{clean, signs};
 use super::*;
 
 struct Stage {

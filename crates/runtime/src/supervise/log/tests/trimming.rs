@@ -97,9 +97,12 @@ fn a_file_system_without_holes_is_reported() {
     stage.says(1, vec![b'x'; 2_000_000]);
     let trimmed = stage.log.trim(&LIMITS);
     let kept = stage.log.last_bytes(3_000_000, LogPosition::START).map(|bytes| bytes.len());
+    stage.says(2, "the next attempt");
+    let later = stage.log.trim(&LIMITS);
     assert!(mount(&["umount"]));
     let cannot = Trimmed { head: HeadOutcome::CannotBeFreed, ..Trimmed::default() };
     assert_eq!((trimmed.unwrap(), kept.unwrap()), (cannot, 2_000_000));
+    assert_eq!(later.unwrap().files_removed, 1);
 }
 
 const LINES: u64 = 300_000;
