@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use relight::doors::environment;
 
-use super::lines::{Line, text_of};
+use super::lines::{Line, line_text};
 use super::options::{Options, Role};
 use super::places::{Birth, Places, live_marks};
 use super::tree;
@@ -131,7 +131,7 @@ impl Writer {
     fn write(&mut self, options: &Options, places: &Places) {
         for _ in 0..options.lines {
             self.line.number += 1;
-            let text = text_of(self.line, options.width);
+            let text = line_text(self.line, options.width);
             let name = &options.name;
             match rustix::io::write(std::io::stdout(), text.as_bytes()) {
                 Ok(count) if count == text.len() => {}

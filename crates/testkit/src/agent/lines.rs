@@ -12,7 +12,7 @@ pub struct Line {
 const MARK: &str = "fake-agent-line ";
 
 /// The line as it is written, with its end.
-pub(super) fn text_of(line: Line, width: usize) -> String {
+pub fn line_text(line: Line, width: usize) -> String {
     let Line { attempt, number } = line;
     let mut text = format!("{MARK}{attempt} {number} {:08x}", check_of(line));
     if text.len() + 2 < width {
@@ -23,25 +23,42 @@ pub(super) fn text_of(line: Line, width: usize) -> String {
     text
 }
 
-/// A line read back, without its end: none when it is not one of ours, an error when it is damaged.
-pub fn parse_line(text: &str) -> Option<Result<Line, String>> {
-    // A hole that was given back to the disk reads as zeros.
-    let text = text.trim_start_matches('\0');
-    let at = text.find(MARK)?;
-    Some(if at == 0 { whole(text) } else { Err(format!("torn: {text:?}")) })
+/// What a line of output turns out to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadLine {
+    /// Not one of ours.
+    Foreign,
+    /// As it was written.
+    Whole(Line),
+    /// A whole one behind the beginning of another: the kernel may cut a write short when it kills.
+    Behind(Line),
+    /// Anything else.
+    Damaged,
 }
 
-fn whole(text: &str) -> Result<Line, String> {
-    let damaged = || format!("damaged: {text:?}");
-    let rest = text.strip_prefix(MARK).ok_or_else(damaged)?;
-    let mut fields = rest.split(' ');
-    let mut field = || fields.next().ok_or_else(damaged);
-    let attempt = field()?.parse().map_err(|_| damaged())?;
-    let number = field()?.parse().map_err(|_| damaged())?;
+/// A line read back, without its end.
+pub fn parse_line(text: &str) -> ReadLine {
+    // A hole that was given back to the disk reads as zeros.
+    let text = text.trim_start_matches('\0');
+    let Some(at) = text.rfind(MARK) else { return ReadLine::Foreign };
+    let before = &text[..at];
+    match whole(&text[at..]) {
+        Some(line) if before.is_empty() => ReadLine::Whole(line),
+        Some(line) if MARK.starts_with(before) || before.starts_with(MARK) => {
+            ReadLine::Behind(line)
+        }
+        Some(_) | None => ReadLine::Damaged,
+    }
+}
+
+fn whole(text: &str) -> Option<Line> {
+    let mut fields = text.strip_prefix(MARK)?.split(' ');
+    let attempt = fields.next()?.parse().ok()?;
+    let number = fields.next()?.parse().ok()?;
     let line = Line { attempt, number };
-    let is_checked = field()? == format!("{:08x}", check_of(line));
+    let is_checked = fields.next()? == format!("{:08x}", check_of(line));
     let is_padded = fields.all(|padding| padding.bytes().all(|byte| byte == b'.'));
-    if is_checked && is_padded { Ok(line) } else { Err(damaged()) }
+    (is_checked && is_padded).then_some(line)
 }
 
 fn check_of(line: Line) -> u32 {
@@ -58,18 +75,19 @@ mod tests {
     #[test]
     fn a_line_is_read_as_it_was_written() {
         for width in [0, 35, 36, 37, 38, 39, 80] {
-            let text = text_of(LINE, width);
-            assert_eq!(parse_line(text.trim_end_matches('\n')), Some(Ok(LINE)), "{text}");
+            let text = line_text(LINE, width);
+            assert_eq!(parse_line(text.trim_end()), ReadLine::Whole(LINE), "{text}");
         }
-        assert_eq!(text_of(LINE, 80).len(), 80);
+        assert_eq!(line_text(LINE, 80).len(), 80);
     }
 
     #[test]
-    fn a_torn_line_is_damaged_and_a_foreign_one_is_nobodys() {
-        let text = text_of(LINE, 0);
-        let torn = format!("{}{text}", &text[..20]);
-        assert!(matches!(parse_line(torn.trim_end()), Some(Err(_))));
-        assert!(matches!(parse_line(&format!("x{}", text.trim_end())), Some(Err(_))));
-        assert_eq!(parse_line("something else"), None);
+    fn a_torn_line_is_told_from_a_damaged_and_a_foreign_one() {
+        let text = line_text(LINE, 0);
+        let (text, cut) = (text.trim_end(), &text[..20]);
+        assert_eq!(parse_line(&format!("{cut}{text}")), ReadLine::Behind(LINE));
+        assert_eq!(parse_line(cut), ReadLine::Damaged);
+        assert_eq!(parse_line(&format!("x{text}")), ReadLine::Damaged);
+        assert_eq!(parse_line("something else"), ReadLine::Foreign);
     }
 }

@@ -10,7 +10,7 @@ mod places;
 mod tree;
 
 pub use life::run;
-pub use lines::{Line, parse_line};
+pub use lines::{Line, ReadLine, line_text, parse_line};
 pub use options::{Options, Role};
 pub use places::{Birth, LiveMark, Places, live_marks};
 
