@@ -196,7 +196,7 @@ async fn let_run(engine: &Engine, changes: Vec<AgentChange>, number: u32) {
 }
 
 fn created() -> AgentChange {
-    AgentChange::Created(Box::new(AgentPlan::default()))
+    AgentChange::Created(Box::<AgentPlan>::default())
 }
 
 fn killed(number: u32) -> AgentChange {

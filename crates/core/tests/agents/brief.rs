@@ -326,9 +326,9 @@ fn ended(death: Death, ending: Option<Ending>) -> Ended {
 
 /// A task that was started once, with the context that people give.
 fn task(id: &str, steps: &[&str]) -> Task {
-    let mut new = NewTask::bare(TaskId::new(id).unwrap());
+    let mut new = NewTask::bare(TaskId::new(id).expect("an id"));
     new.spec.title = Some("Deploy \"the\" fix".to_owned());
-    new.spec.steps = steps.iter().map(|name| StepName::new(*name).unwrap()).collect();
+    new.spec.steps = steps.iter().map(|name| StepName::new(*name).expect("a name")).collect();
     let context = [
         ("issue", "42"),
         ("branch", "fix-42"),
@@ -342,7 +342,7 @@ fn task(id: &str, steps: &[&str]) -> Task {
 
 fn step(name: &str, state: StepState, rule: RepeatRule) -> Step {
     Step {
-        key: StepKey::first(StepName::new(name).unwrap()),
+        key: StepKey::first(StepName::new(name).expect("a name")),
         state,
         rule,
         tries: 1,

@@ -417,7 +417,7 @@ fn a_death_found_in_a_boot_loop_is_recorded_and_waits_for_a_person() {
         rows.add(name, short(&agent, &decide_held_back(&agent, lost.clone(), moment())));
     }
     let second = Agent { tally: Default::default(), ..agent(running(None)) };
-    rows.add("first", short(&second, &decide_held_back(&second, lost.clone(), moment())));
+    rows.add("first", short(&second, &decide_held_back(&second, lost, moment())));
     let round = Agent { plan: loop_plan(), ..agent(running(None)) };
     let done = died(death(HowEnded::Code(0)));
     rows.add("a round done", short(&round, &decide_held_back(&round, done, moment())));

@@ -37,13 +37,14 @@ pub enum MemoryKill {
 }
 
 impl Oom {
-    /// To be taken when an attempt begins.
+    /// To be taken when an attempt begins or is adopted.
     pub fn before() -> Self {
         Self { kills: std::fs::read_to_string("/proc/vmstat").ok().and_then(|text| kills(&text)) }
     }
 
     /// Looks into a death right after it: `counted` is what the attempt's cgroup says, `lived` how long
-    /// the process did.
+    /// the process did. Free unless it was a SIGKILL; some milliseconds, for the kernel's log, only when
+    /// the kernel has killed for memory since.
     pub fn look(self, how: HowEnded, counted: bool, pid: Option<u32>, lived: Span) -> MemoryKill {
         if counted {
             return MemoryKill::Proved("its cgroup counted a kill for memory".to_owned());
@@ -51,21 +52,19 @@ impl Oom {
         if how != HowEnded::Signal(SIGKILL) {
             return MemoryKill::No;
         }
-        let meanwhile = match (self.kills, Self::before().kills) {
-            (Some(before), Some(now)) => Some(now.saturating_sub(before)),
-            _ => None,
-        };
+        let since_boot = Self::before().kills;
+        let meanwhile = since_boot.map(|now| now.saturating_sub(self.kills.unwrap_or(0)));
         if meanwhile == Some(0) {
             return MemoryKill::No;
         }
         if let Some(line) = pid.and_then(|pid| kernel_line(pid, lived)) {
             return MemoryKill::Proved(line);
         }
-        match meanwhile {
-            Some(count) => MemoryKill::Likely(format!(
+        match (self.kills, meanwhile) {
+            (Some(_), Some(count)) => MemoryKill::Likely(format!(
                 "the kernel killed {count} processes of this machine for memory meanwhile"
             )),
-            None => MemoryKill::No,
+            _ => MemoryKill::No,
         }
     }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use relight_core::agent::active_state::ActiveState;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::supervise::folder::AgentFolder;
 
@@ -44,15 +45,22 @@ fn read(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Beside, then renamed; 0600.
+/// Beside, then put in its place; 0600.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let (beside, mut file) = create_beside(path)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&beside, path));
-    if written.is_err() {
-        // The caller hears of the failure that led here.
-        let _ = std::fs::remove_file(&beside);
-    }
+    let written = file.write_all(text.as_bytes()).and_then(|()| put_in_place(&beside, path));
+    // Here is now the old file, or what could not be put in place; the caller hears of that.
+    let _ = std::fs::remove_file(&beside);
     written
+}
+
+/// Exchanged with the old file where there is one, for some file systems write a file down to the disk
+/// when it is renamed over another: a millisecond and more that a restart would wait for.
+fn put_in_place(beside: &Path, path: &Path) -> io::Result<()> {
+    match renameat_with(CWD, beside, CWD, path, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(()),
+        Err(_) => std::fs::rename(beside, path),
+    }
 }
 
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
