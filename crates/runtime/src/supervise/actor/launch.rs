@@ -24,6 +24,7 @@ use crate::presets::Launch;
 use crate::supervise::log::{Log, LogStart};
 use crate::supervise::notify::NotifySocket;
 use crate::supervise::notice::What;
+use crate::supervise::oom::Oom;
 use crate::supervise::shim::client;
 use crate::supervise::shim::wire::{Order, StartOrder};
 use crate::supervise::word::Word;
@@ -82,10 +83,14 @@ impl Actor {
         let task = self.take_task(&tag).await?;
         self.listen();
         let order = self.start_order(number, &tag, &log, task.as_ref()).await;
-        let mut life = Life::new(&self.spec, tag, number, log, &self.folder, Duration::ZERO);
-        life.head = successor::git_head(&self.workspace());
-        self.life = Some(life);
+        self.life = Some(Life::new(&self.spec, tag, number, log, &self.folder, Duration::ZERO));
         self.tree.order(&Order::Start(Box::new(order))).await.map_err(LaunchError::Shim)?;
+        // What is only needed at its end is looked up while it starts.
+        let head = successor::git_head(&self.workspace());
+        if let Some(life) = &mut self.life {
+            life.head = head;
+            life.oom = Oom::before();
+        }
         self.watch_output();
         Ok(())
     }

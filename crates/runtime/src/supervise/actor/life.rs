@@ -85,7 +85,7 @@ impl Life {
             status: None,
             waiting_until: None,
             head: None,
-            oom: Oom::before(),
+            oom: Oom::default(),
             begun,
             silence,
             last_sign: clock::now(),
