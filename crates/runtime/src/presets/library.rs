@@ -210,4 +210,14 @@ mod tests {
             assert!(told.contains(said), "{told}");
         }
     }
+
+    #[test]
+    fn the_example_of_the_guide_is_valid() {
+        let guide = include_str!("../../../../docs/guides/presets.md");
+        let (_, example) = guide.split_once("```toml\n").unwrap();
+        let (example, _) = example.split_once("```").unwrap();
+        let preset = Preset::parse("ours", example, Path::new("ours.toml")).unwrap();
+        assert_eq!(preset.about(), "our agent");
+        assert_eq!(preset.stop.len(), 2);
+    }
 }
