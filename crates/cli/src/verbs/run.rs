@@ -4,7 +4,6 @@ use crate::arguments::agent::RunArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 
-#[expect(clippy::needless_pass_by_value, reason = "the supervisor takes them over")]
 pub(crate) fn run(_environment: &Environment, _arguments: RunArguments) -> Outcome {
     Err(Failure::new(Exit::Usage, "not built yet"))
 }
