@@ -10,6 +10,7 @@ pub mod doors;
 pub mod engine;
 pub mod funnel;
 mod library;
+pub mod presets;
 pub mod prune;
 pub mod running_step;
 pub mod store_url;

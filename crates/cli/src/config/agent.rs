@@ -1,0 +1,303 @@
+//! `[[agent]]`: one agent of the daemon, its plan and its environment.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use relight::presets::{Preset, SignName, StopRung, nearest, signal_number};
+use relight::supervise::word::Word;
+use relight_core::agent::{AgentPlan, RestartRule};
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::time::Span;
+
+use super::recovery::{self, Recovery, RecoveryChoice};
+use super::section::Section;
+
+const KEYS: &[&str] = &[
+    "name",
+    "command",
+    "preset",
+    "restart",
+    "folder",
+    "env",
+    "env_pass",
+    "env_inherit",
+    "task",
+    "exit_completes",
+    "signs",
+    "resume_args",
+    "stop",
+    "user",
+    "session",
+    "enabled",
+    "skills",
+    "concurrency",
+    "placement",
+];
+
+const STOP: &[&str] = &["signal", "wait"];
+
+/// Variables that every agent gets from the daemon; a star stands for any end.
+const PASSED: [&str; 11] =
+    ["PATH", "HOME", "LANG", "LC_*", "TZ", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR", "XDG_*"];
+
+/// Variables that were meant for the daemon itself, which no agent inherits.
+const OF_DAEMON: [&str; 8] = [
+    "RELIGHT_*",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_*",
+    "LISTEN_*",
+    "MAINPID",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "CREDENTIALS_DIRECTORY",
+];
+
+/// One agent of the file.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AgentConfig {
+    pub(crate) name: AgentName,
+    /// Program and arguments.
+    pub(crate) command: Vec<String>,
+    pub(crate) preset: String,
+    pub(crate) restart: RestartRule,
+    /// Where it runs.
+    pub(crate) folder: PathBuf,
+    /// Variables of its own.
+    pub(crate) env: BTreeMap<String, String>,
+    /// Variables of the daemon that it gets too; a star stands for any end.
+    pub(crate) env_pass: Vec<String>,
+    /// It gets all of them, less Relight's.
+    pub(crate) env_inherit: bool,
+    pub(crate) task: Option<TaskId>,
+    /// Exit 0 finishes its task.
+    pub(crate) exit_completes: bool,
+    /// Its signs of life; those of the preset when none.
+    pub(crate) signs: Option<Vec<SignName>>,
+    /// Instead of the preset's arguments for a resumed agent.
+    pub(crate) resume_args: Option<Vec<String>>,
+    /// Instead of the preset's stop ladder.
+    pub(crate) stop: Option<Vec<StopRung>>,
+    pub(crate) user: Option<String>,
+    /// A session of its own to begin with.
+    pub(crate) session: Option<String>,
+    /// Whether the daemon starts it.
+    pub(crate) enabled: bool,
+    /// What it can do, for the router.
+    pub(crate) skills: Vec<String>,
+    /// Tasks that it takes at a time.
+    pub(crate) concurrency: u32,
+    /// The node that it runs on; any when none.
+    pub(crate) placement: Option<String>,
+    /// What the file says of its recovery.
+    pub(crate) recovery: RecoveryChoice,
+}
+
+/// The keys of an agent, those of `[recovery]` among them.
+pub(super) fn keys() -> Vec<&'static str> {
+    KEYS.iter().chain(recovery::KEYS).copied().collect()
+}
+
+#[cfg(test)]
+pub(super) fn own_keys() -> &'static [&'static str] {
+    KEYS
+}
+
+impl AgentConfig {
+    /// None without a good name or a command, which was told then.
+    pub(super) fn read(
+        section: &Section<'_>,
+        folder: &Path,
+        presets: &[String],
+        recovery: &Recovery,
+    ) -> Option<Self> {
+        let choice = RecoveryChoice::read(section);
+        choice.over(recovery).check(section);
+        let rules = [
+            ("on-failure", RestartRule::OnFailure),
+            ("always", RestartRule::Always),
+            ("never", RestartRule::Never),
+        ];
+        section.required("name", "an agent needs a `name`");
+        let has_command = section.required("command", "an agent needs a `command`");
+        let name =
+            section.parsed("name", |text| AgentName::new(text).map_err(|error| error.to_string()));
+        let is_whole = name.is_some() && has_command;
+        let agent = Self {
+            // All its keys are read, so that all mistakes are told.
+            name: name.unwrap_or_else(|| AgentName::new("unnamed").expect("a valid name")),
+            command: command_words(section),
+            preset: section.parsed("preset", |text| preset(text, presets)).unwrap_or_else(generic),
+            restart: section.one_of("restart", &rules).unwrap_or_default(),
+            folder: join(folder, &section.text("folder").unwrap_or_default()),
+            env: variables(section),
+            env_pass: section.each("env_pass", variable_name).unwrap_or_default(),
+            env_inherit: section.flag("env_inherit").unwrap_or(false),
+            task: section
+                .parsed("task", |text| TaskId::new(text).map_err(|error| error.to_string())),
+            exit_completes: section.flag("exit_completes").unwrap_or(false),
+            signs: section.each("signs", sign),
+            resume_args: section.words("resume_args"),
+            stop: ladder(section),
+            user: section.parsed("user", not_empty),
+            session: section.parsed("session", session_id),
+            enabled: section.flag("enabled").unwrap_or(true),
+            skills: section.each("skills", not_empty).unwrap_or_default(),
+            concurrency: section.count("concurrency", 1..=1_000).unwrap_or(1),
+            placement: section.parsed("placement", not_empty).filter(|node| node != "any"),
+            recovery: choice,
+        };
+        is_whole.then_some(agent)
+    }
+
+    /// What decisions and successors need of it. The command is as the file has it: whoever stores
+    /// it redacts.
+    pub(crate) fn plan(&self, defaults: &Recovery) -> AgentPlan {
+        let recovery = self.recovery.over(defaults);
+        AgentPlan {
+            command: self.command.clone(),
+            folder: self.folder.to_string_lossy().into_owned(),
+            preset: self.preset.clone(),
+            task: self.task.clone(),
+            restart: self.restart,
+            policy: recovery.policy,
+            silence_max: recovery.silence_max,
+            timeout: recovery.timeout,
+            grace: recovery.grace,
+            defer: recovery.defer,
+            exit_completes: self.exit_completes,
+            iterations_max: None,
+            labels: BTreeMap::new(),
+        }
+    }
+
+    /// The whole environment of its processes, but for what an attempt adds: a short list from the
+    /// daemon's, what `env_pass` names, and `env` over it. Nothing that is meant for Relight itself.
+    pub(crate) fn environment(
+        &self,
+        daemon: &[(OsString, OsString)],
+        preset: &Preset,
+    ) -> Vec<(Word, Word)> {
+        let mut pairs: BTreeMap<Word, Word> = BTreeMap::new();
+        for (name, value) in daemon.iter().filter(|(name, _)| self.gets(name, preset)) {
+            pairs.insert(Word::from(name.as_os_str()), Word::from(value.as_os_str()));
+        }
+        for (name, value) in &self.env {
+            pairs.insert(Word::from(name.as_str()), Word::from(value.as_str()));
+        }
+        pairs.into_iter().collect()
+    }
+
+    fn gets(&self, name: &OsStr, preset: &Preset) -> bool {
+        let is_in = |patterns: &[&str]| patterns.iter().any(|pattern| is_like(name, pattern));
+        let asked = self.env_pass.iter().any(|pattern| is_like(name, pattern));
+        let of_preset = preset.config_dir_variable().is_some_and(|variable| name == variable);
+        !is_in(&OF_DAEMON) && (self.env_inherit || asked || of_preset || is_in(&PASSED))
+    }
+
+    /// How its tree is ended.
+    pub(crate) fn ladder(
+        &self,
+        preset: &Preset,
+        grace: Span,
+    ) -> Vec<relight::supervise::shim::wire::Rung> {
+        match &self.stop {
+            Some(rungs) => rungs.iter().map(|rung| rung.rung(grace)).collect(),
+            None => preset.ladder(grace),
+        }
+    }
+}
+
+fn is_like(name: &OsStr, pattern: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => name.as_encoded_bytes().starts_with(beginning.as_bytes()),
+        None => name == pattern,
+    }
+}
+
+fn generic() -> String {
+    "generic".to_owned()
+}
+
+fn command_words(section: &Section<'_>) -> Vec<String> {
+    let words = section.words("command");
+    if let Some([] | [_]) = words.as_deref()
+        && words.iter().flatten().all(String::is_empty)
+    {
+        section.problem("command", "the command is empty", Some("write [\"PROGRAM\", \"ARG\", …]"));
+    }
+    words.unwrap_or_default()
+}
+
+fn preset(text: &str, known: &[String]) -> Result<String, String> {
+    if known.iter().any(|name| name == text) {
+        return Ok(text.to_owned());
+    }
+    let known = || known.iter().map(String::as_str);
+    Err(match nearest(text, known()) {
+        Some(nearest) => format!("there is no such preset; did you mean `{nearest}`?"),
+        None => {
+            format!("there is no such preset; known are {}", known().collect::<Vec<_>>().join(", "))
+        }
+    })
+}
+
+/// Without `.` in it, so that two ways of writing a folder are one.
+fn join(folder: &Path, below: &str) -> PathBuf {
+    let joined: PathBuf = folder.join(below).components().collect();
+    if joined.as_os_str().is_empty() { PathBuf::from(".") } else { joined }
+}
+
+fn variables(section: &Section<'_>) -> BTreeMap<String, String> {
+    let pairs = section.pairs("env");
+    for (at, name, _) in &pairs {
+        if let Err(why) = variable_name(name) {
+            section.problem_at(at.clone(), &format!("bad variable {name:?}"), Some(&why));
+        }
+    }
+    pairs.into_iter().map(|(_, name, value)| (name, value)).collect()
+}
+
+fn variable_name(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains(['=', '\0']) {
+        return Err("write the name of a variable".to_owned());
+    }
+    if text.starts_with("RELIGHT_") || text == "NOTIFY_SOCKET" {
+        return Err("Relight sets its own variables".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn sign(text: &str) -> Result<SignName, String> {
+    let found = SignName::ALL.into_iter().find(|sign| sign.as_str() == text);
+    found.ok_or_else(|| format!("known are {}", SignName::ALL.map(SignName::as_str).join(", ")))
+}
+
+fn not_empty(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("write a name".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+fn session_id(text: &str) -> Result<String, String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
+    let is_id =
+        (1..=128).contains(&text.len()) && !text.starts_with('-') && text.chars().all(allowed);
+    let why = || "write 1 to 128 of A-Z a-z 0-9 . _ : -, no leading -".to_owned();
+    is_id.then(|| text.to_owned()).ok_or_else(why)
+}
+
+fn ladder(section: &Section<'_>) -> Option<Vec<StopRung>> {
+    let rungs = section.sections("stop", STOP);
+    let read = |rung: &Section<'_>| {
+        let has_signal = rung.required("signal", "a rung needs a `signal`");
+        let signal = rung.parsed("signal", |text| {
+            let number = signal_number(text);
+            number.ok_or_else(|| {
+                "there is no such signal; write INT, TERM, HUP or the like".to_owned()
+            })
+        });
+        let wait = rung.span("wait");
+        signal.filter(|_| has_signal).map(|signal| StopRung { signal, wait })
+    };
+    let rungs: Vec<StopRung> = rungs.iter().filter_map(read).collect();
+    (!rungs.is_empty()).then_some(rungs)
+}

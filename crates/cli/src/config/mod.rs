@@ -1,0 +1,309 @@
+//! `relight.toml`: read, checked and completed with defaults.
+//!
+//! Every mistake is told at once, with its place. Leaves to others: opening the store, starting agents.
+
+mod agent;
+mod problem;
+mod recovery;
+#[cfg(test)]
+mod reference;
+mod section;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use relight::presets::Preset;
+use relight_core::ids::AgentName;
+use relight_core::time::Span;
+use toml::de::DeTable;
+
+pub(crate) use agent::AgentConfig;
+pub(crate) use problem::ConfigError;
+pub(crate) use recovery::{Recovery, RecoveryChoice};
+
+use crate::exit::{Exit, Failure};
+use problem::Problems;
+use section::Section;
+
+/// The file with every key, which is the reference too.
+pub(crate) const DEFAULT: &str = include_str!("default.toml");
+
+/// More is not a configuration.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// What a configuration says.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Config {
+    /// The folder of the file; relative paths count from here.
+    pub(crate) folder: PathBuf,
+    /// The store's URL; none leaves it to the environment.
+    pub(crate) store_url: Option<String>,
+    /// What becomes of agents and tasks that died.
+    pub(crate) recovery: Recovery,
+    /// What becomes of sessions that were cut off.
+    pub(crate) sessions: Sessions,
+    /// How much output is kept.
+    pub(crate) log: Log,
+    /// Who is told.
+    pub(crate) alert: Alert,
+    /// What the daemon serves.
+    pub(crate) daemon: Daemon,
+    /// This machine in a fleet.
+    pub(crate) node: Node,
+    /// The agents, in the order of the file.
+    pub(crate) agents: Vec<AgentConfig>,
+}
+
+/// `[sessions]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sessions {
+    pub(crate) policy: SessionPolicy,
+    /// How long a session may wait to be taken up; no limit when zero.
+    pub(crate) freshness: Span,
+    /// How recently a session that was never marked must have been active.
+    pub(crate) window: Span,
+}
+
+/// What becomes of a session whose turn was cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionPolicy {
+    Suspend,
+    ResumePending,
+}
+
+/// `[log]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Log {
+    /// Bytes of one file.
+    pub(crate) file_max: u64,
+    /// Files of one agent.
+    pub(crate) files: u32,
+}
+
+/// `[alert]`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Alert {
+    /// Gets the event on standard input; nothing is run when empty.
+    pub(crate) command: Vec<String>,
+    pub(crate) webhook: Option<String>,
+}
+
+/// `[daemon]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Daemon {
+    pub(crate) listen: SocketAddr,
+    /// Whether it listens there at all.
+    pub(crate) http: bool,
+    /// Whether an agent with a command may be registered over HTTP.
+    pub(crate) commands: bool,
+}
+
+/// `[node]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    /// The host's name when none.
+    pub(crate) name: Option<String>,
+    pub(crate) lease: Span,
+    pub(crate) renew: Span,
+}
+
+const TOP: &[&str] = &["store", "recovery", "sessions", "log", "alert", "daemon", "node", "agent"];
+const STORE: &[&str] = &["url"];
+const SESSIONS: &[&str] = &["policy", "freshness", "window"];
+const LOG: &[&str] = &["file_max", "files"];
+const ALERT: &[&str] = &["command", "webhook"];
+const DAEMON: &[&str] = &["listen", "http", "commands"];
+const NODE: &[&str] = &["name", "lease", "renew"];
+
+impl Config {
+    /// The file to read: the given one, else `relight.toml` here, else the user's.
+    pub(crate) fn find(given: Option<&Path>, here: &Path, user: Option<&Path>) -> Option<PathBuf> {
+        if let Some(given) = given {
+            return Some(given.to_path_buf());
+        }
+        let places =
+            [Some(here.join("relight.toml")), user.map(|it| it.join("relight/relight.toml"))];
+        places.into_iter().flatten().find(|file| file.exists())
+    }
+
+    /// Reads a file; `presets` is the folder of the user's own presets.
+    pub(crate) fn load(file: &Path, presets: Option<&Path>) -> Result<Self, Failure> {
+        let text = read(file).map_err(|error| {
+            Failure::new(Exit::Config, format!("cannot read {}: {error}", file.display()))
+                .hint("give --config FILE, or write a relight.toml in this folder")
+        })?;
+        Self::parse(&text, file, &Preset::names(presets)).map_err(Failure::from)
+    }
+
+    /// Reads a text. `presets` are the names of those that there are.
+    pub(crate) fn parse(text: &str, file: &Path, presets: &[String]) -> Result<Self, ConfigError> {
+        let problems = Problems::default();
+        let (table, mistakes) = DeTable::parse_recoverable(text);
+        for mistake in &mistakes {
+            problems.add(mistake.span().unwrap_or_default(), mistake.message(), None);
+        }
+        // After a mistake in the grammar, what was understood of the rest may be wrong.
+        if !mistakes.is_empty() {
+            return Err(problems.into_error(text, file));
+        }
+        let config = Self::from_table(table.get_ref(), folder_of(file), presets, &problems);
+        if problems.is_empty() { Ok(config) } else { Err(problems.into_error(text, file)) }
+    }
+
+    fn from_table(
+        table: &DeTable<'_>,
+        folder: PathBuf,
+        presets: &[String],
+        problems: &Problems,
+    ) -> Self {
+        let top = Section::new("the file", table, TOP, problems);
+        let section = top.section("recovery", recovery::KEYS);
+        let recovery = RecoveryChoice::read(&section).over(&Recovery::default());
+        recovery.check(&section);
+        let agents = agents(&top, &folder, presets, &recovery);
+        Self {
+            store_url: top.section("store", STORE).parsed("url", store_url),
+            sessions: Sessions::read(&top.section("sessions", SESSIONS)),
+            log: Log::read(&top.section("log", LOG)),
+            alert: Alert::read(&top.section("alert", ALERT)),
+            daemon: Daemon::read(&top.section("daemon", DAEMON)),
+            node: Node::read(&top.section("node", NODE)),
+            recovery,
+            agents,
+            folder,
+        }
+    }
+}
+
+impl Sessions {
+    fn read(section: &Section<'_>) -> Self {
+        let policies =
+            [("suspend", SessionPolicy::Suspend), ("resume_pending", SessionPolicy::ResumePending)];
+        Self {
+            policy: section.one_of("policy", &policies).unwrap_or(SessionPolicy::Suspend),
+            freshness: section.span("freshness").unwrap_or(Span::from_secs(3_600)),
+            window: section.span("window").unwrap_or(Span::from_secs(120)),
+        }
+    }
+}
+
+impl Log {
+    fn read(section: &Section<'_>) -> Self {
+        Self {
+            file_max: section.parsed("file_max", bytes).unwrap_or(10_000_000),
+            files: section.count("files", 1..=1_000).unwrap_or(10),
+        }
+    }
+}
+
+impl Alert {
+    fn read(section: &Section<'_>) -> Self {
+        Self {
+            command: section.words("command").unwrap_or_default(),
+            webhook: section.parsed("webhook", |text| {
+                let is_url = text.starts_with("https://") || text.starts_with("http://");
+                if is_url { Ok(text.to_owned()) } else { Err("write https://…".to_owned()) }
+            }),
+        }
+    }
+}
+
+impl Daemon {
+    fn read(section: &Section<'_>) -> Self {
+        let address = |text: &str| {
+            text.parse().map_err(|_| "write ADDRESS:PORT, such as 127.0.0.1:7717".to_owned())
+        };
+        let listen = section.parsed("listen", address);
+        Self {
+            listen: listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 7717))),
+            http: section.flag("http").unwrap_or(true),
+            commands: section.flag("commands").unwrap_or(false),
+        }
+    }
+}
+
+impl Node {
+    fn read(section: &Section<'_>) -> Self {
+        let name = section.parsed("name", |text| {
+            AgentName::new(text).map(String::from).map_err(|error| error.to_string())
+        });
+        let lease = section.span("lease").unwrap_or(Span::from_secs(8));
+        let renew = section.span("renew").unwrap_or(Span::from_secs(2));
+        if renew >= lease {
+            section.problem("renew", "`renew` must be shorter than `lease`", None);
+        }
+        Self { name, lease, renew }
+    }
+}
+
+fn agents(
+    top: &Section<'_>,
+    folder: &Path,
+    presets: &[String],
+    recovery: &Recovery,
+) -> Vec<AgentConfig> {
+    let mut names: BTreeSet<AgentName> = BTreeSet::new();
+    let mut agents = Vec::new();
+    for section in top.sections("agent", &agent::keys()) {
+        let Some(agent) = AgentConfig::read(&section, folder, presets, recovery) else { continue };
+        if !names.insert(agent.name.clone()) {
+            let text = format!("there is an agent {:?} already", agent.name.as_str());
+            section.problem("name", &text, None);
+        }
+        agents.push(agent);
+    }
+    agents
+}
+
+fn store_url(text: &str) -> Result<String, String> {
+    let known = ["sqlite:", "postgres:", "postgresql:", "memory:"];
+    if known.iter().any(|scheme| text.starts_with(scheme)) {
+        return Ok(text.to_owned());
+    }
+    Err("write sqlite:PATH or postgres://…".to_owned())
+}
+
+/// `10MB`, `512KiB`.
+fn bytes(text: &str) -> Result<u64, String> {
+    let units = [
+        ("", 0),
+        ("B", 1),
+        ("kB", 1_000),
+        ("KB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+    ];
+    let bad = || "write a size such as 10MB or 512KiB".to_owned();
+    let digits_end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (count, unit) = text.split_at(digits_end);
+    let (_, unit) = units.iter().find(|(name, _)| *name == unit).ok_or_else(bad)?;
+    let bytes = count.parse().ok().and_then(|count: u64| count.checked_mul(*unit));
+    match bytes {
+        Some(bytes @ 1_000..) => Ok(bytes),
+        Some(_) => Err("write at least 1kB, such as 10MB".to_owned()),
+        None => Err(bad()),
+    }
+}
+
+fn read(file: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(file)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(std::io::Error::other("it is too large"));
+    }
+    Ok(text)
+}
+
+fn folder_of(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
+}

@@ -1,0 +1,167 @@
+//! Finds the prompt among the words of a command, to put the brief in its place.
+//!
+//! A program's own parser knows; here is a list of its options without values, and everything else that
+//! begins with a dash is taken to have one.
+
+use serde::Deserialize;
+
+use crate::supervise::word::Word;
+
+/// Where the prompt of a program is.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PromptRule {
+    /// It follows one of these options.
+    after: Vec<String>,
+    /// Else it is the last word that is no option and no value of one.
+    words: bool,
+    /// All such words together are the prompt.
+    many: bool,
+    /// Options without a value.
+    switches: Vec<String>,
+    /// The words up to the first of these are not the prompt.
+    subcommands: Vec<String>,
+    /// What stands in its place when the agent is resumed.
+    pub(super) becomes: Vec<String>,
+    /// What is added at the end when there is none.
+    pub(super) missing: Vec<String>,
+}
+
+impl Default for PromptRule {
+    fn default() -> Self {
+        Self {
+            after: Vec::new(),
+            words: true,
+            many: false,
+            switches: Vec::new(),
+            subcommands: Vec::new(),
+            becomes: Vec::new(),
+            missing: Vec::new(),
+        }
+    }
+}
+
+/// Where it was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// These words, at least one.
+    Words(Vec<usize>),
+    /// The value in `FLAG=VALUE`.
+    Joined { at: usize, flag: String },
+}
+
+impl PromptRule {
+    /// Whether its words name the session.
+    pub(super) fn needs_session(&self) -> bool {
+        self.becomes.iter().chain(&self.missing).any(|word| word.contains("{session}"))
+    }
+
+    /// The prompt of this command, whose first word is the program.
+    pub(super) fn find(&self, command: &[Word]) -> Option<Found> {
+        self.after_option(command).or_else(|| self.as_words(command))
+    }
+
+    fn after_option(&self, command: &[Word]) -> Option<Found> {
+        for (at, word) in command.iter().enumerate().skip(1) {
+            let Word::Text(text) = word else { continue };
+            if self.after.contains(text) {
+                let next = command.get(at + 1).filter(|next| !is_option(next));
+                return next.map(|_| Found::Words(vec![at + 1]));
+            }
+            if let Some((flag, _)) = text.split_once('=')
+                && self.after.iter().any(|known| known == flag)
+            {
+                return Some(Found::Joined { at, flag: flag.to_owned() });
+            }
+        }
+        None
+    }
+
+    fn as_words(&self, command: &[Word]) -> Option<Found> {
+        if !self.words {
+            return None;
+        }
+        let mut found = self.plain_words(command);
+        if let Some(begin) = self.subcommand(command) {
+            found.retain(|at| *at > begin);
+        }
+        let last = *found.last()?;
+        Some(Found::Words(if self.many { found } else { vec![last] }))
+    }
+
+    /// The words that are neither options nor their values.
+    fn plain_words(&self, command: &[Word]) -> Vec<usize> {
+        let mut found = Vec::new();
+        let mut at = 1;
+        while let Some(word) = command.get(at) {
+            if word.as_os_str() == "--" {
+                found.extend(at + 1..command.len());
+                break;
+            }
+            if !is_option(word) {
+                found.push(at);
+            } else if self.takes_value(word) {
+                at += 1;
+            }
+            at += 1;
+        }
+        found
+    }
+
+    fn takes_value(&self, option: &Word) -> bool {
+        let Word::Text(text) = option else { return false };
+        !text.contains('=') && !self.switches.contains(text)
+    }
+
+    fn subcommand(&self, command: &[Word]) -> Option<usize> {
+        let known = |word: &Word| self.subcommands.iter().any(|known| word.as_os_str() == &**known);
+        command.iter().skip(1).position(known).map(|after_program| after_program + 1)
+    }
+}
+
+/// `-` alone is a value: standard input.
+fn is_option(word: &Word) -> bool {
+    matches!(word, Word::Text(text) if text.len() > 1 && text.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets::Preset;
+
+    fn found(preset: &str, command: &str) -> String {
+        let words: Vec<Word> = command.split(' ').map(Word::from).collect();
+        match Preset::by_name(preset, None).unwrap().prompt.find(&words) {
+            None => "none".to_owned(),
+            Some(Found::Words(at)) => {
+                at.iter().map(|at| words[*at].to_text()).collect::<Vec<_>>().join(" ")
+            }
+            Some(Found::Joined { at, flag }) => format!("{flag}= in {at}"),
+        }
+    }
+
+    #[test]
+    fn the_prompt_is_found_where_each_program_has_it() {
+        for (preset, command, prompt) in [
+            ("claude-code", "claude -p P --model opus", "P"),
+            ("claude-code", "claude --print P --allowedTools Bash Edit", "P"),
+            ("claude-code", "claude --model opus P", "P"),
+            ("claude-code", "claude --verbose P", "P"),
+            ("claude-code", "claude -p", "none"),
+            ("claude-code", "claude --model opus", "none"),
+            ("codex", "codex exec --sandbox workspace-write P", "P"),
+            ("codex", "codex --model o exec --json P", "P"),
+            ("codex", "codex exec -", "-"),
+            ("codex", "codex exec --json", "none"),
+            ("gemini", "gemini --prompt=P", "--prompt= in 1"),
+            ("gemini", "gemini -m flash P", "P"),
+            ("opencode", "opencode run -m a/b fix the bug", "fix the bug"),
+            ("opencode", "opencode run -- -x y", "-x y"),
+            ("kimi", "kimi --print -p P", "P"),
+            ("aider", "aider --message P a.py", "P"),
+            ("aider", "aider a.py b.py", "none"),
+        ] {
+            assert_eq!(found(preset, command), prompt, "{command}");
+        }
+    }
+}
