@@ -280,7 +280,7 @@ pub(crate) enum PresetsCommand {
         after_help = "Example:\n  relight presets show claude-code > ~/.config/relight/presets/mine.toml"
     )]
     Show(PresetArguments),
-    /// Say what a preset would start: first and resumed
+    /// Check a preset, and say what it makes of a command: first, resumed and stopped
     #[command(after_help = "Example:\n  relight presets test codex -- codex exec 'Fix the tests'")]
     Test(PresetTestArguments),
 }
@@ -297,7 +297,7 @@ pub(crate) struct PresetArguments {
 pub(crate) struct PresetTestArguments {
     /// The preset
     pub(crate) name: String,
-    /// The program and its arguments [default: the preset's own]
+    /// The program and its arguments; without them only the preset itself is tested
     #[arg(last = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use relight::engine::Engine;
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::log::{Log, LogPosition};
-use relight_core::agent::Attempt;
+use relight_core::agent::{Agent, Attempt};
 use relight_store::AttemptQuery;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,18 +25,17 @@ const LINE_BYTES_MAX: usize = 64 * 1024;
 pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outcome {
     let engine = environment.engine()?;
     let name = &arguments.name;
-    let known = block_on(engine.store().agent(name))?;
-    known.ok_or_else(|| no_such_agent(name))?;
+    let agent = block_on(engine.store().agent(name))?.ok_or_else(|| no_such_agent(name))?;
     let folder = AgentFolder::of(&environment.store_folder(&engine)?, name);
-    folder.create().map_err(failure)?;
+    folder.create().map_err(|error| failure(&error))?;
     let log = Log::of(&folder);
     let mut printer = Printer::new(environment, arguments);
     let end = match arguments.attempt {
         Some(number) => {
-            let part = part_of(&engine, arguments, number)?;
-            print_part(&log, arguments, &part, &mut printer).map_err(failure)?
+            let part = part_of(&engine, &agent, number)?;
+            print_part(&log, arguments, &part, &mut printer).map_err(|error| failure(&error))?
         }
-        None => print_end(&log, arguments, &mut printer).map_err(failure)?,
+        None => print_end(&log, arguments, &mut printer).map_err(|error| failure(&error))?,
     };
     if arguments.follow {
         return follow(&log, end, &mut printer);
@@ -48,7 +47,7 @@ pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outco
     Ok(0)
 }
 
-fn failure(error: io::Error) -> Failure {
+fn failure(error: &io::Error) -> Failure {
     Failure::new(Exit::Io, format!("cannot read the log: {error}"))
 }
 
@@ -59,9 +58,11 @@ struct Part {
 }
 
 /// The output of an attempt ends where that of the next one begins.
-fn part_of(engine: &Engine, arguments: &LogsArguments, number: u32) -> Result<Part, Failure> {
-    let name = &arguments.name;
-    let query = AttemptQuery { agent: Some(name.clone()), ended: false, limit: usize::MAX };
+fn part_of(engine: &Engine, agent: &Agent, number: u32) -> Result<Part, Failure> {
+    let name = &agent.name;
+    // They are numbered in order: the wanted one is so far from the newest.
+    let limit = agent.attempt_number.saturating_sub(number) as usize + 1;
+    let query = AttemptQuery { agent: Some(name.clone()), ended: false, limit };
     let attempts = block_on(engine.store().attempts(query))?;
     let log = |attempt: &Attempt| attempt.log.map(LogPosition::from);
     let from = attempts.iter().find(|attempt| attempt.number == number).and_then(log);
@@ -97,7 +98,9 @@ fn print_part(
 /// Where the last lines of a part begin.
 fn last_lines_of(log: &Log, part: &Part, count: usize) -> io::Result<LogPosition> {
     let mut starts = VecDeque::from([part.from]);
+    let mut last_end = part.from;
     let end = each_chunk(log, part, |at, chunk| {
+        last_end = LogPosition { offset: at.offset + chunk.len() as u64, ..at };
         for (index, _) in chunk.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
             starts.push_back(LogPosition { offset: at.offset + index as u64 + 1, ..at });
             // One more than wanted: the last may have nothing after it.
@@ -106,7 +109,7 @@ fn last_lines_of(log: &Log, part: &Part, count: usize) -> io::Result<LogPosition
             }
         }
     })?;
-    if starts.back() == Some(&end) {
+    if starts.back() == Some(&last_end) {
         starts.pop_back();
     }
     let skipped = starts.len().saturating_sub(count);
@@ -142,15 +145,15 @@ fn each_chunk(
 
 fn follow(log: &Log, from: LogPosition, printer: &mut Printer<'_>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(failure)?;
+    let runtime = runtime.map_err(|error| failure(&error))?;
     runtime.block_on(async {
-        let mut interrupted = signal(SignalKind::interrupt()).map_err(failure)?;
-        let mut terminated = signal(SignalKind::terminate()).map_err(failure)?;
+        let mut interrupted = signal(SignalKind::interrupt()).map_err(|error| failure(&error))?;
+        let mut terminated = signal(SignalKind::terminate()).map_err(|error| failure(&error))?;
         end_when_nobody_reads();
-        let mut following = log.follow(from).map_err(failure)?;
+        let mut following = log.follow(from).map_err(|error| failure(&error))?;
         loop {
             tokio::select! {
-                chunk = following.next() => printer.print(chunk.map_err(failure)?),
+                chunk = following.next() => printer.print(chunk.map_err(|error| failure(&error))?),
                 _ = interrupted.recv() => return Ok(0),
                 _ = terminated.recv() => return Ok(0),
             }

@@ -1,0 +1,129 @@
+//! Agents in the store of a stage, as a supervisor would have left them.
+#![expect(dead_code, reason = "no file of tests uses all of it")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ::relight::doors::{clock, process};
+use ::relight::store_url::StoreUrl;
+use ::relight::supervise::folder::AgentFolder;
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::death::HowEnded;
+use relight_core::agent::{AgentPlan, AgentState, AttemptTag, Cause, Death, Ended, PostMortem};
+use relight_core::decide::Guard;
+use relight_core::ids::AgentName;
+use relight_core::lease::{Holder, ProcessIdentity};
+use relight_core::time::{Span, Time};
+use relight_store::sqlite::Use;
+use relight_store::{AgentCommit, Store};
+
+use crate::relight::Stage;
+
+/// This test, which lives.
+pub(crate) fn alive() -> ProcessIdentity {
+    process::identity(std::process::id()).unwrap()
+}
+
+/// Somebody who had our pid before us.
+pub(crate) fn dead() -> ProcessIdentity {
+    ProcessIdentity { start: 1, ..alive() }
+}
+
+/// One agent of a stage.
+pub(crate) struct Told {
+    store: Arc<dyn Store>,
+    name: AgentName,
+    home: PathBuf,
+}
+
+impl Told {
+    pub(crate) fn of(stage: &Stage, name: &str) -> Self {
+        let home = stage.folder.path().join("home");
+        let store = StoreUrl::Sqlite(home.join("relight.db")).open(Use::Short).unwrap();
+        let told = Self { store, name: AgentName::new(name).unwrap(), home };
+        let plan = AgentPlan {
+            command: vec!["./writer.sh".to_owned()],
+            folder: "/work".to_owned(),
+            labels: [("supervisor".to_owned(), "run".to_owned())].into(),
+            ..AgentPlan::default()
+        };
+        told.commit(vec![AgentChange::Created(Box::new(plan))]);
+        told
+    }
+
+    pub(crate) fn folder(&self) -> AgentFolder {
+        let folder = AgentFolder::of(&self.home, &self.name);
+        folder.create().unwrap();
+        folder
+    }
+
+    pub(crate) fn commit(&self, changes: Vec<AgentChange>) {
+        let (agent, guard, at) = (self.name.clone(), Guard::default(), clock::now());
+        let commit = AgentCommit { agent, guard, at, changes };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(self.store.commit_agent(commit)).unwrap();
+    }
+
+    pub(crate) fn is(&self, state: AgentState) -> &Self {
+        self.commit(vec![AgentChange::State(state)]);
+        self
+    }
+
+    pub(crate) fn held_by(&self, process: ProcessIdentity) -> &Self {
+        let holder = Holder::Process(process);
+        self.commit(vec![AgentChange::LeaseTaken { holder, ttl: None }]);
+        self
+    }
+
+    pub(crate) fn tag(number: u32) -> AttemptTag {
+        AttemptTag::from_text(format!("writer.{number}.00000000000a"))
+    }
+
+    /// An attempt that runs as this process.
+    pub(crate) fn runs(&self, number: u32, process: ProcessIdentity, log: (u64, u64)) -> &Self {
+        let tag = Self::tag(number);
+        let (shim, log) = (Some(process.clone()), Some(log));
+        let since = clock::now();
+        self.commit(vec![
+            AgentChange::Begun { number, tag: tag.clone() },
+            AgentChange::Spawned { number, process, shim, log },
+            AgentChange::State(AgentState::Running { attempt: tag, since, ending: None }),
+        ]);
+        self
+    }
+
+    /// The attempt fails.
+    pub(crate) fn dies(&self, number: u32, last_output: &str) -> &Self {
+        let death = Death {
+            at: Time::from_ms(1_000),
+            lived: Span::from_secs(125),
+            how: HowEnded::Code(3),
+            oom: false,
+            unfinished_task: None,
+            made_progress: false,
+            said: None,
+            note: Some("the disk \u{1b}[31mwas full".to_owned()),
+        };
+        let post_mortem = PostMortem {
+            last_output: last_output.to_owned(),
+            task: Some("report-7".to_owned()),
+            last_step: Some("fetch".to_owned()),
+            done: vec!["fetch".to_owned()],
+            in_doubt: vec!["send".to_owned()],
+            next: Some("send".to_owned()),
+            memory_max_kib: Some(2_048),
+            cpu_ms: Some(1_500),
+            leftovers: 2,
+            survivors: 0,
+        };
+        self.commit(vec![
+            AgentChange::Ended {
+                number,
+                ended: Box::new(Ended { cause: Cause::Failed, death }),
+                post_mortem: Box::new(post_mortem),
+            },
+            AgentChange::State(AgentState::Crashed { again_at: None }),
+        ]);
+        self
+    }
+}

@@ -1,0 +1,225 @@
+//! `relight ps` and `relight deaths`, and who holds a task inside an agent, from outside.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+mod agent_store;
+mod relight;
+
+use ::relight::doors::clock;
+use agent_store::{Told, alive, dead};
+use relight::Stage;
+use relight_core::agent::{AgentState, Ending, Pause, Stopper};
+use relight_core::time::Span;
+use serde_json::Value;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn only_agent(stage: &Stage) -> Value {
+    let ran = stage.run(&["ps", "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let agents = json(&ran.stdout)["agents"].clone();
+    assert_eq!(agents.as_array().unwrap().len(), 1);
+    agents[0].clone()
+}
+
+#[test]
+fn without_agents_ps_says_what_to_type() {
+    let stage = Stage::new();
+    let ran = stage.run(&["ps"]);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (0, "no agents; relight run -- CMD makes the first\n")
+    );
+    assert_eq!(json(&stage.run(&["ps", "--json"]).stdout), serde_json::json!({"agents": []}));
+    let ran = stage.run(&["ps", "nobody"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("there is no agent nobody"), "{ran:?}");
+}
+
+#[test]
+fn each_state_is_told_in_words() {
+    let stage = Stage::new();
+    let later = clock::now().plus(Span::from_secs(3 * 86_400 + 1_800));
+    for (name, state) in [
+        ("a", AgentState::Created),
+        ("b", AgentState::Crashed { again_at: None }),
+        ("c", AgentState::Crashed { again_at: Some(later) }),
+        ("d", AgentState::Suspended { why: Pause::Deferred, until: None }),
+        ("e", AgentState::Stopped { by: Stopper::Person }),
+        ("f", AgentState::Stopped { by: Stopper::Shutdown }),
+        ("g", AgentState::Stopped { by: Stopper::Itself }),
+        ("h", AgentState::Terminated { why: "recovered 3 times".to_owned() }),
+    ] {
+        Told::of(&stage, name).held_by(alive()).is(state);
+    }
+    let ran = stage.run(&["ps", "--json"]);
+    let answer = json(&ran.stdout);
+    let told: Vec<&str> = answer["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|a| a["detail"].as_str().unwrap())
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r"
+    created
+    crashed
+    crashed, again in 3d 29m
+    suspended: it said later
+    stopped by a person
+    stopped with its supervisor
+    stopped: finished
+    terminated: recovered 3 times
+    ");
+    let ran = stage.run(&["ps", "--state", "terminated", "--state", "created"]);
+    assert_eq!(ran.stdout.lines().count(), 3, "{ran:?}");
+    assert_eq!(stage.run(&["ps", "--state", "dead"]).code, 2);
+}
+
+#[test]
+fn a_supervised_agent_runs() {
+    let stage = Stage::new();
+    Told::of(&stage, "writer").held_by(alive()).runs(1, alive(), (1, 0));
+    let agent = only_agent(&stage);
+    assert_eq!(agent["truth"], "as_recorded");
+    assert_eq!(agent["pid"], std::process::id());
+    assert_eq!(agent["supervisor"]["kind"], "run");
+    assert_eq!(agent["supervisor"]["alive"], true);
+    let table = stage.run(&["ps"]).stdout;
+    assert!(table.contains(&format!("run {}", std::process::id())), "{table}");
+    let facts = stage.run(&["ps", "writer"]).stdout;
+    assert!(facts.contains("command     ./writer.sh"), "{facts}");
+}
+
+#[test]
+fn an_agent_that_outlived_its_supervisor_is_orphaned() {
+    let stage = Stage::new();
+    Told::of(&stage, "writer").held_by(dead()).runs(1, alive(), (1, 0));
+    assert_eq!(only_agent(&stage)["truth"], "orphaned");
+    assert!(stage.run(&["ps"]).stdout.contains("none: orphaned"));
+}
+
+#[test]
+fn an_agent_that_died_with_its_supervisor_is_not_called_running() {
+    let stage = Stage::new();
+    Told::of(&stage, "writer").held_by(dead()).runs(1, dead(), (1, 0));
+    let agent = only_agent(&stage);
+    assert_eq!(agent["truth"], "died_unnoticed");
+    assert_eq!(agent["detail"], "died unnoticed; relight recover");
+}
+
+#[test]
+fn a_recovery_that_nobody_will_make_is_told_so() {
+    let stage = Stage::new();
+    let again_at = Some(clock::now());
+    Told::of(&stage, "writer").held_by(dead()).is(AgentState::Crashed { again_at });
+    assert_eq!(
+        only_agent(&stage)["detail"],
+        "crashed, again now; nobody does that: relight recover"
+    );
+}
+
+#[test]
+fn an_attempt_that_is_being_ended_says_why() {
+    let stage = Stage::new();
+    let told = Told::of(&stage, "writer");
+    told.held_by(alive()).runs(1, alive(), (1, 0));
+    let (attempt, since) = (Told::tag(1), clock::now());
+    told.is(AgentState::Running { attempt, since, ending: Some(Ending::Hung) });
+    let detail = only_agent(&stage)["detail"].clone();
+    assert!(detail.as_str().unwrap().ends_with(" · hung, being stopped"), "{detail}");
+}
+
+#[test]
+fn deaths_are_listed_and_the_newest_told_in_full() {
+    let stage = Stage::new();
+    Told::of(&stage, "writer")
+        .runs(1, dead(), (1, 0))
+        .dies(1, "first\n")
+        .runs(2, dead(), (1, 6))
+        .dies(2, "second\u{1b}[2J\n");
+    insta::assert_snapshot!(stage.run(&["deaths", "writer"]).stdout, @r"
+    time                  agent   attempt  cause   how     lived  note
+    1970-01-01T00:00:01Z  writer  2        failed  exit 3  2m 5s  the disk \u{1b}[31mwas full
+    1970-01-01T00:00:01Z  writer  1        failed  exit 3  2m 5s  the disk \u{1b}[31mwas full
+
+    the newest:
+
+    agent      writer, attempt 2
+    died       1970-01-01T00:00:01Z after 2m 5s
+    cause      failed: exit 3
+    note       the disk \u{1b}[31mwas full
+    task       report-7
+    last step  fetch
+    done       fetch
+    in doubt   send
+    next       send
+    memory     2 MiB at most
+    cpu        1s
+    leftovers  2
+
+    last output:
+    second\u{1b}[2J
+    ");
+    let one = stage.run(&["deaths", "writer", "--attempt", "1", "--json"]);
+    let one = json(&one.stdout);
+    assert_eq!(one["deaths"][0]["post_mortem"]["last_output"], "first\n");
+    assert_eq!(one["deaths"].as_array().unwrap().len(), 1);
+    assert_eq!(stage.run(&["deaths", "-n", "1"]).stdout.lines().count(), 2);
+}
+
+#[test]
+fn deaths_that_are_not_there_are_a_no() {
+    let stage = Stage::new();
+    assert_eq!(stage.run(&["deaths"]).code, 0);
+    assert_eq!(stage.run(&["deaths", "nobody"]).code, 1);
+    Told::of(&stage, "writer").runs(1, alive(), (1, 0));
+    assert_eq!(stage.run(&["deaths", "writer"]).stdout, "no attempt of agent writer has ended\n");
+    assert_eq!(stage.run(&["deaths", "writer", "--attempt", "1"]).code, 1);
+    assert_eq!(stage.run(&["deaths", "--attempt", "1"]).code, 2);
+}
+
+/// The holder of a task that was started so.
+fn holder(stage: &Stage, tag: &str, flags: &[&str]) -> Value {
+    let words = [&["task", "start", "t", "--json"], flags].concat();
+    let child = stage.command(&words).env("RELIGHT_ATTEMPT", tag).spawn().unwrap();
+    let ran = relight::finish(child);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    json(&stage.run(&["task", "show", "t", "--json"]).stdout)["holder"].clone()
+}
+
+#[test]
+fn inside_an_agent_a_task_is_held_by_the_attempt() {
+    let stage = Stage::new();
+    Told::of(&stage, "writer").held_by(alive()).runs(1, alive(), (1, 0));
+    let holder = holder(&stage, Told::tag(1).as_str(), &[]);
+    assert_eq!(holder["who"]["kind"], "attempt");
+    assert_eq!(holder["who"]["attempt"], Told::tag(1).as_str());
+    assert_eq!(holder["left_ms"], Value::Null);
+}
+
+#[test]
+fn a_lease_that_was_asked_for_is_a_lease_also_inside_an_agent() {
+    let stage = Stage::new();
+    Told::of(&stage, "writer").held_by(alive()).runs(1, alive(), (1, 0));
+    assert_eq!(holder(&stage, Told::tag(1).as_str(), &["--lease", "5m"])["who"]["kind"], "time");
+}
+
+#[test]
+fn an_attempt_that_nobody_knows_or_that_ended_holds_nothing() {
+    let stage = Stage::new();
+    assert_eq!(holder(&stage, "other.1.00000000000b", &[])["who"]["kind"], "time");
+    let stage = Stage::new();
+    Told::of(&stage, "writer").runs(1, alive(), (1, 0)).dies(1, "");
+    assert_eq!(holder(&stage, Told::tag(1).as_str(), &[])["who"]["kind"], "time");
+}
+
+#[test]
+fn a_task_of_an_agent_is_shown_with_its_step() {
+    let stage = Stage::new();
+    Told::of(&stage, "writer").held_by(alive()).runs(1, alive(), (1, 0));
+    holder(&stage, Told::tag(1).as_str(), &["--step", "fetch", "--step", "send"]);
+    let task = &only_agent(&stage)["task"];
+    assert_eq!((task["id"].as_str(), task["step"].as_str()), (Some("t"), Some("fetch")));
+}

@@ -1,0 +1,266 @@
+//! The commands that speak with a supervisor, or read what its agents wrote, from outside.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+mod agent_store;
+mod relight;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use agent_store::{Told, alive, dead};
+use relight::{Ran, Stage, finish};
+use relight_core::agent::{AgentState, Stopper};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+/// A supervisor that hears one request and answers so.
+fn answering(path: &Path, answer: &Value) -> JoinHandle<Value> {
+    let listener = UnixListener::bind(path).unwrap();
+    let answer = answer.to_string();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut line = String::new();
+        BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
+        writeln!(stream, "{answer}").unwrap();
+        serde_json::from_str(&line).unwrap()
+    })
+}
+
+fn changed(from: &str, to: &str) -> Value {
+    json!({"ok": {
+        "agent": "writer", "previous_state": from, "state": to, "task_cancelled": null,
+    }})
+}
+
+#[test]
+fn a_stop_is_asked_of_the_run_that_supervises_the_agent() {
+    let stage = Stage::new();
+    let told = Told::of(&stage, "writer");
+    told.held_by(alive()).runs(1, alive(), (1, 0));
+    let socket = told.folder().path().join("supervisor.sock");
+    let heard = answering(&socket, &changed("running", "stopped"));
+    let ran = stage.run(&["stop", "writer"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "writer: running → stopped\n"), "{ran:?}");
+    assert_eq!(heard.join().unwrap(), json!({"verb": "stop", "agent": "writer"}));
+}
+
+#[test]
+fn a_restart_is_asked_of_the_daemon_and_answers_the_state_before() {
+    let stage = Stage::new();
+    let told = Told::of(&stage, "writer");
+    told.held_by(alive());
+    let socket = stage.folder.path().join("home/relight.sock");
+    let heard = answering(&socket, &changed("terminated", "running"));
+    let ran = stage.run(&["restart", "writer", "--json"]);
+    let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, answer["previous_state"].as_str()), (0, Some("terminated")), "{ran:?}");
+    assert_eq!(heard.join().unwrap()["verb"], "restart");
+}
+
+#[test]
+fn what_is_not_possible_now_is_exit_75_with_the_supervisors_words() {
+    let stage = Stage::new();
+    Told::of(&stage, "writer").held_by(alive());
+    let socket = stage.folder.path().join("home/relight.sock");
+    let error = json!({"error": {"code": "conflict", "message": "it is ending", "hint": "wait"}});
+    let heard = answering(&socket, &error);
+    let ran = stage.run(&["start", "writer"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (75, "relight: it is ending\n  try: wait\n"));
+    heard.join().unwrap();
+}
+
+#[test]
+fn without_a_supervisor_the_code_is_69_and_the_hint_says_what_to_type() {
+    let stage = Stage::new();
+    Told::of(&stage, "writer").held_by(dead()).runs(1, alive(), (1, 0));
+    let ran = stage.run(&["stop", "writer"]);
+    assert_eq!(ran.code, 69);
+    assert!(ran.stderr.contains("relight recover"), "{ran:?}");
+    Told::of(&stage, "other");
+    let ran = stage.run(&["start", "other"]);
+    assert_eq!(ran.code, 69);
+    assert!(ran.stderr.contains("relight up"), "{ran:?}");
+    assert_eq!(stage.run(&["down"]).code, 69);
+    assert_eq!(stage.run(&["stop", "unknown"]).code, 1);
+    assert_eq!(stage.run(&["stop"]).code, 2);
+}
+
+#[test]
+fn a_daemon_that_does_not_have_the_agent_is_nobody_to_it() {
+    let stage = Stage::new();
+    Told::of(&stage, "writer");
+    let socket = stage.folder.path().join("home/relight.sock");
+    let heard = answering(&socket, &json!({"error": {"code": "not_found", "message": "no"}}));
+    assert_eq!(stage.run(&["start", "writer"]).code, 69);
+    heard.join().unwrap();
+}
+
+#[test]
+fn what_is_stopped_already_stays_so_without_anybody() {
+    let stage = Stage::new();
+    Told::of(&stage, "writer").is(AgentState::Stopped { by: Stopper::Person });
+    assert_eq!(stage.run(&["stop", "writer"]).stdout, "writer: stopped → stopped\n");
+}
+
+#[test]
+fn one_agent_that_fails_does_not_keep_the_others_from_it() {
+    let stage = Stage::new();
+    Told::of(&stage, "writer").is(AgentState::Stopped { by: Stopper::Person });
+    let ran = stage.run(&["stop", "unknown", "writer"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, "writer: stopped → stopped\n"));
+}
+
+#[test]
+fn down_waits_for_the_daemons_end() {
+    let stage = Stage::new();
+    Told::of(&stage, "writer");
+    let mut gone = stage.command(&["--version"]).spawn().unwrap();
+    let pid = gone.id();
+    gone.wait().unwrap();
+    let socket = stage.folder.path().join("home/relight.sock");
+    let heard = answering(&socket, &json!({"ok": {"pid": pid, "agents": 1}}));
+    let ran = stage.run(&["down", "--keep-agents"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(heard.join().unwrap(), json!({"verb": "down", "keep_agents": true}));
+}
+
+#[test]
+fn ps_shows_what_only_the_supervisor_knows() {
+    let stage = Stage::new();
+    let told = Told::of(&stage, "writer");
+    told.held_by(alive()).runs(1, alive(), (1, 0));
+    let signs = json!({
+        "agent": "writer", "last_sign_at": "2026-05-01T12:00:00Z",
+        "waiting_until": "9000-01-01T00:00:00Z", "status": "asks a person",
+    });
+    let socket = told.folder().path().join("supervisor.sock");
+    let heard = answering(&socket, &json!({"ok": {"pid": 1, "agents": [signs]}}));
+    let ran = stage.run(&["ps", "writer", "--json"]);
+    let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(answer["agents"][0]["status"], "asks a person");
+    assert!(answer["agents"][0]["detail"].as_str().unwrap().contains(" · waiting, "), "{answer}");
+    heard.join().unwrap();
+}
+
+/// What a listener there hears of a beat.
+fn beat(stage: &Stage, path: &Path, arguments: &[&str], variable: Option<&Path>) -> (Ran, String) {
+    let socket = UnixDatagram::bind(path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut command = stage.command(&[&["beat"], arguments].concat());
+    if let Some(variable) = variable {
+        command.env("NOTIFY_SOCKET", variable);
+    }
+    let ran = finish(command.spawn().unwrap());
+    let mut datagram = [0; 4096];
+    let count = socket.recv(&mut datagram).unwrap();
+    (ran, String::from_utf8(datagram[..count].to_vec()).unwrap())
+}
+
+#[test]
+fn a_beat_inside_an_agent_goes_to_its_notify_socket_and_opens_no_store() {
+    let stage = Stage::new();
+    let path = stage.folder.path().join("notify.sock");
+    let flags = ["--status", "reading\nfiles", "--waiting-until", "2026-05-01T12:00:00Z"];
+    let (ran, heard) = beat(&stage, &path, &flags, Some(&path));
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
+    insta::assert_snapshot!(heard, @r"
+    WATCHDOG=1
+    X_RELIGHT_WAITING_UNTIL=2026-05-01T12:00:00Z
+    STATUS=reading files
+    ");
+    assert!(!stage.folder.path().join("home").exists());
+}
+
+#[test]
+fn a_beat_by_name_goes_to_that_agents_socket() {
+    let stage = Stage::new();
+    let folder = Told::of(&stage, "writer").folder();
+    let (ran, heard) = beat(&stage, &folder.notify_socket(), &["writer"], None);
+    assert_eq!((ran.code, heard.as_str()), (0, "WATCHDOG=1"));
+}
+
+#[test]
+fn a_beat_that_nobody_hears_is_75_and_one_for_nobody_is_2() {
+    let stage = Stage::new();
+    let ran = stage.run(&["beat", "writer"]);
+    assert_eq!(ran.code, 75);
+    assert!(ran.stderr.contains("nobody listens"), "{ran:?}");
+    let ran = stage.run(&["beat"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("NOTIFY_SOCKET"), "{ran:?}");
+}
+
+/// An agent with output of three attempts in two files.
+fn with_output() -> (Stage, Told) {
+    let stage = Stage::new();
+    let told = Told::of(&stage, "writer");
+    let logs = told.folder().logs();
+    std::fs::write(logs.join("000001.log"), "one\ntwo\nthree\nfour\n").unwrap();
+    std::fs::write(logs.join("000002.log"), "five\n\u{1b}[31msix").unwrap();
+    told.runs(1, dead(), (1, 0)).dies(1, "").runs(2, dead(), (1, 4)).dies(2, "");
+    told.runs(3, alive(), (2, 0));
+    (stage, told)
+}
+
+#[test]
+fn logs_are_the_last_lines_or_all_or_those_of_an_attempt() {
+    let (stage, _) = with_output();
+    let logs = |flags: &[&str]| {
+        let ran = stage.run(&[&["logs", "writer"], flags].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.stdout
+    };
+    let all = "one\ntwo\nthree\nfour\nfive\n\u{1b}[31msix";
+    assert_eq!(logs(&[]), all);
+    assert_eq!(logs(&["--all"]), all);
+    assert_eq!(logs(&["-n", "3"]), "four\nfive\n\u{1b}[31msix");
+    assert_eq!(logs(&["-n", "0"]), "");
+    assert_eq!(logs(&["--attempt", "1"]), "one\n");
+    assert_eq!(logs(&["--attempt", "2"]), "two\nthree\nfour\n");
+    assert_eq!(logs(&["--attempt", "2", "-n", "2"]), "three\nfour\n");
+    assert_eq!(logs(&["--attempt", "3", "-n", "1"]), "\u{1b}[31msix");
+    assert_eq!(
+        logs(&["--json", "-n", "1"]),
+        "{\"agent\":\"writer\",\"line\":\"\\u001b[31msix\"}\n"
+    );
+}
+
+#[test]
+fn logs_of_nobody_are_a_no() {
+    let (stage, _) = with_output();
+    assert_eq!(stage.run(&["logs", "nobody"]).code, 1);
+    assert_eq!(stage.run(&["logs", "writer", "--attempt", "9"]).code, 1);
+    Told::of(&stage, "quiet");
+    let ran = stage.run(&["logs", "quiet"]);
+    assert_eq!(ran.code, 0);
+    assert!(ran.stderr.contains("has written nothing"), "{ran:?}");
+}
+
+#[test]
+fn logs_are_followed_over_restarts() {
+    let (stage, told) = with_output();
+    let mut child = stage.command(&["logs", "writer", "-f", "-n", "1"]).spawn().unwrap();
+    let out = child.stdout.take().unwrap();
+    let (tell, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(out).lines() {
+            if tell.send(line.unwrap()).is_err() {
+                return;
+            }
+        }
+    });
+    let next = || lines.recv_timeout(Duration::from_secs(60)).expect("a line comes");
+    let logs = told.folder().logs();
+    let mut file = std::fs::File::options().append(true).open(logs.join("000002.log")).unwrap();
+    file.write_all(b" and a half\n").unwrap();
+    assert_eq!(next(), "\u{1b}[31msix and a half");
+    std::fs::write(logs.join("000003.log"), "seven\n").unwrap();
+    assert_eq!(next(), "seven");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(finish(child).code, 0);
+}
