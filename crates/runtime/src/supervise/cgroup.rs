@@ -310,3 +310,142 @@ fn folders_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
     Ok(folders)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Child;
+
+    use super::*;
+    use crate::doors::process::command;
+    use crate::doors::random;
+
+    const LONG: Span = Span::from_secs(30);
+
+    /// A cgroup for one test, which is removed with all that is in it.
+    struct Stage {
+        folder: PathBuf,
+    }
+
+    impl Stage {
+        /// None, and said loudly, where no cgroup can be made.
+        fn new() -> Option<Self> {
+            let name = format!("relight-test-{:016x}", u64::from_le_bytes(random::bytes()));
+            let folder = our_cgroup().map(|ours| ours.join(name));
+            let made = folder.filter(|folder| fs::create_dir(folder).is_ok());
+            let usable = made.filter(|folder| folder.join("cgroup.kill").exists());
+            if usable.is_none() {
+                eprintln!("SKIPPED: no cgroup (v2) can be made here; that needs root");
+            }
+            usable.map(|folder| Self { folder })
+        }
+
+        fn cgroups(&self) -> Cgroups {
+            let at = CgroupSetting::At(self.folder.clone());
+            Cgroups::find(&at, Path::new("/home/test")).unwrap()
+        }
+    }
+
+    impl Drop for Stage {
+        fn drop(&mut self) {
+            let _ = StillUsed(self.folder.clone()).end(LONG);
+        }
+    }
+
+    fn agent() -> AgentName {
+        AgentName::new("team/cgroup.procs").unwrap()
+    }
+
+    fn tag(number: u32) -> AttemptTag {
+        AttemptTag::new(&agent(), number, 7)
+    }
+
+    fn sleeper_in(cgroup: &Path) -> Child {
+        let child = command("sleep", &["60"]).spawn().unwrap();
+        fs::write(cgroup.join("cgroup.procs"), child.id().to_string()).unwrap();
+        child
+    }
+
+    #[test]
+    fn an_attempt_gets_a_cgroup_that_ends_with_all_that_is_in_it() {
+        let Some(stage) = Stage::new() else { return };
+        let cgroups = stage.cgroups();
+        let [first, second, third] =
+            [1, 2, 3].map(|n| cgroups.for_attempt(&agent(), &tag(n)).unwrap());
+        assert!(first.starts_with(&stage.folder) && first != second);
+        let mut child = sleeper_in(&first);
+        let used = cgroups.remove_old(&agent(), &[&tag(2)]).unwrap();
+        assert_eq!(used, [StillUsed(first.clone())]);
+        assert!(second.exists() && !third.exists());
+        assert!(used.into_iter().all(|used| used.end(LONG).unwrap()));
+        assert_eq!(child.wait().unwrap().code(), None, "it was killed");
+        assert!(!first.exists());
+    }
+
+    #[test]
+    fn cgroups_that_an_agent_made_go_too() {
+        let Some(stage) = Stage::new() else { return };
+        let cgroups = stage.cgroups();
+        let attempt = cgroups.for_attempt(&agent(), &tag(1)).unwrap();
+        fs::create_dir_all(attempt.join("a/b")).unwrap();
+        let mut child = sleeper_in(&attempt.join("a/b"));
+        let [used] =
+            <[StillUsed; 1]>::try_from(cgroups.remove_old(&agent(), &[]).unwrap()).unwrap();
+        assert!(used.end(LONG).unwrap() && !attempt.exists());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn only_what_was_delegated_is_taken() {
+        let Some(stage) = Stage::new() else { return };
+        let leaf = stage.folder.join(SUPERVISOR);
+        let other = stage.folder.join("other");
+        fs::create_dir(&leaf).unwrap();
+        fs::create_dir(&other).unwrap();
+        assert_eq!(delegated_to(&stage.folder), None);
+        for name in ["trusted.delegate", "user.delegate"] {
+            let flags = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(&stage.folder, name, b"1", flags).unwrap();
+            assert_eq!(delegated_to(&stage.folder), Some(stage.folder.clone()));
+            assert_eq!(delegated_to(&leaf), Some(stage.folder.clone()));
+            assert_eq!(delegated_to(&other), None);
+            rustix::fs::removexattr(&stage.folder, name).unwrap();
+        }
+    }
+
+    #[test]
+    fn switched_off_or_not_there_gives_none() {
+        let home = Path::new("/home/test");
+        assert_eq!(Cgroups::find(&CgroupSetting::Off, home), None);
+        assert_eq!(Cgroups::find(&CgroupSetting::At("/nowhere".into()), home), None);
+        assert_eq!(Cgroups::find(&CgroupSetting::At(std::env::temp_dir()), home), None);
+    }
+
+    #[test]
+    fn our_place_is_read_from_unified_and_hybrid_mounts() {
+        let unified = "24 1 0:22 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
+        let hybrid = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+            35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+            41 31 0:38 / /sys/fs/cgroup/uni\\040fied rw shared:4 - cgroup2 cgroup2 rw\n";
+        let below = "41 31 0:38 /a.slice /cg rw - cgroup2 cgroup2 rw\n";
+        let table = [
+            ("0::/a.slice/b.service\n", unified, Some("/sys/fs/cgroup/a.slice/b.service")),
+            ("0::/\n", unified, Some("/sys/fs/cgroup")),
+            ("4:memory:/x\n0::/b\n", hybrid, Some("/sys/fs/cgroup/uni fied/b")),
+            ("0::/a.slice/b\n", below, Some("/cg/b")),
+            ("0::/other\n", below, None),
+            ("4:memory:/x\n", hybrid, None),
+            ("0::/b\n", "35 31 0:32 / /m rw - cgroup cgroup rw,memory\n", None),
+        ];
+        for (cgroups, mounts, expected) in table {
+            let found = place(cgroups.as_bytes(), mounts.as_bytes());
+            assert_eq!(found.as_deref(), expected.map(Path::new), "{cgroups} {mounts}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_by_their_whole_name() {
+        let events = "oom 1\noom_kill 3\noom_group_kill 0\n";
+        assert_eq!(value(events, "oom_kill"), Some(3));
+        assert_eq!(value(events, "max"), None);
+    }
+}

@@ -46,6 +46,8 @@ pub struct Found {
 /// What one look over all processes gave.
 #[derive(Debug, Default)]
 pub struct Scan {
+    /// What was looked for.
+    pub tags: Vec<AttemptTag>,
     /// In the order of their pids.
     pub found: Vec<Found>,
     /// Processes whose environment may not be read: they belong to others.
@@ -73,18 +75,16 @@ pub fn find(tags: &[AttemptTag]) -> io::Result<Scan> {
 
 /// Finds and stops all of them; see [`stop`].
 pub fn clear(tags: &[AttemptTag], grace: Span, kill: Span) -> io::Result<Swept> {
-    let found = find(tags)?.found;
-    stop(found, grace, kill)
+    stop(find(tags)?, grace, kill)
 }
 
 /// Tells them to end, waits for `grace`, ends them by force and waits for `kill` at most, and looks
 /// again after each time until nothing carries their tags: what they forked meanwhile goes as well.
 /// Nobody is told twice to end. A zombie counts as gone.
-pub fn stop(found: Vec<Found>, grace: Span, kill: Span) -> io::Result<Swept> {
-    let tags: HashSet<AttemptTag> = found.iter().map(|one| one.tag.clone()).collect();
-    let tags: Vec<AttemptTag> = tags.into_iter().collect();
+pub fn stop(scan: Scan, grace: Span, kill: Span) -> io::Result<Swept> {
+    let tags = scan.tags.clone();
     let mut met = Met::default();
-    if ask_to_end(&tags, found, grace, &mut met)? || end_by_force(&tags, kill, &mut met)? {
+    if ask_to_end(scan, grace, &mut met)? || end_by_force(&tags, kill, &mut met)? {
         return Ok(met.swept(Vec::new()));
     }
     let left = find(&tags)?.found;
@@ -113,15 +113,10 @@ impl Met {
 }
 
 /// True when nothing is left.
-fn ask_to_end(
-    tags: &[AttemptTag],
-    mut there: Vec<Found>,
-    grace: Span,
-    met: &mut Met,
-) -> io::Result<bool> {
+fn ask_to_end(mut scan: Scan, grace: Span, met: &mut Met) -> io::Result<bool> {
     let deadline = clock::boot_ms().saturating_add(grace.as_ms());
-    while !there.is_empty() {
-        for one in &there {
+    while !scan.found.is_empty() {
+        for one in &scan.found {
             if !met.has(one) {
                 met.meet(one);
                 tell(one, Signal::TERM);
@@ -130,11 +125,12 @@ fn ask_to_end(
             }
         }
         // A forker may be gone each time and never be done: the deadline holds for it as well.
-        if !wait_until_gone(&there, deadline)? || clock::boot_ms() >= deadline {
+        if !wait_until_gone(&scan.found, deadline)? || clock::boot_ms() >= deadline {
             return Ok(false);
         }
-        drop(there);
-        there = find(tags)?.found;
+        let tags = std::mem::take(&mut scan.tags);
+        drop(scan);
+        scan = find(&tags)?;
     }
     Ok(true)
 }
@@ -145,7 +141,7 @@ fn end_by_force(tags: &[AttemptTag], kill: Span, met: &mut Met) -> io::Result<bo
     let deadline = clock::boot_ms().saturating_add(kill.as_ms());
     for _ in 0..KILL_ROUNDS_MAX {
         let scan = look(tags, |one| tell(one, Signal::KILL))?;
-        if scan.found.is_empty() && !scan.more {
+        if scan.found.is_empty() {
             return Ok(true);
         }
         scan.found.iter().for_each(|one| met.meet(one));
@@ -197,28 +193,20 @@ fn look(tags: &[AttemptTag], mut met: impl FnMut(&Found)) -> io::Result<Scan> {
     let proc = Proc::open()?;
     let mut reader = Reader::new(&proc, tags);
     let own = std::process::id();
-    let mut scan = Scan::default();
+    let mut scan = Scan { tags: tags.to_vec(), ..Scan::default() };
     for entry in Dir::read_from(&proc.folder)? {
         let entry = entry?;
         let Some(pid) = pid_of(entry.file_name().to_bytes()) else { continue };
         if pid == own {
             continue;
         }
-        match reader.tag_of(pid) {
-            Ok(None) => continue,
-            Ok(Some(_)) => {}
-            Err(Errno::ACCESS | Errno::PERM) => {
-                scan.unreadable += 1;
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        }
-        match reader.prove(pid) {
+        match reader.prove_if_tagged(pid) {
             Ok(Some(found)) => {
                 met(&found);
                 scan.found.push(found);
             }
             Ok(None) => {}
+            Err(Errno::ACCESS | Errno::PERM) => scan.unreadable += 1,
             Err(Errno::MFILE | Errno::NFILE) if !scan.found.is_empty() => {
                 scan.more = true;
                 break;
@@ -277,22 +265,23 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Opens the pidfd, then reads who it is and what it carries, then sees that it is still there:
+    /// Most processes are not ours, which one look at their environment says.
+    fn prove_if_tagged(&mut self, pid: u32) -> Result<Option<Found>, Errno> {
+        if self.tag_of(pid)?.is_some() { self.prove(pid) } else { Ok(None) }
+    }
+
+    /// Opens the pidfd, then reads what it carries and who it is, then sees that it is still there:
     /// so the pid was its own all the while.
     fn prove(&mut self, pid: u32) -> Result<Option<Found>, Errno> {
         let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
         let pidfd = match pidfd_open(number, PidfdFlags::empty()) {
             Ok(pidfd) => pidfd,
-            // Gone, or a thread that the kernel does not take for a process.
             Err(Errno::SRCH | Errno::INVAL) => return Ok(None),
             Err(error) => return Err(error),
         };
+        // The environment first: it says when there are no more descriptors.
+        let Some(tag) = self.tag_of(pid)? else { return Ok(None) };
         let Some(process) = process::identity(pid) else { return Ok(None) };
-        let tag = match self.tag_of(pid) {
-            Ok(Some(tag)) => tag,
-            Ok(None) | Err(Errno::ACCESS | Errno::PERM) => return Ok(None),
-            Err(error) => return Err(error),
-        };
         let is_there = !still_there(vec![pidfd.as_fd()], Duration::ZERO)?.is_empty();
         Ok(is_there.then_some(Found { pidfd, process, tag }))
     }

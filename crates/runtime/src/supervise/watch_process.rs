@@ -187,7 +187,7 @@ mod tests {
         if !kernel_tells() {
             return;
         }
-        let mut parent = command("sh", &["-c", "sh -c 'read x; exit 7' <&0 & echo $!"])
+        let mut parent = command("sh", &["-c", "exec 3<&0; sh -c 'read x <&3; exit 7' & echo $!"])
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()
