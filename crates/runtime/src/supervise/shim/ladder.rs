@@ -58,7 +58,7 @@ impl Ladder {
         }
         let wait = grace.min(stop.left(now));
         if stop.last_signal == Some(SIGTERM) {
-            let due_ms = now.as_ms() + wait.as_ms();
+            let due_ms = now.as_ms().saturating_add(wait.as_ms());
             return Self { rungs: VecDeque::new(), due_ms, ..stop };
         }
         Self::new(vec![Rung { signal: SIGTERM, wait }], now)
@@ -101,8 +101,8 @@ impl Ladder {
             return Span::ZERO;
         }
         let this_rung = self.due_ms.saturating_sub(now.as_ms());
-        let later: u64 = self.rungs.iter().map(|rung| rung.wait.as_ms()).sum();
-        Span::from_ms(this_rung + later)
+        let waits = self.rungs.iter().map(|rung| rung.wait.as_ms());
+        Span::from_ms(waits.fold(this_rung, u64::saturating_add))
     }
 }
 
