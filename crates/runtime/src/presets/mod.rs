@@ -13,8 +13,8 @@ mod stream;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use relight_core::agent::silence::SignSource;
 use relight_core::agent::death::{HowEnded, Said, signal_name};
+use relight_core::agent::silence::SignSource;
 use relight_core::time::Span;
 use serde::Deserialize;
 

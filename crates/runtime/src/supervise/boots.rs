@@ -49,8 +49,7 @@ async fn change(
         // A record that cannot be read tells nothing, and is written anew.
         let history: BootHistory =
             before.clone().and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default();
-        let after: Value =
-            serde_json::to_value(next(history)).expect("a history has string keys");
+        let after: Value = serde_json::to_value(next(history)).expect("a history has string keys");
         if before.as_ref() == Some(&after) || store.keep(KEPT_NAME, before, after).await? {
             return Ok(());
         }

@@ -220,9 +220,8 @@ impl Supervisor {
 
     /// The agents that another supervisor has taken since.
     pub fn lost(&mut self) -> Vec<AgentName> {
-        let over = |(name, handle): (&AgentName, &Handle)| {
-            handle.task.is_finished().then(|| name.clone())
-        };
+        let over =
+            |(name, handle): (&AgentName, &Handle)| handle.task.is_finished().then(|| name.clone());
         let lost: Vec<AgentName> = self.agents.iter().filter_map(over).collect();
         for name in &lost {
             self.agents.remove(name);

@@ -72,11 +72,10 @@ impl Actor {
             reason,
             clock::now(),
         );
-        let written = successor::write_state(&self.folder, &state)
-            .and_then(|_| match brief {
-                Some(text) => successor::write_brief(&self.folder, text),
-                None => Ok(false),
-            });
+        let written = successor::write_state(&self.folder, &state).and_then(|_| match brief {
+            Some(text) => successor::write_brief(&self.folder, text),
+            None => Ok(false),
+        });
         if let Err(error) = written {
             self.tell(What::Trouble(format!("its successor's files cannot be written: {error}")));
         }

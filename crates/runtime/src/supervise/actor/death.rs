@@ -124,7 +124,10 @@ impl Actor {
                     reason: Some("its agent said: later".to_owned()),
                 },
                 _ => TaskEvent::Interrupt {
-                    reason: format!("attempt {} of {}: {cause}", self.agent.attempt_number, self.spec.name),
+                    reason: format!(
+                        "attempt {} of {}: {cause}",
+                        self.agent.attempt_number, self.spec.name
+                    ),
                 },
             };
             let right = Right::Fence(task.lease.fence);
@@ -192,8 +195,7 @@ impl Actor {
         let Some(life) = &self.life else { return Ok(()) };
         let (tag, number) = (life.tag.clone(), life.number);
         self.clear_leftovers().await;
-        let record =
-            ExitRecord { note: Some(note.to_owned()), ..bare_record(tag, number) };
+        let record = ExitRecord { note: Some(note.to_owned()), ..bare_record(tag, number) };
         self.ended(record).await
     }
 

@@ -22,8 +22,8 @@ use crate::doors::{child, clock, process, random};
 use crate::engine::ActError;
 use crate::presets::Launch;
 use crate::supervise::log::{Log, LogStart};
-use crate::supervise::notify::NotifySocket;
 use crate::supervise::notice::What;
+use crate::supervise::notify::NotifySocket;
 use crate::supervise::oom::Oom;
 use crate::supervise::shim::client;
 use crate::supervise::shim::wire::{Order, StartOrder};
@@ -139,7 +139,9 @@ impl Actor {
         let clear = move || sweep::clear(&tags, LEFTOVER_GRACE, KILL_WAIT);
         let swept = match tokio::task::spawn_blocking(clear).await {
             Ok(Ok(swept)) => swept,
-            Ok(Err(error)) => return self.tell(What::Trouble(format!("cannot look for leftovers: {error}"))),
+            Ok(Err(error)) => {
+                return self.tell(What::Trouble(format!("cannot look for leftovers: {error}")));
+            }
             Err(_) => return,
         };
         let survivors = u32::try_from(swept.survivors.len()).unwrap_or(u32::MAX);
@@ -184,7 +186,10 @@ impl Actor {
     }
 
     /// The lease of the task, for this attempt.
-    async fn take_task(&mut self, tag: &AttemptTag) -> Result<Option<(TaskId, Fence)>, LaunchError> {
+    async fn take_task(
+        &mut self,
+        tag: &AttemptTag,
+    ) -> Result<Option<(TaskId, Fence)>, LaunchError> {
         let Some(id) = self.spec.plan.task.clone() else { return Ok(None) };
         let shim = self.tree.shim().cloned().ok_or(LaunchError::Survivors)?;
         let holder = Holder::Attempt { attempt: tag.to_string(), shim };

@@ -14,9 +14,9 @@ use super::Actor;
 use crate::doors::clock;
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::log::{Log, LogStart};
-use crate::supervise::oom::Oom;
 use crate::supervise::notice::What;
 use crate::supervise::notify::Sign;
+use crate::supervise::oom::Oom;
 use crate::supervise::spec::AgentSpec;
 use crate::supervise::stream::Stream;
 use crate::supervise::watch_process::ProcessWatch;
@@ -77,7 +77,10 @@ impl Life {
             begun_at: clock::now(),
             process: None,
             watch: None,
-            stream: spec.preset.reads_stream().then(|| Stream::new(&spec.preset, log.position(), folder)),
+            stream: spec
+                .preset
+                .reads_stream()
+                .then(|| Stream::new(&spec.preset, log.position(), folder)),
             log_size: log.offset,
             trimmed_at: 0,
             log,
@@ -139,9 +142,10 @@ impl Life {
     /// When something of it must be looked at.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let now_ms = clock::monotonic_ms();
-        let silence = self.silence.next_look_ms().map(|at_ms| {
-            Instant::now() + Duration::from_millis(at_ms.saturating_sub(now_ms))
-        });
+        let silence = self
+            .silence
+            .next_look_ms()
+            .map(|at_ms| Instant::now() + Duration::from_millis(at_ms.saturating_sub(now_ms)));
         [silence, self.deadline, self.stable_at, self.look_again_at].into_iter().flatten().min()
     }
 
@@ -175,7 +179,9 @@ impl Actor {
         for sign in signs {
             match sign {
                 Sign::Ready => life.silence.ready(now_ms),
-                Sign::Status(text) => life.status = Some(self.desk.engine.redactor().text(&text).into_owned()),
+                Sign::Status(text) => {
+                    life.status = Some(self.desk.engine.redactor().text(&text).into_owned())
+                }
                 Sign::Extend(span) => life.silence.extend(span, now_ms),
                 Sign::WaitingUntil(at) => {
                     let wait_ms = at.since(clock::now()).as_ms();

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::decide::{AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held_back};
+use relight_core::agent::decide::{
+    AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held_back,
+};
 use relight_core::agent::{Agent, AgentState, AgentStateKind, Attempt, Ending, Stopper};
 use relight_core::decide::Guard;
 use relight_core::ids::TaskId;
@@ -26,8 +28,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::life::Life;
-pub use self::take_up::{Begin, TakeUpError};
 pub(super) use self::take_up::take_up;
+pub use self::take_up::{Begin, TakeUpError};
 use self::tree::{Tree, TreeEvent};
 use super::desk::Desk;
 use super::folder::AgentFolder;
@@ -211,8 +213,7 @@ impl Actor {
                 self.await_state(Wants::Running, answer);
                 self.at_rest = false;
                 let runs = matches!(self.agent.state, AgentState::Running { .. });
-                let event =
-                    if runs { AgentEvent::End(Ending::Restart) } else { AgentEvent::Start };
+                let event = if runs { AgentEvent::End(Ending::Restart) } else { AgentEvent::Start };
                 self.events.push_back(event);
             }
             Mail::Stop(by, answer) => {
@@ -396,9 +397,8 @@ impl Actor {
         };
         let environment = self.environment_of_until();
         let folder = self.spec.plan.folder.clone();
-        self.asked = Some(tokio::task::spawn_blocking(move || {
-            launch::holds(&until, &environment, &folder)
-        }));
+        self.asked =
+            Some(tokio::task::spawn_blocking(move || launch::holds(&until, &environment, &folder)));
     }
 
     fn tell(&self, what: What) {

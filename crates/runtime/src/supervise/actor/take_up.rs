@@ -117,11 +117,7 @@ pub(in crate::supervise) async fn take_up(
     Ok((actor, views))
 }
 
-async fn take_lease(
-    desk: &Desk,
-    spec: &AgentSpec,
-    take_over: bool,
-) -> Result<Agent, TakeUpError> {
+async fn take_lease(desk: &Desk, spec: &AgentSpec, take_over: bool) -> Result<Agent, TakeUpError> {
     let store = desk.engine.store();
     for _ in 0..ROUNDS_MAX {
         let at = clock::now();
@@ -147,8 +143,7 @@ async fn take_lease(
         };
         changes.push(AgentChange::LeaseTaken { holder: desk.holder(), ttl: None });
         let guard = Guard { fence: None, seq: before.as_ref().map(|agent| agent.seq) };
-        let commit =
-            AgentCommit { agent: spec.name.clone(), guard, at, changes: changes.clone() };
+        let commit = AgentCommit { agent: spec.name.clone(), guard, at, changes: changes.clone() };
         match store.commit_agent(commit).await {
             Ok(committed) => {
                 changes.iter().for_each(|change| change.apply(&mut agent, at));
@@ -199,9 +194,7 @@ impl Actor {
     /// The attempt that the store takes for alive.
     async fn live_attempt(&self) -> Result<Option<Attempt>, StoreError> {
         match &self.agent.state {
-            AgentState::Running { attempt, .. } => {
-                self.desk.engine.store().attempt(attempt).await
-            }
+            AgentState::Running { attempt, .. } => self.desk.engine.store().attempt(attempt).await,
             AgentState::Created
             | AgentState::Crashed { .. }
             | AgentState::Suspended { .. }
@@ -210,11 +203,7 @@ impl Actor {
         }
     }
 
-    async fn meet_shim(
-        &mut self,
-        met: Met,
-        attempt: Option<Attempt>,
-    ) -> Result<(), TakeUpError> {
+    async fn meet_shim(&mut self, met: Met, attempt: Option<Attempt>) -> Result<(), TakeUpError> {
         self.tree = met.tree;
         let Some((tag, process)) = met.running else {
             return Ok(self.bury_by_record(attempt).await?);
@@ -242,8 +231,7 @@ impl Actor {
     async fn catch_up(&mut self, attempt: Option<Attempt>) -> Result<(), Lost> {
         let Some(attempt) = attempt else { return Ok(()) };
         let record = self.record_of(attempt.number, &attempt.tag);
-        let record =
-            record.unwrap_or_else(|| bare_record(attempt.tag.clone(), attempt.number));
+        let record = record.unwrap_or_else(|| bare_record(attempt.tag.clone(), attempt.number));
         let event = self.facts_of(&attempt, &record, None).await;
         let decision = self.decide(event, self.moment());
         self.last = Some(attempt);
@@ -251,7 +239,12 @@ impl Actor {
     }
 
     /// Goes on with a live attempt of an earlier supervisor.
-    async fn adopt(&mut self, tag: &AttemptTag, process: ProcessIdentity, attempt: Option<Attempt>) {
+    async fn adopt(
+        &mut self,
+        tag: &AttemptTag,
+        process: ProcessIdentity,
+        attempt: Option<Attempt>,
+    ) {
         let number = tag.number().unwrap_or(self.agent.attempt_number);
         let log = attempt.as_ref().and_then(|attempt| attempt.log);
         let log = self.log_start(log);
@@ -330,7 +323,8 @@ impl Actor {
             let number = record.number;
             if let AgentState::Running { attempt, .. } = &self.agent.state
                 && *attempt == record.tag
-                && let Some(attempt) = self.desk.engine.store().attempt(attempt).await.ok().flatten()
+                && let Some(attempt) =
+                    self.desk.engine.store().attempt(attempt).await.ok().flatten()
             {
                 self.bury(attempt, record, None).await?;
             }
@@ -357,4 +351,3 @@ impl Actor {
         tags
     }
 }
-

@@ -23,10 +23,7 @@ pub(super) enum Tree {
     /// Nothing, and nobody to start it.
     None,
     /// Its shim, with or without an attempt.
-    Shim {
-        connection: Connection,
-        shim: ProcessIdentity,
-    },
+    Shim { connection: Connection, shim: ProcessIdentity },
     /// An attempt whose shim was killed: only the kernel tells of its end.
     Orphan(Orphan),
 }
