@@ -97,10 +97,8 @@ async fn one_bad_agent_hides_no_other_and_is_told_of() {
     for name in ["a", "b", "c"] {
         store.commit_agent(created(name)).await.unwrap();
     }
-    tamper(
-        &file,
-        "UPDATE agent SET body = 'x' WHERE name = 'b'; UPDATE attempt SET body = 'x' WHERE agent = 3",
-    );
+    tamper(&file, "UPDATE agent SET body = 'x' WHERE name = 'b'");
+    tamper(&file, "UPDATE attempt SET body = 'x' WHERE agent = 3");
     assert_eq!(names(&store).await, ["a", "c"]);
     assert_eq!(store.attempts(all_attempts()).await.unwrap().len(), 2);
     let damage = store.inventory(true).await.unwrap().damage;

@@ -261,11 +261,12 @@ pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> 
 }
 
 pub(super) fn events_sql(query: &EventQuery) -> (String, Vec<SqlValue>) {
-    let mut sql =
-        "SELECT j.id, j.at, j.kind, t.id, j.name, j.occurrence, j.fence, j.detail, j.exit_code, a.name
-                   FROM journal j LEFT JOIN task t ON t.n = j.task LEFT JOIN agent a ON a.n = j.agent
-                   WHERE j.id > ?"
-            .to_owned();
+    let mut sql = "
+        SELECT j.id, j.at, j.kind, t.id, j.name, j.occurrence, j.fence, j.detail, j.exit_code,
+               a.name
+        FROM journal j LEFT JOIN task t ON t.n = j.task LEFT JOIN agent a ON a.n = j.agent
+        WHERE j.id > ?"
+        .to_owned();
     let mut values: Vec<SqlValue> = vec![i64::try_from(query.after).unwrap_or(i64::MAX).into()];
     if let Some(task) = &query.task {
         sql += " AND j.task = (SELECT n FROM task WHERE id = ?)";

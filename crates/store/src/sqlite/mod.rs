@@ -15,6 +15,7 @@ mod journal;
 mod kept;
 mod lease_clock;
 mod open;
+mod operation;
 #[cfg(test)]
 mod query_plans;
 mod refusal;
@@ -40,8 +41,9 @@ use serde_json::Value;
 use self::error::store_error;
 use self::lease_clock::LeaseClock;
 pub use self::open::Use;
+use self::operation::{Answer, Operation};
 use self::refusal::Refusal;
-use self::writer::{Answer, Operation, Writer};
+use self::writer::Writer;
 use crate::contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
     EventQuery, Inventory, Recall, Store, StoreError, TaskGlance, TaskQuery,

@@ -1,8 +1,9 @@
 //! The one writer: queued operations share one transaction and one sync.
 //!
-//! A lone caller commits on its own thread without a hand-over, unless it asks not to (`run_apart`). While somebody commits, others
-//! queue; a thread then takes all that waits into one transaction, each operation in its own
-//! savepoint, so that one that fails fails alone. Nobody is answered before the commit is durable.
+//! A lone caller commits on its own thread without a hand-over, unless it asks not to
+//! (`run_apart`). While somebody commits, others queue; a thread then takes all that waits into one
+//! transaction, each operation in its own savepoint, so that one that fails fails alone. Nobody is
+//! answered before the commit is durable.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -10,57 +11,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::Fence;
-use relight_core::time::Time;
 use rusqlite::{Connection, ErrorCode};
-use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::apply;
 use super::error::store_error;
 use super::lease_clock::LeaseClock;
 use super::open::{self, Use};
-use super::refusal::{Applied, ApplyError, Refusal};
-use super::{apply_agent, attempts, journal, kept, watch};
-use crate::contract::{AgentCommit, Commit, Committed, Recall, StoreError};
+use super::operation::{Answer, Operation};
+use super::refusal::{ApplyError, Refusal};
+use super::{journal, watch};
+use crate::contract::{Recall, StoreError};
 
 /// Most operations in one transaction: bounds how long the first of them waits.
 const BATCH_MAX: usize = 512;
 /// How long an operation that nobody waits for may stay in memory.
 const SOON: Duration = Duration::from_millis(2);
-
-/// What the writer can do.
-#[derive(Debug)]
-pub(super) enum Operation {
-    Commit(Commit),
-    Renew(TaskId, Fence),
-    Forget(Vec<(TaskId, u64)>, Time),
-    ForgetEvents(Time),
-    CommitAgent(AgentCommit),
-    ForgetAttempts(Time),
-    ForgetAgent(AgentName, u64, Time),
-    Keep { name: String, before: Option<Value>, now: Value },
-}
-
-impl Operation {
-    /// The many small ones do without a savepoint.
-    fn is_refused_before_it_writes(&self) -> bool {
-        matches!(self, Self::Commit(commit) if apply::is_steps_only(commit))
-    }
-}
-
-/// What it answers, by operation.
-#[derive(Debug)]
-pub(super) enum Answer {
-    Committed(Committed),
-    Renewed,
-    Forgotten(Vec<TaskId>),
-    EventsForgotten(u64),
-    AttemptsForgotten(u64),
-    AgentForgotten(bool),
-    Kept(bool),
-}
 
 type Reply = Result<Answer, Refusal>;
 
@@ -429,15 +394,17 @@ impl Shared {
         let mut answers = Vec::with_capacity(operations.len());
         for operation in operations {
             if operation.is_refused_before_it_writes() {
-                answers.push(match self.operation(db, operation).map_err(|e| self.own_fault(e)) {
-                    Ok(answer) => Ok(answer),
-                    Err(ApplyError::Refused(refusal)) => Err(refusal),
-                    Err(ApplyError::Sqlite(error)) => return Err(error),
-                });
+                answers.push(
+                    match operation.perform(db, self.clock.now()).map_err(|e| self.own_fault(e)) {
+                        Ok(answer) => Ok(answer),
+                        Err(ApplyError::Refused(refusal)) => Err(refusal),
+                        Err(ApplyError::Sqlite(error)) => return Err(error),
+                    },
+                );
                 continue;
             }
             db.prepare_cached("SAVEPOINT operation")?.execute([])?;
-            match self.operation(db, operation).map_err(|e| self.own_fault(e)) {
+            match operation.perform(db, self.clock.now()).map_err(|e| self.own_fault(e)) {
                 Ok(answer) => {
                     db.prepare_cached("RELEASE operation")?.execute([])?;
                     answers.push(Ok(answer));
@@ -465,33 +432,6 @@ impl Shared {
             }
             other => other,
         }
-    }
-
-    fn operation(&self, db: &Connection, operation: &Operation) -> Applied<Answer> {
-        let now = self.clock.now();
-        Ok(match operation {
-            Operation::Commit(commit) => Answer::Committed(apply::apply(db, commit, now)?),
-            Operation::Renew(task, fence) => {
-                apply::renew(db, task, *fence, now)?;
-                Answer::Renewed
-            }
-            Operation::Forget(tasks, at) => Answer::Forgotten(apply::forget(db, tasks, *at)?),
-            Operation::ForgetEvents(before) => {
-                Answer::EventsForgotten(apply::forget_events(db, *before)?)
-            }
-            Operation::CommitAgent(commit) => {
-                Answer::Committed(apply_agent::apply(db, commit, now)?)
-            }
-            Operation::ForgetAttempts(before) => {
-                Answer::AttemptsForgotten(attempts::forget(db, *before)?)
-            }
-            Operation::ForgetAgent(name, seq, at) => {
-                Answer::AgentForgotten(apply_agent::forget(db, name, *seq, *at)?)
-            }
-            Operation::Keep { name, before, now } => {
-                Answer::Kept(kept::swap(db, name, before.as_ref(), now)?)
-            }
-        })
     }
 
     /// The connection; after an I/O error a new one, once it shows everything that was acknowledged.

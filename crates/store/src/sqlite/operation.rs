@@ -1,0 +1,69 @@
+//! What the writer can be asked to do, and what it answers.
+
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::lease::Fence;
+use relight_core::time::Time;
+use rusqlite::Connection;
+use serde_json::Value;
+
+use super::lease_clock::LeaseNow;
+use super::refusal::Applied;
+use super::{apply, apply_agent, attempts, kept};
+use crate::contract::{AgentCommit, Commit, Committed};
+
+/// What the writer can do.
+#[derive(Debug)]
+pub(super) enum Operation {
+    Commit(Commit),
+    Renew(TaskId, Fence),
+    Forget(Vec<(TaskId, u64)>, Time),
+    ForgetEvents(Time),
+    CommitAgent(AgentCommit),
+    ForgetAttempts(Time),
+    ForgetAgent(AgentName, u64, Time),
+    Keep { name: String, before: Option<Value>, now: Value },
+}
+
+impl Operation {
+    /// The many small ones do without a savepoint.
+    pub(super) fn is_refused_before_it_writes(&self) -> bool {
+        matches!(self, Self::Commit(commit) if apply::is_steps_only(commit))
+    }
+
+    /// Does it, inside the writer's transaction.
+    pub(super) fn perform(&self, db: &Connection, now: LeaseNow) -> Applied<Answer> {
+        Ok(match self {
+            Self::Commit(commit) => Answer::Committed(apply::apply(db, commit, now)?),
+            Self::Renew(task, fence) => {
+                apply::renew(db, task, *fence, now)?;
+                Answer::Renewed
+            }
+            Self::Forget(tasks, at) => Answer::Forgotten(apply::forget(db, tasks, *at)?),
+            Self::ForgetEvents(before) => {
+                Answer::EventsForgotten(apply::forget_events(db, *before)?)
+            }
+            Self::CommitAgent(commit) => Answer::Committed(apply_agent::apply(db, commit, now)?),
+            Self::ForgetAttempts(before) => {
+                Answer::AttemptsForgotten(attempts::forget(db, *before)?)
+            }
+            Self::ForgetAgent(name, seq, at) => {
+                Answer::AgentForgotten(apply_agent::forget(db, name, *seq, *at)?)
+            }
+            Self::Keep { name, before, now } => {
+                Answer::Kept(kept::swap(db, name, before.as_ref(), now)?)
+            }
+        })
+    }
+}
+
+/// What it answers, by operation.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Committed(Committed),
+    Renewed,
+    Forgotten(Vec<TaskId>),
+    EventsForgotten(u64),
+    AttemptsForgotten(u64),
+    AgentForgotten(bool),
+    Kept(bool),
+}
