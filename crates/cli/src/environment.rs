@@ -24,7 +24,7 @@ const LEASE: Span = Span::from_secs(600);
 const RECORD_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// What the environment and the global flags say together.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Environment {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -46,6 +46,15 @@ impl Environment {
         }
     }
 
+    /// The same with another store, where neither a flag nor the environment names one.
+    pub(crate) fn with_store(&self, configured: Option<String>) -> Self {
+        let mut changed = self.clone();
+        if changed.store.is_none() && self.get("RELIGHT_STORE").is_none() {
+            changed.store = configured;
+        }
+        changed
+    }
+
     /// A variable that is set, not empty and text.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.get_raw(name)?.to_str()
@@ -55,6 +64,37 @@ impl Environment {
     fn get_raw(&self, name: &str) -> Option<&OsStr> {
         let found = self.variables.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
+    }
+
+    /// Every variable.
+    pub(crate) fn variables(&self) -> &[(OsString, OsString)] {
+        &self.variables
+    }
+
+    /// The folder of the user's configuration.
+    pub(crate) fn config_folder(&self) -> Option<PathBuf> {
+        let home = || self.path("HOME").map(|home| home.join(".config"));
+        let config = self.path("XDG_CONFIG_HOME").or_else(home);
+        config.map(|config| config.join("relight"))
+    }
+
+    /// The store's URL for agents to use, where it is a file of this machine.
+    pub(crate) fn local_store(&self) -> Result<Option<String>, Failure> {
+        match self.store_url()? {
+            StoreUrl::Sqlite(path) => {
+                let path = std::path::absolute(&path).unwrap_or(path);
+                Ok(Some(format!("sqlite:{}", path.display())))
+            }
+            StoreUrl::Memory => Ok(None),
+        }
+    }
+
+    fn redactor_of(&self, folder: &Path) -> Result<Redactor, Failure> {
+        let key = relight::mark_key_beside(folder).map_err(|error| {
+            Failure::new(Exit::Io, format!("cannot use {}: {error}", folder.display()))
+        })?;
+        let pairs = relight::doors::environment::texts(&self.variables);
+        Ok(Redactor::new(key).with_environment(pairs))
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {
@@ -87,21 +127,26 @@ impl Environment {
         }
     }
 
-    /// The store with the funnel in front of it.
+    /// The store with the funnel in front of it, for one answer.
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
+        self.open(Use::Short)
+    }
+
+    /// The same, for a process that lives long.
+    pub(crate) fn long_engine(&self) -> Result<Engine, Failure> {
+        self.open(Use::Long)
+    }
+
+    fn open(&self, usage: Use) -> Result<Engine, Failure> {
         let url = self.store_url()?;
-        let store = url.open(Use::Short)?;
+        let store = url.open(usage)?;
         if self.verbose > 0
             && let Some(file) = store.file()
         {
             crate::output::note(self, &format!("the store is {}", file.display()));
         }
         let folder = self.folder_of(store.file().as_deref())?;
-        let key = relight::mark_key_beside(&folder).map_err(|error| {
-            Failure::new(Exit::Io, format!("cannot use {}: {error}", folder.display()))
-        })?;
-        let pairs = relight::doors::environment::texts(&self.variables);
-        Ok(Engine::new(store, Redactor::new(key).with_environment(pairs)))
+        Ok(Engine::new(store, self.redactor_of(&folder)?))
     }
 
     /// The folder that the store is in, found without opening it.

@@ -20,6 +20,10 @@ use environment::Environment;
 use exit::{Exit, Failure, Outcome};
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|first| first == relight::supervise::shim::ARGUMENT) {
+        // Before anything else: a shim for each agent has to be small.
+        return relight::supervise::shim::main();
+    }
     if asks_for_version_alone() {
         output::line(concat!("relight ", env!("CARGO_PKG_VERSION")));
         return ExitCode::SUCCESS;
@@ -51,7 +55,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Step(command) => verbs::step::run(environment, command),
         Command::Checkpoint(command) => verbs::checkpoint::run(environment, command),
         Command::Run(arguments) => verbs::run::run(environment, *arguments),
-        Command::Up(arguments) => verbs::up::run(environment, arguments),
+        Command::Up(arguments) => verbs::up::run(environment, &arguments),
         Command::Down(arguments) => verbs::control::down(environment, &arguments),
         Command::Ps(arguments) => verbs::ps::run(environment, &arguments),
         Command::Start(arguments) => verbs::control::start(environment, &arguments),

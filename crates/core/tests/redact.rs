@@ -113,6 +113,8 @@ fn every_provider_is_recognised() {
         (["sk-", "or-v1-", &hex(64)].concat(), "openrouter"),
         (["xo", "xb-", "123456789012-", &random(24)].concat(), "slack"),
         (["xo", "xp-", "123456789012-", &random(24)].concat(), "slack"),
+        (["xox", "e.xoxp-1-", &random(40)].concat(), "slack"),
+        (["xox", "e-1-", &random(40)].concat(), "slack"),
         (["xa", "pp-1-", &random(40)].concat(), "slack"),
         (["sk_", "live_", &random(24)].concat(), "stripe"),
         (["rk_", "live_", &random(24)].concat(), "stripe"),
@@ -268,6 +270,8 @@ fn headers_lose_their_credentials_and_keep_their_scheme() {
         ("Cookie: sid=abc; theme=dark\r\nHost: x", "Cookie: [cookie]\r\nHost: x"),
         ("Set-Cookie: sid=abc; Path=/; HttpOnly\nx", "Set-Cookie: [cookie]\nx"),
         ("curl -b x -H 'Cookie: a=b; c=d' y", "curl -b x -H 'Cookie: [cookie]' y"),
+        // Only a bare number needs quotes to stay JSON.
+        ("Authorization\":Bearer password", "Authorization\":Bearer [authorization]"),
         ("sent Bearer abc123def456 to it", "sent Bearer [bearer] to it"),
         ("Basic dXNlcjpwYXNzd29yZA== was sent", "Basic [basic] was sent"),
     ]);
@@ -441,6 +445,7 @@ fn hashes_ids_and_build_output_stay() {
         "checksum = \"0a1b2c3d4e5f60718293a4b5c6d7e8f9\"",
         "https://github.com/a/b/commit/9fceb02d0ae598e95dc970b74767f19372d61af8",
         "git@github.com:a/b.git http://localhost:8080/a@b",
+        "the end of xoxe.understanding it",
         "task-force-delta-2026-planning-notes sk-learn-contrib-examples-two",
     ]);
 }
@@ -466,6 +471,30 @@ fn pairs_are_judged_by_their_key() {
     assert_eq!(pair("note", "password=hunter2"), "password=[assignment]");
     let once = redactor.pair("db_password", "hunter2").into_owned();
     assert_eq!(redactor.pair("db_password", &once), once);
+}
+
+#[test]
+fn a_value_that_only_looks_harmless_goes_whole_and_once() {
+    let redactor = redactor();
+    let once = redactor.pair("token", "//password=0A").into_owned();
+    assert_eq!(without_digits(&once), "[assignment]");
+    assert_eq!(redactor.pair("token", &once), once);
+}
+
+#[test]
+fn marks_stay_with_and_without_quotes() {
+    let mark = "[redacted:env:0123abcd]";
+    let redactor = redactor();
+    for text in [
+        format!("Authorization: Bearer {mark}"),
+        format!("Authorization: Bearer \"{mark}\""),
+        format!("Authorization\":Bearer \"{mark}\""),
+        format!("{{\\\"Authorization\\\":Bearer \\\"{mark}\\\"}}"),
+        format!("Cookie: {mark}\nAuthorization: Basic '{mark}'"),
+        format!("{{\"password\": \"{mark}\"}}"),
+    ] {
+        assert!(matches!(redactor.text(&text), Cow::Borrowed(_)), "{}", redactor.text(&text));
+    }
 }
 
 #[test]

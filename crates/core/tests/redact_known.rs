@@ -51,6 +51,28 @@ fn a_value_of_a_secret_variable_is_found_in_every_form() {
 }
 
 #[test]
+fn a_value_in_the_guise_of_a_mark_is_found() {
+    let redactor = knowing("MY_SECRET", "kn0wn-value-one");
+    for guise in ["[redacted:kn0wn-value-one:0123abcd]", "[redacted:a-kn0wn-value-one:0123abcd]"] {
+        let once = redactor.text(guise).into_owned();
+        assert!(!once.contains("kn0wn"), "{once}");
+        assert_eq!(redactor.text(&once), once);
+        let once = redactor.pair("token", guise).into_owned();
+        assert!(!once.contains("kn0wn"), "{once}");
+        assert_eq!(redactor.pair("token", &once), once);
+    }
+}
+
+#[test]
+fn a_value_that_is_the_word_of_a_kind_leaves_marks_alone() {
+    let redactor =
+        knowing("DATABASE_URL", "postgres://ann:url-password@db").with_known("x", "assignment");
+    for mark in ["[redacted:url-password:0123abcd]", "[redacted:assignment:0123abcd]"] {
+        assert!(matches!(redactor.text(mark), Cow::Borrowed(_)), "{mark}");
+    }
+}
+
+#[test]
 fn base64_is_found_at_every_alignment() {
     let redactor = knowing("MY_SECRET", SECRET);
     for before in ["", "u", "us", "use", "user:"] {

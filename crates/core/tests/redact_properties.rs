@@ -75,6 +75,20 @@ fn piece() -> impl Strategy<Value = String> {
         "%3D",
         "'tis",
         "is ",
+        "Digest ",
+        "a=b; ",
+        "<password>",
+        "</",
+        "--token ",
+        "\"password\":",
+        "12345678",
+        "discord ",
+        "redis-cli -a ",
+        "xoxe.",
+        "`",
+        "/",
+        "\\",
+        "\t",
     ]);
     prop_oneof![
         4 => fixed.prop_map(str::to_owned),
@@ -122,8 +136,15 @@ fn prose() -> impl Strategy<Value = String> {
     "([a-zäöü]{1,8} ){0,6}"
 }
 
+/// At least `cases_min` of them; more when `PROPTEST_CASES` says so.
+fn cases(cases_min: u32) -> ProptestConfig {
+    let default = ProptestConfig::default();
+    let cases = default.cases.max(cases_min);
+    ProptestConfig { cases, failure_persistence: None, ..default }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(1_500))]
 
     #[test]
     fn redacting_twice_is_redacting_once(text in text()) {

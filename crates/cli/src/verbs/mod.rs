@@ -18,6 +18,7 @@ pub(crate) mod setup;
 pub(crate) mod shell;
 pub(crate) mod step;
 mod step_run;
+pub(crate) mod supervision;
 pub(crate) mod task;
 pub(crate) mod trap;
 pub(crate) mod up;

@@ -445,7 +445,7 @@ fn ending_text(ending: Ending) -> &'static str {
 fn pause_text(why: Pause) -> &'static str {
     match why {
         Pause::Deferred => "it said later",
-        Pause::BootLoop => "the machine went down again and again; relight up --resume-anyway",
+        Pause::HeldBack => "the machine went down again and again; relight up --resume-anyway",
         Pause::Asking => "a round is over",
     }
 }

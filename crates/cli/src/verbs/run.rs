@@ -1,9 +1,262 @@
-//! `relight run`.
+//! `relight run`: one agent in the foreground, with its output, until it has come to rest.
 
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use relight::engine::Engine;
+use relight::supervise::control::{Control, run_socket};
+use relight::supervise::folder::AgentFolder;
+use relight::supervise::log::{Follow, Log, LogLimits};
+use relight::supervise::reception::Reception;
+use relight::supervise::shim::wire::Input;
+use relight::supervise::spec::AgentSpec;
+use relight::supervise::supervisor::{AgentView, Begin, Supervisor};
+use relight::supervise::word::Word;
+use relight_core::agent::death::HowEnded;
+use relight_core::agent::{AgentPlan, AgentState, Cause, Ended};
+use relight_core::budget::RestartPolicy;
+use relight_core::ids::AgentName;
+use relight_core::time::Span;
+use serde_json::json;
+
+use super::supervision::{self, Signals, Told, cannot_use};
 use crate::arguments::agent::RunArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
 
-pub(crate) fn run(_environment: &Environment, _arguments: RunArguments) -> Outcome {
-    Err(Failure::new(Exit::Usage, "not built yet"))
+#[expect(clippy::needless_pass_by_value, reason = "every verb takes its arguments over")]
+pub(crate) fn run(environment: &Environment, arguments: RunArguments) -> Outcome {
+    supervision::runtime()?.block_on(supervise(environment, &arguments))
+}
+
+async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outcome {
+    let mut spec = spec(environment, arguments)?;
+    let engine = environment.long_engine()?;
+    spec.plan.command = supervision::readable(engine.redactor(), &spec.command);
+    let home = environment.store_folder(&engine)?;
+    let name = spec.name.clone();
+    let keeps_terminal = spec.input == Input::Terminal;
+    let folder = AgentFolder::of(&home, &name);
+    folder.create().map_err(|error| cannot_use(folder.path(), &error))?;
+    let mut shown = if environment.json || keeps_terminal { None } else { from_here_on(&folder) };
+    let begin = begin(&engine, &name).await?;
+    let settings = supervision::settings(environment, &home, Vec::new())?;
+    let (mut supervisor, mut notices) =
+        Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
+    supervisor.take_up(spec, begin, arguments.take_over).await?;
+    let mut view = supervisor.follow(&name).expect("it was just taken up");
+    let mut reception = reception(&folder)?;
+    let mut signals = Signals::new()?;
+    let mut told = None;
+    while !view.borrow_and_update().at_rest && supervisor.lost().is_empty() {
+        tokio::select! {
+            biased;
+            Some(notice) = notices.recv() => supervision::say(environment, &notice),
+            signal = signals.next() => end(&supervisor, signal, keeps_terminal, &mut told),
+            call = next_call(reception.as_mut()) => {
+                supervision::end_or_answer(&supervisor, call, &mut told);
+            }
+            _ = view.changed() => {}
+            () = supervisor.pass_on_growth() => {}
+            () = show(shown.as_mut()) => {}
+        }
+    }
+    while let Ok(notice) = notices.try_recv() {
+        supervision::say(environment, &notice);
+    }
+    show_rest(shown.as_mut());
+    let view = view.borrow().clone();
+    supervisor.leave().await;
+    finish(environment, &name, &view, told)
+}
+
+/// The first signal stops the agent, a further one hurries. Ctrl-C in a terminal that the agent has is
+/// the agent's.
+fn end(supervisor: &Supervisor, signal: Told, keeps_terminal: bool, told: &mut Option<i32>) {
+    let number = match signal {
+        Told::End(2) if keeps_terminal => return,
+        Told::End(number) => number,
+        Told::HangUp => 1,
+    };
+    if told.replace(number).is_none() {
+        drop(supervisor.shut_down());
+    } else {
+        supervisor.hurry();
+    }
+}
+
+fn from_here_on(folder: &AgentFolder) -> Option<Follow> {
+    let log = Log::of(folder);
+    log.end().and_then(|end| log.follow(end)).ok()
+}
+
+fn reception(folder: &AgentFolder) -> Result<Option<Reception>, Failure> {
+    let socket = run_socket(folder);
+    let control = Control::bind(&socket).map_err(|error| cannot_use(&socket, &error))?;
+    Ok(control.map(Reception::open))
+}
+
+async fn next_call(reception: Option<&mut Reception>) -> relight::supervise::reception::Call {
+    match reception {
+        Some(reception) => reception.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A person who types the command wants an agent to run that has come to rest; one that was cut off
+/// goes on as its state says, with its counts.
+async fn begin(engine: &Engine, name: &AgentName) -> Result<Begin, Failure> {
+    let agent = engine.store().agent(name).await?;
+    Ok(match agent.map(|agent| agent.state) {
+        Some(
+            AgentState::Stopped { .. }
+            | AgentState::Terminated { .. }
+            | AgentState::Crashed { again_at: None },
+        ) => Begin::Start,
+        None
+        | Some(
+            AgentState::Created
+            | AgentState::Running { .. }
+            | AgentState::Crashed { again_at: Some(_) }
+            | AgentState::Suspended { .. },
+        ) => Begin::Wake,
+    })
+}
+
+/// Shows what the agent writes.
+async fn show(shown: Option<&mut Follow>) {
+    let Some(shown) = shown else { return std::future::pending().await };
+    match shown.next().await {
+        Ok(chunk) => write(chunk),
+        Err(_) => std::future::pending().await,
+    }
+}
+
+fn show_rest(shown: Option<&mut Follow>) {
+    let Some(shown) = shown else { return };
+    while let Ok(chunk) = shown.next_now() {
+        if chunk.is_empty() {
+            return;
+        }
+        write(chunk);
+    }
+}
+
+/// That nobody reads any more is no reason to stop an agent: its log has everything.
+fn write(chunk: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(chunk).and_then(|()| out.flush());
+}
+
+/// The exit code, and whose it is.
+fn finish(
+    environment: &Environment,
+    name: &AgentName,
+    view: &AgentView,
+    told: Option<i32>,
+) -> Outcome {
+    let ended = view.last_attempt.as_ref().and_then(|attempt| attempt.ended.as_ref());
+    let (code, whose) = code(ended, told);
+    if environment.json {
+        output::json(&json!({
+            "agent": name,
+            "state": view.agent.state.kind(),
+            "attempts": view.agent.attempt_number,
+            "iterations": view.agent.iteration,
+            "cause": ended.map(|ended| ended.cause),
+            "how": ended.map(Ended::in_words),
+            "task": view.agent.plan.task,
+            "code": code,
+            "whose": whose,
+        }));
+    }
+    Ok(code)
+}
+
+/// The agent's own code where it has one: 128+n for a signal, 124 for a time-out.
+fn code(ended: Option<&Ended>, told: Option<i32>) -> (u8, &'static str) {
+    let of_signal = |signal: i32| u8::try_from(128 + signal).unwrap_or(Exit::No as u8);
+    if let Some(signal) = told {
+        return (of_signal(signal), "relight");
+    }
+    let Some(ended) = ended else { return (Exit::No as u8, "relight") };
+    match (ended.cause, ended.death.how) {
+        (Cause::Timeout, _) => (124, "relight"),
+        (Cause::Failed, HowEnded::Code(0)) => (Exit::No as u8, "relight"),
+        (_, HowEnded::Code(code)) => (u8::try_from(code).unwrap_or(Exit::No as u8), "agent"),
+        (_, HowEnded::Signal(signal)) => (of_signal(signal), "agent"),
+        (_, HowEnded::Unknown) => (Exit::No as u8, "relight"),
+    }
+}
+
+/// What to supervise, as the flags say it.
+fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec, Failure> {
+    let command: Vec<Word> = arguments.command.iter().map(|word| word.as_os_str().into()).collect();
+    let preset = supervision::preset(environment, arguments.preset.as_deref())?;
+    let folder = folder(arguments)?;
+    let policy = RestartPolicy {
+        max_attempts: arguments.max_attempts,
+        cooldown: arguments.cooldown,
+        stable_after: arguments.stable_after,
+        total_max: arguments.restarts_max,
+        ..RestartPolicy::default()
+    };
+    let may_be_silent = arguments.silence_max == Span::ZERO || arguments.tty;
+    let plan = AgentPlan {
+        folder: folder.to_string_lossy().into_owned(),
+        preset: preset.name().to_owned(),
+        task: arguments.task.clone(),
+        restart: arguments.restart.into(),
+        policy,
+        silence_max: (!may_be_silent).then_some(arguments.silence_max),
+        timeout: arguments.timeout,
+        grace: arguments.grace,
+        defer: arguments.defer,
+        exit_completes: arguments.exit_completes,
+        iterations_max: arguments.is_loop.then(|| arguments.max_iterations.unwrap_or(0)),
+        ..AgentPlan::default()
+    };
+    let resume_args: Vec<Word> =
+        arguments.resume_args.iter().flat_map(|words| words.0.iter().cloned()).map(Word::from).collect();
+    Ok(AgentSpec {
+        name: name(arguments)?,
+        plan,
+        command,
+        environment: supervision::passed_on(environment, arguments.env_clean),
+        signs: supervision::signs(&preset),
+        preset: Arc::new(preset),
+        resume_args: (!resume_args.is_empty()).then_some(resume_args),
+        input: if arguments.tty { Input::Terminal } else { Input::Null },
+        user: arguments.user.as_deref().map(supervision::user).transpose()?,
+        until: arguments.until.clone().map(|words| words.0.into_iter().map(Word::from).collect()),
+        ladder: None,
+        log_limits: LogLimits::default(),
+    })
+}
+
+/// The given name, else the program's.
+fn name(arguments: &RunArguments) -> Result<AgentName, Failure> {
+    if let Some(name) = &arguments.name {
+        return Ok(name.clone());
+    }
+    let program = arguments.command.first().map(PathBuf::from).unwrap_or_default();
+    let file = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let text: String = file.chars().map(|c| if allowed(c) { c } else { '_' }).collect();
+    AgentName::new(text.trim_start_matches('-')).map_err(|error| {
+        Failure::new(Exit::Usage, error.to_string()).hint("give the agent a name: --name NAME")
+    })
+}
+
+fn folder(arguments: &RunArguments) -> Result<PathBuf, Failure> {
+    let given = arguments.folder.clone().unwrap_or_else(|| PathBuf::from("."));
+    let folder = std::fs::canonicalize(&given).map_err(|error| {
+        Failure::new(Exit::Usage, format!("cannot use the folder {}: {error}", given.display()))
+    })?;
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    Err(Failure::new(Exit::Usage, format!("{} is no folder", given.display())))
 }

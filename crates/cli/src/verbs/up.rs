@@ -1,9 +1,330 @@
-//! `relight up`.
+//! `relight up`: the daemon. All agents of `relight.toml`, until it is told to end.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use relight::engine::Engine;
+use relight::supervise::boots;
+use relight::supervise::control::{
+    Control, Ending, RefusedCode, Reply, Request, daemon_socket,
+};
+use relight::supervise::log::LogLimits;
+use relight::supervise::notice::Notice;
+use relight::supervise::reception::{Call, Reception};
+use relight::supervise::shim::wire::Input;
+use relight::supervise::spec::AgentSpec;
+use relight::supervise::supervisor::{Answer, Begin, Supervisor};
+use relight::supervise::systemd::Systemd;
+use relight::supervise::word::Word;
+use relight_core::agent::boots::{STABLE_AFTER, Verdict};
+use relight_core::agent::silence::SignSource;
+use relight_core::ids::AgentName;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::supervision::{self, Signals, Told, cannot_use};
 use crate::arguments::agent::UpArguments;
+use crate::config::{AgentConfig, Config};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
 
-pub(crate) fn run(_environment: &Environment, _arguments: UpArguments) -> Outcome {
-    Err(Failure::new(Exit::Usage, "not built yet"))
+pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome {
+    let config = load(environment, arguments)?;
+    let environment = environment.with_store(config.store_url.clone());
+    supervision::runtime()?.block_on(serve(&environment, arguments, config))
+}
+
+/// The daemon while it runs.
+struct Daemon<'a> {
+    environment: &'a Environment,
+    arguments: &'a UpArguments,
+    supervisor: Supervisor,
+    notices: mpsc::UnboundedReceiver<Notice>,
+    reception: Reception,
+    systemd: Systemd,
+    /// What it was told to do last.
+    phase: Phase,
+}
+
+enum Phase {
+    /// Agents are supervised.
+    Serving,
+    /// Agents are being stopped; those whose end is still awaited.
+    Stopping(Vec<oneshot::Receiver<Answer>>),
+    /// Agents live on without us.
+    Leaving,
+}
+
+enum Woken {
+    Notice(Notice),
+    Signal(Told),
+    Call(Call),
+    Stable,
+    Watchdog,
+    AllStopped,
+}
+
+async fn serve(environment: &Environment, arguments: &UpArguments, config: Config) -> Outcome {
+    let engine = environment.long_engine()?;
+    let home = environment.store_folder(&engine)?;
+    let control = bind(&home)?;
+    let alert: Vec<Word> = config.alert.command.iter().cloned().map(Word::from).collect();
+    let settings = supervision::settings(environment, &home, alert)?;
+    let specs = specs(environment, &engine, &config)?;
+    let (supervisor, notices) =
+        Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
+    let mut daemon = Daemon {
+        environment,
+        arguments,
+        supervisor,
+        notices,
+        reception: Reception::open(control),
+        systemd: Systemd::from_environment(environment.variables()),
+        phase: Phase::Serving,
+    };
+    daemon.begin(specs).await?;
+    daemon.run().await
+}
+
+fn bind(home: &std::path::Path) -> Result<Control, Failure> {
+    let socket = daemon_socket(home);
+    let control = Control::bind(&socket).map_err(|error| cannot_use(&socket, &error))?;
+    control.ok_or_else(|| {
+        let text = format!("a daemon already runs in {}", home.display());
+        Failure::new(Exit::Busy, text).hint("relight ps shows its agents; relight down ends it")
+    })
+}
+
+impl Daemon<'_> {
+    /// Takes every agent up, or holds them back after a boot loop.
+    async fn begin(&mut self, specs: Vec<AgentSpec>) -> Result<(), Failure> {
+        let count = specs.len();
+        let store = self.supervisor.engine().store().as_ref();
+        let boot = self.supervisor.boot_id();
+        let forgive = self.arguments.resume_anyway;
+        let verdict = boots::at_start(store, boot, count > 0, forgive).await?;
+        if let Verdict::HoldBack { boots } = verdict {
+            self.say(&format!(
+                "ALERT the machine went down {boots} times in a row soon after work was resumed; \
+                 nothing is resumed now (relight start NAME, or relight up --resume-anyway)"
+            ));
+        }
+        let holds_back = self.arguments.paused || verdict != Verdict::Resume;
+        let begin = if holds_back { Begin::HoldBack } else { Begin::Wake };
+        if count > 100 {
+            self.say(&format!("taking up {count} agents"));
+        }
+        self.take_up(specs, begin).await;
+        let running = self.supervisor.names().count();
+        self.say(&format!("up with {running} of {count} agents; relight ps shows them"));
+        // Without systemd there is nobody to tell.
+        let _ = self.systemd.ready();
+        Ok(())
+    }
+
+    async fn take_up(&mut self, specs: Vec<AgentSpec>, begin: Begin) {
+        let refused = self.supervisor.take_up_all(specs, begin, self.arguments.take_over).await;
+        for (name, error) in refused {
+            self.say(&format!("{name} is left alone: {error}"));
+        }
+    }
+
+    async fn run(mut self) -> Outcome {
+        let mut signals = Signals::new()?;
+        let mut stable_at = Some(Instant::now() + STABLE_AFTER.as_duration());
+        let alive_every = self.systemd.alive_interval();
+        let mut watchdog = alive_every.map(|every| Instant::now() + every);
+        loop {
+            match self.woken(&mut signals, stable_at, watchdog).await {
+                Woken::Notice(notice) => supervision::say(self.environment, &notice),
+                Woken::Signal(Told::HangUp) => self.reload().await,
+                Woken::Signal(Told::End(_)) => self.stop(),
+                Woken::Call(call) => self.answer(call).await,
+                Woken::Watchdog => {
+                    let _ = self.systemd.alive();
+                    watchdog = alive_every.map(|every| Instant::now() + every);
+                }
+                Woken::Stable => {
+                    stable_at = None;
+                    let store = self.supervisor.engine().store().as_ref();
+                    boots::stable(store, self.supervisor.boot_id()).await?;
+                }
+                Woken::AllStopped => break,
+            }
+            for name in self.supervisor.lost() {
+                self.say(&format!("{name} has another supervisor now"));
+            }
+        }
+        self.end().await
+    }
+
+    async fn woken(
+        &mut self,
+        signals: &mut Signals,
+        stable_at: Option<Instant>,
+        watchdog: Option<Instant>,
+    ) -> Woken {
+        tokio::select! {
+            biased;
+            Some(notice) = self.notices.recv() => Woken::Notice(notice),
+            signal = signals.next() => Woken::Signal(signal),
+            call = self.reception.next() => Woken::Call(call),
+            () = all_stopped(&mut self.phase) => Woken::AllStopped,
+            () = at(stable_at) => Woken::Stable,
+            () = at(watchdog) => Woken::Watchdog,
+            () = self.supervisor.pass_on_growth() => unreachable!("it never ends"),
+        }
+    }
+
+    /// The first time all agents are told to end, with their grace; from then on they are hurried.
+    fn stop(&mut self) {
+        match self.phase {
+            Phase::Serving => {
+                let _ = self.systemd.stopping();
+                self.say("stopping all agents; once more to hurry");
+                self.phase = Phase::Stopping(self.supervisor.shut_down());
+            }
+            Phase::Stopping(_) => self.supervisor.hurry(),
+            Phase::Leaving => {}
+        }
+    }
+
+    async fn answer(&mut self, call: Call) {
+        let Some(call) = self.supervisor.answer(call) else { return };
+        let agents = u32::try_from(self.supervisor.names().count()).unwrap_or(u32::MAX);
+        let reply = match call.request {
+            Request::Down { keep_agents: true } => {
+                self.phase = Phase::Leaving;
+                Reply::ok(&Ending { pid: std::process::id(), agents })
+            }
+            Request::Down { keep_agents: false } => {
+                self.stop();
+                Reply::ok(&Ending { pid: std::process::id(), agents })
+            }
+            Request::Reload => {
+                self.reload().await;
+                Reply::ok(&serde_json::json!({"agents": self.supervisor.names().count()}))
+            }
+            // Everything that is supervised here is recovered as it dies.
+            Request::Recover { .. } => Reply::ok(&serde_json::json!({"recovered": []})),
+            _ => Reply::error(RefusedCode::Refused, "this is not known here", None),
+        };
+        let _ = call.reply.send(reply);
+    }
+
+    /// Reads the configuration again: new agents are taken up, changed ones get their plan from the
+    /// next attempt on, removed ones are stopped. A configuration that is wrong changes nothing.
+    async fn reload(&mut self) {
+        let read = load(self.environment, self.arguments)
+            .and_then(|config| specs(self.environment, self.supervisor.engine(), &config));
+        let specs = match read {
+            Ok(specs) => specs,
+            Err(failure) => return self.say(&format!("not reloaded: {}", failure.message)),
+        };
+        let gone: Vec<AgentName> = self
+            .supervisor
+            .names()
+            .filter(|name| specs.iter().all(|spec| spec.name != **name))
+            .cloned()
+            .collect();
+        for name in gone {
+            self.say(&format!("{name} is not in the configuration any more; it is stopped"));
+            self.supervisor.retire(&name).await;
+        }
+        let new = specs.into_iter().filter(|spec| !self.supervisor.replan(spec.clone())).collect();
+        self.take_up(new, Begin::Wake).await;
+        self.say("the configuration was read again");
+    }
+
+    async fn end(mut self) -> Outcome {
+        while let Ok(notice) = self.notices.try_recv() {
+            supervision::say(self.environment, &notice);
+        }
+        let boot = self.supervisor.boot_id().to_owned();
+        let engine = self.supervisor.engine().clone();
+        self.supervisor.leave().await;
+        boots::clean_end(engine.store().as_ref(), &boot).await?;
+        Ok(0)
+    }
+
+    fn say(&self, text: &str) {
+        output::note(self.environment, text);
+    }
+}
+
+/// Returns once nothing is awaited any more; never while agents are supervised.
+async fn all_stopped(phase: &mut Phase) {
+    match phase {
+        Phase::Serving => std::future::pending().await,
+        Phase::Leaving => {}
+        Phase::Stopping(awaited) => {
+            while let Some(answer) = awaited.last_mut() {
+                // An agent whose supervision ended is awaited no longer.
+                let _ = answer.await;
+                awaited.pop();
+            }
+        }
+    }
+}
+
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn load(environment: &Environment, arguments: &UpArguments) -> Result<Config, Failure> {
+    let user = environment.config_folder();
+    let user_config = user.as_deref().and_then(std::path::Path::parent);
+    let found = Config::find(arguments.config.as_deref(), &PathBuf::from("."), user_config);
+    let file = found.ok_or_else(|| {
+        Failure::new(Exit::Config, "there is no relight.toml here, nor in the user's configuration")
+            .hint("give --config FILE; relight run -- CMD supervises one agent without any")
+    })?;
+    Config::load(&file, user.map(|user| user.join("presets")).as_deref())
+}
+
+/// The agents of the configuration that are switched on.
+fn specs(
+    environment: &Environment,
+    engine: &Engine,
+    config: &Config,
+) -> Result<Vec<AgentSpec>, Failure> {
+    let enabled = config.agents.iter().filter(|agent| agent.enabled);
+    enabled.map(|agent| spec(environment, engine, config, agent)).collect()
+}
+
+fn spec(
+    environment: &Environment,
+    engine: &Engine,
+    config: &Config,
+    agent: &AgentConfig,
+) -> Result<AgentSpec, Failure> {
+    let preset = supervision::preset(environment, Some(&agent.preset))?;
+    let mut plan = agent.plan(&config.recovery);
+    let command: Vec<Word> = agent.command.iter().cloned().map(Word::from).collect();
+    plan.command = supervision::readable(engine.redactor(), &command);
+    let signs: Vec<SignSource> = match &agent.signs {
+        Some(signs) => signs.iter().map(|sign| (*sign).into()).collect(),
+        None => supervision::signs(&preset),
+    };
+    Ok(AgentSpec {
+        name: agent.name.clone(),
+        environment: agent.environment(environment.variables(), &preset),
+        ladder: Some(agent.ladder(&preset, plan.grace)),
+        plan,
+        command,
+        signs,
+        preset: Arc::new(preset),
+        resume_args: agent
+            .resume_args
+            .clone()
+            .map(|words| words.into_iter().map(Word::from).collect()),
+        input: Input::Null,
+        user: agent.user.as_deref().map(supervision::user).transpose()?,
+        until: None,
+        log_limits: LogLimits { file_bytes_max: config.log.file_max, files_max: config.log.files },
+    })
 }

@@ -216,8 +216,11 @@ pub struct PostMortem {
     pub task: Option<String>,
     /// The last step that was recorded.
     pub last_step: Option<String>,
-    /// Steps that are finished.
+    /// Steps that are finished; the last of them.
     pub done: Vec<String>,
+    /// How many are finished.
+    #[serde(default)]
+    pub done_count: u64,
     /// Steps that were begun and not ended.
     pub in_doubt: Vec<String>,
     /// The step to go on with.

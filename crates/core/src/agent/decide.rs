@@ -1,19 +1,21 @@
 //! The table of agent state and event. Pure: the same agent, event, time and chance give the same
 //! decision.
 //!
-//! | state \ event | wake | start | stop | end | died | due | later |
-//! |---|---|---|---|---|---|---|---|
-//! | created | begin | begin | stopped | – | – | – | – |
-//! | running | – | – | ending | ending | judge | – | – |
-//! | running, ending | – | – | ending: stop | – | as it was ended | – | – |
-//! | crashed | wait or begin | begin, forgiven | stopped | – | – | begin | – |
-//! | suspended | wait or begin | begin, forgiven | stopped | – | – | begin | – |
-//! | stopped by a person or itself | – | begin, forgiven | stopped | – | – | – | – |
-//! | stopped with its supervisor | begin | begin, forgiven | stopped | – | – | – | – |
-//! | terminated | – | begin, forgiven | stopped | – | – | – | – |
+//! | state \ event | wake | start | stop | end | died | due |
+//! |---|---|---|---|---|---|---|
+//! | created | begin | begin | stopped | – | – | – |
+//! | running | – | – | ending | ending | judge | – |
+//! | running, being stopped | stop again | ending: restart | – | – | stopped | – |
+//! | running, ending otherwise | stop again | – | ending: stop | – | as it was ended | – |
+//! | crashed | wait or begin | begin, forgiven | stopped | – | – | begin |
+//! | suspended | wait or begin | begin, forgiven | stopped | – | – | begin |
+//! | stopped by a person or itself | – | begin, forgiven | stopped | – | – | – |
+//! | stopped with its supervisor | begin | begin, forgiven | stopped | – | – | – |
+//! | terminated | – | begin, forgiven | stopped | – | – | – |
 //!
 //! *begin*: the next attempt. *forgiven*: the row of recoveries without progress is counted anew, the
-//! total is not. *judge*: by cause, restart rule and budgets. *–*: nothing happens.
+//! total is not. *judge*: by cause, restart rule and budgets. *stop again*: the supervisor that recorded
+//! the end may have died before its signal. *–*: nothing happens.
 
 use super::attempt::AttemptTag;
 use super::change::AgentChange;
@@ -113,14 +115,27 @@ pub fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentDecision
     }
 }
 
+/// Decides as `decide`, for what a supervisor finds when it takes an agent up while work may not be
+/// resumed: what would begin an attempt waits for a person instead, and deaths are recorded as ever.
+pub fn decide_held_back(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentDecision {
+    let is_wanted = matches!(event, AgentEvent::Start);
+    let decision = decide(agent, event, moment);
+    if is_wanted { decision } else { decision.held_back() }
+}
+
 fn wake(agent: &Agent, moment: Moment) -> AgentDecision {
     match &agent.state {
         AgentState::Created | AgentState::Stopped { by: Stopper::Shutdown } => begin(agent, moment),
         AgentState::Crashed { again_at: Some(at) }
         | AgentState::Suspended { until: Some(at), .. } => wait_or_begin(agent, *at, moment),
-        AgentState::Suspended { why: Pause::BootLoop, until: None } => begin(agent, moment),
+        AgentState::Suspended { why: Pause::HeldBack, until: None } => begin(agent, moment),
         AgentState::Suspended { why: Pause::Asking, until: None } => ask(),
-        AgentState::Running { .. } => AgentDecision::default(),
+        AgentState::Running { ending: None, .. } => AgentDecision::default(),
+        // It was to end with a supervisor that is gone; with this one it begins anew.
+        AgentState::Running { ending: Some(Ending::Shutdown), .. } => {
+            tell_to_end(agent, Ending::Restart)
+        }
+        AgentState::Running { ending: Some(ending), .. } => signal_tree(*ending),
         AgentState::Crashed { again_at: None }
         | AgentState::Suspended { why: Pause::Deferred, until: None }
         | AgentState::Stopped { by: Stopper::Person | Stopper::Itself }
@@ -129,21 +144,31 @@ fn wake(agent: &Agent, moment: Moment) -> AgentDecision {
 }
 
 fn start(agent: &Agent, moment: Moment) -> AgentDecision {
-    if matches!(agent.state, AgentState::Running { .. }) {
-        return AgentDecision::default();
+    match &agent.state {
+        // Its tree is being stopped already.
+        AgentState::Running { ending: Some(Ending::Stop), .. } => ending_by(agent, Ending::Restart),
+        AgentState::Running { .. } => AgentDecision::default(),
+        AgentState::Stopped { by: Stopper::Person | Stopper::Itself }
+        | AgentState::Terminated { .. } => {
+            progress(agent).then(first_round(agent)).then(begin(agent, moment))
+        }
+        AgentState::Created
+        | AgentState::Crashed { .. }
+        | AgentState::Suspended { .. }
+        | AgentState::Stopped { by: Stopper::Shutdown } => {
+            progress(agent).then(begin(agent, moment))
+        }
     }
-    let mut decision = progress(agent);
-    let is_anew = matches!(agent.state, AgentState::Stopped { .. } | AgentState::Terminated { .. });
-    if is_anew && agent.iteration > 0 {
-        decision.changes.push(AgentChange::Iteration(0));
-    }
-    decision.then(begin(agent, moment))
 }
 
 fn stop(agent: &Agent, by: Stopper) -> AgentDecision {
     let ending = if by == Stopper::Shutdown { Ending::Shutdown } else { Ending::Stop };
     match &agent.state {
         AgentState::Running { ending: Some(Ending::Stop), .. } => AgentDecision::default(),
+        // A second ladder would give it a second grace.
+        AgentState::Running { ending: Some(already), .. } if *already == ending => {
+            AgentDecision::default()
+        }
         AgentState::Running { .. } => tell_to_end(agent, ending),
         AgentState::Stopped { by: Stopper::Person } => at_rest(),
         // What waits for its turn waits for the next supervisor as well.
@@ -184,19 +209,30 @@ fn died(agent: &Agent, death: Death, post_mortem: PostMortem, moment: Moment) ->
     let is_stable = agent.plan.policy.is_stable(death.lived);
     let advanced = death.made_progress || is_stable;
     let until = later(&death, moment.now, agent.plan.defer);
+    let has_succeeded = cause == Cause::Completed || has_said_so(&death);
     let ended = AgentChange::Ended {
         number: agent.attempt_number,
         ended: Box::new(Ended { cause, death }),
         post_mortem: Box::new(post_mortem),
     };
-    let decision = AgentDecision { changes: vec![ended], effects: Vec::new() };
+    let mut decision = AgentDecision { changes: vec![ended], effects: Vec::new() };
+    if cause == Cause::Completed && agent.session.is_some() {
+        decision.changes.push(AgentChange::Session(None));
+    }
     let next = match (ending, cause) {
         (Some(Ending::Stop), _) => come_to_rest(AgentState::Stopped { by: Stopper::Person }),
-        (Some(Ending::Shutdown), _) => come_to_rest(AgentState::Stopped { by: Stopper::Shutdown }),
         (Some(Ending::Restart), _) => begin(agent, moment),
+        (Some(Ending::Shutdown), _) if has_succeeded && agent.plan.is_loop() => {
+            round_counted(agent).then(at_rest())
+        }
+        (Some(Ending::Shutdown), _)
+            if !has_succeeded || agent.plan.restart == RestartRule::Always =>
+        {
+            come_to_rest(AgentState::Stopped { by: Stopper::Shutdown })
+        }
         (_, Cause::Deferred) => pause(until),
-        (_, Cause::Completed) if agent.plan.is_loop() => round_done(agent),
-        (_, Cause::Completed) if agent.plan.restart != RestartRule::Always => {
+        _ if has_succeeded && agent.plan.is_loop() => round_counted(agent).then(ask()),
+        _ if has_succeeded && agent.plan.restart != RestartRule::Always => {
             come_to_rest(AgentState::Stopped { by: Stopper::Itself })
         }
         _ if agent.plan.restart == RestartRule::Never => {
@@ -205,6 +241,11 @@ fn died(agent: &Agent, death: Death, post_mortem: PostMortem, moment: Moment) ->
         _ => recover(agent, advanced, moment),
     };
     decision.then(next)
+}
+
+/// It told of its success before it was ended, whoever ended it: what is finished is not done again.
+fn has_said_so(death: &Death) -> bool {
+    death.said == Some(Said::Success) && death.unfinished_task.is_none()
 }
 
 /// A death that is to be recovered from: charged, and brought back now, later or never.
@@ -251,9 +292,10 @@ fn hold_back(agent: &Agent) -> AgentDecision {
         | AgentState::Crashed { again_at: Some(_) }
         | AgentState::Stopped { by: Stopper::Shutdown }
         | AgentState::Suspended { until: Some(_), .. } => {
-            come_to_rest(AgentState::Suspended { why: Pause::BootLoop, until: None })
+            come_to_rest(AgentState::Suspended { why: Pause::HeldBack, until: None })
         }
-        AgentState::Running { .. } => AgentDecision::default(),
+        AgentState::Running { ending: None, .. } => AgentDecision::default(),
+        AgentState::Running { ending: Some(ending), .. } => signal_tree(*ending),
         AgentState::Crashed { again_at: None }
         | AgentState::Suspended { until: None, .. }
         | AgentState::Stopped { .. }
@@ -286,7 +328,7 @@ fn round_over(agent: &Agent, finished: bool, moment: Moment) -> AgentDecision {
 fn wait_or_begin(agent: &Agent, at: Time, moment: Moment) -> AgentDecision {
     let policy = &agent.plan.policy;
     let longest = match agent.state {
-        AgentState::Suspended { .. } => LATER_MAX,
+        AgentState::Suspended { .. } => LATER_MAX.max(agent.plan.defer),
         _ => policy.cooldown_max,
     };
     if at <= moment.now || at.since(moment.now) > longest {
@@ -297,13 +339,15 @@ fn wait_or_begin(agent: &Agent, at: Time, moment: Moment) -> AgentDecision {
 
 /// The longest "later" that an agent can ask for.
 const LATER_MAX: Span = Span::from_secs(8 * 24 * 3_600);
+/// The shortest: "later" is charged to no budget, so only its pace bounds it.
+const LATER_MIN: Span = Span::from_secs(1);
 
 fn later(death: &Death, now: Time, defer: Span) -> Time {
     let asked = match death.said {
         Some(Said::Later(Some(at))) if at > now && at.since(now) <= LATER_MAX => Some(at),
         _ => None,
     };
-    asked.unwrap_or_else(|| now.plus(defer))
+    asked.unwrap_or_else(|| now.plus(defer)).max(now.plus(LATER_MIN))
 }
 
 /// The next attempt: with the tag that was allocated ahead, and the one after it allocated now.
@@ -325,15 +369,22 @@ fn begin(agent: &Agent, moment: Moment) -> AgentDecision {
 }
 
 fn tell_to_end(agent: &Agent, ending: Ending) -> AgentDecision {
+    ending_by(agent, ending).then(signal_tree(ending))
+}
+
+/// Records why the live attempt is being ended.
+fn ending_by(agent: &Agent, ending: Ending) -> AgentDecision {
     let AgentState::Running { attempt, since, .. } = &agent.state else {
         return AgentDecision::default();
     };
-    let state =
-        AgentState::Running { attempt: attempt.clone(), since: *since, ending: Some(ending) };
-    AgentDecision {
-        changes: vec![AgentChange::State(state)],
-        effects: vec![AgentEffect::StopTree(ending)],
-    }
+    let (attempt, since) = (attempt.clone(), *since);
+    let state = AgentState::Running { attempt, since, ending: Some(ending) };
+    AgentDecision { changes: vec![AgentChange::State(state)], effects: Vec::new() }
+}
+
+/// The signal of an end that is recorded already.
+fn signal_tree(ending: Ending) -> AgentDecision {
+    AgentDecision { changes: Vec::new(), effects: vec![AgentEffect::StopTree(ending)] }
 }
 
 fn pause(until: Time) -> AgentDecision {
@@ -345,10 +396,19 @@ fn pause(until: Time) -> AgentDecision {
 }
 
 /// Between rounds nothing lives; a supervisor that comes then asks again.
-fn round_done(agent: &Agent) -> AgentDecision {
+fn round_counted(agent: &Agent) -> AgentDecision {
     let state = AgentState::Suspended { why: Pause::Asking, until: None };
     let changes = vec![AgentChange::Iteration(agent.iteration + 1), AgentChange::State(state)];
-    AgentDecision { changes, effects: Vec::new() }.then(ask())
+    AgentDecision { changes, effects: Vec::new() }
+}
+
+/// A loop that a person starts anew counts its rounds anew.
+fn first_round(agent: &Agent) -> AgentDecision {
+    let mut decision = AgentDecision::default();
+    if agent.iteration > 0 {
+        decision.changes.push(AgentChange::Iteration(0));
+    }
+    decision
 }
 
 fn ask() -> AgentDecision {
@@ -364,6 +424,32 @@ fn at_rest() -> AgentDecision {
 }
 
 impl AgentDecision {
+    /// What would begin an attempt, now or later, waits for a person; a loop asks its condition when it
+    /// is woken next.
+    fn held_back(mut self) -> Self {
+        let begins = |effect: &AgentEffect| {
+            matches!(effect, AgentEffect::Spawn { .. } | AgentEffect::WaitUntil(_))
+        };
+        if self.effects.iter().any(begins) {
+            self.changes.retain(|change| {
+                !matches!(
+                    change,
+                    AgentChange::Begun { .. } | AgentChange::Reserved(_) | AgentChange::State(_)
+                )
+            });
+            let waits = AgentState::Suspended { why: Pause::HeldBack, until: None };
+            self.changes.push(AgentChange::State(waits));
+        }
+        let acts =
+            |effect: &AgentEffect| !begins(effect) && !matches!(effect, AgentEffect::AskUntil);
+        let effects_before = self.effects.len();
+        self.effects.retain(acts);
+        if self.effects.len() < effects_before {
+            self.effects.push(AgentEffect::AtRest);
+        }
+        self
+    }
+
     fn then(mut self, next: Self) -> Self {
         self.changes.extend(next.changes);
         self.effects.extend(next.effects);

@@ -3,11 +3,16 @@
 //! Pure. `decide` is the table of state and event; `change` says what a decision changes. Leaves to
 //! others: starting and stopping processes, noticing deaths, keeping records.
 
+pub mod active_state;
 pub mod attempt;
+pub mod boots;
+pub mod brief;
 pub mod change;
 pub mod death;
 pub mod decide;
+pub mod plain;
 pub mod silence;
+pub mod step_deaths;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -188,8 +193,9 @@ pub enum Stopper {
 pub enum Pause {
     /// It said "later" (exit 75, or a limit that its preset read).
     Deferred,
-    /// The machine went down again and again soon after work was resumed.
-    BootLoop,
+    /// Nothing is resumed before a person says so: the machine went down again and again soon after,
+    /// or the supervisor was started so.
+    HeldBack,
     /// A round of its loop is over, and whether it was the last is being asked.
     Asking,
 }

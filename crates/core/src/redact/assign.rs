@@ -36,7 +36,8 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) ->
     let secret = place.secret(text, extent)?;
     let kind = kind_of(&text[secret.start..secret.end], name.bytes(text));
     let mut finding = Finding::new(secret.start, secret.end, kind, Rank::Context);
-    finding.quote = (name_quoted && !secret.quoted && tie == Tie::Colon).then_some(b'"');
+    let is_bare = !secret.quoted && secret == extent;
+    finding.quote = (name_quoted && is_bare && tie == Tie::Colon).then_some(b'"');
     findings.push(finding);
     Some(secret.end)
 }

@@ -1,5 +1,19 @@
 //! A place in a text that holds a secret, and how overlapping ones become one.
 
+use super::formats;
+
+/// Kinds that rules give, besides those of the published formats.
+#[rustfmt::skip]
+const RULE_KINDS: &[&str] = &[
+    "assignment", "authorization", "azure", "basic", "bearer", "cookie", "jwt", "password", "pem",
+    "telegram", "twilio", "url-password",
+];
+
+/// Whether a rule may have given this kind.
+pub(super) fn is_rule_kind(kind: &[u8]) -> bool {
+    RULE_KINDS.iter().any(|rule| rule.as_bytes() == kind) || formats::has_kind(kind)
+}
+
 /// How sure and how telling a rule is; of two findings in one place the smaller rank names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
@@ -24,6 +38,10 @@ pub(super) struct Finding<'a> {
 
 impl<'a> Finding<'a> {
     pub(super) fn new(start: usize, end: usize, kind: &'a str, rank: Rank) -> Self {
+        debug_assert!(
+            rank == Rank::Known || is_rule_kind(kind.as_bytes()),
+            "every rule's kind is listed: {kind}"
+        );
         Self { start, end, kind, rank, quote: None }
     }
 
@@ -40,7 +58,10 @@ impl<'a> Finding<'a> {
 }
 
 /// Sorts, joins overlaps, widens to whole characters and whole marks, and drops what is
-/// nothing but marks.
+/// nothing but marks and their quotes.
+///
+/// So every finding that stays takes something away that is neither a mark nor a quote, and
+/// redacting again and again comes to an end.
 pub(super) fn settle<'a>(
     text: &[u8],
     mut findings: Vec<Finding<'a>>,
@@ -49,7 +70,7 @@ pub(super) fn settle<'a>(
     for finding in &mut findings {
         widen(text, finding, marks);
     }
-    findings.retain(|finding| !is_only_marks(finding, marks));
+    findings.retain(|finding| !is_only_marks(text, finding, marks));
     findings.sort_by_key(|finding| (finding.start, finding.end));
     let mut settled: Vec<Finding<'a>> = Vec::with_capacity(findings.len());
     for finding in findings {
@@ -74,9 +95,21 @@ fn widen(text: &[u8], finding: &mut Finding<'_>, marks: &[(usize, usize)]) {
     }
 }
 
-fn is_only_marks(finding: &Finding<'_>, marks: &[(usize, usize)]) -> bool {
-    let covered: usize = overlapping(finding, marks).iter().map(|(start, end)| end - start).sum();
-    covered >= finding.end - finding.start
+fn is_only_marks(text: &[u8], finding: &Finding<'_>, marks: &[(usize, usize)]) -> bool {
+    let marks = overlapping(finding, marks);
+    let mut done = finding.start;
+    for &(start, end) in marks {
+        if !is_dress(&text[done..start]) {
+            return false;
+        }
+        done = end;
+    }
+    !marks.is_empty() && is_dress(&text[done..finding.end])
+}
+
+/// What a mark may be wrapped in: quotes, their escapes and blanks.
+fn is_dress(bytes: &[u8]) -> bool {
+    bytes.iter().all(|b| b"\"'`\\ \t".contains(b))
 }
 
 fn overlapping<'m>(finding: &Finding<'_>, marks: &'m [(usize, usize)]) -> &'m [(usize, usize)] {
@@ -117,5 +150,13 @@ mod tests {
         assert!(settle(b"01[mm]67", vec![Finding::new(3, 5, "x", Rank::Known)], &marks).is_empty());
         let settled = settle(b"01[mm]67", vec![Finding::new(5, 7, "x", Rank::Known)], &marks);
         assert_eq!(spans(&settled), [(2, 7, "x".to_owned())]);
+    }
+
+    #[test]
+    fn a_mark_in_quotes_stays() {
+        let finding = || vec![Finding::new(1, 7, "x", Rank::Known)];
+        assert!(settle(b"0'[mm]'7", finding(), &[(2, 6)]).is_empty());
+        assert_eq!(settle(b"0-[mm]'7", finding(), &[(2, 6)]).len(), 1);
+        assert_eq!(settle(b"0''''''7", finding(), &[]).len(), 1);
     }
 }

@@ -93,7 +93,8 @@ pub(super) const FORMATS: &[Format] = &[
     format("xoxc-", "slack", Url, 10, Trust::Prefix),
     format("xoxd-", "slack", Url, 10, Trust::Prefix),
     format("xoxe-", "slack", Url, 10, Trust::Prefix),
-    format("xoxe.", "slack", Dotted, 10, Trust::Prefix),
+    format("xoxe.xoxb-", "slack", Dotted, 5, Trust::Prefix),
+    format("xoxe.xoxp-", "slack", Dotted, 5, Trust::Prefix),
     format("xapp-", "slack", Url, 20, Trust::Prefix),
     format("hooks.slack.com/services/", "slack", Path, 20, Trust::Prefix),
     format("hooks.slack.com/workflows/", "slack", Path, 20, Trust::Prefix),
@@ -190,6 +191,11 @@ pub(super) fn kind_of(value: &[u8]) -> Option<&'static str> {
             && token_end(value, 0, format) == Some(value.len())
     };
     FORMATS.iter().find(whole).map(|format| format.kind)
+}
+
+/// Whether a format is of this kind.
+pub(super) fn has_kind(kind: &[u8]) -> bool {
+    FORMATS.iter().any(|format| format.kind.as_bytes() == kind)
 }
 
 /// Access key ids of AWS have one length; longer runs in capitals are something else.

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-use super::finding::{Finding, Rank};
+use super::finding::{self, Finding, Rank};
 use super::{mark, url, value};
 
 /// Shorter values would be found everywhere.
@@ -67,6 +67,20 @@ impl Known {
                 self.add("url-password", &plain);
             }
         }
+    }
+
+    /// Whether a mark holds a known value where its kind should be.
+    ///
+    /// Kinds that are really given do not count, also when somebody's password is such a word.
+    pub(super) fn is_in_mark(&self, mark: &[u8]) -> bool {
+        let (inside, kind) = mark::inside(mark);
+        let is_given = finding::is_rule_kind(kind)
+            || self.values.iter().any(|(given, _)| given.as_bytes() == kind);
+        let mut findings = Vec::new();
+        if !is_given {
+            self.find(inside, &mut findings);
+        }
+        !findings.is_empty()
     }
 
     /// Finds every form of every known value.

@@ -55,6 +55,12 @@ pub(super) fn marks(text: &[u8]) -> Vec<(usize, usize)> {
         .collect()
 }
 
+/// What a mark says, `KIND:xxxxxxxx`, and its kind alone.
+pub(super) fn inside(mark: &[u8]) -> (&[u8], &[u8]) {
+    let inside = &mark[OPENING.len()..mark.len() - 1];
+    (inside, &inside[..inside.len() - HASH_DIGITS - 1])
+}
+
 /// Length of the mark at the start of `text`, if one stands there.
 pub(super) fn mark_len(text: &[u8]) -> Option<usize> {
     let rest = text.strip_prefix(OPENING)?;
@@ -79,6 +85,7 @@ mod tests {
         MarkKey::new([7; 32]).write_mark(&mut out, "github", b"something");
         assert_eq!(mark_len(&out), Some(out.len()));
         assert_eq!(marks(&out), [(0, out.len())]);
+        assert_eq!(inside(&out).1, b"github");
     }
 
     #[test]

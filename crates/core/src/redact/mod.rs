@@ -115,11 +115,14 @@ impl Redactor {
     /// A value under a secret key: replaced whole, unless it is harmless by its look.
     fn secret_value<'t>(&self, key: KeyName, name: &[u8], value: &'t str) -> Cow<'t, str> {
         let bytes = value.as_bytes();
-        let marks = mark::marks(bytes);
-        let kept = assign::is_harmless(key, bytes)
-            || marks.iter().map(|(a, b)| b - a).sum::<usize>() == bytes.len();
-        if kept {
+        let marks = self.marks(bytes);
+        if marks.iter().map(|(a, b)| b - a).sum::<usize>() == bytes.len() {
             return self.text(value);
+        }
+        // Harmless by its look, yet holding a secret, is not harmless.
+        let kept = assign::is_harmless(key, bytes).then(|| self.text(value));
+        if let Some(kept @ Cow::Borrowed(_)) = kept {
+            return kept;
         }
         let mut known = Vec::new();
         self.known.find(bytes, &mut known);
@@ -134,6 +137,13 @@ impl Redactor {
         String::from_utf8_lossy(&out).into_owned()
     }
 
+    /// The marks in a text, without those that hide a known value.
+    fn marks(&self, text: &[u8]) -> Vec<(usize, usize)> {
+        let mut marks = mark::marks(text);
+        marks.retain(|&(start, end)| !self.known.is_in_mark(&text[start..end]));
+        marks
+    }
+
     fn round(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut findings = Vec::new();
         self.known.find(text, &mut findings);
@@ -141,7 +151,7 @@ impl Redactor {
         if findings.is_empty() {
             return None;
         }
-        let findings = finding::settle(text, findings, &mark::marks(text));
+        let findings = finding::settle(text, findings, &self.marks(text));
         if findings.is_empty() { None } else { Some(self.render(text, &findings)) }
     }
 

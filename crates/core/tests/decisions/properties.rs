@@ -8,14 +8,21 @@ use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepSta
 use relight_core::task::{CheckpointDoor, Task};
 use relight_core::time::Span;
 
-use proptest::prelude::{Just, Strategy, any, prop, proptest};
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, proptest};
 use proptest::prop_oneof;
 use proptest::sample::select;
 
 use crate::given::{agent, later, new_task, noon, person, step_key};
 
+/// At least `cases_min` of them; more when `PROPTEST_CASES` says so.
+fn cases(cases_min: u32) -> ProptestConfig {
+    let default = ProptestConfig::default();
+    let cases = default.cases.max(cases_min);
+    ProptestConfig { cases, failure_persistence: None, ..default }
+}
+
 proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig { cases: 2_000, ..Default::default() })]
+    #![proptest_config(cases(2_000))]
 
     #[test]
     fn every_status_change_is_an_arrow_of_the_table(moves in moves()) {

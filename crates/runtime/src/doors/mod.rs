@@ -1,7 +1,10 @@
 //! The doors to the world: time, randomness, processes and the environment enter here and nowhere else.
 
+pub mod child;
 pub mod clock;
 pub mod descriptor;
 pub mod environment;
+pub mod limits;
+pub mod pidfd;
 pub mod process;
 pub mod random;

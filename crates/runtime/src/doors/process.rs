@@ -4,15 +4,15 @@
 //! it one process.
 
 use std::ffi::OsStr;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
 
 /// The identity of a live process; none when there is no such process.
 pub fn identity(pid: u32) -> Option<ProcessIdentity> {
-    let (state, start) = state_and_start(pid)?;
-    let dead = matches!(state, 'Z' | 'X');
-    (!dead).then(|| ProcessIdentity { pid, start, boot: boot_id() })
+    let stat = stat(pid)?;
+    stat.is_alive().then(|| ProcessIdentity { pid, start: stat.start, boot: boot_id() })
 }
 
 /// Whether that very process still lives.
@@ -38,19 +38,72 @@ pub fn command(program: impl AsRef<OsStr>, arguments: &[impl AsRef<OsStr>]) -> C
     command
 }
 
-/// The state letter and the start time of `/proc/PID/stat`. The name before them may hold anything,
-/// so the fields are counted from the last parenthesis.
-fn state_and_start(pid: u32) -> Option<(char, u64)> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+/// What the kernel tells of a process, dead ones that nobody waited for yet among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// The letter of its state.
+    pub state: char,
+    /// Its parent.
+    pub parent: u32,
+    /// Its process group.
+    pub group: u32,
+    /// When it started, in ticks since boot.
+    pub start: u64,
+}
+
+impl Stat {
+    /// Whether it still runs, waits or is stopped.
+    pub fn is_alive(self) -> bool {
+        !matches!(self.state, 'Z' | 'X')
+    }
+}
+
+/// What the kernel tells of a process now; none when there is no such process.
+pub fn stat(pid: u32) -> Option<Stat> {
+    read_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The name in it may hold anything, so the fields are counted from the last parenthesis.
+fn read_stat(stat: &[u8]) -> Option<Stat> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(stat.get(name_end + 2..)?).ok()?;
     let mut fields = rest.split(' ');
-    let state = fields.next()?.chars().next()?;
-    let start = fields.nth(18)?.parse().ok()?;
-    Some((state, start))
+    Some(Stat {
+        state: fields.next()?.chars().next()?,
+        parent: fields.next()?.parse().ok()?,
+        // A group of another PID namespace is shown as 0, no group as -1.
+        group: fields.next()?.parse().unwrap_or(0),
+        start: fields.nth(16)?.parse().ok()?,
+    })
 }
 
-fn boot_id() -> String {
+/// The children of a process, as far as they can be listed while they come and go.
+pub fn children(pid: u32) -> Vec<u32> {
+    let kernel_lists_them = Path::new("/proc/thread-self/children").exists();
+    if !kernel_lists_them {
+        return all().filter(|other| stat(*other).is_some_and(|s| s.parent == pid)).collect();
+    }
+    let threads = numbers_in(format!("/proc/{pid}/task"));
+    let lists = threads.filter_map(|thread| {
+        std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).ok()
+    });
+    lists
+        .flat_map(|list| list.split(' ').filter_map(|p| p.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// Every process there is.
+fn all() -> impl Iterator<Item = u32> {
+    numbers_in("/proc".to_owned())
+}
+
+fn numbers_in(folder: String) -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The boot that start times count from.
+pub fn boot_id() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()
 }
@@ -66,6 +119,22 @@ mod tests {
         assert!(!is_alive(&ProcessIdentity { start: me.start + 1, ..me.clone() }));
         assert!(!is_alive(&ProcessIdentity { boot: "another".to_owned(), ..me }));
         assert_eq!(identity(0), None);
+    }
+
+    #[test]
+    fn a_name_full_of_parentheses_does_not_move_the_fields() {
+        let line = b"7 (a) Z 1 (x) S 5 6 6 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 99 1000 10";
+        let stat = read_stat(line).unwrap();
+        assert_eq!(stat, Stat { state: 'S', parent: 5, group: 6, start: 99 });
+    }
+
+    #[test]
+    fn a_child_is_listed_with_its_parent() {
+        let mut child = command("sleep", &["60"]).spawn().unwrap();
+        let listed = children(std::process::id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(listed.contains(&child.id()));
     }
 
     #[test]

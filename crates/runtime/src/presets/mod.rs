@@ -13,6 +13,7 @@ mod stream;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use relight_core::agent::silence::SignSource;
 use relight_core::agent::death::{HowEnded, Said, signal_name};
 use relight_core::time::Span;
 use serde::Deserialize;
@@ -119,6 +120,16 @@ impl SignName {
             Self::Output => "output",
             Self::Beat => "beat",
             Self::Steps => "steps",
+        }
+    }
+}
+
+impl From<SignName> for SignSource {
+    fn from(sign: SignName) -> Self {
+        match sign {
+            SignName::Output => Self::Output,
+            SignName::Beat => Self::Beat,
+            SignName::Steps => Self::Steps,
         }
     }
 }

@@ -19,6 +19,11 @@ impl AgentFolder {
         Self(home.join("agents").join(encoded_name(agent.as_str())))
     }
 
+    /// The one at this place.
+    pub fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
     /// Makes it, with its folder of logs.
     pub fn create(&self) -> io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.logs())

@@ -3,11 +3,26 @@
 //! Acts; the rules are in `core::agent`. A *shim* for each agent is parent of its tree and outlives the
 //! supervisor, which only connects and is disposable.
 
+mod actor;
+pub mod alert;
+pub mod boots;
+pub mod cgroup;
 pub mod control;
+mod desk;
 pub mod folder;
 pub mod log;
+pub mod notice;
 pub mod notify;
+pub mod oom;
+pub mod post_mortem;
+pub mod reception;
 pub mod shim;
 pub mod socket_path;
+pub mod spec;
+mod stream;
+pub mod successor;
+pub mod supervisor;
+pub mod sweep;
 pub mod systemd;
+pub mod watch_process;
 pub mod word;

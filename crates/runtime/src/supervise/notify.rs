@@ -4,6 +4,8 @@
 //! a flood is read in bounded pieces. Leaves to others: what a sign means for the agent
 //! (`core::agent::silence`), and redaction of its status text.
 
+mod sign;
+
 use std::fs;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -14,7 +16,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use relight_core::time::{Span, Time};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
@@ -25,11 +26,10 @@ use tokio::io::unix::AsyncFd;
 use super::folder::AgentFolder;
 use crate::doors::descriptor;
 
+pub use sign::{STATUS_BYTES_MAX, Sign};
+
 /// Longer datagrams are dropped whole.
 pub const DATAGRAM_BYTES_MAX: usize = 8 * 1024;
-
-/// Longer status texts are cut.
-pub const STATUS_BYTES_MAX: usize = 1024;
 
 /// So many datagrams are read before others have their turn.
 const DATAGRAMS_AT_ONCE: usize = 32;
@@ -42,76 +42,6 @@ const PATH_BYTES_MAX: usize = 107;
 
 /// How long a sender waits while nobody reads.
 const SEND_MAX: Duration = Duration::from_secs(5);
-
-/// What an agent said. Each is a sign of life.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sign {
-    /// It is up and at work.
-    Ready,
-    /// It lives, and nothing more.
-    Alive,
-    /// What it is doing: without control characters, at most [`STATUS_BYTES_MAX`].
-    Status(String),
-    /// It is ending by itself.
-    Stopping,
-    /// It needs that long from now.
-    Extend(Span),
-    /// Nothing will come until then.
-    WaitingUntil(Time),
-    /// It asks to be treated as hung.
-    Trigger,
-}
-
-impl Sign {
-    /// From one line of a datagram; none when it is not known here.
-    fn from_line(line: &str) -> Option<Self> {
-        let (name, value) = line.split_once('=')?;
-        match (name, value) {
-            ("READY", "1") | ("X_RELIGHT_PHASE", "working") => Some(Self::Ready),
-            ("WATCHDOG" | "RELOADING", "1") | ("X_RELIGHT_PHASE", "starting") => Some(Self::Alive),
-            ("WATCHDOG", "trigger") => Some(Self::Trigger),
-            ("STOPPING", "1") => Some(Self::Stopping),
-            ("STATUS", text) => Some(Self::Status(clean(text))),
-            ("EXTEND_TIMEOUT_USEC", us) => {
-                us.parse().ok().map(|us: u64| Self::Extend(Span::from_ms(us.div_ceil(1_000))))
-            }
-            ("X_RELIGHT_WAITING_UNTIL", time) => time.parse().ok().map(Self::WaitingUntil),
-            _ => None,
-        }
-    }
-
-    /// As a line of a datagram.
-    fn to_line(&self) -> String {
-        match self {
-            Self::Ready => "READY=1".to_owned(),
-            Self::Alive => "WATCHDOG=1".to_owned(),
-            Self::Status(text) => format!("STATUS={}", clean(text)),
-            Self::Stopping => "STOPPING=1".to_owned(),
-            Self::Extend(span) => {
-                format!("EXTEND_TIMEOUT_USEC={}", span.as_ms().saturating_mul(1_000))
-            }
-            Self::WaitingUntil(time) => format!("X_RELIGHT_WAITING_UNTIL={time}"),
-            Self::Trigger => "WATCHDOG=trigger".to_owned(),
-        }
-    }
-}
-
-/// The signs in a datagram; none in one without a line that is known.
-fn signs(datagram: &[u8]) -> Vec<Sign> {
-    String::from_utf8_lossy(datagram).lines().filter_map(Sign::from_line).collect()
-}
-
-/// Without what could steer a terminal, and not too long.
-fn clean(text: &str) -> String {
-    let mut cleaned = String::new();
-    for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
-        if cleaned.len() + c.len_utf8() > STATUS_BYTES_MAX {
-            break;
-        }
-        cleaned.push(c);
-    }
-    cleaned.trim().to_owned()
-}
 
 /// The socket on which a supervisor hears one agent. A later supervisor binds it anew, under the same
 /// address.
@@ -219,7 +149,7 @@ impl NotifySocket {
         });
         let is_ours = sender.is_some_and(|user| self.users.contains(&user));
         let is_whole = !received.flags.contains(ReturnFlags::TRUNC);
-        Ok(if is_ours && is_whole { signs(&datagram[..received.bytes]) } else { Vec::new() })
+        Ok(if is_ours && is_whole { sign::signs(&datagram[..received.bytes]) } else { Vec::new() })
     }
 }
 

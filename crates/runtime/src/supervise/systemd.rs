@@ -59,3 +59,53 @@ impl Systemd {
         send(address, &[sign])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::supervise::folder::AgentFolder;
+    use crate::supervise::notify::NotifySocket;
+
+    fn environment(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    #[test]
+    fn without_systemd_nothing_is_said() {
+        let alone = Systemd::from_environment(&environment(&[("NOTIFY_SOCKET", "")]));
+        assert_eq!(alone, Systemd::default());
+        assert_eq!(alone.alive_interval(), None);
+        alone.ready().unwrap();
+    }
+
+    #[test]
+    fn half_of_the_watchdog_is_the_interval() {
+        let interval = |usec: &str, pid: &str| {
+            let variables =
+                [("NOTIFY_SOCKET", "@x"), ("WATCHDOG_USEC", usec), ("WATCHDOG_PID", pid)];
+            Systemd::from_environment(&environment(&variables)).alive_interval()
+        };
+        let own = std::process::id().to_string();
+        assert_eq!(interval("30000000", &own), Some(Duration::from_secs(15)));
+        assert_eq!(interval("30000000", ""), Some(Duration::from_secs(15)));
+        assert_eq!(interval("30000000", "1"), None);
+        assert_eq!(interval("0", &own), None);
+        assert_eq!(interval("soon", &own), None);
+    }
+
+    #[tokio::test]
+    async fn systemd_hears_the_daemon() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = AgentFolder::of(home.path(), &"systemd".parse().unwrap());
+        folder.create().unwrap();
+        let socket = NotifySocket::bind(&folder, None).unwrap();
+        let systemd =
+            Systemd::from_environment(&environment(&[("NOTIFY_SOCKET", socket.address())]));
+        systemd.ready().unwrap();
+        systemd.status("3 agents").unwrap();
+        systemd.alive().unwrap();
+        systemd.stopping().unwrap();
+        let said = [Sign::Ready, Sign::Status("3 agents".into()), Sign::Alive, Sign::Stopping];
+        assert_eq!(socket.recv().await.unwrap(), said);
+    }
+}

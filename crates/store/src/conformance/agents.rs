@@ -109,7 +109,7 @@ fn changes(name: &str) -> Vec<AgentChange> {
         AgentState::Crashed { again_at: Some(later(60)) },
         AgentState::Crashed { again_at: None },
         AgentState::Suspended { why: Pause::Deferred, until: Some(later(60)) },
-        AgentState::Suspended { why: Pause::BootLoop, until: None },
+        AgentState::Suspended { why: Pause::HeldBack, until: None },
         AgentState::Stopped { by: Stopper::Itself },
         AgentState::Terminated { why: ODD.to_owned() },
         AgentState::Created,

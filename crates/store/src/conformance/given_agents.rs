@@ -95,6 +95,7 @@ pub(super) fn ended_by(cause: Cause, how: HowEnded) -> Ended {
 
 pub(super) fn found_at_death(text: &str) -> PostMortem {
     PostMortem {
+        done_count: 2,
         last_output: text.to_owned(),
         task: Some("t".to_owned()),
         last_step: Some(text.to_owned()),

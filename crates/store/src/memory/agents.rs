@@ -1,5 +1,7 @@
 //! Agents, their attempts and small records in memory: the meaning of a commit, and the reads.
 
+use std::collections::HashMap;
+
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::{Agent, AgentStateKind, Attempt, AttemptTag};
 use relight_core::decide::Guard;
@@ -60,13 +62,18 @@ impl State {
         self.check_tags(commit)
     }
 
-    /// A tag is given once.
+    /// A tag is given once, those of this commit included.
     fn check_tags(&self, commit: &AgentCommit) -> Result<(), AgentCommitError> {
+        let mut begun: HashMap<u32, &AttemptTag> = HashMap::new();
         for change in &commit.changes {
             let AgentChange::Begun { number, tag } = change else { continue };
-            let is_another =
-                |attempt: Attempt| (&attempt.agent, attempt.number) != (&commit.agent, *number);
-            if self.attempt(tag).is_some_and(is_another) {
+            begun.insert(*number, tag);
+            let stays = |attempt: &&Attempt| {
+                attempt.agent != commit.agent || !begun.contains_key(&attempt.number)
+            };
+            let others = self.attempts.iter().filter(stays).map(|attempt| &attempt.tag);
+            let with_tag = others.chain(begun.values().copied()).filter(|other| *other == tag);
+            if with_tag.count() > 1 {
                 let why = format!("the tag {tag} belongs to another attempt");
                 let place = "memory".to_owned();
                 return Err(StoreError::Unsuitable { place, why }.into());

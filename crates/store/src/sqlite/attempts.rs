@@ -37,6 +37,12 @@ pub(super) fn by_number(db: &Connection, agent: i64, number: u32) -> Result<Opti
 }
 
 pub(super) fn list(db: &Connection, query: &AttemptQuery) -> Result<Vec<Attempt>> {
+    let (sql, values) = list_sql(query);
+    let mut select = db.prepare_cached(&sql)?;
+    readable(select.query_map(params_from_iter(values), read)?)
+}
+
+pub(super) fn list_sql(query: &AttemptQuery) -> (String, Vec<SqlValue>) {
     let mut sql = format!("{SELECT} WHERE 1");
     let mut values: Vec<SqlValue> = Vec::new();
     if let Some(agent) = &query.agent {
@@ -49,8 +55,21 @@ pub(super) fn list(db: &Connection, query: &AttemptQuery) -> Result<Vec<Attempt>
     // Both orders are the same for one agent, and each has its index.
     let order = if query.agent.is_some() { "a.number" } else { "a.n" };
     sql += &format!(" ORDER BY {order} DESC LIMIT {}", query.limit.min(i64::MAX as usize));
-    let mut select = db.prepare_cached(&sql)?;
-    readable(select.query_map(params_from_iter(values), read)?)
+    (sql, values)
+}
+
+/// The attempts that cannot be read, with the reason.
+pub(super) fn unreadable(db: &Connection) -> Result<Vec<String>> {
+    let mut select = db.prepare(&format!("{SELECT} ORDER BY a.n"))?;
+    let mut rows = select.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        if let Err(error) = read(row) {
+            let tag = row.get::<_, String>(2)?;
+            found.push(format!("attempt {tag} cannot be read: {error}"));
+        }
+    }
+    Ok(found)
 }
 
 /// A new one, or another of the same number whose first commit was not heard of.

@@ -9,7 +9,7 @@ use super::error::bad_value;
 use super::file_system;
 use super::lease_clock::LeaseNow;
 use super::open::with_suffix;
-use super::{agents, tasks};
+use super::{agents, attempts, tasks};
 use crate::contract::Inventory;
 
 /// Most findings that a check of the whole reports.
@@ -66,7 +66,9 @@ fn check(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
     let rows = select.query_map([], |row| row.get::<_, String>(0))?;
     let found: Vec<String> = rows.collect::<Result<_>>()?;
     let pages = found.into_iter().filter(|line| line != "ok");
-    let rows = tasks::unreadable(db, now)?.into_iter().chain(agents::unreadable(db, now)?);
+    let mut rows = tasks::unreadable(db, now)?;
+    rows.extend(agents::unreadable(db, now)?);
+    rows.extend(attempts::unreadable(db)?);
     Ok(pages.chain(rows).take(DAMAGE_MAX).collect())
 }
 

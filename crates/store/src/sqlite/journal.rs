@@ -250,6 +250,17 @@ fn resolved_state(detail: &str) -> Result<StepState> {
 }
 
 pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
+    let (sql, values) = events_sql(query);
+    let mut select = db.prepare_cached(&sql)?;
+    let rows = select.query_map(params_from_iter(values), read_event)?;
+    let mut found: Vec<Event> = rows.collect::<Result<_>>()?;
+    if query.newest {
+        found.reverse();
+    }
+    Ok(found)
+}
+
+pub(super) fn events_sql(query: &EventQuery) -> (String, Vec<SqlValue>) {
     let mut sql =
         "SELECT j.id, j.at, j.kind, t.id, j.name, j.occurrence, j.fence, j.detail, j.exit_code, a.name
                    FROM journal j LEFT JOIN task t ON t.n = j.task LEFT JOIN agent a ON a.n = j.agent
@@ -270,13 +281,7 @@ pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> 
     }
     let order = if query.newest { "DESC" } else { "ASC" };
     sql += &format!(" ORDER BY j.id {order} LIMIT {}", query.limit.min(i64::MAX as usize));
-    let mut select = db.prepare_cached(&sql)?;
-    let rows = select.query_map(params_from_iter(values), read_event)?;
-    let mut found: Vec<Event> = rows.collect::<Result<_>>()?;
-    if query.newest {
-        found.reverse();
-    }
-    Ok(found)
+    (sql, values)
 }
 
 fn read_event(row: &Row<'_>) -> Result<Event> {

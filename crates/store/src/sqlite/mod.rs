@@ -15,6 +15,8 @@ mod journal;
 mod kept;
 mod lease_clock;
 mod open;
+#[cfg(test)]
+mod query_plans;
 mod refusal;
 pub mod salvage;
 mod tasks;

@@ -12,9 +12,17 @@ use super::error::store_error;
 use super::open::{self, Use};
 use crate::contract::StoreError;
 
-/// The tables, with their keys.
-const TABLES: [(&str, &str); 5] =
-    [("task", "n"), ("task_body", "n"), ("lease", "n"), ("journal", "id"), ("output", "id")];
+/// The tables, with their keys and the schema that brought them.
+const TABLES: [(&str, &str, u32); 8] = [
+    ("task", "n", 1),
+    ("task_body", "n", 1),
+    ("lease", "n", 1),
+    ("journal", "id", 1),
+    ("output", "id", 1),
+    ("agent", "n", 2),
+    ("attempt", "n", 2),
+    ("kept", "name", 2),
+];
 
 /// What became of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,12 +44,23 @@ pub fn salvage(from: &Path, to: &Path) -> std::result::Result<Vec<Salvaged>, Sto
     let target = open::open(to, Use::Long)?;
     let source = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_ONLY)
         .map_err(|e| store_error(from, e))?;
+    let schema = schema_of(&source);
     let mut report = Vec::new();
-    for (table, key) in TABLES {
+    for (table, key, since) in TABLES {
+        if schema.is_some_and(|schema| schema < since) {
+            report.push(Salvaged { table, copied: 0, errors: Vec::new() });
+            continue;
+        }
         report.push(copy_table(&source, &target, table, key).map_err(|e| store_error(to, e))?);
     }
     mend(&target).and_then(|()| recount(&target)).map_err(|e| store_error(to, e))?;
     Ok(report)
+}
+
+/// None when not even that can be read, or when it is no schema of ours.
+fn schema_of(source: &Connection) -> Option<u32> {
+    let found = source.pragma_query_value(None, "user_version", |row| row.get(0));
+    found.ok().filter(|schema| *schema > 0)
 }
 
 /// Errors of the source are findings; errors of the target end it.
@@ -84,8 +103,11 @@ fn copy_rows(
         Err(error) => return Ok((0, Some(error.to_string()))),
     };
     let columns = select.column_count();
+    // By name: an older schema has fewer of them.
+    let names = select.column_names().collect::<Vec<_>>().join(",");
     let marks = vec!["?"; columns].join(",");
-    let mut insert = target.prepare(&format!("INSERT OR IGNORE INTO {table} VALUES ({marks})"))?;
+    let mut insert =
+        target.prepare(&format!("INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"))?;
     let mut rows = select.query([])?;
     loop {
         let values = match rows.next() {
@@ -135,7 +157,8 @@ fn recount(target: &Connection) -> Result<()> {
     )
 }
 
-/// A task whose body was lost keeps its id and steps; a body whose task was lost goes.
+/// A task whose body was lost keeps its id and steps; a body whose task was lost goes, and so does
+/// what belonged to an agent that was lost.
 fn mend(target: &Connection) -> Result<()> {
     target.execute_batch(
         "INSERT OR IGNORE INTO task_body (n, spec, context)
@@ -143,6 +166,8 @@ fn mend(target: &Connection) -> Result<()> {
                           \"max_retries\":null,\"key\":null,\"priority\":0}', '{}' FROM task;
          DELETE FROM task_body WHERE n NOT IN (SELECT n FROM task);
          DELETE FROM journal WHERE task IS NOT NULL AND task NOT IN (SELECT n FROM task);
+         DELETE FROM journal WHERE agent IS NOT NULL AND agent NOT IN (SELECT n FROM agent);
+         DELETE FROM attempt WHERE agent NOT IN (SELECT n FROM agent);
          DELETE FROM output WHERE id NOT IN
              (SELECT output FROM journal WHERE output IS NOT NULL);
          UPDATE task SET held = 0, fence = fence + 1 WHERE held = 1

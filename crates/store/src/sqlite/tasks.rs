@@ -46,6 +46,12 @@ pub(super) fn by_key(
 }
 
 pub(super) fn list(db: &Connection, query: &TaskQuery, now: LeaseNow) -> Result<Vec<Task>> {
+    let (sql, values) = list_sql(query);
+    let mut select = db.prepare_cached(&sql)?;
+    readable(select.query_map(params_from_iter(values), |row| Ok(read(row, now)?.task))?)
+}
+
+pub(super) fn list_sql(query: &TaskQuery) -> (String, Vec<SqlValue>) {
     let mut sql = format!("{SELECT} WHERE 1");
     let mut values: Vec<SqlValue> = Vec::new();
     if !query.statuses.is_empty() {
@@ -72,8 +78,7 @@ pub(super) fn list(db: &Connection, query: &TaskQuery, now: LeaseNow) -> Result<
     if let Some(limit) = query.limit {
         sql += &format!(" LIMIT {}", limit.min(i64::MAX as usize));
     }
-    let mut select = db.prepare_cached(&sql)?;
-    readable(select.query_map(params_from_iter(values), |row| Ok(read(row, now)?.task))?)
+    (sql, values)
 }
 
 /// Passes over rows that hold what no version wrote: one of them must not hide the others. `doctor`

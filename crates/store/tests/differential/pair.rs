@@ -3,14 +3,19 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::event::Event;
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
-use relight_core::lease::Fence;
+use relight_core::lease::{Fence, Lease};
 use relight_core::step::{Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 use relight_store::conformance::Harness;
-use relight_store::{Commit, CommitError, EventQuery, Store, TaskQuery};
+use relight_store::{
+    AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, EventQuery,
+    Store, StoreError, TaskQuery,
+};
+use serde_json::Value;
 
 /// Both stores, with the handle that is in use at the moment.
 pub(crate) struct Pair<'a> {
@@ -71,6 +76,73 @@ impl<'a> Pair<'a> {
         let [a, b] = &self.stores;
         let both = [read(a.forget_events(before).await), read(b.forget_events(before).await)];
         self.same(&format!("forget events before {before}"), both);
+    }
+
+    pub(crate) async fn commit_agent(&mut self, commit: AgentCommit) {
+        let what = format!("{commit:?}");
+        let [a, b] = &self.stores;
+        let both = [
+            told_of_agent(a.commit_agent(commit.clone()).await),
+            told_of_agent(b.commit_agent(commit).await),
+        ];
+        self.same(&what, both).ok();
+    }
+
+    pub(crate) async fn forget_agent(&mut self, name: &AgentName, seq: u64, at: Time) {
+        let [a, b] = &self.stores;
+        let both =
+            [read(a.forget_agent(name, seq, at).await), read(b.forget_agent(name, seq, at).await)];
+        self.same(&format!("forget agent {name} at {seq}"), both);
+    }
+
+    pub(crate) async fn forget_attempts(&mut self, before: Time) {
+        let [a, b] = &self.stores;
+        let both = [read(a.forget_attempts(before).await), read(b.forget_attempts(before).await)];
+        self.same(&format!("forget attempts before {before}"), both);
+    }
+
+    pub(crate) async fn agent(&mut self, name: &AgentName) -> Option<Agent> {
+        let [a, b] = &self.stores;
+        let both = [read(a.agent(name).await), read(b.agent(name).await)]
+            .map(|agent| agent.map(settled_agent));
+        self.same("agent", both)
+    }
+
+    pub(crate) async fn agents(&mut self, query: AgentQuery) -> Vec<Agent> {
+        let what = format!("{query:?}");
+        let [a, b] = &self.stores;
+        let both = [read(a.agents(query.clone()).await), read(b.agents(query).await)]
+            .map(|agents| agents.into_iter().map(settled_agent).collect::<Vec<Agent>>());
+        self.same(&what, both)
+    }
+
+    pub(crate) async fn attempt(&mut self, tag: &AttemptTag) {
+        let [a, b] = &self.stores;
+        let both = [read(a.attempt(tag).await), read(b.attempt(tag).await)];
+        self.same(&format!("attempt {tag}"), both);
+    }
+
+    pub(crate) async fn attempts(&mut self, query: AttemptQuery) -> Vec<Attempt> {
+        let what = format!("{query:?}");
+        let [a, b] = &self.stores;
+        let both = [read(a.attempts(query.clone()).await), read(b.attempts(query).await)];
+        self.same(&what, both)
+    }
+
+    pub(crate) async fn kept(&mut self, name: &str) -> Option<Value> {
+        let [a, b] = &self.stores;
+        let both = [read(a.kept(name).await), read(b.kept(name).await)];
+        self.same(&format!("kept {name}"), both)
+    }
+
+    pub(crate) async fn keep(&mut self, name: &str, before: Option<Value>, now: Value) {
+        let what = format!("keep {name} {before:?} {now}");
+        let [a, b] = &self.stores;
+        let both = [
+            read(a.keep(name, before.clone(), now.clone()).await),
+            read(b.keep(name, before, now).await),
+        ];
+        self.same(&what, both);
     }
 
     pub(crate) async fn task(&mut self, id: &TaskId) -> Option<Task> {
@@ -156,7 +228,8 @@ impl<'a> Pair<'a> {
         let mut both = Vec::new();
         for store in &self.stores {
             let inventory = read(store.inventory(false).await);
-            both.push((inventory.tasks, inventory.events, inventory.in_doubt, inventory.damage));
+            let counts = (inventory.events, inventory.in_doubt);
+            both.push((inventory.tasks, inventory.agents, counts, inventory.damage));
         }
         let both = [both.swap_remove(0), both.swap_remove(0)];
         self.same("inventory", both);
@@ -169,6 +242,15 @@ impl<'a> Pair<'a> {
                 self.step(&task.id, &step.key).await;
                 self.output(&task.id, &step.key).await;
             }
+        }
+        for agent in self.agents(AgentQuery::default()).await {
+            self.agent(&agent.name).await;
+            let of_agent = EventQuery { agent: Some(agent.name.clone()), ..all_events() };
+            self.events(usize::MAX, of_agent).await;
+            self.attempts(AttemptQuery { agent: Some(agent.name), ..all_attempts() }).await;
+        }
+        for attempt in self.attempts(all_attempts()).await {
+            self.attempt(&attempt.tag).await;
         }
         self.unfinished().await;
         self.events(usize::MAX, all_events()).await;
@@ -200,22 +282,35 @@ pub(crate) fn all_events() -> EventQuery {
     }
 }
 
+pub(crate) fn all_attempts() -> AttemptQuery {
+    AttemptQuery { agent: None, ended: false, limit: usize::MAX }
+}
+
 /// All leases and all moves of the clock are whole ticks, so that a clock that also goes on by itself
 /// gives the same answer.
 pub(crate) const TICK: Span = Span::from_secs(1_000);
 
 fn settled(mut task: Task) -> Task {
-    if let Some(left) = task.lease.held.as_mut().and_then(|held| held.left.as_mut()) {
+    settle(&mut task.lease);
+    task
+}
+
+fn settled_agent(mut agent: Agent) -> Agent {
+    settle(&mut agent.lease);
+    agent
+}
+
+fn settle(lease: &mut Lease) {
+    if let Some(left) = lease.held.as_mut().and_then(|held| held.left.as_mut()) {
         *left = Span::from_ms(left.as_ms().next_multiple_of(TICK.as_ms()));
     }
-    task
 }
 
 fn without_ids(events: Vec<Event>) -> Vec<Event> {
     events.into_iter().map(|event| Event { id: 0, ..event }).collect()
 }
 
-fn read<T>(answer: Result<T, relight_store::StoreError>) -> T {
+fn read<T>(answer: Result<T, StoreError>) -> T {
     answer.expect("neither store fails as a whole")
 }
 
@@ -223,6 +318,15 @@ fn read<T>(answer: Result<T, relight_store::StoreError>) -> T {
 fn told<T>(answer: Result<T, CommitError>) -> Result<T, String> {
     answer.map_err(|refusal| match refusal {
         CommitError::Store(error) => panic!("neither store fails as a whole: {error:?}"),
+        refusal => format!("{refusal:?}"),
+    })
+}
+
+/// The same for agents; a tag that is taken is refused by each in its own words.
+fn told_of_agent<T>(answer: Result<T, AgentCommitError>) -> Result<T, String> {
+    answer.map_err(|refusal| match refusal {
+        AgentCommitError::Store(StoreError::Unsuitable { .. }) => "taken".to_owned(),
+        AgentCommitError::Store(error) => panic!("neither store fails as a whole: {error:?}"),
         refusal => format!("{refusal:?}"),
     })
 }

@@ -1,7 +1,10 @@
 //! What is done next: decided operations, raw ones with right and wrong guards, and reads.
 
+mod agents;
+
 use std::collections::BTreeMap;
 
+use relight_core::agent::AttemptTag;
 use relight_core::change::{Change, StepMark};
 use relight_core::decide::{Guard, Right, Scene, TaskEvent, decide};
 use relight_core::event::EventKind;
@@ -41,8 +44,9 @@ impl Plan {
         self.tick();
         match self.dice.below(100) {
             0..10 => self.create(pair).await,
-            10..50 => self.decided(pair).await,
-            50..65 => self.raw(pair).await,
+            10..34 => self.decided(pair).await,
+            34..54 => self.supervise(pair).await,
+            54..65 => self.raw(pair).await,
             65..72 => self.soon(pair).await,
             72..76 => self.renew(pair).await,
             76..82 => pair.advance(self.ticks(3)).await,
@@ -173,7 +177,10 @@ impl Plan {
             statuses: (0..self.dice.below(4)).map(|_| self.status()).collect(),
             agent: self.dice.chance(30).then(|| self.agent()),
             checkpoint_folder: self.dice.chance(30).then(|| self.folder()),
-            held_by: None,
+            held_by: self
+                .dice
+                .chance(15)
+                .then(|| AttemptTag::from_text(format!("attempt {}", self.dice.below(3)))),
             after: self.dice.chance(30).then(|| self.task_id()),
             limit: self.dice.maybe(|dice| dice.below(4) as usize),
         }
@@ -182,7 +189,7 @@ impl Plan {
     fn event_query(&mut self) -> (usize, EventQuery) {
         let query = EventQuery {
             task: self.dice.chance(50).then(|| self.task_id()),
-            agent: None,
+            agent: self.dice.chance(25).then(|| self.agent()),
             kinds: (0..self.dice.below(4)).map(|_| *self.dice.pick(&EventKind::ALL)).collect(),
             limit: self.dice.below(20) as usize,
             newest: self.dice.chance(50),
@@ -335,20 +342,21 @@ impl Plan {
     fn holder(&mut self) -> (Holder, Option<Span>) {
         let number = self.dice.below(3);
         match self.dice.below(4) {
-            0 => {
-                let boot = "boot".to_owned();
-                let process = ProcessIdentity { pid: number as u32, start: number, boot };
-                (Holder::Process(process), None)
-            }
+            0 => (Holder::Process(self.process()), None),
             1 => {
-                let shim = ProcessIdentity { pid: 1, start: number, boot: "boot".to_owned() };
-                (Holder::Attempt { attempt: format!("attempt {number}"), shim }, None)
+                let (attempt, shim) = (format!("attempt {number}"), self.process());
+                (Holder::Attempt { attempt, shim }, None)
             }
             _ => {
                 let by = format!("person {number}");
                 (Holder::Time { by }, Some(self.ticks(8)))
             }
         }
+    }
+
+    fn process(&mut self) -> ProcessIdentity {
+        let start = self.dice.below(3);
+        ProcessIdentity { pid: start as u32, start, boot: "boot".to_owned() }
     }
 
     fn ticks(&mut self, end: u64) -> Span {

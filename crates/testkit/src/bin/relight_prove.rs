@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use relight_testkit::driver::DriverKind;
-use relight_testkit::suite::{crowd, disks, faults, frozen, kill, power, red, syscalls};
+use relight_testkit::suite::{crowd, disks, faults, frozen, kill, power, red, supervise, syscalls};
 use relight_testkit::world::product::Product;
 use relight_testkit::world::seed::Seed;
 use relight_testkit::world::tally::Tally;
@@ -15,6 +15,8 @@ use relight_testkit::world::{clock, group};
 
 /// No suite kills for longer than this.
 const KILL_MAX: Duration = Duration::from_secs(3_600);
+/// Nor a short run of supervision for longer than this, beside what freezes and reuses.
+const SUPERVISE_QUICK: Duration = Duration::from_secs(18);
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -31,7 +33,7 @@ struct Arguments {
     suite: Suite,
 }
 
-#[derive(Debug, Clone, Copy, Subcommand)]
+#[derive(Debug, Clone, Subcommand)]
 enum Suite {
     /// SIGKILL at random moments
     Kill {
@@ -53,6 +55,21 @@ enum Suite {
         /// How many cuts
         #[arg(long)]
         trials: Option<u32>,
+    },
+    /// Agents, shims and supervisors killed at random; frozen supervisors, reused pids, clock jumps
+    Supervise {
+        /// How many kills
+        #[arg(long)]
+        trials: Option<u64>,
+        /// Only this trial of the seed
+        #[arg(long)]
+        trial: Option<u64>,
+    },
+    /// The part of `supervise` that needs a PID namespace of its own
+    #[command(hide = true)]
+    PidReuse {
+        /// Where it plays
+        folder: PathBuf,
     },
     /// Deliberately broken builds, which must fail
     Red,
@@ -85,7 +102,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         tally: Tally::default(),
     };
     println!("seed {}", prover.seed);
-    let outcome = prover.suite(arguments.suite);
+    let outcome = prover.suite(&arguments.suite);
     let counts = prover.tally.counts();
     for line in &counts.skipped {
         println!("{line}");
@@ -109,11 +126,11 @@ struct Prover<'a> {
 }
 
 impl Prover<'_> {
-    fn suite(&self, suite: Suite) -> anyhow::Result<()> {
+    fn suite(&self, suite: &Suite) -> anyhow::Result<()> {
         let Self { product, work, seed, quick, tally } = self;
         let began = clock::now();
         match suite {
-            Suite::Kill { trials, trial } => self.kill(trials, trial)?,
+            Suite::Kill { trials, trial } => self.kill(*trials, *trial)?,
             Suite::Syscalls => syscalls::run(product, work, *quick, tally)?,
             Suite::Faults => {
                 faults::run(product, work, *quick, tally)?;
@@ -129,6 +146,10 @@ impl Prover<'_> {
                 let options = power::Options { kinds: &DriverKind::ALL, cuts, seed: *seed };
                 power::run(product, work, options, tally)?;
             }
+            Suite::Supervise { trials, trial } => self.supervise(*trials, *trial)?,
+            Suite::PidReuse { folder } => {
+                tally.trial("reused pids", &supervise::pid_reuse::inside(product, folder)?);
+            }
             Suite::Red => red::run(product, work, *seed, tally)?,
             Suite::All => return self.all(),
         }
@@ -137,11 +158,12 @@ impl Prover<'_> {
     }
 
     fn all(&self) -> anyhow::Result<()> {
-        self.suite(Suite::Kill { trials: None, trial: None })?;
-        self.suite(Suite::Syscalls)?;
-        self.suite(Suite::Faults)?;
-        self.suite(Suite::Crowd)?;
-        self.suite(Suite::Power { trials: None })
+        self.suite(&Suite::Kill { trials: None, trial: None })?;
+        self.suite(&Suite::Syscalls)?;
+        self.suite(&Suite::Faults)?;
+        self.suite(&Suite::Crowd)?;
+        self.suite(&Suite::Power { trials: None })?;
+        self.suite(&Suite::Supervise { trials: None, trial: None })
     }
 
     fn kill(&self, trials: Option<u64>, only_trial: Option<u64>) -> anyhow::Result<()> {
@@ -153,6 +175,19 @@ impl Prover<'_> {
             until: clock::now() + KILL_MAX,
         };
         kill::run(&self.product, self.work, options, &self.tally)
+    }
+
+    fn supervise(&self, trials: Option<u64>, only_trial: Option<u64>) -> anyhow::Result<()> {
+        let quick_too = self.quick && trials.is_none();
+        let options = supervise::Options {
+            kills: trials.unwrap_or(self.few_or_many(150, 2_000)),
+            seed: self.seed,
+            only_trial,
+            workers: 2,
+            until: clock::now() + if quick_too { SUPERVISE_QUICK } else { KILL_MAX },
+            modes: only_trial.is_none(),
+        };
+        supervise::run(&self.product, self.work, options, &self.tally)
     }
 
     fn few_or_many<T>(&self, few: T, many: T) -> T {

@@ -5,6 +5,7 @@
 mod events;
 mod files;
 mod history;
+pub mod supervision;
 
 use std::collections::BTreeMap;
 

@@ -17,8 +17,6 @@ use crate::world::tally::{Promise, Tally, Violation};
 
 /// The exit code of one who lost the lease.
 const FENCED: i32 = 77;
-/// Tries to find it outside of a write.
-const STOPS_MAX: u32 = 50;
 /// More than a lease of half a second ever takes to run out.
 const TAKEOVER_MAX: Duration = Duration::from_secs(20);
 
@@ -42,7 +40,7 @@ pub fn run(product: &Product, work: &Path, rounds: u32, tally: &Tally) -> anyhow
 fn freeze(stage: &Stage, folder: &Path, by_library: bool) -> anyhow::Result<Vec<Violation>> {
     let holder = hold(stage, folder, by_library)?;
     wait_for_effect(stage)?;
-    stop_outside_of_a_write(&holder)?;
+    holder.stop_outside_of_a_write()?;
     let fence = take_over(stage)?;
     let driver = stage.product.driver.display().to_string();
     let ledger = stage.ledger.path().display().to_string();
@@ -98,26 +96,6 @@ fn wait_for_effect(stage: &Stage) -> anyhow::Result<()> {
         clock::pause(Duration::from_millis(2));
     }
     Ok(())
-}
-
-/// One who is frozen while it writes keeps SQLite's lock and everybody waits; that is not the point.
-fn stop_outside_of_a_write(holder: &Group) -> anyhow::Result<()> {
-    let pid = holder.leader().as_raw_nonzero().to_string();
-    for _ in 0..STOPS_MAX {
-        kill_process_group(holder.leader(), Signal::STOP)?;
-        clock::pause(Duration::from_millis(2));
-        let locks = std::fs::read_to_string("/proc/locks")?;
-        let writes = |line: &str| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            matches!(fields[..], [_, "POSIX", _, "WRITE", of, ..] if of == pid)
-        };
-        if !locks.lines().any(writes) {
-            return Ok(());
-        }
-        kill_process_group(holder.leader(), Signal::CONT)?;
-        clock::pause(Duration::from_millis(1));
-    }
-    anyhow::bail!("the holder wrote every time it was stopped")
 }
 
 /// Asks for the task until the lease has run out.

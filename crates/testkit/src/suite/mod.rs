@@ -9,5 +9,6 @@ pub mod kill;
 pub mod power;
 pub mod red;
 mod reference;
+pub mod supervise;
 pub mod syscalls;
 pub mod verbs;

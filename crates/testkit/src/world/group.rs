@@ -14,6 +14,9 @@ use rustix::process::{
 
 use super::clock;
 
+/// Tries to find a process outside of a write.
+const STOPS_MAX: u32 = 50;
+
 /// A running group.
 #[derive(Debug)]
 pub struct Group {
@@ -61,6 +64,27 @@ impl Group {
     /// Stops every member where it is.
     pub fn stop_all(&self) {
         let _ = kill_process_group(self.leader, Signal::STOP);
+    }
+
+    /// Stops every member where the leader does not write: one who is frozen while it writes keeps
+    /// SQLite's lock, and everybody waits.
+    pub fn stop_outside_of_a_write(&self) -> anyhow::Result<()> {
+        let pid = self.leader.as_raw_nonzero().to_string();
+        for _ in 0..STOPS_MAX {
+            kill_process_group(self.leader, Signal::STOP)?;
+            clock::pause(Duration::from_millis(2));
+            let locks = std::fs::read_to_string("/proc/locks")?;
+            let writes = |line: &str| {
+                let fields: Vec<&str> = line.split_whitespace().collect();
+                matches!(fields[..], [_, "POSIX", _, "WRITE", of, ..] if of == pid)
+            };
+            if !locks.lines().any(writes) {
+                return Ok(());
+            }
+            kill_process_group(self.leader, Signal::CONT)?;
+            clock::pause(Duration::from_millis(1));
+        }
+        anyhow::bail!("it wrote every time it was stopped")
     }
 
     /// Kills the leader alone.

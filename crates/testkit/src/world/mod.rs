@@ -1,12 +1,15 @@
 //! What driver, suites and checker stand on.
 
 pub mod clock;
+pub mod daemon;
 pub mod disk;
 pub mod group;
 pub mod ledger;
 pub mod plan;
+pub mod processes;
 pub mod product;
 pub mod seed;
+pub mod shown;
 pub mod stage;
 pub mod strace;
 pub mod tally;

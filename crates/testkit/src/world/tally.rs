@@ -16,6 +16,14 @@ pub enum Promise {
     Fence,
     /// The store or a file is damaged, or cannot be used again.
     Damage,
+    /// Two copies of one agent at once.
+    Doubled,
+    /// A process outlived its attempt.
+    LeftBehind,
+    /// A death without its cause, or a count that is wrong.
+    Record,
+    /// A process that is none of ours was signalled.
+    Foreign,
     /// An exit code or an answer that the contract does not have.
     Answer,
 }
@@ -61,6 +69,10 @@ pub struct Counts {
     pub lost: u64,
     /// Finished steps that ran again.
     pub repeated: u64,
+    /// Agents of which two copies lived at once.
+    pub doubled: u64,
+    /// Processes that outlived their attempt.
+    pub left_behind: u64,
     /// The first few violations with what replays them.
     pub shown: Vec<String>,
     /// What could not be tried here.
@@ -87,6 +99,8 @@ impl Tally {
         for violation in violations {
             counts.lost += u64::from(violation.promise == Promise::Lost);
             counts.repeated += u64::from(violation.promise == Promise::Repeated);
+            counts.doubled += u64::from(violation.promise == Promise::Doubled);
+            counts.left_behind += u64::from(violation.promise == Promise::LeftBehind);
             let line = format!("{replay}: {violation}");
             if !self.is_expected {
                 eprintln!("VIOLATION {line}");

@@ -126,7 +126,8 @@ fn describe(inventory: &Inventory, whole: bool) -> Vec<Finding> {
             ),
         ),
         durability(inventory),
-        tasks(inventory),
+        counted("tasks", &inventory.tasks),
+        counted("agents", &inventory.agents),
     ];
     for damage in &inventory.damage {
         findings.push(Finding::problem("damage", damage.clone()).hint("relight doctor --salvage"));
@@ -153,11 +154,11 @@ fn durability(inventory: &Inventory) -> Finding {
     Finding::problem("durability", format!("{text}; a power cut may lose acknowledged writes"))
 }
 
-fn tasks(inventory: &Inventory) -> Finding {
+fn counted<T: std::fmt::Display>(what: &'static str, counts: &[(T, u64)]) -> Finding {
     let counts: Vec<String> =
-        inventory.tasks.iter().map(|(status, count)| format!("{count} {status}")).collect();
+        counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     let text = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
-    Finding::ok("tasks", text)
+    Finding::ok(what, text)
 }
 
 async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<Finding>, StoreError> {

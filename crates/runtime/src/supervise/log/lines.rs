@@ -14,7 +14,7 @@ const AHEAD_BYTES: usize = 16 * 1024;
 pub struct Line {
     /// At most [`LINE_BYTES_MAX`] of it.
     pub bytes: Vec<u8>,
-    /// Nothing of it is missing: neither was it too long, nor was its beginning freed.
+    /// Nothing of it is missing: neither was it too long, nor was a part of it freed.
     pub is_whole: bool,
 }
 
@@ -62,6 +62,7 @@ impl LogLines {
             if !is_apart {
                 continue;
             }
+            self.is_whole &= !passed_a_hole;
             let broken_off = self.take_rest();
             self.line_at = self.ahead_at;
             self.is_whole = !passed_a_hole;

@@ -8,6 +8,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use rustix::fs::FallocateFlags;
 
@@ -32,7 +33,7 @@ pub enum HeadOutcome {
     Fits,
     /// Given back.
     Freed,
-    /// This file system has no holes: the file keeps growing until the agent's next attempt but one.
+    /// This file system has no holes: the newest file grows until an attempt begins the next one.
     CannotBeFreed,
 }
 
@@ -54,41 +55,51 @@ impl Log {
             let is_long = kept > limits.file_bytes_max && share > 0;
             if kept <= share && !is_one_too_many {
                 share -= kept;
-            } else if is_current || (is_long && !is_one_too_many) {
-                self.free_head(number, share, &mut trimmed)?;
-                share = share.saturating_sub(kept_bytes(&file)?);
-            } else {
-                fs::remove_file(self.path(number))?;
-                trimmed.files_removed += 1;
-                share = 0;
+                continue;
             }
+            let may_lose_its_head = is_current || (is_long && !is_one_too_many);
+            let has_room = may_lose_its_head && self.free_head(number, share, &mut trimmed)?;
+            if !has_room && !is_current {
+                remove(&self.path(number))?;
+                trimmed.files_removed += 1;
+            }
+            // Nothing older has a place.
+            share = 0;
         }
         Ok(trimmed)
     }
 
-    /// Gives back the head of a file, so that less than `share` bytes of it stay.
-    fn free_head(&self, number: u64, share: u64, trimmed: &mut Trimmed) -> io::Result<()> {
+    /// Gives back the head of a file, so that less than `share` bytes of it stay; says whether it could.
+    fn free_head(&self, number: u64, share: u64, trimmed: &mut Trimmed) -> io::Result<bool> {
         let file = OpenOptions::new().write(true).open(self.path(number))?;
         let from = data_from(&file, 0)?;
         let kept = share - share / 10;
         let wanted = file.metadata()?.len().saturating_sub(kept);
         let until = wanted - wanted % file.metadata()?.blksize().max(1);
         if until <= from {
-            return Ok(());
+            return Ok(true);
         }
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match rustix::fs::fallocate(&file, hole, from, until - from) {
             Ok(()) => {
                 trimmed.head_bytes_freed += until - from;
                 trimmed.head = HeadOutcome::Freed;
-                Ok(())
+                Ok(true)
             }
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
                 trimmed.head = HeadOutcome::CannotBeFreed;
-                Ok(())
+                Ok(false)
             }
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// Removes a file; one that somebody else removed meanwhile is as good.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -1,3 +1,135 @@
 //! The shim: parent and subreaper of one agent's tree, in its own session, with the agent's lock.
+//!
+//! Started by the supervisor as `relight __shim FOLDER`, with the control connection as its standard
+//! input. One thread, one `poll`; it wakes for deaths, orders and the rungs of a stop, and for nothing
+//! else. It lives across attempts as long as a supervisor is connected; alone it ends with its tree.
 
+mod attempt;
+mod cgroup;
+pub mod client;
+mod ladder;
+mod launch;
+mod life;
+mod peers;
+mod record;
+mod signals;
+mod system;
+mod tree;
 pub mod wire;
+
+use std::fs::{File, Permissions};
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::ExitCode;
+
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+
+use crate::doors::process;
+use crate::supervise::folder::AgentFolder;
+use cgroup::Place;
+use life::Shim;
+use peers::Peers;
+
+/// The argument that makes the `relight` binary a shim.
+pub const ARGUMENT: &str = "__shim";
+
+/// Scripts use the small numbers for files of their own (`exec 3>`, `flock 9`, `flock 200`), and would
+/// lose the lock by it.
+const LOCK_FD_MIN: i32 = 300;
+
+/// Lives a shim's life; the folder of the agent is the second argument. To be called before anything
+/// else, as files that are already open are closed.
+///
+/// There is nobody to tell an error: the supervisor sees its connection end.
+pub fn main() -> ExitCode {
+    system::close_inherited_files();
+    let Some(folder) = std::env::args_os().nth(2) else { return ExitCode::from(2) };
+    let folder = AgentFolder::at(folder.into());
+    let lived = begin(folder).and_then(Shim::live);
+    if lived.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn begin(folder: AgentFolder) -> io::Result<Shim> {
+    let deaths = signals::install()?;
+    rustix::thread::set_name(c"relight-shim")?;
+    let control = take_control()?;
+    let Inheritance { lock, terminal, unread } = receive(&control)?;
+    control.set_nonblocking(true)?;
+    if terminal.is_none() {
+        rustix::process::setsid()?;
+    }
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    // No file system is kept from being unmounted but the one of its own files.
+    rustix::process::chdir(folder.path())?;
+    let listener = listen(&folder)?;
+    Ok(Shim {
+        identity: process::identity(std::process::id()).ok_or(io::ErrorKind::NotFound)?,
+        folder,
+        deaths,
+        peers: Peers::new(listener, control, unread),
+        terminal,
+        lock: keep_for_agents(lock)?,
+        place: Place::default(),
+        attempt: None,
+        is_told_to_quit: false,
+    })
+}
+
+/// Moves the connection away from standard input, where agents could get at it.
+fn take_control() -> io::Result<UnixStream> {
+    let control = io::stdin().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    Ok(control.into())
+}
+
+/// What comes with the first message.
+struct Inheritance {
+    lock: OwnedFd,
+    terminal: Option<[OwnedFd; 3]>,
+    unread: Vec<u8>,
+}
+
+fn receive(control: &UnixStream) -> io::Result<Inheritance> {
+    let mut bytes = [0; 512];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let into = &mut [IoSliceMut::new(&mut bytes)];
+    let received = recvmsg(control, into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let mut handles: Vec<OwnedFd> = ancillary
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(handles) => Some(handles),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    if handles.is_empty() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let lock = handles.remove(0);
+    let unread = bytes[..received.bytes].to_vec();
+    Ok(Inheritance { lock, terminal: handles.try_into().ok(), unread })
+}
+
+/// Agents inherit the lock, and so hold it even when the shim is killed.
+fn keep_for_agents(lock: OwnedFd) -> io::Result<OwnedFd> {
+    let lock = fcntl_dupfd_cloexec(&lock, LOCK_FD_MIN).unwrap_or(lock);
+    fcntl_setfd(&lock, FdFlags::empty())?;
+    Ok(lock)
+}
+
+/// Whoever holds the lock is alone, so a socket that is there already is nobody's.
+fn listen(folder: &AgentFolder) -> io::Result<UnixListener> {
+    let place = folder.shim_socket();
+    // By its name alone: a path may be longer than a socket's address.
+    let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let _ = std::fs::remove_file(name);
+    let listener = UnixListener::bind(name)?;
+    std::fs::set_permissions(name, Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}

@@ -22,14 +22,16 @@ pub enum Order {
         /// By this right.
         fence: Fence,
     },
-    /// Start an attempt; only when nothing runs. Answered with `Started` or `NotStarted`.
+    /// Start an attempt. Answered with `Started`, or with `Ended` when it could not be started; when
+    /// something runs nothing is started, and the answer is `Status`.
     Start(Box<StartOrder>),
-    /// End the tree: each rung's signal to all of it, then the wait; SIGKILL after the last.
+    /// End the tree: each rung's signal to all of it, then the wait; SIGKILL after the last. Another
+    /// one counts when it ends sooner. Answered with `Status` when nothing runs.
     Stop {
         /// The ladder.
         ladder: Vec<Rung>,
     },
-    /// Be gone; only when nothing runs.
+    /// Be gone; when something runs the answer is `Status`.
     Quit,
 }
 
@@ -59,6 +61,8 @@ pub struct StartOrder {
     pub log: PathBuf,
     /// What it reads.
     pub input: Input,
+    /// How many files it may have open, where the supervisor raised its own limit.
+    pub nofile: Option<u64>,
     /// The user to run as, where it is not ours: uid and gid.
     pub user: Option<(u32, u32)>,
     /// Its own cgroup and the one of the attempt after it, as absolute folders.
@@ -116,13 +120,13 @@ pub struct ExitRecord {
     pub process: Option<ProcessIdentity>,
     /// How the leader ended: 127 or 126 with a note when it could not be started.
     pub how: HowEnded,
-    /// Why it could not be started.
+    /// Why it could not be started, or what else went wrong around it.
     pub note: Option<String>,
     /// When the leader ended.
     pub at: Time,
     /// How long it lived, by the boot-time clock.
     pub lived: Span,
-    /// The most memory of the leader, in KiB.
+    /// The most memory of the leader, or of the tree where its cgroup counted it, in KiB.
     pub memory_max_kib: Option<u64>,
     /// Processor time of the leader and what it waited for.
     pub cpu_ms: Option<u64>,

@@ -1,0 +1,249 @@
+//! What `run` and `up` have in common: settings, signals, and what is said of what happens.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use relight::presets::Preset;
+use relight::supervise::alert::Alerts;
+use relight::supervise::cgroup::CgroupSetting;
+use relight::supervise::notice::{Notice, What};
+use relight::supervise::control::{Ending, RefusedCode, Reply, Request};
+use relight::supervise::reception::Call;
+use relight::supervise::supervisor::{Settings, Supervisor, TakeUpError};
+use relight::supervise::word::Word;
+use relight_core::agent::Cause;
+use relight_core::agent::silence::SignSource;
+use relight_core::redact::Redactor;
+use relight_core::time::Span;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, chain};
+use crate::output;
+
+/// Variables of an outer agent, or of Relight itself, that an agent must not take for its own.
+const NOT_PASSED_ON: [&str; 17] = [
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+    "RELIGHT_AGENT",
+    "RELIGHT_ATTEMPT",
+    "RELIGHT_ATTEMPT_NUMBER",
+    "RELIGHT_BRIEF_FILE",
+    "RELIGHT_DEATH_CAUSE",
+    "RELIGHT_FENCE",
+    "RELIGHT_ITERATION",
+    "RELIGHT_NEXT_STEP",
+    "RELIGHT_RESUMED",
+    "RELIGHT_SOCKET",
+    "RELIGHT_STATE_FILE",
+    "RELIGHT_STORE",
+    "RELIGHT_TASK",
+    "RELIGHT_TOKEN",
+];
+
+/// What every program expects to find.
+const SHORT_LIST: [&str; 9] =
+    ["PATH", "HOME", "LANG", "TZ", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR"];
+
+/// One thread: a supervisor waits most of the time.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Io, format!("cannot wait for events: {error}")))
+}
+
+pub(crate) fn settings(
+    environment: &Environment,
+    home: &Path,
+    alert: Vec<Word>,
+) -> Result<Settings, Failure> {
+    let mut places = vec![(Word::from("RELIGHT_HOME"), environment.home()?.into_os_string().into())];
+    if let Some(url) = environment.local_store()? {
+        places.push((Word::from("RELIGHT_STORE"), Word::from(url)));
+    }
+    let cgroups = match environment.get("RELIGHT_CGROUP") {
+        Some("off") => CgroupSetting::Off,
+        Some(path) => CgroupSetting::At(path.into()),
+        None => CgroupSetting::Auto,
+    };
+    Ok(Settings {
+        home: home.to_path_buf(),
+        program: None,
+        places,
+        alerts: Alerts { command: alert },
+        cgroups,
+    })
+}
+
+/// The environment that `relight run` passes on: all of its own, or the short list.
+pub(crate) fn passed_on(environment: &Environment, short: bool) -> Vec<(Word, Word)> {
+    let is_passed_on = |name: &OsStr| {
+        let is_ours = NOT_PASSED_ON.iter().any(|known| name == *known);
+        !is_ours && (!short || is_in_the_short_list(name))
+    };
+    let pairs = environment.variables().iter().filter(|(name, _)| is_passed_on(name));
+    pairs.map(|(name, value)| (name.as_os_str().into(), value.as_os_str().into())).collect()
+}
+
+/// What an agent of the daemon gets without being asked for.
+pub(crate) fn is_in_the_short_list(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    SHORT_LIST.contains(&name) || name.starts_with("LC_") || name.starts_with("XDG_")
+}
+
+/// The preset, with the user's own ones before the built-in ones.
+pub(crate) fn preset(environment: &Environment, name: Option<&str>) -> Result<Preset, Failure> {
+    let folder = environment.config_folder().map(|folder| folder.join("presets"));
+    Preset::by_name(name.unwrap_or("generic"), folder.as_deref()).map_err(|error| {
+        Failure::new(Exit::Config, chain(&error)).hint("relight presets list shows all")
+    })
+}
+
+pub(crate) fn signs(preset: &Preset) -> Vec<SignSource> {
+    let mut signs: Vec<SignSource> = preset.signs().iter().map(|sign| (*sign).into()).collect();
+    signs.push(SignSource::Hook);
+    signs
+}
+
+/// A command for people to read, and for the store to keep: without secrets.
+pub(crate) fn readable(redactor: &Redactor, command: &[Word]) -> Vec<String> {
+    command.iter().map(|word| redactor.text(&word.to_text()).into_owned()).collect()
+}
+
+/// The uid and gid of a user, by name or number.
+pub(crate) fn user(name: &str) -> Result<(u32, u32), Failure> {
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let found = accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (account, uid, gid) = (fields.next()?, fields.nth(1)?, fields.next()?);
+        (account == name || uid == name).then(|| Some((uid.parse().ok()?, gid.parse().ok()?)))?
+    });
+    let found = found.ok_or_else(|| Failure::new(Exit::Usage, format!("there is no user {name}")))?;
+    let own = rustix::process::geteuid();
+    if own.is_root() || found.0 == own.as_raw() {
+        return Ok(found);
+    }
+    Err(Failure::new(Exit::Usage, format!("only root can run an agent as {name}")))
+}
+
+/// What a client of a `run` may ask for beside its agent: the end.
+pub(crate) fn end_or_answer(supervisor: &Supervisor, call: Call, told: &mut Option<i32>) {
+    let Some(call) = supervisor.answer(call) else { return };
+    let reply = match call.request {
+        Request::Down { .. } => {
+            *told = Some(15);
+            drop(supervisor.shut_down());
+            Reply::ok(&Ending { pid: std::process::id(), agents: 1 })
+        }
+        _ => Reply::error(RefusedCode::Refused, "only a daemon can do that", None),
+    };
+    let _ = call.reply.send(reply);
+}
+
+/// The signals by which a supervisor is told to end.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// End; with the signal's number.
+    End(i32),
+    /// SIGHUP: read the configuration again, or end where there is none.
+    HangUp,
+}
+
+impl Signals {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::new(Exit::Io, format!("cannot listen to signals: {error}"))
+            })
+        };
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
+    }
+
+    pub(crate) async fn next(&mut self) -> Told {
+        tokio::select! {
+            _ = self.terminate.recv() => Told::End(15),
+            _ = self.interrupt.recv() => Told::End(2),
+            _ = self.hang_up.recv() => Told::HangUp,
+        }
+    }
+}
+
+/// Says on standard error what happened, where a person wants to know.
+pub(crate) fn say(environment: &Environment, notice: &Notice) {
+    let verbose = environment.verbose > 0;
+    let Some((text, is_loud)) = in_words(&notice.what) else { return };
+    if is_loud || verbose {
+        output::note(environment, &format!("{}: {text}", notice.agent));
+    }
+}
+
+/// What happened in words, and whether it is worth saying to everybody.
+fn in_words(what: &What) -> Option<(String, bool)> {
+    Some(match what {
+        What::Started { number, process } => {
+            (format!("attempt {number} started (pid {})", process.pid), *number > 1)
+        }
+        What::Adopted { number, process, without_shim } => {
+            let how = if *without_shim { ", without its shim" } else { "" };
+            (format!("attempt {number} lives and is adopted (pid {}{how})", process.pid), true)
+        }
+        What::Died { number, ended } => {
+            let lived = ended.death.lived;
+            let note = ended.death.note.as_ref().map_or_else(String::new, |n| format!(" ({n})"));
+            let verb = if ended.cause == Cause::Completed { "ended" } else { "died" };
+            let how = ended.in_words();
+            let cause = ended.cause;
+            let text = format!("attempt {number} {verb} after {lived}: {cause}, {how}{note}");
+            (text, ended.cause != Cause::Completed)
+        }
+        What::Hung { silent_ms } => {
+            let silent = Span::from_ms(*silent_ms);
+            (format!("no sign of life for {silent}; it is being stopped"), true)
+        }
+        What::TimedOut => ("the attempt takes too long; it is being stopped".to_owned(), true),
+        What::Waiting { until, deferred: false } => (format!("the next attempt starts at {until}"), true),
+        What::Waiting { until, deferred: true } => (format!("it said: later; it goes on at {until}"), true),
+        What::Swept { stopped, survivors: 0 } => {
+            (format!("stopped {stopped} processes that an earlier attempt left behind"), true)
+        }
+        What::Swept { stopped, survivors } => {
+            let text = format!("stopped {stopped} processes of an earlier attempt; {survivors} cannot be stopped");
+            (text, true)
+        }
+        What::Round { done } => (format!("round {done} is done"), false),
+        What::Alert(text) => (format!("ALERT {text}"), true),
+        What::Trouble(text) => (text.clone(), true),
+        What::AtRest => return None,
+    })
+}
+
+impl From<TakeUpError> for Failure {
+    fn from(error: TakeUpError) -> Self {
+        match error {
+            TakeUpError::Held { ref agent, .. } => Self::new(Exit::Busy, error.to_string()).hint(
+                format!("relight ps {agent} shows it; --take-over takes it from a supervisor that hangs, --name gives this one another name"),
+            ),
+            TakeUpError::Contended(_) => Self::new(Exit::Busy, error.to_string()).hint("try again"),
+            TakeUpError::Store(error) => error.into(),
+            TakeUpError::Lost(ref lost) => Self::new(Exit::Fenced, lost.to_string()),
+        }
+    }
+}
+
+pub(crate) fn cannot_use(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Io, format!("cannot use {}: {error}", path.display()))
+}

@@ -1,0 +1,130 @@
+//! The breaker of boot loops: work that takes its machine down is not resumed for ever.
+//!
+//! Boots are chained, not timed by a window: three in a row that resumed work and went down uncleanly
+//! before they were stable are a loop, however long the machine was off between them. How often the
+//! daemon dies within one boot does not matter here; that is what budgets are for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Span;
+
+/// A boot that lived for this long after work was resumed is no part of a loop.
+pub const STABLE_AFTER: Span = Span::from_secs(600);
+/// So many boots in a row are a loop.
+pub const LOOP_BOOTS: u32 = 3;
+/// What the history is kept under in the store.
+pub const KEPT_NAME: &str = "boots";
+const RECORDS_MAX: usize = 16;
+
+/// The machine's last boots in which a daemon was started, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct BootHistory {
+    /// At most 16.
+    pub boots: Vec<BootRecord>,
+}
+
+/// What is known of one boot of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootRecord {
+    /// The kernel's id of it.
+    pub boot_id: String,
+    /// Work was resumed in it.
+    #[serde(default)]
+    pub resumed: bool,
+    /// Work was held back in it, by this breaker.
+    #[serde(default)]
+    pub held_back: bool,
+    /// It lived for `STABLE_AFTER` with the daemon in it.
+    #[serde(default)]
+    pub stable: bool,
+    /// The daemon ended as it was told to; false while it runs.
+    #[serde(default)]
+    pub clean: bool,
+}
+
+/// Whether a daemon that starts may resume work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may.
+    Resume,
+    /// It serves and resumes nothing, until a person says so.
+    HoldBack {
+        /// After so many boots in a row.
+        boots: u32,
+    },
+}
+
+/// A daemon starts, in this boot; `resumes` when there is work to resume. Keep the history before
+/// anything is resumed.
+pub fn at_start(mut history: BootHistory, boot_id: &str, resumes: bool) -> (BootHistory, Verdict) {
+    let verdict = judge(&history, boot_id);
+    let is_first = history.boots.last().is_none_or(|newest| newest.boot_id != boot_id);
+    if is_first {
+        // Many boots that were held back must not push out those that are the reason for it.
+        history.boots.pop_if(|before| before.held_back);
+        history.boots.push(BootRecord::new(boot_id));
+    }
+    let excess = history.boots.len().saturating_sub(RECORDS_MAX);
+    history.boots.drain(..excess);
+    let may_resume = verdict == Verdict::Resume;
+    let history = with_newest(history, boot_id, |newest| {
+        newest.resumed |= resumes && may_resume;
+        newest.held_back |= !may_resume;
+        newest.clean = false;
+    });
+    (history, verdict)
+}
+
+/// The daemon has lived for `STABLE_AFTER` in this boot.
+pub fn stable(history: BootHistory, boot_id: &str) -> BootHistory {
+    with_newest(history, boot_id, |newest| newest.stable = true)
+}
+
+/// The daemon ends as it was told to, in this boot.
+pub fn clean_end(history: BootHistory, boot_id: &str) -> BootHistory {
+    with_newest(history, boot_id, |newest| newest.clean = true)
+}
+
+/// A person wants work to be resumed: what was before no longer counts. This boot does, and has to
+/// become stable anew.
+pub fn forgive(history: BootHistory, boot_id: &str) -> BootHistory {
+    let is_this = |record: &BootRecord| record.boot_id == boot_id;
+    let mut boots: Vec<BootRecord> = history.boots.into_iter().filter(is_this).collect();
+    for record in &mut boots {
+        record.resumed = true;
+        record.held_back = false;
+        record.stable = false;
+    }
+    BootHistory { boots }
+}
+
+/// Counts from the newest boot before this one, so within one boot the answer stays the same. A boot
+/// that was held back is passed over: it says nothing about the work, and only a person ends that.
+fn judge(history: &BootHistory, boot_id: &str) -> Verdict {
+    let before = history.boots.iter().rev().filter(|record| record.boot_id != boot_id);
+    let row = before.filter(|record| !record.held_back).take_while(|record| record.went_down());
+    let boots = u32::try_from(row.count()).unwrap_or(u32::MAX);
+    if boots >= LOOP_BOOTS { Verdict::HoldBack { boots } } else { Verdict::Resume }
+}
+
+fn with_newest(
+    mut history: BootHistory,
+    boot_id: &str,
+    change: impl FnOnce(&mut BootRecord),
+) -> BootHistory {
+    if let Some(newest) = history.boots.last_mut().filter(|newest| newest.boot_id == boot_id) {
+        change(newest);
+    }
+    history
+}
+
+impl BootRecord {
+    fn new(boot_id: &str) -> Self {
+        let boot_id = boot_id.to_owned();
+        Self { boot_id, resumed: false, held_back: false, stable: false, clean: false }
+    }
+
+    fn went_down(&self) -> bool {
+        self.resumed && !self.stable && !self.clean
+    }
+}

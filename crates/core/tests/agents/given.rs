@@ -1,0 +1,71 @@
+//! Agents, deaths and moments to decide upon.
+
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::death::{Death, HowEnded};
+use relight_core::agent::decide::{AgentEvent, Moment};
+use relight_core::agent::{Agent, AgentPlan, AgentState, AttemptTag, Ending, PostMortem};
+use relight_core::budget::{HourCount, Tally};
+use relight_core::ids::AgentName;
+use relight_core::time::{Span, Time};
+
+/// The moment of every decision.
+pub(crate) fn noon() -> Time {
+    Time::from_ms(1_777_636_800_000)
+}
+
+pub(crate) fn moment() -> Moment {
+    at(noon())
+}
+
+pub(crate) fn at(now: Time) -> Moment {
+    Moment { now, jitter: 0.5, chance: 0x0123_4567_89ab_cdef }
+}
+
+pub(crate) fn name() -> AgentName {
+    AgentName::new("writer").expect("a valid name")
+}
+
+pub(crate) fn tag(number: u32) -> AttemptTag {
+    AttemptTag::new(&name(), number, u64::from(number))
+}
+
+/// An agent that nothing happened to yet.
+pub(crate) fn new_agent(plan: &AgentPlan) -> Agent {
+    AgentChange::first(&name(), plan, noon())
+}
+
+/// An agent in this state, after four attempts and one recovery without progress; the tag of its fifth
+/// is allocated.
+pub(crate) fn agent(state: AgentState) -> Agent {
+    let hour = HourCount { hour: noon().as_ms() / 3_600_000, restarts: 1 };
+    Agent {
+        state,
+        attempt_number: 4,
+        next_attempt: Some(tag(5)),
+        tally: Tally { in_a_row: 1, hours: vec![hour] },
+        iteration: 2,
+        ..new_agent(&AgentPlan::default())
+    }
+}
+
+pub(crate) fn running(ending: Option<Ending>) -> AgentState {
+    AgentState::Running { attempt: tag(4), since: noon(), ending }
+}
+
+/// A death a second after the begin, of which only this is known.
+pub(crate) fn death(how: HowEnded) -> Death {
+    Death {
+        at: noon(),
+        lived: Span::from_secs(1),
+        how,
+        oom: false,
+        unfinished_task: None,
+        made_progress: false,
+        said: None,
+        note: None,
+    }
+}
+
+pub(crate) fn died(death: Death) -> AgentEvent {
+    AgentEvent::Died { death: Box::new(death), post_mortem: Box::new(PostMortem::default()) }
+}

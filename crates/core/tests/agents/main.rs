@@ -1,0 +1,7 @@
+//! Agents: what becomes of one by each event, as a table that a person can check by eye and as what
+//! holds for every sequence of events; and what a successor is told.
+
+mod brief;
+mod given;
+mod properties;
+mod table;

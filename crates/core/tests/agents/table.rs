@@ -1,0 +1,647 @@
+//! Every state and every event.
+//!
+//! A cell is what is committed, then after `!` what is done, or `-` when nothing happens. States that
+//! are answered alike share a row.
+
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::death::{Death, HowEnded, Said};
+use relight_core::agent::decide::{
+    AgentDecision, AgentEffect, AgentEvent, decide, decide_held_back,
+};
+use relight_core::agent::{Agent, AgentPlan, AgentState, Ending, Pause, RestartRule, Stopper};
+use relight_core::time::{Span, Time};
+
+use crate::given::{agent, at, death, died, moment, noon, running};
+
+#[test]
+fn a_supervisor_takes_an_agent_up() {
+    let table = [("wake", AgentEvent::Wake), ("hold back", AgentEvent::HoldBack)];
+    insta::assert_snapshot!(blocks(&table), @"
+    ## wake
+    created | crashed, due | deferred, due | boot loop | stopped with its supervisor
+        begun#5 reserved#6 →running#5 ! spawn#5 at once
+    running
+        -
+    running: stop
+        ! stop tree: stop
+    running: shutdown
+        →running#4: restart ! stop tree: restart
+    running: restart
+        ! stop tree: restart
+    running: hung
+        ! stop tree: hung
+    running: timeout
+        ! stop tree: timeout
+    crashed, waits | deferred, waits
+        ! wait in 30s
+    crashed for good | deferred for good | stopped by a person | stopped by itself | terminated
+        ! rest
+    asking
+        ! ask
+    ## hold back
+    created | crashed, due | crashed, waits | deferred, due | deferred, waits | stopped with its supervisor
+        →suspended(bootloop, for good) ! rest
+    running
+        -
+    running: stop
+        ! stop tree: stop
+    running: shutdown
+        ! stop tree: shutdown
+    running: restart
+        ! stop tree: restart
+    running: hung
+        ! stop tree: hung
+    running: timeout
+        ! stop tree: timeout
+    crashed for good | deferred for good | boot loop | asking | stopped by a person | stopped by itself | terminated
+        ! rest
+    ");
+}
+
+#[test]
+fn a_person_or_a_limit_wants_something() {
+    let table = [
+        ("start", AgentEvent::Start),
+        ("stop by a person", AgentEvent::Stop(Stopper::Person)),
+        ("stop with the supervisor", AgentEvent::Stop(Stopper::Shutdown)),
+        ("stop by itself", AgentEvent::Stop(Stopper::Itself)),
+        ("end to restart", AgentEvent::End(Ending::Restart)),
+        ("end as hung", AgentEvent::End(Ending::Hung)),
+        ("end for its time", AgentEvent::End(Ending::Timeout)),
+        ("end to stop", AgentEvent::End(Ending::Stop)),
+        ("end with the supervisor", AgentEvent::End(Ending::Shutdown)),
+    ];
+    insta::assert_snapshot!(blocks(&table), @"
+    ## start
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped with its supervisor
+        row=0 total=1 begun#5 reserved#6 →running#5 ! spawn#5 at once
+    running | running: shutdown | running: restart | running: hung | running: timeout
+        -
+    running: stop
+        →running#4: restart
+    stopped by a person | stopped by itself | terminated
+        row=0 total=1 iteration=0 begun#5 reserved#6 →running#5 ! spawn#5 at once
+    ## stop by a person
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped with its supervisor | stopped by itself | terminated
+        →stopped(person) ! rest
+    running | running: shutdown | running: restart | running: hung | running: timeout
+        →running#4: stop ! stop tree: stop
+    running: stop
+        -
+    stopped by a person
+        ! rest
+    ## stop with the supervisor
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        ! rest
+    running | running: restart | running: hung | running: timeout
+        →running#4: shutdown ! stop tree: shutdown
+    running: stop | running: shutdown
+        -
+    ## stop by itself
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped with its supervisor | stopped by itself | terminated
+        →stopped(itself) ! rest
+    running | running: shutdown | running: restart | running: hung | running: timeout
+        →running#4: stop ! stop tree: stop
+    running: stop
+        -
+    stopped by a person
+        ! rest
+    ## end to restart
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    running
+        →running#4: restart ! stop tree: restart
+    ## end as hung
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    running
+        →running#4: hung ! stop tree: hung
+    ## end for its time
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    running
+        →running#4: timeout ! stop tree: timeout
+    ## end to stop
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    running
+        →running#4: stop ! stop tree: stop
+    ## end with the supervisor
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    running
+        →running#4: shutdown ! stop tree: shutdown
+    ");
+}
+
+#[test]
+fn time_passes_and_work_goes_on() {
+    let table = [
+        ("due", AgentEvent::Due),
+        ("progress", AgentEvent::Progress),
+        ("a round is over", AgentEvent::RoundOver { finished: false }),
+        ("the last round is over", AgentEvent::RoundOver { finished: true }),
+        ("died by signal 9", died(death(HowEnded::Signal(9)))),
+    ];
+    insta::assert_snapshot!(blocks(&table), @"
+    ## due
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed for good | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    crashed, due | deferred, due
+        begun#5 reserved#6 →running#5 ! spawn#5 at once
+    crashed, waits | deferred, waits
+        ! wait in 30s
+    ## progress
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        row=0 total=1
+    ## a round is over
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    asking
+        row=0 total=1 begun#5 reserved#6 →running#5 ! spawn#5 at once
+    ## the last round is over
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    asking
+        →stopped(itself) ! rest
+    ## died by signal 9
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    running
+        ended#4(signal) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    running: stop
+        ended#4(stopped) →stopped(person) ! rest
+    running: shutdown
+        ended#4(stopped) →stopped(shutdown) ! rest
+    running: restart
+        ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
+    running: hung
+        ended#4(hung) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    running: timeout
+        ended#4(timeout) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    ");
+}
+
+#[test]
+fn every_death_by_every_plan() {
+    let mut text = String::new();
+    for (name, death) in deaths() {
+        text += &format!("## {name}\n");
+        let mut rows = Rows::default();
+        for (plan_name, plan) in plans() {
+            let agent = Agent { plan, ..agent(running(None)) };
+            rows.add(plan_name, short(&agent, &decide(&agent, died(death.clone()), moment())));
+        }
+        text += &rows.text();
+    }
+    insta::assert_snapshot!(text, @"
+    ## exit 0
+    on-failure | never | used up
+        ended#4(completed) →stopped(itself) ! rest
+    always
+        ended#4(completed) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    loop
+        ended#4(completed) iteration=3 →suspended(asking, for good) ! ask
+    ## exit 0, task unfinished
+    on-failure | always | loop
+        ended#4(failed) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    never
+        ended#4(failed) →crashed(for good) ! rest
+    used up
+        ended#4(failed) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+    ## exit 0, said failure
+    on-failure | always | loop
+        ended#4(failed) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    never
+        ended#4(failed) →crashed(for good) ! rest
+    used up
+        ended#4(failed) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+    ## exit 1
+    on-failure | always | loop
+        ended#4(failed) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    never
+        ended#4(failed) →crashed(for good) ! rest
+    used up
+        ended#4(failed) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+    ## exit 1 after a finished step
+    on-failure | always | loop | used up
+        ended#4(failed) row=1 total=2 begun#5 reserved#6 →running#5 ! spawn#5 at once
+    never
+        ended#4(failed) →crashed(for good) ! rest
+    ## exit 1 after a stable life
+    on-failure | always | loop | used up
+        ended#4(failed) row=1 total=2 begun#5 reserved#6 →running#5 ! spawn#5 at once
+    never
+        ended#4(failed) →crashed(for good) ! rest
+    ## exit 1, said success
+    on-failure | never | used up
+        ended#4(completed) →stopped(itself) ! rest
+    always
+        ended#4(completed) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    loop
+        ended#4(completed) iteration=3 →suspended(asking, for good) ! ask
+    ## exit 1, said later
+    on-failure | always | never | loop | used up
+        ended#4(deferred) →suspended(deferred, in 1d) ! wait in 1d
+    ## exit 75
+    on-failure | always | never | loop | used up
+        ended#4(deferred) →suspended(deferred, in 1m) ! wait in 1m
+    ## signal 9
+    on-failure | always | loop
+        ended#4(signal) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    never
+        ended#4(signal) →crashed(for good) ! rest
+    used up
+        ended#4(signal) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+    ## signal 9, said success
+    on-failure | never | used up
+        ended#4(signal) →stopped(itself) ! rest
+    always
+        ended#4(signal) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    loop
+        ended#4(signal) iteration=3 →suspended(asking, for good) ! ask
+    ## out of memory
+    on-failure | always | loop
+        ended#4(oom) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    never
+        ended#4(oom) →crashed(for good) ! rest
+    used up
+        ended#4(oom) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+    ## lost
+    on-failure | always | loop
+        ended#4(lost) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    never
+        ended#4(lost) →crashed(for good) ! rest
+    used up
+        ended#4(lost) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+    ");
+}
+
+#[test]
+fn every_death_that_was_ordered() {
+    let killed = death(HowEnded::Signal(15));
+    let finished = Death { said: Some(Said::Success), ..killed.clone() };
+    let mut text = String::new();
+    for (name, death) in [("by signal 15", killed), ("after it told of its success", finished)] {
+        for (plan_name, plan) in plans() {
+            text += &format!("## {name}, {plan_name}\n");
+            let mut rows = Rows::default();
+            for (ending_name, ending) in endings() {
+                let agent = Agent { plan: plan.clone(), ..agent(running(Some(ending))) };
+                let decision = decide(&agent, died(death.clone()), moment());
+                rows.add(ending_name, short(&agent, &decision));
+            }
+            text += &rows.text();
+        }
+    }
+    insta::assert_snapshot!(text, @"
+    ## by signal 15, on-failure
+    stop
+        ended#4(stopped) →stopped(person) ! rest
+    shutdown
+        ended#4(stopped) →stopped(shutdown) ! rest
+    restart
+        ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
+    hung
+        ended#4(hung) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    timeout
+        ended#4(timeout) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    ## by signal 15, always
+    stop
+        ended#4(stopped) →stopped(person) ! rest
+    shutdown
+        ended#4(stopped) →stopped(shutdown) ! rest
+    restart
+        ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
+    hung
+        ended#4(hung) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    timeout
+        ended#4(timeout) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    ## by signal 15, never
+    stop
+        ended#4(stopped) →stopped(person) ! rest
+    shutdown
+        ended#4(stopped) →stopped(shutdown) ! rest
+    restart
+        ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
+    hung
+        ended#4(hung) →crashed(for good) ! rest
+    timeout
+        ended#4(timeout) →crashed(for good) ! rest
+    ## by signal 15, loop
+    stop
+        ended#4(stopped) →stopped(person) ! rest
+    shutdown
+        ended#4(stopped) →stopped(shutdown) ! rest
+    restart
+        ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
+    hung
+        ended#4(hung) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    timeout
+        ended#4(timeout) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    ## by signal 15, used up
+    stop
+        ended#4(stopped) →stopped(person) ! rest
+    shutdown
+        ended#4(stopped) →stopped(shutdown) ! rest
+    restart
+        ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
+    hung
+        ended#4(hung) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+    timeout
+        ended#4(timeout) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+    ## after it told of its success, on-failure
+    stop
+        ended#4(stopped) →stopped(person) ! rest
+    shutdown
+        ended#4(stopped) →stopped(itself) ! rest
+    restart
+        ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
+    hung
+        ended#4(hung) →stopped(itself) ! rest
+    timeout
+        ended#4(timeout) →stopped(itself) ! rest
+    ## after it told of its success, always
+    stop
+        ended#4(stopped) →stopped(person) ! rest
+    shutdown
+        ended#4(stopped) →stopped(shutdown) ! rest
+    restart
+        ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
+    hung
+        ended#4(hung) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    timeout
+        ended#4(timeout) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    ## after it told of its success, never
+    stop
+        ended#4(stopped) →stopped(person) ! rest
+    shutdown
+        ended#4(stopped) →stopped(itself) ! rest
+    restart
+        ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
+    hung
+        ended#4(hung) →stopped(itself) ! rest
+    timeout
+        ended#4(timeout) →stopped(itself) ! rest
+    ## after it told of its success, loop
+    stop
+        ended#4(stopped) →stopped(person) ! rest
+    shutdown
+        ended#4(stopped) iteration=3 →suspended(asking, for good) ! rest
+    restart
+        ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
+    hung
+        ended#4(hung) iteration=3 →suspended(asking, for good) ! ask
+    timeout
+        ended#4(timeout) iteration=3 →suspended(asking, for good) ! ask
+    ## after it told of its success, used up
+    stop
+        ended#4(stopped) →stopped(person) ! rest
+    shutdown
+        ended#4(stopped) →stopped(itself) ! rest
+    restart
+        ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
+    hung
+        ended#4(hung) →stopped(itself) ! rest
+    timeout
+        ended#4(timeout) →stopped(itself) ! rest
+    ");
+}
+
+#[test]
+fn a_death_found_in_a_boot_loop_is_recorded_and_waits_for_a_person() {
+    let mut rows = Rows::default();
+    let lost = died(Death::lost(noon(), "the machine went down"));
+    for (name, plan) in plans() {
+        let agent = Agent { plan, ..agent(running(None)) };
+        rows.add(name, short(&agent, &decide_held_back(&agent, lost.clone(), moment())));
+    }
+    let second = Agent { tally: Default::default(), ..agent(running(None)) };
+    rows.add("first", short(&second, &decide_held_back(&second, lost, moment())));
+    let round = Agent { plan: loop_plan(), ..agent(running(None)) };
+    let done = died(death(HowEnded::Code(0)));
+    rows.add("a round done", short(&round, &decide_held_back(&round, done, moment())));
+    rows.add(
+        "start",
+        short(&round, &decide_held_back(&agent(AgentState::Created), AgentEvent::Start, moment())),
+    );
+    insta::assert_snapshot!(rows.text(), @"
+    on-failure | always | loop
+        ended#4(lost) row=2 total=2 →suspended(bootloop, for good) ! rest
+    never
+        ended#4(lost) →crashed(for good) ! rest
+    used up
+        ended#4(lost) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+    first
+        ended#4(lost) row=1 total=1 →suspended(bootloop, for good) ! rest
+    a round done
+        ended#4(completed) iteration=3 →suspended(asking, for good) ! rest
+    start
+        row=0 total=1 begun#5 reserved#6 →running#5 ! spawn#5 at once
+    ");
+}
+
+#[test]
+fn a_wait_that_another_clock_answered_is_over() {
+    let far = noon().plus(Span::from_secs(400 * 24 * 3_600));
+    for state in [
+        AgentState::Crashed { again_at: Some(far) },
+        AgentState::Suspended { why: Pause::Deferred, until: Some(far) },
+    ] {
+        let decision = decide(&agent(state), AgentEvent::Due, moment());
+        assert!(matches!(decision.effects[..], [AgentEffect::Spawn { number: 5, .. }]));
+    }
+}
+
+#[test]
+fn a_long_defer_is_waited_for_by_the_next_supervisor_too() {
+    let month = Span::from_secs(30 * 24 * 3_600);
+    let plan = AgentPlan { defer: month, ..AgentPlan::default() };
+    let mut agent = Agent { plan, ..agent(running(None)) };
+    for change in decide(&agent, died(death(HowEnded::Code(75))), moment()).changes {
+        change.apply(&mut agent, noon());
+    }
+    let woken = decide(&agent, AgentEvent::Wake, at(noon().plus(Span::from_secs(60))));
+    assert_eq!(woken.effects, [AgentEffect::WaitUntil(noon().plus(month))]);
+}
+
+#[test]
+fn later_is_never_now() {
+    let plan = AgentPlan { defer: Span::ZERO, ..AgentPlan::default() };
+    let agent = Agent { plan, ..agent(running(None)) };
+    let soon = Some(noon().plus(Span::from_ms(1)));
+    for said in [None, Some(Said::Later(None)), Some(Said::Later(soon))] {
+        let death = Death { said, ..death(HowEnded::Code(75)) };
+        let decision = decide(&agent, died(death), moment());
+        assert_eq!(decision.effects, [AgentEffect::WaitUntil(noon().plus(Span::from_secs(1)))]);
+    }
+}
+
+fn blocks(events: &[(&str, AgentEvent)]) -> String {
+    let mut text = String::new();
+    for (name, event) in events {
+        text += &format!("## {name}\n");
+        let mut rows = Rows::default();
+        for (state_name, state) in states() {
+            let agent = agent(state);
+            rows.add(state_name, short(&agent, &decide(&agent, event.clone(), moment())));
+        }
+        text += &rows.text();
+    }
+    text
+}
+
+/// Rows that are alike are one.
+#[derive(Default)]
+struct Rows(Vec<(Vec<&'static str>, String)>);
+
+impl Rows {
+    fn add(&mut self, name: &'static str, cell: String) {
+        match self.0.iter_mut().find(|(_, alike)| *alike == cell) {
+            Some((names, _)) => names.push(name),
+            None => self.0.push((vec![name], cell)),
+        }
+    }
+
+    fn text(&self) -> String {
+        self.0.iter().map(|(names, cell)| format!("{}\n    {cell}\n", names.join(" | "))).collect()
+    }
+}
+
+fn states() -> Vec<(&'static str, AgentState)> {
+    let past = || Some(noon());
+    let ahead = || Some(noon().plus(Span::from_secs(30)));
+    let suspended = |why, until| AgentState::Suspended { why, until };
+    vec![
+        ("created", AgentState::Created),
+        ("running", running(None)),
+        ("running: stop", running(Some(Ending::Stop))),
+        ("running: shutdown", running(Some(Ending::Shutdown))),
+        ("running: restart", running(Some(Ending::Restart))),
+        ("running: hung", running(Some(Ending::Hung))),
+        ("running: timeout", running(Some(Ending::Timeout))),
+        ("crashed, due", AgentState::Crashed { again_at: past() }),
+        ("crashed, waits", AgentState::Crashed { again_at: ahead() }),
+        ("crashed for good", AgentState::Crashed { again_at: None }),
+        ("deferred, due", suspended(Pause::Deferred, past())),
+        ("deferred, waits", suspended(Pause::Deferred, ahead())),
+        ("deferred for good", suspended(Pause::Deferred, None)),
+        ("boot loop", suspended(Pause::HeldBack, None)),
+        ("asking", suspended(Pause::Asking, None)),
+        ("stopped by a person", AgentState::Stopped { by: Stopper::Person }),
+        ("stopped with its supervisor", AgentState::Stopped { by: Stopper::Shutdown }),
+        ("stopped by itself", AgentState::Stopped { by: Stopper::Itself }),
+        ("terminated", AgentState::Terminated { why: "why".to_owned() }),
+    ]
+}
+
+fn endings() -> [(&'static str, Ending); 5] {
+    [
+        ("stop", Ending::Stop),
+        ("shutdown", Ending::Shutdown),
+        ("restart", Ending::Restart),
+        ("hung", Ending::Hung),
+        ("timeout", Ending::Timeout),
+    ]
+}
+
+fn loop_plan() -> AgentPlan {
+    AgentPlan { iterations_max: Some(0), ..AgentPlan::default() }
+}
+
+fn plans() -> [(&'static str, AgentPlan); 5] {
+    let rule = |restart| AgentPlan { restart, ..AgentPlan::default() };
+    let mut used_up = AgentPlan::default();
+    used_up.policy.max_attempts = 1;
+    [
+        ("on-failure", rule(RestartRule::OnFailure)),
+        ("always", rule(RestartRule::Always)),
+        ("never", rule(RestartRule::Never)),
+        ("loop", loop_plan()),
+        ("used up", used_up),
+    ]
+}
+
+fn deaths() -> Vec<(&'static str, Death)> {
+    let (ok, code) = (death(HowEnded::Code(0)), death(HowEnded::Code(1)));
+    let killed = death(HowEnded::Signal(9));
+    let tomorrow = noon().plus(Span::from_secs(24 * 3_600));
+    vec![
+        ("exit 0", ok.clone()),
+        ("exit 0, task unfinished", Death { unfinished_task: Some("t".to_owned()), ..ok.clone() }),
+        ("exit 0, said failure", Death { said: Some(Said::Failure("x".to_owned())), ..ok }),
+        ("exit 1", code.clone()),
+        ("exit 1 after a finished step", Death { made_progress: true, ..code.clone() }),
+        ("exit 1 after a stable life", Death { lived: Span::from_secs(600), ..code.clone() }),
+        ("exit 1, said success", Death { said: Some(Said::Success), ..code.clone() }),
+        ("exit 1, said later", Death { said: Some(Said::Later(Some(tomorrow))), ..code }),
+        ("exit 75", death(HowEnded::Code(75))),
+        ("signal 9", killed.clone()),
+        ("signal 9, said success", Death { said: Some(Said::Success), ..killed.clone() }),
+        ("out of memory", Death { oom: true, ..killed }),
+        ("lost", Death::lost(noon(), "nobody knows")),
+    ]
+}
+
+fn short(before: &Agent, decision: &AgentDecision) -> String {
+    if *decision == AgentDecision::default() {
+        return "-".to_owned();
+    }
+    let changes = decision.changes.iter().map(|change| short_change(before, change));
+    let effects = decision.effects.iter().map(|effect| format!("! {}", short_effect(effect)));
+    changes.chain(effects).collect::<Vec<String>>().join(" ")
+}
+
+fn short_change(before: &Agent, change: &AgentChange) -> String {
+    match change {
+        AgentChange::State(state) => format!("→{}", short_state(state)),
+        AgentChange::Tally(tally) => format!("row={} total={}", tally.in_a_row, tally.total()),
+        AgentChange::Begun { number, tag } => {
+            let ahead = if before.next_attempt.as_ref() == Some(tag) { "" } else { " (new tag)" };
+            format!("begun#{number}{ahead}")
+        }
+        AgentChange::Reserved(tag) => format!("reserved#{}", tag.number().unwrap_or(0)),
+        AgentChange::Ended { number, ended, .. } => format!("ended#{number}({})", ended.cause),
+        AgentChange::Iteration(number) => format!("iteration={number}"),
+        AgentChange::Noted(kind, _) => format!("noted {}", kind.as_str()),
+        AgentChange::Created(_)
+        | AgentChange::Planned(_)
+        | AgentChange::Spawned { .. }
+        | AgentChange::Session(_)
+        | AgentChange::LeaseTaken { .. }
+        | AgentChange::LeaseEnded => format!("{change:?}"),
+    }
+}
+
+fn short_state(state: &AgentState) -> String {
+    match state {
+        AgentState::Created => "created".to_owned(),
+        AgentState::Running { attempt, ending, .. } => {
+            let ending = ending.map(|ending| format!(": {ending:?}").to_lowercase());
+            format!("running#{}{}", attempt.number().unwrap_or(0), ending.unwrap_or_default())
+        }
+        AgentState::Crashed { again_at } => format!("crashed({})", in_a_while(*again_at)),
+        AgentState::Suspended { why, until } => {
+            format!("suspended({why:?}, {})", in_a_while(*until)).to_lowercase()
+        }
+        AgentState::Stopped { by } => format!("stopped({by:?})").to_lowercase(),
+        AgentState::Terminated { why } => format!("terminated({why})"),
+    }
+}
+
+fn short_effect(effect: &AgentEffect) -> String {
+    match effect {
+        AgentEffect::Spawn { number, at_once, .. } => {
+            format!("spawn#{number}{}", if *at_once { " at once" } else { "" })
+        }
+        AgentEffect::StopTree(ending) => format!("stop tree: {ending:?}").to_lowercase(),
+        AgentEffect::WaitUntil(at) => format!("wait {}", in_a_while(Some(*at))),
+        AgentEffect::AskUntil => "ask".to_owned(),
+        AgentEffect::Alert(_) => "alert".to_owned(),
+        AgentEffect::AtRest => "rest".to_owned(),
+    }
+}
+
+fn in_a_while(at: Option<Time>) -> String {
+    at.map_or_else(|| "for good".to_owned(), |at| format!("in {}", at.since(noon())))
+}

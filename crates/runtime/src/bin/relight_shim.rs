@@ -1,0 +1,7 @@
+//! The shim alone, for programs that embed the library and are not the `relight` binary.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    relight::supervise::shim::main()
+}

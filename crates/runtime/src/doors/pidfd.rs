@@ -1,0 +1,80 @@
+//! Processes by a handle that never means another one, however often pids are used again.
+//!
+//! Open first, compare afterwards: what was the right process after the handle was opened is the one
+//! that the handle means.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use relight_core::lease::ProcessIdentity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::process;
+
+/// A handle on whatever has this pid now.
+pub fn open(pid: u32) -> io::Result<OwnedFd> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// A handle on that very process; none when it is gone.
+pub fn open_identified(identity: &ProcessIdentity) -> io::Result<Option<OwnedFd>> {
+    match open(identity.pid) {
+        Ok(handle) => Ok(process::is_alive(identity).then_some(handle)),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sends a signal; false when the process is gone.
+pub fn signal(handle: impl AsFd, signal: Signal) -> io::Result<bool> {
+    match pidfd_send_signal(handle, signal).map_err(io::Error::from) {
+        Ok(()) => Ok(true),
+        Err(error) if is_gone(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the process has ended; nobody need have waited for it.
+pub fn has_ended(handle: impl AsFd) -> bool {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut waiting = [PollFd::new(&handle, PollFlags::IN)];
+    poll(&mut waiting, Some(&at_once)) == Ok(1)
+}
+
+/// Waits until the process has ended; nobody need wait for it. Needs a runtime around it.
+pub async fn ended(handle: OwnedFd) -> io::Result<()> {
+    #[expect(deprecated, reason = "the replacement is unsafe; an OwnedFd keeps all it demands")]
+    let handle = AsyncFd::with_interest(handle, Interest::READABLE)?;
+    handle.readable().await?.retain_ready();
+    Ok(())
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_tells_the_end_and_refuses_what_has_only_the_same_pid() {
+        let mut child = process::command("sleep", &["60"]).spawn().unwrap();
+        let identity = process::identity(child.id()).unwrap();
+        let another = ProcessIdentity { start: identity.start + 1, ..identity.clone() };
+        assert!(open_identified(&another).unwrap().is_none());
+
+        let handle = open_identified(&identity).unwrap().unwrap();
+        assert!(!has_ended(&handle));
+        assert!(signal(&handle, Signal::KILL).unwrap());
+        child.wait().unwrap();
+        assert!(has_ended(&handle));
+        assert!(!signal(&handle, Signal::KILL).unwrap());
+        assert!(open_identified(&identity).unwrap().is_none());
+    }
+}

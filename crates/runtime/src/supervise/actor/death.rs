@@ -1,0 +1,224 @@
+//! The end of an attempt: what is known of it, what becomes of its tasks, what its successor is told.
+
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::death::{HowEnded, Said};
+use relight_core::agent::decide::AgentEvent;
+use relight_core::agent::{AgentState, Attempt, AttemptTag, Cause, Death, Ending};
+use relight_core::decide::{Right, TaskEvent};
+use relight_core::lease::ProcessIdentity;
+use relight_core::task::Task;
+use relight_core::time::Span;
+
+use super::tree::{Orphan, Tree, TreeEvent};
+use super::{Actor, Lost};
+use crate::doors::{clock, process};
+use crate::supervise::log::{Log, LogPosition};
+use crate::supervise::notice::What;
+use crate::supervise::oom::MemoryKill;
+use crate::supervise::post_mortem::{self, LOG_END_BYTES};
+use crate::supervise::shim::wire::{ExitRecord, Report};
+
+impl Actor {
+    pub(super) async fn tree_says(&mut self, event: TreeEvent) -> Result<(), Lost> {
+        match event {
+            TreeEvent::Says(Report::Started { tag, process }) => self.started(&tag, process).await,
+            TreeEvent::Says(Report::Ended(record)) => self.ended(record).await,
+            TreeEvent::Says(Report::Status { .. }) => Ok(()),
+            TreeEvent::Says(Report::Refused { .. }) => Err(Lost::Fenced(self.spec.name.clone())),
+            TreeEvent::ShimGone => self.shim_gone().await,
+            TreeEvent::LeaderGone(how) => self.leader_gone(how).await,
+        }
+    }
+
+    async fn started(&mut self, tag: &AttemptTag, process: ProcessIdentity) -> Result<(), Lost> {
+        let Some(life) = self.life.as_mut().filter(|life| life.tag == *tag) else { return Ok(()) };
+        life.started(process.clone());
+        let (number, log) = (life.number, Some((life.log.number, life.log.offset)));
+        let shim = self.tree.shim().cloned();
+        self.tell(What::Started { number, process: process.clone() });
+        self.commit(vec![AgentChange::Spawned { number, process, shim, log }]).await
+    }
+
+    /// The shim says that the tree of an attempt is gone.
+    pub(super) async fn ended(&mut self, record: ExitRecord) -> Result<(), Lost> {
+        let Some(mut life) = self.life.take() else { return Ok(()) };
+        if life.tag != record.tag {
+            self.life = Some(life);
+            return Ok(());
+        }
+        // A watch that stays fires once more and is passed over.
+        let _ = self.desk.growth.forget(&self.spec.name);
+        let session = life.read_stream();
+        self.captured(session);
+        let mut attempt = life.as_attempt(&self.spec.name);
+        attempt.process = attempt.process.or_else(|| record.process.clone());
+        let said = life.said.clone();
+        self.head = life.head;
+        self.oom = life.oom;
+        self.bury(attempt, record, said).await
+    }
+
+    /// Finds out what there is to know, lets go of its tasks, and has its end decided.
+    pub(super) async fn bury(
+        &mut self,
+        attempt: Attempt,
+        record: ExitRecord,
+        said: Option<Said>,
+    ) -> Result<(), Lost> {
+        let event = self.facts_of(&attempt, &record, said).await;
+        let number = attempt.number;
+        self.last = Some(attempt);
+        // Decided and committed here and not by way of the queue: the record may go only then.
+        self.happen(event).await?;
+        let _ = std::fs::remove_file(self.folder.exit_record(number));
+        Ok(())
+    }
+
+    /// All there is to know of a death; its tasks are let go of.
+    pub(super) async fn facts_of(
+        &self,
+        attempt: &Attempt,
+        record: &ExitRecord,
+        said: Option<Said>,
+    ) -> AgentEvent {
+        let begins = attempt.log.map(LogPosition::from).unwrap_or_default();
+        let log_end = Log::of(&self.folder).last_bytes(LOG_END_BYTES, begins).unwrap_or_default();
+        let engine = &self.desk.engine;
+        let found = post_mortem::take(engine, &log_end, attempt, Some(record)).await;
+        let found = found.unwrap_or_else(|error| {
+            self.tell(What::Trouble(error.to_string()));
+            post_mortem::Found::nothing()
+        });
+        let pid = record.process.as_ref().map(|process| process.pid);
+        let (is_oom, oom) = match self.oom.look(record.how, record.oom, pid, record.lived) {
+            MemoryKill::No => (false, None),
+            MemoryKill::Likely(note) => (false, Some(note)),
+            MemoryKill::Proved(note) => (true, Some(note)),
+        };
+        let said = said.or_else(|| self.spec.preset.said_by_exit(record.how));
+        let completes = self.spec.plan.exit_completes && record.how == HowEnded::Code(0);
+        let death = Death {
+            at: record.at,
+            lived: record.lived,
+            how: record.how,
+            oom: is_oom,
+            unfinished_task: if completes { None } else { found.unfinished_task },
+            made_progress: found.made_progress,
+            said,
+            note: record.note.clone().or(oom),
+        };
+        self.let_go(&found.held, &death, completes).await;
+        let post_mortem = Box::new(found.post_mortem);
+        AgentEvent::Died { death: Box::new(death), post_mortem }
+    }
+
+    /// The attempt's leases end with it: its tasks wait to be taken up again, or for later.
+    async fn let_go(&self, held: &[Task], death: &Death, completes: bool) {
+        let cause = death.cause(self.ending());
+        for task in held {
+            let is_its_own = self.spec.plan.task.as_ref() == Some(&task.id);
+            let event = match cause {
+                _ if completes && is_its_own => TaskEvent::Done,
+                Cause::Deferred => TaskEvent::Defer {
+                    until: self.later(death),
+                    reason: Some("its agent said: later".to_owned()),
+                },
+                _ => TaskEvent::Interrupt {
+                    reason: format!("attempt {} of {}: {cause}", self.agent.attempt_number, self.spec.name),
+                },
+            };
+            let right = Right::Fence(task.lease.fence);
+            if let Err(error) = self.desk.engine.act(&task.id, right, event).await {
+                self.tell(What::Trouble(format!("task {}: {error}", task.id)));
+            }
+        }
+    }
+
+    fn later(&self, death: &Death) -> relight_core::time::Time {
+        match death.said {
+            Some(Said::Later(Some(at))) => at,
+            _ => clock::now().plus(self.spec.plan.defer),
+        }
+    }
+
+    pub(super) fn ending(&self) -> Option<Ending> {
+        match self.agent.state {
+            AgentState::Running { ending, .. } => ending,
+            _ => None,
+        }
+    }
+
+    /// The shim was killed. Its attempt may live on: then only the kernel tells of its end.
+    async fn shim_gone(&mut self) -> Result<(), Lost> {
+        self.tree = Tree::None;
+        let Some(life) = &mut self.life else { return Ok(()) };
+        let Some(watch) = life.watch.take() else {
+            return self.lost("its shim was killed while it was being started").await;
+        };
+        if process::is_alive(watch.process()) {
+            let (tag, number) = (life.tag.clone(), life.number);
+            if let Some(process) = life.process.clone() {
+                self.tell(What::Adopted { number, process, without_shim: true });
+            }
+            self.tree = Tree::Orphan(Orphan { watch, tag });
+            if self.ending().is_some() {
+                let ladder = self.ladder();
+                self.tree.stop(ladder).await;
+            }
+            return Ok(());
+        }
+        let how = watch.exit().unwrap_or(HowEnded::Unknown);
+        self.leader_gone(how).await
+    }
+
+    /// The leader that no shim holds is gone: what is left of its tree goes too.
+    async fn leader_gone(&mut self, how: HowEnded) -> Result<(), Lost> {
+        self.tree = Tree::None;
+        let Some(life) = &self.life else { return Ok(()) };
+        let (tag, number, lived) = (life.tag.clone(), life.number, life.lived());
+        let process = life.process.clone();
+        if let Some(record) = self.record_of(number, &tag) {
+            return self.ended(record).await;
+        }
+        self.clear_leftovers().await;
+        let lived = Span::from_ms(u64::try_from(lived.as_millis()).unwrap_or(u64::MAX));
+        let note = matches!(how, HowEnded::Unknown)
+            .then(|| "its shim was killed too, and the kernel does not tell".to_owned());
+        self.ended(ExitRecord { process, how, note, lived, ..bare_record(tag, number) }).await
+    }
+
+    /// Gone, and nothing can tell how.
+    async fn lost(&mut self, note: &str) -> Result<(), Lost> {
+        let Some(life) = &self.life else { return Ok(()) };
+        let (tag, number) = (life.tag.clone(), life.number);
+        self.clear_leftovers().await;
+        let record =
+            ExitRecord { note: Some(note.to_owned()), ..bare_record(tag, number) };
+        self.ended(record).await
+    }
+
+    /// What its shim left about an attempt.
+    pub(super) fn record_of(&self, number: u32, tag: &AttemptTag) -> Option<ExitRecord> {
+        let text = std::fs::read(self.folder.exit_record(number)).ok()?;
+        let record: ExitRecord = serde_json::from_slice(&text).ok()?;
+        (record.tag == *tag).then_some(record)
+    }
+}
+
+/// A record of which only the end is known.
+pub(super) fn bare_record(tag: AttemptTag, number: u32) -> ExitRecord {
+    ExitRecord {
+        tag,
+        number,
+        process: None,
+        how: HowEnded::Unknown,
+        note: None,
+        at: clock::now(),
+        lived: Span::ZERO,
+        memory_max_kib: None,
+        cpu_ms: None,
+        oom: false,
+        leftovers: 0,
+        survivors: 0,
+    }
+}

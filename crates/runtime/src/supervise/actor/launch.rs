@@ -1,0 +1,339 @@
+//! Starts an attempt: shim, task, environment, brief, log, order.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::death::HowEnded;
+use relight_core::agent::decide::AgentEvent;
+use relight_core::agent::{AttemptTag, Cause, Death, PostMortem};
+use relight_core::decide::Right;
+use relight_core::ids::TaskId;
+use relight_core::lease::{Fence, Holder};
+use relight_core::task::{NewTask, TaskSpec};
+use relight_core::time::Span;
+
+use super::life::Life;
+use super::tree::{KILL_WAIT, Tree};
+use super::{Actor, Lost};
+use crate::doors::{child, clock, process, random};
+use crate::engine::ActError;
+use crate::presets::Launch;
+use crate::supervise::log::{Log, LogStart};
+use crate::supervise::notify::NotifySocket;
+use crate::supervise::notice::What;
+use crate::supervise::oom::Oom;
+use crate::supervise::shim::client;
+use crate::supervise::shim::wire::{Order, StartOrder};
+use crate::supervise::word::Word;
+use crate::supervise::{successor, sweep};
+
+/// How long what outlived an attempt has to end.
+const LEFTOVER_GRACE: Span = Span::from_secs(2);
+/// How long a loop's condition may take.
+const UNTIL_MAX: Duration = Duration::from_secs(600);
+/// The code of a shell for what cannot be started.
+const CANNOT_START: i32 = 126;
+
+/// Why an attempt was not started.
+#[derive(Debug, thiserror::Error)]
+enum LaunchError {
+    #[error("cannot use {0}: {1}")]
+    File(PathBuf, #[source] io::Error),
+    #[error("its shim cannot be started: {0}")]
+    Shim(#[source] io::Error),
+    #[error("processes of an earlier attempt cannot be stopped")]
+    Survivors,
+    #[error("its task cannot be taken: {0}")]
+    Task(#[source] ActError),
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+impl Actor {
+    /// Starts an attempt. What goes wrong is the attempt's death: it is charged, and bounded.
+    pub(super) async fn launch(&mut self, number: u32, tag: AttemptTag) -> Result<(), Lost> {
+        self.due = None;
+        match self.try_launch(number, tag.clone()).await {
+            Ok(()) => Ok(()),
+            Err(LaunchError::Lost(lost)) => Err(lost),
+            Err(error) => {
+                self.life = None;
+                let mut death = Death::lost(clock::now(), error.to_string());
+                death.how = HowEnded::Code(CANNOT_START);
+                let post_mortem = Box::new(PostMortem::default());
+                self.last = None;
+                self.events.push_back(AgentEvent::Died { death: Box::new(death), post_mortem });
+                Ok(())
+            }
+        }
+    }
+
+    async fn try_launch(&mut self, number: u32, tag: AttemptTag) -> Result<(), LaunchError> {
+        self.folder
+            .create()
+            .map_err(|error| LaunchError::File(self.folder.path().to_owned(), error))?;
+        self.ready_shim().await?;
+        self.assign_session().await?;
+        let log = Log::of(&self.folder)
+            .for_attempt(&self.spec.log_limits)
+            .map_err(|error| LaunchError::File(self.folder.logs(), error))?;
+        let task = self.take_task(&tag).await?;
+        self.listen();
+        let order = self.start_order(number, &tag, &log, task.as_ref()).await;
+        self.life = Some(Life::new(&self.spec, tag, number, log, &self.folder, Duration::ZERO));
+        self.tree.order(&Order::Start(Box::new(order))).await.map_err(LaunchError::Shim)?;
+        // What is only needed at its end is looked up while it starts.
+        let head = successor::git_head(&self.workspace());
+        if let Some(life) = &mut self.life {
+            life.head = head;
+            life.oom = Oom::before();
+        }
+        self.watch_output();
+        Ok(())
+    }
+
+    /// An idle shim with the agent's lock. What still holds the lock is what is left of an earlier
+    /// attempt, and goes first.
+    async fn ready_shim(&mut self) -> Result<(), LaunchError> {
+        if self.tree.is_ready() {
+            return Ok(());
+        }
+        let lock = match self.lock()? {
+            Some(lock) => lock,
+            None => {
+                self.clear_leftovers().await;
+                self.lock()?.ok_or(LaunchError::Survivors)?
+            }
+        };
+        let terminal = self.terminal().map_err(LaunchError::Shim)?;
+        let connection = client::spawn(
+            &self.desk.program,
+            &self.folder,
+            lock,
+            terminal,
+            &self.spec.name,
+            self.fence,
+        )
+        .map_err(LaunchError::Shim)?;
+        let met = Tree::meet(connection).await.map_err(LaunchError::Shim)?;
+        let gone = || LaunchError::Shim(io::ErrorKind::BrokenPipe.into());
+        self.tree = met.ok_or_else(gone)?.tree;
+        Ok(())
+    }
+
+    fn lock(&self) -> Result<Option<std::os::fd::OwnedFd>, LaunchError> {
+        client::take_lock(&self.folder)
+            .map_err(|error| LaunchError::File(self.folder.lock(), error))
+    }
+
+    /// Ends everything that carries a tag of this agent.
+    pub(super) async fn clear_leftovers(&mut self) {
+        let tags = self.tags().await;
+        self.clear_tags(tags).await;
+    }
+
+    pub(super) async fn clear_tags(&mut self, tags: Vec<AttemptTag>) {
+        let clear = move || sweep::clear(&tags, LEFTOVER_GRACE, KILL_WAIT);
+        let swept = match tokio::task::spawn_blocking(clear).await {
+            Ok(Ok(swept)) => swept,
+            Ok(Err(error)) => return self.tell(What::Trouble(format!("cannot look for leftovers: {error}"))),
+            Err(_) => return,
+        };
+        let survivors = u32::try_from(swept.survivors.len()).unwrap_or(u32::MAX);
+        if swept.stopped > 0 || survivors > 0 {
+            self.tell(What::Swept { stopped: swept.stopped, survivors });
+        }
+    }
+
+    fn terminal(&self) -> io::Result<Option<[std::os::fd::OwnedFd; 3]>> {
+        use crate::supervise::shim::wire::Input;
+        match self.spec.input {
+            Input::Null => Ok(None),
+            Input::Terminal => {
+                let copy = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned();
+                use std::os::fd::AsFd as _;
+                Ok(Some([
+                    copy(io::stdin().as_fd())?,
+                    copy(io::stdout().as_fd())?,
+                    copy(io::stderr().as_fd())?,
+                ]))
+            }
+        }
+    }
+
+    /// A session id that we choose is on disk before the agent hears of it.
+    async fn assign_session(&mut self) -> Result<(), Lost> {
+        if self.agent.session.is_some() {
+            return Ok(());
+        }
+        let id = uuid::Builder::from_random_bytes(random::bytes()).into_uuid().to_string();
+        match self.spec.preset.new_session(id) {
+            Some(id) => self.commit(vec![AgentChange::Session(Some(id))]).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A session id that the agent chose, or that it is gone.
+    pub(super) fn captured(&mut self, session: Option<Option<String>>) {
+        if let Some(session) = session.filter(|session| *session != self.agent.session) {
+            self.captured_session = Some(session);
+        }
+    }
+
+    /// The lease of the task, for this attempt.
+    async fn take_task(&mut self, tag: &AttemptTag) -> Result<Option<(TaskId, Fence)>, LaunchError> {
+        let Some(id) = self.spec.plan.task.clone() else { return Ok(None) };
+        let shim = self.tree.shim().cloned().ok_or(LaunchError::Survivors)?;
+        let holder = Holder::Attempt { attempt: tag.to_string(), shim };
+        let engine = &self.desk.engine;
+        let right = Right::Unfenced;
+        let is_there = engine.store().task(&id).await.map_err(ActError::from);
+        let started = match is_there.map_err(LaunchError::Task)? {
+            Some(_) => engine.take(&id, right, holder, None, false).await,
+            None => engine.start(self.new_task(&id), right, holder, None).await,
+        };
+        let started = started.map_err(LaunchError::Task)?;
+        Ok(Some((id, started.fence)))
+    }
+
+    fn new_task(&self, id: &TaskId) -> NewTask {
+        let spec = TaskSpec { strategy: Some("resume".to_owned()), ..TaskSpec::default() };
+        NewTask {
+            id: id.clone(),
+            agent: Some(self.spec.name.clone()),
+            spec,
+            context: std::collections::BTreeMap::new(),
+            expires_at: None,
+            checkpoint: None,
+        }
+    }
+
+    /// Hears `sd_notify` datagrams of this attempt, and of no earlier one.
+    pub(super) fn listen(&mut self) {
+        if self.notify.is_none() {
+            let user = self.spec.user.map(|(uid, _)| uid);
+            match NotifySocket::bind(&self.folder, user) {
+                Ok(socket) => self.notify = Some(socket),
+                Err(error) => self.tell(What::Trouble(format!("no NOTIFY_SOCKET: {error}"))),
+            }
+        }
+        if let Some(socket) = &self.notify {
+            // What cannot be read now is read as a sign of this attempt, which does no harm.
+            let _ = socket.discard();
+        }
+    }
+
+    async fn start_order(
+        &self,
+        number: u32,
+        tag: &AttemptTag,
+        log: &LogStart,
+        task: Option<&(TaskId, Fence)>,
+    ) -> StartOrder {
+        let brief = self.brief(number, task.map(|(task, _)| task)).await;
+        self.write_for_successor(tag, &brief, task.map(|(task, _)| task)).await;
+        let is_resumed = self.is_resumed();
+        let brief = brief.unwrap_or_default();
+        let brief_file = self.folder.brief().to_string_lossy().into_owned();
+        let launch = Launch {
+            first: !is_resumed,
+            session: self.agent.session.as_deref(),
+            brief: &brief,
+            brief_file: &brief_file,
+            resume_args: self.spec.resume_args.as_deref(),
+        };
+        let command = self.spec.preset.command(&self.spec.command, launch);
+        let cgroups = self.desk.cgroups.as_ref().and_then(|cgroups| {
+            let next = self.agent.next_attempt.clone().filter(|next| next != tag);
+            let next = next.unwrap_or_else(|| AttemptTag::new(&self.spec.name, number + 1, 0));
+            let own = cgroups.for_attempt(&self.spec.name, tag).ok()?;
+            Some((own, cgroups.for_attempt(&self.spec.name, &next).ok()?))
+        });
+        StartOrder {
+            tag: tag.clone(),
+            number,
+            command,
+            environment: self.environment(number, tag, task, launch),
+            folder: PathBuf::from(&self.spec.plan.folder),
+            log: log.path.clone(),
+            input: self.spec.input,
+            user: self.spec.user,
+            cgroups,
+            leftover_grace: LEFTOVER_GRACE,
+            nofile: self.desk.nofile,
+        }
+    }
+
+    /// Whether this attempt goes on with what an earlier one began.
+    pub(super) fn is_resumed(&self) -> bool {
+        let ended = self.last.as_ref().and_then(|last| last.ended.as_ref());
+        ended.is_some_and(|ended| ended.cause != Cause::Completed)
+    }
+
+    fn environment(
+        &self,
+        number: u32,
+        tag: &AttemptTag,
+        task: Option<&(TaskId, Fence)>,
+        launch: Launch<'_>,
+    ) -> Vec<(Word, Word)> {
+        let mut variables: Vec<(Word, Word)> = self.spec.environment.clone();
+        let mut set = |name: &str, value: String| {
+            variables.retain(|(known, _)| known.as_os_str() != name);
+            variables.push((name.into(), value.into()));
+        };
+        for (name, value) in self.spec.preset.environment(launch) {
+            set(&name, value);
+        }
+        for (name, value) in &self.desk.places {
+            set(&name.to_text(), value.to_text());
+        }
+        set("RELIGHT_AGENT", self.spec.name.to_string());
+        set("RELIGHT_ATTEMPT", tag.to_string());
+        set("RELIGHT_ATTEMPT_NUMBER", number.to_string());
+        set("RELIGHT_RESUMED", u8::from(!launch.first).to_string());
+        set("RELIGHT_STATE_FILE", self.folder.state().to_string_lossy().into_owned());
+        if let Some(ended) = self.last.as_ref().and_then(|last| last.ended.as_ref())
+            && !launch.first
+        {
+            set("RELIGHT_DEATH_CAUSE", ended.cause.to_string());
+            set("RELIGHT_BRIEF_FILE", launch.brief_file.to_owned());
+        }
+        if let Some((task, fence)) = task {
+            set("RELIGHT_TASK", task.to_string());
+            set("RELIGHT_FENCE", fence.to_string());
+        }
+        if self.spec.plan.is_loop() {
+            set("RELIGHT_ITERATION", (self.agent.iteration + 1).to_string());
+        }
+        if let Some(socket) = &self.notify {
+            set("NOTIFY_SOCKET", socket.address().to_owned());
+        }
+        variables
+    }
+
+    pub(super) fn environment_of_until(&self) -> Vec<(Word, Word)> {
+        let mut variables = self.spec.environment.clone();
+        variables.extend(self.desk.places.iter().cloned());
+        variables.push(("RELIGHT_AGENT".into(), self.spec.name.to_string().into()));
+        variables.push(("RELIGHT_ITERATION".into(), self.agent.iteration.to_string().into()));
+        if let Some(task) = &self.spec.plan.task {
+            variables.push(("RELIGHT_TASK".into(), task.to_string().into()));
+        }
+        variables
+    }
+}
+
+/// Whether a loop's condition holds: its command ends with 0, in time.
+pub(super) fn holds(until: &[Word], environment: &[(Word, Word)], folder: &str) -> bool {
+    let words: Vec<_> = until.iter().map(Word::as_os_str).collect();
+    let Some((program, arguments)) = words.split_first() else { return false };
+    let mut command = process::command(program, arguments);
+    command.env_clear().current_dir(folder).stdin(Stdio::null());
+    command.envs(environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())));
+    let Ok(mut child) = command.spawn() else { return false };
+    child::wait_or_kill(&mut child, UNTIL_MAX).is_some_and(|status| status.success())
+}

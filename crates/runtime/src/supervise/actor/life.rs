@@ -1,0 +1,286 @@
+//! The live attempt as this supervisor sees it: since when, its signs of life, its limits.
+
+use std::time::Duration;
+
+use relight_core::agent::death::Said;
+use relight_core::agent::silence::{Look, Phase, SignSource, Silence};
+use relight_core::agent::{Attempt, AttemptTag};
+use relight_core::ids::AgentName;
+use relight_core::lease::ProcessIdentity;
+use relight_core::time::Time;
+use tokio::time::Instant;
+
+use super::Actor;
+use crate::doors::clock;
+use crate::supervise::folder::AgentFolder;
+use crate::supervise::log::{Log, LogStart};
+use crate::supervise::oom::Oom;
+use crate::supervise::notice::What;
+use crate::supervise::notify::Sign;
+use crate::supervise::spec::AgentSpec;
+use crate::supervise::stream::Stream;
+use crate::supervise::watch_process::ProcessWatch;
+use relight_core::agent::decide::AgentEvent;
+use relight_core::agent::{AgentState, Ending};
+use relight_store::TaskQuery;
+
+/// How long output may grow before it is looked at again.
+const LOOK_PAUSE: Duration = Duration::from_millis(250);
+
+/// The same, while the agent's own session id is still to be read.
+const SESSION_PAUSE: Duration = Duration::from_millis(10);
+
+/// The live attempt.
+pub(super) struct Life {
+    pub(super) tag: AttemptTag,
+    pub(super) number: u32,
+    pub(super) begun_at: Time,
+    pub(super) process: Option<ProcessIdentity>,
+    /// Tells of the leader's end when its shim no longer can.
+    pub(super) watch: Option<ProcessWatch>,
+    pub(super) log: LogStart,
+    pub(super) stream: Option<Stream>,
+    pub(super) said: Option<Said>,
+    pub(super) status: Option<String>,
+    pub(super) waiting_until: Option<Time>,
+    /// Git's HEAD when it began.
+    pub(super) head: Option<String>,
+    pub(super) oom: Oom,
+    begun: Instant,
+    silence: Silence,
+    last_sign: Time,
+    deadline: Option<Instant>,
+    stable_at: Option<Instant>,
+    look_again_at: Option<Instant>,
+    log_size: u64,
+    trimmed_at: u64,
+    tasks_moved_at: Option<Time>,
+}
+
+impl Life {
+    /// Of an attempt that began `lived` ago.
+    pub(super) fn new(
+        spec: &AgentSpec,
+        tag: AttemptTag,
+        number: u32,
+        log: LogStart,
+        folder: &AgentFolder,
+        lived: Duration,
+    ) -> Self {
+        let now = Instant::now();
+        let begun = now.checked_sub(lived).unwrap_or(now);
+        let plan = &spec.plan;
+        let silence = Silence::new(plan.silence_max, spec.signs.clone(), clock::monotonic_ms());
+        Self {
+            tag,
+            number,
+            begun_at: clock::now(),
+            process: None,
+            watch: None,
+            stream: spec.preset.reads_stream().then(|| Stream::new(&spec.preset, log.position(), folder)),
+            log_size: log.offset,
+            trimmed_at: 0,
+            log,
+            said: None,
+            status: None,
+            waiting_until: None,
+            head: None,
+            oom: Oom::default(),
+            begun,
+            silence,
+            last_sign: clock::now(),
+            deadline: plan.timeout.map(|timeout| begun + timeout.as_duration()),
+            stable_at: Some(begun + plan.policy.stable_after.as_duration()),
+            look_again_at: None,
+            tasks_moved_at: None,
+        }
+    }
+
+    pub(super) fn started(&mut self, process: ProcessIdentity) {
+        self.watch = ProcessWatch::new(&process).ok().flatten();
+        self.process = Some(process);
+    }
+
+    pub(super) fn has_started(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// As the store has it, before its end.
+    pub(super) fn as_attempt(&self, agent: &AgentName) -> Attempt {
+        Attempt {
+            agent: agent.clone(),
+            number: self.number,
+            tag: self.tag.clone(),
+            begun_at: self.begun_at,
+            process: self.process.clone(),
+            shim: None,
+            log: Some((self.log.number, self.log.offset)),
+            ended: None,
+            post_mortem: None,
+        }
+    }
+
+    pub(super) fn last_sign(&self) -> Time {
+        self.last_sign
+    }
+
+    pub(super) fn lived(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    pub(super) fn phase(&self) -> &'static str {
+        match self.silence.phase(clock::monotonic_ms()) {
+            Phase::Starting => "starting",
+            Phase::Working => "working",
+            Phase::Waiting => "waiting",
+        }
+    }
+
+    /// When something of it must be looked at.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        let now_ms = clock::monotonic_ms();
+        let silence = self.silence.next_look_ms().map(|at_ms| {
+            Instant::now() + Duration::from_millis(at_ms.saturating_sub(now_ms))
+        });
+        [silence, self.deadline, self.stable_at, self.look_again_at].into_iter().flatten().min()
+    }
+
+    fn sign(&mut self, source: SignSource) {
+        self.silence.sign(source, clock::monotonic_ms());
+        self.last_sign = clock::now();
+    }
+
+    /// Whether the log has grown since it was last looked at.
+    fn log_grew(&mut self) -> bool {
+        let size = std::fs::metadata(&self.log.path).map_or(self.log_size, |file| file.len());
+        let grew = size > self.log_size;
+        self.log_size = size;
+        grew
+    }
+
+    /// What its preset reads in its output.
+    pub(super) fn read_stream(&mut self) -> Option<Option<String>> {
+        let facts = self.stream.as_mut()?.read(clock::now());
+        if let Some(said) = facts.said {
+            self.said = Some(said);
+        }
+        facts.session
+    }
+}
+
+impl Actor {
+    pub(super) fn hear(&mut self, signs: Vec<Sign>) {
+        let Some(life) = &mut self.life else { return };
+        let now_ms = clock::monotonic_ms();
+        for sign in signs {
+            match sign {
+                Sign::Ready => life.silence.ready(now_ms),
+                Sign::Status(text) => life.status = Some(self.desk.engine.redactor().text(&text).into_owned()),
+                Sign::Extend(span) => life.silence.extend(span, now_ms),
+                Sign::WaitingUntil(at) => {
+                    let wait_ms = at.since(clock::now()).as_ms();
+                    life.silence.waiting(now_ms.saturating_add(wait_ms), now_ms);
+                    life.waiting_until = Some(at);
+                    life.last_sign = clock::now();
+                    continue;
+                }
+                Sign::Trigger => self.events.push_back(AgentEvent::End(Ending::Hung)),
+                Sign::Alive | Sign::Stopping => {}
+            }
+            life.waiting_until = None;
+            life.sign(SignSource::Beat);
+        }
+    }
+
+    pub(super) fn output_grew(&mut self) {
+        let Some(life) = &mut self.life else { return };
+        if life.log_grew() {
+            life.sign(SignSource::Output);
+        }
+        let session = life.read_stream();
+        let waits_for_session = life.stream.is_some() && self.agent.session.is_none();
+        let pause = if waits_for_session { SESSION_PAUSE } else { LOOK_PAUSE };
+        life.look_again_at = Some(Instant::now() + pause);
+        self.captured(session);
+    }
+
+    pub(super) fn silent_ms(&self) -> u64 {
+        let now_ms = clock::monotonic_ms();
+        self.life.as_ref().map_or(0, |life| now_ms.saturating_sub(life.silence.last_sign_ms()))
+    }
+
+    /// Something that was waited for by time may have come.
+    pub(super) async fn look_at_the_clock(&mut self) {
+        let now = Instant::now();
+        if self.due.is_some_and(|(at, _)| at <= now) {
+            self.events.push_back(AgentEvent::Due);
+        }
+        let is_ending = matches!(self.agent.state, AgentState::Running { ending: Some(_), .. });
+        let Some(life) = &mut self.life else { return };
+        if life.stable_at.is_some_and(|at| at <= now) {
+            life.stable_at = None;
+            self.events.push_back(AgentEvent::Progress);
+        }
+        if life.deadline.is_some_and(|at| at <= now) {
+            life.deadline = None;
+            self.events.push_back(AgentEvent::End(Ending::Timeout));
+        }
+        if life.look_again_at.is_some_and(|at| at <= now) {
+            self.watch_output();
+        }
+        if !is_ending {
+            self.judge_silence().await;
+        }
+    }
+
+    /// Arms the bell of its log again; what grew meanwhile counts.
+    pub(super) fn watch_output(&mut self) {
+        let Some(life) = &mut self.life else { return };
+        life.look_again_at = None;
+        if let Err(error) = self.desk.growth.watch(&self.spec.name, &life.log.path) {
+            let text = format!("its output cannot be watched: {error}");
+            self.desk.notices.tell(&self.spec.name, What::Trouble(text));
+        }
+        let mut session = None;
+        if life.log_grew() {
+            life.sign(SignSource::Output);
+            session = life.read_stream();
+        }
+        let log = Log::of(&self.folder);
+        if life.log_size.saturating_sub(life.trimmed_at) >= self.spec.log_limits.file_bytes_max {
+            life.trimmed_at = life.log_size;
+            // What is kept too much is kept until the next time.
+            let _ = log.trim(&self.spec.log_limits);
+        }
+        self.captured(session);
+    }
+
+    async fn judge_silence(&mut self) {
+        let Some(life) = &self.life else { return };
+        let now_ms = clock::monotonic_ms();
+        if life.silence.next_look_ms().is_none_or(|at_ms| at_ms > now_ms) {
+            return;
+        }
+        let moved_at = self.tasks_moved_at().await;
+        let Some(life) = &mut self.life else { return };
+        if life.log_grew() {
+            life.sign(SignSource::Output);
+        }
+        if moved_at > life.tasks_moved_at {
+            life.tasks_moved_at = moved_at;
+            life.sign(SignSource::Steps);
+        }
+        match life.silence.look(clock::monotonic_ms()) {
+            Look::Fine | Look::Again { .. } => {}
+            Look::Hung { .. } => self.events.push_back(AgentEvent::End(Ending::Hung)),
+        }
+    }
+
+    /// When a task that the attempt holds last moved.
+    async fn tasks_moved_at(&self) -> Option<Time> {
+        let tag = self.life.as_ref()?.tag.clone();
+        let query = TaskQuery { held_by: Some(tag), ..TaskQuery::default() };
+        let tasks = self.desk.engine.store().tasks(query).await.ok()?;
+        tasks.iter().map(|task| task.updated_at).max()
+    }
+}

@@ -1,0 +1,489 @@
+//! One agent under supervision: turns what happens into events, has them decided, commits, and acts.
+//!
+//! Contains no rule: those are in `core::agent`. One task a agent, so that a slow disk or a slow
+//! death of one holds up no other.
+
+mod brief;
+mod death;
+mod launch;
+mod life;
+mod take_up;
+mod tree;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::decide::{AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held_back};
+use relight_core::agent::{Agent, AgentState, AgentStateKind, Attempt, Ending, Stopper};
+use relight_core::decide::Guard;
+use relight_core::ids::TaskId;
+use relight_core::lease::Fence;
+use relight_core::time::Time;
+use relight_store::{AgentCommit, AgentCommitError};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use self::life::Life;
+pub use self::take_up::{Begin, TakeUpError};
+pub(super) use self::take_up::take_up;
+use self::tree::{Tree, TreeEvent};
+use super::desk::Desk;
+use super::folder::AgentFolder;
+use super::notice::What;
+use super::notify::{NotifySocket, Sign};
+use super::oom::Oom;
+use super::shim::wire::Rung;
+use super::spec::AgentSpec;
+use crate::doors::{clock, random};
+
+/// Longest wait before a store that cannot be written is tried again.
+const STORE_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// What is wanted of an agent.
+#[derive(Debug)]
+pub(super) enum Mail {
+    /// Run; answered once an attempt lives, or it is clear that none will.
+    Start(oneshot::Sender<Answer>),
+    /// End what runs, and run again.
+    Restart(oneshot::Sender<Answer>),
+    /// End, and stay so; answered when nothing lives any more.
+    Stop(Stopper, oneshot::Sender<Answer>),
+    /// End at once what is being ended with patience.
+    Hurry,
+    /// Let the agent live, and go: the next supervisor adopts it.
+    Leave(oneshot::Sender<()>),
+    /// Its log has grown.
+    Grew,
+    /// It is asked to be something else from its next attempt on.
+    Replan(Box<AgentSpec>),
+}
+
+/// What became of a wish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The state before.
+    pub previous: AgentStateKind,
+    /// The state now.
+    pub state: AgentStateKind,
+    /// A task that was taken from the agent by this.
+    pub task_cancelled: Option<TaskId>,
+    /// What stands in the way, when it did not come to what was wanted.
+    pub problem: Option<String>,
+}
+
+/// What others see of an agent that is supervised here.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentView {
+    /// As the store has it.
+    pub agent: Agent,
+    /// When the last sign of life came, by the wall clock.
+    pub last_sign: Option<Time>,
+    /// It waits on purpose, until then.
+    pub waiting_until: Option<Time>,
+    /// `starting`, `working`, `waiting`; none while nothing lives.
+    pub phase: Option<&'static str>,
+    /// What it said of itself by `STATUS=`.
+    pub status: Option<String>,
+    /// Nothing more happens by itself.
+    pub at_rest: bool,
+    /// The newest attempt that ended.
+    pub last_attempt: Option<Attempt>,
+}
+
+/// Why supervision of an agent ended though nobody wanted it to.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Lost {
+    /// Another supervisor has it now.
+    #[error("agent {0} has another supervisor now")]
+    Fenced(relight_core::ids::AgentName),
+}
+
+struct Waiter {
+    wants: Wants,
+    previous: AgentStateKind,
+    task_cancelled: Option<TaskId>,
+    answer: oneshot::Sender<Answer>,
+}
+
+#[derive(PartialEq, Eq, Clone, Copy)]
+enum Wants {
+    Running,
+    Rest,
+}
+
+/// The supervision of one agent.
+pub(super) struct Actor {
+    desk: Arc<Desk>,
+    spec: AgentSpec,
+    folder: AgentFolder,
+    agent: Agent,
+    fence: Fence,
+    tree: Tree,
+    life: Option<Life>,
+    notify: Option<NotifySocket>,
+    /// When what it waits for is due, and the moment that was asked for.
+    due: Option<(Instant, Time)>,
+    /// The newest attempt that ended, for its successor.
+    last: Option<Attempt>,
+    /// Git's HEAD when that attempt began.
+    head: Option<String>,
+    /// What the kernel had killed for memory when it began.
+    oom: Oom,
+    /// What was just read in its output about its session: an id, or that it is gone.
+    captured_session: Option<Option<String>>,
+    at_rest: bool,
+    /// Nothing is to be started now.
+    holds_back: bool,
+    leaving: bool,
+    waiters: Vec<Waiter>,
+    /// Events that effects have led to, oldest first.
+    events: VecDeque<AgentEvent>,
+    asked: Option<tokio::task::JoinHandle<bool>>,
+    mail: mpsc::UnboundedReceiver<Mail>,
+    view: watch::Sender<AgentView>,
+}
+
+enum Happening {
+    Tree(TreeEvent),
+    Mail(Option<Mail>),
+    Signs(Vec<Sign>),
+    Timer,
+    Asked(bool),
+}
+
+impl Actor {
+    /// Runs until the agent is left, nobody wants it any more, or another supervisor has it.
+    pub(super) async fn run(mut self) -> Result<(), Lost> {
+        loop {
+            if let Some(session) = self.captured_session.take() {
+                self.commit(vec![AgentChange::Session(session)]).await?;
+            }
+            while let Some(event) = self.events.pop_front() {
+                self.happen(event).await?;
+            }
+            self.show();
+            self.answer_waiters();
+            if self.leaving {
+                return Ok(());
+            }
+            match self.next().await {
+                Happening::Tree(event) => self.tree_says(event).await?,
+                Happening::Mail(Some(mail)) => self.open(mail).await?,
+                Happening::Mail(None) => return Ok(()),
+                Happening::Signs(signs) => self.hear(signs),
+                Happening::Timer => self.look_at_the_clock().await,
+                Happening::Asked(finished) => {
+                    self.events.push_back(AgentEvent::RoundOver { finished });
+                }
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Happening {
+        let timer = self.next_timer();
+        tokio::select! {
+            event = self.tree.next() => Happening::Tree(event),
+            mail = self.mail.recv() => Happening::Mail(mail),
+            signs = hear(self.notify.as_ref()) => Happening::Signs(signs),
+            () = wait_for(timer) => Happening::Timer,
+            finished = asked(&mut self.asked) => Happening::Asked(finished),
+        }
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        let life = self.life.as_ref().and_then(Life::next_look);
+        let due = self.due.map(|(at, _)| at);
+        life.into_iter().chain(due).min()
+    }
+
+    async fn open(&mut self, mail: Mail) -> Result<(), Lost> {
+        match mail {
+            Mail::Start(answer) => {
+                self.holds_back = false;
+                self.await_state(Wants::Running, answer);
+                self.at_rest = false;
+                self.events.push_back(AgentEvent::Start);
+            }
+            Mail::Restart(answer) => {
+                self.holds_back = false;
+                self.await_state(Wants::Running, answer);
+                self.at_rest = false;
+                let runs = matches!(self.agent.state, AgentState::Running { .. });
+                let event =
+                    if runs { AgentEvent::End(Ending::Restart) } else { AgentEvent::Start };
+                self.events.push_back(event);
+            }
+            Mail::Stop(by, answer) => {
+                self.await_state(Wants::Rest, answer);
+                self.events.push_back(AgentEvent::Stop(by));
+            }
+            Mail::Hurry => self.hurry().await,
+            Mail::Leave(done) => {
+                self.give_back().await?;
+                self.leaving = true;
+                let _ = done.send(());
+            }
+            Mail::Grew => self.output_grew(),
+            Mail::Replan(spec) => self.replan(*spec).await?,
+        }
+        Ok(())
+    }
+
+    fn await_state(&mut self, wants: Wants, answer: oneshot::Sender<Answer>) {
+        let previous = self.agent.state.kind();
+        let task = self.spec.plan.task.clone();
+        let task_cancelled = task.filter(|_| previous == AgentStateKind::Running);
+        self.waiters.push(Waiter { wants, previous, task_cancelled, answer });
+    }
+
+    /// Answers those whose wish has come true, or cannot.
+    fn answer_waiters(&mut self) {
+        let runs = matches!(self.agent.state, AgentState::Running { ending: None, .. })
+            && self.life.as_ref().is_some_and(Life::has_started);
+        let rests = self.at_rest;
+        for waiter in std::mem::take(&mut self.waiters) {
+            let met = match waiter.wants {
+                Wants::Running => runs,
+                Wants::Rest => rests,
+            };
+            let failed = waiter.wants == Wants::Running && rests && !runs;
+            if !met && !failed {
+                self.waiters.push(waiter);
+                continue;
+            }
+            let problem = failed.then(|| format!("agent {} did not start", self.spec.name));
+            let _ = waiter.answer.send(Answer {
+                previous: waiter.previous,
+                state: self.agent.state.kind(),
+                task_cancelled: waiter.task_cancelled,
+                problem,
+            });
+        }
+    }
+
+    /// Decides, commits, acts. An attempt whose tag was allocated ahead is started first: the commit
+    /// that allocated it explains it already, and a restart need not wait for the disk.
+    async fn happen(&mut self, event: AgentEvent) -> Result<(), Lost> {
+        let mut moment = self.moment();
+        if event == AgentEvent::Due
+            && let Some((_, at)) = self.due.take()
+        {
+            // Waited for by a clock that does not jump.
+            moment.now = moment.now.max(at);
+        }
+        let AgentDecision { changes, effects } = self.decide(event, moment);
+        let ahead = effects.iter().any(|e| matches!(e, AgentEffect::Spawn { at_once: true, .. }));
+        let ahead = ahead && self.spec.plan.task.is_none() && self.tree.is_ready();
+        if ahead {
+            self.act_on_spawns(&effects, &changes).await?;
+        }
+        self.commit(changes).await?;
+        for effect in effects {
+            match effect {
+                AgentEffect::Spawn { .. } if ahead => {}
+                effect => self.act(effect).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn act_on_spawns(
+        &mut self,
+        effects: &[AgentEffect],
+        changes: &[AgentChange],
+    ) -> Result<(), Lost> {
+        self.remember_end(changes);
+        for effect in effects {
+            if let AgentEffect::Spawn { .. } = effect {
+                self.act(effect.clone()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn act(&mut self, effect: AgentEffect) -> Result<(), Lost> {
+        match effect {
+            AgentEffect::Spawn { number, tag, .. } => self.launch(number, tag).await?,
+            AgentEffect::StopTree(ending) => self.stop_tree(ending).await,
+            AgentEffect::WaitUntil(at) => {
+                let wait = at.since(clock::now()).as_duration();
+                self.due = Some((Instant::now() + wait, at));
+                let deferred = matches!(self.agent.state, AgentState::Suspended { .. });
+                self.tell(What::Waiting { until: at, deferred });
+            }
+            AgentEffect::AskUntil => self.ask_until(),
+            AgentEffect::Alert(text) => {
+                self.desk.alert(&self.spec.name, &text);
+                self.tell(What::Alert(text));
+            }
+            AgentEffect::AtRest => {
+                self.at_rest = true;
+                self.due = None;
+                self.tree.dismiss().await;
+                self.tell(What::AtRest);
+            }
+        }
+        Ok(())
+    }
+
+    /// Durable when it returns. A store that cannot be written is tried again: the agent lives on
+    /// meanwhile, and nothing is done that is not on disk.
+    async fn commit(&mut self, changes: Vec<AgentChange>) -> Result<(), Lost> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.remember_end(&changes);
+        let at = clock::now();
+        let guard = Guard { fence: Some(self.fence), seq: None };
+        let commit = AgentCommit { agent: self.spec.name.clone(), guard, at, changes };
+        let mut pause = Duration::from_millis(100);
+        loop {
+            match self.desk.engine.store().commit_agent(commit.clone()).await {
+                Ok(committed) => {
+                    for change in &commit.changes {
+                        change.apply(&mut self.agent, at);
+                    }
+                    self.agent.seq = committed.seq;
+                    return Ok(());
+                }
+                Err(AgentCommitError::Store(error)) => {
+                    self.tell(What::Trouble(error.to_string()));
+                    sleep(pause).await;
+                    pause = (pause * 2).min(STORE_PAUSE_MAX);
+                }
+                Err(_) => return Err(Lost::Fenced(self.spec.name.clone())),
+            }
+        }
+    }
+
+    /// Keeps what a successor is told, and tells the watchers.
+    fn remember_end(&mut self, changes: &[AgentChange]) {
+        for change in changes {
+            let AgentChange::Ended { number, ended, .. } = change else { continue };
+            if self.last.as_ref().is_some_and(|last| last.number == *number && last.ended.is_some())
+            {
+                continue;
+            }
+            let begun = self.last.take().filter(|last| last.number == *number);
+            self.last = change.apply_to_attempt(&self.spec.name, begun, ended.death.at);
+            self.tell(What::Died { number: *number, ended: (**ended).clone() });
+        }
+    }
+
+    async fn give_back(&mut self) -> Result<(), Lost> {
+        self.tree.leave();
+        self.commit(vec![AgentChange::LeaseEnded]).await
+    }
+
+    async fn replan(&mut self, spec: AgentSpec) -> Result<(), Lost> {
+        let changed = spec.plan != self.spec.plan;
+        self.spec = spec;
+        if changed {
+            let plan = Box::new(self.spec.plan.clone());
+            self.commit(vec![AgentChange::Planned(plan)]).await?;
+        }
+        Ok(())
+    }
+
+    /// The loop's condition, asked outside of this task: it may take its time.
+    fn ask_until(&mut self) {
+        self.tell(What::Round { done: self.agent.iteration });
+        let Some(until) = self.spec.until.clone() else {
+            self.events.push_back(AgentEvent::RoundOver { finished: false });
+            return;
+        };
+        let environment = self.environment_of_until();
+        let folder = self.spec.plan.folder.clone();
+        self.asked = Some(tokio::task::spawn_blocking(move || {
+            launch::holds(&until, &environment, &folder)
+        }));
+    }
+
+    fn tell(&self, what: What) {
+        self.desk.notices.tell(&self.spec.name, what);
+    }
+
+    fn show(&self) {
+        let life = self.life.as_ref();
+        let view = AgentView {
+            agent: self.agent.clone(),
+            last_sign: life.map(Life::last_sign),
+            waiting_until: life.and_then(|life| life.waiting_until),
+            phase: life.map(Life::phase),
+            status: life.and_then(|life| life.status.clone()),
+            at_rest: self.at_rest,
+            last_attempt: self.last.clone(),
+        };
+        self.view.send_if_modified(|shown| {
+            let changed = *shown != view;
+            *shown = view;
+            changed
+        });
+    }
+
+    async fn stop_tree(&mut self, ending: Ending) {
+        let ladder = self.ladder();
+        if ending == Ending::Hung || ending == Ending::Timeout {
+            self.tell(match ending {
+                Ending::Hung => What::Hung { silent_ms: self.silent_ms() },
+                _ => What::TimedOut,
+            });
+        }
+        self.tree.stop(ladder).await;
+    }
+
+    /// What is being ended is ended now.
+    async fn hurry(&mut self) {
+        if matches!(self.agent.state, AgentState::Running { ending: Some(_), .. }) {
+            self.tree.stop(Vec::new()).await;
+        }
+    }
+
+    fn ladder(&self) -> Vec<Rung> {
+        let grace = self.spec.plan.grace;
+        self.spec.ladder.clone().unwrap_or_else(|| self.spec.preset.ladder(grace))
+    }
+}
+
+async fn hear(socket: Option<&NotifySocket>) -> Vec<Sign> {
+    match socket {
+        // A socket that cannot be read hears nothing.
+        Some(socket) => match socket.recv().await {
+            Ok(signs) => signs,
+            Err(_) => std::future::pending().await,
+        },
+        None => std::future::pending().await,
+    }
+}
+
+async fn wait_for(timer: Option<Instant>) {
+    match timer {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn asked(question: &mut Option<tokio::task::JoinHandle<bool>>) -> bool {
+    let Some(handle) = question.as_mut() else { return std::future::pending().await };
+    // A question that could not be asked was not answered with yes.
+    let finished = handle.await.unwrap_or(false);
+    *question = None;
+    finished
+}
+
+impl Actor {
+    fn decide(&self, event: AgentEvent, moment: Moment) -> AgentDecision {
+        if self.holds_back {
+            return decide_held_back(&self.agent, event, moment);
+        }
+        decide(&self.agent, event, moment)
+    }
+
+    fn moment(&self) -> Moment {
+        let chance = u64::from_le_bytes(random::bytes());
+        let jitter = f64::from(u32::from_le_bytes(random::bytes())) / f64::from(u32::MAX);
+        Moment { now: clock::now(), jitter, chance }
+    }
+}

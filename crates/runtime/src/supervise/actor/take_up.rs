@@ -1,0 +1,360 @@
+//! Takes an agent up: the first start, the next start, and every recovery are this one path.
+//!
+//! The store says what should be, the shim and the lock say what is. What lives and is ours is
+//! adopted, what died meanwhile is buried with its real end where anything can tell it, and what
+//! nobody knows is ended before anything new begins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::decide::AgentEvent;
+use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag};
+use relight_core::decide::Guard;
+use relight_core::lease::{Held, HolderLife, ProcessIdentity};
+use relight_store::{AgentCommit, AgentCommitError, AttemptQuery, StoreError};
+use tokio::sync::{mpsc, watch};
+
+use super::death::bare_record;
+use super::life::Life;
+use super::tree::{Met, Orphan, Tree};
+use super::{Actor, AgentView, Lost, Mail};
+use crate::doors::{clock, process};
+use crate::supervise::desk::Desk;
+use crate::supervise::folder::AgentFolder;
+use crate::supervise::log::{Log, LogPosition, LogStart};
+use crate::supervise::notice::What;
+use crate::supervise::oom::Oom;
+use crate::supervise::shim::client;
+use crate::supervise::shim::wire::ExitRecord;
+use crate::supervise::spec::AgentSpec;
+use crate::supervise::watch_process::ProcessWatch;
+
+/// How often the lease is tried while others change the agent.
+const ROUNDS_MAX: usize = 100;
+
+/// Why an agent cannot be supervised here.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeUpError {
+    /// Somebody else does.
+    #[error("agent {agent} is supervised by {} since {}", .held.holder, .held.since)]
+    Held {
+        /// Which agent.
+        agent: relight_core::ids::AgentName,
+        /// By whom.
+        held: Box<Held>,
+    },
+    /// Others change it all the time.
+    #[error("agent {0} is being changed by others all the time")]
+    Contended(relight_core::ids::AgentName),
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another supervisor took it while it was being taken up.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+/// How an agent is taken up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// As its state says.
+    Wake,
+    /// A person wants it to run.
+    Start,
+    /// Only put right what is not so any more; start nothing.
+    HoldBack,
+}
+
+/// Takes the lease, finds out what lives, and puts the record right.
+pub(in crate::supervise) async fn take_up(
+    desk: Arc<Desk>,
+    spec: AgentSpec,
+    begin: Begin,
+    take_over: bool,
+    mail: mpsc::UnboundedReceiver<Mail>,
+) -> Result<(Actor, watch::Receiver<AgentView>), TakeUpError> {
+    let agent = take_lease(&desk, &spec, take_over).await?;
+    let folder = AgentFolder::of(&desk.home, &spec.name);
+    let query = AttemptQuery { agent: Some(spec.name.clone()), ended: true, limit: 1 };
+    let last = desk.engine.store().attempts(query).await?.pop();
+    let first_view = AgentView {
+        agent: agent.clone(),
+        last_sign: None,
+        waiting_until: None,
+        phase: None,
+        status: None,
+        at_rest: false,
+        last_attempt: last.clone(),
+    };
+    let (view, views) = watch::channel(first_view);
+    let fence = agent.lease.fence;
+    let mut actor = Actor {
+        desk,
+        spec,
+        folder,
+        agent,
+        fence,
+        tree: Tree::None,
+        life: None,
+        notify: None,
+        due: None,
+        last,
+        head: None,
+        oom: Oom::default(),
+        captured_session: None,
+        at_rest: false,
+        holds_back: begin == Begin::HoldBack,
+        leaving: false,
+        waiters: Vec::new(),
+        events: std::collections::VecDeque::new(),
+        asked: None,
+        mail,
+        view,
+    };
+    actor.reconcile().await?;
+    actor.begin(begin);
+    Ok((actor, views))
+}
+
+async fn take_lease(
+    desk: &Desk,
+    spec: &AgentSpec,
+    take_over: bool,
+) -> Result<Agent, TakeUpError> {
+    let store = desk.engine.store();
+    for _ in 0..ROUNDS_MAX {
+        let at = clock::now();
+        let before = store.agent(&spec.name).await?;
+        let mut changes = Vec::new();
+        let mut agent = match &before {
+            None => {
+                changes.push(AgentChange::Created(Box::new(spec.plan.clone())));
+                AgentChange::first(&spec.name, &spec.plan, at)
+            }
+            Some(agent) => {
+                if let Some(held) = held_by_another(agent, &desk.owner)
+                    && !take_over
+                {
+                    let held = Box::new(held.clone());
+                    return Err(TakeUpError::Held { agent: spec.name.clone(), held });
+                }
+                if agent.plan != spec.plan {
+                    changes.push(AgentChange::Planned(Box::new(spec.plan.clone())));
+                }
+                agent.clone()
+            }
+        };
+        changes.push(AgentChange::LeaseTaken { holder: desk.holder(), ttl: None });
+        let guard = Guard { fence: None, seq: before.as_ref().map(|agent| agent.seq) };
+        let commit =
+            AgentCommit { agent: spec.name.clone(), guard, at, changes: changes.clone() };
+        match store.commit_agent(commit).await {
+            Ok(committed) => {
+                changes.iter().for_each(|change| change.apply(&mut agent, at));
+                agent.seq = committed.seq;
+                agent.lease.fence = committed.fence;
+                return Ok(agent);
+            }
+            Err(AgentCommitError::Store(error)) => return Err(error.into()),
+            // Somebody was faster; look again.
+            Err(_) => {}
+        }
+    }
+    Err(TakeUpError::Contended(spec.name.clone()))
+}
+
+fn held_by_another<'a>(agent: &'a Agent, owner: &ProcessIdentity) -> Option<&'a Held> {
+    let held = agent.lease.held.as_ref()?;
+    let ours = held.holder == relight_core::lease::Holder::Process(owner.clone());
+    let lives = process::holder_life(held) == HolderLife::Alive;
+    (lives && !ours).then_some(held)
+}
+
+impl Actor {
+    fn begin(&mut self, begin: Begin) {
+        let event = match begin {
+            Begin::Wake => AgentEvent::Wake,
+            Begin::Start => AgentEvent::Start,
+            Begin::HoldBack => AgentEvent::HoldBack,
+        };
+        self.events.push_back(event);
+    }
+
+    /// Makes the store say what is.
+    async fn reconcile(&mut self) -> Result<(), TakeUpError> {
+        let attempt = self.live_attempt().await?;
+        // A shim that cannot be spoken to is found by the lock it holds.
+        let connection = client::connect(&self.folder, self.fence).await.ok().flatten();
+        let met = match connection {
+            Some(connection) => Tree::meet(connection).await.ok().flatten(),
+            None => None,
+        };
+        match met {
+            Some(met) => self.meet_shim(met, attempt).await,
+            None => self.meet_nobody(attempt).await,
+        }
+    }
+
+    /// The attempt that the store takes for alive.
+    async fn live_attempt(&self) -> Result<Option<Attempt>, StoreError> {
+        match &self.agent.state {
+            AgentState::Running { attempt, .. } => {
+                self.desk.engine.store().attempt(attempt).await
+            }
+            AgentState::Created
+            | AgentState::Crashed { .. }
+            | AgentState::Suspended { .. }
+            | AgentState::Stopped { .. }
+            | AgentState::Terminated { .. } => Ok(None),
+        }
+    }
+
+    async fn meet_shim(
+        &mut self,
+        met: Met,
+        attempt: Option<Attempt>,
+    ) -> Result<(), TakeUpError> {
+        self.tree = met.tree;
+        let Some((tag, process)) = met.running else {
+            return Ok(self.bury_by_record(attempt).await?);
+        };
+        if attempt.as_ref().is_some_and(|attempt| attempt.tag == tag) {
+            self.adopt(&tag, process, attempt).await;
+            return Ok(());
+        }
+        // Its last supervisor died between starting the next attempt and saying so.
+        let is_next = self.agent.next_attempt.as_ref() == Some(&tag);
+        if is_next {
+            self.catch_up(attempt).await?;
+            if matches!(&self.agent.state, AgentState::Running { attempt, .. } if *attempt == tag) {
+                self.adopt(&tag, process, None).await;
+                return Ok(());
+            }
+        }
+        // Nothing in the store explains it.
+        self.tree = Tree::None;
+        self.clear_tags(vec![tag]).await;
+        Ok(())
+    }
+
+    /// Commits the end of an attempt whose successor already runs.
+    async fn catch_up(&mut self, attempt: Option<Attempt>) -> Result<(), Lost> {
+        let Some(attempt) = attempt else { return Ok(()) };
+        let record = self.record_of(attempt.number, &attempt.tag);
+        let record =
+            record.unwrap_or_else(|| bare_record(attempt.tag.clone(), attempt.number));
+        let event = self.facts_of(&attempt, &record, None).await;
+        let decision = self.decide(event, self.moment());
+        self.last = Some(attempt);
+        self.commit(decision.changes).await
+    }
+
+    /// Goes on with a live attempt of an earlier supervisor.
+    async fn adopt(&mut self, tag: &AttemptTag, process: ProcessIdentity, attempt: Option<Attempt>) {
+        let number = tag.number().unwrap_or(self.agent.attempt_number);
+        let log = attempt.as_ref().and_then(|attempt| attempt.log);
+        let log = self.log_start(log);
+        let began = attempt.as_ref().map_or(self.agent.updated_at, |attempt| attempt.begun_at);
+        let lived: Duration = clock::now().since(began).as_duration();
+        let mut life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, lived);
+        life.begun_at = began;
+        life.started(process.clone());
+        self.life = Some(life);
+        self.listen();
+        self.watch_output();
+        let recorded = attempt.as_ref().is_some_and(|attempt| attempt.process.is_some());
+        let without_shim = !self.tree.is_ready();
+        self.tell(What::Adopted { number, process: process.clone(), without_shim });
+        if !recorded {
+            let shim = self.tree.shim().cloned();
+            let spawned = AgentChange::Spawned { number, process, shim, log: None };
+            let _ = self.commit(vec![spawned]).await;
+        }
+        if self.ending().is_some() {
+            let ladder = self.ladder();
+            self.tree.stop(ladder).await;
+        }
+    }
+
+    /// Where the output of an adopted attempt begins; its newest end when nobody said.
+    fn log_start(&self, begins: Option<(u64, u64)>) -> LogStart {
+        let log = Log::of(&self.folder);
+        let at = begins.map(LogPosition::from).or_else(|| log.end().ok()).unwrap_or_default();
+        LogStart { number: at.number, path: log.path(at.number), offset: at.offset }
+    }
+
+    /// No shim listens.
+    async fn meet_nobody(&mut self, attempt: Option<Attempt>) -> Result<(), TakeUpError> {
+        let Some(attempt) = attempt else { return Ok(()) };
+        let is_recorded = self.record_of(attempt.number, &attempt.tag).is_some();
+        let leader = attempt.process.clone();
+        let watch = match (&leader, is_recorded) {
+            (Some(leader), false) => ProcessWatch::new(leader).ok().flatten(),
+            _ => None,
+        };
+        if let (Some(watch), Some(leader)) = (watch, leader) {
+            let tag = attempt.tag.clone();
+            self.tree = Tree::Orphan(Orphan { watch, tag: tag.clone() });
+            self.adopt(&tag, leader, Some(attempt)).await;
+            return Ok(());
+        }
+        Ok(self.bury_by_record(Some(attempt)).await?)
+    }
+
+    /// Nothing of it lives: buried by what its shim left, or as lost.
+    async fn bury_by_record(&mut self, attempt: Option<Attempt>) -> Result<(), Lost> {
+        let Some(attempt) = attempt else { return Ok(()) };
+        let record = self.record_of(attempt.number, &attempt.tag);
+        if record.is_none() && self.boot_is_the_same(&attempt) {
+            self.clear_leftovers().await;
+        }
+        let record = record.unwrap_or_else(|| {
+            let same_boot = self.boot_is_the_same(&attempt);
+            let note = if same_boot {
+                "it died together with its shim while nobody watched"
+            } else {
+                "the machine went down"
+            };
+            let lived = clock::now().since(attempt.begun_at);
+            ExitRecord {
+                note: Some(note.to_owned()),
+                lived,
+                ..bare_record(attempt.tag.clone(), attempt.number)
+            }
+        });
+        let mut after = self.record_of(attempt.number + 1, &self.next_tag());
+        self.bury(attempt, record, None).await?;
+        // The successor may have been started and have died before anybody could say so.
+        if let Some(record) = after.take() {
+            let number = record.number;
+            if let AgentState::Running { attempt, .. } = &self.agent.state
+                && *attempt == record.tag
+                && let Some(attempt) = self.desk.engine.store().attempt(attempt).await.ok().flatten()
+            {
+                self.bury(attempt, record, None).await?;
+            }
+            let _ = std::fs::remove_file(self.folder.exit_record(number));
+        }
+        Ok(())
+    }
+
+    fn next_tag(&self) -> AttemptTag {
+        self.agent.next_attempt.clone().unwrap_or_else(|| AttemptTag::from_text(""))
+    }
+
+    fn boot_is_the_same(&self, attempt: &Attempt) -> bool {
+        let process = attempt.process.as_ref().or(attempt.shim.as_ref());
+        process.is_none_or(|process| process.boot == self.desk.owner.boot)
+    }
+
+    /// All tags under which something of the agent may live.
+    pub(super) async fn tags(&self) -> Vec<AttemptTag> {
+        let query = AttemptQuery { agent: Some(self.spec.name.clone()), ended: false, limit: 8 };
+        let attempts = self.desk.engine.store().attempts(query).await.unwrap_or_default();
+        let mut tags: Vec<AttemptTag> = attempts.into_iter().map(|attempt| attempt.tag).collect();
+        tags.extend(self.agent.next_attempt.clone());
+        tags
+    }
+}
+

@@ -1,0 +1,138 @@
+//! What lives of an agent, and how this supervisor is connected to it.
+
+use std::io;
+use std::time::Duration;
+
+use relight_core::agent::AttemptTag;
+use relight_core::agent::death::HowEnded;
+use relight_core::lease::ProcessIdentity;
+use relight_core::time::Span;
+
+use crate::supervise::shim::client::Connection;
+use crate::supervise::shim::wire::{Order, Report, Rung};
+use crate::supervise::sweep;
+use crate::supervise::watch_process::ProcessWatch;
+
+/// How long the kernel has to end what is killed.
+pub(super) const KILL_WAIT: Span = Span::from_secs(5);
+/// How long a shim has to say what it has.
+const STATUS_WAIT: Duration = Duration::from_secs(10);
+
+/// What lives of an agent.
+pub(super) enum Tree {
+    /// Nothing, and nobody to start it.
+    None,
+    /// Its shim, with or without an attempt.
+    Shim {
+        connection: Connection,
+        shim: ProcessIdentity,
+    },
+    /// An attempt whose shim was killed: only the kernel tells of its end.
+    Orphan(Orphan),
+}
+
+/// An attempt without a shim.
+pub(super) struct Orphan {
+    pub(super) watch: ProcessWatch,
+    pub(super) tag: AttemptTag,
+}
+
+/// What happened to it.
+#[derive(Debug)]
+pub(super) enum TreeEvent {
+    /// The shim says something.
+    Says(Report),
+    /// The shim is gone.
+    ShimGone,
+    /// The leader that nobody holds is gone.
+    LeaderGone(HowEnded),
+}
+
+/// What a shim that was just met says it has.
+pub(super) struct Met {
+    pub(super) tree: Tree,
+    pub(super) running: Option<(AttemptTag, ProcessIdentity)>,
+}
+
+impl Tree {
+    /// Hears what the shim at the other end has. None when a newer supervisor was there, or when it
+    /// has just gone.
+    pub(super) async fn meet(mut connection: Connection) -> io::Result<Option<Met>> {
+        let first = tokio::time::timeout(STATUS_WAIT, connection.next()).await;
+        match first.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
+            Some(Report::Status { shim, running }) => {
+                Ok(Some(Met { tree: Self::Shim { connection, shim }, running }))
+            }
+            Some(Report::Refused { .. } | Report::Started { .. } | Report::Ended(_)) | None => {
+                Ok(None)
+            }
+        }
+    }
+
+    /// The next thing that happens; never, when nothing lives. Nothing is lost when it is dropped.
+    pub(super) async fn next(&mut self) -> TreeEvent {
+        match self {
+            Self::None => std::future::pending().await,
+            Self::Shim { connection, .. } => match connection.next().await {
+                Ok(Some(report)) => TreeEvent::Says(report),
+                Ok(None) | Err(_) => TreeEvent::ShimGone,
+            },
+            Self::Orphan(orphan) => {
+                // A descriptor that cannot be waited for is looked at right away.
+                let _ = orphan.watch.gone().await;
+                TreeEvent::LeaderGone(orphan.watch.exit().unwrap_or(HowEnded::Unknown))
+            }
+        }
+    }
+
+    /// Whether an attempt can be started without any preparation.
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self, Self::Shim { .. })
+    }
+
+    pub(super) fn shim(&self) -> Option<&ProcessIdentity> {
+        match self {
+            Self::Shim { shim, .. } => Some(shim),
+            Self::None | Self::Orphan(_) => None,
+        }
+    }
+
+    /// Tells everything that lives of it to end, by the ladder's rungs; its end comes as an event.
+    pub(super) async fn stop(&mut self, ladder: Vec<Rung>) {
+        match self {
+            Self::None => {}
+            Self::Shim { connection, .. } => {
+                // A shim that cannot be told is gone, which comes as an event.
+                let _ = connection.send(&Order::Stop { ladder }).await;
+            }
+            Self::Orphan(orphan) => {
+                let tag = orphan.tag.clone();
+                let grace = ladder.iter().fold(Span::ZERO, |sum, rung| {
+                    Span::from_ms(sum.as_ms().saturating_add(rung.wait.as_ms()))
+                });
+                tokio::task::spawn_blocking(move || sweep::clear(&[tag], grace, KILL_WAIT));
+            }
+        }
+    }
+
+    /// Starts an attempt.
+    pub(super) async fn order(&mut self, order: &Order) -> io::Result<()> {
+        match self {
+            Self::Shim { connection, .. } => connection.send(order).await,
+            Self::None | Self::Orphan(_) => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Lets an idle shim go.
+    pub(super) async fn dismiss(&mut self) {
+        if let Self::Shim { connection, .. } = self {
+            let _ = connection.send(&Order::Quit).await;
+            *self = Self::None;
+        }
+    }
+
+    /// Goes, and leaves everything as it is.
+    pub(super) fn leave(&mut self) {
+        *self = Self::None;
+    }
+}

@@ -1,0 +1,451 @@
+//! A cgroup (v2) of its own for each attempt, where the system lets us have them.
+//!
+//! Whatever an attempt forks stays in its cgroup, and one write ends all of it. A fresh one for each
+//! attempt, because what is cloned into a killed one dies at birth. Below the cgroup that was
+//! delegated: `relight.<home>/_<agent>/<tag>`.
+//!
+//! Only what systemd delegated or a person named is used; anything else is somebody else's tree.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use relight_core::agent::AttemptTag;
+use relight_core::ids::AgentName;
+use relight_core::time::Span;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Access, access, getxattr};
+use rustix::io::Errno;
+
+use crate::checkpoint_files::encoded_name;
+use crate::doors::clock;
+
+/// The leaf that a supervisor moves into, so that the delegated cgroup itself holds no process.
+const SUPERVISOR: &str = "supervisor";
+/// What is counted for each attempt, where it can be.
+const CONTROLLERS: [&str; 2] = ["+memory", "+pids"];
+/// An agent may make cgroups of its own; deeper ones are left.
+const DEPTH_MAX: u32 = 8;
+
+/// What the configuration says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum CgroupSetting {
+    /// The cgroup that systemd delegated to us, if it did.
+    #[default]
+    Auto,
+    /// None.
+    Off,
+    /// This one.
+    At(PathBuf),
+}
+
+/// The place of all cgroups of one home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cgroups {
+    delegated: PathBuf,
+    own: PathBuf,
+    counts: bool,
+}
+
+/// An attempt's cgroup that is still in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StillUsed(pub PathBuf);
+
+impl Cgroups {
+    /// The place, if there is one that we may use; `home` tells supervisors of several homes apart.
+    pub fn find(setting: &CgroupSetting, home: &Path) -> Option<Self> {
+        let ours = our_cgroup();
+        let delegated = match setting {
+            CgroupSetting::Off => return None,
+            CgroupSetting::Auto => delegated_to(ours.as_deref()?)?,
+            CgroupSetting::At(folder) => folder.clone(),
+        };
+        if !may_move(ours.as_deref(), &delegated) {
+            return None;
+        }
+        let hash = blake3::hash(home.as_os_str().as_bytes()).to_hex();
+        let own = delegated.join(format!("relight.{}", &hash[..12]));
+        make(&own).ok()?;
+        // Linux 5.14 and later; without it a cgroup ends nothing that a sweep would not.
+        if !own.join("cgroup.kill").exists() {
+            return None;
+        }
+        let counts = count_in(&delegated, ours.as_deref()) && count_below(&own);
+        Some(Self { delegated, own, counts })
+    }
+
+    /// The cgroup of an attempt, made if it is not there.
+    pub fn for_attempt(&self, agent: &AgentName, tag: &AttemptTag) -> io::Result<PathBuf> {
+        let folder = self.of_agent(agent);
+        make(&folder)?;
+        if self.counts {
+            count_below(&folder);
+        }
+        let attempt = folder.join(encoded_name(tag.as_str()));
+        make(&attempt)?;
+        Ok(attempt)
+    }
+
+    /// Removes the cgroups of an agent's attempts but those to `keep`; answers those that something
+    /// still lives in.
+    pub fn remove_old(
+        &self,
+        agent: &AgentName,
+        keep: &[&AttemptTag],
+    ) -> io::Result<Vec<StillUsed>> {
+        let kept: Vec<String> = keep.iter().map(|tag| encoded_name(tag.as_str())).collect();
+        let mut used = Vec::new();
+        for folder in folders_in(&self.of_agent(agent))? {
+            let is_kept = kept.iter().any(|name| folder.ends_with(name));
+            if !is_kept && !remove(&folder, DEPTH_MAX)? {
+                used.push(StillUsed(folder));
+            }
+        }
+        Ok(used)
+    }
+
+    /// Whether memory is counted for each attempt by itself.
+    pub fn counts(&self) -> bool {
+        self.counts
+    }
+
+    /// How often the kernel killed for memory in all that was delegated to us. Where attempts are
+    /// not counted by themselves, a change of it is the next best sign.
+    pub fn oom_kills(&self) -> Option<u64> {
+        oom_kills(&self.delegated)
+    }
+
+    fn of_agent(&self, agent: &AgentName) -> PathBuf {
+        // None of the kernel's own files begins so, and an agent may be called `cgroup.procs`.
+        self.own.join(format!("_{}", encoded_name(agent.as_str())))
+    }
+}
+
+impl StillUsed {
+    /// Ends all that lives in it and removes it; false when something is left after the wait.
+    pub fn end(self, wait: Span) -> io::Result<bool> {
+        fs::write(self.0.join("cgroup.kill"), "1")?;
+        Ok(wait_until_empty(&self.0, wait)? && remove(&self.0, DEPTH_MAX)?)
+    }
+}
+
+/// How often the kernel killed a process in it, or below it, for memory; none when that is not counted.
+pub fn oom_kills(cgroup: &Path) -> Option<u64> {
+    let events = fs::read_to_string(cgroup.join("memory.events")).ok()?;
+    value(&events, "oom_kill")
+}
+
+/// Waits until nothing lives in it; the kernel wakes us when that changes.
+fn wait_until_empty(cgroup: &Path, wait: Span) -> io::Result<bool> {
+    let deadline = clock::boot_ms().saturating_add(wait.as_ms());
+    let path = cgroup.join("cgroup.events");
+    loop {
+        // Each change is told once to a file that was read before it.
+        let file = fs::File::open(&path)?;
+        let events = io::read_to_string(&file)?;
+        if value(&events, "populated") == Some(0) {
+            return Ok(true);
+        }
+        let ms = deadline.saturating_sub(clock::boot_ms());
+        if ms == 0 {
+            return Ok(false);
+        }
+        let time = Timespec::try_from(Span::from_ms(ms).as_duration()).ok();
+        match poll(&mut [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::PRI)], time.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The number behind a name, in a file of lines `name number`.
+fn value(lines: &str, name: &str) -> Option<u64> {
+    lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+}
+
+/// The cgroup that systemd gave away, when we are in it or in its leaf for supervisors.
+fn delegated_to(ours: &Path) -> Option<PathBuf> {
+    let above = ours.parent().filter(|_| ours.ends_with(SUPERVISOR));
+    let found = [Some(ours), above].into_iter().flatten().find(|path| is_delegated(path));
+    found.map(Path::to_path_buf)
+}
+
+/// systemd marks what it gave away; users' own managers cannot write the trusted mark.
+fn is_delegated(cgroup: &Path) -> bool {
+    ["user.delegate", "trusted.delegate"].into_iter().any(|name| {
+        let mut mark = [0_u8; 8];
+        getxattr(cgroup, name, &mut mark).is_ok_and(|length| &mark[..length] == b"1")
+    })
+}
+
+/// Moving a process asks for the right to write to the nearest cgroup above both places.
+fn may_move(ours: Option<&Path>, delegated: &Path) -> bool {
+    let Some(ours) = ours else { return false };
+    let above = delegated.ancestors().find(|above| ours.starts_with(above));
+    above.is_some_and(|above| access(above.join("cgroup.procs"), Access::WRITE_OK).is_ok())
+}
+
+/// Lets the children of the delegated cgroup be counted; false when they are not.
+///
+/// Then it may hold no process itself. Not below a *service*: systemd starts the next supervisor in
+/// that very cgroup, and could not while agents of the last one live on.
+fn count_in(delegated: &Path, ours: Option<&Path>) -> bool {
+    if delegated.extension().is_some_and(|kind| kind == "service") {
+        return false;
+    }
+    if ours == Some(delegated) && delegated.join("cgroup.type").exists() && !step_aside(delegated) {
+        return false;
+    }
+    count_below(delegated)
+}
+
+/// Moves us into the leaf for supervisors, when we are the only ones in the cgroup.
+fn step_aside(delegated: &Path) -> bool {
+    let own = std::process::id().to_string();
+    let inside = fs::read_to_string(delegated.join("cgroup.procs")).unwrap_or_default();
+    let leaf = delegated.join(SUPERVISOR);
+    inside.lines().eq([own.as_str()])
+        && make(&leaf).is_ok()
+        && fs::write(leaf.join("cgroup.procs"), "0").is_ok()
+}
+
+/// Whether at least memory is counted in what is below.
+fn count_below(cgroup: &Path) -> bool {
+    let there = fs::read_to_string(cgroup.join("cgroup.controllers")).unwrap_or_default();
+    let file = cgroup.join("cgroup.subtree_control");
+    for controller in CONTROLLERS {
+        if there.split_whitespace().any(|name| name == &controller[1..]) {
+            // What could not be switched on is not in the file afterwards.
+            let _ = fs::write(&file, controller);
+        }
+    }
+    let on = fs::read_to_string(&file).unwrap_or_default();
+    on.split_whitespace().any(|name| name == "memory")
+}
+
+/// The folder of the cgroup that this process is in.
+fn our_cgroup() -> Option<PathBuf> {
+    let cgroups = fs::read("/proc/self/cgroup").ok()?;
+    let mounts = fs::read("/proc/self/mountinfo").ok()?;
+    place(&cgroups, &mounts)
+}
+
+/// The folder, from what `/proc/self/cgroup` and `/proc/self/mountinfo` say: alone (unified) or beside
+/// the older hierarchies (hybrid).
+fn place(cgroups: &[u8], mounts: &[u8]) -> Option<PathBuf> {
+    let path = lines(cgroups).find_map(|line| line.strip_prefix(b"0::"))?;
+    let path = Path::new(std::ffi::OsStr::from_bytes(path));
+    lines(mounts).find_map(|line| {
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let dash = fields.iter().position(|field| *field == b"-")?;
+        if fields.get(dash + 1) != Some(&&b"cgroup2"[..]) {
+            return None;
+        }
+        let below = path.strip_prefix(unescaped(fields.get(3)?)).ok()?;
+        Some(unescaped(fields.get(4)?).join(below).components().collect())
+    })
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'\n')
+}
+
+/// A path of `mountinfo`: blanks and the like are written as `\040`.
+fn unescaped(field: &[u8]) -> PathBuf {
+    let mut path = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((byte, after)) = rest.split_first() {
+        let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match (byte, escaped) {
+            (b'\\', Some(escaped)) => {
+                path.push(escaped);
+                rest = &after[3..];
+            }
+            _ => {
+                path.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    OsString::from_vec(path).into()
+}
+
+fn make(folder: &Path) -> io::Result<()> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+/// Removes a cgroup and those below it; false when something still lives there.
+fn remove(folder: &Path, depth: u32) -> io::Result<bool> {
+    if depth > 0 {
+        for below in folders_in(folder)? {
+            remove(&below, depth - 1)?;
+        }
+    }
+    match fs::remove_dir(folder) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn folders_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut folders = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            folders.push(entry.path());
+        }
+    }
+    Ok(folders)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Child;
+
+    use super::*;
+    use crate::doors::process::command;
+    use crate::doors::random;
+
+    const LONG: Span = Span::from_secs(30);
+
+    /// A cgroup for one test, which is removed with all that is in it.
+    struct Stage {
+        folder: PathBuf,
+    }
+
+    impl Stage {
+        /// None, and said loudly, where no cgroup can be made.
+        fn new() -> Option<Self> {
+            let name = format!("relight-test-{:016x}", u64::from_le_bytes(random::bytes()));
+            let folder = our_cgroup().map(|ours| ours.join(name));
+            let made = folder.filter(|folder| fs::create_dir(folder).is_ok());
+            let usable = made.filter(|folder| folder.join("cgroup.kill").exists());
+            if usable.is_none() {
+                eprintln!("SKIPPED: no cgroup (v2) can be made here; that needs root");
+            }
+            usable.map(|folder| Self { folder })
+        }
+
+        fn cgroups(&self) -> Cgroups {
+            let at = CgroupSetting::At(self.folder.clone());
+            Cgroups::find(&at, Path::new("/home/test")).unwrap()
+        }
+    }
+
+    impl Drop for Stage {
+        fn drop(&mut self) {
+            let _ = StillUsed(self.folder.clone()).end(LONG);
+        }
+    }
+
+    fn agent() -> AgentName {
+        AgentName::new("team/cgroup.procs").unwrap()
+    }
+
+    fn tag(number: u32) -> AttemptTag {
+        AttemptTag::new(&agent(), number, 7)
+    }
+
+    fn sleeper_in(cgroup: &Path) -> Child {
+        let child = command("sleep", &["60"]).spawn().unwrap();
+        fs::write(cgroup.join("cgroup.procs"), child.id().to_string()).unwrap();
+        child
+    }
+
+    #[test]
+    fn an_attempt_gets_a_cgroup_that_ends_with_all_that_is_in_it() {
+        let Some(stage) = Stage::new() else { return };
+        let cgroups = stage.cgroups();
+        let [first, second, third] =
+            [1, 2, 3].map(|n| cgroups.for_attempt(&agent(), &tag(n)).unwrap());
+        assert!(first.starts_with(&stage.folder) && first != second);
+        let mut child = sleeper_in(&first);
+        let used = cgroups.remove_old(&agent(), &[&tag(2)]).unwrap();
+        assert_eq!(used, [StillUsed(first.clone())]);
+        assert!(second.exists() && !third.exists());
+        assert!(used.into_iter().all(|used| used.end(LONG).unwrap()));
+        assert_eq!(child.wait().unwrap().code(), None, "it was killed");
+        assert!(!first.exists());
+    }
+
+    #[test]
+    fn cgroups_that_an_agent_made_go_too() {
+        let Some(stage) = Stage::new() else { return };
+        let cgroups = stage.cgroups();
+        let attempt = cgroups.for_attempt(&agent(), &tag(1)).unwrap();
+        fs::create_dir_all(attempt.join("a/b")).unwrap();
+        let mut child = sleeper_in(&attempt.join("a/b"));
+        let [used] =
+            <[StillUsed; 1]>::try_from(cgroups.remove_old(&agent(), &[]).unwrap()).unwrap();
+        assert!(used.end(LONG).unwrap() && !attempt.exists());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn only_what_was_delegated_is_taken() {
+        let Some(stage) = Stage::new() else { return };
+        let leaf = stage.folder.join(SUPERVISOR);
+        let other = stage.folder.join("other");
+        fs::create_dir(&leaf).unwrap();
+        fs::create_dir(&other).unwrap();
+        assert_eq!(delegated_to(&stage.folder), None);
+        for name in ["trusted.delegate", "user.delegate"] {
+            let flags = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(&stage.folder, name, b"1", flags).unwrap();
+            assert_eq!(delegated_to(&stage.folder), Some(stage.folder.clone()));
+            assert_eq!(delegated_to(&leaf), Some(stage.folder.clone()));
+            assert_eq!(delegated_to(&other), None);
+            rustix::fs::removexattr(&stage.folder, name).unwrap();
+        }
+    }
+
+    #[test]
+    fn switched_off_or_not_there_gives_none() {
+        let home = Path::new("/home/test");
+        assert_eq!(Cgroups::find(&CgroupSetting::Off, home), None);
+        assert_eq!(Cgroups::find(&CgroupSetting::At("/nowhere".into()), home), None);
+        assert_eq!(Cgroups::find(&CgroupSetting::At(std::env::temp_dir()), home), None);
+    }
+
+    #[test]
+    fn our_place_is_read_from_unified_and_hybrid_mounts() {
+        let unified = "24 1 0:22 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
+        let hybrid = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+            35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+            41 31 0:38 / /sys/fs/cgroup/uni\\040fied rw shared:4 - cgroup2 cgroup2 rw\n";
+        let below = "41 31 0:38 /a.slice /cg rw - cgroup2 cgroup2 rw\n";
+        let table = [
+            ("0::/a.slice/b.service\n", unified, Some("/sys/fs/cgroup/a.slice/b.service")),
+            ("0::/\n", unified, Some("/sys/fs/cgroup")),
+            ("4:memory:/x\n0::/b\n", hybrid, Some("/sys/fs/cgroup/uni fied/b")),
+            ("0::/a.slice/b\n", below, Some("/cg/b")),
+            ("0::/other\n", below, None),
+            ("4:memory:/x\n", hybrid, None),
+            ("0::/b\n", "35 31 0:32 / /m rw - cgroup cgroup rw,memory\n", None),
+        ];
+        for (cgroups, mounts, expected) in table {
+            let found = place(cgroups.as_bytes(), mounts.as_bytes());
+            assert_eq!(found.as_deref(), expected.map(Path::new), "{cgroups} {mounts}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_by_their_whole_name() {
+        let events = "oom 1\noom_kill 3\noom_group_kill 0\n";
+        assert_eq!(value(events, "oom_kill"), Some(3));
+        assert_eq!(value(events, "max"), None);
+    }
+}

@@ -1,0 +1,48 @@
+//! What all agents of one supervisor share.
+
+use std::path::PathBuf;
+
+use relight_core::ids::AgentName;
+use relight_core::lease::{Holder, ProcessIdentity};
+
+use super::alert::Alerts;
+use super::cgroup::Cgroups;
+use super::log::Growth;
+use super::notice::Notices;
+use super::word::Word;
+use crate::engine::Engine;
+
+/// What all agents of one supervisor share.
+#[derive(Debug)]
+pub(super) struct Desk {
+    /// The store, with the funnel in front of it.
+    pub(super) engine: Engine,
+    /// The folder that the store is in.
+    pub(super) home: PathBuf,
+    /// What is started as a shim: this very program.
+    pub(super) program: PathBuf,
+    /// This process.
+    pub(super) owner: ProcessIdentity,
+    /// Who hears what happens.
+    pub(super) notices: Notices,
+    /// Tells which log has grown.
+    pub(super) growth: Growth<AgentName>,
+    /// Where a cgroup was delegated to us.
+    pub(super) cgroups: Option<Cgroups>,
+    /// Whom to tell when somebody must be.
+    pub(super) alerts: Alerts,
+    /// How many files this process could have open before it asked for more; agents get that.
+    pub(super) nofile: Option<u64>,
+    /// Where agents find the store again.
+    pub(super) places: Vec<(Word, Word)>,
+}
+
+impl Desk {
+    pub(super) fn holder(&self) -> Holder {
+        Holder::Process(self.owner.clone())
+    }
+
+    pub(super) fn alert(&self, agent: &AgentName, text: &str) {
+        self.alerts.tell(agent, text);
+    }
+}

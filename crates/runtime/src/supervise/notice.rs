@@ -1,0 +1,93 @@
+//! What a supervisor tells whoever watches it, as it happens.
+
+use relight_core::agent::Ended;
+use relight_core::ids::AgentName;
+use relight_core::lease::ProcessIdentity;
+use relight_core::time::Time;
+use tokio::sync::mpsc;
+
+/// Something happened to an agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Notice {
+    /// Which agent.
+    pub agent: AgentName,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    /// An attempt runs.
+    Started {
+        /// Its number.
+        number: u32,
+        /// Its leader.
+        process: ProcessIdentity,
+    },
+    /// A live attempt of an earlier supervisor was taken over.
+    Adopted {
+        /// Its number.
+        number: u32,
+        /// Its leader.
+        process: ProcessIdentity,
+        /// Nobody but the kernel can tell how it will end: its shim is gone.
+        without_shim: bool,
+    },
+    /// An attempt ended.
+    Died {
+        /// Its number.
+        number: u32,
+        /// How.
+        ended: Ended,
+    },
+    /// It is silent, and is being stopped for it.
+    Hung {
+        /// For how long it was.
+        silent_ms: u64,
+    },
+    /// The attempt takes too long, and is being stopped for it.
+    TimedOut,
+    /// It is brought back then.
+    Waiting {
+        /// When.
+        until: Time,
+        /// It said "later" itself.
+        deferred: bool,
+    },
+    /// Processes that outlived an earlier attempt were stopped.
+    Swept {
+        /// How many.
+        stopped: u32,
+        /// How many could not be.
+        survivors: u32,
+    },
+    /// A round of a loop is over.
+    Round {
+        /// How many were done.
+        done: u32,
+    },
+    /// Somebody has to be told.
+    Alert(String),
+    /// Something went wrong that is being tried again.
+    Trouble(String),
+    /// Nothing more happens by itself.
+    AtRest,
+}
+
+/// Where notices go; nobody needs to listen.
+#[derive(Debug, Clone)]
+pub struct Notices(mpsc::UnboundedSender<Notice>);
+
+impl Notices {
+    /// With the end to read from. Bounded by what happens to agents, which budgets bound.
+    pub fn channel() -> (Self, mpsc::UnboundedReceiver<Notice>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), receiver)
+    }
+
+    /// Tells whoever listens.
+    pub fn tell(&self, agent: &AgentName, what: What) {
+        let _ = self.0.send(Notice { agent: agent.clone(), what });
+    }
+}

@@ -1,0 +1,78 @@
+//! What an agent can say: the lines of the `sd_notify` protocol that are known here, and two of ours.
+//!
+//! Ignored are those that hand over rights: `MAINPID` (the shim knows its child) and `FDSTORE`.
+
+use relight_core::time::{Span, Time};
+
+/// Longer status texts are cut.
+pub const STATUS_BYTES_MAX: usize = 1024;
+
+/// What an agent said. Each shows that it lives, but the last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sign {
+    /// It is up and at work.
+    Ready,
+    /// It lives, and nothing more.
+    Alive,
+    /// What it is doing: without control characters, at most [`STATUS_BYTES_MAX`].
+    Status(String),
+    /// It is ending by itself.
+    Stopping,
+    /// It needs that long from now.
+    Extend(Span),
+    /// Nothing will come until then.
+    WaitingUntil(Time),
+    /// It asks to be treated as hung.
+    Trigger,
+}
+
+impl Sign {
+    /// From one line of a datagram; none when it is not known here.
+    fn from_line(line: &str) -> Option<Self> {
+        let (name, value) = line.split_once('=')?;
+        match (name, value) {
+            ("READY", "1") | ("X_RELIGHT_PHASE", "working") => Some(Self::Ready),
+            ("WATCHDOG" | "RELOADING", "1") | ("X_RELIGHT_PHASE", "starting") => Some(Self::Alive),
+            ("WATCHDOG", "trigger") => Some(Self::Trigger),
+            ("STOPPING", "1") => Some(Self::Stopping),
+            ("STATUS", text) => Some(Self::Status(clean(text))),
+            ("EXTEND_TIMEOUT_USEC", us) => {
+                us.parse().ok().map(|us: u64| Self::Extend(Span::from_ms(us.div_ceil(1_000))))
+            }
+            ("X_RELIGHT_WAITING_UNTIL", time) => time.parse().ok().map(Self::WaitingUntil),
+            _ => None,
+        }
+    }
+
+    /// As a line of a datagram.
+    pub(super) fn to_line(&self) -> String {
+        match self {
+            Self::Ready => "READY=1".to_owned(),
+            Self::Alive => "WATCHDOG=1".to_owned(),
+            Self::Status(text) => format!("STATUS={}", clean(text)),
+            Self::Stopping => "STOPPING=1".to_owned(),
+            Self::Extend(span) => {
+                format!("EXTEND_TIMEOUT_USEC={}", span.as_ms().saturating_mul(1_000))
+            }
+            Self::WaitingUntil(time) => format!("X_RELIGHT_WAITING_UNTIL={time}"),
+            Self::Trigger => "WATCHDOG=trigger".to_owned(),
+        }
+    }
+}
+
+/// The signs in a datagram; none in one without a line that is known.
+pub(super) fn signs(datagram: &[u8]) -> Vec<Sign> {
+    String::from_utf8_lossy(datagram).lines().filter_map(Sign::from_line).collect()
+}
+
+/// Without what could steer a terminal, and not too long.
+pub(super) fn clean(text: &str) -> String {
+    let mut cleaned = String::new();
+    for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
+        if cleaned.len() + c.len_utf8() > STATUS_BYTES_MAX {
+            break;
+        }
+        cleaned.push(c);
+    }
+    cleaned.trim().to_owned()
+}

@@ -1,0 +1,129 @@
+//! What is found at a death: the last output, and how far the task is that the attempt held.
+//!
+//! One read of the store when it held nothing, one more for each task that it held.
+
+use std::borrow::Cow;
+
+use relight_core::agent::plain::plain_lines;
+use relight_core::agent::{Attempt, PostMortem};
+use relight_core::progress::progress;
+use relight_core::redact::Redactor;
+use relight_core::status::TaskStatus;
+use relight_core::step::{Step, StepState, from_a_line};
+use relight_core::task::Task;
+use relight_store::{StoreError, TaskQuery};
+
+use crate::engine::Engine;
+use crate::supervise::shim::wire::ExitRecord;
+
+/// How much of the log's end is worth reading.
+pub const LOG_END_BYTES: usize = 32 << 10;
+
+const OUTPUT_LINES_MAX: usize = 40;
+const OUTPUT_BYTES_MAX: usize = 8 << 10;
+const DONE_NAMES_MAX: usize = 20;
+/// No attempt works on more at a time.
+const HELD_TASKS_MAX: usize = 100;
+
+/// All that is known once an attempt is dead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// To keep.
+    pub post_mortem: PostMortem,
+    /// A step was finished under this attempt's lease.
+    pub made_progress: bool,
+    /// A task that it held and did not finish.
+    pub unfinished_task: Option<String>,
+    /// All tasks whose lease it held, the one it moved last first.
+    pub held: Vec<Task>,
+}
+
+impl Found {
+    /// Where the store could not be read.
+    pub(super) fn nothing() -> Self {
+        let post_mortem = PostMortem::default();
+        Self { post_mortem, made_progress: false, unfinished_task: None, held: Vec::new() }
+    }
+}
+
+/// Looks at what an attempt left. `log_end` is the end of its own output, [`LOG_END_BYTES`] at most.
+pub async fn take(
+    engine: &Engine,
+    log_end: &[u8],
+    attempt: &Attempt,
+    record: Option<&ExitRecord>,
+) -> Result<Found, StoreError> {
+    let held_by = Some(attempt.tag.clone());
+    let query = TaskQuery { held_by, limit: Some(HELD_TASKS_MAX), ..TaskQuery::default() };
+    let mut held = engine.store().tasks(query).await?;
+    held.sort_by_key(|task| std::cmp::Reverse((task.updated_at, task.seq)));
+    let mut post_mortem = from_record(record);
+    post_mortem.last_output = last_output(engine.redactor(), log_end);
+    let mut made_progress = false;
+    for (at, task) in held.iter().enumerate() {
+        let steps = engine.store().steps(&task.id).await?;
+        made_progress |= has_advanced(task, &steps, attempt);
+        if at == 0 {
+            tell_task(&mut post_mortem, task, &steps);
+        }
+    }
+    let unfinished = held.iter().find(|task| is_unfinished(task.status));
+    let unfinished_task = unfinished.map(|task| task.id.to_string());
+    Ok(Found { post_mortem, made_progress, unfinished_task, held })
+}
+
+fn from_record(record: Option<&ExitRecord>) -> PostMortem {
+    let Some(record) = record else { return PostMortem::default() };
+    PostMortem {
+        memory_max_kib: record.memory_max_kib,
+        cpu_ms: record.cpu_ms,
+        leftovers: record.leftovers,
+        survivors: record.survivors,
+        ..PostMortem::default()
+    }
+}
+
+fn tell_task(post_mortem: &mut PostMortem, task: &Task, steps: &[Step]) {
+    let mut progress = progress(&task.spec.steps, steps);
+    let last = steps.iter().max_by_key(|step| step.at);
+    post_mortem.task = Some(task.id.to_string());
+    post_mortem.last_step = last.map(|step| step.key.to_string());
+    post_mortem.done_count = progress.done_steps.len() as u64;
+    let older = progress.done_steps.len().saturating_sub(DONE_NAMES_MAX);
+    post_mortem.done = progress.done_steps.split_off(older);
+    post_mortem.in_doubt = progress.in_doubt;
+    post_mortem.next = progress.next_step;
+}
+
+/// The task's newest fence is this attempt's, for it holds the lease; older ones may have been, and
+/// then only the time tells.
+fn has_advanced(task: &Task, steps: &[Step], attempt: &Attempt) -> bool {
+    let is_ours = |step: &Step| step.fence == task.lease.fence || step.at >= attempt.begun_at;
+    steps.iter().any(|step| step.state == StepState::Done && is_ours(step))
+}
+
+/// Work that whoever ended had still to do. What it blocked, deferred or gave to review was left so on
+/// purpose.
+fn is_unfinished(status: TaskStatus) -> bool {
+    matches!(status, TaskStatus::Assigned | TaskStatus::InProgress)
+}
+
+/// The last lines, without what a terminal obeys and without secrets. Redacted after cleaning, for
+/// colours may stand in the middle of a secret; cut after redaction, for half a secret is not known.
+fn last_output(redactor: &Redactor, log_end: &[u8]) -> String {
+    let is_cut = log_end.len() >= LOG_END_BYTES;
+    let whole_lines = if is_cut { from_a_line(log_end) } else { log_end };
+    let lines: Vec<String> = plain_lines(&String::from_utf8_lossy(whole_lines)).collect();
+    let text = lines.join("\n");
+    let clean = match redactor.text(text.trim_end()) {
+        Cow::Borrowed(text) => text.to_owned(),
+        Cow::Owned(text) => text,
+    };
+    let lines: Vec<&str> = clean.lines().collect();
+    let last = lines[lines.len().saturating_sub(OUTPUT_LINES_MAX)..].join("\n");
+    let mut start = last.len().saturating_sub(OUTPUT_BYTES_MAX);
+    while !last.is_char_boundary(start) {
+        start += 1;
+    }
+    last[start..].to_owned()
+}

@@ -1,0 +1,162 @@
+//! The attempt that a shim holds: what was asked, what is known of its end so far.
+
+use relight_core::agent::AttemptTag;
+use relight_core::agent::death::HowEnded;
+use relight_core::lease::ProcessIdentity;
+use relight_core::time::{Span, Time};
+
+use super::cgroup::{Cgroup, Counted, Place};
+use super::ladder::Ladder;
+use super::launch::NotStarted;
+use super::system::DeadChild;
+use super::tree;
+use super::wire::{ExitRecord, StartOrder};
+use crate::doors::clock::{now, since_boot};
+use crate::doors::process;
+
+/// An attempt about to be started.
+pub(super) struct Begun {
+    tag: AttemptTag,
+    number: u32,
+    since: Span,
+    leftover_grace: Span,
+    cgroup: Option<Cgroup>,
+    note: Option<String>,
+}
+
+/// An attempt of which something lives, or may live.
+pub(super) struct Attempt {
+    begun: Begun,
+    process: ProcessIdentity,
+    /// The stop under way.
+    pub(super) stop: Option<Ladder>,
+    end: Option<LeaderEnd>,
+    /// Those that outlived the leader; none until they were looked for.
+    leftovers: Option<u32>,
+}
+
+struct LeaderEnd {
+    dead: DeadChild,
+    at: Time,
+    lived: Span,
+}
+
+impl Begun {
+    /// Puts the shim where the attempt is to be born.
+    pub(super) fn before(order: &StartOrder, place: &mut Place) -> Self {
+        let cgroup = order.cgroups.as_ref().map(|(own, next)| Cgroup::enter(own, next, place));
+        let (cgroup, note) = match cgroup {
+            Some(Ok(cgroup)) => (Some(cgroup), None),
+            Some(Err(error)) => (None, Some(format!("it has no cgroup: {error}"))),
+            None => (None, None),
+        };
+        Self {
+            tag: order.tag.clone(),
+            number: order.number,
+            since: since_boot(),
+            leftover_grace: order.leftover_grace,
+            cgroup,
+            note,
+        }
+    }
+
+    /// Its leader runs. It may be dead already, but it is ours to wait for, so its pid is its own.
+    pub(super) fn started(self, pid: u32, boot: &str) -> Attempt {
+        let start = process::stat(pid).map_or(0, |stat| stat.start);
+        Attempt {
+            begun: self,
+            process: ProcessIdentity { pid, start, boot: boot.to_owned() },
+            stop: None,
+            end: None,
+            leftovers: None,
+        }
+    }
+
+    /// It never ran.
+    pub(super) fn not_started(mut self, why: NotStarted, place: &mut Place) -> ExitRecord {
+        self.leave_cgroup(place);
+        self.cgroup.map(Cgroup::finish);
+        ExitRecord {
+            tag: self.tag,
+            number: self.number,
+            process: None,
+            how: HowEnded::Code(why.code),
+            note: Some(why.note),
+            at: now(),
+            lived: Span::ZERO,
+            memory_max_kib: None,
+            cpu_ms: None,
+            oom: false,
+            leftovers: 0,
+            survivors: 0,
+        }
+    }
+
+    fn leave_cgroup(&mut self, place: &mut Place) {
+        if let Some(Err(error)) = self.cgroup.as_mut().map(|cgroup| cgroup.leave(place)) {
+            self.note = Some(format!("its cgroup is not its own: {error}"));
+        }
+    }
+}
+
+impl Attempt {
+    /// Which attempt it is, and its leader.
+    pub(super) fn running(&self) -> (AttemptTag, ProcessIdentity) {
+        (self.begun.tag.clone(), self.process.clone())
+    }
+
+    /// The shim makes place for the next one, so that this one's cgroup is its own.
+    pub(super) fn leave_cgroup(&mut self, place: &mut Place) {
+        self.begun.leave_cgroup(place);
+    }
+
+    /// Ends all of its cgroup, where it has one.
+    pub(super) fn kill_cgroup(&self) {
+        if let Some(cgroup) = &self.begun.cgroup {
+            cgroup.kill();
+        }
+    }
+
+    /// Whether its leader was waited for.
+    pub(super) fn leader_is_dead(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// A child ended: the leader, or something that was left to the shim.
+    pub(super) fn note_death(&mut self, dead: DeadChild) {
+        if dead.pid == self.process.pid && self.end.is_none() {
+            let lived = since_boot().as_ms().saturating_sub(self.begun.since.as_ms());
+            self.end = Some(LeaderEnd { dead, at: now(), lived: Span::from_ms(lived) });
+        }
+    }
+
+    /// Children are left: when the leader is dead, their time runs from now.
+    pub(super) fn begin_leftovers(&mut self) {
+        if self.end.is_none() || self.leftovers.is_some() {
+            return;
+        }
+        self.leftovers = Some(tree::count());
+        let stop = self.stop.take();
+        self.stop = Some(Ladder::of_leftovers(stop, self.begun.leftover_grace, since_boot()));
+    }
+
+    /// All that is known, now that its tree is gone, or as gone as it gets.
+    pub(super) fn finish(self, survivors: u32) -> ExitRecord {
+        let counted = self.begun.cgroup.map_or_else(Counted::default, Cgroup::finish);
+        let dead = self.end.as_ref().map(|end| end.dead);
+        ExitRecord {
+            tag: self.begun.tag,
+            number: self.begun.number,
+            process: Some(self.process),
+            how: dead.map_or(HowEnded::Unknown, |dead| dead.how),
+            note: self.begun.note,
+            at: self.end.as_ref().map_or_else(now, |end| end.at),
+            lived: self.end.as_ref().map_or(Span::ZERO, |end| end.lived),
+            memory_max_kib: counted.memory_max_kib.or(dead.map(|dead| dead.memory_max_kib)),
+            cpu_ms: dead.map(|dead| dead.cpu_ms),
+            oom: counted.oom,
+            leftovers: self.leftovers.unwrap_or(0).saturating_sub(survivors),
+            survivors,
+        }
+    }
+}

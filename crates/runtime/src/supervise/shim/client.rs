@@ -1,0 +1,203 @@
+//! The supervisor's side: takes an agent's lock, starts its shim or finds the one that lives, and talks
+//! to it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use relight_core::ids::AgentName;
+use relight_core::lease::Fence;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tokio::net::UnixStream;
+
+use super::ARGUMENT;
+use super::wire::{Order, Report};
+use crate::doors::{pidfd, process};
+use crate::supervise::folder::AgentFolder;
+
+/// The longest report; a shim says little.
+const LINE_LEN_MAX: usize = 1 << 20;
+
+/// Takes the lock of an agent; none when something of it lives.
+pub fn take_lock(folder: &AgentFolder) -> io::Result<Option<OwnedFd>> {
+    let mut open = OpenOptions::new();
+    let lock = open.write(true).create(true).truncate(false).mode(0o600).open(folder.lock())?;
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(lock.into())),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Starts the shim of an agent, and gives it the lock and, for an agent with a terminal, its three
+/// standard streams. Its first report is `Status`.
+///
+/// `program` is the `relight` binary, usually `/proc/self/exe`. Needs a runtime around it.
+pub fn spawn(
+    program: &Path,
+    folder: &AgentFolder,
+    lock: OwnedFd,
+    terminal: Option<[OwnedFd; 3]>,
+    name: &AgentName,
+    fence: Fence,
+) -> io::Result<Connection> {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    let place = std::path::absolute(folder.path())?;
+    let mut command = process::command(program, &[ARGUMENT.as_ref(), place.as_os_str()]);
+    command.arg0(format!("relight-shim {name}")).env_clear();
+    command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn()?;
+    // The command holds the other end, and as long as it does, a dead shim's would not be seen.
+    drop(command);
+    let shim = Some(ShimChild(Some(child)));
+    let handles: Vec<_> = [lock].into_iter().chain(terminal.into_iter().flatten()).collect();
+    send_hello(&ours, &handles, fence)?;
+    ours.set_nonblocking(true)?;
+    Ok(Connection { stream: UnixStream::from_std(ours)?, unread: Vec::new(), _shim: shim })
+}
+
+/// Connects to the shim of an agent that lives already; none when there is none. Its first report is
+/// `Status`, or `Refused` when a newer supervisor was there.
+pub async fn connect(folder: &AgentFolder, fence: Fence) -> io::Result<Option<Connection>> {
+    let stream = match connect_by_name(folder).await {
+        Ok(stream) => stream,
+        Err(error) if is_nobody_there(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut connection = Connection { stream, unread: Vec::new(), _shim: None };
+    match connection.send(&Order::Hello { fence }).await {
+        Ok(()) => Ok(Some(connection)),
+        Err(error) if is_nobody_there(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A connection to a shim.
+#[derive(Debug)]
+pub struct Connection {
+    stream: UnixStream,
+    unread: Vec<u8>,
+    /// Waited for when it is dropped.
+    _shim: Option<ShimChild>,
+}
+
+impl Connection {
+    /// Sends an order. Not to be cancelled in the middle: half an order ends the connection.
+    pub async fn send(&mut self, order: &Order) -> io::Result<()> {
+        let line = line_of(order)?;
+        let mut rest = line.as_slice();
+        while !rest.is_empty() {
+            match self.stream.try_write(rest) {
+                Ok(len) => rest = &rest[len..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.stream.writable().await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next report; none when the shim is gone or a newer supervisor took over. May be cancelled
+    /// at any time without losing anything.
+    pub async fn next(&mut self) -> io::Result<Option<Report>> {
+        loop {
+            if let Some(report) = self.take_line()? {
+                return Ok(Some(report));
+            }
+            let mut chunk = [0; 2_048];
+            match self.stream.try_read(&mut chunk) {
+                Ok(0) => return Ok(None),
+                Ok(len) => self.unread.extend_from_slice(&chunk[..len]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.stream.readable().await?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> io::Result<Option<Report>> {
+        let Some(end) = memchr::memchr(b'\n', &self.unread) else {
+            let is_too_long = self.unread.len() > LINE_LEN_MAX;
+            return if is_too_long { Err(io::ErrorKind::InvalidData.into()) } else { Ok(None) };
+        };
+        let report = serde_json::from_slice(&self.unread[..end])?;
+        self.unread.drain(..=end);
+        if self.unread.is_empty() {
+            self.unread = Vec::new();
+        }
+        Ok(Some(report))
+    }
+}
+
+/// A shim that this process started, and so has to wait for when it ends.
+///
+/// Once its connection is dropped a task waits for its pidfd, mostly for a moment, as a shim closes the
+/// connection by ending. So there is nothing to poll, no handler of SIGCHLD that would wake the
+/// supervisor for every other child too, and no descriptor more for shims that live. Without a runtime
+/// the process is about to end, and others will wait for it.
+#[derive(Debug)]
+struct ShimChild(Option<Child>);
+
+impl Drop for ShimChild {
+    fn drop(&mut self) {
+        let Some(mut child) = self.0.take() else { return };
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        let runtime = tokio::runtime::Handle::try_current();
+        if let (Ok(runtime), Ok(handle)) = (runtime, pidfd::open(child.id())) {
+            runtime.spawn(wait_for(child, handle));
+        }
+    }
+}
+
+async fn wait_for(mut child: Child, handle: OwnedFd) {
+    if pidfd::ended(handle).await.is_ok() {
+        let _ = child.wait();
+    }
+}
+
+fn send_hello(
+    stream: &std::os::unix::net::UnixStream,
+    handles: &[OwnedFd],
+    fence: Fence,
+) -> io::Result<()> {
+    let line = line_of(&Order::Hello { fence })?;
+    let handles: Vec<BorrowedFd<'_>> = handles.iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&handles)), "there is room for four");
+    let sent = sendmsg(stream, &[IoSlice::new(&line)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    assert_eq!(sent, line.len(), "an empty socket has room for a greeting");
+    Ok(())
+}
+
+fn line_of(order: &Order) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(order)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// By way of its folder: a path may be longer than a socket's address.
+async fn connect_by_name(folder: &AgentFolder) -> io::Result<UnixStream> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let handle = File::from(rustix::fs::open(folder.path(), flags, Mode::empty())?);
+    let socket = folder.shim_socket();
+    let name = socket.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let place = PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd())).join(name);
+    UnixStream::connect(place).await
+}
+
+fn is_nobody_there(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound};
+    matches!(error.kind(), NotFound | ConnectionRefused | ConnectionReset | BrokenPipe)
+}

@@ -1,0 +1,210 @@
+//! The life of a shim: one loop that waits for a child's death, an order, or a stop's next rung.
+
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use relight_core::lease::ProcessIdentity;
+use relight_core::time::Span;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+
+use super::attempt::{Attempt, Begun};
+use super::cgroup::Place;
+use super::ladder::{Act, Ladder};
+use super::launch::launch;
+use super::peers::Peers;
+use super::system::{DeadChild, Reaped, reap};
+use super::wire::{ExitRecord, Order, Report, StartOrder};
+use super::{record, tree};
+use crate::doors::clock::since_boot;
+use crate::supervise::folder::AgentFolder;
+
+/// A shim at work.
+pub(super) struct Shim {
+    /// Held by being open, here and in every agent. First of all fields, so that it is free by the time
+    /// that the supervisor sees its connection end.
+    #[expect(dead_code, reason = "what counts is that it stays open")]
+    pub(super) lock: OwnedFd,
+    pub(super) identity: ProcessIdentity,
+    pub(super) folder: AgentFolder,
+    /// A byte for each child that ended.
+    pub(super) deaths: UnixStream,
+    pub(super) peers: Peers,
+    pub(super) terminal: Option<[OwnedFd; 3]>,
+    pub(super) place: Place,
+    pub(super) attempt: Option<Attempt>,
+    pub(super) is_told_to_quit: bool,
+}
+
+/// What poll found.
+struct Ready {
+    death: bool,
+    visitor: bool,
+    /// The connections that have something.
+    peers: Vec<u64>,
+}
+
+impl Shim {
+    /// Goes on until it is told to be gone, or nobody is left to do something for.
+    pub(super) fn live(mut self) -> io::Result<()> {
+        self.hear(0);
+        while !self.is_done() {
+            let ready = self.wait()?;
+            if ready.death {
+                self.bury();
+            }
+            for number in ready.peers {
+                self.peers.read(number);
+                self.hear(number);
+            }
+            if ready.visitor {
+                self.peers.accept();
+            }
+            self.climb();
+        }
+        // While the lock is held: afterwards the socket may be another shim's.
+        std::fs::remove_file(self.folder.shim_socket())
+    }
+
+    fn is_done(&self) -> bool {
+        let is_needed = self.attempt.is_some() || self.peers.has_supervisor();
+        self.is_told_to_quit || !is_needed
+    }
+
+    fn wait(&self) -> io::Result<Ready> {
+        let mut waiting = vec![PollFd::new(&self.deaths, PollFlags::IN)];
+        let door = if self.peers.is_listening { PollFlags::IN } else { PollFlags::empty() };
+        waiting.push(PollFd::new(self.peers.listener(), door));
+        waiting.extend(self.peers.all.iter().map(|peer| PollFd::new(&peer.stream, PollFlags::IN)));
+        let timeout = self.until_next_rung();
+        match poll(&mut waiting, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let is_ready = |index: usize| !waiting[index].revents().is_empty();
+        let peers = self.peers.all.iter().enumerate();
+        Ok(Ready {
+            death: is_ready(0),
+            visitor: is_ready(1),
+            peers: peers.filter(|(i, _)| is_ready(i + 2)).map(|(_, peer)| peer.number).collect(),
+        })
+    }
+
+    /// Nothing else needs a clock.
+    fn until_next_rung(&self) -> Option<Timespec> {
+        let due = self.attempt.as_ref()?.stop.as_ref()?.due();
+        let wait = Span::from_ms(due.as_ms().saturating_sub(since_boot().as_ms()));
+        Timespec::try_from(wait.as_duration()).ok()
+    }
+
+    /// Does what a connection asked for.
+    fn hear(&mut self, number: u64) {
+        while let Some(order) = self.peers.next_order(number) {
+            match order {
+                Order::Hello { fence } => {
+                    if self.peers.admit(number, fence) {
+                        self.tell_status();
+                    }
+                }
+                _ if !self.peers.is_supervisor(number) => self.peers.close(number),
+                Order::Start(order) => self.start(&order),
+                Order::Stop { ladder } => self.stop(Ladder::new(ladder, since_boot())),
+                Order::Quit if self.attempt.is_none() => self.is_told_to_quit = true,
+                Order::Quit => self.tell_status(),
+            }
+        }
+    }
+
+    fn tell_status(&mut self) {
+        let running = self.attempt.as_ref().map(Attempt::running);
+        self.peers.tell(&Report::Status { shim: self.identity.clone(), running });
+    }
+
+    fn start(&mut self, order: &StartOrder) {
+        if self.attempt.is_some() {
+            return self.tell_status();
+        }
+        let begun = Begun::before(order, &mut self.place);
+        let attempt = match launch(order, self.terminal.as_ref()) {
+            Ok(pid) => begun.started(pid, &self.identity.boot),
+            Err(why) => {
+                let ended = begun.not_started(why, &mut self.place);
+                return self.end(ended);
+            }
+        };
+        let (tag, process) = attempt.running();
+        self.peers.tell(&Report::Started { tag, process });
+        self.attempt.insert(attempt).leave_cgroup(&mut self.place);
+    }
+
+    fn stop(&mut self, ladder: Ladder) {
+        let Some(attempt) = &mut self.attempt else { return self.tell_status() };
+        attempt.stop = Some(match attempt.stop.take() {
+            Some(stop) => stop.hurried(ladder, since_boot()),
+            None => ladder,
+        });
+    }
+
+    /// Waits for the dead. When the leader is among them, what is left of its tree has to go too.
+    fn bury(&mut self) {
+        let mut bytes = [0; 64];
+        while matches!(self.deaths.read(&mut bytes), Ok(len) if len == bytes.len()) {}
+        loop {
+            match reap() {
+                Reaped::Child(dead) => self.note_death(dead),
+                Reaped::NoneDead => break,
+                Reaped::NoChild => return self.end_if_leader_is_dead(),
+            }
+        }
+        if let Some(attempt) = &mut self.attempt {
+            attempt.begin_leftovers();
+        }
+    }
+
+    fn note_death(&mut self, dead: DeadChild) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.note_death(dead);
+        }
+    }
+
+    /// Does what the stop under way has come to.
+    fn climb(&mut self) {
+        let has_terminal = self.terminal.is_some();
+        let Some(attempt) = &mut self.attempt else { return };
+        let Some(act) = attempt.stop.as_mut().and_then(|stop| stop.next(since_boot())) else {
+            return;
+        };
+        match act {
+            Act::Signal(number) => {
+                let signal = Signal::from_named_raw(number).unwrap_or(Signal::TERM);
+                tree::signal(signal);
+            }
+            Act::Kill => {
+                attempt.kill_cgroup();
+                // Groups of a terminal's session may hold others than our own.
+                tree::kill(!has_terminal);
+            }
+            Act::GiveUp => self.end_with_survivors(),
+        }
+    }
+
+    fn end_if_leader_is_dead(&mut self) {
+        if let Some(attempt) = self.attempt.take_if(|attempt| attempt.leader_is_dead()) {
+            self.end(attempt.finish(0));
+        }
+    }
+
+    fn end_with_survivors(&mut self) {
+        if let Some(attempt) = self.attempt.take() {
+            self.end(attempt.finish(tree::count()));
+        }
+    }
+
+    /// Leaves the record before it tells, so that no death is lost with either of the two.
+    fn end(&mut self, ended: ExitRecord) {
+        // On a full disk the message is all there is.
+        let _ = record::write(&self.folder, &ended);
+        self.peers.tell(&Report::Ended(ended));
+    }
+}

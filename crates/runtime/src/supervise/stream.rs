@@ -1,0 +1,84 @@
+//! Follows an attempt's output for its preset: the session id, and what the agent says of its end.
+
+use std::io::Read as _;
+
+use relight_core::agent::death::Said;
+use relight_core::time::Time;
+
+use super::folder::AgentFolder;
+use super::log::{Log, LogPosition, LogReader};
+use crate::presets::{Fact, Preset, StreamReader};
+
+/// Most bytes of one line; what is longer is no event of ours.
+const LINE_BYTES_MAX: usize = 1 << 20;
+/// Most bytes read at one go, so that a fast writer holds up nobody.
+const READ_BYTES_MAX: usize = 4 << 20;
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// What was read since the last time.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// An id, or that it is gone.
+    pub(super) session: Option<Option<String>>,
+    pub(super) said: Option<Said>,
+}
+
+/// The output of one attempt, from its beginning.
+pub(super) struct Stream {
+    reader: StreamReader,
+    log: LogReader,
+    line: Vec<u8>,
+    overlong: bool,
+}
+
+impl Stream {
+    pub(super) fn new(preset: &Preset, from: LogPosition, folder: &AgentFolder) -> Self {
+        Self {
+            reader: preset.reader(),
+            log: Log::of(folder).reader(from),
+            line: Vec::new(),
+            overlong: false,
+        }
+    }
+
+    /// Reads what has come, whole lines only.
+    pub(super) fn read(&mut self, now: Time) -> Facts {
+        let mut facts = Facts::default();
+        let mut read = 0;
+        let mut buffer = vec![0; CHUNK_BYTES];
+        while read < READ_BYTES_MAX {
+            let count = match self.log.read(&mut buffer) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => count,
+            };
+            read += count;
+            for part in buffer[..count].split_inclusive(|byte| *byte == b'\n') {
+                self.take(part, now, &mut facts);
+            }
+        }
+        facts
+    }
+
+    fn take(&mut self, part: &[u8], now: Time, facts: &mut Facts) {
+        let is_whole = part.ends_with(b"\n");
+        if self.line.len() + part.len() <= LINE_BYTES_MAX {
+            self.line.extend_from_slice(part);
+        } else {
+            self.overlong = true;
+        }
+        if !is_whole {
+            return;
+        }
+        if !self.overlong {
+            for fact in self.reader.line(&self.line, now) {
+                match fact {
+                    Fact::Session(id) => facts.session = Some(Some(id)),
+                    Fact::SessionGone => facts.session = Some(None),
+                    Fact::Said(said) => facts.said = Some(said),
+                }
+            }
+        }
+        self.line.clear();
+        self.overlong = false;
+    }
+}

@@ -1,0 +1,80 @@
+//! Writes brief and state so that a reader always finds a whole one.
+//!
+//! Nothing here is synced to disk: the store holds the truth, both files are written anew before each
+//! start, and a restart must not wait for the disk.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use relight_core::agent::active_state::ActiveState;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use crate::supervise::folder::AgentFolder;
+
+/// More than either file can have; whatever is longer is not ours.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+const CREATE_TRIES_MAX: usize = 100;
+
+/// Writes what the next attempt is told; whether anything changed.
+pub fn write_brief(folder: &AgentFolder, text: &str) -> io::Result<bool> {
+    if read(&folder.brief()).as_deref() == Some(text) {
+        return Ok(false);
+    }
+    replace(&folder.brief(), text).map(|()| true)
+}
+
+/// Writes `active_state.json`; whether anything but its time changed.
+pub fn write_state(folder: &AgentFolder, state: &ActiveState) -> io::Result<bool> {
+    if read_state(folder).is_some_and(|there| there.says_the_same(state)) {
+        return Ok(false);
+    }
+    replace(&folder.state(), &state.to_text()).map(|()| true)
+}
+
+/// What `active_state.json` says; none when it is absent, or not whole.
+pub(super) fn read_state(folder: &AgentFolder) -> Option<ActiveState> {
+    ActiveState::from_text(&read(&folder.state())?)
+}
+
+fn read(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Beside, then put in its place; 0600.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let (beside, mut file) = create_beside(path)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| put_in_place(&beside, path));
+    // Here is now the old file, or what could not be put in place; the caller hears of that.
+    let _ = std::fs::remove_file(&beside);
+    written
+}
+
+/// Exchanged with the old file where there is one, for some file systems write a file down to the disk
+/// when it is renamed over another: a millisecond and more that a restart would wait for.
+fn put_in_place(beside: &Path, path: &Path) -> io::Result<()> {
+    match renameat_with(CWD, beside, CWD, path, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(()),
+        Err(_) => std::fs::rename(beside, path),
+    }
+}
+
+fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let mut last = io::ErrorKind::AlreadyExists.into();
+    for _ in 0..CREATE_TRIES_MAX {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let beside = path.with_extension(format!("tmp-{}-{number}", std::process::id()));
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside) {
+            Ok(file) => return Ok((beside, file)),
+            // Left by a dead process that had our pid.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,124 @@
+//! What git says about a workspace, read from its files as far as they tell.
+//!
+//! Cheap where there is no repository: a look upward for `.git`. Branch and HEAD are read directly, also
+//! in linked worktrees; only the changed files need git itself (`dirty`). A repository that keeps its
+//! refs in another format than files tells less, and no wrong thing.
+
+use std::fs::OpenOptions;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use relight_core::agent::brief::GitFacts;
+use relight_core::time::{Span, Time};
+
+use super::dirty::dirty_files;
+use crate::doors::clock;
+
+/// Most bytes of a small file of git.
+const SMALL_BYTES_MAX: u64 = 4 << 10;
+/// Most bytes of `packed-refs`: some hundred thousand refs.
+const PACKED_BYTES_MAX: u64 = 32 << 20;
+const ANCESTORS_MAX: usize = 64;
+
+/// What git says; none when the workspace is in no repository.
+///
+/// Blocks for as long as `wait` at most: call it where nothing else is kept from running. Without any
+/// wait git itself is not asked, and the changed files stay unknown.
+pub fn git_facts(workspace: &Path, wait: Span) -> Option<GitFacts> {
+    let repository = Repository::of(workspace)?;
+    let (branch, head) = repository.branch_and_head();
+    let index_lock_age = repository.index_lock_age(clock::now());
+    let dirty = (wait > Span::ZERO).then(|| dirty_files(workspace, wait)).flatten();
+    Some(GitFacts { branch, head, dirty, index_lock_age })
+}
+
+/// The commit of HEAD, to be remembered when an attempt begins.
+pub fn git_head(workspace: &Path) -> Option<String> {
+    Repository::of(workspace)?.branch_and_head().1
+}
+
+/// Where a repository keeps its own.
+struct Repository {
+    /// HEAD and the index of this worktree.
+    own: PathBuf,
+    /// Branches, shared by all worktrees.
+    common: PathBuf,
+}
+
+impl Repository {
+    /// The nearest one upward.
+    fn of(workspace: &Path) -> Option<Self> {
+        let mut folders = workspace.ancestors().take(ANCESTORS_MAX);
+        folders.find_map(|folder| Self::at(folder, &folder.join(".git")))
+    }
+
+    /// `.git` is a folder, or in linked worktrees and submodules a file that names one.
+    fn at(folder: &Path, dot_git: &Path) -> Option<Self> {
+        let kind = std::fs::metadata(dot_git).ok()?.file_type();
+        let own = if kind.is_dir() {
+            dot_git.to_owned()
+        } else {
+            let text = small_text(dot_git)?;
+            folder.join(text.strip_prefix("gitdir:")?.trim())
+        };
+        let common = match small_text(&own.join("commondir")) {
+            Some(text) => own.join(text.trim()),
+            None => own.clone(),
+        };
+        Some(Self { own, common })
+    }
+
+    fn branch_and_head(&self) -> (Option<String>, Option<String>) {
+        let Some(head) = small_text(&self.own.join("HEAD")) else { return (None, None) };
+        let Some(name) = head.trim().strip_prefix("ref:").map(str::trim) else {
+            return (None, as_hash(&head));
+        };
+        let branch = name.strip_prefix("refs/heads/").filter(|branch| *branch != ".invalid");
+        (branch.map(str::to_owned), self.resolve(name))
+    }
+
+    /// The commit of a ref: its own file counts before the packed ones.
+    fn resolve(&self, name: &str) -> Option<String> {
+        let leaves_the_folder = !name.starts_with("refs/") || name.contains("..");
+        if leaves_the_folder {
+            return None;
+        }
+        let loose = small_text(&self.common.join(name));
+        loose.as_deref().and_then(as_hash).or_else(|| self.packed(name))
+    }
+
+    fn packed(&self, name: &str) -> Option<String> {
+        let packed = text(&self.common.join("packed-refs"), PACKED_BYTES_MAX)?;
+        let lines = packed.lines().filter_map(|line| line.split_once(' '));
+        lines.into_iter().find(|(_, found)| *found == name).and_then(|(hash, _)| as_hash(hash))
+    }
+
+    fn index_lock_age(&self, now: Time) -> Option<Span> {
+        let since = std::fs::metadata(self.own.join("index.lock")).ok()?.modified().ok()?;
+        let since: jiff::Timestamp = since.try_into().ok()?;
+        Some(now.since(since.into()))
+    }
+}
+
+fn as_hash(text: &str) -> Option<String> {
+    let text = text.trim();
+    let is_hash = matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit());
+    is_hash.then(|| text.to_owned())
+}
+
+fn small_text(path: &Path) -> Option<String> {
+    text(path, SMALL_BYTES_MAX)
+}
+
+/// A regular file's text, up to a limit. Whatever else lies there is never waited for.
+fn text(path: &Path, bytes_max: u64) -> Option<String> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}

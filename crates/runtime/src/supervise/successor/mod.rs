@@ -1,0 +1,14 @@
+//! What a successor is given: its brief, `active_state.json`, and what git says about the workspace.
+//!
+//! Acts; what the texts say is `core::agent::brief` and `core::agent::active_state`.
+
+mod dirty;
+mod file;
+mod git;
+mod refresh;
+#[cfg(test)]
+mod tests;
+
+pub use file::{write_brief, write_state};
+pub use git::{git_facts, git_head};
+pub use refresh::{RefreshError, refresh_state};

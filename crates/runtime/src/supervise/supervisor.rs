@@ -1,0 +1,252 @@
+//! Supervises many agents: takes each up, passes on what is wanted of it, and ends.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use relight_core::agent::Stopper;
+use relight_core::ids::AgentName;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::actor::{self, Mail};
+pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
+use super::alert::Alerts;
+use super::cgroup::{CgroupSetting, Cgroups};
+use super::desk::Desk;
+use super::log::Growth;
+use super::notice::{Notice, Notices};
+use super::spec::AgentSpec;
+use super::word::Word;
+use crate::doors::{limits, process};
+use crate::engine::Engine;
+
+/// How a supervisor is set up.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// The folder that the store is in.
+    pub home: PathBuf,
+    /// What is started as a shim; this very program when none.
+    pub program: Option<PathBuf>,
+    /// Variables by which agents find the store again.
+    pub places: Vec<(Word, Word)>,
+    /// Whom to tell when somebody must be.
+    pub alerts: Alerts,
+    /// Which cgroup to use.
+    pub cgroups: CgroupSetting,
+}
+
+/// Many agents under one roof.
+#[derive(Debug)]
+pub struct Supervisor {
+    desk: Arc<Desk>,
+    agents: BTreeMap<AgentName, Handle>,
+}
+
+/// One agent under supervision.
+#[derive(Debug)]
+pub struct Handle {
+    mail: mpsc::UnboundedSender<Mail>,
+    view: watch::Receiver<AgentView>,
+    task: JoinHandle<Result<(), Lost>>,
+}
+
+impl Supervisor {
+    /// With nothing to supervise yet, and the end where its notices come out.
+    pub fn new(
+        engine: Engine,
+        settings: Settings,
+    ) -> io::Result<(Self, mpsc::UnboundedReceiver<Notice>)> {
+        let (notices, heard) = Notices::channel();
+        let owner = process::identity(std::process::id())
+            .ok_or_else(|| io::Error::other("/proc cannot be read"))?;
+        let nofile = limits::raise_open_files();
+        let cgroups = Cgroups::find(&settings.cgroups, &settings.home);
+        let desk = Arc::new(Desk {
+            engine,
+            home: settings.home,
+            program: settings.program.unwrap_or_else(|| PathBuf::from("/proc/self/exe")),
+            owner,
+            notices,
+            growth: Growth::new()?,
+            cgroups,
+            alerts: settings.alerts,
+            nofile,
+            places: settings.places,
+        });
+        Ok((Self { desk, agents: BTreeMap::new() }, heard))
+    }
+
+    /// Takes an agent up and supervises it from now on.
+    pub async fn take_up(
+        &mut self,
+        spec: AgentSpec,
+        begin: Begin,
+        take_over: bool,
+    ) -> Result<(), TakeUpError> {
+        match self.take_up_all(vec![spec], begin, take_over).await.pop() {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes many up at the same time, so that they share the disk's syncs. Answers those that cannot
+    /// be, each with the reason.
+    pub async fn take_up_all(
+        &mut self,
+        specs: Vec<AgentSpec>,
+        begin: Begin,
+        take_over: bool,
+    ) -> Vec<(AgentName, TakeUpError)> {
+        let mut taking = JoinSet::new();
+        for spec in specs {
+            let desk = Arc::clone(&self.desk);
+            taking.spawn(async move {
+                let name = spec.name.clone();
+                let (mail, letters) = mpsc::unbounded_channel();
+                let taken = actor::take_up(desk, spec, begin, take_over, letters).await;
+                (name, taken.map(|(actor, view)| (actor, view, mail)))
+            });
+        }
+        let mut refused = Vec::new();
+        while let Some(taken) = taking.join_next().await {
+            match taken.expect("taking an agent up does not panic") {
+                (name, Ok((actor, view, mail))) => {
+                    let task = tokio::spawn(actor.run());
+                    self.agents.insert(name, Handle { mail, view, task });
+                }
+                (name, Err(error)) => refused.push((name, error)),
+            }
+        }
+        refused
+    }
+
+    /// The names of all that are supervised here.
+    pub fn names(&self) -> impl Iterator<Item = &AgentName> {
+        self.agents.keys()
+    }
+
+    /// What is known of an agent.
+    pub fn view(&self, name: &AgentName) -> Option<AgentView> {
+        Some(self.agents.get(name)?.view.borrow().clone())
+    }
+
+    /// Follows what is known of an agent.
+    pub fn follow(&self, name: &AgentName) -> Option<watch::Receiver<AgentView>> {
+        Some(self.agents.get(name)?.view.clone())
+    }
+
+    /// A person wants it to run.
+    pub fn start(&self, name: &AgentName) -> Option<oneshot::Receiver<Answer>> {
+        self.ask(name, Mail::Start)
+    }
+
+    /// A person wants a new attempt.
+    pub fn restart(&self, name: &AgentName) -> Option<oneshot::Receiver<Answer>> {
+        self.ask(name, Mail::Restart)
+    }
+
+    /// A person does not want it any more.
+    pub fn stop(&self, name: &AgentName) -> Option<oneshot::Receiver<Answer>> {
+        self.ask(name, |answer| Mail::Stop(Stopper::Person, answer))
+    }
+
+    /// Another plan from the next attempt on; false when it is not supervised here.
+    pub fn replan(&self, spec: AgentSpec) -> bool {
+        let handle = self.agents.get(&spec.name);
+        handle.is_some_and(|handle| handle.mail.send(Mail::Replan(Box::new(spec))).is_ok())
+    }
+
+    /// Passes growing logs on to their agents; for as long as it is polled.
+    pub async fn pass_on_growth(&self) {
+        loop {
+            // A watch that cannot be read tells nothing; silence is then judged by looking.
+            let Ok(name) = self.desk.growth.next().await else {
+                return std::future::pending().await;
+            };
+            if let Some(handle) = self.agents.get(&name) {
+                let _ = handle.mail.send(Mail::Grew);
+            }
+        }
+    }
+
+    /// Stops every agent, as the end of this supervisor; the next one starts them again. Answered one
+    /// by one, as they come to rest.
+    pub fn shut_down(&self) -> Vec<oneshot::Receiver<Answer>> {
+        let names: Vec<AgentName> = self.agents.keys().cloned().collect();
+        let stop = |answer| Mail::Stop(Stopper::Shutdown, answer);
+        names.iter().filter_map(|name| self.ask(name, stop)).collect()
+    }
+
+    /// Does not wait any longer for what is being stopped.
+    pub fn hurry(&self) {
+        for handle in self.agents.values() {
+            let _ = handle.mail.send(Mail::Hurry);
+        }
+    }
+
+    /// Lets every agent live, gives the leases back, and ends.
+    pub async fn leave(&mut self) {
+        for (_, handle) in std::mem::take(&mut self.agents) {
+            handle.leave().await;
+        }
+    }
+
+    /// Gives one agent back; what lives of it lives on.
+    pub async fn let_go(&mut self, name: &AgentName) {
+        if let Some(handle) = self.agents.remove(name) {
+            handle.leave().await;
+        }
+    }
+
+    /// Stops one agent as if this supervisor ended, and gives it back.
+    pub async fn retire(&mut self, name: &AgentName) {
+        if let Some(answered) = self.ask(name, |answer| Mail::Stop(Stopper::Shutdown, answer)) {
+            let _ = answered.await;
+        }
+        self.let_go(name).await;
+    }
+
+    /// This boot of the machine.
+    pub fn boot_id(&self) -> &str {
+        &self.desk.owner.boot
+    }
+
+    /// The store, with the funnel in front of it.
+    pub fn engine(&self) -> &Engine {
+        &self.desk.engine
+    }
+
+    /// The agents that another supervisor has taken since.
+    pub fn lost(&mut self) -> Vec<AgentName> {
+        let over = |(name, handle): (&AgentName, &Handle)| {
+            handle.task.is_finished().then(|| name.clone())
+        };
+        let lost: Vec<AgentName> = self.agents.iter().filter_map(over).collect();
+        for name in &lost {
+            self.agents.remove(name);
+        }
+        lost
+    }
+
+    fn ask(
+        &self,
+        name: &AgentName,
+        mail: impl FnOnce(oneshot::Sender<Answer>) -> Mail,
+    ) -> Option<oneshot::Receiver<Answer>> {
+        let (answer, answered) = oneshot::channel();
+        self.agents.get(name)?.mail.send(mail(answer)).ok()?;
+        Some(answered)
+    }
+}
+
+impl Handle {
+    async fn leave(self) {
+        let (done, is_done) = oneshot::channel();
+        if self.mail.send(Mail::Leave(done)).is_ok() {
+            let _ = is_done.await;
+        }
+        let _ = self.task.await;
+    }
+}

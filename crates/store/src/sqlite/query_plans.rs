@@ -1,0 +1,60 @@
+//! What a supervisor asks again and again goes by an index, however long the journal is.
+
+use relight_core::agent::AttemptTag;
+use relight_core::ids::AgentName;
+use rusqlite::types::Value as SqlValue;
+use rusqlite::{Connection, params_from_iter};
+
+use super::open::{self, Use};
+use super::{attempts, journal, tasks};
+use crate::contract::{AttemptQuery, EventQuery, TaskQuery};
+
+/// SQLite's words about how it would answer.
+fn plan_of((sql, values): (String, Vec<SqlValue>)) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let db: Connection = open::open(&folder.path().join("relight.db"), Use::Long).unwrap();
+    let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let lines = explain.query_map(params_from_iter(values), |row| row.get::<_, String>(3)).unwrap();
+    lines.map(Result::unwrap).collect::<Vec<_>>().join("\n")
+}
+
+fn agent() -> Option<AgentName> {
+    Some(AgentName::new("a").unwrap())
+}
+
+#[test]
+fn events_of_an_agent_are_found_without_reading_the_journal() {
+    let kinds = Vec::new();
+    let query = EventQuery { after: 0, task: None, agent: agent(), kinds, limit: 5, newest: true };
+    insta::assert_snapshot!(plan_of(journal::events_sql(&query)), @"
+    SEARCH j USING INDEX journal_agent (agent=? AND rowid>?)
+    SCALAR SUBQUERY 1
+    SEARCH agent USING COVERING INDEX agent_name (name=?)
+    SEARCH t USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN
+    SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN
+    ");
+}
+
+#[test]
+fn tasks_of_an_attempt_are_found_by_its_lease() {
+    let held_by = Some(AttemptTag::from_text("a.1.0"));
+    let query = TaskQuery { held_by, ..TaskQuery::default() };
+    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"
+    SEARCH l USING INDEX lease_attempt (attempt=?)
+    SEARCH t USING INTEGER PRIMARY KEY (rowid=?)
+    SEARCH b USING INTEGER PRIMARY KEY (rowid=?)
+    USE TEMP B-TREE FOR ORDER BY
+    ");
+}
+
+#[test]
+fn attempts_of_an_agent_are_walked_newest_first() {
+    let query = AttemptQuery { agent: agent(), ended: true, limit: 5 };
+    insta::assert_snapshot!(plan_of(attempts::list_sql(&query)), @"
+    SEARCH g USING INTEGER PRIMARY KEY (rowid=?)
+    SCALAR SUBQUERY 1
+    SEARCH agent USING COVERING INDEX agent_name (name=?)
+    REUSE SUBQUERY 1
+    SEARCH a USING INDEX attempt_number (agent=?)
+    ");
+}
