@@ -12,11 +12,21 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ::relight::supervise::folder::AgentFolder;
 use agent_store::{Told, alive, dead};
 use relight::{Ran, Stage, finish};
 use relight_core::agent::{AgentState, Stopper};
+use relight_core::ids::AgentName;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+
+/// The folder of the agent `writer`.
+fn folder(stage: &Stage) -> AgentFolder {
+    let name = AgentName::new("writer").unwrap();
+    let folder = AgentFolder::of(&stage.folder.path().join("home"), &name);
+    folder.create().unwrap();
+    folder
+}
 
 /// A supervisor that hears one request and answers so.
 fn answering(path: &Path, answer: &Value) -> JoinHandle<Value> {
@@ -42,7 +52,7 @@ fn a_stop_is_asked_of_the_run_that_supervises_the_agent() {
     let stage = Stage::new();
     let told = Told::of(&stage, "writer");
     told.held_by(alive()).runs(1, alive(), (1, 0));
-    let socket = told.folder().path().join("supervisor.sock");
+    let socket = folder(&stage).path().join("supervisor.sock");
     let heard = answering(&socket, &changed("running", "stopped"));
     let ran = stage.run(&["stop", "writer"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "writer: running → stopped\n"), "{ran:?}");
@@ -138,7 +148,7 @@ fn ps_shows_what_only_the_supervisor_knows() {
         "agent": "writer", "last_sign_at": "2026-05-01T12:00:00Z",
         "waiting_until": "9000-01-01T00:00:00Z", "status": "asks a person",
     });
-    let socket = told.folder().path().join("supervisor.sock");
+    let socket = folder(&stage).path().join("supervisor.sock");
     let heard = answering(&socket, &json!({"ok": {"pid": 1, "agents": [signs]}}));
     let ran = stage.run(&["ps", "writer", "--json"]);
     let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -179,7 +189,7 @@ fn a_beat_inside_an_agent_goes_to_its_notify_socket_and_opens_no_store() {
 #[test]
 fn a_beat_by_name_goes_to_that_agents_socket() {
     let stage = Stage::new();
-    let folder = Told::of(&stage, "writer").folder();
+    let folder = folder(&stage);
     let (ran, heard) = beat(&stage, &folder.notify_socket(), &["writer"], None);
     assert_eq!((ran.code, heard.as_str()), (0, "WATCHDOG=1"));
 }
@@ -196,20 +206,20 @@ fn a_beat_that_nobody_hears_is_75_and_one_for_nobody_is_2() {
 }
 
 /// An agent with output of three attempts in two files.
-fn with_output() -> (Stage, Told) {
+fn with_output() -> Stage {
     let stage = Stage::new();
     let told = Told::of(&stage, "writer");
-    let logs = told.folder().logs();
+    let logs = folder(&stage).logs();
     std::fs::write(logs.join("000001.log"), "one\ntwo\nthree\nfour\n").unwrap();
     std::fs::write(logs.join("000002.log"), "five\n\u{1b}[31msix").unwrap();
     told.runs(1, dead(), (1, 0)).dies(1, "").runs(2, dead(), (1, 4)).dies(2, "");
     told.runs(3, alive(), (2, 0));
-    (stage, told)
+    stage
 }
 
 #[test]
 fn logs_are_the_last_lines_or_all_or_those_of_an_attempt() {
-    let (stage, _) = with_output();
+    let stage = with_output();
     let logs = |flags: &[&str]| {
         let ran = stage.run(&[&["logs", "writer"], flags].concat());
         assert_eq!(ran.code, 0, "{ran:?}");
@@ -232,7 +242,7 @@ fn logs_are_the_last_lines_or_all_or_those_of_an_attempt() {
 
 #[test]
 fn logs_of_nobody_are_a_no() {
-    let (stage, _) = with_output();
+    let stage = with_output();
     assert_eq!(stage.run(&["logs", "nobody"]).code, 1);
     assert_eq!(stage.run(&["logs", "writer", "--attempt", "9"]).code, 1);
     Told::of(&stage, "quiet");
@@ -243,7 +253,7 @@ fn logs_of_nobody_are_a_no() {
 
 #[test]
 fn logs_are_followed_over_restarts() {
-    let (stage, told) = with_output();
+    let stage = with_output();
     let mut child = stage.command(&["logs", "writer", "-f", "-n", "1"]).spawn().unwrap();
     let out = child.stdout.take().unwrap();
     let (tell, lines) = channel();
@@ -255,7 +265,7 @@ fn logs_are_followed_over_restarts() {
         }
     });
     let next = || lines.recv_timeout(Duration::from_secs(60)).expect("a line comes");
-    let logs = told.folder().logs();
+    let logs = folder(&stage).logs();
     let mut file = std::fs::File::options().append(true).open(logs.join("000002.log")).unwrap();
     file.write_all(b" and a half\n").unwrap();
     assert_eq!(next(), "\u{1b}[31msix and a half");
@@ -263,4 +273,35 @@ fn logs_are_followed_over_restarts() {
     assert_eq!(next(), "seven");
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(finish(child).code, 0);
+}
+
+#[test]
+fn presets_are_listed_shown_and_tested() {
+    let stage = Stage::new();
+    let listed = stage.run(&["presets", "list"]).stdout;
+    assert!(listed.lines().any(|line| line.starts_with("claude-code  ")), "{listed}");
+    let shown = stage.run(&["presets", "show", "codex"]).stdout;
+    assert!(shown.contains("[session]"), "{shown}");
+    let words = ["presets", "test", "codex", "--", "codex", "exec", "fix it"];
+    insta::assert_snapshot!(stage.run(&words).stdout, @r"
+    first          codex exec --json 'fix it'
+    resumed        codex exec --json resume 00000000-0000-4000-8000-000000000000 '(the brief)'
+    stopped by     INT, 5s, then TERM, 10s, then KILL
+    signs of life  output, beat, steps
+    ");
+    assert_eq!(stage.run(&["presets", "test", "generic"]).code, 0);
+}
+
+#[test]
+fn a_preset_that_is_not_known_or_not_valid_says_where_to_look() {
+    let stage = Stage::new();
+    let ran = stage.run(&["presets", "show", "claude-cod"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("try: relight presets show claude-code"), "{ran:?}");
+    let folder = stage.folder.path().join("user/.config/relight/presets");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("mine.toml"), "about = 1").unwrap();
+    assert_eq!(stage.run(&["presets", "test", "mine"]).code, 78);
+    let listed = stage.run(&["presets", "list"]).stdout;
+    assert!(listed.contains("mine         not valid: "), "{listed}");
 }

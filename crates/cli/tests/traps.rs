@@ -53,6 +53,7 @@ fn end(stage: &Stage, script: &str, signal: Option<Signal>) -> (i32, String) {
 /// Status and reason of the task.
 fn task(stage: &Stage) -> (String, Option<String>) {
     let ran = stage.run(&["task", "show", "t", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
     let task: Value = serde_json::from_str(&ran.stdout).unwrap();
     let text = |name: &str| task[name].as_str().map(str::to_owned);
     (text("status").unwrap(), text("reason"))

@@ -59,7 +59,7 @@ pub(crate) struct RunArguments {
     /// Restarts within 24 h, whatever progress was made
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) restarts_max: u32,
-    /// Arguments that a resumed attempt gets after its own, as words (repeat for more)
+    /// What a resumed attempt gets instead of its preset's words; {session} and {brief} are filled in
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true, value_parser = values::words)]
     pub(crate) resume_args: Vec<values::Words>,
     /// Pass on a short list of variables only, not the whole environment

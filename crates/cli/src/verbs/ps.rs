@@ -415,14 +415,17 @@ fn print(environment: &Environment, arguments: &PsArguments, views: &[View], now
     output::line(&if output::has_colours(environment) { paint(&text, views, now) } else { text });
 }
 
-/// Colours each state where it stands: after the widest name, as the table laid it out.
+/// Colours each state where it stands, after the name; the table laid it out without colours.
 fn paint(table: &str, views: &[View], now: Time) -> String {
     let mut lines = table.lines();
     let mut painted = vec![lines.next().unwrap_or_default().to_owned()];
     for (line, view) in lines.zip(views) {
+        let (name, rest) = line.split_at(view.agent.name.as_str().len());
         let state = output::one_line(&view.state_text(now));
         painted.push(match view.colour() {
-            Some(colour) => line.replacen(&state, &format!("{colour}{state}{PLAIN}"), 1),
+            Some(colour) => {
+                name.to_owned() + &rest.replacen(&state, &format!("{colour}{state}{PLAIN}"), 1)
+            }
             None => line.to_owned(),
         });
     }

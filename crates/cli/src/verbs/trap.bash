@@ -27,7 +27,7 @@ __relight_dies() {
   __relight_why=$1
   __relight_record "$2"
   trap - "$1"
-  kill -s "$1" "$BASHPID"
+  kill -s "$1" "${BASHPID:-$$}"
 }
 
 # What is trapped already; nothing when the signal is ignored or has its default.

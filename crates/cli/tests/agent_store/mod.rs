@@ -1,12 +1,9 @@
 //! Agents in the store of a stage, as a supervisor would have left them.
-#![expect(dead_code, reason = "no file of tests uses all of it")]
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::relight::doors::{clock, process};
 use ::relight::store_url::StoreUrl;
-use ::relight::supervise::folder::AgentFolder;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::HowEnded;
 use relight_core::agent::{AgentPlan, AgentState, AttemptTag, Cause, Death, Ended, PostMortem};
@@ -33,14 +30,13 @@ pub(crate) fn dead() -> ProcessIdentity {
 pub(crate) struct Told {
     store: Arc<dyn Store>,
     name: AgentName,
-    home: PathBuf,
 }
 
 impl Told {
     pub(crate) fn of(stage: &Stage, name: &str) -> Self {
         let home = stage.folder.path().join("home");
         let store = StoreUrl::Sqlite(home.join("relight.db")).open(Use::Short).unwrap();
-        let told = Self { store, name: AgentName::new(name).unwrap(), home };
+        let told = Self { store, name: AgentName::new(name).unwrap() };
         let plan = AgentPlan {
             command: vec!["./writer.sh".to_owned()],
             folder: "/work".to_owned(),
@@ -49,12 +45,6 @@ impl Told {
         };
         told.commit(vec![AgentChange::Created(Box::new(plan))]);
         told
-    }
-
-    pub(crate) fn folder(&self) -> AgentFolder {
-        let folder = AgentFolder::of(&self.home, &self.name);
-        folder.create().unwrap();
-        folder
     }
 
     pub(crate) fn commit(&self, changes: Vec<AgentChange>) {

@@ -353,7 +353,10 @@ impl Answer {
 /// SIGKILL to a process that a test's own command started.
 pub(crate) fn kill(pid: u32) {
     let pid = Pid::from_raw(pid.cast_signed()).expect("a pid is no zero");
+    let fd = pidfd_open(pid, PidfdFlags::empty()).expect("the process is there");
     kill_process(pid, Signal::KILL).expect("it can be killed");
+    // It holds its locks until it is gone.
+    assert!(is_ready(&mut PollFd::new(&fd, PollFlags::IN), MINUTE_MS), "SIGKILL ends it");
 }
 
 /// Runs all of them at once and waits for their ends.
