@@ -117,6 +117,17 @@ impl Environment {
             })
     }
 
+    /// The user's folder for configuration.
+    pub(crate) fn config_folder(&self) -> Result<PathBuf, Failure> {
+        // A relative one is to be ignored, says its specification.
+        let given = self.path("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+        let usual = || self.path("HOME").map(|home| home.join(".config"));
+        given.or_else(usual).ok_or_else(|| {
+            Failure::new(Exit::Config, "there is no folder for configuration: HOME is not set")
+                .hint("set HOME or XDG_CONFIG_HOME")
+        })
+    }
+
     /// Where the store is.
     pub(crate) fn store_url(&self) -> Result<StoreUrl, Failure> {
         let given = self.store.as_deref().or_else(|| self.get("RELIGHT_STORE"));

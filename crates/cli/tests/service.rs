@@ -213,3 +213,89 @@ fn launchd_gets_a_file_that_is_called_untested() {
     assert_eq!(stage.run(&["service", "remove", "check", "--launchd"]).code, 0);
     assert!(!plist.exists());
 }
+
+#[test]
+fn the_daemon_is_written_enabled_started_and_removed() {
+    let stage = Stage::new();
+    let log = with_systemd(&stage);
+    let work = stage.folder.path().join("work");
+    fs::write(work.join("relight.toml"), "").unwrap();
+    let ran = stage.run(&["service", "install", "daemon"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let text = fs::read_to_string(unit(&stage, "relight.service")).unwrap();
+    let start = format!(
+        "ExecStart=\"{}\" up --config {}/relight.toml\n",
+        env!("CARGO_BIN_EXE_relight"),
+        work.display()
+    );
+    assert!(text.contains(&start), "{text}");
+    for line in ["Type=notify", "Restart=always", "KillMode=process", "Delegate=yes"] {
+        assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
+    }
+    let asked = fs::read_to_string(&log).unwrap();
+    let expected =
+        "--user daemon-reload\n--user enable relight.service\n--user start relight.service\n";
+    assert!(asked.contains(expected) && !asked.contains("restart"), "{asked}");
+
+    let again = stage.run(&["service", "install", "daemon"]);
+    assert!(again.code == 0 && again.stdout.contains("already"), "{again:?}");
+    assert_eq!(stage.run(&["service", "remove", "check"]).code, 0);
+    assert!(unit(&stage, "relight.service").exists(), "the check is not the daemon");
+    assert_eq!(stage.run(&["service", "remove", "daemon"]).code, 0);
+    assert!(!unit(&stage, "relight.service").exists());
+    assert!(fs::read_to_string(&log).unwrap().contains("--user disable --now relight.service"));
+}
+
+/// systemd itself reads the units that are written, with odd names in them.
+#[test]
+fn systemd_takes_the_units_as_they_are_meant() {
+    let stage = Stage::new();
+    let odd = stage.folder.path().join("work/a b%c$d");
+    fs::create_dir(&odd).unwrap();
+    fs::write(odd.join("relight.toml"), "").unwrap();
+    without_systemd(&stage);
+    let config = "a b%c$d/relight.toml";
+    let daemon = ["service", "install", "daemon", "--systemd", "--config", config];
+    assert_eq!(stage.run(&daemon).code, 0);
+    assert_eq!(stage.run(&["service", "install", "check", "--systemd"]).code, 0);
+    for name in ["relight.service", "relight-check.service", "relight-check.timer"] {
+        let file = unit(&stage, name).display().to_string();
+        let line = format!("systemd-analyze --man=no verify '{file}' 2>&1; echo \"code $?\"");
+        let said = shell(&line, stage.folder.path());
+        if said.contains("not found") {
+            eprintln!("SKIPPED: there is no systemd-analyze here");
+            return;
+        }
+        let about_ours: Vec<&str> = said.lines().filter(|line| line.contains("relight")).collect();
+        assert!(said.contains("code 0") && about_ours.is_empty(), "{said}");
+    }
+}
+
+#[test]
+fn cron_starts_the_daemon_with_the_host() {
+    let stage = Stage::new();
+    let table = with_cron(&stage);
+    assert_eq!(stage.run(&["service", "install", "check", "--cron"]).code, 0);
+    let ran = stage.run(&["service", "install", "daemon", "--cron"]);
+    assert!(ran.code == 0 && ran.stderr.contains("stays dead"), "{ran:?}");
+    let text = fs::read_to_string(&table).unwrap();
+    let last = text.lines().last().unwrap();
+    assert!(last.starts_with("@reboot RELIGHT_HOME="), "{text}");
+    assert!(last.ends_with(" up >/dev/null # relight:daemon"), "{text}");
+    assert_eq!(stage.run(&["service", "remove", "daemon"]).code, 0);
+    let text = fs::read_to_string(&table).unwrap();
+    assert!(text.ends_with("# relight:check\n") && text.lines().count() == 1, "{text}");
+}
+
+#[test]
+fn printing_the_daemon_writes_nothing() {
+    let stage = Stage::new();
+    let plist = stage.run(&["service", "install", "daemon", "--launchd", "--print"]).stdout;
+    assert!(plist.contains("<string>relight.daemon</string>"), "{plist}");
+    assert!(plist.contains("<key>KeepAlive</key>") && plist.contains("Untested"), "{plist}");
+    let unit = stage.run(&["service", "install", "daemon", "--systemd", "--print"]).stdout;
+    assert!(unit.starts_with("# Written by `relight service install daemon`.\n[Unit]"), "{unit}");
+    assert_eq!(fs::read_dir(stage.folder.path().join("user")).unwrap().count(), 0);
+    let ran = stage.run(&["service", "install", "daemon", "--print", "--config", "nowhere.toml"]);
+    assert!(ran.code == 2 && ran.stderr.contains("no such file"), "{ran:?}");
+}

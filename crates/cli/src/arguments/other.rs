@@ -143,16 +143,32 @@ pub(crate) struct SetupDeed {
 /// `service`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServiceCommand {
+    /// Let the host run `relight check` now and then, or `relight up` always
+    #[command(subcommand)]
+    Install(InstallCommand),
+    /// Take it out again
+    #[command(after_help = "Examples:\n  relight service remove check\n  \
+        relight service remove daemon --cron\n\n\
+        Taking out the daemon stops it, and it stops its agents.")]
+    Remove(RemoveArguments),
+}
+
+/// `service install`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum InstallCommand {
     /// Let the host's scheduler run `relight check`
     #[command(after_help = "Examples:\n  relight service install check --print\n  \
         relight service install check --systemd --every 5m --stale 30m --root ~/work\n\n\
         Installing again replaces what was installed. What is found goes to check.log in the home\n\
         folder. Exit code 69: the scheduler is not there or does not answer.")]
-    Install(InstallArguments),
-    /// Take it out again
-    #[command(after_help = "Examples:\n  relight service remove check\n  \
-        relight service remove check --cron")]
-    Remove(RemoveArguments),
+    Check(InstallCheckArguments),
+    /// Let the host run `relight up` from its start on, and start it again when it dies
+    #[command(after_help = "Examples:\n  relight service install daemon --print\n  \
+        relight service install daemon --systemd --config ~/work/relight.toml\n\n\
+        Installing again replaces what was installed; a daemon that runs is left to run. Agents live on\n\
+        when the daemon dies, and its successor adopts them. Exit code 69: the scheduler is not there\n\
+        or does not answer.")]
+    Daemon(InstallDaemonArguments),
 }
 
 /// What can be run by a scheduler.
@@ -160,13 +176,15 @@ pub(crate) enum ServiceCommand {
 pub(crate) enum Scheduled {
     /// Find stale and damaged work
     Check,
+    /// The daemon
+    Daemon,
 }
 
 /// Which scheduler.
 #[derive(Debug, Clone, Copy, Args)]
 #[group(multiple = false)]
 pub(crate) struct SchedulerChoice {
-    /// A systemd user timer
+    /// A systemd user unit
     #[arg(long)]
     pub(crate) systemd: bool,
     /// A line of the user's crontab
@@ -177,18 +195,23 @@ pub(crate) struct SchedulerChoice {
     pub(crate) launchd: bool,
 }
 
-/// `service install`.
+/// Where to, and whether at all.
 #[derive(Debug, Args)]
-pub(crate) struct InstallArguments {
-    /// What to run
-    #[arg(value_name = "WHAT")]
-    pub(crate) what: Scheduled,
+pub(crate) struct PlacementArguments {
     /// By which scheduler; systemd when it answers, else cron.
     #[command(flatten)]
     pub(crate) scheduler: SchedulerChoice,
     /// Only print what would be written
     #[arg(long)]
     pub(crate) print: bool,
+}
+
+/// `service install check`.
+#[derive(Debug, Args)]
+pub(crate) struct InstallCheckArguments {
+    /// Where to.
+    #[command(flatten)]
+    pub(crate) placement: PlacementArguments,
     /// How often it runs
     #[arg(long, value_name = "DURATION", default_value = "10m")]
     pub(crate) every: Span,
@@ -198,6 +221,17 @@ pub(crate) struct InstallArguments {
     /// A workspace whose checkpoint files are checked too (repeat for more) [default: this folder]
     #[arg(long = "root", value_name = "DIR")]
     pub(crate) roots: Vec<PathBuf>,
+}
+
+/// `service install daemon`.
+#[derive(Debug, Args)]
+pub(crate) struct InstallDaemonArguments {
+    /// Where to.
+    #[command(flatten)]
+    pub(crate) placement: PlacementArguments,
+    /// Its configuration [default: relight.toml in this folder if it is there, else where `up` looks]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 /// `service remove`.

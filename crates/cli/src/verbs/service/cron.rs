@@ -6,16 +6,65 @@ use std::process::{Command, Stdio};
 use relight::doors::process;
 use relight_core::time::Span;
 
-use super::plan::Plan;
-use super::{Part, Report, Scheduler, unreachable};
+use super::plan::{Job, Plan};
+use super::{Part, Report, Scheduler, name, unreachable};
+use crate::arguments::other::Scheduled;
 use crate::exit::{Exit, Failure};
 
-/// Ends our line; to the shell it is a comment.
-const MARK: &str = "# relight:check";
 /// Some crons take no longer line.
 const LINE_BYTES_MAX: usize = 990;
 
 pub(super) fn parts(plan: &Plan) -> Result<Vec<Part>, Failure> {
+    let times = match plan.job {
+        Job::Check { every, .. } => times(every)?,
+        Job::Daemon { .. } => "@reboot".to_owned(),
+    };
+    let line = format!("{times} {} {}", command_line(plan)?, mark(plan.what()));
+    if line.len() > LINE_BYTES_MAX {
+        return Err(Failure::new(Exit::Usage, "the line is too long for cron")
+            .hint("use --systemd, or shorter paths (--root, --config, PATH)"));
+    }
+    Ok(vec![Part { place: "crontab".to_owned(), text: line }])
+}
+
+pub(super) fn install(plan: &Plan, parts: Vec<Part>) -> Result<Report, Failure> {
+    let old = read()?;
+    let new = with_line(&old, &parts[0].text, plan.what());
+    let changed = new != old;
+    if changed {
+        write(&new)?;
+    }
+    let mut report = report(parts, changed);
+    if let Job::Daemon { .. } = plan.job {
+        let note = "cron starts it when the host starts; a daemon that dies stays dead until then";
+        report.notes.push(note.to_owned());
+        // To a shell a percent sign is one without a backslash.
+        report.type_next.push(format!("{} &", command_line(plan)?.replace(r"\%", "%")));
+    }
+    Ok(report)
+}
+
+pub(super) fn remove(what: Scheduled, only_look: bool) -> Result<Report, Failure> {
+    let old = read()?;
+    let parts: Vec<Part> = old
+        .lines()
+        .filter(|line| is_ours(line, what))
+        .map(|line| Part { place: format!("crontab: {line}"), text: line.to_owned() })
+        .collect();
+    let changed = !parts.is_empty() && !only_look;
+    if changed {
+        let rest: String = old.split_inclusive('\n').filter(|line| !is_ours(line, what)).collect();
+        write(&rest)?;
+    }
+    Ok(report(parts, changed))
+}
+
+fn report(parts: Vec<Part>, changed: bool) -> Report {
+    Report { scheduler: Scheduler::Cron, parts, changed, type_next: vec![], notes: vec![] }
+}
+
+/// What the shell is told; what it prints is of no use, what it complains of is mailed.
+fn command_line(plan: &Plan) -> Result<String, Failure> {
     let mut words: Vec<String> = Vec::new();
     for (name, value) in &plan.variables {
         words.push(format!("{name}={}", word(value)?));
@@ -23,49 +72,24 @@ pub(super) fn parts(plan: &Plan) -> Result<Vec<Part>, Failure> {
     for text in plan.words() {
         words.push(word(text)?);
     }
-    let line = format!("{} {} >/dev/null {MARK}", times(plan.every)?, words.join(" "));
-    if line.len() > LINE_BYTES_MAX {
-        return Err(Failure::new(Exit::Usage, "the line is too long for cron")
-            .hint("name fewer or shorter --root folders, or use --systemd"));
-    }
-    Ok(vec![Part { place: "crontab".to_owned(), text: line }])
+    Ok(format!("{} >/dev/null", words.join(" ")))
 }
 
-pub(super) fn install(parts: Vec<Part>) -> Result<Report, Failure> {
-    let old = read()?;
-    let new = with_line(&old, &parts[0].text);
-    let changed = new != old;
-    if changed {
-        write(&new)?;
-    }
-    Ok(Report { scheduler: Scheduler::Cron, parts, changed, type_next: vec![], notes: vec![] })
+/// Ends our line; to the shell it is a comment.
+fn mark(what: Scheduled) -> String {
+    format!("# relight:{}", name(what))
 }
 
-pub(super) fn remove(only_look: bool) -> Result<Report, Failure> {
-    let old = read()?;
-    let parts: Vec<Part> = old
-        .lines()
-        .filter(|line| is_ours(line))
-        .map(|line| Part { place: format!("crontab: {line}"), text: line.to_owned() })
-        .collect();
-    let changed = !parts.is_empty() && !only_look;
-    if changed {
-        let rest: String = old.split_inclusive('\n').filter(|line| !is_ours(line)).collect();
-        write(&rest)?;
-    }
-    Ok(Report { scheduler: Scheduler::Cron, parts, changed, type_next: vec![], notes: vec![] })
-}
-
-fn is_ours(line: &str) -> bool {
-    line.trim_end().ends_with(MARK)
+fn is_ours(line: &str, what: Scheduled) -> bool {
+    line.trim_end().ends_with(&mark(what))
 }
 
 /// In the place of our first line, else at the end; further lines of ours go.
-fn with_line(old: &str, ours: &str) -> String {
+fn with_line(old: &str, ours: &str, what: Scheduled) -> String {
     let mut new = String::new();
     let mut placed = false;
     for line in old.split_inclusive('\n') {
-        if !is_ours(line) {
+        if !is_ours(line, what) {
             new += line;
         } else if !placed {
             new += &format!("{ours}\n");
@@ -193,9 +217,10 @@ mod tests {
     #[test]
     fn other_lines_stay_and_ours_is_there_once() {
         let ours = "* * * * * x # relight:check";
-        assert_eq!(with_line("", ours), format!("{ours}\n"));
-        assert_eq!(with_line("a\nb", ours), format!("a\nb\n{ours}\n"));
-        let twice = "a\n1 # relight:check\nb\n2 # relight:check\n";
-        assert_eq!(with_line(twice, ours), format!("a\n{ours}\nb\n"));
+        let with_line = |old: &str| with_line(old, ours, Scheduled::Check);
+        assert_eq!(with_line(""), format!("{ours}\n"));
+        assert_eq!(with_line("a\nb"), format!("a\nb\n{ours}\n"));
+        let twice = "a # relight:daemon\n1 # relight:check\nb\n2 # relight:check\n";
+        assert_eq!(with_line(twice), format!("a # relight:daemon\n{ours}\nb\n"));
     }
 }

@@ -2,16 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use super::plan::Plan;
-use super::{Part, Report, Scheduler};
+use super::plan::{Job, Plan};
+use super::{Part, Report, Scheduler, name};
+use crate::arguments::other::Scheduled;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 use crate::whole_file;
 
-const LABEL: &str = "relight.check";
-
 pub(super) fn parts(environment: &Environment, plan: &Plan) -> Result<Vec<Part>, Failure> {
-    let place = path(environment)?.display().to_string();
+    let place = path(environment, plan.what())?.display().to_string();
     Ok(vec![Part { place, text: plist(plan) }])
 }
 
@@ -29,7 +28,11 @@ pub(super) fn install(parts: Vec<Part>) -> Result<Report, Failure> {
     Ok(Report { scheduler: Scheduler::Launchd, parts, changed, type_next, notes })
 }
 
-pub(super) fn remove(environment: &Environment, only_look: bool) -> Result<Report, Failure> {
+pub(super) fn remove(
+    environment: &Environment,
+    what: Scheduled,
+    only_look: bool,
+) -> Result<Report, Failure> {
     let mut report = Report {
         scheduler: Scheduler::Launchd,
         parts: vec![],
@@ -37,7 +40,7 @@ pub(super) fn remove(environment: &Environment, only_look: bool) -> Result<Repor
         type_next: vec![],
         notes: vec![],
     };
-    let path = path(environment)?;
+    let path = path(environment, what)?;
     let old = whole_file::read(&path).map_err(|e| whole_file::failure("read", &path, &e))?;
     let Some(text) = old else { return Ok(report) };
     let text = String::from_utf8_lossy(&text).into_owned();
@@ -45,7 +48,7 @@ pub(super) fn remove(environment: &Environment, only_look: bool) -> Result<Repor
     if !only_look {
         whole_file::remove(&path).map_err(|e| whole_file::failure("remove", &path, &e))?;
         report.changed = true;
-        report.type_next.push(format!("launchctl bootout gui/$(id -u)/{LABEL}"));
+        report.type_next.push(format!("launchctl bootout gui/$(id -u)/{}", label(what)));
     }
     Ok(report)
 }
@@ -59,28 +62,28 @@ fn plist(plan: &Plan) -> String {
     for (name, value) in &plan.variables {
         variables += &format!("    <key>{name}</key>\n    <string>{}</string>\n", xml(value));
     }
-    let seconds = plan.every.as_ms() / 1_000;
+    let when = match &plan.job {
+        Job::Check { every, .. } => now_and_then(every.as_ms() / 1_000),
+        Job::Daemon { folder, .. } => always(folder.as_deref()),
+    };
+    let (label, name) = (label(plan.what()), name(plan.what()));
     format!(
         r#"<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
-<!-- Written by `relight service install check`. Untested. -->
+<!-- Written by `relight service install {name}`. Untested. -->
 <plist version="1.0">
 <dict>
   <key>Label</key>
-  <string>{LABEL}</string>
+  <string>{label}</string>
   <key>ProgramArguments</key>
   <array>
 {words}  </array>
   <key>EnvironmentVariables</key>
   <dict>
 {variables}  </dict>
-  <key>StartInterval</key>
-  <integer>{seconds}</integer>
   <key>RunAtLoad</key>
   <true/>
-  <key>ProcessType</key>
-  <string>Background</string>
-  <key>Umask</key>
+{when}  <key>Umask</key>
   <integer>63</integer>
   <key>StandardOutPath</key>
   <string>/dev/null</string>
@@ -90,12 +93,44 @@ fn plist(plan: &Plan) -> String {
     )
 }
 
-fn path(environment: &Environment) -> Result<PathBuf, Failure> {
+fn now_and_then(seconds: u64) -> String {
+    format!(
+        "  <key>StartInterval</key>
+  <integer>{seconds}</integer>
+  <key>ProcessType</key>
+  <string>Background</string>
+"
+    )
+}
+
+fn always(folder: Option<&str>) -> String {
+    let folder = folder
+        .map(xml)
+        .map(|folder| format!("  <key>WorkingDirectory</key>\n  <string>{folder}</string>\n"));
+    format!(
+        "{}  <key>KeepAlive</key>
+  <true/>
+  <!-- Agents live on when the daemon dies; its successor adopts them. -->
+  <key>AbandonProcessGroup</key>
+  <true/>
+  <!-- Told to stop, it gives its agents their grace. -->
+  <key>ExitTimeOut</key>
+  <integer>120</integer>
+",
+        folder.unwrap_or_default()
+    )
+}
+
+fn label(what: Scheduled) -> String {
+    format!("relight.{}", name(what))
+}
+
+fn path(environment: &Environment, what: Scheduled) -> Result<PathBuf, Failure> {
     let home = environment.get("HOME").ok_or_else(|| {
         Failure::new(Exit::Config, "there is no folder for launchd agents: HOME is not set")
             .hint("set HOME")
     })?;
-    Ok(Path::new(home).join("Library/LaunchAgents").join(format!("{LABEL}.plist")))
+    Ok(Path::new(home).join("Library/LaunchAgents").join(format!("{}.plist", label(what))))
 }
 
 fn xml(text: &str) -> String {

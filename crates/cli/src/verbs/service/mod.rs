@@ -1,5 +1,5 @@
-//! `relight service`: lets the host's scheduler run `relight check`, so that watching for forgotten
-//! work needs neither a model nor a daemon.
+//! `relight service`: lets the host run `relight check` now and then, so that watching for forgotten
+//! work needs neither a model nor a daemon, and `relight up` always.
 //!
 //! Chooses the scheduler and tells people; each scheduler's file knows its format and its commands.
 
@@ -10,15 +10,24 @@ mod systemd;
 
 use serde_json::{Value, json};
 
-use self::plan::Plan;
-use crate::arguments::other::{InstallArguments, RemoveArguments, SchedulerChoice, ServiceCommand};
+use self::plan::{Job, Plan};
+use crate::arguments::other::{
+    InstallCommand, PlacementArguments, RemoveArguments, Scheduled, SchedulerChoice, ServiceCommand,
+};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 
 pub(crate) fn run(environment: &Environment, command: &ServiceCommand) -> Outcome {
     match command {
-        ServiceCommand::Install(arguments) => install(environment, arguments),
+        ServiceCommand::Install(InstallCommand::Check(arguments)) => {
+            let plan = Plan::check(environment, arguments)?;
+            install(environment, &plan, &arguments.placement)
+        }
+        ServiceCommand::Install(InstallCommand::Daemon(arguments)) => {
+            let plan = Plan::daemon(environment, arguments)?;
+            install(environment, &plan, &arguments.placement)
+        }
         ServiceCommand::Remove(arguments) => remove(environment, arguments),
     }
 }
@@ -52,6 +61,14 @@ impl Scheduler {
     }
 }
 
+/// What it is called in marks, labels and names of units.
+fn name(what: Scheduled) -> &'static str {
+    match what {
+        Scheduled::Check => "check",
+        Scheduled::Daemon => "daemon",
+    }
+}
+
 /// One text at one place: a unit's file, or a line of the crontab.
 struct Part {
     place: String,
@@ -69,38 +86,44 @@ struct Report {
     notes: Vec<String>,
 }
 
-fn install(environment: &Environment, arguments: &InstallArguments) -> Outcome {
-    let plan = Plan::of(environment, arguments)?;
-    let scheduler = match Scheduler::chosen(arguments.scheduler) {
+fn install(environment: &Environment, plan: &Plan, placement: &PlacementArguments) -> Outcome {
+    let scheduler = match Scheduler::chosen(placement.scheduler) {
         Some(scheduler) => scheduler,
         None if systemd::answers() => Scheduler::Systemd,
         None => Scheduler::Cron,
     };
     let parts = match scheduler {
-        Scheduler::Systemd => systemd::parts(environment, &plan)?,
-        Scheduler::Cron => cron::parts(&plan)?,
-        Scheduler::Launchd => launchd::parts(environment, &plan)?,
+        Scheduler::Systemd => systemd::parts(environment, plan)?,
+        Scheduler::Cron => cron::parts(plan)?,
+        Scheduler::Launchd => launchd::parts(environment, plan)?,
     };
-    if arguments.print {
+    if placement.print {
         print_parts(environment, scheduler, &parts);
         return Ok(0);
     }
     let report = match scheduler {
-        Scheduler::Systemd => systemd::install(environment, parts)?,
-        Scheduler::Cron => cron::install(parts)?,
+        Scheduler::Systemd => systemd::install(environment, plan.what(), parts)?,
+        Scheduler::Cron => cron::install(plan, parts)?,
         Scheduler::Launchd => launchd::install(parts)?,
     };
     let deed = if report.changed { "installed" } else { "was installed already" };
-    let mut text = format!("relight check {deed}: {}, every {}", scheduler.as_str(), plan.every);
+    let (name, when) = match &plan.job {
+        Job::Check { every, .. } => ("check", format!("every {every}")),
+        Job::Daemon { .. } => ("up", "from the host's start on".to_owned()),
+    };
+    let mut text = format!("relight {name} {deed}: {}, {when}", scheduler.as_str());
     for part in &report.parts {
         text += &format!("\n  {}", part.place);
     }
-    text += &format!("\n  what it finds goes to {}", plan.log);
+    if let Job::Check { log, .. } = &plan.job {
+        text += &format!("\n  what it finds goes to {log}");
+    }
     tell(environment, &[report], &text);
     Ok(0)
 }
 
 fn remove(environment: &Environment, arguments: &RemoveArguments) -> Outcome {
+    let what = arguments.what;
     let chosen = Scheduler::chosen(arguments.scheduler);
     let mut reports = Vec::new();
     for scheduler in Scheduler::ALL {
@@ -108,9 +131,9 @@ fn remove(environment: &Environment, arguments: &RemoveArguments) -> Outcome {
             continue;
         }
         let report = match scheduler {
-            Scheduler::Systemd => systemd::remove(environment, arguments.print)?,
-            Scheduler::Launchd => launchd::remove(environment, arguments.print)?,
-            Scheduler::Cron => match cron::remove(arguments.print) {
+            Scheduler::Systemd => systemd::remove(environment, what, arguments.print)?,
+            Scheduler::Launchd => launchd::remove(environment, what, arguments.print)?,
+            Scheduler::Cron => match cron::remove(what, arguments.print) {
                 // Without crontab there is no line of ours either, unless it was asked for.
                 Err(failure) if failure.exit == Exit::Unreachable && chosen.is_none() => continue,
                 other => other?,

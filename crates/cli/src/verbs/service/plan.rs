@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use relight::store_url::StoreUrl;
 use relight_core::time::Span;
 
-use crate::arguments::other::InstallArguments;
+use crate::arguments::other::{InstallCheckArguments, InstallDaemonArguments, Scheduled};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 
 /// A more frequent look finds nothing more.
 const EVERY_MIN: Span = Span::from_secs(60);
 
-/// One command on a schedule.
+/// One command that the host runs.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// The binary, absolute.
@@ -20,14 +20,33 @@ pub(super) struct Plan {
     pub(super) arguments: Vec<String>,
     /// Variables that the scheduler would not have.
     pub(super) variables: Vec<(&'static str, String)>,
-    /// Whole seconds.
-    pub(super) every: Span,
-    /// Where findings are kept.
-    pub(super) log: String,
+    pub(super) job: Job,
+}
+
+/// What the command is for.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// A look now and then.
+    Check {
+        /// Whole seconds.
+        every: Span,
+        /// Where findings are kept.
+        log: String,
+    },
+    /// Always there.
+    Daemon {
+        /// The folder that it runs in: its configuration's.
+        folder: Option<String>,
+        /// Where its agents' secrets may be, by name and value.
+        secrets: String,
+    },
 }
 
 impl Plan {
-    pub(super) fn of(environment: &Environment, given: &InstallArguments) -> Result<Self, Failure> {
+    pub(super) fn check(
+        environment: &Environment,
+        given: &InstallCheckArguments,
+    ) -> Result<Self, Failure> {
         if given.every < EVERY_MIN || !given.every.as_ms().is_multiple_of(1_000) {
             return Err(Failure::new(Exit::Usage, "--every takes whole seconds, at least 1m"));
         }
@@ -39,7 +58,35 @@ impl Plan {
         }
         arguments.extend(["--log".to_owned(), log.clone()]);
         let variables = variables(environment, &home)?;
-        Ok(Self { program: program()?, arguments, variables, every: given.every, log })
+        let job = Job::Check { every: given.every, log };
+        Ok(Self { program: program()?, arguments, variables, job })
+    }
+
+    pub(super) fn daemon(
+        environment: &Environment,
+        given: &InstallDaemonArguments,
+    ) -> Result<Self, Failure> {
+        let home = absolute(&environment.home()?)?;
+        let mut variables = variables(environment, &home)?;
+        // Agents are looked for where the person who installs it would find them.
+        if let Some(path) = environment.get("PATH") {
+            variables.push(("PATH", text(Path::new(path))?));
+        }
+        let mut arguments = vec!["up".to_owned()];
+        let config = config(given.config.as_deref())?;
+        if let Some(config) = &config {
+            arguments.extend(["--config".to_owned(), text(config)?]);
+        }
+        let folder = config.as_deref().and_then(Path::parent).map(text).transpose()?;
+        let secrets = text(&environment.config_folder()?.join("relight/daemon.env"))?;
+        Ok(Self { program: program()?, arguments, variables, job: Job::Daemon { folder, secrets } })
+    }
+
+    pub(super) fn what(&self) -> Scheduled {
+        match self.job {
+            Job::Check { .. } => Scheduled::Check,
+            Job::Daemon { .. } => Scheduled::Daemon,
+        }
     }
 
     /// The program and its arguments.
@@ -56,6 +103,19 @@ fn program() -> Result<String, Failure> {
             .hint("run it again from where it is now")
     })?;
     text(&path)
+}
+
+/// The named configuration, else the one in this folder: the daemon will run in another one.
+fn config(given: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
+    let path = absolute(given.unwrap_or(Path::new("relight.toml")))?;
+    match (path.is_file(), given) {
+        (true, _) => Ok(Some(path)),
+        (false, None) => Ok(None),
+        (false, Some(_)) => {
+            let what = format!("--config {}: there is no such file", path.display());
+            Err(Failure::new(Exit::Usage, what))
+        }
+    }
 }
 
 fn roots(given: &[PathBuf]) -> Result<Vec<String>, Failure> {
@@ -91,7 +151,10 @@ fn variables(
             }
         }
         StoreUrl::Memory => {
-            return Err(Failure::new(Exit::Config, "a store in memory is gone before any check"));
+            return Err(Failure::new(
+                Exit::Config,
+                "a store in memory is gone before anything is run",
+            ));
         }
     }
     Ok(variables)

@@ -1,20 +1,39 @@
-//! As a systemd user timer with its service.
+//! As systemd user units: a timer with its service, or a service that is always there.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use relight::doors::process;
 
-use super::plan::Plan;
-use super::{Part, Report, Scheduler, unreachable};
+use super::plan::{Job, Plan};
+use super::{Part, Report, Scheduler, name, unreachable};
+use crate::arguments::other::Scheduled;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 use crate::whole_file;
 
-const SERVICE: &str = "relight-check.service";
-const TIMER: &str = "relight-check.timer";
+/// The units of one thing.
+struct Units {
+    /// The one that is enabled comes first.
+    names: &'static [&'static str],
+    /// What wants it once it is enabled.
+    wanted_by: &'static str,
+}
+
+fn units(what: Scheduled) -> Units {
+    match what {
+        Scheduled::Check => Units {
+            names: &["relight-check.timer", "relight-check.service"],
+            wanted_by: "timers.target",
+        },
+        Scheduled::Daemon => Units { names: &["relight.service"], wanted_by: "default.target" },
+    }
+}
+
 /// The first line of each file of ours; another file of that name is somebody else's.
-const HEAD: &str = "# Written by `relight service install check`.";
+fn head(what: Scheduled) -> String {
+    format!("# Written by `relight service install {}`.", name(what))
+}
 
 /// Whether there is a user manager to talk to.
 pub(super) fn answers() -> bool {
@@ -23,18 +42,28 @@ pub(super) fn answers() -> bool {
 
 pub(super) fn parts(environment: &Environment, plan: &Plan) -> Result<Vec<Part>, Failure> {
     let folder = folder(environment)?;
-    let place = |name: &str| folder.join(name).display().to_string();
-    Ok(vec![
-        Part { place: place(SERVICE), text: service(plan) },
-        Part { place: place(TIMER), text: timer(plan) },
-    ])
+    let part = |name: &str, text| Part { place: folder.join(name).display().to_string(), text };
+    Ok(match &plan.job {
+        Job::Check { every, .. } => vec![
+            part("relight-check.service", check(plan)),
+            part("relight-check.timer", timer(every.as_ms() / 1_000)),
+        ],
+        Job::Daemon { folder, secrets } => {
+            vec![part("relight.service", daemon(plan, folder.as_deref(), secrets))]
+        }
+    })
 }
 
-pub(super) fn install(environment: &Environment, parts: Vec<Part>) -> Result<Report, Failure> {
+pub(super) fn install(
+    environment: &Environment,
+    what: Scheduled,
+    parts: Vec<Part>,
+) -> Result<Report, Failure> {
+    let unit = units(what).names[0];
     let mut changed = false;
     for part in &parts {
         let path = Path::new(&part.place);
-        if ours(path)?.as_deref() != Some(part.text.as_bytes()) {
+        if ours(path, what)?.as_deref() != Some(part.text.as_bytes()) {
             whole_file::replace(path, part.text.as_bytes())
                 .map_err(|error| whole_file::failure("write", path, &error))?;
             changed = true;
@@ -45,31 +74,41 @@ pub(super) fn install(environment: &Environment, parts: Vec<Part>) -> Result<Rep
     if !answers() {
         report.notes.push("systemctl --user does not answer here; the units are written".into());
         report.type_next.push("systemctl --user daemon-reload".into());
-        report.type_next.push(format!("systemctl --user enable --now {TIMER}"));
+        report.type_next.push(format!("systemctl --user enable --now {unit}"));
         return Ok(report);
     }
+    // A timer goes on by its old times until it is started anew; a daemon that runs has agents.
+    let verb = if what == Scheduled::Check { "restart" } else { "start" };
     let enabled = systemctl(&["daemon-reload"])
-        .and_then(|()| systemctl(&["enable", TIMER]))
-        // A running timer goes on by its old times until it is started anew.
-        .and_then(|()| systemctl(&["restart", TIMER]));
+        .and_then(|()| systemctl(&["enable", unit]))
+        .and_then(|()| systemctl(&[verb, unit]));
     enabled.map_err(|why| {
         unreachable("systemctl --user", &why)
-            .hint(format!("the units are written; systemctl --user status {TIMER}"))
+            .hint(format!("the units are written; systemctl --user status {unit}"))
     })?;
+    if changed && what == Scheduled::Daemon {
+        let text = "a daemon that ran before keeps its old unit until it is restarted";
+        report.notes.push(text.into());
+    }
     if !lingers(environment) {
-        let text =
-            "the timer runs while you are logged in; loginctl enable-linger makes it run always";
+        let text = "it runs while you are logged in; loginctl enable-linger makes it run always";
         report.notes.push(text.into());
     }
     Ok(report)
 }
 
-pub(super) fn remove(environment: &Environment, only_look: bool) -> Result<Report, Failure> {
+pub(super) fn remove(
+    environment: &Environment,
+    what: Scheduled,
+    only_look: bool,
+) -> Result<Report, Failure> {
     let folder = folder(environment)?;
+    let units = units(what);
+    let unit = units.names[0];
     let mut parts = Vec::new();
-    for name in [TIMER, SERVICE] {
+    for name in units.names {
         let path = folder.join(name);
-        if let Some(text) = ours(&path)? {
+        if let Some(text) = ours(&path, what)? {
             let text = String::from_utf8_lossy(&text).into_owned();
             parts.push(Part { place: path.display().to_string(), text });
         }
@@ -86,7 +125,7 @@ pub(super) fn remove(environment: &Environment, only_look: bool) -> Result<Repor
     }
     let manager_answers = answers();
     if manager_answers {
-        systemctl(&["disable", "--now", TIMER])
+        systemctl(&["disable", "--now", unit])
             .map_err(|why| unreachable("systemctl --user", &why))?;
     }
     for part in &report.parts {
@@ -97,7 +136,7 @@ pub(super) fn remove(environment: &Environment, only_look: bool) -> Result<Repor
         systemctl(&["daemon-reload"]).map_err(|why| unreachable("systemctl --user", &why))?;
     } else {
         // Without the manager nobody takes out the link that enabled it.
-        let link = folder.join("timers.target.wants").join(TIMER);
+        let link = folder.join(format!("{}.wants", units.wanted_by)).join(unit);
         whole_file::remove(&link).map_err(|error| whole_file::failure("remove", &link, &error))?;
         report.type_next.push("systemctl --user daemon-reload".into());
     }
@@ -106,22 +145,17 @@ pub(super) fn remove(environment: &Environment, only_look: bool) -> Result<Repor
 
 /// Everything that needs a mount namespace is left out: user managers may not be allowed one, and
 /// a check that does not start protects nobody.
-fn service(plan: &Plan) -> String {
-    let mut words: Vec<String> = plan.words().map(argument).collect();
-    words[0] = quoted(&plan.program);
-    let mut variables = String::new();
-    for (name, value) in &plan.variables {
-        variables += &format!("Environment={}\n", quoted(&format!("{name}={value}")));
-    }
+fn check(plan: &Plan) -> String {
+    let (head, command, variables) = (head(Scheduled::Check), command(plan), variables(plan));
     format!(
-        "{HEAD}
+        "{head}
 [Unit]
 Description=Relight: find unfinished work that nobody touches
 Documentation=man:relight-check(1)
 
 [Service]
 Type=oneshot
-ExecStart={}
+ExecStart={command}
 {variables}TimeoutStartSec=5min
 # Findings are in the log; a failed unit (exit 1 or 65) says that there are some.
 StandardOutput=null
@@ -140,15 +174,14 @@ RestrictSUIDSGID=yes
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallErrorNumber=EPERM
-",
-        words.join(" ")
+"
     )
 }
 
-fn timer(plan: &Plan) -> String {
-    let seconds = plan.every.as_ms() / 1_000;
+fn timer(seconds: u64) -> String {
+    let head = head(Scheduled::Check);
     format!(
-        "{HEAD}
+        "{head}
 [Unit]
 Description=Relight: find unfinished work that nobody touches, now and then
 Documentation=man:relight-check(1)
@@ -162,6 +195,71 @@ AccuracySec=10s
 WantedBy=timers.target
 "
     )
+}
+
+/// Nothing is forbidden to it: what is, would be to its agents. The same text serves as a system unit.
+fn daemon(plan: &Plan, folder: Option<&str>, secrets: &str) -> String {
+    let (head, command, variables) = (head(Scheduled::Daemon), command(plan), variables(plan));
+    let folder = folder.map(|folder| format!("WorkingDirectory={}\n", plain(folder)));
+    let (folder, secrets) = (folder.unwrap_or_default(), plain(secrets));
+    format!(
+        "{head}
+[Unit]
+Description=Relight: brings agents back after any crash
+Documentation=man:relight-up(1)
+# Never gives up; by default five deaths within ten seconds would be the end.
+StartLimitIntervalSec=0
+
+[Service]
+# It says by itself when it is ready, that it lives and when it stops.
+Type=notify
+ExecStart={command}
+# Reads its configuration again.
+ExecReload=/bin/kill -HUP $MAINPID
+{folder}# PATH as it was when this was written: agents are looked for there.
+{variables}# What agents need and nobody else may read, such as keys; a file of 0600, which need not be there.
+EnvironmentFile=-{secrets}
+# Whatever it died of. Wrong usage (2) and a bad configuration (78) do not mend themselves.
+Restart=always
+RestartSec=1
+RestartPreventExitStatus=2 78
+# One that hangs is ended, and started again.
+WatchdogSec=30
+# Starting adopts or starts many agents.
+TimeoutStartSec=5min
+# Only the daemon is ever signalled. Told to stop, it stops its agents by itself. When it dies, they live
+# on, and the next one adopts them; with any other mode systemd would kill them.
+KillMode=process
+# It gives its agents their grace before they are killed.
+TimeoutStopSec=2min
+# It makes a cgroup for each attempt, so that one write ends all of its processes.
+Delegate=yes
+# An agent for which the memory did not suffice is that agent's death, not the daemon's.
+OOMPolicy=continue
+# All processes and threads of all agents are counted here.
+TasksMax=infinity
+UMask=0077
+
+[Install]
+WantedBy=default.target
+"
+    )
+}
+
+fn command(plan: &Plan) -> String {
+    let mut words: Vec<String> = plan.words().map(argument).collect();
+    words[0] = quoted(&plan.program);
+    words.join(" ")
+}
+
+fn variables(plan: &Plan) -> String {
+    let line = |(name, value)| format!("Environment={}\n", quoted(&format!("{name}={value}")));
+    plan.variables.iter().map(|(name, value)| (name, value)).map(line).collect()
+}
+
+/// A path that is a whole line: taken as it is, but for percent signs.
+fn plain(path: &str) -> String {
+    path.replace('%', "%%")
 }
 
 /// A word of a command line: besides quoting, a dollar sign would be a variable.
@@ -180,24 +278,14 @@ fn quoted(word: &str) -> String {
 }
 
 fn folder(environment: &Environment) -> Result<PathBuf, Failure> {
-    let given = environment.get("XDG_CONFIG_HOME").map(PathBuf::from);
-    // A relative one is to be ignored, says its specification.
-    let config = given.filter(|path| path.is_absolute()).or_else(|| {
-        let home = environment.get("HOME")?;
-        Some(Path::new(home).join(".config"))
-    });
-    let config = config.ok_or_else(|| {
-        Failure::new(Exit::Config, "there is no folder for units: HOME is not set")
-            .hint("set HOME or XDG_CONFIG_HOME")
-    })?;
-    Ok(config.join("systemd/user"))
+    Ok(environment.config_folder()?.join("systemd/user"))
 }
 
 /// The content of a file of ours; none when there is none.
-fn ours(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+fn ours(path: &Path, what: Scheduled) -> Result<Option<Vec<u8>>, Failure> {
     let found = whole_file::read(path).map_err(|e| whole_file::failure("read", path, &e))?;
     match found {
-        Some(bytes) if !bytes.starts_with(HEAD.as_bytes()) => {
+        Some(bytes) if !bytes.starts_with(head(what).as_bytes()) => {
             let text = format!("{} is there and was not written by relight", path.display());
             Err(Failure::new(Exit::No, text).hint("move it away first"))
         }
