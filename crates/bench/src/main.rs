@@ -13,25 +13,31 @@ use crate::machine::Machine;
 use crate::report::Report;
 use crate::stage::Stage;
 
+mod births;
 mod call;
 mod cli;
 mod contest;
 mod group;
 mod growth;
+mod hang;
 mod holder;
 mod inserts;
+mod keeper;
 mod load;
 mod machine;
+mod many;
 mod product;
 mod prose;
 mod redact;
 mod report;
+mod restart;
 mod row;
 mod samples;
 mod scan;
 mod sinks;
 mod stage;
 mod steps;
+mod usage;
 mod verbs;
 
 #[derive(Parser)]
@@ -70,6 +76,8 @@ enum Bench {
     Scan,
     /// Redaction of prose.
     Redact,
+    /// How soon a killed agent is back, and what supervision costs.
+    Restart,
     /// All of them.
     All,
 }
@@ -100,6 +108,7 @@ fn run(bench: Bench, arguments: &Arguments) -> anyhow::Result<Report> {
         Bench::Cli => ("cli", "Wall time of each CLI verb", cli::rows(&stage)?),
         Bench::Scan => ("scan", "`check` over many tasks and many files", scan::rows(&stage)?),
         Bench::Redact => ("redact", "Redaction, one core", redact::rows(&stage)?),
+        Bench::Restart => ("restart", "Agents brought back", restart::rows(&stage)?),
         Bench::All => unreachable!("`all` was taken apart by `each`"),
     };
     Ok(Report::new(name, title, arguments.quick, machine, rows))
@@ -108,10 +117,20 @@ fn run(bench: Bench, arguments: &Arguments) -> anyhow::Result<Report> {
 impl Bench {
     fn each(self) -> Vec<Bench> {
         match self {
-            Bench::All => {
-                vec![Bench::Steps, Bench::Growth, Bench::Cli, Bench::Scan, Bench::Redact]
-            }
-            Bench::Steps | Bench::Growth | Bench::Cli | Bench::Scan | Bench::Redact => vec![self],
+            Bench::All => vec![
+                Bench::Steps,
+                Bench::Growth,
+                Bench::Cli,
+                Bench::Scan,
+                Bench::Redact,
+                Bench::Restart,
+            ],
+            Bench::Steps
+            | Bench::Growth
+            | Bench::Cli
+            | Bench::Scan
+            | Bench::Redact
+            | Bench::Restart => vec![self],
         }
     }
 }

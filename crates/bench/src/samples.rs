@@ -24,6 +24,11 @@ impl Samples {
         self.at(0.9)
     }
 
+    /// The bad luck of one in a hundred; needs a few hundred figures to mean anything.
+    pub(crate) fn p99(&self) -> f64 {
+        self.at(0.99)
+    }
+
     fn at(&self, share: f64) -> f64 {
         let last = (self.0.len() - 1) as f64;
         self.0[(last * share).round() as usize]

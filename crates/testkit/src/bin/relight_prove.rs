@@ -16,7 +16,7 @@ use relight_testkit::world::{clock, group};
 /// No suite kills for longer than this.
 const KILL_MAX: Duration = Duration::from_secs(3_600);
 /// Nor a short run of supervision for longer than this, beside what freezes and reuses.
-const SUPERVISE_QUICK: Duration = Duration::from_secs(18);
+const SUPERVISE_QUICK: Duration = Duration::from_secs(12);
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -178,13 +178,14 @@ impl Prover<'_> {
     }
 
     fn supervise(&self, trials: Option<u64>, only_trial: Option<u64>) -> anyhow::Result<()> {
-        let quick_too = self.quick && trials.is_none();
+        let is_short = self.quick && trials.is_none();
         let options = supervise::Options {
-            kills: trials.unwrap_or(self.few_or_many(150, 2_000)),
+            kills: if is_short { None } else { Some(trials.unwrap_or(2_000)) },
             seed: self.seed,
             only_trial,
-            workers: 2,
-            until: clock::now() + if quick_too { SUPERVISE_QUICK } else { KILL_MAX },
+            // One alone when a trial is to be seen again.
+            workers: if only_trial.is_some() { 1 } else { 2 },
+            span: if is_short { SUPERVISE_QUICK } else { KILL_MAX },
             modes: only_trial.is_none(),
         };
         supervise::run(&self.product, self.work, options, &self.tally)

@@ -55,14 +55,14 @@ fn check_numbers(lives: &Lives) -> Vec<Violation> {
     let newest = lives.attempt_number - u32::from(lives.is_running && lives.attempt_number > 0);
     let mut found = Vec::new();
     for pair in ended.windows(2).filter(|pair| pair[0] == pair[1]) {
-        found.push(record(lives, format!("attempt {} ended twice", pair[0])));
+        found.push(record(lives, &format!("attempt {} ended twice", pair[0])));
     }
     let known: BTreeSet<u32> = ended.into_iter().collect();
     for number in (1..=newest).filter(|number| !known.contains(number)) {
-        found.push(record(lives, format!("attempt {number} has no death")));
+        found.push(record(lives, &format!("attempt {number} has no death")));
     }
     for number in known.range(newest + 1..) {
-        found.push(record(lives, format!("attempt {number} ended and the newest is {newest}")));
+        found.push(record(lives, &format!("attempt {number} ended and the newest is {newest}")));
     }
     found
 }
@@ -81,7 +81,7 @@ fn check_births(lives: &Lives) -> Vec<Violation> {
         if *number > lives.attempt_number {
             let text =
                 format!("attempt {number} lived and the product knows {}", lives.attempt_number);
-            found.push(record(lives, text));
+            found.push(record(lives, &text));
         }
         last = last.max(*number);
     }
@@ -91,7 +91,7 @@ fn check_births(lives: &Lives) -> Vec<Violation> {
 fn check_cause(lives: &Lives, death: &ShownDeath) -> Option<Violation> {
     let ShownDeath { number, cause } = death;
     if !CAUSES.contains(&cause.as_str()) {
-        return Some(record(lives, format!("attempt {number} died of {cause:?}")));
+        return Some(record(lives, &format!("attempt {number} died of {cause:?}")));
     }
     let near = |attempts: &BTreeSet<u32>| {
         attempts.range(number.saturating_sub(1)..=number + 1).count() > 0
@@ -105,7 +105,7 @@ fn check_cause(lives: &Lives, death: &ShownDeath) -> Option<Violation> {
         own => lives.own_causes.contains(&own),
     };
     let text = format!("attempt {number} is said to have died of {cause}");
-    (!is_possible).then(|| record(lives, text))
+    (!is_possible).then(|| record(lives, &text))
 }
 
 /// Every death that was not asked for is charged once.
@@ -114,7 +114,7 @@ fn check_charges(lives: &Lives) -> Option<Violation> {
     let is_charged = |death: &&ShownDeath| !FREE.contains(&death.cause.as_str());
     let expected = lives.deaths.iter().filter(is_charged).count();
     let text = format!("{charged} restarts are charged for {expected} deaths");
-    (charged as usize != expected).then(|| record(lives, text))
+    (charged as usize != expected).then(|| record(lives, &text))
 }
 
 /// A successor is told the very cause that is on record.
@@ -123,12 +123,12 @@ fn check_told(lives: &Lives) -> Vec<Violation> {
     let wrong = |(number, told): &(u32, String)| {
         let death = cause_of(number.checked_sub(1)?)?;
         let text = format!("attempt {number} was told {told:?}, on record is {:?}", death.cause);
-        (death.cause != *told).then(|| record(lives, text))
+        (death.cause != *told).then(|| record(lives, &text))
     };
     lives.causes_told.iter().filter_map(wrong).collect()
 }
 
-fn record(lives: &Lives, text: String) -> Violation {
+fn record(lives: &Lives, text: &str) -> Violation {
     Violation::new(Promise::Record, format!("{}: {text}", lives.name))
 }
 

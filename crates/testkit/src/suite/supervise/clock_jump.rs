@@ -70,6 +70,9 @@ fn jump(mut arena: Arena, clock_file: &Path) -> anyhow::Result<Vec<Violation>> {
     arena.start_up()?;
     let mut found = arena.settle_lasting()?;
     for offset in ["+365d", "-365d", "+0"] {
+        if !found.is_empty() {
+            break;
+        }
         let before = arena.lasting_leaders()?;
         std::fs::write(clock_file, offset)?;
         clock::pause(HARM);

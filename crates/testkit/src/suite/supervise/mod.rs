@@ -31,16 +31,16 @@ const VERBS: [&str; 7] = ["up", "run", "ps", "deaths", "stop", "start", "down"];
 /// What to do.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How many kills in all.
-    pub kills: u64,
+    /// How many kills in all; as many as there is time for when none.
+    pub kills: Option<u64>,
     /// What every draw comes from.
     pub seed: u64,
     /// Only this trial of the run, to see it again.
     pub only_trial: Option<u64>,
     /// Trials at the same time.
     pub workers: usize,
-    /// The end, whatever was reached by then.
-    pub until: Instant,
+    /// No kills after this time, whatever was reached by then.
+    pub span: Duration,
     /// Also freeze supervisors, reuse pids and turn clocks.
     pub modes: bool,
 }
@@ -50,6 +50,7 @@ struct Run<'a> {
     fake_agent: PathBuf,
     work: &'a Path,
     options: Options,
+    until: Instant,
     tally: &'a Tally,
     kills: AtomicU64,
     trials: AtomicU64,
@@ -65,11 +66,18 @@ pub fn run(product: &Product, work: &Path, options: Options, tally: &Tally) -> a
         tally.skip("supervise", &format!("no `{verb}` yet"));
         return Ok(());
     }
+    let began = clock::now();
+    if options.modes {
+        frozen_supervisor::run(product, work, tally)?;
+        pid_reuse::run(product, work, tally)?;
+        clock_jump::run(product, work, tally)?;
+    }
     let run = Run {
         relight: &product.relight,
         fake_agent: fake_agent(product),
         work,
         options,
+        until: clock::now() + options.span,
         tally,
         kills: AtomicU64::new(0),
         trials: AtomicU64::new(options.only_trial.unwrap_or(0)),
@@ -77,12 +85,6 @@ pub fn run(product: &Product, work: &Path, options: Options, tally: &Tally) -> a
         attempts: AtomicU64::new(0),
         strikes: Mutex::default(),
     };
-    let began = clock::now();
-    if options.modes {
-        frozen_supervisor::run(product, work, tally)?;
-        pid_reuse::run(product, work, tally)?;
-        clock_jump::run(product, work, tally)?;
-    }
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..options.workers).map(|_| scope.spawn(|| run.work())).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker never panics"))
@@ -118,8 +120,8 @@ impl Run<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.kills.load(Ordering::Relaxed) >= self.options.kills
-            || clock::now() > self.options.until
+        let kills = self.kills.load(Ordering::Relaxed);
+        self.options.kills.is_some_and(|max| kills >= max) || clock::now() > self.until
     }
 
     fn trial(&self, trial: u64, folder: &Path) -> anyhow::Result<Vec<Violation>> {
@@ -176,7 +178,8 @@ impl Run<'_> {
             self.options.seed
         );
         let kills = self.kills.load(Ordering::Relaxed);
-        if kills < self.options.kills && self.options.only_trial.is_none() {
+        let is_short = self.options.kills.is_some_and(|wanted| kills < wanted);
+        if is_short && self.options.only_trial.is_none() {
             self.tally.skip("supervise", &format!("time was up after {kills} kills"));
         }
     }

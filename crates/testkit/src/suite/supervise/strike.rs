@@ -180,7 +180,7 @@ impl Arena {
     pub(super) fn kill_leader(&mut self, name: &str) -> anyhow::Result<()> {
         if let Some(birth) = self.leader(name)? {
             // Noted before, so that no other thread of events can overtake it.
-            self.note(name, |actor| drop(actor.killed.insert(birth.number)));
+            self.note(name, |actor| actor.killed.extend([birth.number]));
             processes::kill(birth.pid);
         }
         Ok(())
@@ -294,7 +294,7 @@ impl Arena {
         if answer.code == 0 {
             found.extend(self.survivors(|agent| agent == name)?);
             let state = self.home.agents()?.into_iter().find(|agent| agent.name == name);
-            if !state.as_ref().is_some_and(|agent| agent.state == "stopped") {
+            if state.as_ref().is_none_or(|agent| agent.state != "stopped") {
                 let text =
                     format!("{name} was stopped, and is {state:?} after a supervisor's death");
                 found.push(Violation::new(Promise::Lost, text));
@@ -342,7 +342,7 @@ impl Arena {
 
     pub(super) fn note_told(&mut self, name: &str) -> anyhow::Result<()> {
         let number = self.newest(name)?;
-        self.note(name, |actor| drop(actor.told_to_end.insert(number)));
+        self.note(name, |actor| actor.told_to_end.extend([number]));
         Ok(())
     }
 
