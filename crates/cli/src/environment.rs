@@ -71,11 +71,9 @@ impl Environment {
         &self.variables
     }
 
-    /// The folder of the user's configuration.
+    /// The folder of the user's configuration of Relight.
     pub(crate) fn config_folder(&self) -> Option<PathBuf> {
-        let home = || self.path("HOME").map(|home| home.join(".config"));
-        let config = self.path("XDG_CONFIG_HOME").or_else(home);
-        config.map(|config| config.join("relight"))
+        self.config_home().ok().map(|config| config.join("relight"))
     }
 
     /// The store's URL for agents to use, where it is a file of this machine.
@@ -118,7 +116,7 @@ impl Environment {
     }
 
     /// The user's folder for configuration.
-    pub(crate) fn config_folder(&self) -> Result<PathBuf, Failure> {
+    pub(crate) fn config_home(&self) -> Result<PathBuf, Failure> {
         // A relative one is to be ignored, says its specification.
         let given = self.path("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
         let usual = || self.path("HOME").map(|home| home.join(".config"));

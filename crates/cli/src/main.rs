@@ -3,7 +3,6 @@
 //! Knows the terminal, not how a decision is made.
 
 mod arguments;
-#[cfg_attr(not(test), expect(dead_code, reason = "the commands that read it come with the daemon"))]
 mod config;
 mod environment;
 mod exit;

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use relight_core::agent::death::Said;
+use relight_core::agent::death::{HowEnded, Said};
 use relight_core::time::Time;
 
 use super::folder::AgentFolder;
@@ -20,7 +20,6 @@ const CHUNK_BYTES: usize = 16 << 10;
 pub(super) struct Facts {
     /// An id, or that it is gone.
     pub(super) session: Option<Option<String>>,
-    pub(super) said: Option<Said>,
 }
 
 /// The output of one attempt, from its beginning.
@@ -59,6 +58,11 @@ impl Stream {
         facts
     }
 
+    /// What the agent said of its end, by all that was read and how it ended.
+    pub(super) fn ended(&self, preset: &Preset, how: HowEnded) -> Option<Said> {
+        self.reader.ended(preset, how)
+    }
+
     fn take(&mut self, part: &[u8], now: Time, facts: &mut Facts) {
         let is_whole = part.ends_with(b"\n");
         if self.line.len() + part.len() <= LINE_BYTES_MAX {
@@ -74,7 +78,8 @@ impl Stream {
                 match fact {
                     Fact::Session(id) => facts.session = Some(Some(id)),
                     Fact::SessionGone => facts.session = Some(None),
-                    Fact::Said(said) => facts.said = Some(said),
+                    // The reader remembers it.
+                    Fact::Said(_) => {}
                 }
             }
         }

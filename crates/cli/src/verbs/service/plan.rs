@@ -78,7 +78,7 @@ impl Plan {
             arguments.extend(["--config".to_owned(), text(config)?]);
         }
         let folder = config.as_deref().and_then(Path::parent).map(text).transpose()?;
-        let secrets = text(&environment.config_folder()?.join("relight/daemon.env"))?;
+        let secrets = text(&environment.config_home()?.join("relight/daemon.env"))?;
         Ok(Self { program: program()?, arguments, variables, job: Job::Daemon { folder, secrets } })
     }
 

@@ -278,7 +278,7 @@ fn quoted(word: &str) -> String {
 }
 
 fn folder(environment: &Environment) -> Result<PathBuf, Failure> {
-    Ok(environment.config_folder()?.join("systemd/user"))
+    Ok(environment.config_home()?.join("systemd/user"))
 }
 
 /// The content of a file of ours; none when there is none.

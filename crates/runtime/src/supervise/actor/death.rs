@@ -52,7 +52,8 @@ impl Actor {
         self.captured(session);
         let mut attempt = life.as_attempt(&self.spec.name);
         attempt.process = attempt.process.or_else(|| record.process.clone());
-        let said = life.said.clone();
+        let preset = &self.spec.preset;
+        let said = life.stream.as_ref().and_then(|stream| stream.ended(preset, record.how));
         self.head = life.head;
         self.oom = life.oom;
         self.bury(attempt, record, said).await

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use relight_core::agent::death::Said;
 use relight_core::agent::silence::{Look, Phase, SignSource, Silence};
 use relight_core::agent::{Attempt, AttemptTag};
 use relight_core::ids::AgentName;
@@ -40,7 +39,6 @@ pub(super) struct Life {
     pub(super) watch: Option<ProcessWatch>,
     pub(super) log: LogStart,
     pub(super) stream: Option<Stream>,
-    pub(super) said: Option<Said>,
     pub(super) status: Option<String>,
     pub(super) waiting_until: Option<Time>,
     /// Git's HEAD when it began.
@@ -84,7 +82,6 @@ impl Life {
             log_size: log.offset,
             trimmed_at: 0,
             log,
-            said: None,
             status: None,
             waiting_until: None,
             head: None,
@@ -164,11 +161,7 @@ impl Life {
 
     /// What its preset reads in its output.
     pub(super) fn read_stream(&mut self) -> Option<Option<String>> {
-        let facts = self.stream.as_mut()?.read(clock::now());
-        if let Some(said) = facts.said {
-            self.said = Some(said);
-        }
-        facts.session
+        self.stream.as_mut()?.read(clock::now()).session
     }
 }
 
