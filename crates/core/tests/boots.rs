@@ -3,6 +3,7 @@
 use insta::assert_snapshot;
 use relight_core::agent::boots::{self, BootHistory, Verdict};
 use relight_core::agent::step_deaths::{self, StepFate};
+use relight_core::decide::TaskEvent;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::StepName;
 use relight_core::step::StepKey;
@@ -102,6 +103,12 @@ fn event(kind: EventKind, step: Option<&str>, detail: serde_json::Value) -> Even
     Event { id: 1, at, kind, agent: None, task: None, step, fence: None, detail }
 }
 
+/// What a decision notes, as the store would tell it.
+fn noted(decided: &[TaskEvent]) -> Event {
+    let TaskEvent::Note(kind, detail) = &decided[0] else { panic!("{decided:?}") };
+    event(*kind, None, detail.clone())
+}
+
 /// Steps `a` and `b` die with their supervisor (`a`, `b`), or are ended (`a done`); what became of each.
 fn deaths(story: &[&str]) -> Vec<StepFate> {
     let mut events = Vec::new();
@@ -114,10 +121,10 @@ fn deaths(story: &[&str]) -> Vec<StepFate> {
             }
             Some(_) => events.push(event(EventKind::StepsCleared, None, ().into())),
             None => {
-                let (fate, changes) = step_deaths::decide(&events, &step(word));
-                let told = changes[0].detail(None);
-                events.push(event(changes[0].kind(), None, told));
-                fates.push(fate);
+                let decided = step_deaths::decide(&events, &step(word));
+                events.push(noted(&decided));
+                let is_parked = decided.iter().any(|e| matches!(e, TaskEvent::Block { .. }));
+                fates.push(if is_parked { StepFate::Parked } else { StepFate::GoesOn });
             }
         }
     }
@@ -142,16 +149,10 @@ fn a_step_that_died_with_its_supervisor_twice_is_parked() {
 
 #[test]
 fn a_parked_step_blocks_its_task_and_says_why() {
-    let (_, first) = step_deaths::decide(&[], &step("deploy"));
-    let told = event(first[0].kind(), None, first[0].detail(None));
-    let (_, changes) = step_deaths::decide(&[told], &step("deploy"));
-    let kinds: Vec<&str> = changes.iter().map(|change| change.kind().as_str()).collect();
-    assert_eq!(
-        (first[0].kind().as_str(), kinds),
-        ("recovered", vec!["step.parked", "task.status"])
-    );
-    assert_snapshot!(
-        changes[1].detail(None),
-        @r#"{"from":null,"to":"blocked","reason":"step deploy died together with its supervisor 2 times in a row"}"#
-    );
+    let first = noted(&step_deaths::decide(&[], &step("deploy")));
+    assert_eq!(first.kind, EventKind::Recovered);
+    let second = step_deaths::decide(&[first], &step("deploy"));
+    assert_eq!(noted(&second).kind, EventKind::StepParked);
+    let TaskEvent::Block { reason } = &second[1] else { panic!("{second:?}") };
+    assert_snapshot!(reason, @"step deploy died together with its supervisor 2 times in a row");
 }

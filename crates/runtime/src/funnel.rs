@@ -64,6 +64,9 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
                 clean_output(redactor, output);
             }
         }
+        TaskEvent::Note(_, detail) => {
+            redactor.json(detail);
+        }
         TaskEvent::Start { .. }
         | TaskEvent::Claim { .. }
         | TaskEvent::Review

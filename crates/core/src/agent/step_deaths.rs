@@ -5,9 +5,8 @@
 
 use serde_json::json;
 
-use crate::change::Change;
+use crate::decide::TaskEvent;
 use crate::event::{Event, EventKind};
-use crate::status::TaskStatus;
 use crate::step::StepKey;
 
 /// So many deaths in a row park a step.
@@ -38,23 +37,18 @@ pub const EVENT_KINDS: [EventKind; 6] = [
 ];
 
 /// A step in doubt died once more with its supervisor. `events` are the task's, of these kinds,
-/// oldest first. The changes belong into the commit that takes the task from its dead holder.
-pub fn decide(events: &[Event], step: &StepKey) -> (StepFate, Vec<Change>) {
+/// oldest first. What it comes to belongs into the commit that takes the task from its dead holder.
+pub fn decide(events: &[Event], step: &StepKey) -> Vec<TaskEvent> {
     let times = count(events, step) + 1;
-    let fate = died_with_supervisor(times);
     let told = json!({"step": step, "died_with_supervisor": times});
-    let changes = match fate {
-        StepFate::GoesOn => vec![Change::Noted(EventKind::Recovered, told)],
+    match died_with_supervisor(times) {
+        StepFate::GoesOn => vec![TaskEvent::Note(EventKind::Recovered, told)],
         StepFate::Parked => {
             let reason =
                 format!("step {step} died together with its supervisor {times} times in a row");
-            vec![
-                Change::Noted(EventKind::StepParked, told),
-                Change::Status { to: TaskStatus::Blocked, reason: Some(reason) },
-            ]
+            vec![TaskEvent::Note(EventKind::StepParked, told), TaskEvent::Block { reason }]
         }
-    };
-    (fate, changes)
+    }
 }
 
 /// How often it did so since it was last ended or resolved.

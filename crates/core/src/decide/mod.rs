@@ -10,6 +10,7 @@ mod steps;
 use std::collections::BTreeMap;
 
 use crate::change::Change;
+use crate::event::EventKind;
 use crate::ids::{AgentName, StepName, TaskId};
 use crate::lease::{Fence, Held, Holder, HolderLife};
 use crate::status::TaskStatus;
@@ -86,6 +87,8 @@ pub enum TaskEvent {
         /// Beyond the limit too.
         force: bool,
     },
+    /// Something worth telling that changes nothing.
+    Note(EventKind, serde_json::Value),
     /// Its holder died, or ends: it waits to be taken up again.
     Interrupt {
         /// Why.
@@ -267,6 +270,7 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
     let changes = match event {
         TaskEvent::Start { holder, ttl, steal } => hold::start(scene, holder, ttl, steal)?,
         TaskEvent::Claim { agent, holder, ttl } => hold::claim(scene, agent, holder, ttl)?,
+        TaskEvent::Note(kind, detail) => vec![Change::Noted(kind, detail)],
         TaskEvent::Interrupt { reason } => status::interrupt(scene, reason)?,
         TaskEvent::Release { force } => hold::release(scene, force)?,
         TaskEvent::Set(pairs) => status::while_open(scene, Change::ContextSet(pairs))?,

@@ -16,6 +16,7 @@ pub mod notify;
 pub mod oom;
 pub mod post_mortem;
 pub mod reception;
+pub mod recover;
 pub mod shim;
 pub mod socket_path;
 pub mod spec;

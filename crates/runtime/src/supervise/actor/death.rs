@@ -16,6 +16,7 @@ use crate::supervise::log::{Log, LogPosition};
 use crate::supervise::notice::What;
 use crate::supervise::oom::MemoryKill;
 use crate::supervise::post_mortem::{self, LOG_END_BYTES};
+use crate::supervise::recover;
 use crate::supervise::shim::wire::{ExitRecord, Report};
 
 impl Actor {
@@ -124,18 +125,29 @@ impl Actor {
                     until: self.later(death),
                     reason: Some("its agent said: later".to_owned()),
                 },
-                _ => TaskEvent::Interrupt {
-                    reason: format!(
-                        "attempt {} of {}: {cause}",
-                        self.agent.attempt_number, self.spec.name
-                    ),
-                },
+                Cause::Completed
+                | Cause::Failed
+                | Cause::Signal
+                | Cause::Oom
+                | Cause::Hung
+                | Cause::Timeout
+                | Cause::Stopped
+                | Cause::Lost => TaskEvent::Interrupt { reason: self.why_interrupted(cause) },
             };
             let right = Right::Fence(task.lease.fence);
-            if let Err(error) = self.desk.engine.act(&task.id, right, event).await {
+            let ended = if self.died_unwatched {
+                recover::interrupt(&self.desk.engine, task, event).await
+            } else {
+                self.desk.engine.act(&task.id, right, event).await.map(drop)
+            };
+            if let Err(error) = ended {
                 self.tell(What::Trouble(format!("task {}: {error}", task.id)));
             }
         }
+    }
+
+    fn why_interrupted(&self, cause: Cause) -> String {
+        format!("attempt {} of {}: {cause}", self.agent.attempt_number, self.spec.name)
     }
 
     fn later(&self, death: &Death) -> relight_core::time::Time {

@@ -102,6 +102,7 @@ pub(in crate::supervise) async fn take_up(
         last,
         head: None,
         oom: Oom::default(),
+        died_unwatched: false,
         captured_session: None,
         at_rest: false,
         holds_back: begin == Begin::HoldBack,
@@ -299,7 +300,8 @@ impl Actor {
     async fn bury_by_record(&mut self, attempt: Option<Attempt>) -> Result<(), Lost> {
         let Some(attempt) = attempt else { return Ok(()) };
         let record = self.record_of(attempt.number, &attempt.tag);
-        if record.is_none() && self.boot_is_the_same(&attempt) {
+        let is_lost = record.is_none();
+        if is_lost && self.boot_is_the_same(&attempt) {
             self.clear_leftovers().await;
         }
         let record = record.unwrap_or_else(|| {
@@ -317,7 +319,10 @@ impl Actor {
             }
         });
         let mut after = self.record_of(attempt.number + 1, &self.next_tag());
-        self.bury(attempt, record, None).await?;
+        self.died_unwatched = is_lost;
+        let buried = self.bury(attempt, record, None).await;
+        self.died_unwatched = false;
+        buried?;
         // The successor may have been started and have died before anybody could say so.
         if let Some(record) = after.take() {
             let number = record.number;

@@ -1,0 +1,158 @@
+//! Says of everything whose holder is gone what it really is: agents that died unnoticed, tasks that
+//! nobody works on any more. Starts nothing.
+
+use std::sync::Arc;
+
+use relight_core::agent::step_deaths;
+use relight_core::agent::{Agent, AgentState};
+use relight_core::decide::{Right, TaskEvent};
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::lease::HolderLife;
+use relight_core::status::TaskStatus;
+use relight_core::task::Task;
+use relight_store::{AgentQuery, EventQuery, StoreError, TaskQuery};
+use serde::Serialize;
+
+use super::log::LogLimits;
+use super::shim::wire::Input;
+use super::spec::AgentSpec;
+use super::supervisor::{Begin, Supervisor, TakeUpError};
+use crate::doors::process;
+use crate::engine::{ActError, Engine};
+use crate::presets::Preset;
+
+/// Most events of a task that are looked at.
+const EVENTS_MAX: usize = 1_000;
+
+/// Something that is not what the store says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Finding {
+    /// An agent without a supervisor.
+    Agent {
+        /// Which.
+        agent: AgentName,
+        /// It lives: the next supervisor adopts it.
+        lives: bool,
+    },
+    /// A task whose holder is gone.
+    Task {
+        /// Which.
+        task: TaskId,
+        /// Who held it.
+        holder: String,
+    },
+}
+
+/// What is not as the store says, agents first.
+pub async fn find(engine: &Engine) -> Result<Vec<Finding>, StoreError> {
+    let mut findings = Vec::new();
+    for agent in unsupervised(engine).await? {
+        let lives = lives(engine, &agent).await?;
+        findings.push(Finding::Agent { agent: agent.name, lives });
+    }
+    for task in abandoned(engine).await? {
+        let held = task.lease.held.as_ref();
+        let holder = held.map_or_else(String::new, |held| held.holder.to_string());
+        findings.push(Finding::Task { task: task.id, holder });
+    }
+    Ok(findings)
+}
+
+/// Agents that run, says the store, and that no live supervisor has.
+async fn unsupervised(engine: &Engine) -> Result<Vec<Agent>, StoreError> {
+    let agents = engine.store().agents(AgentQuery::default()).await?;
+    let runs = |agent: &Agent| matches!(agent.state, AgentState::Running { .. });
+    Ok(agents.into_iter().filter(|agent| runs(agent) && !is_supervised(agent)).collect())
+}
+
+fn is_supervised(agent: &Agent) -> bool {
+    let held = agent.lease.held.as_ref();
+    held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive)
+}
+
+async fn lives(engine: &Engine, agent: &Agent) -> Result<bool, StoreError> {
+    let AgentState::Running { attempt, .. } = &agent.state else { return Ok(false) };
+    let attempt = engine.store().attempt(attempt).await?;
+    let leader = attempt.and_then(|attempt| attempt.process);
+    Ok(leader.is_some_and(|leader| process::is_alive(&leader)))
+}
+
+/// Tasks that somebody works on, says the store, whose holder is gone.
+async fn abandoned(engine: &Engine) -> Result<Vec<Task>, StoreError> {
+    let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress];
+    let tasks = engine.store().tasks(TaskQuery { statuses, ..TaskQuery::default() }).await?;
+    let is_abandoned = |task: &Task| {
+        let held = task.lease.held.as_ref();
+        held.is_some_and(|held| process::holder_life(held) == HolderLife::Gone)
+    };
+    Ok(tasks.into_iter().filter(is_abandoned).collect())
+}
+
+/// Puts right what `find` found: deaths are recorded with their real end where anything can tell it,
+/// tasks are interrupted. What lives is left alone.
+pub async fn put_right(
+    supervisor: &mut Supervisor,
+    preset: &Preset,
+) -> Result<Vec<(AgentName, TakeUpError)>, ActError> {
+    let engine = supervisor.engine().clone();
+    let preset = Arc::new(preset.clone());
+    let agents = unsupervised(&engine).await?;
+    let specs = agents.into_iter().map(|agent| spec_of(agent, &preset)).collect();
+    let refused = supervisor.take_up_all(specs, Begin::HoldBack, false).await;
+    supervisor.leave().await;
+    for task in abandoned(&engine).await? {
+        let reason = "its holder is gone".to_owned();
+        interrupt(&engine, &task, TaskEvent::Interrupt { reason }).await?;
+    }
+    Ok(refused)
+}
+
+/// An agent as far as the store knows it; enough to see how it ended, not to start it.
+fn spec_of(agent: Agent, preset: &Arc<Preset>) -> AgentSpec {
+    AgentSpec {
+        name: agent.name,
+        command: Vec::new(),
+        environment: Vec::new(),
+        preset: Arc::clone(preset),
+        resume_args: None,
+        input: Input::Null,
+        user: None,
+        until: None,
+        signs: Vec::new(),
+        ladder: None,
+        log_limits: LogLimits::default(),
+        plan: agent.plan,
+    }
+}
+
+/// Takes a task from a holder that died together with its supervisor. A step that was being run then
+/// may be what killed both: after the second time in a row it waits for a person.
+pub(super) async fn interrupt(
+    engine: &Engine,
+    task: &Task,
+    event: TaskEvent,
+) -> Result<(), ActError> {
+    let query = EventQuery {
+        after: 0,
+        task: Some(task.id.clone()),
+        agent: None,
+        kinds: step_deaths::EVENT_KINDS.to_vec(),
+        limit: EVENTS_MAX,
+        newest: true,
+    };
+    let events = engine.store().events(query).await?;
+    let right = Right::Fence(task.lease.fence);
+    let plan = |view: &crate::engine::TaskView| -> Result<Vec<TaskEvent>, ActError> {
+        let mut plan = Vec::new();
+        for step in view.steps.iter().filter(|step| step.is_open()) {
+            plan.extend(step_deaths::decide(&events, &step.key));
+        }
+        let is_parked = plan.iter().any(|event| matches!(event, TaskEvent::Block { .. }));
+        if !is_parked {
+            plan.push(event.clone());
+        }
+        Ok(plan)
+    };
+    engine.act_in_turn(&task.id, right, plan).await.map(drop)
+}
