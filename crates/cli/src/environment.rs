@@ -254,12 +254,6 @@ impl Environment {
         tokio::time::timeout(RECORD_WAIT_MAX, known).await.unwrap_or(Ok(None))
     }
 
-    /// The folder of the configuration; none when there is no home.
-    pub(crate) fn config_folder(&self) -> Option<PathBuf> {
-        let home = || self.path("HOME").map(|home| home.join(".config"));
-        Some(self.path("XDG_CONFIG_HOME").or_else(home)?.join("relight"))
-    }
-
     /// The folder of the user's own presets.
     pub(crate) fn presets_folder(&self) -> Option<PathBuf> {
         Some(self.config_folder()?.join("presets"))

@@ -218,8 +218,12 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
         iterations_max: arguments.is_loop.then(|| arguments.max_iterations.unwrap_or(0)),
         ..AgentPlan::default()
     };
-    let resume_args: Vec<Word> =
-        arguments.resume_args.iter().flat_map(|words| words.0.iter().cloned()).map(Word::from).collect();
+    let resume_args: Vec<Word> = arguments
+        .resume_args
+        .iter()
+        .flat_map(|words| words.0.iter().cloned())
+        .map(Word::from)
+        .collect();
     Ok(AgentSpec {
         name: name(arguments)?,
         plan,

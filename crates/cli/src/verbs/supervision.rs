@@ -6,8 +6,8 @@ use std::path::Path;
 use relight::presets::Preset;
 use relight::supervise::alert::Alerts;
 use relight::supervise::cgroup::CgroupSetting;
-use relight::supervise::notice::{Notice, What};
 use relight::supervise::control::{Ending, RefusedCode, Reply, Request};
+use relight::supervise::notice::{Notice, What};
 use relight::supervise::reception::Call;
 use relight::supervise::supervisor::{Settings, Supervisor, TakeUpError};
 use relight::supervise::word::Word;
@@ -60,7 +60,8 @@ pub(crate) fn settings(
     home: &Path,
     alert: Vec<Word>,
 ) -> Result<Settings, Failure> {
-    let mut places = vec![(Word::from("RELIGHT_HOME"), environment.home()?.into_os_string().into())];
+    let mut places =
+        vec![(Word::from("RELIGHT_HOME"), environment.home()?.into_os_string().into())];
     if let Some(url) = environment.local_store()? {
         places.push((Word::from("RELIGHT_STORE"), Word::from(url)));
     }
@@ -121,7 +122,8 @@ pub(crate) fn user(name: &str) -> Result<(u32, u32), Failure> {
         let (account, uid, gid) = (fields.next()?, fields.nth(1)?, fields.next()?);
         (account == name || uid == name).then(|| Some((uid.parse().ok()?, gid.parse().ok()?)))?
     });
-    let found = found.ok_or_else(|| Failure::new(Exit::Usage, format!("there is no user {name}")))?;
+    let found =
+        found.ok_or_else(|| Failure::new(Exit::Usage, format!("there is no user {name}")))?;
     let own = rustix::process::geteuid();
     if own.is_root() || found.0 == own.as_raw() {
         return Ok(found);
@@ -215,13 +217,19 @@ fn in_words(what: &What) -> Option<(String, bool)> {
             (format!("no sign of life for {silent}; it is being stopped"), true)
         }
         What::TimedOut => ("the attempt takes too long; it is being stopped".to_owned(), true),
-        What::Waiting { until, deferred: false } => (format!("the next attempt starts at {until}"), true),
-        What::Waiting { until, deferred: true } => (format!("it said: later; it goes on at {until}"), true),
+        What::Waiting { until, deferred: false } => {
+            (format!("the next attempt starts at {until}"), true)
+        }
+        What::Waiting { until, deferred: true } => {
+            (format!("it said: later; it goes on at {until}"), true)
+        }
         What::Swept { stopped, survivors: 0 } => {
             (format!("stopped {stopped} processes that an earlier attempt left behind"), true)
         }
         What::Swept { stopped, survivors } => {
-            let text = format!("stopped {stopped} processes of an earlier attempt; {survivors} cannot be stopped");
+            let text = format!(
+                "stopped {stopped} processes of an earlier attempt; {survivors} cannot be stopped"
+            );
             (text, true)
         }
         What::Round { done } => (format!("round {done} is done"), false),

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use relight::engine::Engine;
 use relight::supervise::boots;
-use relight::supervise::control::{
-    Control, Ending, RefusedCode, Reply, Request, daemon_socket,
-};
+use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request, daemon_socket};
 use relight::supervise::log::LogLimits;
 use relight::supervise::notice::Notice;
 use relight::supervise::reception::{Call, Reception};
