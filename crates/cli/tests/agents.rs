@@ -84,10 +84,9 @@ fn a_supervised_agent_runs() {
     let agent = only_agent(&stage);
     assert_eq!(agent["truth"], "as_recorded");
     assert_eq!(agent["pid"], std::process::id());
-    assert_eq!(agent["supervisor"]["kind"], "run");
     assert_eq!(agent["supervisor"]["alive"], true);
     let table = stage.run(&["ps"]).stdout;
-    assert!(table.contains(&format!("run {}", std::process::id())), "{table}");
+    assert!(table.contains(&format!("pid {}", std::process::id())), "{table}");
     let facts = stage.run(&["ps", "writer"]).stdout;
     assert!(facts.contains("command     ./writer.sh"), "{facts}");
 }

@@ -149,10 +149,11 @@ fn ps_shows_what_only_the_supervisor_knows() {
         "waiting_until": "9000-01-01T00:00:00Z", "status": "asks a person",
     });
     let socket = folder(&stage).path().join("supervisor.sock");
-    let heard = answering(&socket, &json!({"ok": {"pid": 1, "agents": [signs]}}));
+    let heard = answering(&socket, &json!({"ok": {"pid": std::process::id(), "agents": [signs]}}));
     let ran = stage.run(&["ps", "writer", "--json"]);
     let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(answer["agents"][0]["status"], "asks a person");
+    assert_eq!(answer["agents"][0]["supervisor"]["kind"], "run");
     assert!(answer["agents"][0]["detail"].as_str().unwrap().contains(" · waiting, "), "{answer}");
     heard.join().unwrap();
 }

@@ -71,6 +71,18 @@ impl Death {
         ]
     }
 
+    /// Of many finished steps only some are kept.
+    fn done_text(&self) -> Option<String> {
+        let PostMortem { done, done_count, .. } = &self.post_mortem;
+        let names = done.join(", ");
+        let is_all = *done_count <= done.len() as u64;
+        match (done.is_empty(), is_all) {
+            (true, _) => None,
+            (false, true) => Some(names),
+            (false, false) => Some(format!("{done_count} steps, the last: {names}")),
+        }
+    }
+
     fn in_full(&self) -> String {
         let (death, found) = (&self.ended.death, &self.post_mortem);
         let list = |steps: &[String]| (!steps.is_empty()).then(|| steps.join(", "));
@@ -82,7 +94,7 @@ impl Death {
             ("note", death.note.clone()),
             ("task", found.task.clone()),
             ("last step", found.last_step.clone()),
-            ("done", list(&found.done)),
+            ("done", self.done_text()),
             ("in doubt", list(&found.in_doubt)),
             ("next", found.next.clone()),
             (

@@ -9,7 +9,8 @@ use relight::supervise::log::{Log, LogPosition};
 use relight_core::agent::{Agent, Attempt};
 use relight_store::AttemptQuery;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::events::end_when_nobody_reads;
 use super::ps::no_such_agent;
@@ -30,6 +31,8 @@ pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outco
     folder.create().map_err(|error| failure(&error))?;
     let log = Log::of(&folder);
     let mut printer = Printer::new(environment, arguments);
+    let watch = arguments.follow.then(Watch::begin).transpose();
+    let watch = watch.map_err(|error| failure(&error))?;
     let end = match arguments.attempt {
         Some(number) => {
             let part = part_of(&engine, &agent, number)?;
@@ -37,8 +40,9 @@ pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outco
         }
         None => print_end(&log, arguments, &mut printer).map_err(|error| failure(&error))?,
     };
-    if arguments.follow {
-        return follow(&log, end, &mut printer);
+    if let Some(watch) = watch {
+        watch.follow(&log, end, &mut printer).map_err(|error| failure(&error))?;
+        return Ok(0);
     }
     printer.finish();
     if !printer.has_printed {
@@ -143,22 +147,37 @@ fn each_chunk(
     }
 }
 
-fn follow(log: &Log, from: LogPosition, printer: &mut Printer<'_>) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| failure(&error))?;
-    runtime.block_on(async {
-        let mut interrupted = signal(SignalKind::interrupt()).map_err(|error| failure(&error))?;
-        let mut terminated = signal(SignalKind::terminate()).map_err(|error| failure(&error))?;
+/// Listens for signals from before the first line is printed, so that they end it in order.
+struct Watch {
+    runtime: Runtime,
+    interrupted: Signal,
+    terminated: Signal,
+}
+
+impl Watch {
+    fn begin() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let entered = runtime.enter();
+        let interrupted = signal(SignalKind::interrupt())?;
+        let terminated = signal(SignalKind::terminate())?;
+        drop(entered);
+        Ok(Self { runtime, interrupted, terminated })
+    }
+
+    /// Prints what comes, until somebody ends it.
+    fn follow(mut self, log: &Log, from: LogPosition, printer: &mut Printer<'_>) -> io::Result<()> {
         end_when_nobody_reads();
-        let mut following = log.follow(from).map_err(|error| failure(&error))?;
-        loop {
-            tokio::select! {
-                chunk = following.next() => printer.print(chunk.map_err(|error| failure(&error))?),
-                _ = interrupted.recv() => return Ok(0),
-                _ = terminated.recv() => return Ok(0),
+        self.runtime.block_on(async {
+            let mut following = log.follow(from)?;
+            loop {
+                tokio::select! {
+                    chunk = following.next() => printer.print(chunk?),
+                    _ = self.interrupted.recv() => return Ok(()),
+                    _ = self.terminated.recv() => return Ok(()),
+                }
             }
-        }
-    })
+        })
+    }
 }
 
 /// How the bytes reach the reader.

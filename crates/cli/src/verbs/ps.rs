@@ -25,8 +25,6 @@ use crate::{block_on, output};
 
 /// A supervisor that does not answer at once has its agents shown without signs of life.
 const SIGNS_WAIT_MAX: Span = Span::from_ms(500);
-/// Where a supervisor leaves what it is: `run` or `up`.
-const SUPERVISOR_LABEL: &str = "supervisor";
 
 pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome {
     let engine = environment.engine()?;
@@ -49,8 +47,8 @@ pub(super) fn no_such_agent(name: &AgentName) -> Failure {
 
 /// Who holds an agent.
 pub(super) struct Supervisor {
-    /// `run` or `up`, where it said so.
-    kind: Option<String>,
+    /// `run` or `up`; known once it answered.
+    kind: Option<&'static str>,
     pub(super) pid: u32,
     pub(super) is_alive: bool,
     since: Time,
@@ -65,8 +63,7 @@ pub(super) fn supervisor_of(agent: &Agent) -> Option<Supervisor> {
         Holder::Time { .. } => return None,
     };
     let is_alive = process::holder_life(held) == HolderLife::Alive;
-    let kind = agent.plan.labels.get(SUPERVISOR_LABEL).cloned();
-    Some(Supervisor { kind, pid, is_alive, since: held.since })
+    Some(Supervisor { kind: None, pid, is_alive, since: held.since })
 }
 
 /// What an agent really is, beside what its row says.
@@ -182,26 +179,36 @@ async fn task_of(
 
 /// Each live supervisor is asked once.
 fn add_signs(home: &Path, views: &mut [View]) {
-    let mut heard: HashMap<u32, HashMap<AgentName, Signs>> = HashMap::new();
-    for view in views {
-        let live = view.supervisor.as_ref().filter(|supervisor| supervisor.is_alive);
-        let (Some(supervisor), Some(_)) = (live, &view.attempt) else { continue };
-        let of_supervisor =
-            heard.entry(supervisor.pid).or_insert_with(|| ask_for_signs(home, &view.agent.name));
-        view.signs = of_supervisor.remove(&view.agent.name);
+    let mut answers: HashMap<u32, Option<Answer>> = HashMap::new();
+    for View { agent, supervisor, signs, .. } in views {
+        let live = supervisor.as_mut().filter(|supervisor| supervisor.is_alive);
+        let Some(supervisor) = live else { continue };
+        let asked = || ask_for_signs(home, &agent.name, supervisor.pid);
+        let Some(answer) = answers.entry(supervisor.pid).or_insert_with(asked) else { continue };
+        supervisor.kind = Some(answer.kind);
+        *signs = answer.signs.remove(&agent.name);
     }
 }
 
-fn ask_for_signs(home: &Path, name: &AgentName) -> HashMap<AgentName, Signs> {
+/// What a supervisor answered.
+struct Answer {
+    kind: &'static str,
+    signs: HashMap<AgentName, Signs>,
+}
+
+/// Asks where a `relight run` of this agent would listen, then where the daemon does.
+fn ask_for_signs(home: &Path, name: &AgentName, pid: u32) -> Option<Answer> {
     let own = run_socket(&AgentFolder::of(home, name));
-    for socket in [own, daemon_socket(home)] {
-        if let Ok(Reply::Ok(value)) = control::ask(&socket, &Request::Status, SIGNS_WAIT_MAX) {
-            let status = serde_json::from_value(value).ok();
-            let agents = status.map(|status: Status| status.agents).unwrap_or_default();
-            return agents.into_iter().map(|signs| (signs.agent.clone(), signs)).collect();
+    for (kind, socket) in [("run", own), ("up", daemon_socket(home))] {
+        let reply = control::ask(&socket, &Request::Status, SIGNS_WAIT_MAX);
+        let Ok(Reply::Ok(value)) = reply else { continue };
+        let Ok(status) = serde_json::from_value::<Status>(value) else { continue };
+        if status.pid == pid {
+            let signs = status.agents.into_iter().map(|signs| (signs.agent.clone(), signs));
+            return Some(Answer { kind, signs: signs.collect() });
         }
     }
-    HashMap::new()
+    None
 }
 
 impl View {
@@ -281,7 +288,7 @@ impl View {
         match (&self.supervisor, self.truth) {
             (_, Truth::Orphaned) => "none: orphaned".to_owned(),
             (Some(Supervisor { kind, pid, is_alive: true, .. }), _) => {
-                format!("{} {pid}", kind.as_deref().unwrap_or("pid"))
+                format!("{} {pid}", kind.unwrap_or("pid"))
             }
             (_, Truth::DiedUnnoticed | Truth::Forgotten) => "none".to_owned(),
             (_, Truth::AsRecorded) => none(),

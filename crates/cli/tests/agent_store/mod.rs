@@ -40,7 +40,6 @@ impl Told {
         let plan = AgentPlan {
             command: vec!["./writer.sh".to_owned()],
             folder: "/work".to_owned(),
-            labels: [("supervisor".to_owned(), "run".to_owned())].into(),
             ..AgentPlan::default()
         };
         told.commit(vec![AgentChange::Created(Box::new(plan))]);
@@ -100,6 +99,7 @@ impl Told {
             task: Some("report-7".to_owned()),
             last_step: Some("fetch".to_owned()),
             done: vec!["fetch".to_owned()],
+            done_count: 1,
             in_doubt: vec!["send".to_owned()],
             next: Some("send".to_owned()),
             memory_max_kib: Some(2_048),
