@@ -274,19 +274,7 @@ impl Drop for Arena {
         for supervisor in self.up.take().into_iter().chain(self.alone.take()) {
             let _ = supervisor.kill();
         }
-        let is_ours = |name: &str| self.is_ours(name);
-        // Bounded: what is killed before its child is born leaves one more round.
-        for _ in 0..20 {
-            let shims = processes::shims(is_ours);
-            let all = processes::tagged(is_ours).into_iter().chain(shims);
-            let left: Vec<u32> = all.map(|(pid, _)| pid).collect();
-            left.iter().for_each(|pid| processes::kill(*pid));
-            processes::reap_orphans();
-            if left.is_empty() {
-                break;
-            }
-            clock::pause(Duration::from_millis(5));
-        }
+        processes::end_all(|name| self.is_ours(name));
     }
 }
 
