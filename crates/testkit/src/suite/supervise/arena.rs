@@ -49,6 +49,8 @@ pub(super) struct Arena {
     pub(super) actors: Vec<Actor>,
     pub(super) up: Option<Supervisor>,
     pub(super) alone: Option<Supervisor>,
+    /// Leaders, shims and supervisors that lived and were killed.
+    pub(super) kills: u64,
     fake_agent: PathBuf,
 }
 
@@ -74,7 +76,7 @@ impl Arena {
         let mut actors: Vec<Actor> = cast.up.iter().map(|habit| actor(*habit, false)).collect();
         actors.extend(cast.alone.map(|habit| actor(habit, true)));
         let fake_agent = fake_agent.to_owned();
-        let arena = Self { home, places, actors, up: None, alone: None, fake_agent };
+        let arena = Self { home, places, actors, up: None, alone: None, kills: 0, fake_agent };
         let entries = arena.actors.iter().filter(|actor| !actor.is_alone);
         let entries: Vec<_> = entries.map(|actor| arena.entry(actor)).collect();
         arena.home.configure(&entries)?;

@@ -139,7 +139,7 @@ impl Run<'_> {
             }
             let strike = Strike::draw(&mut seed);
             found.extend(arena.strike(strike, &mut seed)?);
-            self.count(strike);
+            self.count(strike, std::mem::take(&mut arena.kills));
             clock::pause(seed.moment(Duration::from_millis(30)));
             if seed.below(4) == 0 {
                 found.extend(arena.settle()?);
@@ -154,9 +154,9 @@ impl Run<'_> {
         Ok(found)
     }
 
-    fn count(&self, strike: Strike) {
+    fn count(&self, strike: Strike, kills: u64) {
         *self.strikes.lock().expect("nothing panics here").entry(strike).or_default() += 1;
-        self.kills.fetch_add(u64::from(strike.is_kill()), Ordering::Relaxed);
+        self.kills.fetch_add(kills, Ordering::Relaxed);
     }
 
     fn summary(&self) -> String {
@@ -167,7 +167,7 @@ impl Run<'_> {
 
     fn report(&self, took: Duration) {
         for (strike, count) in &*self.strikes.lock().expect("nothing panics here") {
-            println!("  {count:>6} {}", strike.as_str());
+            println!("  {count:>6} × {}", strike.as_str());
         }
         let (lines, attempts) =
             (self.lines.load(Ordering::Relaxed), self.attempts.load(Ordering::Relaxed));
