@@ -51,6 +51,8 @@ pub(super) struct Arena {
     pub(super) alone: Option<Supervisor>,
     /// Leaders, shims and supervisors that lived and were killed.
     pub(super) kills: u64,
+    /// The product does not tell what it charged, so that nobody can judge it.
+    pub(super) hides_charges: bool,
     fake_agent: PathBuf,
 }
 
@@ -76,7 +78,16 @@ impl Arena {
         let mut actors: Vec<Actor> = cast.up.iter().map(|habit| actor(*habit, false)).collect();
         actors.extend(cast.alone.map(|habit| actor(habit, true)));
         let fake_agent = fake_agent.to_owned();
-        let arena = Self { home, places, actors, up: None, alone: None, kills: 0, fake_agent };
+        let arena = Self {
+            home,
+            places,
+            actors,
+            up: None,
+            alone: None,
+            kills: 0,
+            hides_charges: false,
+            fake_agent,
+        };
         let entries = arena.actors.iter().filter(|actor| !actor.is_alone);
         let entries: Vec<_> = entries.map(|actor| arena.entry(actor)).collect();
         arena.home.configure(&entries)?;
@@ -212,8 +223,9 @@ impl Arena {
     }
 
     /// Attempts, deaths and counts of every agent as the product tells them.
-    pub(super) fn check_records(&self) -> anyhow::Result<Vec<Violation>> {
+    pub(super) fn check_records(&mut self) -> anyhow::Result<Vec<Violation>> {
         let shown = self.home.agents()?;
+        self.hides_charges = shown.iter().any(|agent| agent.restarts.is_none());
         let mut found = Vec::new();
         for actor in &self.actors {
             let Some(agent) = shown.iter().find(|agent| agent.name == actor.name) else {
