@@ -110,9 +110,6 @@ impl Drop for Daemon {
         if let Some(supervisor) = self.supervisor.take() {
             let _ = supervisor.kill();
         }
-        let is_ours = |agent: &str| agent == self.name;
-        for (pid, _) in processes::shims(is_ours).into_iter().chain(processes::tagged(is_ours)) {
-            processes::kill(pid);
-        }
+        processes::end_all(|agent| agent == self.name);
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Keeper {
     processes: Vec<Child>,
     supervisor: Option<Supervisor>,
     pub(crate) home: Option<Home>,
+    /// What the names of Relight's agents begin with.
+    prefix: Option<String>,
     pub(crate) births: Births,
     pub(crate) workers: Vec<Birth>,
     calm: Duration,
@@ -61,10 +63,10 @@ impl Keeper {
         ensure!(home.has_verb("up"), "there is no `relight up` yet");
         let worker = stage.floor("floor-worker").display().to_string();
         let pipe = keeper.births.path().display().to_string();
-        let prefix = format!("b{}-{name}", std::process::id());
-        let entry = |number| Entry::at_once(&format!("{prefix}-{number}"), &[&worker, &pipe]);
+        let prefix = prefix_of(name);
+        let entry = |number| Entry::at_once(&format!("{prefix}{number}"), &[&worker, &pipe]);
         home.configure(&(0..count).map(entry).collect::<Vec<_>>())?;
-        keeper.home = Some(home);
+        (keeper.home, keeper.prefix) = (Some(home), Some(prefix));
         Ok(keeper)
     }
 
@@ -164,6 +166,7 @@ impl Keeper {
             processes: Vec::new(),
             supervisor: None,
             home: None,
+            prefix: None,
             births: Births::in_folder(folder)?,
             workers: Vec::new(),
             calm: CALM,
@@ -189,6 +192,9 @@ impl Drop for Keeper {
         if let Some(supervisor) = self.supervisor.take() {
             let _ = supervisor.kill();
         }
+        if let Some(prefix) = &self.prefix {
+            processes::end_all(|agent| agent.starts_with(prefix));
+        }
         for process in &mut self.processes {
             let _ = process.kill();
             let _ = process.wait();
@@ -201,6 +207,11 @@ impl Drop for Keeper {
             processes::kill(worker.pid);
         }
     }
+}
+
+/// What the names of agents begin with; nobody else's on this machine do.
+pub(crate) fn prefix_of(name: &str) -> String {
+    format!("b{}-{name}-", std::process::id())
 }
 
 /// From one moment to a later one.

@@ -10,7 +10,7 @@ use relight_testkit::world::clock::monotonic_ns;
 use relight_testkit::world::{clock, processes};
 
 use crate::births::Births;
-use crate::keeper::{Keeper, span_ms};
+use crate::keeper::{Keeper, prefix_of, span_ms};
 use crate::row::{Row, Target};
 use crate::samples::Samples;
 use crate::stage::Stage;
@@ -62,7 +62,7 @@ fn measure(stage: &Stage, count: usize) -> anyhow::Result<Found> {
     let last = keeper.workers.iter().map(|birth| birth.at_ns).max().unwrap_or(began);
     let floor_start_ms = spawn_all_ms(stage, count)?;
     thread::sleep(CALM);
-    let prefix = format!("b{}-{name}-", std::process::id());
+    let prefix = prefix_of(&name);
     let shims = processes::shims(|agent| agent.starts_with(&prefix));
     let shims: Vec<u32> = shims.into_iter().map(|(pid, _)| pid).collect();
     let daemon_pid = keeper.pid()?;

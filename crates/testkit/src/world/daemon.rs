@@ -189,7 +189,10 @@ impl Home {
 
     /// `relight deaths NAME`.
     pub fn deaths(&self, name: &str) -> anyhow::Result<Vec<ShownDeath>> {
-        let answer = self.call(&["deaths", name, "--json"])?;
+        let mut words = vec!["deaths", name, "--json"];
+        // All of them, where the answer is cut to the newest by itself.
+        words.extend(self.help_of("deaths").filter(|help| help.contains("--all")).map(|_| "--all"));
+        let answer = self.call(&words)?;
         shown::deaths(&answer.json()?).context("deaths --json")
     }
 

@@ -1,8 +1,14 @@
 //! The processes of this machine, found by what only they have: a tag, a program, a session.
 
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+use super::clock;
+
+/// Rounds of killing what is left.
+const ROUNDS_MAX: u32 = 100;
 
 /// Every live process whose `RELIGHT_ATTEMPT` is of one of these agents: its pid and its tag.
 pub fn tagged(is_ours: impl Fn(&str) -> bool) -> Vec<(u32, String)> {
@@ -46,6 +52,21 @@ pub fn is_alive(pid: u32) -> bool {
 /// parent lives, and then the moment is too short for the pid to come round again.
 pub fn kill(pid: u32) {
     signal(pid, Signal::KILL);
+}
+
+/// Ends all that lives of these agents, shims first: they would bring others back. For the end of a
+/// proof or a bench, whatever went wrong in it.
+pub fn end_all(is_ours: impl Fn(&str) -> bool) {
+    // What is killed before its child is born leaves one more round.
+    for _ in 0..ROUNDS_MAX {
+        let left = [shims(&is_ours), tagged(&is_ours)].concat();
+        left.iter().for_each(|(pid, _)| kill(*pid));
+        reap_orphans();
+        if left.is_empty() {
+            return;
+        }
+        clock::pause(Duration::from_millis(5));
+    }
 }
 
 /// Sends any signal.

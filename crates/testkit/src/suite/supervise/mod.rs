@@ -11,7 +11,7 @@ mod strike;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use self::arena::{Arena, Cast};
@@ -56,6 +56,7 @@ struct Run<'a> {
     trials: AtomicU64,
     lines: AtomicU64,
     attempts: AtomicU64,
+    hides_charges: AtomicBool,
     strikes: Mutex<BTreeMap<Strike, u64>>,
 }
 
@@ -83,6 +84,7 @@ pub fn run(product: &Product, work: &Path, options: Options, tally: &Tally) -> a
         trials: AtomicU64::new(options.only_trial.unwrap_or(0)),
         lines: AtomicU64::new(0),
         attempts: AtomicU64::new(0),
+        hides_charges: AtomicBool::new(false),
         strikes: Mutex::default(),
     };
     std::thread::scope(|scope| {
@@ -139,7 +141,7 @@ impl Run<'_> {
             }
             let strike = Strike::draw(&mut seed);
             found.extend(arena.strike(strike, &mut seed)?);
-            self.count(strike);
+            self.count(strike, std::mem::take(&mut arena.kills));
             clock::pause(seed.moment(Duration::from_millis(30)));
             if seed.below(4) == 0 {
                 found.extend(arena.settle()?);
@@ -148,15 +150,16 @@ impl Run<'_> {
         }
         found.extend(arena.settle()?);
         found.extend(arena.close()?);
+        self.hides_charges.fetch_or(arena.hides_charges, Ordering::Relaxed);
         let (lines, attempts) = arena.volume()?;
         self.lines.fetch_add(lines, Ordering::Relaxed);
         self.attempts.fetch_add(attempts, Ordering::Relaxed);
         Ok(found)
     }
 
-    fn count(&self, strike: Strike) {
+    fn count(&self, strike: Strike, kills: u64) {
         *self.strikes.lock().expect("nothing panics here").entry(strike).or_default() += 1;
-        self.kills.fetch_add(u64::from(strike.is_kill()), Ordering::Relaxed);
+        self.kills.fetch_add(kills, Ordering::Relaxed);
     }
 
     fn summary(&self) -> String {
@@ -167,7 +170,7 @@ impl Run<'_> {
 
     fn report(&self, took: Duration) {
         for (strike, count) in &*self.strikes.lock().expect("nothing panics here") {
-            println!("  {count:>6} {}", strike.as_str());
+            println!("  {count:>6} × {}", strike.as_str());
         }
         let (lines, attempts) =
             (self.lines.load(Ordering::Relaxed), self.attempts.load(Ordering::Relaxed));
@@ -178,6 +181,9 @@ impl Run<'_> {
             self.options.seed
         );
         let kills = self.kills.load(Ordering::Relaxed);
+        if self.hides_charges.load(Ordering::Relaxed) {
+            self.tally.skip("supervise: counts of restarts", "`ps --json` does not tell them");
+        }
         let is_short = self.options.kills.is_some_and(|wanted| kills < wanted);
         if is_short && self.options.only_trial.is_none() {
             self.tally.skip("supervise", &format!("time was up after {kills} kills"));

@@ -50,7 +50,9 @@ pub fn run(product: &Product, work: &Path, tally: &Tally) -> anyhow::Result<()> 
     }
     let words = [&unshare[..], &[&me, "--binaries", &binaries, "pid-reuse", &folder]].concat();
     let answer = finish(&mut plain(Path::new("unshare"), &words))?;
-    print!("{}", answer.stdout);
+    for line in answer.stdout.lines().filter(|line| line.starts_with("supervise:")) {
+        println!("{line}");
+    }
     let text = || format!("exit {}: {} {}", answer.code, answer.stdout, answer.stderr);
     let found =
         if answer.code == 0 { vec![] } else { vec![Violation::new(Promise::Foreign, text())] };

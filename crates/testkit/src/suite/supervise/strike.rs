@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use super::arena::Arena;
+use crate::world::clock;
 use crate::world::processes;
 use crate::world::seed::Seed;
 use crate::world::tally::{Promise, Violation};
 
 /// Nothing is awaited for longer than this after a supervisor was killed in the middle of a verb.
 const CUT_VERB: Duration = Duration::from_millis(30);
+
+/// By then `ps` tells what is so: a restart does not wait for its record.
+const TOLD_MAX: Duration = Duration::from_secs(5);
 
 /// One thing done to an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,11 +89,6 @@ impl Strike {
             Self::Alone => "relight run",
             Self::AloneAndLeader => "relight run and its agent",
         }
-    }
-
-    /// Whether something is killed; the others are verbs in between.
-    pub(super) fn is_kill(self) -> bool {
-        !matches!(self, Self::Terminate | Self::DownKeepAgents | Self::StopStart | Self::Restart)
     }
 
     /// Whether agents live on unharmed, to be adopted.
@@ -182,6 +181,7 @@ impl Arena {
             // Noted before, so that no other thread of events can overtake it.
             self.note(name, |actor| actor.killed.extend([birth.number]));
             processes::kill(birth.pid);
+            self.kills += 1;
         }
         Ok(())
     }
@@ -200,6 +200,7 @@ impl Arena {
         if let Some((pid, tag)) = tree.get(seed.below(tree.len() as u64) as usize).cloned() {
             self.note_killed_by_tag(name, &tag);
             processes::kill(pid);
+            self.kills += 1;
         }
     }
 
@@ -222,16 +223,21 @@ impl Arena {
         for (pid, _) in processes::shims(|agent| agent == name) {
             self.note(name, |actor| actor.shim_killed.extend([number, number + 1]));
             processes::kill(pid);
+            self.kills += 1;
         }
         Ok(())
     }
 
     pub(super) fn kill_up(&mut self) -> anyhow::Result<()> {
-        self.up.take().map_or(Ok(()), crate::world::daemon::Supervisor::kill)
+        let Some(up) = self.up.take() else { return Ok(()) };
+        self.kills += 1;
+        up.kill()
     }
 
     fn kill_alone(&mut self) -> anyhow::Result<()> {
-        self.alone.take().map_or(Ok(()), crate::world::daemon::Supervisor::kill)
+        let Some(alone) = self.alone.take() else { return Ok(()) };
+        self.kills += 1;
+        alone.kill()
     }
 
     pub(super) fn kill_everything(&mut self) -> anyhow::Result<()> {
@@ -286,7 +292,7 @@ impl Arena {
         let home = self.home.clone();
         let words = ["stop".to_owned(), name.to_owned()];
         let verb = std::thread::spawn(move || home.call(&words.each_ref().map(String::as_str)));
-        crate::world::clock::pause(seed.moment(CUT_VERB));
+        clock::pause(seed.moment(CUT_VERB));
         self.kill_up()?;
         let answer = verb.join().expect("a call never panics")?;
         self.start_up()?;
@@ -323,18 +329,21 @@ impl Arena {
     /// Whether the same processes live on, and the product says so.
     pub(super) fn adopted(&self, before: &[(String, u32)]) -> anyhow::Result<Vec<Violation>> {
         let mut found = self.settle_lasting()?;
-        let shown = self.home.agents()?;
+        let says_so = || {
+            let shown = self.home.agents()?;
+            let told = |name: &str| shown.iter().find(|agent| agent.name == name)?.pid;
+            Ok(before.iter().all(|(name, pid)| told(name) == Some(*pid)))
+        };
+        if !clock::becomes(TOLD_MAX, says_so)? {
+            let text = format!("ps says {:?}, alive are {before:?}", self.home.agents()?);
+            found.push(Violation::new(Promise::Record, text));
+        }
         for (name, pid) in before {
             let now = self.leader(name)?.map(|birth| birth.pid);
             if now != Some(*pid) {
                 let text =
                     format!("{name} had pid {pid} when its supervisor died, and has {now:?}");
                 found.push(Violation::new(Promise::Lost, text));
-            }
-            let told = shown.iter().find(|agent| agent.name == *name).and_then(|agent| agent.pid);
-            if told != Some(*pid) {
-                let text = format!("ps says that {name} has pid {told:?}, it has {pid}");
-                found.push(Violation::new(Promise::Record, text));
             }
         }
         Ok(found)
