@@ -177,7 +177,7 @@ fn finish(
 
 /// The agent's own code where it has one: 128+n for a signal, 124 for a time-out.
 fn code(ended: Option<&Ended>, told: Option<i32>) -> (u8, &'static str) {
-    let of_signal = |signal: i32| u8::try_from(128 + signal).unwrap_or(Exit::No as u8);
+    let of_signal = supervision::code_of_signal;
     if let Some(signal) = told {
         return (of_signal(signal), "relight");
     }

@@ -43,6 +43,8 @@ struct Daemon<'a> {
     systemd: Systemd,
     /// What it was told to do last.
     phase: Phase,
+    /// The signal by which it was told to end.
+    told: Option<i32>,
 }
 
 enum Phase {
@@ -80,6 +82,7 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         reception: Reception::open(control),
         systemd: Systemd::from_environment(environment.variables()),
         phase: Phase::Serving,
+        told: None,
     };
     daemon.begin(specs).await?;
     daemon.run().await
@@ -137,7 +140,10 @@ impl Daemon<'_> {
             match self.woken(&mut signals, stable_at, watchdog).await {
                 Woken::Notice(notice) => supervision::say(self.environment, &notice),
                 Woken::Signal(Told::HangUp) => self.reload().await,
-                Woken::Signal(Told::End(_)) => self.stop(),
+                Woken::Signal(Told::End(signal)) => {
+                    self.told.get_or_insert(signal);
+                    self.stop();
+                }
                 Woken::Call(call) => self.answer(call).await,
                 Woken::Watchdog => {
                     let _ = self.systemd.alive();
@@ -243,7 +249,7 @@ impl Daemon<'_> {
         let engine = self.supervisor.engine().clone();
         self.supervisor.leave().await;
         boots::clean_end(engine.store().as_ref(), &boot).await?;
-        Ok(0)
+        Ok(self.told.map_or(0, supervision::code_of_signal))
     }
 
     fn say(&self, text: &str) {
