@@ -1,6 +1,6 @@
 //! `relight up`: the daemon. All agents of `relight.toml`, until it is told to end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use relight::engine::Engine;
@@ -88,7 +88,7 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
     daemon.run().await
 }
 
-fn bind(home: &std::path::Path) -> Result<Control, Failure> {
+fn bind(home: &Path) -> Result<Control, Failure> {
     let socket = daemon_socket(home);
     let control = Control::bind(&socket).map_err(|error| cannot_use(&socket, &error))?;
     control.ok_or_else(|| {
@@ -281,7 +281,7 @@ async fn at(moment: Option<Instant>) {
 
 fn load(environment: &Environment, arguments: &UpArguments) -> Result<Config, Failure> {
     let user = environment.config_folder();
-    let user_config = user.as_deref().and_then(std::path::Path::parent);
+    let user_config = user.as_deref().and_then(Path::parent);
     let found = Config::find(arguments.config.as_deref(), &PathBuf::from("."), user_config);
     let file = found.ok_or_else(|| {
         Failure::new(Exit::Config, "there is no relight.toml here, nor in the user's configuration")
@@ -308,6 +308,10 @@ fn spec(
 ) -> Result<AgentSpec, Failure> {
     let preset = supervision::preset(environment, Some(&agent.preset))?;
     let mut plan = agent.plan(&config.recovery);
+    // The shim that starts it does not stand where we do.
+    let folder = std::path::absolute(&plan.folder)
+        .map_err(|error| cannot_use(Path::new(&plan.folder), &error))?;
+    plan.folder = folder.to_string_lossy().into_owned();
     let command: Vec<Word> = agent.command.iter().cloned().map(Word::from).collect();
     plan.command = supervision::readable(engine.redactor(), &command);
     let signs: Vec<SignSource> = match &agent.signs {

@@ -58,6 +58,7 @@ impl Actor {
         let said = life.stream.as_ref().and_then(|stream| stream.ended(preset, record.how));
         self.head = life.head;
         self.oom = life.oom;
+        self.keep_captured().await?;
         self.bury(attempt, record, said).await
     }
 

@@ -76,13 +76,13 @@ impl Actor {
             .create()
             .map_err(|error| LaunchError::File(self.folder.path().to_owned(), error))?;
         self.ready_shim().await?;
-        self.assign_session().await?;
+        let is_new_session = self.assign_session().await?;
         let log = Log::of(&self.folder)
             .for_attempt(&self.spec.log_limits)
             .map_err(|error| LaunchError::File(self.folder.logs(), error))?;
         let task = self.take_task(&tag).await?;
         self.listen();
-        let order = self.start_order(number, &tag, &log, task.as_ref()).await;
+        let order = self.start_order(number, &tag, &log, task.as_ref(), is_new_session).await;
         self.life = Some(Life::new(&self.spec, tag, number, log, &self.folder, Duration::ZERO));
         self.tree.order(&Order::Start(Box::new(order))).await.map_err(LaunchError::Shim)?;
         // What is only needed at its end is looked up while it starts.
@@ -166,15 +166,15 @@ impl Actor {
         }
     }
 
-    /// A session id that we choose is on disk before the agent hears of it.
-    async fn assign_session(&mut self) -> Result<(), Lost> {
+    /// A session id that we choose is on disk before the agent hears of it. Whether one was chosen.
+    async fn assign_session(&mut self) -> Result<bool, Lost> {
         if self.agent.session.is_some() {
-            return Ok(());
+            return Ok(false);
         }
         let id = uuid::Builder::from_random_bytes(random::bytes()).into_uuid().to_string();
         match self.spec.preset.new_session(id) {
-            Some(id) => self.commit(vec![AgentChange::Session(Some(id))]).await,
-            None => Ok(()),
+            Some(id) => self.commit(vec![AgentChange::Session(Some(id))]).await.map(|()| true),
+            None => Ok(false),
         }
     }
 
@@ -182,6 +182,14 @@ impl Actor {
     pub(super) fn captured(&mut self, session: Option<Option<String>>) {
         if let Some(session) = session.filter(|session| *session != self.agent.session) {
             self.captured_session = Some(session);
+        }
+    }
+
+    /// What was read about its session is on disk before the next attempt is told of it.
+    pub(super) async fn keep_captured(&mut self) -> Result<(), Lost> {
+        match self.captured_session.take() {
+            Some(session) => self.commit(vec![AgentChange::Session(session)]).await,
+            None => Ok(()),
         }
     }
 
@@ -237,6 +245,7 @@ impl Actor {
         tag: &AttemptTag,
         log: &LogStart,
         task: Option<&(TaskId, Fence)>,
+        is_new_session: bool,
     ) -> StartOrder {
         let brief = self.brief(number, task.map(|(task, _)| task)).await;
         self.write_for_successor(tag, &brief, task.map(|(task, _)| task)).await;
@@ -244,7 +253,8 @@ impl Actor {
         let brief = brief.unwrap_or_default();
         let brief_file = self.folder.brief().to_string_lossy().into_owned();
         let launch = Launch {
-            first: !is_resumed,
+            // There is nothing to resume in a session that was just chosen.
+            first: !is_resumed || is_new_session,
             session: self.agent.session.as_deref(),
             brief: &brief,
             brief_file: &brief_file,
@@ -299,10 +309,11 @@ impl Actor {
         set("RELIGHT_AGENT", self.spec.name.to_string());
         set("RELIGHT_ATTEMPT", tag.to_string());
         set("RELIGHT_ATTEMPT_NUMBER", number.to_string());
-        set("RELIGHT_RESUMED", u8::from(!launch.first).to_string());
+        let is_resumed = self.is_resumed();
+        set("RELIGHT_RESUMED", u8::from(is_resumed).to_string());
         set("RELIGHT_STATE_FILE", self.folder.state().to_string_lossy().into_owned());
         if let Some(ended) = self.last.as_ref().and_then(|last| last.ended.as_ref())
-            && !launch.first
+            && is_resumed
         {
             set("RELIGHT_DEATH_CAUSE", ended.cause.to_string());
             set("RELIGHT_BRIEF_FILE", launch.brief_file.to_owned());

@@ -160,9 +160,7 @@ impl Actor {
     /// Runs until the agent is left, nobody wants it any more, or another supervisor has it.
     pub(super) async fn run(mut self) -> Result<(), Lost> {
         loop {
-            if let Some(session) = self.captured_session.take() {
-                self.commit(vec![AgentChange::Session(session)]).await?;
-            }
+            self.keep_captured().await?;
             while let Some(event) = self.events.pop_front() {
                 self.happen(event).await?;
             }
