@@ -11,6 +11,7 @@ mod adoption;
 mod daemon;
 mod ground;
 mod hang;
+mod harsh;
 mod loops;
 mod presets;
 mod recover;

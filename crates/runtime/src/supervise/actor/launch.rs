@@ -80,6 +80,7 @@ impl Actor {
         let log = Log::of(&self.folder)
             .for_attempt(&self.spec.log_limits)
             .map_err(|error| LaunchError::File(self.folder.logs(), error))?;
+        let begins_a_file = log.offset == 0;
         let task = self.take_task(&tag).await?;
         self.listen();
         let order = self.start_order(number, &tag, &log, task.as_ref(), is_new_session).await;
@@ -90,6 +91,10 @@ impl Actor {
         if let Some(life) = &mut self.life {
             life.head = head;
             life.oom = Oom::before();
+        }
+        if begins_a_file {
+            // What is kept too much is kept until the next time.
+            let _ = Log::of(&self.folder).trim(&self.spec.log_limits);
         }
         self.watch_output();
         Ok(())
