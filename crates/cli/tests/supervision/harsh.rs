@@ -151,8 +151,14 @@ fn a_step_that_died_with_its_supervisor_twice_waits_for_a_person() {
         signal(pid, Signal::KILL);
         until("it is gone", || (!is_alive(pid)).then_some(()));
     }
-    assert_eq!(ground.call(&["recover"]).code, 0);
-    assert_eq!(ground.task_status("t"), "blocked");
+    // The next supervisor finds that out, and leaves it so.
+    ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\ntask = \"t\"\n");
+    let _daemon = ground.up(&[]);
+    until("it is parked", || (ground.task_status("t") == "blocked").then_some(()));
+    assert_eq!(
+        (ground.until_state("a", "crashed")["until"].clone(), ground.births(2).len()),
+        (json!(null), 2)
+    );
 }
 
 #[test]

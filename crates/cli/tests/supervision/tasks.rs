@@ -108,13 +108,42 @@ fn exit_75_defers_the_task_suspends_the_agent_and_charges_nothing() {
 }
 
 #[test]
-fn a_task_that_somebody_else_holds_is_waited_for_within_the_limits() {
+fn a_task_that_somebody_else_holds_is_exit_75_and_nothing_is_started() {
     let ground = Ground::with_agent("echo $$ >>births");
     assert_eq!(ground.call(&["task", "start", "t"]).code, 0);
-    let ran = ground.run(&["--task", "t", "--max-attempts", "1", "--cooldown", "10ms"]).end();
-    assert_ne!(ran.code, 0);
+    let ran = ground.run(&["--task", "t"]).end();
+    assert_eq!(ran.code, 75, "{ran:?}");
+    assert!(ran.stderr.contains("task t is held by"), "{ran:?}");
     assert_eq!(ground.read("births"), "");
-    assert_eq!(ground.task_status("t"), "in_progress");
+}
+
+#[test]
+fn a_task_that_is_done_already_is_not_done_again() {
+    let ground = Ground::with_agent("echo $$ >>births");
+    ground.call(&["task", "start", "t"]);
+    ground.call(&["task", "done", "t"]);
+    let (code, answer) = ground.run(&["--json", "--task", "t"]).end_json();
+    assert_eq!(
+        (code, &answer["state"], &answer["whose"]),
+        (0, &json!("stopped"), &json!("relight"))
+    );
+    assert_eq!((ground.read("births").as_str(), ground.events("alert").len()), ("", 0));
+}
+
+#[test]
+fn an_agent_whose_work_is_over_is_not_brought_back() {
+    for (verb, status, state) in [
+        ("done", "completed", "stopped"),
+        ("cancel", "cancelled", "stopped"),
+        ("fail --reason r", "failed", "crashed"),
+        ("block --reason r", "blocked", "crashed"),
+    ] {
+        let ground =
+            Ground::with_agent(&format!("echo $$ >>births; relight task {verb}; kill -9 $$"));
+        assert_eq!(ground.run(&["--task", "t"]).end().code, 137);
+        assert_eq!((ground.task_status("t").as_str(), ground.state("a").as_str()), (status, state));
+        assert_eq!((ground.births(1).len(), ground.events("alert").len()), (1, 0));
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use relight_core::agent::{AttemptTag, Cause, Death, PostMortem};
 use relight_core::decide::Right;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder};
+use relight_core::status::TaskStatus;
 use relight_core::task::{NewTask, TaskSpec};
 use relight_core::time::Span;
 
@@ -62,10 +63,13 @@ impl Actor {
             Err(error) => {
                 self.life = None;
                 let mut death = Death::lost(clock::now(), error.to_string());
-                death.how = HowEnded::Code(CANNOT_START);
+                let task = self.task_status().await;
+                let is_done = task == Some(TaskStatus::Completed);
+                death.how = HowEnded::Code(if is_done { 0 } else { CANNOT_START });
                 let post_mortem = Box::new(PostMortem::default());
                 self.last = None;
-                self.events.push_back(AgentEvent::Died { death: Box::new(death), post_mortem });
+                let death = Box::new(death);
+                self.events.push_back(AgentEvent::Died { death, post_mortem, task });
                 Ok(())
             }
         }
