@@ -34,7 +34,7 @@ fn a_death_that_nobody_noticed_is_found_then_recorded_and_nothing_is_started() {
     assert_eq!(ground.task_status("t"), "interrupted");
     assert_eq!(ground.births(1).len(), 1);
     assert_eq!(ground.json(&["recover"])["findings"], json!([]));
-    assert_eq!(ground.agent("a")["truth"].as_str() == Some("died_unnoticed"), false);
+    assert_ne!(ground.agent("a")["truth"], "died_unnoticed");
 }
 
 #[test]

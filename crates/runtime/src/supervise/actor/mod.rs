@@ -329,11 +329,15 @@ impl Actor {
             AgentEffect::Spawn { number, tag, .. } => self.launch(number, tag).await?,
             AgentEffect::StopTree(ending) => self.stop_tree(ending).await,
             AgentEffect::WaitUntil(at) => {
+                let is_known = self.due.is_some_and(|(_, known)| known == at);
                 let wait = at.since(clock::now()).as_duration();
                 self.due = Some((Instant::now() + wait, at));
                 let deferred =
                     matches!(self.agent.state, AgentState::Suspended { why: Pause::Deferred, .. });
-                self.tell(What::Waiting { until: at, deferred });
+                // Said when it died, perhaps, and not again when it is taken up.
+                if !is_known {
+                    self.tell(What::Waiting { until: at, deferred });
+                }
             }
             AgentEffect::AskUntil => self.ask_until(),
             AgentEffect::Alert(text) => {
