@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::arena::Arena;
 use crate::world::clock;
+use crate::world::daemon::Supervisor;
 use crate::world::processes;
 use crate::world::seed::Seed;
 use crate::world::tally::{Promise, Violation};
@@ -219,9 +220,9 @@ impl Arena {
     }
 
     pub(super) fn kill_shim(&mut self, name: &str) -> anyhow::Result<()> {
-        let number = self.newest(name)?;
+        let numbers = self.newest_numbers(name)?;
         for (pid, _) in processes::shims(|agent| agent == name) {
-            self.note(name, |actor| actor.shim_killed.extend([number, number + 1]));
+            self.note(name, |actor| actor.shim_killed.extend(numbers));
             processes::kill(pid);
             self.kills += 1;
         }
@@ -240,15 +241,25 @@ impl Arena {
         alone.kill()
     }
 
+    /// All notes are taken first, so that nothing comes between the kills.
     pub(super) fn kill_everything(&mut self) -> anyhow::Result<()> {
-        self.kill_up()?;
-        self.kill_alone()?;
         let names: Vec<String> = self.actors.iter().map(|actor| actor.name.clone()).collect();
-        for name in names {
-            self.kill_shim(&name)?;
-            self.kill_tree(&name)?;
+        for name in &names {
+            let numbers = self.newest_numbers(name)?;
+            self.note(name, |actor| {
+                actor.shim_killed.extend(numbers);
+                actor.killed.extend(numbers);
+            });
         }
-        Ok(())
+        let supervisors = self.up.iter().chain(&self.alone).map(Supervisor::pid);
+        let all: Vec<u32> = supervisors.chain(self.pids()).collect();
+        all.iter().for_each(|pid| processes::kill(*pid));
+        self.kills += all.len() as u64;
+        for supervisor in self.up.take().into_iter().chain(self.alone.take()) {
+            supervisor.kill()?;
+        }
+        // Born while the others died.
+        names.iter().try_for_each(|name| self.kill_tree(name))
     }
 
     /// Agents are told, have their grace, and are gone when the supervisor is.
@@ -257,6 +268,7 @@ impl Arena {
         if let Some(up) = self.up.take() {
             up.terminate()?;
         }
+        self.note_all_told()?;
         let alone = self.alone_name();
         self.survivors(|name| name != alone && self.is_ours(name))
     }
@@ -274,6 +286,7 @@ impl Arena {
     fn stop_start(&mut self, name: &str) -> anyhow::Result<Vec<Violation>> {
         self.note_told(name)?;
         let mut found: Vec<Violation> = self.ask(&["stop", name])?.into_iter().collect();
+        self.note_told(name)?;
         found.extend(self.survivors(|agent| agent == name)?);
         found.extend(self.ask(&["start", name])?);
         Ok(found)
@@ -349,10 +362,19 @@ impl Arena {
         Ok(found)
     }
 
+    /// Notes that this one is told to end. Called before and after: attempts between may be over
+    /// before they were born.
     pub(super) fn note_told(&mut self, name: &str) -> anyhow::Result<()> {
-        let number = self.newest(name)?;
-        self.note(name, |actor| actor.told_to_end.extend([number]));
+        let numbers = self.newest_numbers(name)?;
+        self.note(name, |actor| actor.told_to_end.extend(numbers));
         Ok(())
+    }
+
+    /// The newest attempt by its own word, and by the product's.
+    fn newest_numbers(&self, name: &str) -> anyhow::Result<[u32; 2]> {
+        let born = self.newest(name)?;
+        let shown = self.home.agents()?.into_iter().find(|agent| agent.name == name);
+        Ok([born, shown.map_or(born, |agent| agent.attempt_number)])
     }
 
     pub(super) fn note_all_told(&mut self) -> anyhow::Result<()> {
