@@ -7,6 +7,7 @@ use crate::world::clock;
 use crate::world::daemon::Supervisor;
 use crate::world::processes;
 use crate::world::seed::Seed;
+use crate::world::shown::ShownAgent;
 use crate::world::tally::{Promise, Violation};
 
 /// Nothing is awaited for longer than this after a supervisor was killed in the middle of a verb.
@@ -244,12 +245,17 @@ impl Arena {
     /// All notes are taken first, so that nothing comes between the kills.
     pub(super) fn kill_everything(&mut self) -> anyhow::Result<()> {
         let names: Vec<String> = self.actors.iter().map(|actor| actor.name.clone()).collect();
+        let shown = self.home.agents()?;
+        for actor in &mut self.actors {
+            let number = |agent: &&ShownAgent| agent.name == actor.name;
+            actor.shim_killed.extend(shown.iter().find(number).map(|agent| agent.attempt_number));
+        }
         for name in &names {
-            let numbers = self.newest_numbers(name)?;
-            self.note(name, |actor| {
-                actor.shim_killed.extend(numbers);
-                actor.killed.extend(numbers);
-            });
+            for (_, tag) in processes::tagged(|agent| agent == name) {
+                self.note_killed_by_tag(name, &tag);
+            }
+            // What is alive now has just lost its shim too.
+            self.note(name, |actor| actor.shim_killed.extend(actor.killed.last().copied()));
         }
         let supervisors = self.up.iter().chain(&self.alone).map(Supervisor::pid);
         let all: Vec<u32> = supervisors.chain(self.pids()).collect();
