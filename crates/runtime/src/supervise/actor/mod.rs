@@ -161,6 +161,14 @@ enum Happening {
 impl Actor {
     /// Runs until the agent is left, nobody wants it any more, or another supervisor has it.
     pub(super) async fn run(mut self) -> Result<(), Lost> {
+        let ended = self.supervise().await;
+        if ended.is_err() {
+            self.tell(What::Lost);
+        }
+        ended
+    }
+
+    async fn supervise(&mut self) -> Result<(), Lost> {
         loop {
             if let Some(session) = self.captured_session.take() {
                 self.commit(vec![AgentChange::Session(session)]).await?;
