@@ -105,6 +105,7 @@ fn an_agent_that_died_with_its_supervisor_is_not_called_running() {
     Told::of(&stage, "writer").held_by(dead()).runs(1, dead(), (1, 0));
     let agent = only_agent(&stage);
     assert_eq!(agent["truth"], "died_unnoticed");
+    assert_eq!(agent["pid"], Value::Null);
     assert_eq!(agent["detail"], "died unnoticed; relight recover");
 }
 

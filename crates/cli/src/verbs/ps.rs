@@ -253,7 +253,11 @@ impl View {
         }
     }
 
+    /// Of a process that may still live.
     fn pid(&self) -> Option<u32> {
+        if self.truth == Truth::DiedUnnoticed {
+            return None;
+        }
         Some(self.attempt.as_ref()?.process.as_ref()?.pid)
     }
 

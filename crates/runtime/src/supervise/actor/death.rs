@@ -37,7 +37,8 @@ impl Actor {
         let (number, log) = (life.number, Some((life.log.number, life.log.offset)));
         let shim = self.tree.shim().cloned();
         self.tell(What::Started { number, process: process.clone() });
-        self.commit(vec![AgentChange::Spawned { number, process, shim, log }]).await
+        self.commit_soon(vec![AgentChange::Spawned { number, process, shim, log }], None);
+        Ok(())
     }
 
     /// The shim says that the tree of an attempt is gone.
@@ -70,10 +71,7 @@ impl Actor {
         let event = self.facts_of(&attempt, &record, said).await;
         let number = attempt.number;
         self.last = Some(attempt);
-        // Decided and committed here and not by way of the queue: the record may go only then.
-        self.happen(event).await?;
-        let _ = std::fs::remove_file(self.folder.exit_record(number));
-        Ok(())
+        self.happen_and_remove(event, Some(self.folder.exit_record(number))).await
     }
 
     /// All there is to know of a death; its tasks are let go of.

@@ -6,27 +6,27 @@
 mod brief;
 mod death;
 mod launch;
+mod ledger;
 mod life;
 mod take_up;
 mod tree;
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::decide::{
     AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held_back,
 };
 use relight_core::agent::{Agent, AgentState, AgentStateKind, Attempt, Ending, Stopper};
-use relight_core::decide::Guard;
 use relight_core::ids::TaskId;
 use relight_core::lease::Fence;
 use relight_core::time::Time;
-use relight_store::{AgentCommit, AgentCommitError};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
+use self::ledger::Ledger;
 use self::life::Life;
 pub(super) use self::take_up::take_up;
 pub use self::take_up::{Begin, TakeUpError};
@@ -39,9 +39,6 @@ use super::oom::Oom;
 use super::shim::wire::Rung;
 use super::spec::AgentSpec;
 use crate::doors::{clock, random};
-
-/// Longest wait before a store that cannot be written is tried again.
-const STORE_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// What is wanted of an agent.
 #[derive(Debug)]
@@ -122,6 +119,7 @@ pub(super) struct Actor {
     folder: AgentFolder,
     agent: Agent,
     fence: Fence,
+    ledger: Ledger,
     tree: Tree,
     life: Option<Life>,
     notify: Option<NotifySocket>,
@@ -155,6 +153,7 @@ enum Happening {
     Signs(Vec<Sign>),
     Timer,
     Asked(bool),
+    Lost(Lost),
 }
 
 impl Actor {
@@ -168,7 +167,7 @@ impl Actor {
                 self.happen(event).await?;
             }
             self.show();
-            self.answer_waiters();
+            self.answer_waiters().await?;
             if self.leaving {
                 return Ok(());
             }
@@ -178,6 +177,7 @@ impl Actor {
                 Happening::Mail(None) => return Ok(()),
                 Happening::Signs(signs) => self.hear(signs),
                 Happening::Timer => self.look_at_the_clock().await,
+                Happening::Lost(lost) => return Err(lost),
                 Happening::Asked(finished) => {
                     self.events.push_back(AgentEvent::RoundOver { finished });
                 }
@@ -193,6 +193,7 @@ impl Actor {
             signs = hear(self.notify.as_ref()) => Happening::Signs(signs),
             () = wait_for(timer) => Happening::Timer,
             finished = asked(&mut self.asked) => Happening::Asked(finished),
+            lost = self.ledger.lost() => Happening::Lost(lost),
         }
     }
 
@@ -242,7 +243,11 @@ impl Actor {
     }
 
     /// Answers those whose wish has come true, or cannot.
-    fn answer_waiters(&mut self) {
+    async fn answer_waiters(&mut self) -> Result<(), Lost> {
+        if self.waiters.is_empty() {
+            return Ok(());
+        }
+        self.ledger.settle().await?;
         let runs = matches!(self.agent.state, AgentState::Running { ending: None, .. })
             && self.life.as_ref().is_some_and(Life::has_started);
         let rests = self.at_rest;
@@ -264,11 +269,21 @@ impl Actor {
                 problem,
             });
         }
+        Ok(())
     }
 
     /// Decides, commits, acts. An attempt whose tag was allocated ahead is started first: the commit
     /// that allocated it explains it already, and a restart need not wait for the disk.
     async fn happen(&mut self, event: AgentEvent) -> Result<(), Lost> {
+        self.happen_and_remove(event, None).await
+    }
+
+    /// The same; the file goes once all of it is durable.
+    async fn happen_and_remove(
+        &mut self,
+        event: AgentEvent,
+        then_remove: Option<PathBuf>,
+    ) -> Result<(), Lost> {
         let mut moment = self.moment();
         if event == AgentEvent::Due
             && let Some((_, at)) = self.due.take()
@@ -280,9 +295,14 @@ impl Actor {
         let ahead = effects.iter().any(|e| matches!(e, AgentEffect::Spawn { at_once: true, .. }));
         let ahead = ahead && self.spec.plan.task.is_none() && self.tree.is_ready();
         if ahead {
+            // What allocated the tag must be on disk; it is, unless it died within moments.
+            self.ledger.settle().await?;
             self.act_on_spawns(&effects, &changes).await?;
+            self.commit_soon(changes, then_remove);
+        } else {
+            self.commit_soon(changes, then_remove);
+            self.ledger.settle().await?;
         }
-        self.commit(changes).await?;
         for effect in effects {
             match effect {
                 AgentEffect::Spawn { .. } if ahead => {}
@@ -331,34 +351,23 @@ impl Actor {
         Ok(())
     }
 
-    /// Durable when it returns. A store that cannot be written is tried again: the agent lives on
-    /// meanwhile, and nothing is done that is not on disk.
+    /// Durable when it returns.
     async fn commit(&mut self, changes: Vec<AgentChange>) -> Result<(), Lost> {
-        if changes.is_empty() {
-            return Ok(());
+        self.commit_soon(changes, None);
+        self.ledger.settle().await
+    }
+
+    /// Durable soon, and before whatever is committed after it.
+    fn commit_soon(&mut self, changes: Vec<AgentChange>, then_remove: Option<PathBuf>) {
+        if changes.is_empty() && then_remove.is_none() {
+            return;
         }
         self.remember_end(&changes);
         let at = clock::now();
-        let guard = Guard { fence: Some(self.fence), seq: None };
-        let commit = AgentCommit { agent: self.spec.name.clone(), guard, at, changes };
-        let mut pause = Duration::from_millis(100);
-        loop {
-            match self.desk.engine.store().commit_agent(commit.clone()).await {
-                Ok(committed) => {
-                    for change in &commit.changes {
-                        change.apply(&mut self.agent, at);
-                    }
-                    self.agent.seq = committed.seq;
-                    return Ok(());
-                }
-                Err(AgentCommitError::Store(error)) => {
-                    self.tell(What::Trouble(error.to_string()));
-                    sleep(pause).await;
-                    pause = (pause * 2).min(STORE_PAUSE_MAX);
-                }
-                Err(_) => return Err(Lost::Fenced(self.spec.name.clone())),
-            }
+        for change in &changes {
+            change.apply(&mut self.agent, at);
         }
+        self.ledger.hand_in(changes, at, then_remove);
     }
 
     /// Keeps what a successor is told, and tells the watchers.

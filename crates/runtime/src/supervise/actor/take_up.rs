@@ -16,6 +16,7 @@ use relight_store::{AgentCommit, AgentCommitError, AttemptQuery, StoreError};
 use tokio::sync::{mpsc, watch};
 
 use super::death::bare_record;
+use super::ledger::Ledger;
 use super::life::Life;
 use super::tree::{Met, Orphan, Tree};
 use super::{Actor, AgentView, Lost, Mail};
@@ -89,12 +90,14 @@ pub(in crate::supervise) async fn take_up(
     };
     let (view, views) = watch::channel(first_view);
     let fence = agent.lease.fence;
+    let ledger = Ledger::open(Arc::clone(&desk), spec.name.clone(), fence);
     let mut actor = Actor {
         desk,
         spec,
         folder,
         agent,
         fence,
+        ledger,
         tree: Tree::None,
         life: None,
         notify: None,
