@@ -223,8 +223,11 @@ fn in_words(what: &What) -> Option<(String, bool)> {
         What::Waiting { until, deferred: true } => {
             (format!("it said: later; it goes on at {until}"), true)
         }
+        What::Swept { stopped: 1, survivors: 0 } => {
+            ("stopped a process that an earlier attempt left behind".to_owned(), true)
+        }
         What::Swept { stopped, survivors: 0 } => {
-            (format!("stopped {stopped} processes that an earlier attempt left behind"), true)
+            (format!("stopped what an earlier attempt left behind ({stopped} processes)"), true)
         }
         What::Swept { stopped, survivors } => {
             let text = format!(

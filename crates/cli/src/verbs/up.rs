@@ -281,6 +281,7 @@ fn load(environment: &Environment, arguments: &UpArguments) -> Result<Config, Fa
         Failure::new(Exit::Config, "there is no relight.toml here, nor in the user's configuration")
             .hint("give --config FILE; relight run -- CMD supervises one agent without any")
     })?;
+    let file = std::path::absolute(&file).map_err(|error| cannot_use(&file, &error))?;
     Config::load(&file, user.map(|user| user.join("presets")).as_deref())
 }
 

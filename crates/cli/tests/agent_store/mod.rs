@@ -94,7 +94,6 @@ impl Told {
             note: Some("the disk \u{1b}[31mwas full".to_owned()),
         };
         let post_mortem = PostMortem {
-            done_count: 1,
             last_output: last_output.to_owned(),
             task: Some("report-7".to_owned()),
             last_step: Some("fetch".to_owned()),

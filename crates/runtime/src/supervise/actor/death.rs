@@ -56,6 +56,7 @@ impl Actor {
         attempt.process = attempt.process.or_else(|| record.process.clone());
         let preset = &self.spec.preset;
         let said = life.stream.as_ref().and_then(|stream| stream.ended(preset, record.how));
+        self.wrote_nothing = life.wrote_nothing();
         self.head = life.head;
         self.oom = life.oom;
         self.bury(attempt, record, said).await
@@ -82,7 +83,11 @@ impl Actor {
         said: Option<Said>,
     ) -> AgentEvent {
         let begins = attempt.log.map(LogPosition::from).unwrap_or_default();
-        let log_end = Log::of(&self.folder).last_bytes(LOG_END_BYTES, begins).unwrap_or_default();
+        let log_end = if self.wrote_nothing {
+            Vec::new()
+        } else {
+            Log::of(&self.folder).last_bytes(LOG_END_BYTES, begins).unwrap_or_default()
+        };
         let engine = &self.desk.engine;
         let found = post_mortem::take(engine, &log_end, attempt, Some(record)).await;
         let found = found.unwrap_or_else(|error| {

@@ -72,9 +72,10 @@ impl Actor {
     }
 
     async fn try_launch(&mut self, number: u32, tag: AttemptTag) -> Result<(), LaunchError> {
-        self.folder
-            .create()
-            .map_err(|error| LaunchError::File(self.folder.path().to_owned(), error))?;
+        if !self.tree.is_ready() {
+            let made = self.folder.create();
+            made.map_err(|error| LaunchError::File(self.folder.path().to_owned(), error))?;
+        }
         self.ready_shim().await?;
         self.assign_session().await?;
         let log = Log::of(&self.folder)
@@ -239,7 +240,7 @@ impl Actor {
         task: Option<&(TaskId, Fence)>,
     ) -> StartOrder {
         let brief = self.brief(number, task.map(|(task, _)| task)).await;
-        self.write_for_successor(tag, &brief, task.map(|(task, _)| task)).await;
+        self.write_for_successor(tag, brief.as_deref(), task.map(|(task, _)| task)).await;
         let is_resumed = self.is_resumed();
         let brief = brief.unwrap_or_default();
         let brief_file = self.folder.brief().to_string_lossy().into_owned();

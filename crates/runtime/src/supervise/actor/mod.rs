@@ -131,6 +131,8 @@ pub(super) struct Actor {
     head: Option<String>,
     /// What the kernel had killed for memory when it began.
     oom: Oom,
+    /// The attempt that is being buried gave no output.
+    wrote_nothing: bool,
     /// The attempt that is being buried died together with its supervisor.
     died_unwatched: bool,
     /// What was just read in its output about its session: an id, or that it is gone.
