@@ -19,7 +19,7 @@ use relight_core::agent::change::AgentChange;
 use relight_core::agent::decide::{
     AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held_back,
 };
-use relight_core::agent::{Agent, AgentState, AgentStateKind, Attempt, Ending, Stopper};
+use relight_core::agent::{Agent, AgentState, AgentStateKind, Attempt, Ending, Pause, Stopper};
 use relight_core::ids::TaskId;
 use relight_core::lease::Fence;
 use relight_core::time::Time;
@@ -343,7 +343,8 @@ impl Actor {
             AgentEffect::WaitUntil(at) => {
                 let wait = at.since(clock::now()).as_duration();
                 self.due = Some((Instant::now() + wait, at));
-                let deferred = matches!(self.agent.state, AgentState::Suspended { .. });
+                let deferred =
+                    matches!(self.agent.state, AgentState::Suspended { why: Pause::Deferred, .. });
                 self.tell(What::Waiting { until: at, deferred });
             }
             AgentEffect::AskUntil => self.ask_until(),
