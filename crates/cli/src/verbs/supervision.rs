@@ -205,8 +205,8 @@ pub(crate) fn say(environment: &Environment, notice: &Notice) {
 /// What happened in words, and whether it is worth saying to everybody.
 fn in_words(what: &What) -> Option<(String, bool)> {
     Some(match what {
-        What::Started { number, process } => {
-            (format!("attempt {number} started (pid {})", process.pid), *number > 1)
+        What::Started { number, resumed, process } => {
+            (format!("attempt {number} started (pid {})", process.pid), *resumed)
         }
         What::Adopted { number, process, without_shim } => {
             let how = if *without_shim { ", without its shim" } else { "" };

@@ -22,6 +22,8 @@ pub enum What {
     Started {
         /// Its number.
         number: u32,
+        /// It goes on with what an earlier one began.
+        resumed: bool,
         /// Its leader.
         process: ProcessIdentity,
     },

@@ -36,7 +36,8 @@ impl Actor {
         life.started(process.clone());
         let (number, log) = (life.number, Some((life.log.number, life.log.offset)));
         let shim = self.tree.shim().cloned();
-        self.tell(What::Started { number, process: process.clone() });
+        let resumed = self.is_resumed();
+        self.tell(What::Started { number, resumed, process: process.clone() });
         self.commit_soon(vec![AgentChange::Spawned { number, process, shim, log }], None);
         Ok(())
     }
