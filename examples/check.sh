@@ -101,8 +101,7 @@ kill -9 "$(of_surveyor pid)"
 within 20 "the second attempt of surveyor" is attempt 2
 within 20 "its process" has pid
 pid=$(of_surveyor pid)
-kill -9 "$daemon"
-wait "$daemon" 2>/dev/null || true
+{ kill -9 "$daemon" && wait "$daemon" || true; } 2>/dev/null
 up
 within 20 "a daemon that adopts" grep -q 'surveyor: attempt 2 lives and is adopted' up.err
 is pid "$pid" || fail "surveyor was not adopted but started anew"
