@@ -456,8 +456,9 @@ fn ending_text(ending: Ending) -> &'static str {
 fn pause_text(why: Pause) -> &'static str {
     match why {
         Pause::Deferred => "it said later",
-        Pause::HeldBack => "the machine went down again and again; relight up --resume-anyway",
+        Pause::HeldBack => "nothing is resumed by itself now; relight start NAME",
         Pause::Asking => "a round is over",
+        Pause::Resting => "it succeeded, and rests",
     }
 }
 

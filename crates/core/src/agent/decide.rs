@@ -137,7 +137,7 @@ fn wake(agent: &Agent, moment: Moment) -> AgentDecision {
         }
         AgentState::Running { ending: Some(ending), .. } => signal_tree(*ending),
         AgentState::Crashed { again_at: None }
-        | AgentState::Suspended { why: Pause::Deferred, until: None }
+        | AgentState::Suspended { why: Pause::Deferred | Pause::Resting, until: None }
         | AgentState::Stopped { by: Stopper::Person | Stopper::Itself }
         | AgentState::Terminated { .. } => at_rest(),
     }
@@ -230,11 +230,12 @@ fn died(agent: &Agent, death: Death, post_mortem: PostMortem, moment: Moment) ->
         {
             come_to_rest(AgentState::Stopped { by: Stopper::Shutdown })
         }
-        (_, Cause::Deferred) => pause(until),
+        (_, Cause::Deferred) => pause(Pause::Deferred, until),
         _ if has_succeeded && agent.plan.is_loop() => round_counted(agent).then(ask()),
-        _ if has_succeeded && agent.plan.restart != RestartRule::Always => {
-            come_to_rest(AgentState::Stopped { by: Stopper::Itself })
+        _ if has_succeeded && agent.plan.restart == RestartRule::Always => {
+            rest_a_while(agent, moment.now)
         }
+        _ if has_succeeded => come_to_rest(AgentState::Stopped { by: Stopper::Itself }),
         _ if agent.plan.restart == RestartRule::Never => {
             come_to_rest(AgentState::Crashed { again_at: None })
         }
@@ -328,6 +329,7 @@ fn round_over(agent: &Agent, finished: bool, moment: Moment) -> AgentDecision {
 fn wait_or_begin(agent: &Agent, at: Time, moment: Moment) -> AgentDecision {
     let policy = &agent.plan.policy;
     let longest = match agent.state {
+        AgentState::Suspended { why: Pause::Resting, .. } => rest(agent),
         AgentState::Suspended { .. } => LATER_MAX.max(agent.plan.defer),
         _ => policy.cooldown_max,
     };
@@ -341,6 +343,8 @@ fn wait_or_begin(agent: &Agent, at: Time, moment: Moment) -> AgentDecision {
 const LATER_MAX: Span = Span::from_secs(8 * 24 * 3_600);
 /// The shortest: "later" is charged to no budget, so only its pace bounds it.
 const LATER_MIN: Span = Span::from_secs(1);
+/// The shortest rest after a success, which is charged to no budget either.
+const REST_MIN: Span = Span::from_ms(100);
 
 fn later(death: &Death, now: Time, defer: Span) -> Time {
     let asked = match death.said {
@@ -387,12 +391,21 @@ fn signal_tree(ending: Ending) -> AgentDecision {
     AgentDecision { changes: Vec::new(), effects: vec![AgentEffect::StopTree(ending)] }
 }
 
-fn pause(until: Time) -> AgentDecision {
-    let state = AgentState::Suspended { why: Pause::Deferred, until: Some(until) };
+fn pause(why: Pause, until: Time) -> AgentDecision {
+    let state = AgentState::Suspended { why, until: Some(until) };
     AgentDecision {
         changes: vec![AgentChange::State(state)],
         effects: vec![AgentEffect::WaitUntil(until)],
     }
+}
+
+/// Success is progress: an agent that always runs is not charged for it, and only its pace is bounded.
+fn rest_a_while(agent: &Agent, now: Time) -> AgentDecision {
+    progress(agent).then(pause(Pause::Resting, now.plus(rest(agent))))
+}
+
+fn rest(agent: &Agent) -> Span {
+    agent.plan.policy.cooldown.max(REST_MIN)
 }
 
 /// Between rounds nothing lives; a supervisor that comes then asks again.

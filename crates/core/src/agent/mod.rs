@@ -198,6 +198,8 @@ pub enum Pause {
     HeldBack,
     /// A round of its loop is over, and whether it was the last is being asked.
     Asking,
+    /// It succeeded, and always runs: the next attempt waits for the cooldown.
+    Resting,
 }
 
 /// When an agent that ended is started again.

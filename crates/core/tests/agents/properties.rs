@@ -27,8 +27,9 @@ proptest! {
 
     #[test]
     fn the_row_goes_back_only_by_progress_or_a_persons_start(plan in plans(), moves in moves()) {
-        live(&plan, &moves, |before, event, _, after| {
+        live(&plan, &moves, |before, event, decision, after| {
             let is_progress = match event {
+                AgentEvent::Died { .. } if rests(decision) => true,
                 AgentEvent::Progress | AgentEvent::Start | AgentEvent::RoundOver { .. } => true,
                 AgentEvent::Died { death, .. } => {
                     death.made_progress || before.plan.policy.is_stable(death.lived)
@@ -55,7 +56,8 @@ proptest! {
             let goes_on = decision.effects.iter().any(|effect| {
                 matches!(effect, AgentEffect::Spawn { .. } | AgentEffect::WaitUntil(_))
             });
-            if matches!(event, AgentEvent::Died { .. }) && charged && goes_on {
+            let is_recovery = matches!(event, AgentEvent::Died { .. }) && !rests(decision);
+            if is_recovery && charged && goes_on {
                 recoveries += 1;
             }
         });
@@ -249,6 +251,15 @@ fn after(agent: &Agent, decision: &AgentDecision) -> Agent {
 
 fn begins(decision: &AgentDecision) -> bool {
     decision.effects.iter().any(|effect| matches!(effect, AgentEffect::Spawn { .. }))
+}
+
+/// Success of an agent that always runs: progress, and charged to nothing.
+fn rests(decision: &AgentDecision) -> bool {
+    let is_rest = |change: &AgentChange| {
+        let AgentChange::State(state) = change else { return false };
+        matches!(state, AgentState::Suspended { why: Pause::Resting, .. })
+    };
+    decision.changes.iter().any(is_rest)
 }
 
 fn plans() -> impl Strategy<Value = AgentPlan> {

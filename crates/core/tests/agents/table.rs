@@ -9,6 +9,7 @@ use relight_core::agent::decide::{
     AgentDecision, AgentEffect, AgentEvent, decide, decide_held_back,
 };
 use relight_core::agent::{Agent, AgentPlan, AgentState, Ending, Pause, RestartRule, Stopper};
+use relight_core::budget::RestartPolicy;
 use relight_core::time::{Span, Time};
 
 use crate::given::{agent, at, death, died, moment, noon, running};
@@ -18,7 +19,7 @@ fn a_supervisor_takes_an_agent_up() {
     let table = [("wake", AgentEvent::Wake), ("hold back", AgentEvent::HoldBack)];
     insta::assert_snapshot!(blocks(&table), @"
     ## wake
-    created | crashed, due | deferred, due | boot loop | stopped with its supervisor
+    created | crashed, due | deferred, due | boot loop | resting, due | stopped with its supervisor
         begun#5 reserved#6 →running#5 ! spawn#5 at once
     running
         -
@@ -32,15 +33,15 @@ fn a_supervisor_takes_an_agent_up() {
         ! stop tree: hung
     running: timeout
         ! stop tree: timeout
-    crashed, waits | deferred, waits
+    crashed, waits | deferred, waits | resting, waits
         ! wait in 30s
     crashed for good | deferred for good | stopped by a person | stopped by itself | terminated
         ! rest
     asking
         ! ask
     ## hold back
-    created | crashed, due | crashed, waits | deferred, due | deferred, waits | stopped with its supervisor
-        →suspended(bootloop, for good) ! rest
+    created | crashed, due | crashed, waits | deferred, due | deferred, waits | resting, due | resting, waits | stopped with its supervisor
+        →suspended(heldback, for good) ! rest
     running
         -
     running: stop
@@ -73,7 +74,7 @@ fn a_person_or_a_limit_wants_something() {
     ];
     insta::assert_snapshot!(blocks(&table), @"
     ## start
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped with its supervisor
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped with its supervisor
         row=0 total=1 begun#5 reserved#6 →running#5 ! spawn#5 at once
     running | running: shutdown | running: restart | running: hung | running: timeout
         -
@@ -82,7 +83,7 @@ fn a_person_or_a_limit_wants_something() {
     stopped by a person | stopped by itself | terminated
         row=0 total=1 iteration=0 begun#5 reserved#6 →running#5 ! spawn#5 at once
     ## stop by a person
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped with its supervisor | stopped by itself | terminated
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped with its supervisor | stopped by itself | terminated
         →stopped(person) ! rest
     running | running: shutdown | running: restart | running: hung | running: timeout
         →running#4: stop ! stop tree: stop
@@ -91,14 +92,14 @@ fn a_person_or_a_limit_wants_something() {
     stopped by a person
         ! rest
     ## stop with the supervisor
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         ! rest
     running | running: restart | running: hung | running: timeout
         →running#4: shutdown ! stop tree: shutdown
     running: stop | running: shutdown
         -
     ## stop by itself
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped with its supervisor | stopped by itself | terminated
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped with its supervisor | stopped by itself | terminated
         →stopped(itself) ! rest
     running | running: shutdown | running: restart | running: hung | running: timeout
         →running#4: stop ! stop tree: stop
@@ -107,27 +108,27 @@ fn a_person_or_a_limit_wants_something() {
     stopped by a person
         ! rest
     ## end to restart
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: restart ! stop tree: restart
     ## end as hung
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: hung ! stop tree: hung
     ## end for its time
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: timeout ! stop tree: timeout
     ## end to stop
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: stop ! stop tree: stop
     ## end with the supervisor
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: shutdown ! stop tree: shutdown
@@ -147,25 +148,25 @@ fn time_passes_and_work_goes_on() {
     ## due
     created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed for good | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
-    crashed, due | deferred, due
+    crashed, due | deferred, due | resting, due
         begun#5 reserved#6 →running#5 ! spawn#5 at once
-    crashed, waits | deferred, waits
+    crashed, waits | deferred, waits | resting, waits
         ! wait in 30s
     ## progress
-    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         row=0 total=1
     ## a round is over
-    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     asking
         row=0 total=1 begun#5 reserved#6 →running#5 ! spawn#5 at once
     ## the last round is over
-    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     asking
         →stopped(itself) ! rest
     ## died by signal 9
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         ended#4(signal) row=2 total=2 →crashed(in 1m) ! wait in 1m
@@ -199,7 +200,7 @@ fn every_death_by_every_plan() {
     on-failure | never | used up
         ended#4(completed) →stopped(itself) ! rest
     always
-        ended#4(completed) row=2 total=2 →crashed(in 1m) ! wait in 1m
+        ended#4(completed) row=0 total=1 →suspended(resting, in 1m) ! wait in 1m
     loop
         ended#4(completed) iteration=3 →suspended(asking, for good) ! ask
     ## exit 0, task unfinished
@@ -237,7 +238,7 @@ fn every_death_by_every_plan() {
     on-failure | never | used up
         ended#4(completed) →stopped(itself) ! rest
     always
-        ended#4(completed) row=2 total=2 →crashed(in 1m) ! wait in 1m
+        ended#4(completed) row=0 total=1 →suspended(resting, in 1m) ! wait in 1m
     loop
         ended#4(completed) iteration=3 →suspended(asking, for good) ! ask
     ## exit 1, said later
@@ -257,7 +258,7 @@ fn every_death_by_every_plan() {
     on-failure | never | used up
         ended#4(signal) →stopped(itself) ! rest
     always
-        ended#4(signal) row=2 total=2 →crashed(in 1m) ! wait in 1m
+        ended#4(signal) row=0 total=1 →suspended(resting, in 1m) ! wait in 1m
     loop
         ended#4(signal) iteration=3 →suspended(asking, for good) ! ask
     ## out of memory
@@ -369,9 +370,9 @@ fn every_death_that_was_ordered() {
     restart
         ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
     hung
-        ended#4(hung) row=2 total=2 →crashed(in 1m) ! wait in 1m
+        ended#4(hung) row=0 total=1 →suspended(resting, in 1m) ! wait in 1m
     timeout
-        ended#4(timeout) row=2 total=2 →crashed(in 1m) ! wait in 1m
+        ended#4(timeout) row=0 total=1 →suspended(resting, in 1m) ! wait in 1m
     ## after it told of its success, never
     stop
         ended#4(stopped) →stopped(person) ! rest
@@ -427,13 +428,13 @@ fn a_death_found_in_a_boot_loop_is_recorded_and_waits_for_a_person() {
     );
     insta::assert_snapshot!(rows.text(), @"
     on-failure | always | loop
-        ended#4(lost) row=2 total=2 →suspended(bootloop, for good) ! rest
+        ended#4(lost) row=2 total=2 →suspended(heldback, for good) ! rest
     never
         ended#4(lost) →crashed(for good) ! rest
     used up
         ended#4(lost) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
     first
-        ended#4(lost) row=1 total=1 →suspended(bootloop, for good) ! rest
+        ended#4(lost) row=1 total=1 →suspended(heldback, for good) ! rest
     a round done
         ended#4(completed) iteration=3 →suspended(asking, for good) ! rest
     start
@@ -447,6 +448,7 @@ fn a_wait_that_another_clock_answered_is_over() {
     for state in [
         AgentState::Crashed { again_at: Some(far) },
         AgentState::Suspended { why: Pause::Deferred, until: Some(far) },
+        AgentState::Suspended { why: Pause::Resting, until: Some(far) },
     ] {
         let decision = decide(&agent(state), AgentEvent::Due, moment());
         assert!(matches!(decision.effects[..], [AgentEffect::Spawn { number: 5, .. }]));
@@ -475,6 +477,31 @@ fn later_is_never_now() {
         let decision = decide(&agent, died(death), moment());
         assert_eq!(decision.effects, [AgentEffect::WaitUntil(noon().plus(Span::from_secs(1)))]);
     }
+}
+
+#[test]
+fn what_succeeds_again_and_again_is_never_used_up() {
+    let restart = RestartRule::Always;
+    let mut agent =
+        Agent { plan: AgentPlan { restart, ..AgentPlan::default() }, ..agent(running(None)) };
+    for _ in 0..500 {
+        for event in [died(death(HowEnded::Code(0))), AgentEvent::Start] {
+            for change in decide(&agent, event, moment()).changes {
+                change.apply(&mut agent, noon());
+            }
+        }
+    }
+    assert_eq!((agent.tally.in_a_row, agent.tally.total()), (0, 1));
+    assert!(matches!(agent.state, AgentState::Running { .. }));
+}
+
+#[test]
+fn a_rest_without_a_cooldown_is_no_hot_loop() {
+    let policy = RestartPolicy { cooldown: Span::ZERO, ..RestartPolicy::default() };
+    let plan = AgentPlan { restart: RestartRule::Always, policy, ..AgentPlan::default() };
+    let agent = Agent { plan, ..agent(running(None)) };
+    let decision = decide(&agent, died(death(HowEnded::Code(0))), moment());
+    assert_eq!(decision.effects, [AgentEffect::WaitUntil(noon().plus(Span::from_ms(100)))]);
 }
 
 fn blocks(events: &[(&str, AgentEvent)]) -> String {
@@ -528,6 +555,8 @@ fn states() -> Vec<(&'static str, AgentState)> {
         ("deferred for good", suspended(Pause::Deferred, None)),
         ("boot loop", suspended(Pause::HeldBack, None)),
         ("asking", suspended(Pause::Asking, None)),
+        ("resting, due", suspended(Pause::Resting, past())),
+        ("resting, waits", suspended(Pause::Resting, ahead())),
         ("stopped by a person", AgentState::Stopped { by: Stopper::Person }),
         ("stopped with its supervisor", AgentState::Stopped { by: Stopper::Shutdown }),
         ("stopped by itself", AgentState::Stopped { by: Stopper::Itself }),

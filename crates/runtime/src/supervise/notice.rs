@@ -71,6 +71,8 @@ pub enum What {
     Alert(String),
     /// Something went wrong that is being tried again.
     Trouble(String),
+    /// Another supervisor has it now.
+    Lost,
     /// Nothing more happens by itself.
     AtRest,
 }

@@ -170,6 +170,9 @@ impl Actor {
     /// The shim was killed. Its attempt may live on: then only the kernel tells of its end.
     async fn shim_gone(&mut self) -> Result<(), Lost> {
         self.tree = Tree::None;
+        // It may live and obey another supervisor: then nothing of the agent is ours to touch.
+        self.ledger.hand_in(Vec::new(), clock::now(), None);
+        self.ledger.settle().await?;
         let Some(life) = &mut self.life else { return Ok(()) };
         let Some(watch) = life.watch.take() else {
             return self.lost("its shim was killed while it was being started").await;

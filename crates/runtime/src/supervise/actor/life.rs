@@ -179,7 +179,7 @@ impl Actor {
             match sign {
                 Sign::Ready => life.silence.ready(now_ms),
                 Sign::Status(text) => {
-                    life.status = Some(self.desk.engine.redactor().text(&text).into_owned())
+                    life.status = Some(self.desk.engine.redactor().text(&text).into_owned());
                 }
                 Sign::Extend(span) => life.silence.extend(span, now_ms),
                 Sign::WaitingUntil(at) => {

@@ -19,7 +19,7 @@ use relight_core::agent::change::AgentChange;
 use relight_core::agent::decide::{
     AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held_back,
 };
-use relight_core::agent::{Agent, AgentState, AgentStateKind, Attempt, Ending, Stopper};
+use relight_core::agent::{Agent, AgentState, AgentStateKind, Attempt, Ending, Pause, Stopper};
 use relight_core::ids::TaskId;
 use relight_core::lease::Fence;
 use relight_core::time::Time;
@@ -161,6 +161,14 @@ enum Happening {
 impl Actor {
     /// Runs until the agent is left, nobody wants it any more, or another supervisor has it.
     pub(super) async fn run(mut self) -> Result<(), Lost> {
+        let ended = self.supervise().await;
+        if ended.is_err() {
+            self.tell(What::Lost);
+        }
+        ended
+    }
+
+    async fn supervise(&mut self) -> Result<(), Lost> {
         loop {
             if let Some(session) = self.captured_session.take() {
                 self.commit(vec![AgentChange::Session(session)]).await?;
@@ -335,7 +343,8 @@ impl Actor {
             AgentEffect::WaitUntil(at) => {
                 let wait = at.since(clock::now()).as_duration();
                 self.due = Some((Instant::now() + wait, at));
-                let deferred = matches!(self.agent.state, AgentState::Suspended { .. });
+                let deferred =
+                    matches!(self.agent.state, AgentState::Suspended { why: Pause::Deferred, .. });
                 self.tell(What::Waiting { until: at, deferred });
             }
             AgentEffect::AskUntil => self.ask_until(),
