@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use relight::doors::process;
 use relight::engine::Engine;
 use relight::supervise::control::run_socket;
 use relight::supervise::folder::AgentFolder;
@@ -15,9 +16,10 @@ use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{AgentView, Begin, Supervisor};
 use relight::supervise::word::Word;
 use relight_core::agent::death::HowEnded;
-use relight_core::agent::{AgentPlan, AgentState, Cause, Ended};
+use relight_core::agent::{AgentPlan, AgentState, Cause, Ended, Stopper};
 use relight_core::budget::RestartPolicy;
-use relight_core::ids::AgentName;
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::lease::{Holder, HolderLife};
 use relight_core::time::Span;
 use serde_json::json;
 
@@ -43,6 +45,9 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     folder.create().map_err(|error| cannot_use(folder.path(), &error))?;
     let mut shown = if environment.json || keeps_terminal { None } else { from_here_on(&folder) };
     let begin = begin(&engine, &name).await?;
+    if let Some(task) = &arguments.task {
+        refuse_if_held(&engine, &name, task).await?;
+    }
     let settings = supervision::settings(environment, &home, Vec::new())?;
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
@@ -136,6 +141,27 @@ async fn begin(engine: &Engine, name: &AgentName) -> Result<Begin, Failure> {
     })
 }
 
+/// A task that somebody else works on is not waited for. What an attempt of this agent holds is the
+/// agent's own: it may have outlived its supervisor.
+async fn refuse_if_held(engine: &Engine, name: &AgentName, task: &TaskId) -> Result<(), Failure> {
+    let found = engine.store().task(task).await?;
+    let held = found.and_then(|task| task.lease.held);
+    let Some(held) = held.filter(|held| process::holder_life(held) == HolderLife::Alive) else {
+        return Ok(());
+    };
+    let is_its_own = match &held.holder {
+        Holder::Attempt { attempt, .. } => attempt.rsplitn(3, '.').nth(2) == Some(name.as_str()),
+        Holder::Process(_) | Holder::Time { .. } => false,
+    };
+    if is_its_own {
+        return Ok(());
+    }
+    let text = format!("task {task} is held by {} since {}", held.holder, held.since);
+    Err(Failure::new(Exit::Busy, text).hint(format!(
+        "relight task show {task}; relight task release {task} --force takes it away"
+    )))
+}
+
 /// Shows what the agent writes.
 async fn show(shown: Option<&mut Follow>) {
     let Some(shown) = shown else { return std::future::pending().await };
@@ -169,7 +195,12 @@ fn finish(
     told: Option<i32>,
 ) -> Outcome {
     let ended = view.last_attempt.as_ref().and_then(|attempt| attempt.ended.as_ref());
-    let (code, whose) = code(ended, told);
+    let is_finished = matches!(view.agent.state, AgentState::Stopped { by: Stopper::Itself });
+    let (code, whose) = match ended {
+        // Nothing was started, for its task was done already.
+        None if is_finished && told.is_none() => (0, "relight"),
+        ended => code(ended, told),
+    };
     if environment.json {
         output::json(&json!({
             "agent": name,
@@ -188,7 +219,7 @@ fn finish(
 
 /// The agent's own code where it has one: 128+n for a signal, 124 for a time-out.
 fn code(ended: Option<&Ended>, told: Option<i32>) -> (u8, &'static str) {
-    let of_signal = |signal: i32| u8::try_from(128 + signal).unwrap_or(Exit::No as u8);
+    let of_signal = supervision::code_of_signal;
     if let Some(signal) = told {
         return (of_signal(signal), "relight");
     }

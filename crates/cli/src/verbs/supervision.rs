@@ -154,6 +154,11 @@ pub(crate) fn end_or_answer(supervisor: &Supervisor, call: Call, told: &mut Opti
     let _ = call.reply.send(reply);
 }
 
+/// The exit code of what a signal ended.
+pub(crate) fn code_of_signal(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(Exit::No as u8)
+}
+
 /// The signals by which a supervisor is told to end.
 pub(crate) struct Signals {
     terminate: Signal,

@@ -1,6 +1,6 @@
 //! `relight up`: the daemon. All agents of `relight.toml`, until it is told to end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use relight::engine::Engine;
@@ -43,6 +43,8 @@ struct Daemon<'a> {
     systemd: Systemd,
     /// What it was told to do last.
     phase: Phase,
+    /// The signal by which it was told to end.
+    told: Option<i32>,
 }
 
 enum Phase {
@@ -80,12 +82,13 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         reception: Reception::open(control),
         systemd: Systemd::from_environment(environment.variables()),
         phase: Phase::Serving,
+        told: None,
     };
     daemon.begin(specs).await?;
     daemon.run().await
 }
 
-fn bind(home: &std::path::Path, take_over: bool) -> Result<Control, Failure> {
+fn bind(home: &Path, take_over: bool) -> Result<Control, Failure> {
     supervision::bind(&daemon_socket(home), take_over)?.ok_or_else(|| {
         let text = format!("a daemon already runs in {}", home.display());
         Failure::new(Exit::Busy, text).hint("relight ps shows its agents; relight down ends it")
@@ -143,7 +146,10 @@ impl Daemon<'_> {
                     }
                 }
                 Woken::Signal(Told::HangUp) => self.reload().await,
-                Woken::Signal(Told::End(_)) => self.stop(),
+                Woken::Signal(Told::End(signal)) => {
+                    self.told.get_or_insert(signal);
+                    self.stop();
+                }
                 Woken::Call(call) => self.answer(call).await,
                 Woken::Watchdog => {
                     let _ = self.systemd.alive();
@@ -251,7 +257,7 @@ impl Daemon<'_> {
         let engine = self.supervisor.engine().clone();
         self.supervisor.leave().await;
         boots::clean_end(engine.store().as_ref(), &boot).await?;
-        Ok(0)
+        Ok(self.told.map_or(0, supervision::code_of_signal))
     }
 
     fn say(&self, text: &str) {
@@ -283,7 +289,7 @@ async fn at(moment: Option<Instant>) {
 
 fn load(environment: &Environment, arguments: &UpArguments) -> Result<Config, Failure> {
     let user = environment.config_folder();
-    let user_config = user.as_deref().and_then(std::path::Path::parent);
+    let user_config = user.as_deref().and_then(Path::parent);
     let found = Config::find(arguments.config.as_deref(), &PathBuf::from("."), user_config);
     let file = found.ok_or_else(|| {
         Failure::new(Exit::Config, "there is no relight.toml here, nor in the user's configuration")
@@ -311,6 +317,10 @@ fn spec(
 ) -> Result<AgentSpec, Failure> {
     let preset = supervision::preset(environment, Some(&agent.preset))?;
     let mut plan = agent.plan(&config.recovery);
+    // The shim that starts it does not stand where we do.
+    let folder = std::path::absolute(&plan.folder)
+        .map_err(|error| cannot_use(Path::new(&plan.folder), &error))?;
+    plan.folder = folder.to_string_lossy().into_owned();
     let command: Vec<Word> = agent.command.iter().cloned().map(Word::from).collect();
     plan.command = supervision::readable(engine.redactor(), &command);
     let signs: Vec<SignSource> = match &agent.signs {

@@ -14,7 +14,8 @@
 //! | terminated | – | begin, forgiven | stopped | – | – | – |
 //!
 //! *begin*: the next attempt. *forgiven*: the row of recoveries without progress is counted anew, the
-//! total is not. *judge*: by cause, restart rule and budgets. *stop again*: the supervisor that recorded
+//! total is not. *judge*: by cause, restart rule, budgets, and whether its task is
+//! still to be done. *stop again*: the supervisor that recorded
 //! the end may have died before its signal. *–*: nothing happens.
 
 use super::attempt::AttemptTag;
@@ -23,6 +24,7 @@ use super::death::{Cause, Death, Ended, PostMortem, Said};
 use super::{Agent, AgentState, Ending, Pause, RestartRule, Stopper};
 use crate::budget::{self, Verdict};
 use crate::event::EventKind;
+use crate::status::TaskStatus;
 use crate::time::{Span, Time};
 
 /// What happened to an agent, or is wanted of it.
@@ -42,6 +44,8 @@ pub enum AgentEvent {
         death: Box<Death>,
         /// What was found.
         post_mortem: Box<PostMortem>,
+        /// Where the task of its plan is now, when there is one.
+        task: Option<TaskStatus>,
     },
     /// The time that it waited for has come.
     Due,
@@ -107,7 +111,9 @@ pub fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentDecision
         AgentEvent::Start => start(agent, moment),
         AgentEvent::Stop(by) => stop(agent, by),
         AgentEvent::End(ending) => end(agent, ending),
-        AgentEvent::Died { death, post_mortem } => died(agent, *death, *post_mortem, moment),
+        AgentEvent::Died { death, post_mortem, task } => {
+            died(agent, *death, *post_mortem, task, moment)
+        }
         AgentEvent::Due => due(agent, moment),
         AgentEvent::HoldBack => hold_back(agent),
         AgentEvent::Progress => progress(agent),
@@ -201,7 +207,13 @@ fn end(agent: &Agent, ending: Ending) -> AgentDecision {
     }
 }
 
-fn died(agent: &Agent, death: Death, post_mortem: PostMortem, moment: Moment) -> AgentDecision {
+fn died(
+    agent: &Agent,
+    death: Death,
+    post_mortem: PostMortem,
+    task: Option<TaskStatus>,
+    moment: Moment,
+) -> AgentDecision {
     let AgentState::Running { ending, .. } = &agent.state else {
         return AgentDecision::default();
     };
@@ -219,18 +231,25 @@ fn died(agent: &Agent, death: Death, post_mortem: PostMortem, moment: Moment) ->
     if cause == Cause::Completed && agent.session.is_some() {
         decision.changes.push(AgentChange::Session(None));
     }
-    let next = match (ending, cause) {
-        (Some(Ending::Stop), _) => come_to_rest(AgentState::Stopped { by: Stopper::Person }),
-        (Some(Ending::Restart), _) => begin(agent, moment),
-        (Some(Ending::Shutdown), _) if has_succeeded && agent.plan.is_loop() => {
+    let next = match (ending, cause, task.and_then(rest_with)) {
+        (Some(Ending::Stop), _, _) => come_to_rest(AgentState::Stopped { by: Stopper::Person }),
+        (Some(Ending::Restart), _, _) => begin(agent, moment),
+        (_, _, Some(state)) if has_succeeded && agent.plan.is_loop() => {
+            round_counted(agent).then(come_to_rest(state))
+        }
+        (_, _, Some(_)) if has_succeeded => {
+            come_to_rest(AgentState::Stopped { by: Stopper::Itself })
+        }
+        (_, _, Some(state)) => come_to_rest(state),
+        (Some(Ending::Shutdown), _, _) if has_succeeded && agent.plan.is_loop() => {
             round_counted(agent).then(at_rest())
         }
-        (Some(Ending::Shutdown), _)
+        (Some(Ending::Shutdown), _, _)
             if !has_succeeded || agent.plan.restart == RestartRule::Always =>
         {
             come_to_rest(AgentState::Stopped { by: Stopper::Shutdown })
         }
-        (_, Cause::Deferred) => pause(Pause::Deferred, until),
+        (_, Cause::Deferred, _) => pause(Pause::Deferred, until),
         _ if has_succeeded && agent.plan.is_loop() => round_counted(agent).then(ask()),
         _ if has_succeeded && agent.plan.restart == RestartRule::Always => {
             rest_a_while(agent, moment.now)
@@ -242,6 +261,23 @@ fn died(agent: &Agent, death: Death, post_mortem: PostMortem, moment: Moment) ->
         _ => recover(agent, advanced, moment),
     };
     decision.then(next)
+}
+
+/// What becomes of an agent whose work is over, or waits for somebody: trying again would find it so.
+fn rest_with(task: TaskStatus) -> Option<AgentState> {
+    match task {
+        TaskStatus::Completed | TaskStatus::Cancelled | TaskStatus::InReview => {
+            Some(AgentState::Stopped { by: Stopper::Itself })
+        }
+        TaskStatus::Failed | TaskStatus::Blocked | TaskStatus::Suspended => {
+            Some(AgentState::Crashed { again_at: None })
+        }
+        TaskStatus::Created
+        | TaskStatus::Assigned
+        | TaskStatus::InProgress
+        | TaskStatus::Deferred
+        | TaskStatus::Interrupted => None,
+    }
 }
 
 /// It told of its success before it was ended, whoever ended it: what is finished is not done again.

@@ -6,6 +6,7 @@ use relight_core::agent::decide::{AgentEvent, Moment};
 use relight_core::agent::{Agent, AgentPlan, AgentState, AttemptTag, Ending, PostMortem};
 use relight_core::budget::{HourCount, Tally};
 use relight_core::ids::AgentName;
+use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
 
 /// The moment of every decision.
@@ -66,6 +67,12 @@ pub(crate) fn death(how: HowEnded) -> Death {
     }
 }
 
+/// The same, with its task at this status.
+pub(crate) fn died_with(death: Death, task: Option<TaskStatus>) -> AgentEvent {
+    let post_mortem = Box::new(PostMortem::default());
+    AgentEvent::Died { death: Box::new(death), post_mortem, task }
+}
+
 pub(crate) fn died(death: Death) -> AgentEvent {
-    AgentEvent::Died { death: Box::new(death), post_mortem: Box::new(PostMortem::default()) }
+    died_with(death, None)
 }

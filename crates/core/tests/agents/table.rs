@@ -10,9 +10,10 @@ use relight_core::agent::decide::{
 };
 use relight_core::agent::{Agent, AgentPlan, AgentState, Ending, Pause, RestartRule, Stopper};
 use relight_core::budget::RestartPolicy;
+use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
 
-use crate::given::{agent, at, death, died, moment, noon, running};
+use crate::given::{agent, at, death, died, died_with, moment, noon, running};
 
 #[test]
 fn a_supervisor_takes_an_agent_up() {
@@ -502,6 +503,44 @@ fn a_rest_without_a_cooldown_is_no_hot_loop() {
     let agent = Agent { plan, ..agent(running(None)) };
     let decision = decide(&agent, died(death(HowEnded::Code(0))), moment());
     assert_eq!(decision.effects, [AgentEffect::WaitUntil(noon().plus(Span::from_ms(100)))]);
+}
+
+#[test]
+fn every_status_of_the_task_it_was_named() {
+    let mut text = String::new();
+    for (name, how) in [
+        ("exit 0", HowEnded::Code(0)),
+        ("exit 75", HowEnded::Code(75)),
+        ("signal 9", HowEnded::Signal(9)),
+    ] {
+        text += &format!("## {name}\n");
+        let mut rows = Rows::default();
+        for status in TaskStatus::ALL {
+            let agent = agent(running(None));
+            let event = died_with(death(how), Some(status));
+            rows.add(status.as_str(), short(&agent, &decide(&agent, event, moment())));
+        }
+        text += &rows.text();
+    }
+    insta::assert_snapshot!(text, @"
+    ## exit 0
+    created | assigned | in_progress | in_review | blocked | deferred | interrupted | suspended | failed | completed | cancelled
+        ended#4(completed) →stopped(itself) ! rest
+    ## exit 75
+    created | assigned | in_progress | deferred | interrupted
+        ended#4(deferred) →suspended(deferred, in 1m) ! wait in 1m
+    in_review | completed | cancelled
+        ended#4(deferred) →stopped(itself) ! rest
+    blocked | suspended | failed
+        ended#4(deferred) →crashed(for good) ! rest
+    ## signal 9
+    created | assigned | in_progress | deferred | interrupted
+        ended#4(signal) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    in_review | completed | cancelled
+        ended#4(signal) →stopped(itself) ! rest
+    blocked | suspended | failed
+        ended#4(signal) →crashed(for good) ! rest
+    ");
 }
 
 fn blocks(events: &[(&str, AgentEvent)]) -> String {

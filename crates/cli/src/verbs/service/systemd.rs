@@ -223,6 +223,8 @@ EnvironmentFile=-{secrets}
 Restart=always
 RestartSec=1
 RestartPreventExitStatus=2 78
+# Told to end by a signal, it ends in order and its exit code says which.
+SuccessExitStatus=143 130
 # One that hangs is ended, and started again.
 WatchdogSec=30
 # Starting adopts or starts many agents.

@@ -6,6 +6,7 @@ use relight_core::agent::decide::AgentEvent;
 use relight_core::agent::{AgentState, Attempt, AttemptTag, Cause, Death, Ending};
 use relight_core::decide::{Right, TaskEvent};
 use relight_core::lease::ProcessIdentity;
+use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::Span;
 
@@ -60,6 +61,7 @@ impl Actor {
         self.wrote_nothing = life.wrote_nothing();
         self.head = life.head;
         self.oom = life.oom;
+        self.keep_captured().await?;
         self.bury(attempt, record, said).await
     }
 
@@ -115,7 +117,8 @@ impl Actor {
         };
         self.let_go(&found.held, &death, completes).await;
         let post_mortem = Box::new(found.post_mortem);
-        AgentEvent::Died { death: Box::new(death), post_mortem }
+        let task = self.task_status().await;
+        AgentEvent::Died { death: Box::new(death), post_mortem, task }
     }
 
     /// The attempt's leases end with it: its tasks wait to be taken up again, or for later.
@@ -148,6 +151,12 @@ impl Actor {
                 self.tell(What::Trouble(format!("task {}: {error}", task.id)));
             }
         }
+    }
+
+    /// Where the task of its plan is now; none when it has none, or that cannot be read.
+    pub(super) async fn task_status(&self) -> Option<TaskStatus> {
+        let id = self.spec.plan.task.as_ref()?;
+        self.desk.engine.store().task(id).await.ok()?.map(|task| task.status)
     }
 
     fn why_interrupted(&self, cause: Cause) -> String {

@@ -12,6 +12,7 @@ use relight_core::agent::{AttemptTag, Cause, Death, PostMortem};
 use relight_core::decide::Right;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder};
+use relight_core::status::TaskStatus;
 use relight_core::task::{NewTask, TaskSpec};
 use relight_core::time::Span;
 
@@ -62,10 +63,13 @@ impl Actor {
             Err(error) => {
                 self.life = None;
                 let mut death = Death::lost(clock::now(), error.to_string());
-                death.how = HowEnded::Code(CANNOT_START);
+                let task = self.task_status().await;
+                let is_done = task == Some(TaskStatus::Completed);
+                death.how = HowEnded::Code(if is_done { 0 } else { CANNOT_START });
                 let post_mortem = Box::new(PostMortem::default());
                 self.last = None;
-                self.events.push_back(AgentEvent::Died { death: Box::new(death), post_mortem });
+                let death = Box::new(death);
+                self.events.push_back(AgentEvent::Died { death, post_mortem, task });
                 Ok(())
             }
         }
@@ -77,13 +81,14 @@ impl Actor {
             made.map_err(|error| LaunchError::File(self.folder.path().to_owned(), error))?;
         }
         self.ready_shim().await?;
-        self.assign_session().await?;
+        let is_new_session = self.assign_session().await?;
         let log = Log::of(&self.folder)
             .for_attempt(&self.spec.log_limits)
             .map_err(|error| LaunchError::File(self.folder.logs(), error))?;
+        let begins_a_file = log.offset == 0;
         let task = self.take_task(&tag).await?;
         self.listen();
-        let order = self.start_order(number, &tag, &log, task.as_ref()).await;
+        let order = self.start_order(number, &tag, &log, task.as_ref(), is_new_session).await;
         self.life = Some(Life::new(&self.spec, tag, number, log, &self.folder, Duration::ZERO));
         self.tree.order(&Order::Start(Box::new(order))).await.map_err(LaunchError::Shim)?;
         // What is only needed at its end is looked up while it starts.
@@ -91,6 +96,10 @@ impl Actor {
         if let Some(life) = &mut self.life {
             life.head = head;
             life.oom = Oom::before();
+        }
+        if begins_a_file {
+            // What is kept too much is kept until the next time.
+            let _ = Log::of(&self.folder).trim(&self.spec.log_limits);
         }
         self.watch_output();
         Ok(())
@@ -167,15 +176,15 @@ impl Actor {
         }
     }
 
-    /// A session id that we choose is on disk before the agent hears of it.
-    async fn assign_session(&mut self) -> Result<(), Lost> {
+    /// A session id that we choose is on disk before the agent hears of it. Whether one was chosen.
+    async fn assign_session(&mut self) -> Result<bool, Lost> {
         if self.agent.session.is_some() {
-            return Ok(());
+            return Ok(false);
         }
         let id = uuid::Builder::from_random_bytes(random::bytes()).into_uuid().to_string();
         match self.spec.preset.new_session(id) {
-            Some(id) => self.commit(vec![AgentChange::Session(Some(id))]).await,
-            None => Ok(()),
+            Some(id) => self.commit(vec![AgentChange::Session(Some(id))]).await.map(|()| true),
+            None => Ok(false),
         }
     }
 
@@ -183,6 +192,14 @@ impl Actor {
     pub(super) fn captured(&mut self, session: Option<Option<String>>) {
         if let Some(session) = session.filter(|session| *session != self.agent.session) {
             self.captured_session = Some(session);
+        }
+    }
+
+    /// What was read about its session is on disk before the next attempt is told of it.
+    pub(super) async fn keep_captured(&mut self) -> Result<(), Lost> {
+        match self.captured_session.take() {
+            Some(session) => self.commit(vec![AgentChange::Session(session)]).await,
+            None => Ok(()),
         }
     }
 
@@ -238,6 +255,7 @@ impl Actor {
         tag: &AttemptTag,
         log: &LogStart,
         task: Option<&(TaskId, Fence)>,
+        is_new_session: bool,
     ) -> StartOrder {
         let brief = self.brief(number, task.map(|(task, _)| task)).await;
         self.write_for_successor(tag, brief.as_deref(), task.map(|(task, _)| task)).await;
@@ -245,7 +263,8 @@ impl Actor {
         let brief = brief.unwrap_or_default();
         let brief_file = self.folder.brief().to_string_lossy().into_owned();
         let launch = Launch {
-            first: !is_resumed,
+            // There is nothing to resume in a session that was just chosen.
+            first: !is_resumed || is_new_session,
             session: self.agent.session.as_deref(),
             brief: &brief,
             brief_file: &brief_file,
@@ -300,10 +319,11 @@ impl Actor {
         set("RELIGHT_AGENT", self.spec.name.to_string());
         set("RELIGHT_ATTEMPT", tag.to_string());
         set("RELIGHT_ATTEMPT_NUMBER", number.to_string());
-        set("RELIGHT_RESUMED", u8::from(!launch.first).to_string());
+        let is_resumed = self.is_resumed();
+        set("RELIGHT_RESUMED", u8::from(is_resumed).to_string());
         set("RELIGHT_STATE_FILE", self.folder.state().to_string_lossy().into_owned());
         if let Some(ended) = self.last.as_ref().and_then(|last| last.ended.as_ref())
-            && !launch.first
+            && is_resumed
         {
             set("RELIGHT_DEATH_CAUSE", ended.cause.to_string());
             set("RELIGHT_BRIEF_FILE", launch.brief_file.to_owned());

@@ -170,9 +170,7 @@ impl Actor {
 
     async fn supervise(&mut self) -> Result<(), Lost> {
         loop {
-            if let Some(session) = self.captured_session.take() {
-                self.commit(vec![AgentChange::Session(session)]).await?;
-            }
+            self.keep_captured().await?;
             while let Some(event) = self.events.pop_front() {
                 self.happen(event).await?;
             }

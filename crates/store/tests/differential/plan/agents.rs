@@ -122,6 +122,7 @@ impl Plan {
             _ => AgentEvent::Died {
                 death: Box::new(self.ended().death),
                 post_mortem: Box::default(),
+                task: None,
             },
         }
     }

@@ -1,0 +1,188 @@
+//! The supervisor's own death: agents live on, are adopted, and never doubled.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::ground::{Ground, ONLY_ONE, is_alive, signal, until};
+
+/// Counts until somebody says that it is enough.
+fn counts() -> String {
+    format!(
+        "{ONLY_ONE}i=0; until [ -e enough ]; do echo $((++i)); sleep 0.01; done; echo $i >counted"
+    )
+}
+
+/// Lives until it is killed; a later attempt succeeds.
+fn lives_once() -> String {
+    format!("{ONLY_ONE}[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0\nsleep 300")
+}
+
+#[test]
+fn the_agent_lives_on_and_is_adopted_with_its_output_gap_free() {
+    let ground = Ground::with_agent(&counts());
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    until("output", || (ground.log("a").lines().count() > 5).then_some(()));
+    run.kill();
+    let before = ground.log("a").lines().count();
+    until("output without a supervisor", || {
+        (ground.log("a").lines().count() > before + 5).then_some(())
+    });
+    assert_eq!(ground.agent("a")["truth"], "orphaned");
+    let run = ground.run(&[]);
+    run.until_said("lives and is adopted");
+    assert_eq!(ground.until_runs("a", 1), pid);
+    std::fs::write(ground.work("enough"), "").unwrap();
+    assert_eq!(run.end().code, 0);
+    let log = ground.log("a");
+    let expected: Vec<String> = (1..=log.lines().count()).map(|n| n.to_string()).collect();
+    assert_eq!(log.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(ground.read("counted").trim(), expected.last().unwrap());
+    ground.assert_never_doubled();
+    assert_eq!(ground.causes("a"), ["completed"]);
+}
+
+#[test]
+fn an_adopted_agent_is_still_judged_by_its_silence() {
+    let ground = Ground::with_agent(&lives_once());
+    let run = ground.run(&["--silence-max", "10m"]);
+    ground.until_runs("a", 1);
+    run.kill();
+    let ran = ground.run(&["--silence-max", "300ms", "--grace", "1s"]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ground.causes("a"), ["hung", "completed"]);
+    ground.assert_never_doubled();
+}
+
+#[test]
+fn the_real_exit_of_one_that_died_meanwhile_is_in_its_deaths() {
+    let ground = Ground::with_agent(&format!(
+        "{ONLY_ONE}[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0\nuntil [ -e enough ]; do sleep 0.01; done; exit 5"
+    ));
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    run.kill();
+    std::fs::write(ground.work("enough"), "").unwrap();
+    until("the agent is gone", || (!is_alive(pid)).then_some(()));
+    assert_eq!(ground.run(&[]).end().code, 0);
+    let first = &ground.deaths("a")[0];
+    assert_eq!((&first["cause"], &first["ended"]), (&json!("failed"), &json!({"code": 5})));
+    ground.assert_never_doubled();
+}
+
+#[test]
+fn the_shims_death_is_survived() {
+    let ground = Ground::with_agent(&lives_once());
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    signal(ground.shim("a"), Signal::KILL);
+    run.until_said("without its shim");
+    assert!(is_alive(pid));
+    signal(pid, Signal::KILL);
+    assert_eq!(run.end().code, 0);
+    assert_eq!(ground.births(2)[0], pid);
+    assert_eq!(ground.deaths("a").len(), 2);
+    ground.assert_never_doubled();
+}
+
+#[test]
+fn an_agent_without_its_shim_can_be_stopped() {
+    let ground = Ground::with_agent(&format!("{ONLY_ONE}sleep 300"));
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    signal(ground.shim("a"), Signal::KILL);
+    run.until_said("without its shim");
+    assert_eq!(ground.call(&["stop", "a"]).code, 0);
+    assert!(!is_alive(pid));
+    run.end();
+    ground.assert_nothing_is_left();
+}
+
+#[test]
+fn without_supervisor_and_shim_the_agent_is_adopted_all_the_same() {
+    let ground = Ground::with_agent(&lives_once());
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    let shim = ground.shim("a");
+    run.kill();
+    signal(shim, Signal::KILL);
+    let run = ground.run(&[]);
+    run.until_said("lives and is adopted");
+    assert_eq!(ground.until_runs("a", 1), pid);
+    signal(pid, Signal::KILL);
+    assert_eq!(run.end().code, 0);
+    ground.assert_never_doubled();
+}
+
+#[test]
+fn when_everything_was_killed_the_cause_is_lost_and_it_goes_on() {
+    let ground = Ground::with_agent(&lives_once());
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    let shim = ground.shim("a");
+    run.kill();
+    signal(shim, Signal::KILL);
+    signal(pid, Signal::KILL);
+    until("the agent is gone", || (!is_alive(pid)).then_some(()));
+    let ran = ground.run(&[]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ground.causes("a"), ["lost", "completed"]);
+    ground.assert_never_doubled();
+}
+
+#[test]
+fn what_a_dead_tree_left_behind_goes_before_the_next_attempt() {
+    let ground = Ground::with_agent(&format!(
+        "{ONLY_ONE}[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0\n\
+         setsid sleep 300 & echo $! >grandchild; sleep 300"
+    ));
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    let grandchild: u32 = ground.until_lines("grandchild", 1)[0].parse().unwrap();
+    let shim = ground.shim("a");
+    run.kill();
+    signal(shim, Signal::KILL);
+    signal(pid, Signal::KILL);
+    let ran = ground.run(&[]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(!is_alive(grandchild));
+    // The grandchild holds the agent's own lock: a second copy beside it would have complained.
+    ground.assert_never_doubled();
+}
+
+#[test]
+fn a_task_goes_on_after_everything_was_killed() {
+    let ground = Ground::with_agent(
+        "relight step run one -- sh -c 'echo one >>effects'\n\
+         [ $RELIGHT_ATTEMPT_NUMBER = 1 ] && { echo >ready; sleep 300; }\n\
+         relight step run two -- sh -c 'echo two >>effects'; relight task done",
+    );
+    let run = ground.run(&["--task", "t"]);
+    let pid = ground.until_runs("a", 1);
+    ground.until_lines("ready", 1);
+    let shim = ground.shim("a");
+    run.kill();
+    signal(shim, Signal::KILL);
+    signal(pid, Signal::KILL);
+    let ran = ground.run(&["--task", "t"]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ground.read("effects"), "one\ntwo\n");
+    assert_eq!(ground.task_status("t"), "completed");
+}
+
+#[test]
+fn a_supervisor_that_is_frozen_past_its_end_does_nothing_when_it_wakes() {
+    let ground = Ground::with_agent(&format!("{ONLY_ONE}sleep 300"));
+    let frozen = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    frozen.signal(Signal::STOP);
+    assert_eq!(ground.run(&[]).end().code, 75);
+    let second = ground.run(&["--take-over"]);
+    second.until_said("lives and is adopted");
+    frozen.signal(Signal::CONT);
+    frozen.signal(Signal::TERM);
+    frozen.end();
+    assert!(is_alive(pid));
+    assert_eq!(ground.until_runs("a", 1), pid);
+    ground.assert_never_doubled();
+}

@@ -1,0 +1,266 @@
+//! `relight up`: the daemon over many agents, and what survives its death.
+
+use std::fmt::Write as _;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::ground::{Ground, is_alive, until};
+
+/// An entry of the configuration for `work/agent`.
+fn entry(name: &str, keys: &str) -> String {
+    format!("[[agent]]\nname = \"{name}\"\ncommand = [\"./agent\"]\n{keys}\n")
+}
+
+fn with_one(script: &str, keys: &str) -> Ground {
+    let ground = Ground::with_agent(script);
+    ground.config(&entry("a", keys));
+    ground
+}
+
+/// What a verb answered of the states before and after.
+fn states(ground: &Ground, verb: &str) -> (Value, Value) {
+    let answer = ground.json(&[verb, "a"]);
+    (answer["previous_state"].clone(), answer["state"].clone())
+}
+
+#[test]
+fn paused_it_starts_nothing_before_a_person_does() {
+    let ground = with_one("echo $$ >>births; sleep 300", "");
+    let _daemon = ground.up(&["--paused"]);
+    assert_eq!(ground.state("a"), "suspended");
+    assert_eq!(ground.read("births"), "");
+    assert_eq!(states(&ground, "start"), (json!("suspended"), json!("running")));
+    ground.births(1);
+}
+
+#[test]
+fn agents_that_are_kept_are_adopted_by_the_next_daemon() {
+    let ground = with_one("echo $$ >>births; sleep 300", "");
+    let daemon = ground.up(&[]);
+    let pid = ground.until_runs("a", 1);
+    assert_eq!(ground.call(&["down", "--keep-agents"]).code, 0);
+    assert_eq!(daemon.end().code, 0);
+    assert!(is_alive(pid));
+    let daemon = ground.up(&[]);
+    assert_eq!(ground.until_runs("a", 1), pid);
+    assert_eq!(ground.call(&["down"]).code, 0);
+    assert_eq!(daemon.end().code, 0);
+    assert!(!is_alive(pid));
+    assert_eq!(ground.births(1).len(), 1);
+    ground.assert_nothing_is_left();
+}
+
+#[test]
+fn a_stop_is_never_undone() {
+    let ground = with_one("echo $$ >>births; sleep 300", "");
+    let daemon = ground.up(&[]);
+    ground.until_runs("a", 1);
+    assert_eq!(states(&ground, "stop"), (json!("running"), json!("stopped")));
+    daemon.signal(Signal::HUP);
+    daemon.until_said("the configuration was read again");
+    assert_eq!(ground.call(&["recover"]).code, 0);
+    daemon.kill();
+    assert_eq!(ground.call(&["recover"]).code, 0);
+    let daemon = ground.up(&[]);
+    assert_eq!(ground.agent("a")["detail"], "stopped by a person");
+    daemon.signal(Signal::TERM);
+    daemon.end();
+    let _daemon = ground.up(&["--resume-anyway"]);
+    assert_eq!((ground.state("a").as_str(), ground.births(1).len()), ("stopped", 1));
+    assert_eq!(states(&ground, "start"), (json!("stopped"), json!("running")));
+}
+
+#[test]
+fn a_stop_is_recorded_before_the_signal_and_holds_after_sigkill() {
+    let ground = with_one(
+        "trap 'echo told >told' TERM; echo $$ >>births; while :; do sleep 0.02; done",
+        "grace = \"500ms\"",
+    );
+    let daemon = ground.up(&[]);
+    ground.until_runs("a", 1);
+    ground.births(1);
+    let mut stop = ground.start(&["stop", "a"]);
+    ground.until_lines("told", 1);
+    assert!(stop.is_alive());
+    daemon.kill();
+    stop.end();
+    let _daemon = ground.up(&[]);
+    ground.until_state("a", "stopped");
+    assert_eq!(ground.births(1).len(), 1);
+}
+
+#[test]
+fn what_is_terminated_stays_so_until_a_person_restarts_it() {
+    let ground = with_one(
+        "echo $$ >>births; [ -e mended ] && exec sleep 300; exit 1",
+        "max_attempts = 1\ncooldown = \"10ms\"",
+    );
+    let daemon = ground.up(&[]);
+    ground.until_state("a", "terminated");
+    daemon.kill();
+    let daemon = ground.up(&[]);
+    daemon.signal(Signal::HUP);
+    daemon.until_said("the configuration was read again");
+    assert_eq!((ground.state("a").as_str(), ground.births(2).len()), ("terminated", 2));
+    std::fs::write(ground.work("mended"), "").unwrap();
+    assert_eq!(states(&ground, "restart"), (json!("terminated"), json!("running")));
+    assert_eq!(ground.agent("a")["restarts_in_a_row"], 0);
+}
+
+#[test]
+fn restart_works_on_every_state_and_answers_the_one_before() {
+    let script = "read -r what <what; case $what in live) exec sleep 300;; crash) exit 1;; later) exit 75;; esac";
+    let ground = Ground::with_agent(script);
+    ground.config(&entry("a", "cooldown = \"10m\"\ndefer = \"10m\"\ntask = \"t\""));
+    let will = |what: &str| std::fs::write(ground.work("what"), format!("{what}\n")).unwrap();
+    will("live");
+    let _daemon = ground.up(&[]);
+    let first = ground.until_runs("a", 1);
+    let answer = ground.json(&["restart", "a"]);
+    assert_eq!(
+        (&answer["previous_state"], &answer["state"]),
+        (&json!("running"), &json!("running"))
+    );
+    assert_eq!(answer["task_cancelled"], "t");
+    assert_ne!(ground.until_runs("a", 2), first);
+    for (what, state) in [("crash", "crashed"), ("later", "suspended")] {
+        will(what);
+        ground.call(&["restart", "a"]);
+        ground.until_state("a", state);
+        will("live");
+        assert_eq!(states(&ground, "restart"), (json!(state), json!("running")));
+    }
+    assert_eq!(states(&ground, "stop"), (json!("running"), json!("stopped")));
+    assert_eq!(states(&ground, "restart"), (json!("stopped"), json!("running")));
+    assert_eq!(ground.call(&["restart", "nobody"]).code, 1);
+}
+
+#[test]
+fn start_of_what_runs_changes_nothing() {
+    let ground = with_one("sleep 300", "");
+    let _daemon = ground.up(&[]);
+    let pid = ground.until_runs("a", 1);
+    assert_eq!(states(&ground, "start"), (json!("running"), json!("running")));
+    assert_eq!(ground.until_runs("a", 1), pid);
+}
+
+#[test]
+fn a_second_daemon_is_exit_75() {
+    let ground = with_one("sleep 300", "");
+    let _daemon = ground.up(&[]);
+    let ran = ground.call(&["up"]);
+    assert_eq!(ran.code, 75);
+    assert!(ran.stderr.contains("relight down"), "{ran:?}");
+}
+
+#[test]
+fn an_agent_that_a_run_has_is_left_alone_by_up_and_the_others_go_on() {
+    let ground = Ground::with_agent("sleep 300");
+    ground.config(&(entry("a", "") + &entry("b", "")));
+    let _run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    let daemon = ground.up(&[]);
+    daemon.until_said("a is left alone");
+    ground.until_runs("b", 1);
+    assert_eq!(ground.until_runs("a", 1), pid);
+}
+
+#[test]
+fn ps_logs_and_deaths_need_no_daemon() {
+    let ground = with_one("echo words; exit 1", "restart = \"never\"");
+    let daemon = ground.up(&[]);
+    ground.until_state("a", "crashed");
+    daemon.kill();
+    assert_eq!(ground.agents().len(), 1);
+    assert_eq!(ground.log("a"), "words\n");
+    assert_eq!(ground.causes("a"), ["failed"]);
+    assert_eq!(ground.call(&["stop", "a"]).code, 69);
+}
+
+#[test]
+fn agents_get_a_short_environment_and_what_their_entry_says() {
+    let ground =
+        with_one("env >env; exit 0", "env = { OWN = \"of the entry\" }\nenv_pass = [\"PASSED\"]");
+    let variables = [("PASSED", "on"), ("SECRET", "no"), ("LANG", "C"), ("RELIGHT_TOKEN", "no")];
+    let _daemon = ground.start_with(&["up"], &variables);
+    ground.until_state("a", "stopped");
+    let lines = ground.lines("env");
+    for line in ["OWN=of the entry", "PASSED=on", "LANG=C", "RELIGHT_AGENT=a"] {
+        assert!(lines.iter().any(|found| found == line), "{line} is not in {lines:#?}");
+    }
+    let leaked = |name: &str| lines.iter().any(|line| line.starts_with(name));
+    assert!(!leaked("SECRET=") && !leaked("RELIGHT_TOKEN="), "{lines:#?}");
+}
+
+#[test]
+fn the_alert_command_is_told_as_json() {
+    let ground = with_one("exit 1", "max_attempts = 0");
+    ground.script("alert", "cat >told.part; mv told.part told");
+    ground.config(&(entry("a", "max_attempts = 0") + "[alert]\ncommand = [\"./alert\"]\n"));
+    let _daemon = ground.up(&[]);
+    let told: Value = serde_json::from_str(&ground.until_lines("told", 1).concat()).unwrap();
+    assert!(told.to_string().contains("terminated"), "{told}");
+}
+
+#[test]
+fn a_hundred_agents_are_adopted_after_sigkill_and_none_is_doubled() {
+    let ground = Ground::with_agent(
+        "exec 9>>$RELIGHT_AGENT.lock; flock -n 9 || echo doubled >>complaints\n\
+         echo $RELIGHT_AGENT $$ >>births; exec sleep 300",
+    );
+    let mut config = String::new();
+    for number in 0..100 {
+        write!(config, "{}", entry(&format!("a{number}"), "")).unwrap();
+    }
+    ground.config(&config);
+    let daemon = ground.up(&[]);
+    let pids = |ground: &Ground| {
+        until("all run", || {
+            let agents = ground.agents();
+            let pids: Vec<Option<u64>> = agents.iter().map(|agent| agent["pid"].as_u64()).collect();
+            (pids.len() == 100 && pids.iter().all(Option::is_some)).then_some(pids)
+        })
+    };
+    let before = pids(&ground);
+    ground.until_lines("births", 100);
+    daemon.kill();
+    let daemon = ground.up(&[]);
+    daemon.until_said("up with 100 of 100 agents");
+    assert_eq!(pids(&ground), before);
+    assert_eq!(ground.lines("births").len(), 100);
+    ground.assert_never_doubled();
+    assert!(
+        ground
+            .agents()
+            .iter()
+            .all(|agent| agent["attempt"] == 1 && agent["truth"] == "as_recorded")
+    );
+    assert_eq!(ground.call(&["down"]).code, 0);
+    assert_eq!(daemon.end().code, 0);
+    ground.assert_nothing_is_left();
+}
+
+#[test]
+fn a_crash_loop_of_two_hundred_agents_leaves_the_daemon_responsive() {
+    let ground = Ground::with_agent("exit 1");
+    ground.script("calm", "echo >>calm-lives; exec sleep 300");
+    let mut config = String::from("[[agent]]\nname = \"calm\"\ncommand = [\"./calm\"]\n");
+    for number in 0..200 {
+        write!(config, "{}", entry(&format!("a{number}"), "cooldown = \"1s\"\nmax_attempts = 2"))
+            .unwrap();
+    }
+    ground.config(&config);
+    let _daemon = ground.start(&["up"]);
+    // While all others die.
+    ground.until_lines("calm-lives", 1);
+    until("the daemon answers", || (ground.call(&["restart", "calm"]).code == 0).then_some(()));
+    until("all are terminated", || {
+        let is_over = |agent: &Value| agent["state"] == "terminated";
+        (ground.agents().iter().filter(|agent| is_over(agent)).count() == 200).then_some(())
+    });
+    let agents = ground.agents();
+    let looped = agents.iter().filter(|agent| agent["name"] != "calm");
+    assert!(looped.into_iter().all(|agent| agent["attempt"] == 3), "three lives each, and no more");
+    assert_eq!(ground.state("calm"), "running");
+}

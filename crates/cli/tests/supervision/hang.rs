@@ -1,0 +1,137 @@
+//! Hung agents are found and ended with their whole tree; quiet ones that live are not.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::ground::{Ground, is_alive};
+
+#[test]
+fn a_silent_agent_is_stopped_and_brought_back() {
+    let ground =
+        Ground::with_agent("echo begun; [ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0; sleep 60");
+    let ran = ground.run(&["--silence-max", "300ms", "--grace", "1s"]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ground.causes("a"), ["hung", "completed"]);
+    let lived = ground.deaths("a")[0]["lived_ms"].as_u64().unwrap();
+    assert!((300..10_000).contains(&lived), "{lived} ms");
+    assert!(ran.stderr.contains("no sign of life"), "{ran:?}");
+}
+
+#[test]
+fn a_quiet_agent_that_beats_is_not_hung() {
+    let ground = Ground::with_agent("for i in {1..12}; do relight beat; sleep 0.15; done");
+    let ran = ground.run(&["--silence-max", "1s", "--restart", "never"]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ground.causes("a"), ["completed"]);
+}
+
+#[test]
+fn an_agent_that_records_steps_is_not_hung() {
+    let ground = Ground::with_agent(
+        "for i in {1..10}; do relight step run s$i -- sleep 0.15; done; relight task done",
+    );
+    let ran = ground.run(&["--task", "t", "--silence-max", "1s", "--restart", "never"]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
+fn an_agent_that_waits_on_purpose_is_not_hung_before_and_is_after() {
+    let ground = Ground::with_agent("relight beat --waiting-until 1500ms; sleep 60");
+    let run = ground.run(&["--silence-max", "200ms", "--grace", "1s", "--restart", "never"]);
+    let agent = ground.until_agent("a", |agent| agent["waiting_until"].is_string());
+    assert_eq!(agent["state"], "running");
+    run.end();
+    assert_eq!(ground.causes("a"), ["hung"]);
+    let lived = ground.deaths("a")[0]["lived_ms"].as_u64().unwrap();
+    assert!(lived >= 1_500, "{lived} ms");
+}
+
+#[test]
+fn a_loud_agent_whose_main_loop_is_stuck_is_found_by_its_beat() {
+    let ground = Ground::with_agent("while echo loud; do sleep 0.02; done");
+    ground.config(
+        "[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\nsigns = [\"beat\"]\nrestart = \"never\"\n\
+         silence_max = \"400ms\"\ngrace = \"1s\"\n",
+    );
+    let _daemon = ground.up(&[]);
+    ground.until_state("a", "crashed");
+    assert_eq!(ground.causes("a"), ["hung"]);
+}
+
+#[test]
+fn silence_is_not_judged_where_that_is_switched_off() {
+    let ground = Ground::with_agent("sleep 0.5");
+    let ran = ground.run(&["--silence-max", "0s", "--restart", "never"]).end();
+    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]));
+}
+
+#[test]
+fn a_grandchild_in_its_own_session_is_gone_before_the_next_attempt_starts() {
+    let ground = Ground::with_agent(
+        "if [ $RELIGHT_ATTEMPT_NUMBER = 2 ]; then\n\
+         kill -0 $(cat grandchild) 2>/dev/null && echo lives >found || echo gone >found; exit 0; fi\n\
+         setsid sleep 300 & echo $! >grandchild; echo ready; sleep 300",
+    );
+    let ran = ground.run(&["--silence-max", "400ms", "--grace", "1s"]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ground.read("found"), "gone\n");
+}
+
+#[test]
+fn a_daemonized_grandchild_goes_with_a_stop() {
+    let ground =
+        Ground::with_agent("(setsid bash -c 'echo $$ >grandchild; exec sleep 300' &) ; sleep 300");
+    let run = ground.run(&[]);
+    let grandchild: u32 = ground.until_lines("grandchild", 1)[0].parse().unwrap();
+    ground.until_runs("a", 1);
+    assert_eq!(ground.call(&["stop", "a"]).code, 0);
+    assert!(!is_alive(grandchild));
+    assert_eq!(run.end().code, 143);
+    ground.assert_nothing_is_left();
+}
+
+#[test]
+fn a_child_that_outlives_a_crashed_leader_is_gone_before_the_next_attempt() {
+    let ground = Ground::with_agent(
+        "if [ $RELIGHT_ATTEMPT_NUMBER = 2 ]; then\n\
+         kill -0 $(cat child) 2>/dev/null && echo lives >found || echo gone >found; exit 0; fi\n\
+         sleep 300 & echo $! >child; kill -9 $$",
+    );
+    assert_eq!(ground.run(&[]).end().code, 0);
+    assert_eq!(ground.read("found"), "gone\n");
+    assert_eq!(ground.deaths("a")[0]["post_mortem"]["leftovers"], 1);
+}
+
+#[test]
+fn one_that_is_deaf_to_term_goes_by_kill_after_the_grace() {
+    let ground =
+        Ground::with_agent("trap '' TERM; echo ready >ready; while :; do sleep 0.05; done");
+    let run = ground.run(&["--grace", "300ms"]);
+    ground.until_lines("ready", 1);
+    ground.until_runs("a", 1);
+    assert_eq!(ground.call(&["stop", "a"]).code, 0);
+    assert_eq!(run.end().code, 137);
+    let death = &ground.deaths("a")[0];
+    assert_eq!((&death["cause"], &death["ended"]), (&json!("stopped"), &json!({"signal": 9})));
+}
+
+#[test]
+fn a_timeout_bounds_one_attempt_and_is_recovered_from() {
+    let ground = Ground::with_agent("[ $RELIGHT_ATTEMPT_NUMBER = 1 ] && sleep 60; exit 0");
+    let ran = ground.run(&["--timeout", "300ms", "--grace", "1s"]).end();
+    assert_eq!(
+        (ran.code, ground.causes("a")),
+        (0, vec!["timeout".to_owned(), "completed".to_owned()])
+    );
+}
+
+#[test]
+fn a_stopped_agent_that_is_frozen_goes_too() {
+    let ground = Ground::with_agent("echo $$ >pid; sleep 300");
+    let run = ground.run(&["--grace", "300ms"]);
+    let pid = ground.until_runs("a", 1);
+    crate::ground::signal(pid, Signal::STOP);
+    assert_eq!(ground.call(&["stop", "a"]).code, 0);
+    assert!(!is_alive(pid));
+    run.end();
+}

@@ -1,0 +1,273 @@
+//! What the world does to supervisors: odd names and paths, closed pipes, races, and agents that hide.
+
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::ground::{Ground, ONLY_ONE, is_alive, signal, until};
+use crate::relight::finish;
+
+#[test]
+fn odd_names_work_everywhere() {
+    for name in ["team/writer", "a:b@c.d-e_f", "A"] {
+        let ground = Ground::with_agent("relight beat --status here; echo words; sleep 300");
+        let run = ground.start(&["run", "--name", name, "--", "./agent"]);
+        ground.until_agent(name, |agent| agent["status"] == "here");
+        assert_eq!(ground.log(name), "words\n");
+        assert_eq!(ground.call(&["stop", name]).code, 0);
+        run.end();
+        assert_eq!(ground.causes(name), ["stopped"]);
+    }
+}
+
+#[test]
+fn a_home_with_a_long_path_works() {
+    let ground = Ground::with_agent("relight beat --status here; echo words; sleep 300");
+    let long = ground.stage.folder.path().join("h".repeat(120)).join("o".repeat(120));
+    std::fs::create_dir_all(&long).unwrap();
+    let long = long.display().to_string();
+    let run = ground.start(&["--home", &long, "run", "--name", "a", "--", "./agent"]);
+    until("it beats", || {
+        let agent = ground.json(&["--home", &long, "ps"])["agents"][0].clone();
+        (agent["status"] == "here").then_some(())
+    });
+    run.kill();
+    let run = ground.start(&["--home", &long, "run", "--name", "a", "--", "./agent"]);
+    run.until_said("lives and is adopted");
+    assert_eq!(ground.call(&["--home", &long, "stop", "a"]).code, 0);
+    run.end();
+}
+
+#[test]
+fn nobody_reads_and_the_agent_goes_on() {
+    let ground = Ground::with_agent(
+        "for i in {1..50}; do echo line $i; done; [ $RELIGHT_ATTEMPT_NUMBER = 3 ] || exit 1",
+    );
+    let mut command =
+        ground.stage.command(&["run", "--name", "a", "--cooldown", "10ms", "--", "./agent"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(finish(child).code, 0);
+    assert_eq!(ground.log("a").lines().count(), 150);
+}
+
+#[test]
+fn of_many_runs_at_once_exactly_one_wins() {
+    let ground = Ground::with_agent(&format!("{ONLY_ONE}until [ -e enough ]; do sleep 0.02; done"));
+    let mut runs: Vec<_> = (0..8).map(|_| ground.run(&[])).collect();
+    ground.births(1);
+    until("seven give up", || {
+        (runs.iter_mut().map(|run| u8::from(!run.is_alive())).sum::<u8>() == 7).then_some(())
+    });
+    std::fs::write(ground.work("enough"), "").unwrap();
+    let mut codes: Vec<i32> = runs.into_iter().map(|run| run.end().code).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 75, 75, 75, 75, 75, 75, 75]);
+    assert_eq!(ground.births(1).len(), 1);
+    ground.assert_never_doubled();
+}
+
+#[test]
+fn an_agent_that_closed_the_lock_is_adopted_and_not_doubled() {
+    let ground = Ground::with_agent(&format!(
+        "for fd in /proc/$$/fd/*; do fd=${{fd##*/}}; [ $fd -gt 2 ] && [ $fd -lt 255 ] && eval \"exec $fd>&-\"; done\n\
+         {ONLY_ONE}[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0; sleep 300"
+    ));
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    ground.births(1);
+    let shim = ground.shim("a");
+    run.kill();
+    signal(shim, Signal::KILL);
+    let run = ground.run(&[]);
+    run.until_said("lives and is adopted");
+    assert_eq!(ground.until_runs("a", 1), pid);
+    signal(pid, Signal::KILL);
+    assert_eq!(run.end().code, 0);
+    ground.assert_never_doubled();
+}
+
+#[test]
+fn a_grandchild_without_the_tag_goes_too_while_the_shim_lives() {
+    let ground = Ground::with_agent(
+        "if [ $RELIGHT_ATTEMPT_NUMBER = 2 ]; then\n\
+         kill -0 $(cat hidden) 2>/dev/null && echo lives >found || echo gone >found; exit 0; fi\n\
+         (env -i setsid bash -c 'echo $$ >hidden; trap \"\" TERM HUP; while :; do sleep 0.05; done' &)\n\
+         until [ -e hidden ]; do sleep 0.01; done; kill -9 $$",
+    );
+    let ran = ground.run(&[]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ground.read("found"), "gone\n");
+}
+
+#[test]
+fn many_kills_in_a_row_are_all_recovered_from_and_never_double() {
+    let ground = Ground::with_agent(&format!(
+        "{ONLY_ONE}[ $RELIGHT_ATTEMPT_NUMBER = 21 ] && exit 0; sleep 300"
+    ));
+    let run = ground.run(&["--cooldown", "0s", "--max-attempts", "100"]);
+    for killed in 0..20 {
+        let births = ground.births(killed + 1);
+        signal(births[killed], Signal::KILL);
+    }
+    assert_eq!(run.end().code, 0);
+    assert_eq!(ground.births(21).len(), 21);
+    ground.assert_never_doubled();
+    let causes = ground.causes("a");
+    assert_eq!(causes.iter().filter(|cause| *cause == "signal").count(), 20, "{causes:?}");
+}
+
+#[test]
+fn secrets_in_words_and_output_reach_neither_ps_nor_deaths_nor_the_brief() {
+    let secret = format!("ghp_{}", "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8");
+    let ground = Ground::with_agent(
+        "[ $RELIGHT_RESUMED = 1 ] && { cp $RELIGHT_BRIEF_FILE brief; exit 0; }; echo \"leaked $1\"; exit 1",
+    );
+    let words = ["run", "--name", "a", "--", "./agent", &secret];
+    assert_eq!(ground.call(&words).code, 0);
+    for text in [
+        ground.agent("a").to_string(),
+        ground.json(&["deaths", "a"]).to_string(),
+        ground.read("brief"),
+        String::from_utf8_lossy(&std::fs::read(ground.home("relight.db")).unwrap()).into_owned(),
+        String::from_utf8_lossy(&std::fs::read(ground.home("relight.db-wal")).unwrap_or_default())
+            .into_owned(),
+    ] {
+        assert!(!text.contains(&secret), "{text}");
+    }
+}
+
+#[test]
+fn a_step_that_died_with_its_supervisor_twice_waits_for_a_person() {
+    let ground = Ground::with_agent("relight step begin deadly; echo $$ >>births; sleep 300");
+    for life in 1..=2 {
+        let run = ground.run(&["--task", "t"]);
+        let pid = ground.until_runs("a", life);
+        ground.births(life as usize);
+        let shim = ground.shim("a");
+        run.kill();
+        signal(shim, Signal::KILL);
+        signal(pid, Signal::KILL);
+        until("it is gone", || (!is_alive(pid)).then_some(()));
+    }
+    // The next supervisor finds that out, and leaves it so.
+    ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\ntask = \"t\"\n");
+    let _daemon = ground.up(&[]);
+    until("it is parked", || (ground.task_status("t") == "blocked").then_some(()));
+    assert_eq!(
+        (ground.until_state("a", "crashed")["until"].clone(), ground.births(2).len()),
+        (json!(null), 2)
+    );
+}
+
+#[test]
+fn stops_at_the_same_time_are_all_answered() {
+    let ground = Ground::with_agent("trap '' TERM; echo >ready; while :; do sleep 0.02; done");
+    let run = ground.run(&["--grace", "400ms"]);
+    ground.until_lines("ready", 1);
+    ground.until_runs("a", 1);
+    let stops: Vec<_> = (0..4).map(|_| ground.start(&["stop", "a"])).collect();
+    for stop in stops {
+        let ran = stop.end();
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    run.end();
+    assert_eq!(ground.agent("a")["detail"], "stopped by a person");
+    assert_eq!(ground.deaths("a").len(), 1);
+}
+
+#[test]
+fn a_stop_while_it_waits_for_the_cooldown_is_a_stop() {
+    let ground = Ground::with_agent("echo $$ >>births; exit 1");
+    let run = ground.run(&["--cooldown", "10m"]);
+    ground.until_state("a", "crashed");
+    let answer = ground.json(&["stop", "a"]);
+    assert_eq!(
+        (&answer["previous_state"], &answer["state"]),
+        (&json!("crashed"), &json!("stopped"))
+    );
+    assert_eq!(run.end().code, 1);
+    // A person who types the command again wants it to run.
+    let run = ground.run(&["--restart", "never"]);
+    assert_eq!(run.end().code, 1);
+    assert_eq!(ground.births(3).len(), 3);
+}
+
+#[test]
+fn an_agent_beside_one_that_cannot_be_started_is_not_harmed() {
+    let ground = Ground::with_agent("sleep 300");
+    ground.config(
+        "[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n\
+         [[agent]]\nname = \"b\"\ncommand = [\"./none\"]\nmax_attempts = 1\n\
+         [[agent]]\nname = \"c\"\ncommand = [\"./agent\"]\nfolder = \"nowhere\"\nmax_attempts = 1\n",
+    );
+    let _daemon = ground.up(&[]);
+    ground.until_runs("a", 1);
+    for name in ["b", "c"] {
+        ground.until_state(name, "terminated");
+        assert!(ground.deaths(name)[0]["note"].is_string(), "{:?}", ground.deaths(name));
+    }
+}
+
+#[test]
+fn old_output_is_dropped_by_size_and_the_newest_is_kept() {
+    let ground = Ground::with_agent(
+        "[ $RELIGHT_ATTEMPT_NUMBER -le 8 ] || exec sleep 300; seq 1 20000; exit 1",
+    );
+    ground.config(
+        "[log]\nfile_max = \"64KiB\"\nfiles = 3\n[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n\
+         cooldown = \"10ms\"\nmax_attempts = 50\n",
+    );
+    let _daemon = ground.up(&[]);
+    ground.until_runs("a", 9);
+    let files: Vec<_> = std::fs::read_dir(ground.home("agents/a/log")).unwrap().collect();
+    assert!(files.len() <= 4, "{files:?}");
+    assert_eq!(ground.log("a").lines().last(), Some("20000"));
+}
+
+#[test]
+fn the_daemon_speaks_with_systemd() {
+    let ground = Ground::with_agent("sleep 300");
+    ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n");
+    let path = ground.stage.folder.path().join("systemd.sock");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    let hears = |wanted: &str| {
+        for _ in 0..1_000 {
+            let mut datagram = [0; 4096];
+            let count = socket.recv(&mut datagram).expect("it says something");
+            if String::from_utf8_lossy(&datagram[..count]).contains(wanted) {
+                return;
+            }
+        }
+        panic!("{wanted} was never heard");
+    };
+    let variables = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("WATCHDOG_USEC", "400000")];
+    let daemon = ground.start_with(&["up"], &variables);
+    hears("READY=1");
+    hears("WATCHDOG=1");
+    daemon.signal(Signal::TERM);
+    hears("STOPPING=1");
+    assert_eq!(daemon.end().code, 143);
+}
+
+#[test]
+fn the_socket_is_the_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let ground = Ground::with_agent("sleep 300");
+    ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n");
+    let _daemon = ground.up(&[]);
+    let mode = std::fs::metadata(ground.home("relight.sock")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn only_signs_of_this_attempt_count() {
+    let ground = Ground::with_agent(
+        "[ $RELIGHT_ATTEMPT_NUMBER = 1 ] && { relight beat --waiting-until 10m; exit 1; }; sleep 300",
+    );
+    let run = ground.run(&["--silence-max", "500ms", "--max-attempts", "1", "--grace", "1s"]);
+    run.end();
+    assert_eq!(ground.causes("a"), ["failed", "hung"]);
+}

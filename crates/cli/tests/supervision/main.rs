@@ -1,0 +1,22 @@
+//! What supervision promises, shown from outside with real processes that are really killed.
+//!
+//! Every test has a home of its own and waits for what it wants to see, never for time.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+#[path = "../relight/mod.rs"]
+mod relight;
+
+mod adoption;
+mod daemon;
+mod ground;
+mod hang;
+mod harsh;
+mod loops;
+mod presets;
+mod recover;
+mod reload;
+mod run;
+mod signals;
+mod successor;
+mod tasks;

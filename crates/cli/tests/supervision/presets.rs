@@ -1,0 +1,174 @@
+//! Presets end to end, with fake agents that imitate the streams, ids, exits and signals of real ones.
+
+use std::path::Path;
+
+use relight_core::time::Time;
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::ground::{Ground, Supervisor, signal, until};
+
+/// A ground with the fake of this program; it leaves what it got in `work`.
+fn with_fake(program: &str) -> Ground {
+    let ground = Ground::new();
+    let fakes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/tests/fakes");
+    for name in [program, "common.sh"] {
+        std::fs::copy(fakes.join(name), ground.stage.folder.path().join("bin").join(name)).unwrap();
+    }
+    ground
+}
+
+/// `relight run` of the fake, which does as `FAKE` says.
+fn run(ground: &Ground, preset: &str, fake: &str, flags: &[&str], words: &[&str]) -> Supervisor {
+    let work = ground.work("").display().to_string();
+    let words = [&["run", "--name", "a", "--preset", preset], flags, &["--"], words].concat();
+    ground.start_with(&words, &[("FAKE", fake), ("FAKE_OUT", &work)])
+}
+
+fn session(ground: &Ground) -> String {
+    let agent = ground.until_agent("a", |agent| agent["session"].is_string());
+    agent["session"].as_str().unwrap().to_owned()
+}
+
+fn argv(ground: &Ground) -> String {
+    ground.lines("argv").join(" ")
+}
+
+/// Kills the first attempt; the words that the second one got.
+fn resumed(ground: &Ground) -> String {
+    let first = argv(ground);
+    signal(ground.until_runs("a", 1), Signal::KILL);
+    ground.until_runs("a", 2);
+    until("other words", || {
+        (argv(ground) != first && !argv(ground).is_empty()).then(|| argv(ground))
+    })
+}
+
+#[test]
+fn claude_code_gets_its_session_id_from_us_and_resumes_with_it() {
+    let ground = with_fake("claude");
+    let _run = run(&ground, "claude-code", "work", &[], &["claude", "-p", "Write"]);
+    ground.until_runs("a", 1);
+    let id = session(&ground);
+    until("its words", || argv(&ground).contains("--session-id").then_some(()));
+    assert!(argv(&ground).contains(&format!("--session-id {id}")), "{}", argv(&ground));
+    until("its session exists", || ground.work(&id).exists().then_some(()));
+    let words = resumed(&ground);
+    assert!(words.contains(&format!("--resume {id}")), "{words}");
+    assert!(!words.contains("--session-id"), "{words}");
+    assert_eq!(session(&ground), id);
+}
+
+#[test]
+fn codex_says_its_id_and_it_is_on_disk_before_the_agent_is_killed() {
+    let ground = with_fake("codex");
+    let _run = run(&ground, "codex", "work", &[], &["codex", "exec", "fix it"]);
+    ground.until_runs("a", 1);
+    let id = "0199a213-81c0-7800-8aa1-bbab2a035a53";
+    assert_eq!(session(&ground), id);
+    let words = resumed(&ground);
+    assert!(words.starts_with(&format!("exec --json resume {id} ")), "{words}");
+}
+
+#[test]
+fn codex_that_exits_0_without_success_has_failed() {
+    let ground = with_fake("codex");
+    let flags = ["--json", "--restart", "never"];
+    let run_ = |fake| run(&ground, "codex", fake, &flags, &["codex", "exec", "fix it"]).end_json();
+    let (code, answer) = run_("cut");
+    assert_eq!(
+        (code, &answer["cause"], &answer["whose"]),
+        (1, &json!("failed"), &json!("relight"))
+    );
+    let (_, answer) = run_("fail");
+    assert_eq!(answer["cause"], "failed");
+    let (_, answer) = run_("odd");
+    assert_eq!(answer["cause"], "completed");
+}
+
+#[test]
+fn a_limit_that_the_stream_tells_suspends_until_then_and_charges_nothing() {
+    let ground = with_fake("codex");
+    let run = run(&ground, "codex", "limit", &["--defer", "1s"], &["codex", "exec", "fix it"]);
+    let agent = ground.until_state("a", "suspended");
+    assert_eq!(agent["restarts_total"], 0);
+    // In an hour and a half, as it said, and not after --defer.
+    let at = |field: &str| agent[field].as_str().unwrap().parse::<Time>().unwrap();
+    let wait = at("until").since(at("since")).as_ms();
+    assert!((5_300_000..=5_400_000).contains(&wait), "{wait} ms");
+    run.signal(Signal::TERM);
+    assert_eq!(run.end().code, 143);
+}
+
+#[test]
+fn codex_is_stopped_by_int_first() {
+    let ground = with_fake("codex");
+    let run = run(&ground, "codex", "work", &[], &["codex", "exec", "fix it"]);
+    ground.until_runs("a", 1);
+    session(&ground);
+    assert_eq!(ground.call(&["stop", "a"]).code, 0);
+    run.end();
+    assert_eq!(ground.read("signal"), "INT\n");
+    assert_eq!(ground.state("a"), "stopped");
+}
+
+#[test]
+fn claude_code_is_stopped_by_term() {
+    let ground = with_fake("claude");
+    let run = run(&ground, "claude-code", "work", &[], &["claude", "-p", "Write"]);
+    ground.until_runs("a", 1);
+    let id = session(&ground);
+    until("it works", || ground.log("a").contains(&id).then_some(()));
+    assert_eq!(ground.call(&["stop", "a"]).code, 0);
+    run.end();
+    assert_eq!(ground.read("signal"), "TERM\n");
+}
+
+#[test]
+fn claude_code_that_lost_its_session_begins_a_new_one() {
+    let ground = with_fake("claude");
+    let _run =
+        run(&ground, "claude-code", "work", &["--cooldown", "10ms"], &["claude", "-p", "Write"]);
+    ground.until_runs("a", 1);
+    let id = session(&ground);
+    until("its session exists", || ground.work(&id).exists().then_some(()));
+    std::fs::remove_file(ground.work(&id)).unwrap();
+    signal(ground.until_runs("a", 1), Signal::KILL);
+    ground.until_runs("a", 3);
+    until("a new session", || (session(&ground) != id).then_some(()));
+}
+
+#[test]
+fn claude_code_whose_exit_code_lies_is_judged_by_its_result() {
+    let ground = with_fake("claude");
+    let flags = ["--json", "--restart", "never"];
+    let ends =
+        |fake| run(&ground, "claude-code", fake, &flags, &["claude", "-p", "W"]).end_json().1;
+    assert_eq!(ends("odd")["cause"], "completed");
+    assert_eq!(ends("fail")["cause"], "failed");
+}
+
+#[test]
+fn a_preset_of_the_users_own_is_found() {
+    let ground =
+        Ground::with_agent("echo \"$*\" >>argv; [ $RELIGHT_RESUMED = 0 ] && exit 1; exit 0");
+    let folder = ground.stage.folder.path().join("user/.config/relight/presets");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(
+        folder.join("mine.toml"),
+        "about = \"mine\"\nlaunch = [\"--new\"]\nresume = [\"--again\"]\nplace = \"program\"\n",
+    )
+    .unwrap();
+    assert_eq!(ground.run(&["--preset", "mine"]).end().code, 0);
+    assert_eq!(ground.lines("argv"), ["--new", "--again"]);
+    assert_eq!(ground.run(&["--preset", "nobodys"]).end().code, 78);
+}
+
+#[test]
+fn any_program_runs_under_the_generic_preset_as_it_is() {
+    let ground = with_fake("generic");
+    let ran =
+        run(&ground, "generic", "fail", &["--restart", "never"], &["generic", "--x", "y z"]).end();
+    assert_eq!(ran.code, 1);
+    assert_eq!(ground.lines("argv"), ["--x", "y z"]);
+}

@@ -1,0 +1,208 @@
+//! `relight run`: exit codes, recoveries and their limits, and what reaches the agent.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::ground::Ground;
+use crate::relight::finish;
+
+/// The exit code of a run that ends by itself, and whose it is.
+fn ends(script: &str, flags: &[&str]) -> (i32, String) {
+    let ground = Ground::with_agent(script);
+    let (code, answer) = ground.run(&[&["--json"], flags].concat()).end_json();
+    assert_eq!(answer["code"], code);
+    (code, answer["whose"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn the_agents_exit_code_is_passed_through_and_json_says_whose_it_is() {
+    let never = ["--restart", "never"];
+    assert_eq!(ends("exit 0", &[]), (0, "agent".to_owned()));
+    assert_eq!(ends("exit 3", &never), (3, "agent".to_owned()));
+    assert_eq!(ends("kill -9 $$", &never), (137, "agent".to_owned()));
+    assert_eq!(ends("kill -TERM $$", &never), (143, "agent".to_owned()));
+    let limited = ["--restart", "never", "--timeout", "200ms", "--grace", "200ms"];
+    assert_eq!(ends("sleep 60", &limited), (124, "relight".to_owned()));
+}
+
+#[test]
+fn the_first_recovery_is_at_once_and_the_second_waits_for_the_cooldown() {
+    let ground = Ground::with_agent("echo $EPOCHREALTIME | tr -d . >>starts; exit 1");
+    let run = ground.run(&["--cooldown", "400ms", "--max-attempts", "2"]);
+    assert_eq!(run.end().code, 1);
+    let states = ground.events("agent.state");
+    let states: Vec<&str> =
+        states.iter().map(|event| event["detail"]["to"]["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["running", "running", "crashed", "running", "terminated"]);
+    let starts: Vec<u64> = ground.lines("starts").iter().map(|at| at.parse().unwrap()).collect();
+    // A fifth less by chance at most.
+    assert!(starts[2] - starts[1] >= 320_000, "{starts:?}");
+}
+
+#[test]
+fn too_many_deaths_without_progress_terminate_it_and_somebody_is_told() {
+    let ground = Ground::with_agent("echo $$ >>births; exit 4");
+    let ran = ground.run(&["--cooldown", "10ms", "--max-attempts", "3"]).end();
+    assert_eq!((ran.code, ground.births(4).len()), (4, 4));
+    assert!(ran.stderr.contains("ALERT agent a is terminated"), "{ran:?}");
+    let why = "recovered 3 times in a row without progress";
+    assert_eq!(ground.agent("a")["detail"], format!("terminated: {why}"));
+    assert_eq!(ground.events("alert")[0]["detail"], json!({"why": why}));
+}
+
+#[test]
+fn counts_survive_the_supervisors_sigkill() {
+    let ground = Ground::with_agent("echo $$ >>births; exit 1");
+    let flags = ["--cooldown", "2s", "--max-attempts", "2"];
+    let run = ground.run(&flags);
+    ground.until_state("a", "crashed");
+    run.kill();
+    let left = ground.agent("a");
+    assert_eq!((&left["restarts_in_a_row"], &left["truth"]), (&json!(2), &json!("forgotten")));
+    assert_eq!(ground.run(&flags).end().code, 1);
+    assert_eq!((ground.state("a"), ground.births(3).len()), ("terminated".to_owned(), 3));
+}
+
+#[test]
+fn a_finished_step_resets_the_row_but_not_the_total() {
+    let ground = Ground::with_agent("relight step run s$RELIGHT_ATTEMPT_NUMBER -- true; exit 1");
+    let flags = ["--task", "t", "--max-attempts", "1", "--restarts-max", "3", "--cooldown", "60s"];
+    let (code, answer) = ground.run(&[&["--json"], &flags[..]].concat()).end_json();
+    assert_eq!((code, &answer["attempts"]), (1, &json!(4)));
+    assert_eq!(ground.agent("a")["detail"], "terminated: restarted 3 times within 1d");
+}
+
+#[test]
+fn a_stable_life_resets_the_row_but_not_the_total() {
+    let ground = Ground::with_agent("sleep 0.1; exit 1");
+    let flags = ["--stable-after", "50ms", "--max-attempts", "1", "--restarts-max", "2"];
+    let (_, answer) =
+        ground.run(&[&["--json", "--cooldown", "60s"], &flags[..]].concat()).end_json();
+    assert_eq!((&answer["attempts"], &answer["state"]), (&json!(3), &json!("terminated")));
+}
+
+#[test]
+fn what_is_never_restarted_stays_crashed_until_a_person_runs_it_again() {
+    let ground = Ground::with_agent("echo $$ >>births; exit 1");
+    assert_eq!(ground.run(&["--restart", "never"]).end().code, 1);
+    assert_eq!((ground.state("a").as_str(), ground.births(1).len()), ("crashed", 1));
+    assert_eq!(ground.run(&["--restart", "never"]).end().code, 1);
+    assert_eq!(ground.births(2).len(), 2);
+}
+
+#[test]
+fn what_always_runs_rests_after_a_success_and_is_never_charged_for_it() {
+    let ground = Ground::with_agent("echo $$ >>births");
+    let run = ground.run(&["--restart", "always", "--cooldown", "150ms", "--max-attempts", "1"]);
+    ground.births(4);
+    let agent = ground.until_state("a", "suspended");
+    assert!(agent["detail"].as_str().unwrap().contains("it succeeded, and rests"), "{agent}");
+    assert_eq!((&agent["restarts_in_a_row"], &agent["restarts_total"]), (&json!(0), &json!(0)));
+    run.signal(Signal::TERM);
+    assert_eq!(run.end().code, 143);
+}
+
+#[test]
+fn a_second_run_of_the_same_name_is_exit_75_and_names_the_owner() {
+    let ground = Ground::with_agent("sleep 60");
+    let run = ground.run(&[]);
+    ground.until_runs("a", 1);
+    let second = ground.run(&[]);
+    let owner = run.pid().to_string();
+    let ran = second.end();
+    assert_eq!(ran.code, 75);
+    assert!(ran.stderr.contains(&owner), "{ran:?}");
+    assert_eq!(ground.agent("a")["attempt"], 1);
+}
+
+#[test]
+fn the_name_is_the_programs_unless_one_is_given() {
+    let ground = Ground::new();
+    ground.script("my agent!.sh", "true");
+    assert_eq!(ground.call(&["run", "--", "./my agent!.sh"]).code, 0);
+    assert_eq!(ground.state("my_agent_.sh"), "stopped");
+    assert_eq!(ground.call(&["run", "--name", "../x", "--", "true"]).code, 2);
+}
+
+#[test]
+fn a_program_that_is_not_there_is_tried_within_its_limits_and_told() {
+    let ground = Ground::new();
+    let words = ["run", "--name", "a", "--cooldown", "10ms", "--max-attempts", "1", "--", "./none"];
+    let ran = ground.call(&words);
+    assert_eq!(ran.code, 127, "{ran:?}");
+    assert!(ran.stderr.contains("./none"), "{ran:?}");
+    assert_eq!(ground.state("a"), "terminated");
+}
+
+#[test]
+fn arguments_arrive_literally() {
+    let ground = Ground::with_agent("printf '%s\\0' \"$@\" >argv");
+    let words: [&[u8]; 8] = [
+        b"; touch pwned",
+        b"$(touch pwned)",
+        b"`touch pwned`",
+        b"two\nlines",
+        b"-x",
+        b"--",
+        b"",
+        b"\xff\xfe\x80",
+    ];
+    let mut command = ground.stage.command(&["run", "--", "./agent"]);
+    command.args(words.iter().map(|word| OsStr::from_bytes(word)));
+    assert_eq!(finish(command.spawn().unwrap()).code, 0);
+    let arrived = std::fs::read(ground.work("argv")).unwrap();
+    let arrived: Vec<&[u8]> =
+        arrived.strip_suffix(&[0]).unwrap().split(|byte| *byte == 0).collect();
+    assert_eq!(arrived, words);
+    assert!(!ground.work("pwned").exists());
+}
+
+#[test]
+fn standard_input_is_closed_and_nothing_of_the_supervisors_is_open() {
+    let ground = Ground::with_agent(
+        "read -r line; echo $? >read; for fd in /proc/$$/fd/*; do readlink $fd; done >open",
+    );
+    assert_eq!(ground.run(&[]).end().code, 0);
+    assert_eq!(ground.read("read"), "1\n");
+    let home = ground.home("").display().to_string();
+    let mut open = ground.lines("open");
+    open.retain(|file| !file.ends_with("/agent") && !file.ends_with("work/open"));
+    open.iter_mut().for_each(|file| *file = file.replace(&home, ""));
+    open.sort();
+    open.dedup();
+    assert_eq!(open, ["/dev/null", "agents/a/lock", "agents/a/log/000001.log"]);
+}
+
+#[test]
+fn output_is_shown_and_kept_and_errors_are_among_it() {
+    let ground = Ground::with_agent("echo out; echo err >&2; exit 2");
+    let ran = ground.run(&["--restart", "never"]).end();
+    assert_eq!(ran.stdout, "out\nerr\n");
+    assert_eq!(ground.log("a"), "out\nerr\n");
+    let deaths = ground.deaths("a");
+    assert_eq!(deaths[0]["post_mortem"]["last_output"], "out\nerr");
+}
+
+#[test]
+fn a_failure_while_output_streams_is_a_failure() {
+    let ground = Ground::with_agent("yes | head -n 20000; exit 9");
+    let ran = ground.run(&["--restart", "never"]).end();
+    assert_eq!((ran.code, ran.stdout.len()), (9, 40_000));
+    assert_eq!(ground.causes("a"), ["failed"]);
+}
+
+#[test]
+fn the_logs_and_folders_are_the_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let ground = Ground::with_agent("echo x; echo y >>\"$RELIGHT_STATE_FILE.mine\"");
+    assert_eq!(ground.run(&[]).end().code, 0);
+    let mode =
+        |name: &str| std::fs::metadata(ground.home(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("agents/a"), 0o700);
+    for file in ["agents/a/log/000001.log", "agents/a/active_state.json", "agents/a/lock"] {
+        assert_eq!(mode(file), 0o600, "{file}");
+    }
+}

@@ -1,0 +1,152 @@
+//! What an agent is told: its environment, the state file and the brief.
+
+use serde_json::{Value, json};
+
+use crate::ground::Ground;
+
+/// What an attempt had in its environment.
+fn variable(ground: &Ground, attempt: u32, name: &str) -> Option<String> {
+    let all = ground.lines(&format!("env.{attempt}"));
+    all.iter().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+}
+
+const RECORDS: &str = "n=$RELIGHT_ATTEMPT_NUMBER; env >env.$n; cp $RELIGHT_STATE_FILE state.$n\n\
+    [ -z \"$RELIGHT_BRIEF_FILE\" ] || cp \"$RELIGHT_BRIEF_FILE\" brief.$n\n";
+
+#[test]
+fn the_first_attempt_is_told_that_it_is_the_first_and_nothing_of_an_outer_agent() {
+    let ground = Ground::with_agent(RECORDS);
+    let outer = [
+        ("RELIGHT_TASK", "outer"),
+        ("RELIGHT_FENCE", "9"),
+        ("RELIGHT_ATTEMPT", "outer.7.abc"),
+        ("RELIGHT_DEATH_CAUSE", "hung"),
+        ("RELIGHT_BRIEF_FILE", "/outer"),
+        ("RELIGHT_TOKEN", "s"),
+        ("RELIGHT_ITERATION", "4"),
+        ("RELIGHT_NEXT_STEP", "outer"),
+        ("NOTIFY_SOCKET", "/outer"),
+        ("MINE", "kept"),
+    ];
+    let run = ground.start_with(&["run", "--name", "a", "--", "./agent"], &outer);
+    assert_eq!(run.end().code, 0);
+    assert!(!ground.read("env.1").contains("outer"), "{}", ground.read("env.1"));
+    let told = |name| variable(&ground, 1, name);
+    assert_eq!(told("RELIGHT_RESUMED").as_deref(), Some("0"));
+    assert_eq!(told("RELIGHT_ATTEMPT_NUMBER").as_deref(), Some("1"));
+    assert_eq!(told("MINE").as_deref(), Some("kept"));
+    assert!(told("RELIGHT_ATTEMPT").unwrap().starts_with("a.1."));
+    for name in [
+        "RELIGHT_TASK",
+        "RELIGHT_FENCE",
+        "RELIGHT_DEATH_CAUSE",
+        "RELIGHT_BRIEF_FILE",
+        "RELIGHT_TOKEN",
+    ] {
+        assert_eq!(told(name), None, "{name}");
+    }
+}
+
+#[test]
+fn a_short_list_is_passed_on_where_that_is_wanted() {
+    let ground = Ground::with_agent(RECORDS);
+    let words = ["run", "--name", "a", "--env-clean", "--", "./agent"];
+    let run = ground.start_with(&words, &[("MINE", "x"), ("LANG", "C"), ("XDG_DATA_HOME", "/d")]);
+    assert_eq!(run.end().code, 0);
+    assert_eq!(variable(&ground, 1, "MINE"), None);
+    assert_eq!(variable(&ground, 1, "LANG").as_deref(), Some("C"));
+    assert_eq!(variable(&ground, 1, "XDG_DATA_HOME").as_deref(), Some("/d"));
+}
+
+#[test]
+fn a_resumed_attempt_is_told_of_the_death_and_of_its_task() {
+    let ground =
+        Ground::with_agent(&format!("{RECORDS}[ $n = 1 ] && kill -9 $$; relight task done"));
+    assert_eq!(ground.run(&["--task", "t"]).end().code, 0);
+    let told = |name| variable(&ground, 2, name).unwrap_or_default();
+    assert_eq!(told("RELIGHT_RESUMED"), "1");
+    assert_eq!(told("RELIGHT_ATTEMPT_NUMBER"), "2");
+    assert_eq!(told("RELIGHT_DEATH_CAUSE"), "signal");
+    assert_eq!(told("RELIGHT_TASK"), "t");
+    assert!(told("RELIGHT_ATTEMPT").starts_with("a.2."));
+    let first = variable(&ground, 1, "RELIGHT_FENCE").unwrap();
+    assert!(told("RELIGHT_FENCE").parse::<u64>().unwrap() > first.parse().unwrap());
+    assert_eq!(variable(&ground, 1, "RELIGHT_TASK").as_deref(), Some("t"));
+}
+
+#[test]
+fn the_state_file_is_filled_from_the_tasks_context() {
+    let script = format!("{RECORDS}[ $n = 1 ] && kill -9 $$; relight task done");
+    let ground = Ground::with_agent(&script);
+    let set =
+        ["issue=42", "workspace=/srv/w", "branch=fix-42", "stage=review", "memory_refs=m1,m2"];
+    let flags: Vec<&str> = set.iter().flat_map(|pair| ["--set", *pair]).collect();
+    assert_eq!(ground.call(&[&["task", "add", "t"], &flags[..]].concat()).code, 0);
+    let ran = ground.run(&["--task", "t"]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let state: Value = serde_json::from_str(&ground.read("state.2")).unwrap();
+    let mut fields: Vec<&String> = state.as_object().unwrap().keys().collect();
+    fields.sort();
+    assert_eq!(
+        fields,
+        [
+            "agent",
+            "attempt",
+            "branch_name",
+            "issue_number",
+            "memory_refs",
+            "progress_stage",
+            "reason",
+            "session_id",
+            "task_id",
+            "updated_at",
+            "workspace_path",
+        ]
+    );
+    assert_eq!((&state["task_id"], &state["agent"]), (&json!("t"), &json!("a")));
+    assert_eq!(state["issue_number"].to_string().trim_matches('"'), "42");
+    assert_eq!(state["workspace_path"], "/srv/w");
+    assert_eq!(state["branch_name"], "fix-42");
+    assert_eq!(state["progress_stage"], "review");
+    assert!(state["memory_refs"].to_string().contains("m1"), "{state}");
+    assert!(state["attempt"].as_str().unwrap().starts_with("a.2."), "{state}");
+    assert!(state["reason"].as_str().unwrap().contains("signal"), "{state}");
+}
+
+#[test]
+fn the_brief_tells_the_truth_about_steps_and_death() {
+    let ground = Ground::with_agent(&format!(
+        "{RECORDS}echo 'the last words'\n\
+         [ $n = 1 ] || {{ relight task done; exit; }}\n\
+         relight step run build -- true; relight step begin push; kill -9 $$"
+    ));
+    assert_eq!(
+        ground
+            .call(&["task", "add", "t", "--step", "build", "--step", "push", "--step", "announce"])
+            .code,
+        0
+    );
+    assert_eq!(ground.run(&["--task", "t"]).end().code, 0);
+    assert!(!ground.work("brief.1").exists());
+    let brief = ground.read("brief.2");
+    for part in [
+        "Brief for attempt 2 of agent a",
+        "killed by signal 9",
+        "\"build\"",
+        "in doubt: 1: \"push\"",
+        "the last words",
+    ] {
+        assert!(brief.contains(part), "{part:?} is not in\n{brief}");
+    }
+    assert!(brief.lines().count() <= 60, "{brief}");
+}
+
+#[test]
+fn resume_args_replace_what_a_resumed_attempt_gets() {
+    let ground =
+        Ground::with_agent("echo \"$*\" >>argv; [ $RELIGHT_RESUMED = 0 ] && exit 1; exit 0");
+    let words =
+        ["run", "--name", "a", "--resume-args", "--go-on 'two words'", "--", "./agent", "first"];
+    assert_eq!(ground.call(&words).code, 0);
+    assert_eq!(ground.lines("argv"), ["first", "first --go-on two words"]);
+}

@@ -1,0 +1,157 @@
+//! `relight run --task`: the lease, the steps, and what the agent's own verbs may do.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::ground::{Ground, until};
+use crate::relight::finish;
+
+#[test]
+fn steps_go_on_after_sigkill_and_none_is_repeated() {
+    let ground = Ground::with_agent(
+        "for step in one two three; do\n\
+         relight step run $step -- sh -c \"echo $step >>effects\" || exit 1\n\
+         [ $step$RELIGHT_ATTEMPT_NUMBER = two1 ] && kill -9 $$\n\
+         done\n\
+         relight task done",
+    );
+    let ran = ground.run(&["--task", "t"]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ground.read("effects"), "one\ntwo\nthree\n");
+    assert_eq!(ground.task_status("t"), "completed");
+    assert_eq!(ground.causes("a"), ["signal", "completed"]);
+    let first = &ground.deaths("a")[0];
+    assert_eq!(first["post_mortem"]["done"], json!(["one", "two"]));
+    assert_eq!((&first["made_progress"], &first["ended"]), (&json!(true), &json!({"signal": 9})));
+}
+
+#[test]
+fn the_attempt_holds_the_task_for_as_long_as_it_lives() {
+    let ground = Ground::with_agent("sleep 60");
+    let run = ground.run(&["--task", "t"]);
+    ground.until_runs("a", 1);
+    let task = ground.json(&["task", "show", "t"]);
+    assert_eq!((&task["status"], &task["strategy"]), (&json!("in_progress"), &json!("resume")));
+    assert!(task["holder"].to_string().contains("a.1."), "{task}");
+    assert_eq!(ground.call(&["task", "start", "t"]).code, 75);
+    run.signal(Signal::TERM);
+    assert_eq!(run.end().code, 143);
+    assert_eq!(ground.task_status("t"), "interrupted");
+    assert_eq!(ground.call(&["task", "start", "t"]).code, 0);
+}
+
+#[test]
+fn exit_0_without_finishing_the_task_is_no_success() {
+    let ground = Ground::with_agent("exit 0");
+    let flags = ["--json", "--task", "t", "--max-attempts", "1"];
+    let (code, answer) = ground.run(&flags).end_json();
+    assert_eq!((code, &answer["whose"]), (1, &json!("relight")));
+    assert_eq!((&answer["attempts"], &answer["state"]), (&json!(2), &json!("terminated")));
+    let deaths = ground.deaths("a");
+    assert_eq!(
+        (&deaths[0]["cause"], &deaths[0]["unfinished_task"]),
+        (&json!("failed"), &json!("t"))
+    );
+    assert_eq!(ground.task_status("t"), "interrupted");
+}
+
+#[test]
+fn exit_0_finishes_the_task_where_that_is_wanted() {
+    let ground = Ground::with_agent("exit 0");
+    assert_eq!(ground.run(&["--task", "t", "--exit-completes"]).end().code, 0);
+    assert_eq!(ground.task_status("t"), "completed");
+    assert_eq!(ground.causes("a"), ["completed"]);
+}
+
+#[test]
+fn verbs_inside_the_agent_use_the_attempts_lease() {
+    let ground = Ground::with_agent(
+        "relight task set stage=here && relight step begin s && relight step end s &&\n\
+         relight task show --json | grep -c '\"in_progress\"' >inside && relight task done",
+    );
+    let ran = ground.run(&["--task", "t", "--restart", "never"]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ground.read("inside"), "1\n");
+    let task = ground.json(&["task", "show", "t"]);
+    assert_eq!((&task["context"]["stage"], &task["fence"]), (&json!("here"), &json!(1)));
+}
+
+#[test]
+fn a_late_write_of_a_dead_attempt_is_refused() {
+    let ground = Ground::with_agent(
+        "echo $RELIGHT_FENCE >>fences; [ $RELIGHT_ATTEMPT_NUMBER = 1 ] && kill -9 $$; sleep 60",
+    );
+    let _run = ground.run(&["--task", "t"]);
+    ground.until_runs("a", 2);
+    let fences = ground.until_lines("fences", 2);
+    let mut late = ground.stage.command(&["step", "begin", "late"]);
+    late.env("RELIGHT_TASK", "t").env("RELIGHT_FENCE", &fences[0]);
+    assert_eq!(finish(late.spawn().unwrap()).code, 77);
+    let mut current = ground.stage.command(&["step", "begin", "current"]);
+    current.env("RELIGHT_TASK", "t").env("RELIGHT_FENCE", &fences[1]);
+    assert_eq!(finish(current.spawn().unwrap()).code, 0);
+    assert_eq!(ground.json(&["task", "show", "t"])["in_doubt"], json!(["current"]));
+}
+
+#[test]
+fn exit_75_defers_the_task_suspends_the_agent_and_charges_nothing() {
+    let ground =
+        Ground::with_agent("[ $RELIGHT_ATTEMPT_NUMBER = 1 ] && exit 75; relight task done");
+    let run = ground.run(&["--task", "t", "--defer", "1s", "--max-attempts", "0"]);
+    let agent = ground.until_state("a", "suspended");
+    assert!(agent["until"].is_string(), "{agent}");
+    until("the task is deferred", || (ground.task_status("t") == "deferred").then_some(()));
+    let ran = run.end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ground.task_status("t"), "completed");
+    assert_eq!(ground.agent("a")["restarts_total"], 0);
+}
+
+#[test]
+fn a_task_that_somebody_else_holds_is_exit_75_and_nothing_is_started() {
+    let ground = Ground::with_agent("echo $$ >>births");
+    assert_eq!(ground.call(&["task", "start", "t"]).code, 0);
+    let ran = ground.run(&["--task", "t"]).end();
+    assert_eq!(ran.code, 75, "{ran:?}");
+    assert!(ran.stderr.contains("task t is held by"), "{ran:?}");
+    assert_eq!(ground.read("births"), "");
+}
+
+#[test]
+fn a_task_that_is_done_already_is_not_done_again() {
+    let ground = Ground::with_agent("echo $$ >>births");
+    ground.call(&["task", "start", "t"]);
+    ground.call(&["task", "done", "t"]);
+    let (code, answer) = ground.run(&["--json", "--task", "t"]).end_json();
+    assert_eq!(
+        (code, &answer["state"], &answer["whose"]),
+        (0, &json!("stopped"), &json!("relight"))
+    );
+    assert_eq!((ground.read("births").as_str(), ground.events("alert").len()), ("", 0));
+}
+
+#[test]
+fn an_agent_whose_work_is_over_is_not_brought_back() {
+    for (verb, status, state) in [
+        ("done", "completed", "stopped"),
+        ("cancel", "cancelled", "stopped"),
+        ("fail --reason r", "failed", "crashed"),
+        ("block --reason r", "blocked", "crashed"),
+    ] {
+        let ground =
+            Ground::with_agent(&format!("echo $$ >>births; relight task {verb}; kill -9 $$"));
+        assert_eq!(ground.run(&["--task", "t"]).end().code, 137);
+        assert_eq!((ground.task_status("t").as_str(), ground.state("a").as_str()), (status, state));
+        assert_eq!((ground.births(1).len(), ground.events("alert").len()), (1, 0));
+    }
+}
+
+#[test]
+fn a_restart_is_not_charged_to_the_tasks_retries() {
+    let ground =
+        Ground::with_agent("[ $RELIGHT_ATTEMPT_NUMBER -lt 4 ] && exit 1; relight task done");
+    let ran = ground.run(&["--task", "t", "--cooldown", "10ms", "--max-attempts", "3"]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let task = ground.json(&["task", "show", "t"]);
+    assert_eq!((&task["retries"], &task["status"]), (&json!(0), &json!("completed")));
+}
