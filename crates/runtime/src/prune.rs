@@ -33,6 +33,8 @@ pub struct Pruned {
     pub tasks: Vec<TaskId>,
     /// Events that belonged to no step.
     pub events: u64,
+    /// Ended attempts with their post-mortems, but the newest of each agent.
+    pub attempts: u64,
     /// Tasks that stay because their file could not be removed, with the reason.
     pub files_left: Vec<(String, std::io::Error)>,
 }
@@ -90,5 +92,6 @@ pub async fn prune(
     }
     let before = Time::from_ms(now.as_ms().saturating_sub_unsigned(older_than.as_ms()));
     pruned.events = engine.store().forget_events(before).await?;
+    pruned.attempts = engine.store().forget_attempts(before).await?;
     Ok(pruned)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use relight_core::ids::TaskId;
+use relight_core::ids::{AgentName, TaskId};
 use relight_core::time::Span;
 
 /// `check`.
@@ -77,6 +77,9 @@ pub(crate) struct EventsArguments {
     /// Only of this task
     #[arg(long, value_name = "ID")]
     pub(crate) task: Option<TaskId>,
+    /// Only of this agent
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<AgentName>,
     /// Only of this kind, such as step.done or task.status (repeat for more)
     #[arg(long = "kind", value_name = "KIND", value_parser = super::super::values::event_kind)]
     pub(crate) kinds: Vec<relight_core::event::EventKind>,
@@ -99,6 +102,24 @@ pub(crate) enum SetupCommand {
         hand and --force was not given."
     )]
     Skill(SkillArguments),
+    /// Write a relight.toml with every key in it, commented
+    #[command(after_help = "Examples:\n  relight setup config\n  relight setup config --print\n\n\
+        Exit code 1: there is one already, and --force was not given.")]
+    Config(ConfigArguments),
+}
+
+/// `setup config`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArguments {
+    /// The file
+    #[arg(long, value_name = "PATH", default_value = "relight.toml")]
+    pub(crate) file: PathBuf,
+    /// Only print it
+    #[arg(long, conflicts_with = "force")]
+    pub(crate) print: bool,
+    /// Replace the one that is there
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// `setup agents-md`.

@@ -43,8 +43,9 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn query(&self, after: u64, limit: usize, newest: bool) -> EventQuery {
-        let (task, kinds) = (self.arguments.task.clone(), self.arguments.kinds.clone());
-        EventQuery { after, task, agent: None, kinds, limit, newest }
+        let EventsArguments { task, agent, kinds, .. } = self.arguments;
+        let (task, agent, kinds) = (task.clone(), agent.clone(), kinds.clone());
+        EventQuery { after, task, agent, kinds, limit, newest }
     }
 
     /// After which event the printing starts.
@@ -129,8 +130,8 @@ impl Reader<'_> {
     }
 
     fn say_that_there_is_nothing(&self) {
-        let EventsArguments { task, kinds, after, follow, .. } = self.arguments;
-        let is_narrow = task.is_some() || !kinds.is_empty() || after.is_some();
+        let EventsArguments { task, agent, kinds, after, follow, .. } = self.arguments;
+        let is_narrow = task.is_some() || agent.is_some() || !kinds.is_empty() || after.is_some();
         let text = match (is_narrow, *follow) {
             (_, true) => "nothing yet; waiting",
             (true, false) => "no such events; relight events --all shows every one",
@@ -156,7 +157,8 @@ pub(super) fn end_when_nobody_reads() {
 
 fn line(event: &Event) -> String {
     let none = || "–".to_owned();
-    let task = event.task.as_ref().map_or_else(none, ToString::to_string);
+    let agent = event.agent.as_ref().map(ToString::to_string);
+    let task = event.task.as_ref().map(ToString::to_string).or(agent).unwrap_or_else(none);
     let step = event.step.as_ref().map_or_else(none, ToString::to_string);
     let (at, kind) = (event.at.to_string(), event.kind.as_str());
     let detail = detail(&event.detail);

@@ -37,8 +37,13 @@ pub(crate) fn run(environment: &Environment, arguments: &PruneArguments) -> Outc
                 &format!("{id} stays: its file could not be removed: {error}"),
             );
         }
-        let text = format!("removed {} tasks and {} events", pruned.tasks.len(), pruned.events);
-        let value = json!({"dry_run": false, "tasks": pruned.tasks, "events": pruned.events});
+        let (tasks, events, attempts) = (pruned.tasks, pruned.events, pruned.attempts);
+        let text = match attempts {
+            0 => format!("removed {} tasks and {events} events", tasks.len()),
+            _ => format!("removed {} tasks, {events} events and {attempts} attempts", tasks.len()),
+        };
+        let value =
+            json!({"dry_run": false, "tasks": tasks, "events": events, "attempts": attempts});
         output::answer(environment, &value, &text);
         Ok(0)
     })

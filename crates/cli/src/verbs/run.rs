@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use relight::doors::process;
 use relight::engine::Engine;
-use relight::supervise::control::{Control, run_socket};
+use relight::supervise::control::run_socket;
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::log::{Follow, Log, LogLimits};
+use relight::supervise::notice::What;
 use relight::supervise::reception::Reception;
 use relight::supervise::shim::wire::Input;
 use relight::supervise::spec::AgentSpec;
@@ -52,13 +53,18 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
     supervisor.take_up(spec, begin, arguments.take_over).await?;
     let mut view = supervisor.follow(&name).expect("it was just taken up");
-    let mut reception = reception(&folder)?;
+    let mut reception = reception(&folder, arguments.take_over)?;
     let mut signals = Signals::new()?;
     let mut told = None;
-    while !view.borrow_and_update().at_rest && supervisor.lost().is_empty() {
+    while !view.borrow_and_update().at_rest {
         tokio::select! {
             biased;
-            Some(notice) = notices.recv() => supervision::say(environment, &notice),
+            Some(notice) = notices.recv() => {
+                if notice.what == What::Lost {
+                    return Err(lost(&name));
+                }
+                supervision::say(environment, &notice);
+            }
             signal = signals.next() => end(&supervisor, signal, keeps_terminal, &mut told),
             call = next_call(reception.as_mut()) => {
                 supervision::end_or_answer(&supervisor, call, &mut told);
@@ -75,6 +81,11 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let view = view.borrow().clone();
     supervisor.leave().await;
     finish(environment, &name, &view, told)
+}
+
+fn lost(name: &AgentName) -> Failure {
+    Failure::new(Exit::Fenced, format!("agent {name} has another supervisor now"))
+        .hint(format!("relight ps {name} shows it"))
 }
 
 /// The first signal stops the agent, a further one hurries. Ctrl-C in a terminal that the agent has is
@@ -97,9 +108,9 @@ fn from_here_on(folder: &AgentFolder) -> Option<Follow> {
     log.end().and_then(|end| log.follow(end)).ok()
 }
 
-fn reception(folder: &AgentFolder) -> Result<Option<Reception>, Failure> {
+fn reception(folder: &AgentFolder, take_over: bool) -> Result<Option<Reception>, Failure> {
     let socket = run_socket(folder);
-    let control = Control::bind(&socket).map_err(|error| cannot_use(&socket, &error))?;
+    let control = supervision::bind(&socket, take_over)?;
     Ok(control.map(Reception::open))
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use relight::presets::Preset;
 use relight::supervise::alert::Alerts;
 use relight::supervise::cgroup::CgroupSetting;
-use relight::supervise::control::{Ending, RefusedCode, Reply, Request};
+use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request};
 use relight::supervise::notice::{Notice, What};
 use relight::supervise::reception::Call;
 use relight::supervise::supervisor::{Settings, Supervisor, TakeUpError};
@@ -93,6 +93,15 @@ pub(crate) fn passed_on(environment: &Environment, short: bool) -> Vec<(Word, Wo
 pub(crate) fn is_in_the_short_list(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     SHORT_LIST.contains(&name) || name.starts_with("LC_") || name.starts_with("XDG_")
+}
+
+/// Listens at a socket; none when a live supervisor does, unless it is taken over.
+pub(crate) fn bind(socket: &Path, take_over: bool) -> Result<Option<Control>, Failure> {
+    let bound = match Control::bind(socket) {
+        Ok(None) if take_over => Control::bind_over(socket).map(Some),
+        other => other,
+    };
+    bound.map_err(|error| cannot_use(socket, &error))
 }
 
 /// The preset, with the user's own ones before the built-in ones.
@@ -201,8 +210,8 @@ pub(crate) fn say(environment: &Environment, notice: &Notice) {
 /// What happened in words, and whether it is worth saying to everybody.
 fn in_words(what: &What) -> Option<(String, bool)> {
     Some(match what {
-        What::Started { number, process } => {
-            (format!("attempt {number} started (pid {})", process.pid), *number > 1)
+        What::Started { number, resumed, process } => {
+            (format!("attempt {number} started (pid {})", process.pid), *resumed)
         }
         What::Adopted { number, process, without_shim } => {
             let how = if *without_shim { ", without its shim" } else { "" };
@@ -228,8 +237,11 @@ fn in_words(what: &What) -> Option<(String, bool)> {
         What::Waiting { until, deferred: true } => {
             (format!("it said: later; it goes on at {until}"), true)
         }
+        What::Swept { stopped: 1, survivors: 0 } => {
+            ("stopped a process that an earlier attempt left behind".to_owned(), true)
+        }
         What::Swept { stopped, survivors: 0 } => {
-            (format!("stopped {stopped} processes that an earlier attempt left behind"), true)
+            (format!("stopped what an earlier attempt left behind ({stopped} processes)"), true)
         }
         What::Swept { stopped, survivors } => {
             let text = format!(
@@ -240,6 +252,7 @@ fn in_words(what: &What) -> Option<(String, bool)> {
         What::Round { done } => (format!("round {done} is done"), false),
         What::Alert(text) => (format!("ALERT {text}"), true),
         What::Trouble(text) => (text.clone(), true),
+        What::Lost => ("another supervisor has it now".to_owned(), true),
         What::AtRest => return None,
     })
 }

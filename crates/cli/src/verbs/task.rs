@@ -20,8 +20,9 @@ use crate::arguments::task::{
     StartArguments, TaskCommand,
 };
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome, chain};
 use crate::{block_on, output, values};
+use relight::supervise::successor::{self, RefreshError};
 
 pub(crate) fn run(environment: &Environment, command: TaskCommand) -> Outcome {
     match command {
@@ -94,10 +95,26 @@ fn start(environment: &Environment, arguments: StartArguments) -> Outcome {
     let (holder, ttl) = environment.holder(&arguments.holder, engine.store().as_ref())?;
     let started = block_on(async {
         may_start(environment, &engine, &id, arguments.fence).await?;
-        Ok::<_, Failure>(engine.start(new_task(id, arguments.new), right, holder, ttl).await?)
+        let started = engine.start(new_task(id, arguments.new), right, holder, ttl).await?;
+        refresh_state(environment, &engine, &started.view.task).await?;
+        Ok::<_, Failure>(started)
     })?;
     print_started(environment, &started, arguments.export);
     Ok(0)
+}
+
+/// The file of a supervised agent says what its task does.
+async fn refresh_state(
+    environment: &Environment,
+    engine: &Engine,
+    task: &Task,
+) -> Result<(), Failure> {
+    let home = environment.store_folder(engine)?;
+    match successor::refresh_state(&home, engine, task).await {
+        Ok(_) => Ok(()),
+        Err(RefreshError::Store(error)) => Err(error.into()),
+        Err(error @ RefreshError::File { .. }) => Err(Failure::new(Exit::FileCopy, chain(&error))),
+    }
 }
 
 /// A fence that was given must be good. A step that an orphan of a dead process is still at is left
@@ -178,8 +195,9 @@ fn set(environment: &Environment, arguments: SetArguments) -> Outcome {
     let right = environment.right(&id, arguments.fence)?;
     let engine = environment.engine()?;
     block_on(async {
-        engine.act(&id, right, TaskEvent::Set(pairs)).await?;
-        checkpoint::refresh(&engine, &id).await
+        let acted = engine.act(&id, right, TaskEvent::Set(pairs)).await?;
+        checkpoint::refresh(&engine, &id).await?;
+        refresh_state(environment, &engine, &acted.before).await
     })?;
     let text = format!("task {id}: {count} set");
     output::answer(environment, &json!({"task": id, "set": count}), &text);

@@ -7,7 +7,7 @@ use relight::engine::Engine;
 use relight::supervise::boots;
 use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request, daemon_socket};
 use relight::supervise::log::LogLimits;
-use relight::supervise::notice::Notice;
+use relight::supervise::notice::{Notice, What};
 use relight::supervise::reception::{Call, Reception};
 use relight::supervise::shim::wire::Input;
 use relight::supervise::spec::AgentSpec;
@@ -68,7 +68,7 @@ enum Woken {
 async fn serve(environment: &Environment, arguments: &UpArguments, config: Config) -> Outcome {
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
-    let control = bind(&home)?;
+    let control = bind(&home, arguments.take_over)?;
     let alert: Vec<Word> = config.alert.command.iter().cloned().map(Word::from).collect();
     let settings = supervision::settings(environment, &home, alert)?;
     let specs = specs(environment, &engine, &config)?;
@@ -88,10 +88,8 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
     daemon.run().await
 }
 
-fn bind(home: &Path) -> Result<Control, Failure> {
-    let socket = daemon_socket(home);
-    let control = Control::bind(&socket).map_err(|error| cannot_use(&socket, &error))?;
-    control.ok_or_else(|| {
+fn bind(home: &Path, take_over: bool) -> Result<Control, Failure> {
+    supervision::bind(&daemon_socket(home), take_over)?.ok_or_else(|| {
         let text = format!("a daemon already runs in {}", home.display());
         Failure::new(Exit::Busy, text).hint("relight ps shows its agents; relight down ends it")
     })
@@ -138,7 +136,15 @@ impl Daemon<'_> {
         let mut watchdog = alive_every.map(|every| Instant::now() + every);
         loop {
             match self.woken(&mut signals, stable_at, watchdog).await {
-                Woken::Notice(notice) => supervision::say(self.environment, &notice),
+                Woken::Notice(notice) => {
+                    supervision::say(self.environment, &notice);
+                    if notice.what == What::Lost && self.has_lost_everything() {
+                        return Err(Failure::new(
+                            Exit::Fenced,
+                            "another daemon has all agents now",
+                        ));
+                    }
+                }
                 Woken::Signal(Told::HangUp) => self.reload().await,
                 Woken::Signal(Told::End(signal)) => {
                     self.told.get_or_insert(signal);
@@ -155,9 +161,6 @@ impl Daemon<'_> {
                     boots::stable(store, self.supervisor.boot_id()).await?;
                 }
                 Woken::AllStopped => break,
-            }
-            for name in self.supervisor.lost() {
-                self.say(&format!("{name} has another supervisor now"));
             }
         }
         self.end().await
@@ -179,6 +182,11 @@ impl Daemon<'_> {
             () = at(watchdog) => Woken::Watchdog,
             () = self.supervisor.pass_on_growth() => unreachable!("it never ends"),
         }
+    }
+
+    fn has_lost_everything(&mut self) -> bool {
+        self.supervisor.lost();
+        self.supervisor.names().next().is_none()
     }
 
     /// The first time all agents are told to end, with their grace; from then on they are hurried.
@@ -287,6 +295,7 @@ fn load(environment: &Environment, arguments: &UpArguments) -> Result<Config, Fa
         Failure::new(Exit::Config, "there is no relight.toml here, nor in the user's configuration")
             .hint("give --config FILE; relight run -- CMD supervises one agent without any")
     })?;
+    let file = std::path::absolute(&file).map_err(|error| cannot_use(&file, &error))?;
     Config::load(&file, user.map(|user| user.join("presets")).as_deref())
 }
 

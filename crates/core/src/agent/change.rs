@@ -96,9 +96,7 @@ impl AgentChange {
     pub fn detail(&self, before: Option<&Agent>) -> Value {
         match self {
             Self::Created(plan) | Self::Planned(plan) => json!({"command": plan.command}),
-            Self::State(state) => {
-                json!({"from": before.map(|agent| agent.state.kind()), "to": state})
-            }
+            Self::State(state) => state_detail(before, state),
             Self::Tally(tally) => json!({"in_a_row": tally.in_a_row, "total": tally.total()}),
             Self::Reserved(tag) => json!({"next": tag}),
             Self::Begun { number, tag } => json!({"number": number, "attempt": tag}),
@@ -201,4 +199,14 @@ impl AgentChange {
             updated_at: at,
         }
     }
+}
+
+/// From what to what, and what the new state has beside its name.
+fn state_detail(before: Option<&Agent>, state: &AgentState) -> Value {
+    let mut detail = json!({"from": before.map(|agent| agent.state.kind()), "to": state.kind()});
+    let told = serde_json::to_value(state).expect("a state has string keys");
+    if let (Value::Object(detail), Value::Object(told)) = (&mut detail, told) {
+        detail.extend(told.into_iter().filter(|(name, _)| name != "state"));
+    }
+    detail
 }

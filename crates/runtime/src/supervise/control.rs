@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net as blocking;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -181,6 +181,8 @@ impl Reply {
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
+    /// The socket's device and inode: another process may have put its own in its place.
+    identity: (u64, u64),
     places: Arc<Semaphore>,
     /// Freed by the kernel, however this process ends.
     _lock: File,
@@ -190,15 +192,26 @@ impl Control {
     /// Listens; none when a live process does already. Needs a tokio runtime.
     pub fn bind(path: &Path) -> io::Result<Option<Self>> {
         let Some(lock) = take_lock(&lock_path(path))? else { return Ok(None) };
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        Self::listen(path, lock).map(Some)
+    }
+
+    /// Listens in place of a live process that does not answer any more: from now on its lock is on a
+    /// file without a name.
+    pub fn bind_over(path: &Path) -> io::Result<Self> {
+        remove(&lock_path(path))?;
+        let lock = take_lock(&lock_path(path))?.ok_or(io::ErrorKind::AddrInUse)?;
+        Self::listen(path, lock)
+    }
+
+    fn listen(path: &Path, lock: File) -> io::Result<Self> {
+        remove(path)?;
         let address = SocketPath::of(path)?;
         let listener = UnixListener::bind(address.as_path())?;
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
         let places = Arc::new(Semaphore::new(CLIENTS_MAX));
-        Ok(Some(Self { listener, path: path.to_path_buf(), places, _lock: lock }))
+        let found = fs::metadata(path)?;
+        let identity = (found.dev(), found.ino());
+        Ok(Self { listener, path: path.to_path_buf(), identity, places, _lock: lock })
     }
 
     /// The next one who may come in: of our own user, or root. May be dropped while it waits.
@@ -220,8 +233,19 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // The lock is still ours, so the socket is too; a stale one harms nobody.
-        let _ = fs::remove_file(&self.path);
+        let found = fs::metadata(&self.path).map(|found| (found.dev(), found.ino()));
+        if found.is_ok_and(|found| found == self.identity) {
+            // A stale one harms nobody.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Removed when it returns, or was never there.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -22,6 +22,8 @@ pub enum What {
     Started {
         /// Its number.
         number: u32,
+        /// It goes on with what an earlier one began.
+        resumed: bool,
         /// Its leader.
         process: ProcessIdentity,
     },
@@ -71,6 +73,8 @@ pub enum What {
     Alert(String),
     /// Something went wrong that is being tried again.
     Trouble(String),
+    /// Another supervisor has it now.
+    Lost,
     /// Nothing more happens by itself.
     AtRest,
 }

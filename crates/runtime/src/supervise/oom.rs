@@ -14,6 +14,8 @@ use relight_core::time::Span;
 use rustix::time::{ClockId, clock_gettime};
 
 const SIGKILL: i32 = 9;
+/// More than the kernel's counts take.
+const COUNTS_BYTES_MAX: usize = 16 << 10;
 /// More records than any kernel's log holds.
 const RECORDS_MAX: usize = 100_000;
 /// The kernel's log and our clocks agree to this.
@@ -23,6 +25,14 @@ const CLOCK_SLACK: Span = Span::from_secs(2);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Oom {
     kills: Option<u64>,
+}
+
+/// The kernel's counts, by one read: a restart waits for it.
+fn read_counts() -> Option<String> {
+    let mut text = vec![0; COUNTS_BYTES_MAX];
+    let len = File::open("/proc/vmstat").ok()?.read(&mut text).ok()?;
+    text.truncate(len);
+    String::from_utf8(text).ok()
 }
 
 /// What is known of a kill.
@@ -39,7 +49,7 @@ pub enum MemoryKill {
 impl Oom {
     /// To be taken when an attempt begins or is adopted.
     pub fn before() -> Self {
-        Self { kills: std::fs::read_to_string("/proc/vmstat").ok().and_then(|text| kills(&text)) }
+        Self { kills: read_counts().and_then(|text| kills(&text)) }
     }
 
     /// Looks into a death right after it: `counted` is what the attempt's cgroup says, `lived` how long

@@ -29,6 +29,12 @@ use crate::doors::{clock, process};
 const VARIABLE: &[u8] = b"RELIGHT_ATTEMPT=";
 /// No environment is read further than this; the kernel's own limit is far below.
 const ENVIRONMENT_BYTES_MAX: usize = 64 << 20;
+/// Most environments are read in one piece.
+const PIECE_BYTES: usize = 32 << 10;
+/// How long a process may take to put its new program in place, in looks of a millisecond.
+const SETTLE_LOOKS_MAX: u32 = 1_000;
+/// The kernel's mark of its own threads, in the flags of `/proc/PID/stat`.
+const KERNEL_THREAD: u64 = 0x0020_0000;
 /// A forker whose children outrun this many scans is left to the caller, by name.
 const KILL_ROUNDS_MAX: u32 = 100;
 
@@ -50,7 +56,7 @@ pub struct Scan {
     pub tags: Vec<AttemptTag>,
     /// In the order of their pids.
     pub found: Vec<Found>,
-    /// Processes whose environment may not be read: they belong to others.
+    /// Processes whose environment cannot be read: almost always because they belong to others.
     pub unreadable: u32,
     /// There are more than descriptors to hold them; look again when these are gone.
     pub more: bool,
@@ -261,7 +267,7 @@ impl<'a> Reader<'a> {
             tags: tags.iter().map(|tag| tag.as_str().as_bytes()).collect(),
             variable: Finder::new(VARIABLE),
             path: String::new(),
-            bytes: vec![0; 32 << 10],
+            bytes: vec![0; PIECE_BYTES],
         }
     }
 
@@ -288,7 +294,7 @@ impl<'a> Reader<'a> {
 
     /// The first of the tags in its environment; none when it has none or is gone.
     fn tag_of(&mut self, pid: u32) -> Result<Option<AttemptTag>, Errno> {
-        let length = match self.read(pid) {
+        let length = match self.read_settled(pid) {
             Ok(length) => length,
             Err(Errno::NOENT | Errno::SRCH) => return Ok(None),
             Err(error) => return Err(error),
@@ -304,6 +310,24 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Reads the environment. Around an `exec` there is none for a moment, or the old program's breaks
+    /// off while it is read: then it is looked at again.
+    fn read_settled(&mut self, pid: u32) -> Result<usize, Errno> {
+        for _ in 0..SETTLE_LOOKS_MAX {
+            let length = self.read(pid)?;
+            let seems_whole = length > 0 && length < PIECE_BYTES && self.bytes[length - 1] == 0;
+            if seems_whole || is_settled(pid, length) {
+                return Ok(length);
+            }
+            let moment = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+            match poll(&mut [], Some(&moment)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Errno::ACCESS)
     }
 
     fn read(&mut self, pid: u32) -> Result<usize, Errno> {
@@ -327,4 +351,19 @@ impl<'a> Reader<'a> {
             }
         }
     }
+}
+
+/// Whether so many bytes are all of its environment, as the kernel has it. Zombies and the kernel's own
+/// threads have none, and never will.
+fn is_settled(pid: u32, length: usize) -> bool {
+    let Ok(stat) = std::fs::read(format!("/proc/{pid}/stat")) else { return true };
+    let Some(name_end) = memchr::memrchr(b')', &stat) else { return true };
+    let rest = String::from_utf8_lossy(&stat[name_end + 1..]);
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
+    let is_dead = matches!(fields.first(), Some(&("Z" | "X")) | None);
+    let is_kernels = number(6).is_none_or(|flags| flags & KERNEL_THREAD != 0);
+    let (begin, end) = (number(47).unwrap_or(0), number(48).unwrap_or(0));
+    let is_whole = end != 0 && end.saturating_sub(begin) == length as u64;
+    is_dead || is_kernels || is_whole || length >= ENVIRONMENT_BYTES_MAX
 }

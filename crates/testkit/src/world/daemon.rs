@@ -189,9 +189,8 @@ impl Home {
 
     /// `relight deaths NAME`.
     pub fn deaths(&self, name: &str) -> anyhow::Result<Vec<ShownDeath>> {
-        let mut words = vec!["deaths", name, "--json"];
+        let words = ["deaths", name, "--json", "-n", "100000"];
         // All of them, where the answer is cut to the newest by itself.
-        words.extend(self.help_of("deaths").filter(|help| help.contains("--all")).map(|_| "--all"));
         let answer = self.call(&words)?;
         shown::deaths(&answer.json()?).context("deaths --json")
     }

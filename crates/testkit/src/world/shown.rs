@@ -52,7 +52,7 @@ fn agent(one: &Value) -> Option<ShownAgent> {
     Some(ShownAgent {
         name: text(one, &["/name", "/agent"])?,
         state: text(one, &["/state", "/state/state"])?,
-        attempt_number: number(one, &["/attempt_number", "/attempt/number"])?,
+        attempt_number: number(one, &["/attempt_number", "/attempt", "/attempt/number"])?,
         pid: number(one, &["/pid", "/process/pid", "/attempt/process/pid"]),
         supervisor: number(one, SUPERVISOR),
         restarts: number(one, &["/restarts", "/restarts_total"]).or_else(|| restarts(one)),

@@ -2,6 +2,7 @@
 //!
 //! Knows when a file may be written; where the text starts and ends in it is `marked`'s business.
 
+mod config;
 mod marked;
 mod piece;
 
@@ -20,6 +21,7 @@ pub(crate) fn run(environment: &Environment, command: &SetupCommand) -> Outcome 
     let (piece, deed) = match command {
         SetupCommand::AgentsMd(given) => (Piece::AgentsMd(given.file.clone()), &given.deed),
         SetupCommand::Skill(given) => (Piece::skill_in(&given.dir), &given.deed),
+        SetupCommand::Config(given) => return config::run(environment, given),
     };
     if deed.print {
         return Ok(print(environment, &piece));

@@ -58,7 +58,7 @@ impl Actor {
     pub(super) async fn write_for_successor(
         &self,
         tag: &AttemptTag,
-        brief: &Option<String>,
+        brief: Option<&str>,
         task: Option<&TaskId>,
     ) {
         let view = self.view_of(task).await;
@@ -72,10 +72,7 @@ impl Actor {
             reason,
             clock::now(),
         );
-        let written = successor::write_state(&self.folder, &state).and_then(|_| match brief {
-            Some(text) => successor::write_brief(&self.folder, text),
-            None => Ok(false),
-        });
+        let written = successor::write_anew(&self.folder, brief, &state);
         if let Err(error) = written {
             self.tell(What::Trouble(format!("its successor's files cannot be written: {error}")));
         }

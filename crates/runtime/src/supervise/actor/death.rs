@@ -37,7 +37,8 @@ impl Actor {
         life.started(process.clone());
         let (number, log) = (life.number, Some((life.log.number, life.log.offset)));
         let shim = self.tree.shim().cloned();
-        self.tell(What::Started { number, process: process.clone() });
+        let resumed = self.is_resumed();
+        self.tell(What::Started { number, resumed, process: process.clone() });
         self.commit_soon(vec![AgentChange::Spawned { number, process, shim, log }], None);
         Ok(())
     }
@@ -57,6 +58,7 @@ impl Actor {
         attempt.process = attempt.process.or_else(|| record.process.clone());
         let preset = &self.spec.preset;
         let said = life.stream.as_ref().and_then(|stream| stream.ended(preset, record.how));
+        self.wrote_nothing = life.wrote_nothing();
         self.head = life.head;
         self.oom = life.oom;
         self.keep_captured().await?;
@@ -84,7 +86,11 @@ impl Actor {
         said: Option<Said>,
     ) -> AgentEvent {
         let begins = attempt.log.map(LogPosition::from).unwrap_or_default();
-        let log_end = Log::of(&self.folder).last_bytes(LOG_END_BYTES, begins).unwrap_or_default();
+        let log_end = if self.wrote_nothing {
+            Vec::new()
+        } else {
+            Log::of(&self.folder).last_bytes(LOG_END_BYTES, begins).unwrap_or_default()
+        };
         let engine = &self.desk.engine;
         let found = post_mortem::take(engine, &log_end, attempt, Some(record)).await;
         let found = found.unwrap_or_else(|error| {
@@ -174,6 +180,9 @@ impl Actor {
     /// The shim was killed. Its attempt may live on: then only the kernel tells of its end.
     async fn shim_gone(&mut self) -> Result<(), Lost> {
         self.tree = Tree::None;
+        // It may live and obey another supervisor: then nothing of the agent is ours to touch.
+        self.ledger.hand_in(Vec::new(), clock::now(), None);
+        self.ledger.settle().await?;
         let Some(life) = &mut self.life else { return Ok(()) };
         let Some(watch) = life.watch.take() else {
             return self.lost("its shim was killed while it was being started").await;

@@ -76,9 +76,10 @@ impl Actor {
     }
 
     async fn try_launch(&mut self, number: u32, tag: AttemptTag) -> Result<(), LaunchError> {
-        self.folder
-            .create()
-            .map_err(|error| LaunchError::File(self.folder.path().to_owned(), error))?;
+        if !self.tree.is_ready() {
+            let made = self.folder.create();
+            made.map_err(|error| LaunchError::File(self.folder.path().to_owned(), error))?;
+        }
         self.ready_shim().await?;
         let is_new_session = self.assign_session().await?;
         let log = Log::of(&self.folder)
@@ -257,7 +258,7 @@ impl Actor {
         is_new_session: bool,
     ) -> StartOrder {
         let brief = self.brief(number, task.map(|(task, _)| task)).await;
-        self.write_for_successor(tag, &brief, task.map(|(task, _)| task)).await;
+        self.write_for_successor(tag, brief.as_deref(), task.map(|(task, _)| task)).await;
         let is_resumed = self.is_resumed();
         let brief = brief.unwrap_or_default();
         let brief_file = self.folder.brief().to_string_lossy().into_owned();

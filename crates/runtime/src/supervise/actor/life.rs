@@ -159,6 +159,12 @@ impl Life {
         grew
     }
 
+    /// Whether it gave no output at all.
+    pub(super) fn wrote_nothing(&mut self) -> bool {
+        self.log_grew();
+        self.log_size <= self.log.offset
+    }
+
     /// What its preset reads in its output.
     pub(super) fn read_stream(&mut self) -> Option<Option<String>> {
         self.stream.as_mut()?.read(clock::now()).session

@@ -131,6 +131,8 @@ pub(super) struct Actor {
     head: Option<String>,
     /// What the kernel had killed for memory when it began.
     oom: Oom,
+    /// The attempt that is being buried gave no output.
+    wrote_nothing: bool,
     /// The attempt that is being buried died together with its supervisor.
     died_unwatched: bool,
     /// What was just read in its output about its session: an id, or that it is gone.
@@ -159,6 +161,14 @@ enum Happening {
 impl Actor {
     /// Runs until the agent is left, nobody wants it any more, or another supervisor has it.
     pub(super) async fn run(mut self) -> Result<(), Lost> {
+        let ended = self.supervise().await;
+        if ended.is_err() {
+            self.tell(What::Lost);
+        }
+        ended
+    }
+
+    async fn supervise(&mut self) -> Result<(), Lost> {
         loop {
             self.keep_captured().await?;
             while let Some(event) = self.events.pop_front() {

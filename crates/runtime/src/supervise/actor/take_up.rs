@@ -105,6 +105,7 @@ pub(in crate::supervise) async fn take_up(
         last,
         head: None,
         oom: Oom::default(),
+        wrote_nothing: false,
         died_unwatched: false,
         captured_session: None,
         at_rest: false,

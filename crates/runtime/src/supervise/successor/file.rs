@@ -26,6 +26,16 @@ pub fn write_brief(folder: &AgentFolder, text: &str) -> io::Result<bool> {
     replace(&folder.brief(), text).map(|()| true)
 }
 
+/// Writes both anew without looking at what is there: for a start, where they always differ.
+pub fn write_anew(
+    folder: &AgentFolder,
+    brief: Option<&str>,
+    state: &ActiveState,
+) -> io::Result<()> {
+    replace(&folder.state(), &state.to_text())?;
+    brief.map_or(Ok(()), |text| replace(&folder.brief(), text))
+}
+
 /// Writes `active_state.json`; whether anything but its time changed.
 pub fn write_state(folder: &AgentFolder, state: &ActiveState) -> io::Result<bool> {
     if read_state(folder).is_some_and(|there| there.says_the_same(state)) {

@@ -53,6 +53,8 @@ pub(super) struct Arena {
     pub(super) kills: u64,
     /// The product does not tell what it charged, so that nobody can judge it.
     pub(super) hides_charges: bool,
+    /// A clock that is set forward forgives what was charged, so that it is not judged.
+    pub(super) forgives_charges: bool,
     fake_agent: PathBuf,
 }
 
@@ -86,6 +88,7 @@ impl Arena {
             alone: None,
             kills: 0,
             hides_charges: false,
+            forgives_charges: false,
             fake_agent,
         };
         let entries = arena.actors.iter().filter(|actor| !actor.is_alone);
@@ -245,7 +248,7 @@ impl Arena {
                 deaths: self.home.deaths(&actor.name)?,
                 attempt_number: agent.attempt_number,
                 is_running: agent.state == "running",
-                restarts: agent.restarts,
+                restarts: agent.restarts.filter(|_| !self.forgives_charges),
                 own_causes: actor.habit.causes(),
                 killed: actor.killed.clone(),
                 shim_killed: actor.shim_killed.clone(),

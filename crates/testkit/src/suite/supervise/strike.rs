@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use super::arena::Arena;
 use crate::world::clock;
+use crate::world::daemon::Supervisor;
 use crate::world::processes;
 use crate::world::seed::Seed;
+use crate::world::shown::ShownAgent;
 use crate::world::tally::{Promise, Violation};
 
 /// Nothing is awaited for longer than this after a supervisor was killed in the middle of a verb.
@@ -219,9 +221,9 @@ impl Arena {
     }
 
     pub(super) fn kill_shim(&mut self, name: &str) -> anyhow::Result<()> {
-        let number = self.newest(name)?;
+        let numbers = self.newest_numbers(name)?;
         for (pid, _) in processes::shims(|agent| agent == name) {
-            self.note(name, |actor| actor.shim_killed.extend([number, number + 1]));
+            self.note(name, |actor| actor.shim_killed.extend(numbers));
             processes::kill(pid);
             self.kills += 1;
         }
@@ -240,15 +242,30 @@ impl Arena {
         alone.kill()
     }
 
+    /// All notes are taken first, so that nothing comes between the kills.
     pub(super) fn kill_everything(&mut self) -> anyhow::Result<()> {
-        self.kill_up()?;
-        self.kill_alone()?;
         let names: Vec<String> = self.actors.iter().map(|actor| actor.name.clone()).collect();
-        for name in names {
-            self.kill_shim(&name)?;
-            self.kill_tree(&name)?;
+        let shown = self.home.agents()?;
+        for actor in &mut self.actors {
+            let number = |agent: &&ShownAgent| agent.name == actor.name;
+            actor.shim_killed.extend(shown.iter().find(number).map(|agent| agent.attempt_number));
         }
-        Ok(())
+        for name in &names {
+            for (_, tag) in processes::tagged(|agent| agent == name) {
+                self.note_killed_by_tag(name, &tag);
+            }
+            // What is alive now has just lost its shim too.
+            self.note(name, |actor| actor.shim_killed.extend(actor.killed.last().copied()));
+        }
+        let supervisors = self.up.iter().chain(&self.alone).map(Supervisor::pid);
+        let all: Vec<u32> = supervisors.chain(self.pids()).collect();
+        all.iter().for_each(|pid| processes::kill(*pid));
+        self.kills += all.len() as u64;
+        for supervisor in self.up.take().into_iter().chain(self.alone.take()) {
+            supervisor.kill()?;
+        }
+        // Born while the others died.
+        names.iter().try_for_each(|name| self.kill_tree(name))
     }
 
     /// Agents are told, have their grace, and are gone when the supervisor is.
@@ -257,6 +274,7 @@ impl Arena {
         if let Some(up) = self.up.take() {
             up.terminate()?;
         }
+        self.note_all_told()?;
         let alone = self.alone_name();
         self.survivors(|name| name != alone && self.is_ours(name))
     }
@@ -274,6 +292,7 @@ impl Arena {
     fn stop_start(&mut self, name: &str) -> anyhow::Result<Vec<Violation>> {
         self.note_told(name)?;
         let mut found: Vec<Violation> = self.ask(&["stop", name])?.into_iter().collect();
+        self.note_told(name)?;
         found.extend(self.survivors(|agent| agent == name)?);
         found.extend(self.ask(&["start", name])?);
         Ok(found)
@@ -349,10 +368,19 @@ impl Arena {
         Ok(found)
     }
 
+    /// Notes that this one is told to end. Called before and after: attempts between may be over
+    /// before they were born.
     pub(super) fn note_told(&mut self, name: &str) -> anyhow::Result<()> {
-        let number = self.newest(name)?;
-        self.note(name, |actor| actor.told_to_end.extend([number]));
+        let numbers = self.newest_numbers(name)?;
+        self.note(name, |actor| actor.told_to_end.extend(numbers));
         Ok(())
+    }
+
+    /// The newest attempt by its own word, and by the product's.
+    fn newest_numbers(&self, name: &str) -> anyhow::Result<[u32; 2]> {
+        let born = self.newest(name)?;
+        let shown = self.home.agents()?.into_iter().find(|agent| agent.name == name);
+        Ok([born, shown.map_or(born, |agent| agent.attempt_number)])
     }
 
     pub(super) fn note_all_told(&mut self) -> anyhow::Result<()> {

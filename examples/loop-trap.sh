@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# The loop of loop-after.sh when cron, systemd or a person starts it: it also says why it ended.
+# After TERM, INT, HUP or a failure the task is `interrupted`, with the reason. Against kill -9 no trap
+# helps, and none is needed: what was finished is on disk before any signal comes.
+#
+#   OUT=out ./loop-trap.sh; relight task show book-1
+set -euo pipefail
+
+export OUT=${OUT:-out}
+mkdir -p "$OUT"
+
+draft() { # stands for a slow, paid model call
+  echo "draft $1" >>"$OUT/calls.log"
+  echo "text of chapter $1"
+}
+export -f draft
+
+started=$(relight task start "${TASK:-book-1}" --owner-pid $$ --export)
+eval "$started"
+trap 'rm -f "$OUT/scratch"' EXIT # traps of your own come first: they stay and run
+eval "$(relight trap bash)"
+touch "$OUT/scratch"
+
+for chapter in 1 2 3; do
+  relight task set stage="chapter $chapter" >/dev/null # for whoever goes on
+  relight step run "draft $chapter" -- bash -c 'draft "$1"' _ "$chapter" >"$OUT/chapter-$chapter.txt"
+  if [ "${END_AT:-}" = "$chapter" ]; then kill -TERM $$; fi
+done
+relight task done
