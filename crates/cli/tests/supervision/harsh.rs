@@ -271,3 +271,47 @@ fn only_signs_of_this_attempt_count() {
     run.end();
     assert_eq!(ground.causes("a"), ["failed", "hung"]);
 }
+
+#[test]
+fn the_later_of_stop_and_restart_counts() {
+    let ground = Ground::with_agent("echo $$ >>births; trap '' TERM; while :; do sleep 0.02; done");
+    let run = ground.run(&["--grace", "1s"]);
+    ground.births(1);
+    ground.until_runs("a", 1);
+    let stop = ground.start(&["stop", "a"]);
+    ground.until_agent("a", |agent| agent["detail"].as_str().unwrap().contains("being stopped"));
+    assert_eq!(ground.json(&["restart", "a"])["state"], "running");
+    assert_eq!(ground.births(2).len(), 2);
+    let ran = stop.end();
+    assert_eq!(ran.code, 75, "{ran:?}");
+    assert!(ran.stderr.contains("was started again"), "{ran:?}");
+    let restart = ground.start(&["restart", "a"]);
+    ground.until_agent("a", |agent| agent["detail"].as_str().unwrap().contains("being restarted"));
+    assert_eq!(ground.json(&["stop", "a"])["state"], "stopped");
+    assert_eq!(restart.end().code, 75);
+    run.end();
+    assert_eq!(ground.births(2).len(), 2);
+}
+
+#[test]
+fn a_stable_life_resets_the_row_while_it_goes_on() {
+    let ground = Ground::with_agent("[ $RELIGHT_ATTEMPT_NUMBER = 1 ] && exit 1; sleep 300");
+    let _run = ground.run(&["--stable-after", "300ms"]);
+    ground.until_runs("a", 2);
+    let agent = ground.until_agent("a", |agent| agent["restarts_in_a_row"] == 0);
+    assert_eq!((&agent["restarts_total"], &agent["state"]), (&json!(1), &json!("running")));
+}
+
+#[test]
+fn beats_from_outside_count_too() {
+    let ground = Ground::with_agent("until [ -e enough ]; do sleep 0.02; done");
+    let run = ground.run(&["--silence-max", "2s", "--restart", "never"]);
+    ground.until_runs("a", 1);
+    let begun = crate::ground::now();
+    until("longer than the silence", || {
+        assert_eq!(ground.call(&["beat", "a"]).code, 0);
+        (begun.elapsed() > std::time::Duration::from_secs(3)).then_some(())
+    });
+    std::fs::write(ground.work("enough"), "").unwrap();
+    assert_eq!(run.end().code, 0);
+}

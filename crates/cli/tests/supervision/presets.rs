@@ -172,3 +172,12 @@ fn any_program_runs_under_the_generic_preset_as_it_is() {
     assert_eq!(ran.code, 1);
     assert_eq!(ground.lines("argv"), ["--x", "y z"]);
 }
+
+#[test]
+fn a_result_without_the_end_of_its_line_is_read() {
+    let ground = Ground::with_agent(
+        "printf '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false}'; exit 3",
+    );
+    ground.run(&["--preset", "claude-code", "--restart", "never"]).end();
+    assert_eq!(ground.causes("a"), ["completed"]);
+}

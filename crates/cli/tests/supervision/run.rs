@@ -35,7 +35,7 @@ fn the_first_recovery_is_at_once_and_the_second_waits_for_the_cooldown() {
     assert_eq!(run.end().code, 1);
     let states = ground.events("agent.state");
     let states: Vec<&str> =
-        states.iter().map(|event| event["detail"]["to"]["state"].as_str().unwrap()).collect();
+        states.iter().map(|event| event["detail"]["to"].as_str().unwrap()).collect();
     assert_eq!(states, ["running", "running", "crashed", "running", "terminated"]);
     let starts: Vec<u64> = ground.lines("starts").iter().map(|at| at.parse().unwrap()).collect();
     // A fifth less by chance at most.

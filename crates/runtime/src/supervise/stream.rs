@@ -58,6 +58,15 @@ impl Stream {
         facts
     }
 
+    /// Reads what has come and takes the end for the end of a line: nothing more will come.
+    pub(super) fn read_rest(&mut self, now: Time) -> Facts {
+        let mut facts = self.read(now);
+        if !self.line.is_empty() {
+            self.take(b"\n", now, &mut facts);
+        }
+        facts
+    }
+
     /// What the agent said of its end, by all that was read and how it ended.
     pub(super) fn ended(&self, preset: &Preset, how: HowEnded) -> Option<Said> {
         self.reader.ended(preset, how)

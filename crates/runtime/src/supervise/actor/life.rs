@@ -169,6 +169,11 @@ impl Life {
     pub(super) fn read_stream(&mut self) -> Option<Option<String>> {
         self.stream.as_mut()?.read(clock::now()).session
     }
+
+    /// The same, once nothing of it lives any more.
+    pub(super) fn read_rest_of_stream(&mut self) -> Option<Option<String>> {
+        self.stream.as_mut()?.read_rest(clock::now()).session
+    }
 }
 
 impl Actor {

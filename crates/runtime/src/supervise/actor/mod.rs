@@ -223,9 +223,12 @@ impl Actor {
                 self.holds_back = false;
                 self.await_state(Wants::Running, answer);
                 self.at_rest = false;
-                let runs = matches!(self.agent.state, AgentState::Running { .. });
-                let event = if runs { AgentEvent::End(Ending::Restart) } else { AgentEvent::Start };
-                self.events.push_back(event);
+                self.events.push_back(match self.agent.state {
+                    // The later wish counts; what is being stopped is started after its end.
+                    AgentState::Running { ending: Some(Ending::Stop), .. } => AgentEvent::Start,
+                    AgentState::Running { .. } => AgentEvent::End(Ending::Restart),
+                    _ => AgentEvent::Start,
+                });
             }
             Mail::Stop(by, answer) => {
                 self.await_state(Wants::Rest, answer);
@@ -264,12 +267,18 @@ impl Actor {
                 Wants::Running => runs,
                 Wants::Rest => rests,
             };
-            let failed = waiter.wants == Wants::Running && rests && !runs;
+            let failed = match waiter.wants {
+                Wants::Running => rests && !runs,
+                // A later wish overtook this one.
+                Wants::Rest => runs && !rests,
+            };
             if !met && !failed {
                 self.waiters.push(waiter);
                 continue;
             }
-            let problem = failed.then(|| format!("agent {} did not start", self.spec.name));
+            let verb =
+                if waiter.wants == Wants::Running { "did not start" } else { "was started again" };
+            let problem = failed.then(|| format!("agent {} {verb}", self.spec.name));
             let _ = waiter.answer.send(Answer {
                 previous: waiter.previous,
                 state: self.agent.state.kind(),
