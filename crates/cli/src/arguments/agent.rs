@@ -120,7 +120,8 @@ impl From<RestartChoice> for RestartRule {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  relight up\n  relight up --config ~/agents/relight.toml\n\n\
     Supervises all agents of relight.toml in the foreground: looked for in this folder, then in\n\
-    $XDG_CONFIG_HOME/relight. SIGHUP reads it again; SIGTERM and Ctrl-C stop the agents and end it.\n\
+    $XDG_CONFIG_HOME/relight. SIGHUP reads it again; SIGTERM and Ctrl-C stop the agents and end it\n\
+    (exit code 143 or 130; 0 after relight down).\n\
     Exit code 75: it runs already; 78: the configuration is wrong, with line and column.")]
 pub(crate) struct UpArguments {
     /// The configuration

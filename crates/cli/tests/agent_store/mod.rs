@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ::relight::doors::{clock, process};
 use ::relight::store_url::StoreUrl;
+use ::relight::supervise::folder::AgentFolder;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::HowEnded;
 use relight_core::agent::{AgentPlan, AgentState, AttemptTag, Cause, Death, Ended, PostMortem};
@@ -37,6 +38,7 @@ impl Told {
         let home = stage.folder.path().join("home");
         let store = StoreUrl::Sqlite(home.join("relight.db")).open(Use::Short).unwrap();
         let told = Self { store, name: AgentName::new(name).unwrap() };
+        AgentFolder::of(&home, &told.name).create().unwrap();
         let plan = AgentPlan {
             command: vec!["./writer.sh".to_owned()],
             folder: "/work".to_owned(),

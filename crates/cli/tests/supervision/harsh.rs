@@ -315,3 +315,103 @@ fn beats_from_outside_count_too() {
     std::fs::write(ground.work("enough"), "").unwrap();
     assert_eq!(run.end().code, 0);
 }
+
+#[test]
+fn an_idle_shim_that_is_killed_is_replaced() {
+    let ground = Ground::with_agent("echo $$ >>births; [ $RELIGHT_ATTEMPT_NUMBER = 3 ] || exit 1");
+    let run = ground.run(&["--cooldown", "1s"]);
+    ground.until_state("a", "crashed");
+    signal(ground.shim("a"), Signal::KILL);
+    let ran = run.end();
+    assert_eq!((ran.code, ground.births(3).len()), (0, 3), "{ran:?}");
+}
+
+#[test]
+fn nothing_is_left_of_a_supervisor_that_was_killed_while_it_waited() {
+    let ground = Ground::with_agent("exit 1");
+    let run = ground.run(&["--cooldown", "10m"]);
+    ground.until_state("a", "crashed");
+    run.kill();
+    ground.assert_nothing_is_left();
+}
+
+#[test]
+fn removed_logs_and_folders_are_made_anew() {
+    let ground = Ground::with_agent(&format!(
+        "{ONLY_ONE}echo words; [ $RELIGHT_ATTEMPT_NUMBER = 2 ] && exit 0; sleep 300"
+    ));
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    std::fs::remove_dir_all(ground.home("agents/a/log")).unwrap();
+    signal(pid, Signal::KILL);
+    let ran = run.end();
+    assert_eq!((ran.code, ground.log("a").as_str()), (0, "words\n"), "{ran:?}");
+}
+
+#[test]
+fn an_agent_whose_folder_was_removed_is_adopted_and_not_doubled() {
+    let ground = Ground::with_agent(&format!(
+        "{ONLY_ONE}[ $RELIGHT_ATTEMPT_NUMBER = 2 ] && exit 0; sleep 300"
+    ));
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    ground.births(1);
+    run.kill();
+    std::fs::remove_dir_all(ground.home("agents")).unwrap();
+    let run = ground.run(&[]);
+    run.until_said("lives and is adopted");
+    assert_eq!(ground.until_runs("a", 1), pid);
+    signal(pid, Signal::KILL);
+    let ran = run.end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    ground.assert_never_doubled();
+}
+
+#[test]
+fn an_agent_that_cleared_its_environment_is_adopted_and_not_doubled() {
+    let ground = Ground::with_agent(&format!(
+        "{ONLY_ONE}[ $RELIGHT_ATTEMPT_NUMBER = 2 ] && exit 0; exec env -i sleep 300"
+    ));
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    until("it has no environment", || {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+        environ.is_empty().then_some(())
+    });
+    let shim = ground.shim("a");
+    run.kill();
+    signal(shim, Signal::KILL);
+    let run = ground.run(&["--cooldown", "10ms"]);
+    run.until_said("lives and is adopted");
+    assert_eq!(ground.until_runs("a", 1), pid);
+    assert_eq!(ground.call(&["stop", "a"]).code, 0);
+    run.end();
+    assert!(!is_alive(pid));
+    ground.assert_never_doubled();
+}
+
+#[test]
+fn a_frozen_supervisor_does_not_hold_up_ps() {
+    let ground = Ground::with_agent("sleep 300");
+    let run = ground.run(&[]);
+    ground.until_runs("a", 1);
+    run.signal(Signal::STOP);
+    let begun = crate::ground::now();
+    assert_eq!(ground.state("a"), "running");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+    run.signal(Signal::CONT);
+}
+
+#[test]
+fn later_is_kept_over_the_supervisors_death() {
+    let ground =
+        Ground::with_agent("echo $$ >>births; [ $RELIGHT_ATTEMPT_NUMBER = 1 ] && exit 75; exit 0");
+    let run = ground.run(&["--defer", "3s"]);
+    let until_before = ground.until_state("a", "suspended")["until"].clone();
+    run.kill();
+    let run = ground.run(&["--defer", "3s"]);
+    run.until_said("it goes on at");
+    assert_eq!(ground.agent("a")["until"], until_before);
+    assert_eq!(run.end().code, 0);
+    assert_eq!((ground.births(2).len(), &ground.agent("a")["restarts_total"]), (2, &json!(0)));
+}

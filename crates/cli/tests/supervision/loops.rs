@@ -56,3 +56,25 @@ fn a_condition_needs_a_loop() {
     assert_eq!(ground.run(&["--until", "true"]).end().code, 2);
     assert_eq!(ground.run(&["--loop", "--max-iterations", "0"]).end().code, 2);
 }
+
+#[test]
+fn a_loop_that_was_ended_with_its_supervisor_goes_on_where_it_was() {
+    let ground = Ground::with_agent(
+        "echo $RELIGHT_ITERATION >>rounds; [ $RELIGHT_ITERATION = 2 ] && [ ! -e held ] && { echo >held; sleep 300; }; exit 0",
+    );
+    let flags = ["--loop", "--max-iterations", "3"];
+    let run = ground.run(&flags);
+    ground.until_lines("held", 1);
+    ground.until_runs("a", 2);
+    run.signal(rustix::process::Signal::TERM);
+    assert_eq!(run.end().code, 143);
+    assert_eq!(ground.run(&flags).end().code, 0);
+    assert_eq!(ground.lines("rounds"), ["1", "2", "2", "3"]);
+}
+
+#[test]
+fn a_loop_whose_rounds_fail_again_and_again_ends() {
+    let ground = Ground::with_agent("exit 7");
+    let ran = ground.run(&["--loop", "--max-attempts", "1", "--cooldown", "10ms"]).end();
+    assert_eq!((ran.code, ground.state("a").as_str()), (7, "terminated"));
+}

@@ -1,6 +1,7 @@
 //! What lives of an agent, and how this supervisor is connected to it.
 
 use std::io;
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use relight_core::agent::AttemptTag;
@@ -32,6 +33,14 @@ pub(super) enum Tree {
 pub(super) struct Orphan {
     pub(super) watch: ProcessWatch,
     pub(super) tag: AttemptTag,
+}
+
+impl Orphan {
+    /// The leader itself, which is watched since it was proved ours.
+    fn leader(&self) -> io::Result<sweep::Found> {
+        let pidfd = self.watch.pidfd().as_fd().try_clone_to_owned()?;
+        Ok(sweep::Found { pidfd, process: self.watch.process().clone(), tag: self.tag.clone() })
+    }
 }
 
 /// What happened to it.
@@ -107,7 +116,15 @@ impl Tree {
                 let grace = ladder.iter().fold(Span::ZERO, |sum, rung| {
                     Span::from_ms(sum.as_ms().saturating_add(rung.wait.as_ms()))
                 });
-                tokio::task::spawn_blocking(move || sweep::clear(&[tag], grace, KILL_WAIT));
+                let leader = orphan.leader();
+                tokio::task::spawn_blocking(move || {
+                    let swept = sweep::clear(std::slice::from_ref(&tag), grace, KILL_WAIT);
+                    // Its tag may be overwritten; that it is ours is known by its start as well.
+                    if let Ok(leader) = leader {
+                        let _ = sweep::stop_one(&leader, grace, KILL_WAIT);
+                    }
+                    swept
+                });
             }
         }
     }
