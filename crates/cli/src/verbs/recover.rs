@@ -1,5 +1,6 @@
 //! `relight recover`: says of everything whose holder is gone what it really is.
 
+use relight::supervise::alert::Alerts;
 use relight::supervise::recover::{self, Finding};
 use relight::supervise::supervisor::Supervisor;
 use serde_json::json;
@@ -32,7 +33,7 @@ async fn recover(environment: &Environment, dry_run: bool) -> Outcome {
 async fn put_right(environment: &Environment) -> Result<Vec<String>, crate::exit::Failure> {
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
-    let settings = supervision::settings(environment, &home, Vec::new())?;
+    let settings = supervision::settings(environment, &home, Alerts::default())?;
     let preset = supervision::preset(environment, None)?;
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;

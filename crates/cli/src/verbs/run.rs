@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use relight::doors::process;
 use relight::engine::Engine;
+use relight::supervise::alert::Alerts;
 use relight::supervise::control::run_socket;
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::log::{Follow, Log, LogLimits};
@@ -48,7 +49,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     if let Some(task) = &arguments.task {
         refuse_if_held(&engine, &name, task).await?;
     }
-    let settings = supervision::settings(environment, &home, Vec::new())?;
+    let settings = supervision::settings(environment, &home, Alerts::default())?;
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
     supervisor.take_up(spec, begin, arguments.take_over).await?;

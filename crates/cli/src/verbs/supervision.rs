@@ -58,7 +58,7 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
 pub(crate) fn settings(
     environment: &Environment,
     home: &Path,
-    alert: Vec<Word>,
+    alerts: Alerts,
 ) -> Result<Settings, Failure> {
     let mut places =
         vec![(Word::from("RELIGHT_HOME"), environment.home()?.into_os_string().into())];
@@ -70,13 +70,7 @@ pub(crate) fn settings(
         Some(path) => CgroupSetting::At(path.into()),
         None => CgroupSetting::Auto,
     };
-    Ok(Settings {
-        home: home.to_path_buf(),
-        program: None,
-        places,
-        alerts: Alerts { command: alert },
-        cgroups,
-    })
+    Ok(Settings { home: home.to_path_buf(), program: None, places, alerts, cgroups })
 }
 
 /// The environment that `relight run` passes on: all of its own, or the short list.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use relight::engine::Engine;
+use relight::supervise::alert::Alerts;
 use relight::supervise::boots;
 use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request, daemon_socket};
 use relight::supervise::log::LogLimits;
@@ -69,8 +70,9 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
     let control = bind(&home, arguments.take_over)?;
-    let alert: Vec<Word> = config.alert.command.iter().cloned().map(Word::from).collect();
-    let settings = supervision::settings(environment, &home, alert)?;
+    let command = config.alert.command.iter().cloned().map(Word::from).collect();
+    let alerts = Alerts { command, folder: config.folder.clone() };
+    let settings = supervision::settings(environment, &home, alerts)?;
     let specs = specs(environment, &engine, &config)?;
     let (supervisor, notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;

@@ -43,6 +43,6 @@ impl Desk {
     }
 
     pub(super) fn alert(&self, agent: &AgentName, text: &str) {
-        self.alerts.tell(agent, text);
+        self.alerts.tell(agent, text, &self.notices);
     }
 }

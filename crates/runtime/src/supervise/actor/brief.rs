@@ -30,7 +30,8 @@ impl Actor {
         }
         let last = self.last.as_ref()?;
         let (ended, post_mortem) = (last.ended.as_ref()?, last.post_mortem.as_ref()?);
-        let view = self.view_of(task).await;
+        let held = post_mortem.task.as_deref().and_then(|task| TaskId::new(task).ok());
+        let view = self.view_of(task.or(held.as_ref())).await;
         let workspace = match view.as_ref().and_then(|view| view.task.context.get("workspace")) {
             Some(workspace) => PathBuf::from(workspace),
             None => self.workspace(),

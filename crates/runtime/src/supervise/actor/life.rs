@@ -151,6 +151,16 @@ impl Life {
         self.last_sign = clock::now();
     }
 
+    /// A sign that is only heard of now. One from before the last counts for nothing.
+    fn sign_at(&mut self, source: SignSource, at: Time) {
+        let now_ms = clock::monotonic_ms();
+        let at_ms = now_ms.saturating_sub(clock::now().since(at).as_ms());
+        if at_ms > self.silence.last_sign_ms() {
+            self.silence.sign(source, at_ms);
+            self.last_sign = at.max(self.last_sign);
+        }
+    }
+
     /// Whether the log has grown since it was last looked at.
     fn log_grew(&mut self) -> bool {
         let size = std::fs::metadata(&self.log.path).map_or(self.log_size, |file| file.len());
@@ -276,9 +286,9 @@ impl Actor {
         if life.log_grew() {
             life.sign(SignSource::Output);
         }
-        if moved_at > life.tasks_moved_at {
-            life.tasks_moved_at = moved_at;
-            life.sign(SignSource::Steps);
+        if let Some(moved_at) = moved_at.filter(|moved_at| Some(*moved_at) > life.tasks_moved_at) {
+            life.tasks_moved_at = Some(moved_at);
+            life.sign_at(SignSource::Steps, moved_at);
         }
         match life.silence.look(clock::monotonic_ms()) {
             Look::Fine | Look::Again { .. } => {}
