@@ -10,7 +10,7 @@ use crate::world::tally::{Promise, Violation};
 const CAUSES: [&str; 9] =
     ["completed", "failed", "signal", "oom", "hung", "timeout", "stopped", "lost", "deferred"];
 /// Causes that no budget is charged for.
-const FREE: [&str; 2] = ["stopped", "deferred"];
+const FREE: [&str; 3] = ["stopped", "deferred", "completed"];
 
 /// All that is known of one agent's lives.
 #[derive(Debug, Clone, Default)]
