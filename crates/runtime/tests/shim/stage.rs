@@ -142,7 +142,8 @@ impl Stage {
     }
 
     pub(crate) fn record(&self, number: u32) -> ExitRecord {
-        serde_json::from_slice(&std::fs::read(self.folder.exit_record(number)).unwrap()).unwrap()
+        let text = std::fs::read_to_string(self.folder.exit_record(number)).unwrap();
+        serde_json::from_str(text.lines().next().unwrap()).unwrap()
     }
 }
 

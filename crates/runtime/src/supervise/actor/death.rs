@@ -18,6 +18,7 @@ use crate::supervise::notice::What;
 use crate::supervise::oom::MemoryKill;
 use crate::supervise::post_mortem::{self, LOG_END_BYTES};
 use crate::supervise::recover;
+use crate::supervise::shim::record;
 use crate::supervise::shim::wire::{ExitRecord, Report};
 
 impl Actor {
@@ -39,7 +40,7 @@ impl Actor {
         let shim = self.tree.shim().cloned();
         let resumed = self.is_resumed();
         self.tell(What::Started { number, resumed, process: process.clone() });
-        self.commit_soon(vec![AgentChange::Spawned { number, process, shim, log }], None);
+        self.commit_soon(vec![AgentChange::Spawned { number, process, shim, log }]);
         Ok(())
     }
 
@@ -73,9 +74,8 @@ impl Actor {
         said: Option<Said>,
     ) -> Result<(), Lost> {
         let event = self.facts_of(&attempt, &record, said).await;
-        let number = attempt.number;
         self.last = Some(attempt);
-        self.happen_and_remove(event, Some(self.folder.exit_record(number))).await
+        self.happen(event).await
     }
 
     /// All there is to know of a death; its tasks are let go of.
@@ -181,7 +181,7 @@ impl Actor {
     async fn shim_gone(&mut self) -> Result<(), Lost> {
         self.tree = Tree::None;
         // It may live and obey another supervisor: then nothing of the agent is ours to touch.
-        self.ledger.hand_in(Vec::new(), clock::now(), None);
+        self.ledger.hand_in(Vec::new(), clock::now());
         self.ledger.settle().await?;
         let Some(life) = &mut self.life else { return Ok(()) };
         let Some(watch) = life.watch.take() else {
@@ -230,9 +230,7 @@ impl Actor {
 
     /// What its shim left about an attempt.
     pub(super) fn record_of(&self, number: u32, tag: &AttemptTag) -> Option<ExitRecord> {
-        let text = std::fs::read(self.folder.exit_record(number)).ok()?;
-        let record: ExitRecord = serde_json::from_slice(&text).ok()?;
-        (record.tag == *tag).then_some(record)
+        record::read(&self.folder, number, tag)
     }
 }
 

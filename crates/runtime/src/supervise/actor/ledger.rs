@@ -1,7 +1,6 @@
 //! The commits of one agent, in order, beside its supervision: whoever may go on does not wait for the
 //! disk, and whoever must waits for all that was handed in.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,12 +20,11 @@ use crate::supervise::notice::What;
 /// Longest wait before a store that cannot be written is tried again.
 const STORE_PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Some changes, and a file that is not needed any more once they are durable.
+/// Some changes, and when they were decided.
 #[derive(Debug)]
 struct Entry {
     changes: Vec<AgentChange>,
     at: Time,
-    then_remove: Option<PathBuf>,
 }
 
 /// How far it is.
@@ -57,15 +55,10 @@ impl Ledger {
     }
 
     /// Hands changes in; they become durable in this order.
-    pub(super) fn hand_in(
-        &mut self,
-        changes: Vec<AgentChange>,
-        at: Time,
-        then_remove: Option<PathBuf>,
-    ) {
+    pub(super) fn hand_in(&mut self, changes: Vec<AgentChange>, at: Time) {
         self.handed_in += 1;
         // Nobody receives once the agent is lost, which `settle` and `lost` tell.
-        let _ = self.entries.send(Entry { changes, at, then_remove });
+        let _ = self.entries.send(Entry { changes, at });
     }
 
     /// Returns when all that was handed in is durable.
@@ -101,10 +94,6 @@ async fn write(
         if !make_durable(&desk, commit).await {
             let _ = written.send(Written::Lost);
             return;
-        }
-        if let Some(file) = entry.then_remove {
-            // One that stays is in nobody's way.
-            let _ = std::fs::remove_file(file);
         }
         count += 1;
         let _ = written.send(Written::UpTo(count));

@@ -12,7 +12,6 @@ mod take_up;
 mod tree;
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use relight_core::agent::change::AgentChange;
@@ -292,15 +291,6 @@ impl Actor {
     /// Decides, commits, acts. An attempt whose tag was allocated ahead is started first: the commit
     /// that allocated it explains it already, and a restart need not wait for the disk.
     async fn happen(&mut self, event: AgentEvent) -> Result<(), Lost> {
-        self.happen_and_remove(event, None).await
-    }
-
-    /// The same; the file goes once all of it is durable.
-    async fn happen_and_remove(
-        &mut self,
-        event: AgentEvent,
-        then_remove: Option<PathBuf>,
-    ) -> Result<(), Lost> {
         let mut moment = self.moment();
         if event == AgentEvent::Due
             && let Some((_, at)) = self.due.take()
@@ -315,9 +305,9 @@ impl Actor {
             // What allocated the tag must be on disk; it is, unless it died within moments.
             self.ledger.settle().await?;
             self.act_on_spawns(&effects, &changes).await?;
-            self.commit_soon(changes, then_remove);
+            self.commit_soon(changes);
         } else {
-            self.commit_soon(changes, then_remove);
+            self.commit_soon(changes);
             self.ledger.settle().await?;
         }
         for effect in effects {
@@ -375,13 +365,13 @@ impl Actor {
 
     /// Durable when it returns.
     async fn commit(&mut self, changes: Vec<AgentChange>) -> Result<(), Lost> {
-        self.commit_soon(changes, None);
+        self.commit_soon(changes);
         self.ledger.settle().await
     }
 
     /// Durable soon, and before whatever is committed after it.
-    fn commit_soon(&mut self, changes: Vec<AgentChange>, then_remove: Option<PathBuf>) {
-        if changes.is_empty() && then_remove.is_none() {
+    fn commit_soon(&mut self, changes: Vec<AgentChange>) {
+        if changes.is_empty() {
             return;
         }
         self.remember_end(&changes);
@@ -389,7 +379,7 @@ impl Actor {
         for change in &changes {
             change.apply(&mut self.agent, at);
         }
-        self.ledger.hand_in(changes, at, then_remove);
+        self.ledger.hand_in(changes, at);
     }
 
     /// Keeps what a successor is told, and tells the watchers.

@@ -322,24 +322,20 @@ impl Actor {
                 ..bare_record(attempt.tag.clone(), attempt.number)
             }
         });
-        let mut after = self.record_of(attempt.number + 1, &self.next_tag());
+        // The successor may have been started, and have died, before anybody could say so.
+        if let Some(after) = self.record_of(attempt.number + 1, &self.next_tag()) {
+            self.catch_up(Some(attempt)).await?;
+            if let Some(attempt) = self.live_attempt().await.ok().flatten()
+                && attempt.tag == after.tag
+            {
+                return self.bury(attempt, after, None).await;
+            }
+            return Ok(());
+        }
         self.died_unwatched = is_lost;
         let buried = self.bury(attempt, record, None).await;
         self.died_unwatched = false;
-        buried?;
-        // The successor may have been started and have died before anybody could say so.
-        if let Some(record) = after.take() {
-            let number = record.number;
-            if let AgentState::Running { attempt, .. } = &self.agent.state
-                && *attempt == record.tag
-                && let Some(attempt) =
-                    self.desk.engine.store().attempt(attempt).await.ok().flatten()
-            {
-                self.bury(attempt, record, None).await?;
-            }
-            let _ = std::fs::remove_file(self.folder.exit_record(number));
-        }
-        Ok(())
+        buried
     }
 
     fn next_tag(&self) -> AttemptTag {

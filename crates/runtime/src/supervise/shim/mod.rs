@@ -11,7 +11,7 @@ mod ladder;
 mod launch;
 mod life;
 mod peers;
-mod record;
+pub mod record;
 mod signals;
 mod system;
 mod tree;

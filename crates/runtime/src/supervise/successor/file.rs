@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,13 +27,16 @@ pub fn write_brief(folder: &AgentFolder, text: &str) -> io::Result<bool> {
 }
 
 /// Writes both anew without looking at what is there: for a start, where they always differ.
+///
+/// By exchange with a file that is kept for it: making and removing files costs more than all the rest
+/// of a restart. Only for the supervisor: there is one such file.
 pub fn write_anew(
     folder: &AgentFolder,
     brief: Option<&str>,
     state: &ActiveState,
 ) -> io::Result<()> {
-    replace(&folder.state(), &state.to_text())?;
-    brief.map_or(Ok(()), |text| replace(&folder.brief(), text))
+    exchange(&folder.state(), &state.to_text())?;
+    brief.map_or(Ok(()), |text| exchange(&folder.brief(), text))
 }
 
 /// Writes `active_state.json`; whether anything but its time changed.
@@ -53,6 +56,17 @@ fn read(path: &Path) -> Option<String> {
     let mut text = String::new();
     File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
     Some(text)
+}
+
+/// Into the spare file, which then takes the other's place; 0600. Never cut to nothing first: some file
+/// systems write such a file down to the disk when it is closed.
+fn exchange(path: &Path, text: &str) -> io::Result<()> {
+    let spare = path.with_extension("spare");
+    let mut open = OpenOptions::new();
+    let file = open.write(true).create(true).truncate(false).mode(0o600).open(&spare)?;
+    file.write_all_at(text.as_bytes(), 0)?;
+    file.set_len(text.len() as u64)?;
+    put_in_place(&spare, path)
 }
 
 /// Beside, then put in its place; 0600.
