@@ -28,7 +28,7 @@ fn states(ground: &Ground, verb: &str) -> (Value, Value) {
 fn paused_it_starts_nothing_before_a_person_does() {
     let ground = with_one("echo $$ >>births; sleep 300", "");
     let _daemon = ground.up(&["--paused"]);
-    assert_eq!(ground.state("a"), "suspended");
+    ground.until_state("a", "suspended");
     assert_eq!(ground.read("births"), "");
     assert_eq!(states(&ground, "start"), (json!("suspended"), json!("running")));
     ground.births(1);

@@ -11,7 +11,7 @@ use crate::relight::finish;
 #[test]
 fn odd_names_work_everywhere() {
     for name in ["team/writer", "a:b@c.d-e_f", "A"] {
-        let ground = Ground::with_agent("relight beat --status here; echo words; sleep 300");
+        let ground = Ground::with_agent("echo words; relight beat --status here; sleep 300");
         let run = ground.start(&["run", "--name", name, "--", "./agent"]);
         ground.until_agent(name, |agent| agent["status"] == "here");
         assert_eq!(ground.log(name), "words\n");
@@ -23,7 +23,7 @@ fn odd_names_work_everywhere() {
 
 #[test]
 fn a_home_with_a_long_path_works() {
-    let ground = Ground::with_agent("relight beat --status here; echo words; sleep 300");
+    let ground = Ground::with_agent("echo words; relight beat --status here; sleep 300");
     let long = ground.stage.folder.path().join("h".repeat(120)).join("o".repeat(120));
     std::fs::create_dir_all(&long).unwrap();
     let long = long.display().to_string();
@@ -318,10 +318,12 @@ fn beats_from_outside_count_too() {
 
 #[test]
 fn an_idle_shim_that_is_killed_is_replaced() {
-    let ground = Ground::with_agent("echo $$ >>births; [ $RELIGHT_ATTEMPT_NUMBER = 3 ] || exit 1");
-    let run = ground.run(&["--cooldown", "1s"]);
+    let ground = Ground::with_agent(
+        "echo $$ >>births; echo $PPID >>shims; [ $RELIGHT_ATTEMPT_NUMBER = 3 ] || exit 1",
+    );
+    let run = ground.run(&["--cooldown", "3s"]);
     ground.until_state("a", "crashed");
-    signal(ground.shim("a"), Signal::KILL);
+    signal(ground.lines("shims")[1].parse().unwrap(), Signal::KILL);
     let ran = run.end();
     assert_eq!((ran.code, ground.births(3).len()), (0, 3), "{ran:?}");
 }

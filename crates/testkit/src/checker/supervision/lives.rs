@@ -9,8 +9,8 @@ use crate::world::tally::{Promise, Violation};
 /// Every cause that there is.
 const CAUSES: [&str; 9] =
     ["completed", "failed", "signal", "oom", "hung", "timeout", "stopped", "lost", "deferred"];
-/// Causes that no budget is charged for.
-const FREE: [&str; 3] = ["stopped", "deferred", "completed"];
+/// Causes that no budget is charged for: a success that is to be repeated is progress.
+const FREE: [&str; 3] = ["completed", "stopped", "deferred"];
 
 /// All that is known of one agent's lives.
 #[derive(Debug, Clone, Default)]
