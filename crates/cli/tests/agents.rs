@@ -116,8 +116,22 @@ fn a_recovery_that_nobody_will_make_is_told_so() {
     Told::of(&stage, "writer").held_by(dead()).is(AgentState::Crashed { again_at });
     assert_eq!(
         only_agent(&stage)["detail"],
-        "crashed, again now; nobody does that: relight recover"
+        "crashed, again now; nobody does that: relight up, or relight run --name writer -- CMD"
     );
+}
+
+#[test]
+fn a_held_back_agent_says_what_brings_it_back() {
+    let held_back = AgentState::Suspended { why: Pause::HeldBack, until: None };
+    for (holder, hint) in [
+        (alive(), "relight start writer"),
+        (dead(), "nobody does that: relight up, or relight run --name writer -- CMD"),
+    ] {
+        let stage = Stage::new();
+        Told::of(&stage, "writer").held_by(holder).is(held_back.clone());
+        let told = format!("suspended: nothing is resumed by itself now; {hint}");
+        assert_eq!(only_agent(&stage)["detail"], told);
+    }
 }
 
 #[test]

@@ -226,19 +226,32 @@ impl View {
                 }
                 text
             }
-            (AgentState::Crashed { again_at: Some(at) }, truth) => {
-                let when = in_or_now(*at, now);
-                format!("crashed, again {when}{}", forgotten_text(truth))
+            (AgentState::Crashed { again_at: Some(at) }, _) => {
+                format!("crashed, again {}{}", in_or_now(*at, now), self.forgotten_text())
             }
             (AgentState::Crashed { again_at: None }, _) => "crashed".to_owned(),
-            (AgentState::Suspended { why, until }, truth) => {
+            (AgentState::Suspended { why, until }, _) => {
                 let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
-                format!("suspended{until}: {}{}", pause_text(*why), forgotten_text(truth))
+                let hint = match (why, self.truth) {
+                    (Pause::HeldBack, Truth::AsRecorded) => {
+                        format!("; relight start {}", self.agent.name)
+                    }
+                    _ => self.forgotten_text(),
+                };
+                format!("suspended{until}: {}{hint}", pause_text(*why))
             }
             (AgentState::Stopped { by }, _) => stopped_text(*by).to_owned(),
             (AgentState::Terminated { why }, _) => format!("terminated: {why}"),
             (AgentState::Created, _) => "created".to_owned(),
         }
+    }
+
+    /// What to type where no supervisor would go on: commands that ask one find nobody.
+    fn forgotten_text(&self) -> String {
+        if self.truth != Truth::Forgotten {
+            return String::new();
+        }
+        format!("; nobody does that: relight up, or relight run --name {} -- CMD", self.agent.name)
     }
 
     fn waiting_until(&self) -> Option<Time> {
@@ -456,7 +469,7 @@ fn ending_text(ending: Ending) -> &'static str {
 fn pause_text(why: Pause) -> &'static str {
     match why {
         Pause::Deferred => "it said later",
-        Pause::HeldBack => "nothing is resumed by itself now; relight start NAME",
+        Pause::HeldBack => "nothing is resumed by itself now",
         Pause::Asking => "a round is over",
         Pause::Resting => "it succeeded, and rests",
     }
@@ -468,10 +481,6 @@ fn stopped_text(by: Stopper) -> &'static str {
         Stopper::Shutdown => "stopped with its supervisor",
         Stopper::Itself => "stopped: finished",
     }
-}
-
-fn forgotten_text(truth: Truth) -> &'static str {
-    if truth == Truth::Forgotten { "; nobody does that: relight recover" } else { "" }
 }
 
 fn in_or_now(at: Time, now: Time) -> String {

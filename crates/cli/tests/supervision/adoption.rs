@@ -55,6 +55,26 @@ fn an_adopted_agent_is_still_judged_by_its_silence() {
 }
 
 #[test]
+fn declared_waiting_outlives_the_supervisor_that_heard_it() {
+    let ground = Ground::with_agent(
+        "relight beat --waiting-until 10m; while echo tick >>ticks; do sleep 0.05; done",
+    );
+    let flags = ["--silence-max", "300ms", "--grace", "1s", "--restart", "never"];
+    let run = ground.run(&flags);
+    let before = ground.until_agent("a", |agent| agent["waiting_until"].is_string());
+    run.kill();
+    let run = ground.run(&flags);
+    let after = ground.until_agent("a", |agent| agent["waiting_until"].is_string());
+    assert_eq!(after["waiting_until"], before["waiting_until"]);
+    ground.until_lines("ticks", ground.lines("ticks").len() + 12);
+    assert_eq!(ground.state("a"), "running");
+    // Judged by its silence again as soon as it says that it waits no more.
+    assert_eq!(ground.call(&["beat", "a"]).code, 0);
+    run.end();
+    assert_eq!(ground.causes("a"), ["hung"]);
+}
+
+#[test]
 fn the_real_exit_of_one_that_died_meanwhile_is_in_its_deaths() {
     let ground = Ground::with_agent(&format!(
         "{ONLY_ONE}[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0\nuntil [ -e enough ]; do sleep 0.01; done; exit 5"

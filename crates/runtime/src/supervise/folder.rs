@@ -64,6 +64,11 @@ impl AgentFolder {
         self.0.join("active_state.json")
     }
 
+    /// Until when its live attempt said that it waits.
+    pub fn waiting(&self) -> PathBuf {
+        self.0.join("waiting")
+    }
+
     /// The folder of its output.
     pub fn logs(&self) -> PathBuf {
         self.0.join("log")

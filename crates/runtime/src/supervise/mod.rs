@@ -25,5 +25,6 @@ pub mod successor;
 pub mod supervisor;
 pub mod sweep;
 pub mod systemd;
+mod waiting;
 pub mod watch_process;
 pub mod word;

@@ -18,6 +18,7 @@ use crate::supervise::notify::Sign;
 use crate::supervise::oom::Oom;
 use crate::supervise::spec::AgentSpec;
 use crate::supervise::stream::Stream;
+use crate::supervise::waiting;
 use crate::supervise::watch_process::ProcessWatch;
 use relight_core::agent::decide::AgentEvent;
 use relight_core::agent::{AgentState, Ending};
@@ -161,6 +162,14 @@ impl Life {
         }
     }
 
+    /// It says that nothing will come until then.
+    pub(super) fn waits_until(&mut self, at: Time) {
+        let now_ms = clock::monotonic_ms();
+        let wait_ms = at.since(clock::now()).as_ms();
+        self.silence.waiting(now_ms.saturating_add(wait_ms), now_ms);
+        self.waiting_until = Some(at);
+    }
+
     /// Whether the log has grown since it was last looked at.
     fn log_grew(&mut self) -> bool {
         let size = std::fs::metadata(&self.log.path).map_or(self.log_size, |file| file.len());
@@ -190,6 +199,7 @@ impl Actor {
     pub(super) fn hear(&mut self, signs: Vec<Sign>) {
         let Some(life) = &mut self.life else { return };
         let now_ms = clock::monotonic_ms();
+        let waited_until = life.waiting_until;
         for sign in signs {
             match sign {
                 Sign::Ready => life.silence.ready(now_ms),
@@ -198,9 +208,7 @@ impl Actor {
                 }
                 Sign::Extend(span) => life.silence.extend(span, now_ms),
                 Sign::WaitingUntil(at) => {
-                    let wait_ms = at.since(clock::now()).as_ms();
-                    life.silence.waiting(now_ms.saturating_add(wait_ms), now_ms);
-                    life.waiting_until = Some(at);
+                    life.waits_until(at);
                     life.last_sign = clock::now();
                     continue;
                 }
@@ -209,6 +217,13 @@ impl Actor {
             }
             life.waiting_until = None;
             life.sign(SignSource::Beat);
+        }
+        if life.waiting_until != waited_until {
+            let kept = waiting::keep(&self.folder, &life.tag, life.waiting_until);
+            if let Err(error) = kept {
+                let text = format!("that it waits cannot be kept: {error}");
+                self.desk.notices.tell(&self.spec.name, What::Trouble(text));
+            }
         }
     }
 

@@ -29,6 +29,7 @@ use crate::supervise::oom::Oom;
 use crate::supervise::shim::client;
 use crate::supervise::shim::wire::ExitRecord;
 use crate::supervise::spec::AgentSpec;
+use crate::supervise::waiting;
 use crate::supervise::watch_process::ProcessWatch;
 
 /// How often the lease is tried while others change the agent.
@@ -258,6 +259,9 @@ impl Actor {
         let mut life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, lived);
         life.begun_at = began;
         life.started(process.clone());
+        if let Some(until) = waiting::kept(&self.folder, tag) {
+            life.waits_until(until);
+        }
         self.life = Some(life);
         self.listen();
         self.watch_output();
