@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::decide::AgentEvent;
+use relight_core::agent::death::{HowEnded, Said};
+use relight_core::agent::decide::{AgentEffect, AgentEvent, decide};
 use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag};
 use relight_core::decide::Guard;
 use relight_core::lease::{Held, HolderLife, ProcessIdentity};
@@ -29,6 +30,7 @@ use crate::supervise::oom::Oom;
 use crate::supervise::shim::client;
 use crate::supervise::shim::wire::ExitRecord;
 use crate::supervise::spec::AgentSpec;
+use crate::supervise::stream::Stream;
 use crate::supervise::watch_process::ProcessWatch;
 
 /// How often the lease is tried while others change the agent.
@@ -211,7 +213,7 @@ impl Actor {
     async fn meet_shim(&mut self, met: Met, attempt: Option<Attempt>) -> Result<(), TakeUpError> {
         self.tree = met.tree;
         let Some((tag, process)) = met.running else {
-            return Ok(self.bury_by_record(attempt).await?);
+            return self.bury_by_record(attempt).await;
         };
         if attempt.as_ref().is_some_and(|attempt| attempt.tag == tag) {
             self.adopt(&tag, process, attempt).await;
@@ -219,9 +221,11 @@ impl Actor {
         }
         // Its last supervisor died between starting the next attempt and saying so.
         let is_next = self.agent.next_attempt.as_ref() == Some(&tag);
-        if is_next {
-            self.catch_up(attempt).await?;
-            if matches!(&self.agent.state, AgentState::Running { attempt, .. } if *attempt == tag) {
+        if let Some(attempt) = attempt.filter(|_| is_next) {
+            let record = self.record_of(attempt.number, &attempt.tag);
+            let record = record.unwrap_or_else(|| bare_record(attempt.tag.clone(), attempt.number));
+            self.catch_up(attempt, record).await?;
+            if self.runs_as(&tag) {
                 self.adopt(&tag, process, None).await;
                 return Ok(());
             }
@@ -232,15 +236,26 @@ impl Actor {
         Ok(())
     }
 
-    /// Commits the end of an attempt whose successor already runs.
-    async fn catch_up(&mut self, attempt: Option<Attempt>) -> Result<(), Lost> {
-        let Some(attempt) = attempt else { return Ok(()) };
-        let record = self.record_of(attempt.number, &attempt.tag);
-        let record = record.unwrap_or_else(|| bare_record(attempt.tag.clone(), attempt.number));
-        let event = self.facts_of(&attempt, &record, None).await;
-        let decision = self.decide(event, self.moment());
+    fn runs_as(&self, tag: &AttemptTag) -> bool {
+        matches!(&self.agent.state, AgentState::Running { attempt, .. } if attempt == tag)
+    }
+
+    /// Commits the end of an attempt whose successor was already started, and starts nothing. Whether
+    /// work may be resumed now is no question: it was.
+    async fn catch_up(&mut self, attempt: Attempt, record: ExitRecord) -> Result<(), Lost> {
+        let said = self.read_back(&attempt, record.how).await?;
+        let event = self.facts_of(&attempt, &record, said).await;
+        let decision = decide(&self.agent, event, self.moment());
+        let number = attempt.number;
         self.last = Some(attempt);
-        self.commit(decision.changes).await
+        self.commit_soon(decision.changes, Some(self.folder.exit_record(number)));
+        self.ledger.settle().await?;
+        for effect in decision.effects {
+            if let AgentEffect::Alert(_) = effect {
+                self.act(effect).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Goes on with a live attempt of an earlier supervisor.
@@ -297,11 +312,11 @@ impl Actor {
             self.adopt(&tag, leader, Some(attempt)).await;
             return Ok(());
         }
-        Ok(self.bury_by_record(Some(attempt)).await?)
+        self.bury_by_record(Some(attempt)).await
     }
 
     /// Nothing of it lives: buried by what its shim left, or as lost.
-    async fn bury_by_record(&mut self, attempt: Option<Attempt>) -> Result<(), Lost> {
+    async fn bury_by_record(&mut self, attempt: Option<Attempt>) -> Result<(), TakeUpError> {
         let Some(attempt) = attempt else { return Ok(()) };
         let record = self.record_of(attempt.number, &attempt.tag);
         let is_lost = record.is_none();
@@ -322,24 +337,44 @@ impl Actor {
                 ..bare_record(attempt.tag.clone(), attempt.number)
             }
         });
-        let mut after = self.record_of(attempt.number + 1, &self.next_tag());
-        self.died_unwatched = is_lost;
-        let buried = self.bury(attempt, record, None).await;
-        self.died_unwatched = false;
-        buried?;
         // The successor may have been started and have died before anybody could say so.
-        if let Some(record) = after.take() {
-            let number = record.number;
-            if let AgentState::Running { attempt, .. } = &self.agent.state
-                && *attempt == record.tag
-                && let Some(attempt) =
-                    self.desk.engine.store().attempt(attempt).await.ok().flatten()
-            {
-                self.bury(attempt, record, None).await?;
-            }
-            let _ = std::fs::remove_file(self.folder.exit_record(number));
+        let after = self.record_of(attempt.number + 1, &self.next_tag());
+        self.died_unwatched = is_lost;
+        let buried = match after {
+            Some(after) => self.bury_both(attempt, record, after).await,
+            None => self.bury_unwatched(attempt, record).await.map_err(TakeUpError::from),
+        };
+        self.died_unwatched = false;
+        buried
+    }
+
+    async fn bury_both(
+        &mut self,
+        attempt: Attempt,
+        record: ExitRecord,
+        after: ExitRecord,
+    ) -> Result<(), TakeUpError> {
+        self.catch_up(attempt, record).await?;
+        match self.live_attempt().await?.filter(|next| next.tag == after.tag) {
+            Some(next) => Ok(self.bury_unwatched(next, after).await?),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    async fn bury_unwatched(&mut self, attempt: Attempt, record: ExitRecord) -> Result<(), Lost> {
+        let said = self.read_back(&attempt, record.how).await?;
+        self.bury(attempt, record, said).await
+    }
+
+    /// What an attempt said in its output while nobody read it; its session is kept.
+    async fn read_back(&mut self, attempt: &Attempt, how: HowEnded) -> Result<Option<Said>, Lost> {
+        let preset = Arc::clone(&self.spec.preset);
+        let Some(begins) = attempt.log.filter(|_| preset.reads_stream()) else { return Ok(None) };
+        let mut stream = Stream::new(&preset, begins.into(), &self.folder);
+        let session = stream.read_all().await;
+        self.captured(session);
+        self.keep_captured().await?;
+        Ok(stream.ended(&preset, how))
     }
 
     fn next_tag(&self) -> AttemptTag {
