@@ -7,12 +7,15 @@ use relight_core::time::Time;
 
 use super::folder::AgentFolder;
 use super::log::{Log, LogPosition, LogReader};
+use crate::doors::clock;
 use crate::presets::{Fact, Preset, StreamReader};
 
 /// Most bytes of one line; what is longer is no event of ours.
 const LINE_BYTES_MAX: usize = 1 << 20;
 /// Most bytes read at one go, so that a fast writer holds up nobody.
 const READ_BYTES_MAX: usize = 4 << 20;
+/// So often at the end, when all of it counts: more than a log keeps.
+const READS_MAX: usize = 1_000;
 const CHUNK_BYTES: usize = 16 << 10;
 
 /// What was read since the last time.
@@ -20,6 +23,8 @@ const CHUNK_BYTES: usize = 16 << 10;
 pub(super) struct Facts {
     /// An id, or that it is gone.
     pub(super) session: Option<Option<String>>,
+    /// It was too much for one go.
+    pub(super) there_is_more: bool,
 }
 
 /// The output of one attempt, from its beginning.
@@ -40,6 +45,21 @@ impl Stream {
         }
     }
 
+    /// Reads all that there is, for an attempt that is over; what it said of its session. Others have
+    /// their turn in between.
+    pub(super) async fn read_all(&mut self) -> Option<Option<String>> {
+        let mut session = None;
+        for _ in 0..READS_MAX {
+            let facts = self.read(clock::now());
+            session = facts.session.or(session);
+            if !facts.there_is_more {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        session
+    }
+
     /// Reads what has come, whole lines only.
     pub(super) fn read(&mut self, now: Time) -> Facts {
         let mut facts = Facts::default();
@@ -55,6 +75,7 @@ impl Stream {
                 self.take(part, now, &mut facts);
             }
         }
+        facts.there_is_more = read >= READ_BYTES_MAX;
         facts
     }
 

@@ -53,7 +53,10 @@ impl Actor {
         }
         // A watch that stays fires once more and is passed over.
         let _ = self.desk.growth.forget(&self.spec.name);
-        let session = life.read_rest_of_stream();
+        let session = match &mut life.stream {
+            Some(stream) => stream.read_all().await,
+            None => None,
+        };
         self.captured(session);
         let mut attempt = life.as_attempt(&self.spec.name);
         attempt.process = attempt.process.or_else(|| record.process.clone());

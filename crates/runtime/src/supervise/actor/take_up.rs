@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::decide::AgentEvent;
+use relight_core::agent::death::{HowEnded, Said};
+use relight_core::agent::decide::{AgentEffect, AgentEvent, decide};
 use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag};
 use relight_core::decide::Guard;
 use relight_core::lease::{Held, HolderLife, ProcessIdentity};
@@ -27,8 +28,10 @@ use crate::supervise::log::{Log, LogPosition, LogStart};
 use crate::supervise::notice::What;
 use crate::supervise::oom::Oom;
 use crate::supervise::shim::client;
+use crate::supervise::shim::record;
 use crate::supervise::shim::wire::ExitRecord;
 use crate::supervise::spec::AgentSpec;
+use crate::supervise::stream::Stream;
 use crate::supervise::waiting;
 use crate::supervise::watch_process::ProcessWatch;
 
@@ -212,7 +215,7 @@ impl Actor {
     async fn meet_shim(&mut self, met: Met, attempt: Option<Attempt>) -> Result<(), TakeUpError> {
         self.tree = met.tree;
         let Some((tag, process)) = met.running else {
-            return Ok(self.bury_by_record(attempt).await?);
+            return self.bury_by_record(attempt).await;
         };
         if attempt.as_ref().is_some_and(|attempt| attempt.tag == tag) {
             self.adopt(&tag, process, attempt).await;
@@ -220,9 +223,11 @@ impl Actor {
         }
         // Its last supervisor died between starting the next attempt and saying so.
         let is_next = self.agent.next_attempt.as_ref() == Some(&tag);
-        if is_next {
-            self.catch_up(attempt).await?;
-            if matches!(&self.agent.state, AgentState::Running { attempt, .. } if *attempt == tag) {
+        if let Some(attempt) = attempt.filter(|_| is_next) {
+            let record = self.record_of(attempt.number, &attempt.tag);
+            let record = record.unwrap_or_else(|| bare_record(attempt.tag.clone(), attempt.number));
+            self.catch_up(attempt, record).await?;
+            if self.runs_as(&tag) {
                 self.adopt(&tag, process, None).await;
                 return Ok(());
             }
@@ -233,15 +238,24 @@ impl Actor {
         Ok(())
     }
 
-    /// Commits the end of an attempt whose successor already runs.
-    async fn catch_up(&mut self, attempt: Option<Attempt>) -> Result<(), Lost> {
-        let Some(attempt) = attempt else { return Ok(()) };
-        let record = self.record_of(attempt.number, &attempt.tag);
-        let record = record.unwrap_or_else(|| bare_record(attempt.tag.clone(), attempt.number));
-        let event = self.facts_of(&attempt, &record, None).await;
-        let decision = self.decide(event, self.moment());
+    fn runs_as(&self, tag: &AttemptTag) -> bool {
+        matches!(&self.agent.state, AgentState::Running { attempt, .. } if attempt == tag)
+    }
+
+    /// Commits the end of an attempt whose successor was already started, and starts nothing. Whether
+    /// work may be resumed now is no question: it was.
+    async fn catch_up(&mut self, attempt: Attempt, record: ExitRecord) -> Result<(), Lost> {
+        let said = self.read_back(&attempt, record.how).await?;
+        let event = self.facts_of(&attempt, &record, said).await;
+        let decision = decide(&self.agent, event, self.moment());
         self.last = Some(attempt);
-        self.commit(decision.changes).await
+        self.commit(decision.changes).await?;
+        for effect in decision.effects {
+            if let AgentEffect::Alert(_) = effect {
+                self.act(effect).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Goes on with a live attempt of an earlier supervisor.
@@ -301,11 +315,11 @@ impl Actor {
             self.adopt(&tag, leader, Some(attempt)).await;
             return Ok(());
         }
-        Ok(self.bury_by_record(Some(attempt)).await?)
+        self.bury_by_record(Some(attempt)).await
     }
 
     /// Nothing of it lives: buried by what its shim left, or as lost.
-    async fn bury_by_record(&mut self, attempt: Option<Attempt>) -> Result<(), Lost> {
+    async fn bury_by_record(&mut self, attempt: Option<Attempt>) -> Result<(), TakeUpError> {
         let Some(attempt) = attempt else { return Ok(()) };
         let record = self.record_of(attempt.number, &attempt.tag);
         let is_lost = record.is_none();
@@ -326,24 +340,59 @@ impl Actor {
                 ..bare_record(attempt.tag.clone(), attempt.number)
             }
         });
-        // The successor may have been started, and have died, before anybody could say so.
-        if let Some(after) = self.record_of(attempt.number + 1, &self.next_tag()) {
-            self.catch_up(Some(attempt)).await?;
-            if let Some(attempt) = self.live_attempt().await.ok().flatten()
-                && attempt.tag == after.tag
-            {
-                return self.bury(attempt, after, None).await;
-            }
-            return Ok(());
-        }
+        // The successor may have been started and have died before anybody could say so.
+        let after = self.end_of_successor(attempt.number + 1).await;
         self.died_unwatched = is_lost;
-        let buried = self.bury(attempt, record, None).await;
+        let buried = match after {
+            Some(after) => self.bury_both(attempt, record, after).await,
+            None => self.bury_unwatched(attempt, record).await.map_err(TakeUpError::from),
+        };
         self.died_unwatched = false;
         buried
     }
 
-    fn next_tag(&self) -> AttemptTag {
-        self.agent.next_attempt.clone().unwrap_or_else(|| AttemptTag::from_text(""))
+    async fn bury_both(
+        &mut self,
+        attempt: Attempt,
+        record: ExitRecord,
+        after: ExitRecord,
+    ) -> Result<(), TakeUpError> {
+        self.catch_up(attempt, record).await?;
+        match self.live_attempt().await?.filter(|next| next.tag == after.tag) {
+            Some(next) => Ok(self.bury_unwatched(next, after).await?),
+            None => Ok(()),
+        }
+    }
+
+    async fn bury_unwatched(&mut self, attempt: Attempt, record: ExitRecord) -> Result<(), Lost> {
+        let said = self.read_back(&attempt, record.how).await?;
+        self.bury(attempt, record, said).await
+    }
+
+    /// What an attempt said in its output while nobody read it; its session is kept.
+    async fn read_back(&mut self, attempt: &Attempt, how: HowEnded) -> Result<Option<Said>, Lost> {
+        let preset = Arc::clone(&self.spec.preset);
+        let Some(begins) = attempt.log.filter(|_| preset.reads_stream()) else { return Ok(None) };
+        let mut stream = Stream::new(&preset, begins.into(), &self.folder);
+        let session = stream.read_all().await;
+        self.captured(session);
+        self.keep_captured().await?;
+        Ok(stream.ended(&preset, how))
+    }
+
+    /// How the attempt ended whose tag is allocated but not yet used, says the store; none when it was
+    /// never begun.
+    async fn end_of_successor(&mut self, number: u32) -> Option<ExitRecord> {
+        let tag = self.agent.next_attempt.clone()?;
+        if let Some(record) = self.record_of(number, &tag) {
+            return Some(record);
+        }
+        if !record::was_begun(&self.folder, number, &tag) {
+            return None;
+        }
+        self.clear_tags(vec![tag.clone()]).await;
+        let note = Some("it died together with its shim while nobody watched".to_owned());
+        Some(ExitRecord { note, ..bare_record(tag, number) })
     }
 
     fn boot_is_the_same(&self, attempt: &Attempt) -> bool {

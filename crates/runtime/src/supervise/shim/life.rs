@@ -125,6 +125,8 @@ impl Shim {
         if self.attempt.is_some() {
             return self.tell_status();
         }
+        // One that cannot be written only costs the note of a start that nobody saw.
+        let _ = record::write_begun(&self.folder, order.number, &order.tag);
         let begun = Begun::before(order, &mut self.place);
         let attempt = match launch(order, self.terminal.as_ref()) {
             Ok(pid) => begun.started(pid, &self.identity.boot),

@@ -9,6 +9,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use relight_core::agent::AttemptTag;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::wire::ExitRecord;
 use crate::supervise::folder::AgentFolder;
@@ -16,17 +18,42 @@ use crate::supervise::folder::AgentFolder;
 /// Written over the record of the attempt before the last, whose end is in the store by then. Not
 /// synced: after a power cut the attempt is over anyway, and a restart must not wait for the disk.
 pub(super) fn write(folder: &AgentFolder, record: &ExitRecord) -> io::Result<()> {
-    let mut line = serde_json::to_vec(record)?;
+    put(folder, record.number, record)
+}
+
+/// Says that an attempt was begun, before it is: should everything die before anybody else can say so,
+/// its tag is not used again.
+pub(super) fn write_begun(folder: &AgentFolder, number: u32, tag: &AttemptTag) -> io::Result<()> {
+    put(folder, number, &Begun { tag: tag.clone() })
+}
+
+/// What there is before the end, and all that `was_begun` needs of the end.
+#[derive(Debug, Serialize, Deserialize)]
+struct Begun {
+    tag: AttemptTag,
+}
+
+fn put(folder: &AgentFolder, number: u32, content: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(content)?;
     line.push(b'\n');
     let mut open = OpenOptions::new();
     open.write(true).create(true).truncate(false).mode(0o600);
-    open.open(folder.exit_record(record.number))?.write_all_at(&line, 0)
+    open.open(folder.exit_record(number))?.write_all_at(&line, 0)
 }
 
 /// What was left about this very attempt. Behind the first line is what a longer record left.
 pub fn read(folder: &AgentFolder, number: u32, tag: &AttemptTag) -> Option<ExitRecord> {
+    let record: ExitRecord = get(folder, number)?;
+    (record.tag == *tag).then_some(record)
+}
+
+/// Whether this very attempt was begun, as far as its shim could say.
+pub fn was_begun(folder: &AgentFolder, number: u32, tag: &AttemptTag) -> bool {
+    get(folder, number).is_some_and(|begun: Begun| begun.tag == *tag)
+}
+
+fn get<T: DeserializeOwned>(folder: &AgentFolder, number: u32) -> Option<T> {
     let text = std::fs::read(folder.exit_record(number)).ok()?;
     let end = memchr::memchr(b'\n', &text)?;
-    let record: ExitRecord = serde_json::from_slice(&text[..end]).ok()?;
-    (record.tag == *tag).then_some(record)
+    serde_json::from_slice(&text[..end]).ok()
 }
