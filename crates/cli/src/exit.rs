@@ -28,11 +28,15 @@ pub(crate) enum Exit {
     Fenced = 77,
     /// Bad configuration.
     Config = 78,
+    /// The program of a command may not be executed, as a shell says it.
+    NotExecutable = 126,
+    /// There is no such program, as a shell says it.
+    NotFound = 127,
 }
 
 impl Exit {
     /// All of them, for the manual.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::No,
         Self::Usage,
         Self::Data,
@@ -43,6 +47,8 @@ impl Exit {
         Self::Busy,
         Self::Fenced,
         Self::Config,
+        Self::NotExecutable,
+        Self::NotFound,
     ];
 
     /// What the manual says about it.
@@ -58,6 +64,8 @@ impl Exit {
             Self::Busy => "held by someone else, in doubt, or try later",
             Self::Fenced => "fenced: the caller's lease is no longer valid",
             Self::Config => "bad configuration",
+            Self::NotExecutable => "the program of a command may not be executed",
+            Self::NotFound => "there is no program of that name",
         }
     }
 }

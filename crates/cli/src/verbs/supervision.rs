@@ -8,6 +8,7 @@ use relight::supervise::alert::Alerts;
 use relight::supervise::cgroup::CgroupSetting;
 use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request};
 use relight::supervise::notice::{Notice, What};
+use relight::supervise::program;
 use relight::supervise::reception::Call;
 use relight::supervise::supervisor::{Settings, Supervisor, TakeUpError};
 use relight::supervise::word::Word;
@@ -115,6 +116,18 @@ pub(crate) fn signs(preset: &Preset) -> Vec<SignSource> {
 /// A command for people to read, and for the store to keep: without secrets.
 pub(crate) fn readable(redactor: &Redactor, command: &[Word]) -> Vec<String> {
     command.iter().map(|word| redactor.text(&word.to_text()).into_owned()).collect()
+}
+
+/// Says before anything is started that it could not be.
+pub(crate) fn check_program(
+    command: &[Word],
+    environment: &[(Word, Word)],
+    folder: &str,
+) -> Result<(), Failure> {
+    program::check(command, environment, Path::new(folder)).map_err(|error| {
+        let exit = if error.code == 127 { Exit::NotFound } else { Exit::NotExecutable };
+        Failure::new(exit, error.note)
+    })
 }
 
 /// The uid and gid of a user, by name or number.

@@ -125,9 +125,21 @@ impl Daemon<'_> {
     }
 
     async fn take_up(&mut self, specs: Vec<AgentSpec>, begin: Begin) {
+        for spec in &specs {
+            self.warn(spec);
+        }
         let refused = self.supervisor.take_up_all(specs, begin, self.arguments.take_over).await;
         for (name, error) in refused {
             self.say(&format!("{name} is left alone: {error}"));
+        }
+    }
+
+    /// What cannot be started now may be there later: it is tried within its limits.
+    fn warn(&self, spec: &AgentSpec) {
+        let (name, folder) = (&spec.name, &spec.plan.folder);
+        let checked = supervision::check_program(&spec.command, &spec.environment, folder);
+        if let Err(failure) = checked {
+            self.say(&format!("{name} cannot be started just now: {}", failure.message));
         }
     }
 

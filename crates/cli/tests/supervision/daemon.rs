@@ -264,3 +264,15 @@ fn a_crash_loop_of_two_hundred_agents_leaves_the_daemon_responsive() {
     assert!(looped.into_iter().all(|agent| agent["attempt"] == 3), "three lives each, and no more");
     assert_eq!(ground.state("calm"), "running");
 }
+
+#[test]
+fn what_cannot_be_started_is_warned_of_and_holds_up_no_other() {
+    let ground = Ground::with_agent("sleep 300");
+    ground.config(
+        "[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n\
+         [[agent]]\nname = \"b\"\ncommand = [\"./none\"]\n",
+    );
+    let up = ground.up(&[]);
+    up.until_said("b cannot be started just now: there is no program ./none");
+    ground.until_runs("a", 1);
+}

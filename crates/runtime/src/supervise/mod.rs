@@ -15,6 +15,7 @@ pub mod notice;
 pub mod notify;
 pub mod oom;
 pub mod post_mortem;
+pub mod program;
 pub mod reception;
 pub mod recover;
 pub mod shim;

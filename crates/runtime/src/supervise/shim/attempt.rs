@@ -7,12 +7,12 @@ use relight_core::time::{Span, Time};
 
 use super::cgroup::{Cgroup, Counted, Place};
 use super::ladder::Ladder;
-use super::launch::NotStarted;
 use super::system::DeadChild;
 use super::tree;
 use super::wire::{ExitRecord, StartOrder};
 use crate::doors::clock::{now, since_boot};
 use crate::doors::process;
+use crate::supervise::program::NotStarted;
 
 /// An attempt about to be started.
 pub(super) struct Begun {

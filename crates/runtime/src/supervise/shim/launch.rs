@@ -1,36 +1,19 @@
 //! Starts the process of an attempt: no shell, the given environment and no other, output to its log.
 
-use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::fs::{Access, access};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::wire::{Input, StartOrder};
 use crate::doors::process::command;
+use crate::supervise::program::{self, CANNOT_BE_RUN, NO_SUCH_PROGRAM, NotStarted};
 use crate::supervise::word::Word;
-
-/// What a shell exits with when there is no such program.
-const NO_SUCH_PROGRAM: i32 = 127;
-/// And when it cannot be run.
-const CANNOT_BE_RUN: i32 = 126;
-
-/// Where programs are looked for when the environment does not say.
-const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
-
-/// Why nothing was started, as an exit code and in words.
-#[derive(Debug, thiserror::Error)]
-#[error("{note}")]
-pub(super) struct NotStarted {
-    pub(super) code: i32,
-    pub(super) note: String,
-}
 
 /// Starts it; answers its pid. `terminal` is what an agent with a terminal gets for its three
 /// standard streams.
@@ -42,7 +25,7 @@ pub(super) fn launch(
         code: NO_SUCH_PROGRAM,
         note: "the command is empty".to_owned(),
     })?;
-    let program = find_program(name.as_os_str(), &order.environment, &order.folder)?;
+    let program = program::find(name.as_os_str(), &order.environment, &order.folder)?;
     let arguments: Vec<_> = arguments.iter().map(Word::as_os_str).collect();
     let mut command = command(&program, &arguments);
     command.arg0(name.as_os_str()).env_clear().current_dir(&order.folder);
@@ -86,35 +69,6 @@ fn open_log(place: &Path) -> io::Result<File> {
             open()
         }
         (opened, _) => opened,
-    }
-}
-
-/// Looks a bare name up in the agent's own `PATH`. The standard library would too, but only by a fork
-/// where a path can be spawned.
-fn find_program(
-    name: &OsStr,
-    environment: &[(Word, Word)],
-    folder: &Path,
-) -> Result<PathBuf, NotStarted> {
-    if name.as_encoded_bytes().contains(&b'/') {
-        return Ok(name.into());
-    }
-    let path = environment.iter().rev().find(|(name, _)| name.as_os_str() == "PATH");
-    let path = path.map_or(OsStr::new(PATH_DEFAULT), |(_, path)| path.as_os_str());
-    let places = || std::env::split_paths(path).map(|place| folder.join(place).join(name));
-    let can_run = |place: &PathBuf| place.is_file() && access(place, Access::EXEC_OK).is_ok();
-    if let Some(program) = places().find(can_run).filter(|_| !name.is_empty()) {
-        return Ok(program);
-    }
-    match places().find(|place| place.is_file()) {
-        Some(place) => Err(NotStarted {
-            code: CANNOT_BE_RUN,
-            note: format!("{} may not be executed", place.display()),
-        }),
-        None => Err(NotStarted {
-            code: NO_SUCH_PROGRAM,
-            note: format!("there is no program {} in its PATH", name.display()),
-        }),
     }
 }
 

@@ -1,0 +1,78 @@
+//! Finds the program of a command as a shell would, but in the agent's own `PATH` and folder.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+
+use super::word::Word;
+
+/// What a shell exits with when there is no such program.
+pub(super) const NO_SUCH_PROGRAM: i32 = 127;
+/// And when it cannot be run.
+pub(super) const CANNOT_BE_RUN: i32 = 126;
+
+/// Where programs are looked for when the environment does not say.
+const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Why a program is not started, as an exit code and in words.
+#[derive(Debug, thiserror::Error)]
+#[error("{note}")]
+pub struct NotStarted {
+    /// 127 or 126, as a shell says it.
+    pub code: i32,
+    /// What is wrong.
+    pub note: String,
+}
+
+/// Whether a command could be started just now, without starting it.
+pub fn check(
+    command: &[Word],
+    environment: &[(Word, Word)],
+    folder: &Path,
+) -> Result<(), NotStarted> {
+    let name = command.first().map_or(OsStr::new(""), Word::as_os_str);
+    let program = find(name, environment, folder)?;
+    let place = folder.join(&program);
+    if !place.exists() {
+        let note = format!("there is no program {}", program.display());
+        return Err(NotStarted { code: NO_SUCH_PROGRAM, note });
+    }
+    if can_run(&place) {
+        return Ok(());
+    }
+    let note = format!("{} may not be executed", program.display());
+    Err(NotStarted { code: CANNOT_BE_RUN, note })
+}
+
+/// Looks a bare name up in the agent's own `PATH`. The standard library would too, but only by a fork
+/// where a path can be spawned.
+pub(super) fn find(
+    name: &OsStr,
+    environment: &[(Word, Word)],
+    folder: &Path,
+) -> Result<PathBuf, NotStarted> {
+    if name.as_encoded_bytes().contains(&b'/') {
+        return Ok(name.into());
+    }
+    let path = environment.iter().rev().find(|(name, _)| name.as_os_str() == "PATH");
+    let path = path.map_or(OsStr::new(PATH_DEFAULT), |(_, path)| path.as_os_str());
+    let places = || std::env::split_paths(path).map(|place| folder.join(place).join(name));
+    if let Some(program) = places().find(|place| can_run(place)).filter(|_| !name.is_empty()) {
+        return Ok(program);
+    }
+    match places().find(|place| place.is_file()) {
+        Some(place) => Err(NotStarted {
+            code: CANNOT_BE_RUN,
+            note: format!("{} may not be executed", place.display()),
+        }),
+        None => Err(NotStarted {
+            code: NO_SUCH_PROGRAM,
+            note: format!("there is no program {} in its PATH", name.display()),
+        }),
+    }
+}
+
+fn can_run(place: &Path) -> bool {
+    place.is_file() && access(place, Access::EXEC_OK).is_ok()
+}
