@@ -18,12 +18,13 @@ use crate::values;
     The command gets its arguments as they are: no shell is involved. It is brought back after every\n\
     death that is no success; the first time at once, then after the cooldown, which grows. The exit\n\
     code is the agent's own (128+n for a signal, 124 for a time-out); with --json the last line says\n\
-    whose it is. Exit code 75: somebody else supervises an agent of this name. An agent that exits\n\
-    with 75 means \"later\": nothing is charged, and Relight waits.\n\n\
+    whose it is. Exit code 75: somebody else supervises an agent of this name, or another command\n\
+    runs under it; 127 and 126: there is no such program, or it may not be executed. An agent that\n\
+    exits with 75 means \"later\": nothing is charged, and Relight waits.\n\n\
     --until and --resume-args take words separated by spaces; '…' and \"…\" keep a word together, a\n\
     backslash keeps the next character. Nothing is expanded.")]
 pub(crate) struct RunArguments {
-    /// The agent's name [default: the program's]
+    /// The agent's name [default: that of the program, or of the script that it runs]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<AgentName>,
     /// What kind of agent it is; relight presets list shows all [default: generic]

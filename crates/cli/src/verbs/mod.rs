@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub(crate) mod control;
 pub(crate) mod deaths;
+mod default_name;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod logs;

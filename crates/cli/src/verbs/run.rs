@@ -1,6 +1,6 @@
 //! `relight run`: one agent in the foreground, with its output, until it has come to rest.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,20 +10,23 @@ use relight::supervise::alert::Alerts;
 use relight::supervise::control::run_socket;
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::log::{Follow, Log, LogLimits};
-use relight::supervise::notice::What;
+use relight::supervise::notice::{Notice, What};
 use relight::supervise::reception::Reception;
+use relight::supervise::recover;
 use relight::supervise::shim::wire::Input;
 use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{AgentView, Begin, Supervisor};
 use relight::supervise::word::Word;
 use relight_core::agent::death::HowEnded;
-use relight_core::agent::{AgentPlan, AgentState, Cause, Ended, Stopper};
+use relight_core::agent::{Agent, AgentPlan, AgentState, Cause, Ended, Stopper};
 use relight_core::budget::RestartPolicy;
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::{Holder, HolderLife};
+use relight_core::lease::{Holder, HolderLife, ProcessIdentity};
 use relight_core::time::Span;
 use serde_json::json;
 
+use super::default_name;
+use super::ps::supervisor_of;
 use super::supervision::{self, Signals, Told, cannot_use};
 use crate::arguments::agent::RunArguments;
 use crate::environment::Environment;
@@ -36,6 +39,13 @@ pub(crate) fn run(environment: &Environment, arguments: RunArguments) -> Outcome
 }
 
 async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outcome {
+    if arguments.tty && !std::io::stdin().is_terminal() {
+        return Err(Failure::new(
+            Exit::Usage,
+            "--tty needs a terminal, and standard input is none",
+        )
+        .hint("without --tty the agent runs with its input closed"));
+    }
     let mut spec = spec(environment, arguments)?;
     let engine = environment.long_engine()?;
     spec.plan.command = supervision::readable(engine.redactor(), &spec.command);
@@ -45,14 +55,21 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let folder = AgentFolder::of(&home, &name);
     folder.create().map_err(|error| cannot_use(folder.path(), &error))?;
     let mut shown = if environment.json || keeps_terminal { None } else { from_here_on(&folder) };
-    let begin = begin(&engine, &name).await?;
+    let known = engine.store().agent(&name).await?;
+    let begin = begin(&engine, known.as_ref(), &spec).await?;
     if let Some(task) = &arguments.task {
         refuse_if_held(&engine, &name, task).await?;
     }
     let settings = supervision::settings(environment, &home, Alerts::default())?;
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
+    if let (Begin::Anew, Some(known)) = (begin, known) {
+        put_right(&mut supervisor, environment, known).await?;
+    }
     supervisor.take_up(spec, begin, arguments.take_over).await?;
+    while let Ok(notice) = notices.try_recv() {
+        tell_what_was_missed(environment, &notice);
+    }
     let mut view = supervisor.follow(&name).expect("it was just taken up");
     let mut reception = reception(&folder, arguments.take_over)?;
     let mut signals = Signals::new()?;
@@ -124,22 +141,79 @@ async fn next_call(reception: Option<&mut Reception>) -> relight::supervise::rec
 
 /// A person who types the command wants an agent to run that has come to rest; one that was cut off
 /// goes on as its state says, with its counts.
-async fn begin(engine: &Engine, name: &AgentName) -> Result<Begin, Failure> {
-    let agent = engine.store().agent(name).await?;
-    Ok(match agent.map(|agent| agent.state) {
-        Some(
-            AgentState::Stopped { .. }
-            | AgentState::Terminated { .. }
-            | AgentState::Crashed { again_at: None },
-        ) => Begin::Start,
-        None
-        | Some(
-            AgentState::Created
-            | AgentState::Running { .. }
-            | AgentState::Crashed { again_at: Some(_) }
-            | AgentState::Suspended { .. },
-        ) => Begin::Wake,
+async fn begin(engine: &Engine, known: Option<&Agent>, spec: &AgentSpec) -> Result<Begin, Failure> {
+    let leader = match known {
+        Some(known) => recover::live_leader(engine, known).await?,
+        None => None,
+    };
+    if leader.is_none() {
+        supervision::check_program(&spec.command, &spec.environment, &spec.plan.folder)?;
+    }
+    let Some(known) = known else { return Ok(Begin::Wake) };
+    if is_another(&known.plan, &spec.plan) {
+        refuse_if_it_lives(known, leader.as_ref())?;
+        return Ok(Begin::Anew);
+    }
+    Ok(match known.state {
+        AgentState::Stopped { .. }
+        | AgentState::Terminated { .. }
+        | AgentState::Crashed { again_at: None } => Begin::Start,
+        AgentState::Created
+        | AgentState::Running { .. }
+        | AgentState::Crashed { again_at: Some(_) }
+        | AgentState::Suspended { .. } => Begin::Wake,
     })
+}
+
+/// Whether the same name means something else now.
+fn is_another(known: &AgentPlan, wanted: &AgentPlan) -> bool {
+    !known.command.is_empty() && (known.command != wanted.command || known.folder != wanted.folder)
+}
+
+/// What runs under the name is not what was asked for, and is neither adopted nor ended.
+fn refuse_if_it_lives(known: &Agent, leader: Option<&ProcessIdentity>) -> Result<(), Failure> {
+    let supervisor = supervisor_of(known).filter(|supervisor| supervisor.is_alive);
+    let who = match (leader, supervisor) {
+        (Some(leader), _) => format!("pid {}", leader.pid),
+        (None, Some(supervisor)) => format!("supervised by pid {}", supervisor.pid),
+        (None, None) => return Ok(()),
+    };
+    let (name, plan) = (&known.name, &known.plan);
+    let command = plan.command.join(" ");
+    let text = format!(
+        "another command runs under the name {name}: {command}, in {} ({who})",
+        plan.folder
+    );
+    Err(Failure::new(Exit::Busy, text).hint(format!(
+        "--name NAME gives this one a name of its own; relight stop {name} ends the other"
+    )))
+}
+
+/// Records how the earlier command ended, by its own plan.
+async fn put_right(
+    supervisor: &mut Supervisor,
+    environment: &Environment,
+    known: Agent,
+) -> Result<(), Failure> {
+    let preset = supervision::preset(environment, None)?;
+    let name = known.name.clone();
+    let spec = recover::spec_of(known, Arc::new(preset));
+    supervisor.take_up(spec, Begin::HoldBack, false).await?;
+    supervisor.let_go(&name).await;
+    Ok(())
+}
+
+/// What ended before this supervisor came is told, whatever it ended with.
+fn tell_what_was_missed(environment: &Environment, notice: &Notice) {
+    let What::Died { number, ended } = &notice.what else {
+        return supervision::say(environment, notice);
+    };
+    let how = match ended.cause {
+        Cause::Completed => "had completed".to_owned(),
+        cause => format!("had died ({cause}, {})", ended.in_words()),
+    };
+    let text = format!("{}: attempt {number} {how} while nobody watched", notice.agent);
+    output::note(environment, &text);
 }
 
 /// A task that somebody else works on is not waited for. What an attempt of this agent holds is the
@@ -283,13 +357,12 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
     })
 }
 
-/// The given name, else the program's.
+/// The given name, else that of what is run.
 fn name(arguments: &RunArguments) -> Result<AgentName, Failure> {
     if let Some(name) = &arguments.name {
         return Ok(name.clone());
     }
-    let program = arguments.command.first().map(PathBuf::from).unwrap_or_default();
-    let file = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let file = default_name::of(&arguments.command);
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let text: String = file.chars().map(|c| if allowed(c) { c } else { '_' }).collect();
     AgentName::new(text.trim_start_matches('-')).map_err(|error| {

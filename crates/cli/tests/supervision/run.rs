@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::ground::Ground;
+use crate::ground::{Ground, is_alive, signal, until};
 use crate::relight::finish;
 
 /// The exit code of a run that ends by itself, and whose it is.
@@ -128,13 +128,91 @@ fn the_name_is_the_programs_unless_one_is_given() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_tried_within_its_limits_and_told() {
+fn the_name_of_an_interpreters_agent_is_its_scripts() {
     let ground = Ground::new();
-    let words = ["run", "--name", "a", "--cooldown", "10ms", "--max-attempts", "1", "--", "./none"];
-    let ran = ground.call(&words);
+    ground.script("b.sh", "true");
+    assert_eq!(ground.call(&["run", "--", "bash", "b.sh"]).code, 0);
+    assert_eq!(ground.state("b.sh"), "stopped");
+    assert_eq!(ground.call(&["run", "--", "bash", "-c", "exit 0"]).code, 0);
+    assert_eq!(ground.state("bash"), "stopped");
+}
+
+#[test]
+fn another_command_neither_adopts_nor_ends_what_lives_under_its_name() {
+    let ground = Ground::with_agent("sleep 300");
+    ground.script("other", "echo x >>other-ran");
+    let other = ["run", "--name", "a", "--", "./other"];
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    let is_refused = || {
+        let ran = ground.call(&other);
+        assert_eq!(ran.code, 75, "{ran:?}");
+        assert!(ran.stderr.contains("under the name a: ./agent, in "), "{ran:?}");
+        assert!(ran.stderr.contains("--name NAME") && ran.stderr.contains("relight stop a"));
+        assert!(is_alive(pid));
+    };
+    is_refused();
+    run.kill();
+    is_refused();
+    assert_eq!(ground.read("other-ran"), "");
+}
+
+#[test]
+fn another_command_begins_anew_once_nothing_lives_under_its_name() {
+    let ground = Ground::with_agent("sleep 300");
+    ground.script("other", "echo $RELIGHT_RESUMED $RELIGHT_ATTEMPT_NUMBER >>other-ran");
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    run.kill();
+    signal(pid, Signal::KILL);
+    until("the agent is gone", || (!is_alive(pid)).then_some(()));
+    let ran = ground.call(&["run", "--name", "a", "--", "./other"]);
+    assert_eq!((ran.code, ground.read("other-ran").as_str()), (0, "0 2\n"), "{ran:?}");
+    assert_eq!(ground.causes("a"), ["signal", "completed"]);
+    assert_eq!(ground.agent("a")["restarts_in_a_row"], 0);
+}
+
+#[test]
+fn what_completed_while_nobody_watched_is_told() {
+    let ground = Ground::with_agent("until [ -e enough ]; do sleep 0.01; done");
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    run.kill();
+    std::fs::write(ground.work("enough"), "").unwrap();
+    until("the agent is gone", || (!is_alive(pid)).then_some(()));
+    let ran = ground.run(&[]).end();
+    assert_eq!(ran.code, 0);
+    assert!(ran.stderr.contains("attempt 1 had completed while nobody watched"), "{ran:?}");
+    assert_eq!(ground.deaths("a").len(), 1);
+}
+
+#[test]
+fn what_cannot_be_started_is_told_at_once_as_a_shell_tells_it() {
+    let ground = Ground::new();
+    std::fs::write(ground.work("text"), "").unwrap();
+    for (program, code) in [("./none", 127), ("no-such-program", 127), ("./text", 126)] {
+        let ran = ground.call(&["run", "--name", "a", "--", program]);
+        assert_eq!(ran.code, code, "{ran:?}");
+        assert!(ran.stderr.contains(program), "{ran:?}");
+    }
+    assert_eq!(ground.agents(), [json!(null); 0]);
+}
+
+#[test]
+fn a_program_that_goes_away_is_tried_within_its_limits_and_told() {
+    let ground = Ground::with_agent("rm agent; exit 1");
+    let ran = ground.run(&["--cooldown", "10ms", "--max-attempts", "1"]).end();
     assert_eq!(ran.code, 127, "{ran:?}");
-    assert!(ran.stderr.contains("./none"), "{ran:?}");
+    assert!(ran.stderr.contains("./agent"), "{ran:?}");
     assert_eq!(ground.state("a"), "terminated");
+}
+
+#[test]
+fn a_terminal_is_not_given_where_there_is_none() {
+    let ground = Ground::with_agent("true");
+    let ran = ground.run(&["--tty"]).end();
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("--tty needs a terminal"), "{ran:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use relight_core::agent::step_deaths;
 use relight_core::agent::{Agent, AgentState};
 use relight_core::decide::{Right, TaskEvent};
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::HolderLife;
+use relight_core::lease::{HolderLife, ProcessIdentity};
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_store::{AgentQuery, EventQuery, StoreError, TaskQuery};
@@ -72,10 +72,17 @@ fn is_supervised(agent: &Agent) -> bool {
 }
 
 async fn lives(engine: &Engine, agent: &Agent) -> Result<bool, StoreError> {
-    let AgentState::Running { attempt, .. } = &agent.state else { return Ok(false) };
+    Ok(live_leader(engine, agent).await?.is_some())
+}
+
+/// The process of its attempt, where that lives.
+pub async fn live_leader(
+    engine: &Engine,
+    agent: &Agent,
+) -> Result<Option<ProcessIdentity>, StoreError> {
+    let AgentState::Running { attempt, .. } = &agent.state else { return Ok(None) };
     let attempt = engine.store().attempt(attempt).await?;
-    let leader = attempt.and_then(|attempt| attempt.process);
-    Ok(leader.is_some_and(|leader| process::is_alive(&leader)))
+    Ok(attempt.and_then(|attempt| attempt.process).filter(process::is_alive))
 }
 
 /// Tasks that somebody works on, says the store, whose holder is gone.
@@ -98,7 +105,8 @@ pub async fn put_right(
     let engine = supervisor.engine().clone();
     let preset = Arc::new(preset.clone());
     let agents = unsupervised(&engine).await?;
-    let specs = agents.into_iter().map(|agent| spec_of(agent, &preset)).collect();
+    let spec = |agent| spec_of(agent, Arc::clone(&preset));
+    let specs = agents.into_iter().map(spec).collect();
     let refused = supervisor.take_up_all(specs, Begin::HoldBack, false).await;
     supervisor.leave().await;
     for task in abandoned(&engine).await? {
@@ -108,13 +116,13 @@ pub async fn put_right(
     Ok(refused)
 }
 
-/// An agent as far as the store knows it; enough to see how it ended, not to start it.
-fn spec_of(agent: Agent, preset: &Arc<Preset>) -> AgentSpec {
+/// An agent as far as the store knows it; enough to see how it ended or to end it, not to start it.
+pub fn spec_of(agent: Agent, preset: Arc<Preset>) -> AgentSpec {
     AgentSpec {
         name: agent.name,
         command: Vec::new(),
         environment: Vec::new(),
-        preset: Arc::clone(preset),
+        preset,
         resume_args: None,
         input: Input::Null,
         user: None,

@@ -67,6 +67,8 @@ pub enum Begin {
     Wake,
     /// A person wants it to run.
     Start,
+    /// A person wants it to run as another command than before: it goes on with nothing of that.
+    Anew,
     /// Only put right what is not so any more; start nothing.
     HoldBack,
 }
@@ -122,6 +124,9 @@ pub(in crate::supervise) async fn take_up(
         view,
     };
     actor.reconcile().await?;
+    if begin == Begin::Anew {
+        actor.forget_the_past().await?;
+    }
     actor.begin(begin);
     Ok((actor, views))
 }
@@ -179,10 +184,19 @@ impl Actor {
     fn begin(&mut self, begin: Begin) {
         let event = match begin {
             Begin::Wake => AgentEvent::Wake,
-            Begin::Start => AgentEvent::Start,
+            Begin::Start | Begin::Anew => AgentEvent::Start,
             Begin::HoldBack => AgentEvent::HoldBack,
         };
         self.events.push_back(event);
+    }
+
+    /// The next attempt resumes neither the work nor the session of the last one.
+    async fn forget_the_past(&mut self) -> Result<(), Lost> {
+        self.last = None;
+        match self.agent.session {
+            Some(_) => self.commit(vec![AgentChange::Session(None)]).await,
+            None => Ok(()),
+        }
     }
 
     /// Makes the store say what is.
