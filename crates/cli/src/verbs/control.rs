@@ -1,13 +1,18 @@
-//! `relight start`, `stop`, `restart` and `down`: what a live supervisor does for a person.
+//! `relight start`, `stop`, `restart` and `down`: what a live supervisor does for a person. Without one
+//! only `stop` can be done: the command takes the agent up itself, for as long as that takes.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use relight::engine::Engine;
+use relight::supervise::alert::Alerts;
 use relight::supervise::control::{
     self, AskError, Changed, Ending, Refused, RefusedCode, Reply, Request, daemon_socket,
     run_socket,
 };
 use relight::supervise::folder::AgentFolder;
+use relight::supervise::recover;
+use relight::supervise::supervisor::{Begin, Supervisor};
 use relight_core::agent::{Agent, AgentState, AgentStateKind, Stopper};
 use relight_core::ids::AgentName;
 use relight_core::time::Span;
@@ -18,6 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::ps::{no_such_agent, supervisor_of};
+use super::supervision::{self, cannot_use};
 use crate::arguments::agent::{DownArguments, NamesArguments};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain};
@@ -25,6 +31,10 @@ use crate::{block_on, output};
 
 /// What a supervisor may take beyond the agent's own grace.
 const PATIENCE: Span = Span::from_secs(30);
+/// A supervisor that lives and does not listen is just starting or ending: how often it is tried
+/// again, and after how long.
+const ROUNDS_MAX: usize = 20;
+const PAUSE: Span = Span::from_ms(100);
 
 pub(crate) fn start(environment: &Environment, arguments: &NamesArguments) -> Outcome {
     for_each(environment, arguments, |agent| Request::Start { agent })
@@ -48,7 +58,7 @@ fn for_each(
     let home = environment.store_folder(&engine)?;
     let mut code = 0;
     for name in &arguments.names {
-        match change(&engine, &home, name, &request(name.clone())) {
+        match change(environment, &engine, &home, &request(name.clone()), name) {
             Ok(changed) => tell(environment, &changed),
             Err(failure) => {
                 output::failure(environment.json, &failure);
@@ -73,23 +83,38 @@ fn tell(environment: &Environment, changed: &Changed) {
 }
 
 fn change(
+    environment: &Environment,
     engine: &Engine,
     home: &Path,
-    name: &AgentName,
     request: &Request,
+    name: &AgentName,
 ) -> Result<Changed, Failure> {
-    let agent = block_on(engine.store().agent(name))?.ok_or_else(|| no_such_agent(name))?;
-    let patience = Span::from_ms(PATIENCE.as_ms().saturating_add(agent.plan.grace.as_ms()));
     let sockets = [run_socket(&AgentFolder::of(home, name)), daemon_socket(home)];
-    let reply = match ask_first(&sockets, request, patience) {
-        Err(AskError::Nobody(_)) => return nobody(&agent, request),
-        other => other.map_err(|error| no_answer(&format!("agent {name}"), &error))?,
-    };
-    match reply {
-        // The daemon runs, but this agent is not in its configuration.
-        Reply::Error(Refused { code: RefusedCode::NotFound, .. }) => nobody(&agent, request),
-        reply => answer(reply),
+    let mut supervisor_pid = 0;
+    for _ in 0..ROUNDS_MAX {
+        let agent = block_on(engine.store().agent(name))?.ok_or_else(|| no_such_agent(name))?;
+        let patience = Span::from_ms(PATIENCE.as_ms().saturating_add(agent.plan.grace.as_ms()));
+        match ask_first(&sockets, request, patience) {
+            Err(AskError::Nobody(_)) => {}
+            // To stop what is stopped already does no harm.
+            Err(AskError::Broken(_)) if matches!(request, Request::Stop { .. }) => {}
+            Err(error) => return Err(no_answer(&format!("agent {name}"), &error)),
+            // The daemon runs, but this agent is not in its configuration.
+            Ok(Reply::Error(Refused {
+                code: RefusedCode::NotFound | RefusedCode::Ending, ..
+            })) => {}
+            Ok(reply) => return answer(reply),
+        }
+        let agent = block_on(engine.store().agent(name))?.ok_or_else(|| no_such_agent(name))?;
+        match supervisor_of(&agent).filter(|supervisor| supervisor.is_alive) {
+            None => return nobody(environment, agent, request),
+            Some(_) if is_stopped_already(&agent, request) => return Ok(unchanged(&agent)),
+            Some(supervisor) => supervisor_pid = supervisor.pid,
+        }
+        has_ended(supervisor_pid, PAUSE);
     }
+    let text = format!("the supervisor of agent {name} (pid {supervisor_pid}) does not listen");
+    Err(Failure::new(Exit::Unreachable, text).hint("try again; relight ps shows it"))
 }
 
 /// Asks whoever listens, in this order.
@@ -104,28 +129,29 @@ fn ask_first(sockets: &[PathBuf], request: &Request, patience: Span) -> Result<R
     control::ask(last, request, patience)
 }
 
-fn nobody(agent: &Agent, request: &Request) -> Result<Changed, Failure> {
+fn is_stopped_already(agent: &Agent, request: &Request) -> bool {
     let is_stopped = matches!(agent.state, AgentState::Stopped { by: Stopper::Person });
-    if is_stopped && matches!(request, Request::Stop { .. }) {
-        let (previous_state, state) = (AgentStateKind::Stopped, AgentStateKind::Stopped);
-        return Ok(Changed {
-            agent: agent.name.clone(),
-            previous_state,
-            state,
-            task_cancelled: None,
-        });
+    is_stopped && matches!(request, Request::Stop { .. })
+}
+
+fn unchanged(agent: &Agent) -> Changed {
+    let state = agent.state.kind();
+    Changed { agent: agent.name.clone(), previous_state: state, state, task_cancelled: None }
+}
+
+fn nobody(environment: &Environment, agent: Agent, request: &Request) -> Result<Changed, Failure> {
+    if is_stopped_already(&agent, request) {
+        return Ok(unchanged(&agent));
+    }
+    if matches!(request, Request::Stop { .. }) {
+        return supervision::runtime()?.block_on(stop_alone(environment, agent));
     }
     let name = &agent.name;
-    if let Some(supervisor) = supervisor_of(agent).filter(|supervisor| supervisor.is_alive) {
-        let text =
-            format!("the supervisor of agent {name} (pid {}) does not listen", supervisor.pid);
-        return Err(Failure::new(Exit::Unreachable, text).hint("try again; relight ps shows it"));
-    }
     let failure =
         Failure::new(Exit::Unreachable, format!("nobody supervises agent {name} just now"));
     Err(match agent.state.kind() {
         AgentStateKind::Running => failure.hint(format!(
-            "relight recover says what it really is; relight up or relight run --name {name} adopts it"
+            "relight up or relight run --name {name} -- CMD adopts it; relight stop {name} ends it"
         )),
         AgentStateKind::Created
         | AgentStateKind::Crashed
@@ -135,6 +161,27 @@ fn nobody(agent: &Agent, request: &Request) -> Result<Changed, Failure> {
             "relight up supervises the agents of relight.toml; relight run --name {name} -- CMD this one"
         )),
     })
+}
+
+/// Takes up an agent that no supervisor has, stops it, and lets go.
+async fn stop_alone(environment: &Environment, agent: Agent) -> Result<Changed, Failure> {
+    let engine = environment.long_engine()?;
+    let home = environment.store_folder(&engine)?;
+    let settings = supervision::settings(environment, &home, Alerts::default())?;
+    // A preset that is gone is no reason to let its agents live.
+    let preset = supervision::preset(environment, Some(&agent.plan.preset))
+        .or_else(|_| supervision::preset(environment, None))?;
+    let (name, previous_state) = (agent.name.clone(), agent.state.kind());
+    let (mut supervisor, _notices) =
+        Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
+    let spec = recover::spec_of(agent, Arc::new(preset));
+    supervisor.take_up(spec, Begin::HoldBack, false).await?;
+    let stopped = supervisor.stop(&name).expect("it was just taken up").await;
+    supervisor.leave().await;
+    let lost = || Failure::new(Exit::Fenced, format!("agent {name} has another supervisor now"));
+    let stopped = stopped.map_err(|_| lost())?;
+    let (state, task_cancelled) = (stopped.state, stopped.task_cancelled);
+    Ok(Changed { agent: name, previous_state, state, task_cancelled })
 }
 
 fn answer<A: DeserializeOwned>(reply: Reply) -> Result<A, Failure> {
@@ -149,7 +196,7 @@ fn answer<A: DeserializeOwned>(reply: Reply) -> Result<A, Failure> {
         Reply::Error(Refused { code, message, hint }) => {
             let exit = match code {
                 RefusedCode::NotFound | RefusedCode::Refused => Exit::No,
-                RefusedCode::Conflict => Exit::Busy,
+                RefusedCode::Conflict | RefusedCode::Ending => Exit::Busy,
                 RefusedCode::Internal => Exit::Io,
             };
             let failure = Failure::new(exit, message);

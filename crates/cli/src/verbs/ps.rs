@@ -226,6 +226,9 @@ impl View {
                 }
                 text
             }
+            (AgentState::Crashed { again_at: Some(_) }, Truth::Forgotten) if self.is_let_go() => {
+                format!("stopped with its supervisor after a crash{}", self.forgotten_text())
+            }
             (AgentState::Crashed { again_at: Some(at) }, _) => {
                 format!("crashed, again {}{}", in_or_now(*at, now), self.forgotten_text())
             }
@@ -251,7 +254,13 @@ impl View {
         if self.truth != Truth::Forgotten {
             return String::new();
         }
-        format!("; nobody does that: relight up, or relight run --name {} -- CMD", self.agent.name)
+        let who = if self.is_let_go() { "to go on" } else { "nobody does that" };
+        format!("; {who}: relight up, or relight run --name {} -- CMD", self.agent.name)
+    }
+
+    /// Its supervisor ended in order, and did not die.
+    fn is_let_go(&self) -> bool {
+        self.agent.lease.held.is_none()
     }
 
     fn waiting_until(&self) -> Option<Time> {

@@ -50,7 +50,8 @@ async fn put_right(environment: &Environment) -> Result<Vec<String>, crate::exit
 fn in_words(finding: &Finding, verb: &str) -> String {
     match finding {
         Finding::Agent { agent, lives: true } => format!(
-            "agent {agent} lives without a supervisor; relight up or relight run --name {agent} adopts it"
+            "agent {agent} lives without a supervisor; relight up or relight run --name {agent} -- CMD \
+             adopts it, relight stop {agent} ends it"
         ),
         Finding::Agent { agent, lives: false } => {
             format!(

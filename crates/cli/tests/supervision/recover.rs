@@ -88,3 +88,60 @@ fn a_task_whose_holder_is_gone_is_interrupted() {
     assert_eq!(ground.task_status("u"), "interrupted");
     assert_eq!(ground.task_status("t"), "in_progress");
 }
+
+#[test]
+fn an_orphan_is_stopped_without_a_supervisor() {
+    let ground = Ground::with_agent("trap 'echo >asked; exit 0' TERM; sleep 300 & wait");
+    let run = ground.run(&["--task", "t"]);
+    let pid = ground.until_runs("a", 1);
+    run.kill();
+    let ran = ground.call(&["stop", "a"]);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (0, "a: running → stopped (task t is cancelled)\n")
+    );
+    assert!(!is_alive(pid));
+    assert_eq!(ground.lines("asked").len(), 1);
+    assert_eq!(ground.agent("a")["detail"], "stopped by a person");
+    assert_eq!(ground.causes("a"), ["stopped"]);
+    ground.assert_nothing_is_left();
+}
+
+#[test]
+fn an_orphan_without_its_shim_is_stopped_too() {
+    let ground = Ground::with_agent("sleep 300");
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    let shim = ground.shim("a");
+    run.kill();
+    signal(shim, Signal::KILL);
+    until("the shim is gone", || (!is_alive(shim)).then_some(()));
+    assert_eq!(ground.call(&["stop", "a"]).code, 0);
+    assert!(!is_alive(pid));
+    assert_eq!(ground.agent("a")["detail"], "stopped by a person");
+}
+
+#[test]
+fn an_orphan_that_is_not_in_the_configuration_is_stopped_beside_the_daemon() {
+    let ground = Ground::with_agent("sleep 300");
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    run.kill();
+    ground.config("[[agent]]\nname = \"b\"\ncommand = [\"./agent\"]\n");
+    let _up = ground.up(&[]);
+    let ran = ground.call(&["stop", "a"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "a: running → stopped\n"), "{ran:?}");
+    assert!(!is_alive(pid));
+    assert_eq!(ground.state("b"), "running");
+}
+
+#[test]
+fn what_waits_for_nobody_is_stopped_for_good() {
+    let ground = Ground::with_agent("exit 1");
+    let run = ground.run(&[]);
+    ground.until_state("a", "crashed");
+    run.kill();
+    let ran = ground.call(&["stop", "a"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "a: crashed → stopped\n"), "{ran:?}");
+    assert_eq!(ground.agent("a")["detail"], "stopped by a person");
+}

@@ -121,3 +121,30 @@ fn a_second_signal_hurries_up_too() {
     assert_eq!(daemon.end().code, 143);
     ground.assert_nothing_is_left();
 }
+
+#[test]
+fn a_wait_that_was_ended_with_its_supervisor_says_what_goes_on() {
+    let ground = Ground::with_agent("exit 1");
+    let run = ground.run(&[]);
+    ground.until_state("a", "crashed");
+    run.signal(Signal::TERM);
+    assert_eq!(run.end().code, 143);
+    assert_eq!(
+        ground.agent("a")["detail"],
+        "stopped with its supervisor after a crash; \
+         to go on: relight up, or relight run --name a -- CMD"
+    );
+}
+
+#[test]
+fn to_stop_again_while_the_supervisor_ends_is_no_failure() {
+    let ground = Ground::with_agent("sleep 300");
+    for attempt in 1..=5 {
+        let run = ground.run(&[]);
+        ground.until_runs("a", attempt);
+        assert_eq!(ground.call(&["stop", "a"]).code, 0);
+        let again = ground.call(&["stop", "a"]);
+        assert_eq!((again.code, again.stdout.as_str()), (0, "a: stopped → stopped\n"), "{again:?}");
+        run.end();
+    }
+}

@@ -113,6 +113,8 @@ pub enum RefusedCode {
     NotFound,
     /// Not possible now.
     Conflict,
+    /// The supervisor is ending.
+    Ending,
     /// Not understood, or not allowed.
     Refused,
     /// It went wrong.
@@ -168,6 +170,11 @@ impl Reply {
     /// An answer in its own type.
     pub fn ok(answer: &impl Serialize) -> Self {
         Self::Ok(serde_json::to_value(answer).expect("answers have string keys"))
+    }
+
+    /// The refusal of a supervisor that is ending.
+    pub(super) fn ending() -> Self {
+        Self::error(RefusedCode::Ending, "the supervisor is ending", None)
     }
 
     /// A refusal.

@@ -61,8 +61,7 @@ async fn attend(mut client: Client, calls: mpsc::Sender<Call>) {
         if calls.send(Call { request, reply }).await.is_err() {
             return;
         }
-        let gone = |_| Reply::error(RefusedCode::Conflict, "the supervisor is ending", None);
-        let answer = answer.await.unwrap_or_else(gone);
+        let answer = answer.await.unwrap_or_else(|_| Reply::ending());
         if client.reply(&answer).await.is_err() {
             return;
         }
@@ -128,7 +127,7 @@ async fn pass_on(
             state: answer.state,
             task_cancelled: answer.task_cancelled,
         }),
-        Err(_) => Reply::error(RefusedCode::Conflict, "the supervisor is ending", None),
+        Err(_) => Reply::ending(),
     };
     let _ = reply.send(answer);
 }
