@@ -88,9 +88,9 @@ fn what_is_not_possible_now_is_exit_75_with_the_supervisors_words() {
 fn without_a_supervisor_the_code_is_69_and_the_hint_says_what_to_type() {
     let stage = Stage::new();
     Told::of(&stage, "writer").held_by(dead()).runs(1, alive(), (1, 0));
-    let ran = stage.run(&["stop", "writer"]);
+    let ran = stage.run(&["restart", "writer"]);
     assert_eq!(ran.code, 69);
-    assert!(ran.stderr.contains("relight recover"), "{ran:?}");
+    assert!(ran.stderr.contains("relight stop writer ends it"), "{ran:?}");
     Told::of(&stage, "other");
     let ran = stage.run(&["start", "other"]);
     assert_eq!(ran.code, 69);

@@ -47,6 +47,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         .hint("without --tty the agent runs with its input closed"));
     }
     let mut spec = spec(environment, arguments)?;
+    check_condition(&spec)?;
     let engine = environment.long_engine()?;
     spec.plan.command = supervision::readable(engine.redactor(), &spec.command);
     let home = environment.store_folder(&engine)?;
@@ -74,6 +75,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let mut reception = reception(&folder, arguments.take_over)?;
     let mut signals = Signals::new()?;
     let mut told = None;
+    let mut condition_holds = None;
     while !view.borrow_and_update().at_rest {
         tokio::select! {
             biased;
@@ -81,7 +83,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
                 if notice.what == What::Lost {
                     return Err(lost(&name));
                 }
-                supervision::say(environment, &notice);
+                hear(environment, &notice, &mut condition_holds);
             }
             signal = signals.next() => end(&supervisor, signal, keeps_terminal, &mut told),
             call = next_call(reception.as_mut()) => {
@@ -93,12 +95,29 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         }
     }
     while let Ok(notice) = notices.try_recv() {
-        supervision::say(environment, &notice);
+        hear(environment, &notice, &mut condition_holds);
     }
     show_rest(shown.as_mut());
     let view = view.borrow().clone();
     supervisor.leave().await;
-    finish(environment, &name, &view, told)
+    finish(environment, &name, &view, told, condition_holds)
+}
+
+/// A loop whose condition cannot be asked would have no end.
+fn check_condition(spec: &AgentSpec) -> Result<(), Failure> {
+    let Some(until) = &spec.until else { return Ok(()) };
+    let checked = supervision::check_program(until, &spec.environment, &spec.plan.folder);
+    checked.map_err(|failure| {
+        Failure::new(Exit::Usage, format!("--until cannot be asked: {}", failure.message))
+            .hint("--until takes a program and its arguments, not a line of shell: bash -c '…'")
+    })
+}
+
+fn hear(environment: &Environment, notice: &Notice, condition_holds: &mut Option<bool>) {
+    if let What::Asked { holds } = notice.what {
+        *condition_holds = Some(holds);
+    }
+    supervision::say(environment, notice);
 }
 
 fn lost(name: &AgentName) -> Failure {
@@ -268,10 +287,25 @@ fn finish(
     name: &AgentName,
     view: &AgentView,
     told: Option<i32>,
+    condition_holds: Option<bool>,
 ) -> Outcome {
     let ended = view.last_attempt.as_ref().and_then(|attempt| attempt.ended.as_ref());
     let is_finished = matches!(view.agent.state, AgentState::Stopped { by: Stopper::Itself });
+    let is_loop = view.agent.plan.is_loop();
     let (code, whose) = match ended {
+        // The rounds were used up, and what they were for did not come true.
+        Some(_) if is_finished && told.is_none() && condition_holds == Some(false) => {
+            let rounds = view.agent.iteration;
+            let text = format!("{name}: --until did not hold after the last round, {rounds}");
+            output::note(environment, &text);
+            (Exit::No as u8, "relight")
+        }
+        // A round that ended well does not make up for a loop that did not.
+        Some(Ended { cause: Cause::Completed, .. })
+            if is_loop && !is_finished && told.is_none() =>
+        {
+            (Exit::No as u8, "relight")
+        }
         // Nothing was started, for its task was done already.
         None if is_finished && told.is_none() => (0, "relight"),
         ended => code(ended, told),

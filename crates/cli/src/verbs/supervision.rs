@@ -256,11 +256,11 @@ fn in_words(what: &What) -> Option<(String, bool)> {
             );
             (text, true)
         }
-        What::Round { done } => (format!("round {done} is done"), false),
+        What::Round { done } => (format!("round {done} is done"), true),
         What::Alert(text) => (format!("ALERT {text}"), true),
         What::Trouble(text) => (text.clone(), true),
         What::Lost => ("another supervisor has it now".to_owned(), true),
-        What::AtRest => return None,
+        What::Asked { .. } | What::AtRest => return None,
     })
 }
 

@@ -175,7 +175,7 @@ fn ps_logs_and_deaths_need_no_daemon() {
     assert_eq!(ground.agents().len(), 1);
     assert_eq!(ground.log("a"), "words\n");
     assert_eq!(ground.causes("a"), ["failed"]);
-    assert_eq!(ground.call(&["stop", "a"]).code, 69);
+    assert_eq!(ground.call(&["restart", "a"]).code, 69);
 }
 
 #[test]

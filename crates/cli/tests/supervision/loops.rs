@@ -78,3 +78,41 @@ fn a_loop_whose_rounds_fail_again_and_again_ends() {
     let ran = ground.run(&["--loop", "--max-attempts", "1", "--cooldown", "10ms"]).end();
     assert_eq!((ran.code, ground.state("a").as_str()), (7, "terminated"));
 }
+
+#[test]
+fn a_condition_that_cannot_be_asked_is_refused_at_the_start() {
+    let ground = Ground::with_agent("echo x >>rounds");
+    let ran = ground.run(&["--loop", "--until", "./none --quiet"]).end();
+    assert_eq!((ran.code, ground.read("rounds").as_str()), (2, ""), "{ran:?}");
+    assert!(ran.stderr.contains("there is no program ./none"), "{ran:?}");
+}
+
+#[test]
+fn a_loop_ends_when_its_condition_cannot_be_asked_any_more() {
+    let ground =
+        Ground::with_agent("echo x >>rounds; [ $RELIGHT_ITERATION = 2 ] && rm enough; true");
+    ground.script("enough", "false");
+    let ran = ground.run(&["--loop", "--until", "./enough"]).end();
+    assert_eq!((ran.code, ground.lines("rounds").len()), (1, 2), "{ran:?}");
+    assert!(ran.stderr.contains("its condition cannot be asked"), "{ran:?}");
+    assert_eq!(ground.state("a"), "crashed");
+}
+
+#[test]
+fn a_loop_whose_condition_never_holds_is_a_no_after_its_last_round() {
+    let ground = Ground::with_agent("true");
+    let ran = ground.run(&["--loop", "--until", "false", "--max-iterations", "2"]).end();
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stderr.contains("round 2 is done"), "{ran:?}");
+    assert!(ran.stderr.contains("--until did not hold after the last round, 2"), "{ran:?}");
+    assert!(!ran.stderr.contains("started"), "{ran:?}");
+}
+
+#[test]
+fn rounds_that_end_at_once_are_paced() {
+    let ground = Ground::with_agent("echo $EPOCHREALTIME | tr -d . >>starts");
+    assert_eq!(ground.run(&["--loop", "--max-iterations", "5"]).end().code, 0);
+    let starts: Vec<u64> = ground.lines("starts").iter().map(|at| at.parse().unwrap()).collect();
+    // Begun by the shim a moment before the first line is written.
+    assert!(starts[4] - starts[0] >= 350_000, "{starts:?}");
+}

@@ -58,6 +58,8 @@ pub enum AgentEvent {
         /// The condition of `--until` holds.
         finished: bool,
     },
+    /// A loop's round ended well, and its condition cannot be asked: going on would have no end.
+    CannotAsk,
 }
 
 /// What is to be done once the changes are durable.
@@ -118,6 +120,7 @@ pub fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentDecision
         AgentEvent::HoldBack => hold_back(agent),
         AgentEvent::Progress => progress(agent),
         AgentEvent::RoundOver { finished } => round_over(agent, finished, moment),
+        AgentEvent::CannotAsk => cannot_ask(agent),
     }
 }
 
@@ -358,6 +361,15 @@ fn round_over(agent: &Agent, finished: bool, moment: Moment) -> AgentDecision {
         return come_to_rest(AgentState::Stopped { by: Stopper::Itself });
     }
     progress(agent).then(begin(agent, moment))
+}
+
+fn cannot_ask(agent: &Agent) -> AgentDecision {
+    match agent.state {
+        AgentState::Suspended { why: Pause::Asking, .. } => {
+            come_to_rest(AgentState::Crashed { again_at: None })
+        }
+        _ => AgentDecision::default(),
+    }
 }
 
 /// Over when it has come, or when it lies further ahead than any wait can: then the clock was set

@@ -143,6 +143,7 @@ fn time_passes_and_work_goes_on() {
         ("progress", AgentEvent::Progress),
         ("a round is over", AgentEvent::RoundOver { finished: false }),
         ("the last round is over", AgentEvent::RoundOver { finished: true }),
+        ("its condition cannot be asked", AgentEvent::CannotAsk),
         ("died by signal 9", died(death(HowEnded::Signal(9)))),
     ];
     insta::assert_snapshot!(blocks(&table), @"
@@ -166,6 +167,11 @@ fn time_passes_and_work_goes_on() {
         -
     asking
         →stopped(itself) ! rest
+    ## its condition cannot be asked
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    asking
+        →crashed(for good) ! rest
     ## died by signal 9
     created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -

@@ -69,6 +69,11 @@ pub enum What {
         /// How many were done.
         done: u32,
     },
+    /// A loop's condition was asked.
+    Asked {
+        /// It holds.
+        holds: bool,
+    },
     /// Somebody has to be told.
     Alert(String),
     /// Something went wrong that is being tried again.

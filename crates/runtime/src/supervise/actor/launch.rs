@@ -1,7 +1,7 @@
 //! Starts an attempt: shim, task, environment, brief, log, order.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ use crate::supervise::log::{Log, LogStart};
 use crate::supervise::notice::What;
 use crate::supervise::notify::NotifySocket;
 use crate::supervise::oom::Oom;
+use crate::supervise::program::{self, NotStarted};
 use crate::supervise::shim::client;
 use crate::supervise::shim::wire::{Order, StartOrder};
 use crate::supervise::word::Word;
@@ -356,12 +357,20 @@ impl Actor {
 }
 
 /// Whether a loop's condition holds: its command ends with 0, in time.
-pub(super) fn holds(until: &[Word], environment: &[(Word, Word)], folder: &str) -> bool {
+pub(super) fn holds(
+    until: &[Word],
+    environment: &[(Word, Word)],
+    folder: &str,
+) -> Result<bool, NotStarted> {
+    program::check(until, environment, Path::new(folder))?;
     let words: Vec<_> = until.iter().map(Word::as_os_str).collect();
-    let Some((program, arguments)) = words.split_first() else { return false };
+    let (program, arguments) = words.split_first().expect("a command that was found has a program");
     let mut command = process::command(program, arguments);
     command.env_clear().current_dir(folder).stdin(Stdio::null());
     command.envs(environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())));
-    let Ok(mut child) = command.spawn() else { return false };
-    child::wait_or_kill(&mut child, UNTIL_MAX).is_some_and(|status| status.success())
+    let mut child = command.spawn().map_err(|error| NotStarted {
+        code: CANNOT_START,
+        note: format!("{} cannot be run: {error}", program.display()),
+    })?;
+    Ok(child::wait_or_kill(&mut child, UNTIL_MAX).is_some_and(|status| status.success()))
 }

@@ -13,6 +13,7 @@ mod tree;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::decide::{
@@ -35,6 +36,7 @@ use super::folder::AgentFolder;
 use super::notice::What;
 use super::notify::{NotifySocket, Sign};
 use super::oom::Oom;
+use super::program::NotStarted;
 use super::shim::wire::Rung;
 use super::spec::AgentSpec;
 use crate::doors::{clock, random};
@@ -143,17 +145,23 @@ pub(super) struct Actor {
     waiters: Vec<Waiter>,
     /// Events that effects have led to, oldest first.
     events: VecDeque<AgentEvent>,
-    asked: Option<tokio::task::JoinHandle<bool>>,
+    asked: Option<Question>,
     mail: mpsc::UnboundedReceiver<Mail>,
     view: watch::Sender<AgentView>,
 }
+
+/// A loop's condition that is being asked; why not, when it cannot be.
+type Question = tokio::task::JoinHandle<Result<bool, NotStarted>>;
+
+/// Rounds begin at least so far apart: success is charged to no budget, so only its pace bounds it.
+const ROUND_MIN: Duration = Duration::from_millis(100);
 
 enum Happening {
     Tree(TreeEvent),
     Mail(Option<Mail>),
     Signs(Vec<Sign>),
     Timer,
-    Asked(bool),
+    Asked(Result<bool, NotStarted>),
     Lost(Lost),
 }
 
@@ -185,9 +193,7 @@ impl Actor {
                 Happening::Signs(signs) => self.hear(signs),
                 Happening::Timer => self.look_at_the_clock().await,
                 Happening::Lost(lost) => return Err(lost),
-                Happening::Asked(finished) => {
-                    self.events.push_back(AgentEvent::RoundOver { finished });
-                }
+                Happening::Asked(answer) => self.answered(answer),
             }
         }
     }
@@ -199,7 +205,7 @@ impl Actor {
             mail = self.mail.recv() => Happening::Mail(mail),
             signs = hear(self.notify.as_ref()) => Happening::Signs(signs),
             () = wait_for(timer) => Happening::Timer,
-            finished = asked(&mut self.asked) => Happening::Asked(finished),
+            answer = asked(&mut self.asked) => Happening::Asked(answer),
             lost = self.ledger.lost() => Happening::Lost(lost),
         }
     }
@@ -414,14 +420,39 @@ impl Actor {
     /// The loop's condition, asked outside of this task: it may take its time.
     fn ask_until(&mut self) {
         self.tell(What::Round { done: self.agent.iteration });
-        let Some(until) = self.spec.until.clone() else {
-            self.events.push_back(AgentEvent::RoundOver { finished: false });
-            return;
-        };
+        let ended = self.last.as_ref().and_then(|last| last.ended.as_ref());
+        let lived = ended.map_or(ROUND_MIN, |ended| ended.death.lived.as_duration());
+        let rest = ROUND_MIN.saturating_sub(lived);
+        let until = self.spec.until.clone();
         let environment = self.environment_of_until();
         let folder = self.spec.plan.folder.clone();
-        self.asked =
-            Some(tokio::task::spawn_blocking(move || launch::holds(&until, &environment, &folder)));
+        self.asked = Some(tokio::spawn(async move {
+            tokio::time::sleep(rest).await;
+            let Some(until) = until else { return Ok(false) };
+            let ask = move || launch::holds(&until, &environment, &folder);
+            // A question that could not be asked was not answered with yes.
+            tokio::task::spawn_blocking(ask).await.unwrap_or(Ok(false))
+        }));
+    }
+
+    fn answered(&mut self, answer: Result<bool, NotStarted>) {
+        // What has come to rest meanwhile asks again when it is woken.
+        if self.at_rest {
+            return;
+        }
+        match answer {
+            Ok(finished) => {
+                if self.spec.until.is_some() {
+                    self.tell(What::Asked { holds: finished });
+                }
+                self.events.push_back(AgentEvent::RoundOver { finished });
+            }
+            Err(error) => {
+                let text = format!("the loop ends, for its condition cannot be asked: {error}");
+                self.tell(What::Trouble(text));
+                self.events.push_back(AgentEvent::CannotAsk);
+            }
+        }
     }
 
     fn tell(&self, what: What) {
@@ -488,12 +519,11 @@ async fn wait_for(timer: Option<Instant>) {
     }
 }
 
-async fn asked(question: &mut Option<tokio::task::JoinHandle<bool>>) -> bool {
+async fn asked(question: &mut Option<Question>) -> Result<bool, NotStarted> {
     let Some(handle) = question.as_mut() else { return std::future::pending().await };
-    // A question that could not be asked was not answered with yes.
-    let finished = handle.await.unwrap_or(false);
+    let answer = handle.await.unwrap_or(Ok(false));
     *question = None;
-    finished
+    answer
 }
 
 impl Actor {
