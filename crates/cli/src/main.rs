@@ -7,6 +7,7 @@ mod config;
 mod environment;
 mod exit;
 mod output;
+mod terminal_filter;
 mod values;
 mod verbs;
 mod whole_file;

@@ -21,6 +21,8 @@ use crate::values;
     whose it is. Exit code 75: somebody else supervises an agent of this name, or another command\n\
     runs under it; 127 and 126: there is no such program, or it may not be executed. An agent that\n\
     exits with 75 means \"later\": nothing is charged, and Relight waits.\n\n\
+    Its output is shown as it comes: on a terminal without control sequences other than colours,\n\
+    unless --raw is given; into a pipe or file as it is.\n\n\
     --until and --resume-args take words separated by spaces; '…' and \"…\" keep a word together, a\n\
     backslash keeps the next character. Nothing is expanded.")]
 pub(crate) struct RunArguments {
@@ -72,6 +74,9 @@ pub(crate) struct RunArguments {
     /// Leave it the terminal, for programs that talk with a person
     #[arg(long)]
     pub(crate) tty: bool,
+    /// Show its output as it is, also on a terminal
+    #[arg(long)]
+    pub(crate) raw: bool,
     /// Exit 0 finishes the task it holds
     #[arg(long)]
     pub(crate) exit_completes: bool,
@@ -174,8 +179,8 @@ pub(crate) struct NamesArguments {
 /// `logs`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  relight logs writer\n  relight logs writer -f -n 0\n\n\
-    On a terminal control sequences are shown, not obeyed; into a pipe or file the bytes go as they\n\
-    are. With -f it goes on over restarts and ends with exit code 0 on Ctrl-C, on SIGTERM, or when\n\
+    On a terminal colours are kept and all other control sequences left out; into a pipe or file the\n\
+    bytes go as they are. With -f it goes on over restarts and ends with exit code 0 on Ctrl-C, on SIGTERM, or when\n\
     nobody reads any more. Exit code 1: there is no such agent, or no such attempt.")]
 pub(crate) struct LogsArguments {
     /// The agent

@@ -17,6 +17,7 @@ use super::ps::no_such_agent;
 use crate::arguments::agent::LogsArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal_filter::TerminalFilter;
 use crate::{block_on, output};
 
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -172,10 +173,12 @@ impl Watch {
             loop {
                 tokio::select! {
                     chunk = following.next() => printer.print(chunk?),
-                    _ = self.interrupted.recv() => return Ok(()),
-                    _ = self.terminated.recv() => return Ok(()),
+                    _ = self.interrupted.recv() => break,
+                    _ = self.terminated.recv() => break,
                 }
             }
+            printer.finish();
+            Ok(())
         })
     }
 }
@@ -184,8 +187,8 @@ impl Watch {
 enum Form {
     /// As they are.
     Raw,
-    /// Lines without what a terminal would obey.
-    Clean,
+    /// Without what a terminal would obey, but with colours.
+    Clean(TerminalFilter),
     /// A JSON object a line.
     Json,
 }
@@ -202,17 +205,21 @@ impl<'a> Printer<'a> {
         let form = match (environment.json, arguments.raw || !output::is_terminal()) {
             (true, _) => Form::Json,
             (false, true) => Form::Raw,
-            (false, false) => Form::Clean,
+            (false, false) => Form::Clean(TerminalFilter::new(output::has_colours(environment))),
         };
         Self { arguments, form, unfinished: Vec::new(), has_printed: false }
     }
 
     fn print(&mut self, chunk: &[u8]) {
         self.has_printed |= !chunk.is_empty();
-        if matches!(self.form, Form::Raw) {
-            output::write_out(chunk);
-            return;
+        match &mut self.form {
+            Form::Raw => output::write_out(chunk),
+            Form::Clean(filter) => output::write_out(filter.pass(chunk).as_bytes()),
+            Form::Json => self.print_lines(chunk),
         }
+    }
+
+    fn print_lines(&mut self, chunk: &[u8]) {
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
             self.unfinished.extend_from_slice(piece);
             if piece.ends_with(b"\n") || self.unfinished.len() > LINE_BYTES_MAX {
@@ -221,17 +228,17 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Prints what has no line end yet.
+    /// Prints what has no line end yet, and takes colours back.
     fn finish(&mut self) {
+        if let Form::Clean(filter) = &mut self.form {
+            output::write_out(filter.finish().as_bytes());
+        }
         if self.unfinished.is_empty() {
             return;
         }
         let bytes = std::mem::take(&mut self.unfinished);
         let text = String::from_utf8_lossy(&bytes);
         let text = text.trim_end_matches(['\n', '\r']);
-        match self.form {
-            Form::Json => output::json_line(&json!({"agent": self.arguments.name, "line": text})),
-            Form::Clean | Form::Raw => output::line(&output::clean(text)),
-        }
+        output::json_line(&json!({"agent": self.arguments.name, "line": text}));
     }
 }

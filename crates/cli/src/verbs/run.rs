@@ -32,6 +32,7 @@ use crate::arguments::agent::RunArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
+use crate::terminal_filter::TerminalFilter;
 
 #[expect(clippy::needless_pass_by_value, reason = "every verb takes its arguments over")]
 pub(crate) fn run(environment: &Environment, arguments: RunArguments) -> Outcome {
@@ -55,7 +56,9 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let keeps_terminal = spec.input == Input::Terminal;
     let folder = AgentFolder::of(&home, &name);
     folder.create().map_err(|error| cannot_use(folder.path(), &error))?;
-    let mut shown = if environment.json || keeps_terminal { None } else { from_here_on(&folder) };
+    let is_shown = !environment.json && !keeps_terminal;
+    let mut shown =
+        if is_shown { Shown::from_here_on(environment, arguments, &folder) } else { None };
     let known = engine.store().agent(&name).await?;
     let begin = begin(&engine, known.as_ref(), &spec).await?;
     if let Some(task) = &arguments.task {
@@ -97,7 +100,9 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     while let Ok(notice) = notices.try_recv() {
         hear(environment, &notice, &mut condition_holds);
     }
-    show_rest(shown.as_mut());
+    if let Some(shown) = &mut shown {
+        shown.show_rest();
+    }
     let view = view.borrow().clone();
     supervisor.leave().await;
     finish(environment, &name, &view, told, condition_holds)
@@ -138,11 +143,6 @@ fn end(supervisor: &Supervisor, signal: Told, keeps_terminal: bool, told: &mut O
     } else {
         supervisor.hurry();
     }
-}
-
-fn from_here_on(folder: &AgentFolder) -> Option<Follow> {
-    let log = Log::of(folder);
-    log.end().and_then(|end| log.follow(end)).ok()
 }
 
 fn reception(folder: &AgentFolder, take_over: bool) -> Result<Option<Reception>, Failure> {
@@ -257,28 +257,60 @@ async fn refuse_if_held(engine: &Engine, name: &AgentName, task: &TaskId) -> Res
 }
 
 /// Shows what the agent writes.
-async fn show(shown: Option<&mut Follow>) {
-    let Some(shown) = shown else { return std::future::pending().await };
-    match shown.next().await {
-        Ok(chunk) => write(chunk),
-        Err(_) => std::future::pending().await,
+struct Shown {
+    follow: Follow,
+    /// On a terminal.
+    filter: Option<TerminalFilter>,
+}
+
+impl Shown {
+    fn from_here_on(
+        environment: &Environment,
+        arguments: &RunArguments,
+        folder: &AgentFolder,
+    ) -> Option<Self> {
+        let log = Log::of(folder);
+        let follow = log.end().and_then(|end| log.follow(end)).ok()?;
+        let is_filtered = output::is_terminal() && !arguments.raw;
+        let filter = is_filtered.then(|| TerminalFilter::new(output::has_colours(environment)));
+        Some(Self { follow, filter })
+    }
+
+    async fn show(&mut self) {
+        match self.follow.next().await {
+            Ok(chunk) => write(chunk, self.filter.as_mut()),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    fn show_rest(&mut self) {
+        while let Ok(chunk) = self.follow.next_now() {
+            if chunk.is_empty() {
+                break;
+            }
+            write(chunk, self.filter.as_mut());
+        }
+        if let Some(filter) = &mut self.filter {
+            write(filter.finish().as_bytes(), None);
+        }
     }
 }
 
-fn show_rest(shown: Option<&mut Follow>) {
-    let Some(shown) = shown else { return };
-    while let Ok(chunk) = shown.next_now() {
-        if chunk.is_empty() {
-            return;
-        }
-        write(chunk);
+async fn show(shown: Option<&mut Shown>) {
+    match shown {
+        Some(shown) => shown.show().await,
+        None => std::future::pending().await,
     }
 }
 
 /// That nobody reads any more is no reason to stop an agent: its log has everything.
-fn write(chunk: &[u8]) {
+fn write(chunk: &[u8], filter: Option<&mut TerminalFilter>) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(chunk).and_then(|()| out.flush());
+    let _ = match filter {
+        Some(filter) => out.write_all(filter.pass(chunk).as_bytes()),
+        None => out.write_all(chunk),
+    };
+    let _ = out.flush();
 }
 
 /// The exit code, and whose it is.

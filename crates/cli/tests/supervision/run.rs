@@ -284,3 +284,33 @@ fn the_logs_and_folders_are_the_owners_alone() {
         assert_eq!(mode(file), 0o600, "{file}");
     }
 }
+
+/// What a command shows on a terminal, which `script` gives it.
+#[expect(clippy::disallowed_methods, reason = "the door of the product is not tested by itself")]
+fn on_a_terminal(ground: &Ground, words: &str) -> String {
+    let mut script = std::process::Command::new("script");
+    script
+        .args(["-qec", &format!("relight {words}"), "/dev/null"])
+        .current_dir(ground.work(""))
+        .env_clear()
+        .env("PATH", format!("{}:/usr/bin:/bin", ground.work("../bin").display()))
+        .env("RELIGHT_HOME", ground.home(""))
+        .env("TERM", "xterm")
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    finish(script.spawn().unwrap()).stdout
+}
+
+#[test]
+fn on_a_terminal_colours_are_all_that_is_obeyed() {
+    let written = "a\x1b[31mred\x1b[0m\x1b[2J\x1b]0;title\x07b";
+    let ground = Ground::with_agent(
+        "printf 'a\\033[31mred\\033[0m\\033[2J'; sleep 0.1; printf '\\033]0;ti'; printf 'tle\\007b'",
+    );
+    let shown = on_a_terminal(&ground, "run -q --name a -- ./agent");
+    assert_eq!(shown, "a\x1b[31mred\x1b[0mb");
+    assert_eq!(on_a_terminal(&ground, "logs a"), shown);
+    assert_eq!(on_a_terminal(&ground, "run -q --raw --name a -- ./agent"), written);
+    assert_eq!(ground.run(&[]).end().stdout, written);
+}
