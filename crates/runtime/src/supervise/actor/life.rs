@@ -188,11 +188,6 @@ impl Life {
     pub(super) fn read_stream(&mut self) -> Option<Option<String>> {
         self.stream.as_mut()?.read(clock::now()).session
     }
-
-    /// The same, once nothing of it lives any more.
-    pub(super) fn read_rest_of_stream(&mut self) -> Option<Option<String>> {
-        self.stream.as_mut()?.read_rest(clock::now()).session
-    }
 }
 
 impl Actor {
@@ -205,6 +200,9 @@ impl Actor {
                 Sign::Ready => life.silence.ready(now_ms),
                 Sign::Status(text) => {
                     life.status = Some(self.desk.engine.redactor().text(&text).into_owned());
+                    // What waits may still say what for.
+                    life.sign(SignSource::Hook);
+                    continue;
                 }
                 Sign::Extend(span) => life.silence.extend(span, now_ms),
                 Sign::WaitingUntil(at) => {
