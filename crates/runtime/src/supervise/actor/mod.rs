@@ -300,7 +300,10 @@ impl Actor {
         }
         let AgentDecision { changes, effects } = self.decide(event, moment);
         let ahead = effects.iter().any(|e| matches!(e, AgentEffect::Spawn { at_once: true, .. }));
-        let ahead = ahead && self.spec.plan.task.is_none() && self.tree.is_ready();
+        // Only right after a death: whatever waited has time to wait for the disk as well, and the next
+        // supervisor looks for an unrecorded successor of a live attempt alone.
+        let is_restart = matches!(self.agent.state, AgentState::Running { .. });
+        let ahead = ahead && is_restart && self.spec.plan.task.is_none() && self.tree.is_ready();
         if ahead {
             // What allocated the tag must be on disk; it is, unless it died within moments.
             self.ledger.settle().await?;
