@@ -12,8 +12,9 @@ use crate::supervise::folder::AgentFolder;
 pub(super) fn write(folder: &AgentFolder, record: &ExitRecord) -> io::Result<()> {
     let place = folder.exit_record(record.number);
     let beside = place.with_extension("json.new");
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    // Whatever lies there, a pipe above all, is not opened.
+    let _ = std::fs::remove_file(&beside);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
     file.write_all(&serde_json::to_vec(record)?)?;
     std::fs::rename(beside, place)
 }

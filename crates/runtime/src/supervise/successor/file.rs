@@ -4,7 +4,7 @@
 //! start, and a restart must not wait for the disk.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use relight_core::agent::active_state::ActiveState;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use crate::doors::file;
 use crate::supervise::folder::AgentFolder;
 
 /// More than either file can have; whatever is longer is not ours.
@@ -50,9 +51,7 @@ pub(super) fn read_state(folder: &AgentFolder) -> Option<ActiveState> {
 }
 
 fn read(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
-    Some(text)
+    String::from_utf8(file::read_regular(path, FILE_BYTES_MAX)?).ok()
 }
 
 /// Beside, then put in its place; 0600.

@@ -1,0 +1,43 @@
+//! Small files that others may have put there.
+
+use std::fs::OpenOptions;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use relight_core::time::Time;
+
+/// What is in a regular file, up to a limit; none when it is absent or cannot be read. Whatever else
+/// lies there, a pipe above all, is never waited for.
+pub fn read_regular(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// When a file was last written, by the wall clock.
+pub fn modified_at(path: &Path) -> Option<Time> {
+    let at: jiff::Timestamp = std::fs::metadata(path).ok()?.modified().ok()?.try_into().ok()?;
+    Some(at.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_that_nobody_writes_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
+        assert_eq!(read_regular(&pipe, 10), None);
+        std::fs::write(folder.path().join("file"), "0123456789abc").unwrap();
+        assert_eq!(read_regular(&folder.path().join("file"), 10).unwrap(), b"0123456789");
+    }
+}
