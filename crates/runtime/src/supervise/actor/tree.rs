@@ -1,13 +1,16 @@
 //! What lives of an agent, and how this supervisor is connected to it.
 
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use relight_core::agent::AttemptTag;
 use relight_core::agent::death::HowEnded;
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::Span;
+use rustix::process::Signal;
 
+use crate::doors::{clock, pidfd};
 use crate::supervise::shim::client::Connection;
 use crate::supervise::shim::wire::{Order, Report, Rung};
 use crate::supervise::sweep;
@@ -103,11 +106,13 @@ impl Tree {
                 let _ = connection.send(&Order::Stop { ladder }).await;
             }
             Self::Orphan(orphan) => {
-                let tag = orphan.tag.clone();
                 let grace = ladder.iter().fold(Span::ZERO, |sum, rung| {
                     Span::from_ms(sum.as_ms().saturating_add(rung.wait.as_ms()))
                 });
-                tokio::task::spawn_blocking(move || sweep::clear(&[tag], grace, KILL_WAIT));
+                if let Ok(leader) = orphan.watch.pidfd().as_fd().try_clone_to_owned() {
+                    let (process, tag) = (orphan.watch.process().clone(), orphan.tag.clone());
+                    tokio::task::spawn_blocking(move || end(&leader, &process, tag, grace));
+                }
             }
         }
     }
@@ -132,4 +137,27 @@ impl Tree {
     pub(super) fn leave(&mut self) {
         *self = Self::None;
     }
+}
+
+/// Ends an attempt without a shim: all that carries its tag, and its leader, which is known by its
+/// handle even when it wrote over its own environment.
+fn end(
+    leader: &OwnedFd,
+    process: &ProcessIdentity,
+    tag: AttemptTag,
+    grace: Span,
+) -> io::Result<()> {
+    let deadline_ms = clock::boot_ms().saturating_add(grace.as_ms());
+    let scan = sweep::find(&[tag])?;
+    let is_found = scan.found.iter().any(|found| found.process == *process);
+    if is_found {
+        return sweep::stop(scan, grace, KILL_WAIT).map(drop);
+    }
+    pidfd::signal(leader, Signal::TERM)?;
+    sweep::stop(scan, grace, KILL_WAIT)?;
+    let left = Span::from_ms(deadline_ms.saturating_sub(clock::boot_ms()));
+    if !pidfd::ends_within(leader, left) {
+        pidfd::signal(leader, Signal::KILL)?;
+    }
+    Ok(())
 }
