@@ -16,7 +16,7 @@ use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{AgentView, Begin, Supervisor};
 use relight::supervise::word::Word;
 use relight_core::agent::death::HowEnded;
-use relight_core::agent::{AgentPlan, AgentState, Cause, Ended, Stopper};
+use relight_core::agent::{AgentPlan, AgentState, AttemptTag, Cause, Ended, Stopper};
 use relight_core::budget::RestartPolicy;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, HolderLife};
@@ -150,7 +150,9 @@ async fn refuse_if_held(engine: &Engine, name: &AgentName, task: &TaskId) -> Res
         return Ok(());
     };
     let is_its_own = match &held.holder {
-        Holder::Attempt { attempt, .. } => attempt.rsplitn(3, '.').nth(2) == Some(name.as_str()),
+        Holder::Attempt { attempt, .. } => {
+            AttemptTag::from_text(attempt).agent() == Some(name.as_str())
+        }
         Holder::Process(_) | Holder::Time { .. } => false,
     };
     if is_its_own {

@@ -57,7 +57,14 @@ impl Actor {
     /// Starts an attempt. What goes wrong is the attempt's death: it is charged, and bounded.
     pub(super) async fn launch(&mut self, number: u32, tag: AttemptTag) -> Result<(), Lost> {
         self.due = None;
-        match self.try_launch(number, tag.clone()).await {
+        let had_shim = self.tree.is_ready();
+        let mut launched = self.try_launch(number, &tag).await;
+        if had_shim && matches!(launched, Err(LaunchError::Shim(_))) {
+            // It was killed while nothing ran, which is no death of the agent's.
+            self.tree = Tree::None;
+            launched = self.try_launch(number, &tag).await;
+        }
+        match launched {
             Ok(()) => Ok(()),
             Err(LaunchError::Lost(lost)) => Err(lost),
             Err(error) => {
@@ -75,12 +82,12 @@ impl Actor {
         }
     }
 
-    async fn try_launch(&mut self, number: u32, tag: AttemptTag) -> Result<(), LaunchError> {
+    async fn try_launch(&mut self, number: u32, tag: &AttemptTag) -> Result<(), LaunchError> {
         if !self.tree.is_ready() {
             let made = self.folder.create();
             made.map_err(|error| LaunchError::File(self.folder.path().to_owned(), error))?;
         }
-        self.ready_shim().await?;
+        self.ready_shim(tag).await?;
         // One with this number may have been started, and ended, before anybody could say so.
         let _ = std::fs::remove_file(self.folder.exit_record(number));
         let is_new_session = self.assign_session().await?;
@@ -88,10 +95,11 @@ impl Actor {
             .for_attempt(&self.spec.log_limits)
             .map_err(|error| LaunchError::File(self.folder.logs(), error))?;
         let begins_a_file = log.offset == 0;
-        let task = self.take_task(&tag).await?;
+        let task = self.take_task(tag).await?;
         self.listen();
-        let order = self.start_order(number, &tag, &log, task.as_ref(), is_new_session).await;
-        self.life = Some(Life::new(&self.spec, tag, number, log, &self.folder, Duration::ZERO));
+        let order = self.start_order(number, tag, &log, task.as_ref(), is_new_session).await;
+        let life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
+        self.life = Some(life);
         self.tree.order(&Order::Start(Box::new(order))).await.map_err(LaunchError::Shim)?;
         // What is only needed at its end is looked up while it starts.
         let head = successor::git_head(&self.workspace());
@@ -109,14 +117,16 @@ impl Actor {
 
     /// An idle shim with the agent's lock. What still holds the lock is what is left of an earlier
     /// attempt, and goes first.
-    async fn ready_shim(&mut self) -> Result<(), LaunchError> {
+    async fn ready_shim(&mut self, tag: &AttemptTag) -> Result<(), LaunchError> {
         if self.tree.is_ready() {
             return Ok(());
         }
         let lock = match self.lock()? {
             Some(lock) => lock,
             None => {
-                self.clear_leftovers().await;
+                let mut tags = self.tags().await;
+                tags.push(tag.clone());
+                self.clear_tags(tags).await;
                 self.lock()?.ok_or(LaunchError::Survivors)?
             }
         };
@@ -217,11 +227,24 @@ impl Actor {
         let right = Right::Unfenced;
         let is_there = engine.store().task(&id).await.map_err(ActError::from);
         let started = match is_there.map_err(LaunchError::Task)? {
-            Some(_) => engine.take(&id, right, holder, None, false).await,
+            Some(task) => {
+                // Nothing of an earlier attempt lives, whatever its lease says.
+                let is_its_own = task.lease.held.is_some_and(|held| self.is_own(&held.holder));
+                engine.take(&id, right, holder, None, is_its_own).await
+            }
             None => engine.start(self.new_task(&id), right, holder, None).await,
         };
         let started = started.map_err(LaunchError::Task)?;
         Ok(Some((id, started.fence)))
+    }
+
+    fn is_own(&self, holder: &Holder) -> bool {
+        match holder {
+            Holder::Attempt { attempt, .. } => {
+                AttemptTag::from_text(attempt).agent() == Some(self.spec.name.as_str())
+            }
+            Holder::Process(_) | Holder::Time { .. } => false,
+        }
     }
 
     fn new_task(&self, id: &TaskId) -> NewTask {

@@ -223,8 +223,11 @@ impl Actor {
                 self.holds_back = false;
                 self.await_state(Wants::Running, answer);
                 self.at_rest = false;
-                let runs = matches!(self.agent.state, AgentState::Running { .. });
-                let event = if runs { AgentEvent::End(Ending::Restart) } else { AgentEvent::Start };
+                let event = match self.agent.state {
+                    AgentState::Running { ending: Some(Ending::Stop), .. } => AgentEvent::Start,
+                    AgentState::Running { .. } => AgentEvent::End(Ending::Restart),
+                    _ => AgentEvent::Start,
+                };
                 self.events.push_back(event);
             }
             Mail::Stop(by, answer) => {
@@ -326,6 +329,12 @@ impl Actor {
         changes: &[AgentChange],
     ) -> Result<(), Lost> {
         self.remember_end(changes);
+        for change in changes {
+            // The one after it is known already, and its cgroup is made ready too.
+            if let AgentChange::Reserved(tag) = change {
+                self.agent.next_attempt = Some(tag.clone());
+            }
+        }
         for effect in effects {
             if let AgentEffect::Spawn { .. } = effect {
                 self.act(effect.clone()).await?;
