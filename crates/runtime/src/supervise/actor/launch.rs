@@ -1,8 +1,9 @@
 //! Starts an attempt: shim, task, environment, brief, log, order.
 
 use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
@@ -15,11 +16,12 @@ use relight_core::lease::{Fence, Holder};
 use relight_core::status::TaskStatus;
 use relight_core::task::{NewTask, TaskSpec};
 use relight_core::time::Span;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::life::Life;
 use super::tree::{KILL_WAIT, Tree};
 use super::{Actor, Lost};
-use crate::doors::{child, clock, process, random};
+use crate::doors::{clock, pidfd, process, random};
 use crate::engine::ActError;
 use crate::presets::Launch;
 use crate::supervise::log::{Log, LogStart};
@@ -130,6 +132,9 @@ impl Actor {
                 self.lock()?.ok_or(LaunchError::Survivors)?
             }
         };
+        if !self.clear_cgroups().await {
+            return Err(LaunchError::Survivors);
+        }
         let terminal = self.terminal().map_err(LaunchError::Shim)?;
         let connection = client::spawn(
             &self.desk.program,
@@ -169,6 +174,22 @@ impl Actor {
         let survivors = u32::try_from(swept.survivors.len()).unwrap_or(u32::MAX);
         if swept.stopped > 0 || survivors > 0 {
             self.tell(What::Swept { stopped: swept.stopped, survivors });
+        }
+    }
+
+    /// Ends what is left in the cgroups of earlier attempts, and removes them; to be called while
+    /// nothing of the agent may live. False when something does.
+    pub(super) async fn clear_cgroups(&self) -> bool {
+        let Some(cgroups) = self.desk.cgroups.clone() else { return true };
+        let name = self.spec.name.clone();
+        let clear = move || cgroups.clear(&name, KILL_WAIT);
+        match tokio::task::spawn_blocking(clear).await {
+            Ok(Ok(is_empty)) => is_empty,
+            Ok(Err(error)) => {
+                self.tell(What::Trouble(format!("its old cgroups cannot be removed: {error}")));
+                true
+            }
+            Err(_) => true,
         }
     }
 
@@ -379,12 +400,32 @@ impl Actor {
 }
 
 /// Whether a loop's condition holds: its command ends with 0, in time.
-pub(super) fn holds(until: &[Word], environment: &[(Word, Word)], folder: &str) -> bool {
+pub(super) async fn holds(
+    until: Vec<Word>,
+    environment: Vec<(Word, Word)>,
+    folder: String,
+) -> bool {
     let words: Vec<_> = until.iter().map(Word::as_os_str).collect();
     let Some((program, arguments)) = words.split_first() else { return false };
     let mut command = process::command(program, arguments);
-    command.env_clear().current_dir(folder).stdin(Stdio::null());
+    command.env_clear().current_dir(folder).stdin(Stdio::null()).process_group(0);
     command.envs(environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())));
-    let Ok(mut child) = command.spawn() else { return false };
-    child::wait_or_kill(&mut child, UNTIL_MAX).is_some_and(|status| status.success())
+    let Ok(child) = command.spawn() else { return false };
+    let mut question = Question(child);
+    let Ok(handle) = pidfd::open(question.0.id()) else { return false };
+    let has_ended = tokio::time::timeout(UNTIL_MAX, pidfd::ended(handle)).await;
+    matches!(has_ended, Ok(Ok(()))) && question.0.wait().is_ok_and(|status| status.success())
+}
+
+/// A loop's condition while it is asked.
+struct Question(Child);
+
+impl Drop for Question {
+    /// Nobody waits for the answer any more. The child was not waited for, so its group is its own.
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+            let _ = self.0.wait();
+        }
+    }
 }

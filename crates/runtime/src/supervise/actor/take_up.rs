@@ -115,7 +115,7 @@ pub(in crate::supervise) async fn take_up(
         leaving: false,
         waiters: Vec::new(),
         events: std::collections::VecDeque::new(),
-        asked: None,
+        asked: tokio::task::JoinSet::new(),
         mail,
         view,
     };

@@ -20,6 +20,8 @@ use crate::supervise::watch_process::ProcessWatch;
 pub(super) const KILL_WAIT: Span = Span::from_secs(5);
 /// How long a shim has to say what it has.
 const STATUS_WAIT: Duration = Duration::from_secs(10);
+/// How long an idle shim has to go.
+const QUIT_WAIT: Duration = Duration::from_secs(1);
 
 /// What lives of an agent.
 pub(super) enum Tree {
@@ -125,11 +127,16 @@ impl Tree {
         }
     }
 
-    /// Lets an idle shim go.
+    /// Lets an idle shim go, and waits until it is gone.
     pub(super) async fn dismiss(&mut self) {
-        if let Self::Shim { connection, .. } = self {
+        if let Self::Shim { connection, shim } = self {
+            let watch = ProcessWatch::new(shim).ok().flatten();
             let _ = connection.send(&Order::Quit).await;
             *self = Self::None;
+            if let Some(watch) = watch {
+                // One that does not go keeps the lock, which is looked at before anything is started.
+                let _ = tokio::time::timeout(QUIT_WAIT, watch.gone()).await;
+            }
         }
     }
 
