@@ -51,10 +51,11 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let settings = supervision::settings(environment, &home, Vec::new())?;
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
+    // Before anything is started: whoever is told to end then has something to stop.
+    let mut signals = Signals::new()?;
     supervisor.take_up(spec, begin, arguments.take_over).await?;
     let mut view = supervisor.follow(&name).expect("it was just taken up");
     let mut reception = reception(&folder, arguments.take_over)?;
-    let mut signals = Signals::new()?;
     let mut told = None;
     while !view.borrow_and_update().at_rest {
         tokio::select! {
