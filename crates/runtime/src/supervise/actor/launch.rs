@@ -129,6 +129,7 @@ impl Actor {
                 let mut tags = self.tags().await;
                 tags.push(tag.clone());
                 self.clear_tags(tags).await;
+                self.clear_cgroups().await;
                 self.lock()?.ok_or(LaunchError::Survivors)?
             }
         };
