@@ -1,5 +1,7 @@
 //! What a person wants while something else is under way, and what stands in the way of it.
 
+use std::process::Stdio;
+
 use rustix::process::Signal;
 
 use crate::ground::{Ground, ONLY_ONE, is_alive, signal};
@@ -75,4 +77,16 @@ fn a_daemon_goes_on_serving_while_a_deaf_agent_is_retired() {
     signal(pid, Signal::KILL);
     assert_eq!(daemon.end().code, 143);
     ground.assert_nothing_is_left();
+}
+
+#[test]
+fn output_that_nobody_reads_holds_up_no_recovery() {
+    let ground = Ground::with_agent(
+        "[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exec sleep 300\nhead -c 1000000 /dev/zero; exit 1",
+    );
+    let mut command = ground.stage.command(&["run", "--name", "a", "--", "./agent"]);
+    let mut run = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    ground.until_runs("a", 2);
+    run.kill().unwrap();
+    run.wait().unwrap();
 }
