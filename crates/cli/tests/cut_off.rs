@@ -13,6 +13,7 @@ mod relight;
 
 use agent_store::{Told, dead};
 use ground::{Ground, ONLY_ONE};
+use relight_core::agent::AgentPlan;
 use relight_core::agent::change::AgentChange;
 use rustix::process::Signal;
 use serde_json::json;
@@ -84,4 +85,17 @@ fn a_task_that_was_let_go_of_before_the_death_was_recorded_is_still_unfinished()
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ground.causes("writer"), ["failed", "completed"]);
     assert_eq!(ground.task_status("t"), "completed");
+}
+
+#[test]
+fn recover_judges_an_end_by_the_preset_of_its_agent() {
+    let ground = Ground::with_agent(ONLY_ONE);
+    let told = cut_off(&ground);
+    let plan = AgentPlan { preset: "codex".to_owned(), ..AgentPlan::default() };
+    told.commit(vec![AgentChange::Planned(Box::new(plan))]);
+    let said = "{\"type\":\"turn.failed\",\"error\":{\"message\":\"stream disconnected\"}}\n";
+    std::fs::write(ground.home("agents/writer/log/000001.log"), said).unwrap();
+    exit_record(&ground, 1, 0);
+    assert_eq!(ground.call(&["recover"]).code, 0);
+    assert_eq!(ground.causes("writer"), ["failed"]);
 }
