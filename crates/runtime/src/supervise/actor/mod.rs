@@ -23,6 +23,7 @@ use relight_core::ids::TaskId;
 use relight_core::lease::Fence;
 use relight_core::time::Time;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use self::ledger::Ledger;
@@ -143,7 +144,8 @@ pub(super) struct Actor {
     waiters: Vec<Waiter>,
     /// Events that effects have led to, oldest first.
     events: VecDeque<AgentEvent>,
-    asked: Option<tokio::task::JoinHandle<bool>>,
+    /// The loop's condition while it is asked; one that is dropped is asked no longer.
+    asked: JoinSet<bool>,
     mail: mpsc::UnboundedReceiver<Mail>,
     view: watch::Sender<AgentView>,
 }
@@ -328,6 +330,12 @@ impl Actor {
         changes: &[AgentChange],
     ) -> Result<(), Lost> {
         self.remember_end(changes);
+        for change in changes {
+            // The one after it is known already, and its cgroup is made ready too.
+            if let AgentChange::Reserved(tag) = change {
+                self.agent.next_attempt = Some(tag.clone());
+            }
+        }
         for effect in effects {
             if let AgentEffect::Spawn { .. } = effect {
                 self.act(effect.clone()).await?;
@@ -359,7 +367,9 @@ impl Actor {
             AgentEffect::AtRest => {
                 self.at_rest = true;
                 self.due = None;
+                self.asked = JoinSet::new();
                 self.tree.dismiss().await;
+                self.clear_cgroups().await;
                 self.tell(What::AtRest);
             }
         }
@@ -423,8 +433,8 @@ impl Actor {
         };
         let environment = self.environment_of_until();
         let folder = self.spec.plan.folder.clone();
-        self.asked =
-            Some(tokio::task::spawn_blocking(move || launch::holds(&until, &environment, &folder)));
+        self.asked = JoinSet::new();
+        self.asked.spawn(launch::holds(until, environment, folder));
     }
 
     fn tell(&self, what: What) {
@@ -491,12 +501,12 @@ async fn wait_for(timer: Option<Instant>) {
     }
 }
 
-async fn asked(question: &mut Option<tokio::task::JoinHandle<bool>>) -> bool {
-    let Some(handle) = question.as_mut() else { return std::future::pending().await };
-    // A question that could not be asked was not answered with yes.
-    let finished = handle.await.unwrap_or(false);
-    *question = None;
-    finished
+async fn asked(question: &mut JoinSet<bool>) -> bool {
+    match question.join_next().await {
+        // A question that could not be asked was not answered with yes.
+        Some(answer) => answer.unwrap_or(false),
+        None => std::future::pending().await,
+    }
 }
 
 impl Actor {

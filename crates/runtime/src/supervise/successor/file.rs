@@ -4,7 +4,7 @@
 //! start, and a restart must not wait for the disk.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use relight_core::agent::active_state::ActiveState;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use crate::doors::file;
 use crate::supervise::folder::AgentFolder;
 
 /// More than either file can have; whatever is longer is not ours.
@@ -53,17 +54,14 @@ pub(super) fn read_state(folder: &AgentFolder) -> Option<ActiveState> {
 }
 
 fn read(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
-    Some(text)
+    String::from_utf8(file::read_regular(path, FILE_BYTES_MAX)?).ok()
 }
 
 /// Into the spare file, which then takes the other's place; 0600. Never cut to nothing first: some file
 /// systems write such a file down to the disk when it is closed.
 fn exchange(path: &Path, text: &str) -> io::Result<()> {
     let spare = path.with_extension("spare");
-    let mut open = OpenOptions::new();
-    let file = open.write(true).create(true).truncate(false).mode(0o600).open(&spare)?;
+    let file = file::open_to_overwrite(&spare)?;
     file.write_all_at(text.as_bytes(), 0)?;
     file.set_len(text.len() as u64)?;
     put_in_place(&spare, path)
