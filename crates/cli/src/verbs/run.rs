@@ -258,7 +258,8 @@ fn finish(
     Ok(code)
 }
 
-/// The agent's own code where it has one: 128+n for a signal, 124 for a time-out.
+/// The agent's own code where it has one: 128+n for a signal, 124 for a time-out. Never 0 for an agent
+/// that had to be ended for hanging.
 fn code(ended: Option<&Ended>, told: Option<i32>) -> (u8, &'static str) {
     let of_signal = supervision::code_of_signal;
     if let Some(signal) = told {
@@ -267,7 +268,7 @@ fn code(ended: Option<&Ended>, told: Option<i32>) -> (u8, &'static str) {
     let Some(ended) = ended else { return (Exit::No as u8, "relight") };
     match (ended.cause, ended.death.how) {
         (Cause::Timeout, _) => (124, "relight"),
-        (Cause::Failed, HowEnded::Code(0)) => (Exit::No as u8, "relight"),
+        (Cause::Failed | Cause::Hung, HowEnded::Code(0)) => (Exit::No as u8, "relight"),
         (_, HowEnded::Code(code)) => (u8::try_from(code).unwrap_or(Exit::No as u8), "agent"),
         (_, HowEnded::Signal(signal)) => (of_signal(signal), "agent"),
         (_, HowEnded::Unknown) => (Exit::No as u8, "relight"),

@@ -236,6 +236,7 @@ fn in_words(what: &What) -> Option<(String, bool)> {
             let silent = Span::from_ms(*silent_ms);
             (format!("no sign of life for {silent}; it is being stopped"), true)
         }
+        What::AskedForRestart => ("it asked to be restarted; it is being stopped".to_owned(), true),
         What::TimedOut => ("the attempt takes too long; it is being stopped".to_owned(), true),
         What::Waiting { until, deferred: false } => {
             (format!("the next attempt starts at {until}"), true)

@@ -29,7 +29,7 @@ use crate::supervise::notice::What;
 use crate::supervise::notify::NotifySocket;
 use crate::supervise::oom::Oom;
 use crate::supervise::shim::client;
-use crate::supervise::shim::wire::{Order, StartOrder};
+use crate::supervise::shim::wire::{Input, Order, StartOrder};
 use crate::supervise::word::Word;
 use crate::supervise::{successor, sweep};
 
@@ -195,7 +195,6 @@ impl Actor {
     }
 
     fn terminal(&self) -> io::Result<Option<[std::os::fd::OwnedFd; 3]>> {
-        use crate::supervise::shim::wire::Input;
         match self.spec.input {
             Input::Null => Ok(None),
             Input::Terminal => {
@@ -316,6 +315,7 @@ impl Actor {
             brief: &brief,
             brief_file: &brief_file,
             resume_args: self.spec.resume_args.as_deref(),
+            has_terminal: self.spec.input == Input::Terminal,
         };
         let command = self.spec.preset.command(&self.spec.command, launch);
         let cgroups = self.desk.cgroups.as_ref().and_then(|cgroups| {

@@ -42,6 +42,8 @@ pub(super) struct Life {
     pub(super) stream: Option<Stream>,
     pub(super) status: Option<String>,
     pub(super) waiting_until: Option<Time>,
+    /// It said itself that it hangs.
+    pub(super) asked_for_restart: bool,
     /// Git's HEAD when it began.
     pub(super) head: Option<String>,
     pub(super) oom: Oom,
@@ -85,6 +87,7 @@ impl Life {
             log,
             status: None,
             waiting_until: None,
+            asked_for_restart: false,
             head: None,
             oom: Oom::default(),
             begun,
@@ -210,7 +213,10 @@ impl Actor {
                     life.last_sign = clock::now();
                     continue;
                 }
-                Sign::Trigger => self.events.push_back(AgentEvent::End(Ending::Hung)),
+                Sign::Trigger => {
+                    life.asked_for_restart = true;
+                    self.events.push_back(AgentEvent::End(Ending::Hung));
+                }
                 Sign::Alive | Sign::Stopping => {}
             }
             life.waiting_until = None;

@@ -462,7 +462,9 @@ impl Actor {
     async fn stop_tree(&mut self, ending: Ending) {
         let ladder = self.ladder();
         if ending == Ending::Hung || ending == Ending::Timeout {
+            let has_asked = self.life.as_ref().is_some_and(|life| life.asked_for_restart);
             self.tell(match ending {
+                Ending::Hung if has_asked => What::AskedForRestart,
                 Ending::Hung => What::Hung { silent_ms: self.silent_ms() },
                 _ => What::TimedOut,
             });

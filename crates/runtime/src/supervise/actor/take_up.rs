@@ -32,6 +32,7 @@ use crate::supervise::shim::record;
 use crate::supervise::shim::wire::ExitRecord;
 use crate::supervise::spec::AgentSpec;
 use crate::supervise::stream::Stream;
+use crate::supervise::successor;
 use crate::supervise::waiting;
 use crate::supervise::watch_process::ProcessWatch;
 
@@ -81,6 +82,7 @@ pub(in crate::supervise) async fn take_up(
 ) -> Result<(Actor, watch::Receiver<AgentView>), TakeUpError> {
     let agent = take_lease(&desk, &spec, take_over).await?;
     let folder = AgentFolder::of(&desk.home, &spec.name);
+    successor::sweep(&folder);
     let query = AttemptQuery { agent: Some(spec.name.clone()), ended: true, limit: 1 };
     let last = desk.engine.store().attempts(query).await?.pop();
     let first_view = AgentView {

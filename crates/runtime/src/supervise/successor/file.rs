@@ -3,21 +3,27 @@
 //! Nothing here is synced to disk: the store holds the truth, both files are written anew before each
 //! start, and a restart must not wait for the disk.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use relight_core::agent::active_state::ActiveState;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::doors::file;
+use crate::doors::{clock, file};
 use crate::supervise::folder::AgentFolder;
 
 /// More than either file can have; whatever is longer is not ours.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const CREATE_TRIES_MAX: usize = 100;
+/// A writer is done long before.
+const LEFT_AFTER_MS: i64 = 60_000;
+/// So many files of a folder are looked at.
+const ENTRIES_MAX: usize = 10_000;
 
 /// Writes what the next attempt is told; whether anything changed.
 pub fn write_brief(folder: &AgentFolder, text: &str) -> io::Result<bool> {
@@ -51,6 +57,34 @@ pub fn write_state(folder: &AgentFolder, state: &ActiveState) -> io::Result<bool
 /// What `active_state.json` says; none when it is absent, or not whole.
 pub(super) fn read_state(folder: &AgentFolder) -> Option<ActiveState> {
     ActiveState::from_text(&read(&folder.state())?)
+}
+
+/// Removes what killed writers left beside the two: a file that is not in its place after so long will
+/// not come there any more. What cannot be removed stays until the next time.
+pub fn sweep(folder: &AgentFolder) {
+    let Ok(entries) = std::fs::read_dir(folder.path()) else { return };
+    let now_ms = clock::now().as_ms();
+    for entry in entries.take(ENTRIES_MAX).filter_map(Result::ok) {
+        let written_ms = entry.metadata().and_then(|file| file.modified()).ok().and_then(ms_of);
+        let is_old = written_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) > LEFT_AFTER_MS);
+        if is_old && is_beside(&entry.file_name()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether it was made by `create_beside`.
+fn is_beside(name: &OsStr) -> bool {
+    let Some((stem, rest)) = name.to_str().and_then(|name| name.split_once(".tmp-")) else {
+        return false;
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_numbered = rest.split_once('-').is_some_and(|(pid, n)| is_number(pid) && is_number(n));
+    is_numbered && ["brief", "active_state"].contains(&stem)
+}
+
+fn ms_of(time: SystemTime) -> Option<i64> {
+    i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
 }
 
 fn read(path: &Path) -> Option<String> {
