@@ -241,7 +241,7 @@ impl Actor {
         let record = self.record_of(attempt.number, &attempt.tag);
         let record = record.unwrap_or_else(|| bare_record(attempt.tag.clone(), attempt.number));
         let event = self.facts_of(&attempt, &record, None).await;
-        let decision = self.decide(event, self.moment());
+        let decision = self.decide(event, self.moment().await);
         self.last = Some(attempt);
         self.commit(decision.changes).await
     }
