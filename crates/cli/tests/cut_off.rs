@@ -34,8 +34,8 @@ fn exit_record(ground: &Ground, number: u32, code: i32) {
         "note": null, "at": "2026-01-01T00:00:00Z", "lived": 10, "memory_max_kib": null,
         "cpu_ms": null, "oom": false, "leftovers": 0, "survivors": 0,
     });
-    let path = ground.home(&format!("agents/writer/exit-{number}.json"));
-    std::fs::write(path, record.to_string()).unwrap();
+    let path = ground.home(&format!("agents/writer/exit-{}.json", number % 2));
+    std::fs::write(path, format!("{record}\n")).unwrap();
 }
 
 fn run<'a>(flags: &[&'a str]) -> Vec<&'a str> {

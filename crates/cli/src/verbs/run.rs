@@ -17,11 +17,12 @@ use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{AgentView, Begin, Supervisor};
 use relight::supervise::word::Word;
 use relight_core::agent::death::HowEnded;
-use relight_core::agent::{AgentPlan, AgentState, AttemptTag, Cause, Ended, Stopper};
+use relight_core::agent::{AgentPlan, AgentState, AttemptTag, Cause, Ended, Pause, Stopper};
 use relight_core::budget::RestartPolicy;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::time::Span;
+use relight_store::AttemptQuery;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
@@ -47,6 +48,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     folder.create().map_err(|error| cannot_use(folder.path(), &error))?;
     let mut shown = if environment.json || keeps_terminal { None } else { from_here_on(&folder) };
     let begin = begin(&engine, &name).await?;
+    let ended_before = newest_end(&engine, &name).await?;
     if let Some(task) = &arguments.task {
         refuse_if_held(&engine, &name, task).await?;
     }
@@ -88,7 +90,13 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
             _ = signals.next() => {}
         }
     }
-    finish(environment, &name, &view, told)
+    finish(environment, &name, &view, told, ended_before)
+}
+
+/// The number of the newest attempt that ended.
+async fn newest_end(engine: &Engine, name: &AgentName) -> Result<Option<u32>, Failure> {
+    let newest = AttemptQuery { agent: Some(name.clone()), ended: true, limit: 1 };
+    Ok(engine.store().attempts(newest).await?.pop().map(|attempt| attempt.number))
 }
 
 fn lost(name: &AgentName) -> Failure {
@@ -234,12 +242,17 @@ fn finish(
     name: &AgentName,
     view: &AgentView,
     told: Option<i32>,
+    ended_before: Option<u32>,
 ) -> Outcome {
-    let ended = view.last_attempt.as_ref().and_then(|attempt| attempt.ended.as_ref());
+    let last = view.last_attempt.as_ref();
+    let ended = last.and_then(|attempt| attempt.ended.as_ref());
+    let nothing_ended = last.map(|attempt| attempt.number) == ended_before;
+    let waits = matches!(view.agent.state, AgentState::Suspended { why: Pause::Task, .. });
     let is_finished = matches!(view.agent.state, AgentState::Stopped { by: Stopper::Itself });
     let (code, whose) = match ended {
         // Nothing was started, for its task was done already.
         None if is_finished && told.is_none() => (0, "relight"),
+        _ if waits && nothing_ended && told.is_none() => (Exit::Busy as u8, "relight"),
         ended => code(ended, told),
     };
     if environment.json {

@@ -244,6 +244,10 @@ fn in_words(what: &What) -> Option<(String, bool)> {
         What::Waiting { until, deferred: true } => {
             (format!("it said: later; it goes on at {until}"), true)
         }
+        What::TaskWaits { task, status } => {
+            let text = format!("it waits: its task {task} is {status} (relight task show {task})");
+            (text, true)
+        }
         What::Swept { stopped: 1, survivors: 0 } => {
             ("stopped a process that an earlier attempt left behind".to_owned(), true)
         }

@@ -156,7 +156,7 @@ fn a_step_that_died_with_its_supervisor_twice_waits_for_a_person() {
     let _daemon = ground.up(&[]);
     until("it is parked", || (ground.task_status("t") == "blocked").then_some(()));
     assert_eq!(
-        (ground.until_state("a", "crashed")["until"].clone(), ground.births(2).len()),
+        (ground.until_state("a", "suspended")["until"].clone(), ground.births(2).len()),
         (json!(null), 2)
     );
 }

@@ -279,7 +279,8 @@ impl Actor {
             }
             let verb =
                 if waiter.wants == Wants::Running { "did not start" } else { "was started again" };
-            let problem = failed.then(|| format!("agent {} {verb}", self.spec.name));
+            let why = if self.waits_with_task() { ": its task waits for a person" } else { "" };
+            let problem = failed.then(|| format!("agent {} {verb}{why}", self.spec.name));
             let _ = waiter.answer.send(Answer {
                 previous: waiter.previous,
                 state: self.agent.state.kind(),
@@ -293,7 +294,7 @@ impl Actor {
     /// Decides, commits, acts. An attempt whose tag was allocated ahead is started first: the commit
     /// that allocated it explains it already, and a restart need not wait for the disk.
     async fn happen(&mut self, event: AgentEvent) -> Result<(), Lost> {
-        let mut moment = self.moment();
+        let mut moment = self.moment().await;
         if event == AgentEvent::Due
             && let Some((_, at)) = self.due.take()
         {
@@ -365,11 +366,18 @@ impl Actor {
                 self.tell(What::Alert(text));
             }
             AgentEffect::AtRest => {
-                self.at_rest = true;
+                let is_news = !std::mem::replace(&mut self.at_rest, true);
                 self.due = None;
                 self.asked = JoinSet::new();
                 self.tree.dismiss().await;
                 self.clear_cgroups().await;
+                if is_news
+                    && self.waits_with_task()
+                    && let (Some(task), Some(status)) =
+                        (self.spec.plan.task.clone(), self.task_status().await)
+                {
+                    self.tell(What::TaskWaits { task, status });
+                }
                 self.tell(What::AtRest);
             }
         }
@@ -512,6 +520,10 @@ async fn asked(question: &mut JoinSet<bool>) -> bool {
 }
 
 impl Actor {
+    fn waits_with_task(&self) -> bool {
+        matches!(self.agent.state, AgentState::Suspended { why: Pause::Task, .. })
+    }
+
     fn decide(&self, event: AgentEvent, moment: Moment) -> AgentDecision {
         if self.holds_back {
             return decide_held_back(&self.agent, event, moment);
@@ -519,9 +531,9 @@ impl Actor {
         decide(&self.agent, event, moment)
     }
 
-    fn moment(&self) -> Moment {
+    async fn moment(&self) -> Moment {
         let chance = u64::from_le_bytes(random::bytes());
         let jitter = f64::from(u32::from_le_bytes(random::bytes())) / f64::from(u32::MAX);
-        Moment { now: clock::now(), jitter, chance }
+        Moment { now: clock::now(), jitter, chance, task: self.task_status().await }
     }
 }

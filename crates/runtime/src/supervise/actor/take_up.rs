@@ -249,7 +249,7 @@ impl Actor {
     async fn catch_up(&mut self, attempt: Attempt, record: ExitRecord) -> Result<(), Lost> {
         let said = self.read_back(&attempt, record.how).await?;
         let event = self.facts_of(&attempt, &record, said).await;
-        let decision = decide(&self.agent, event, self.moment());
+        let decision = decide(&self.agent, event, self.moment().await);
         self.last = Some(attempt);
         self.commit(decision.changes).await?;
         for effect in decision.effects {
