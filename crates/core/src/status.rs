@@ -100,6 +100,11 @@ impl TaskStatus {
         matches!(self, Completed | Cancelled)
     }
 
+    /// Whether nobody can work on it before a person has acted.
+    pub fn waits_for_person(self) -> bool {
+        matches!(self, InReview | Blocked | Suspended)
+    }
+
     /// The word used everywhere.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -2,7 +2,6 @@
 //! only `stop` can be done: the command takes the agent up itself, for as long as that takes.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use relight::engine::Engine;
 use relight::supervise::alert::Alerts;
@@ -77,7 +76,7 @@ fn tell(environment: &Environment, changed: &Changed) {
     let Changed { agent, previous_state, state, task_cancelled } = changed;
     let mut text = format!("{agent}: {previous_state} → {state}");
     if let Some(task) = task_cancelled {
-        text += &format!(" (task {task} is cancelled)");
+        text += &format!(" (task {task} is interrupted)");
     }
     output::answer(environment, changed, &text);
 }
@@ -174,7 +173,7 @@ async fn stop_alone(environment: &Environment, agent: Agent) -> Result<Changed, 
     let (name, previous_state) = (agent.name.clone(), agent.state.kind());
     let (mut supervisor, _notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
-    let spec = recover::spec_of(agent, Arc::new(preset));
+    let spec = recover::spec_of(agent, preset);
     supervisor.take_up(spec, Begin::HoldBack, false).await?;
     let stopped = supervisor.stop(&name).expect("it was just taken up").await;
     supervisor.leave().await;

@@ -235,13 +235,14 @@ impl View {
             (AgentState::Crashed { again_at: None }, _) => "crashed".to_owned(),
             (AgentState::Suspended { why, until }, _) => {
                 let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
-                let hint = match (why, self.truth) {
+                let pause = match (why, self.truth) {
+                    (Pause::Task, _) => self.task_pause_text(),
                     (Pause::HeldBack, Truth::AsRecorded) => {
-                        format!("; relight start {}", self.agent.name)
+                        format!("{}; {}", pause_text(*why), self.command_to_go_on())
                     }
-                    _ => self.forgotten_text(),
+                    _ => format!("{}{}", pause_text(*why), self.forgotten_text()),
                 };
-                format!("suspended{until}: {}{hint}", pause_text(*why))
+                format!("suspended{until}: {pause}")
             }
             (AgentState::Stopped { by }, _) => stopped_text(*by).to_owned(),
             (AgentState::Terminated { why }, _) => format!("terminated: {why}"),
@@ -249,13 +250,37 @@ impl View {
         }
     }
 
-    /// What to type where no supervisor would go on: commands that ask one find nobody.
     fn forgotten_text(&self) -> String {
-        if self.truth != Truth::Forgotten {
-            return String::new();
+        match self.truth {
+            Truth::Forgotten if self.is_let_go() => {
+                format!("; to go on: {}", self.command_to_go_on())
+            }
+            Truth::Forgotten => format!("; nobody does that: {}", self.command_to_go_on()),
+            Truth::AsRecorded | Truth::Orphaned | Truth::DiedUnnoticed => String::new(),
         }
-        let who = if self.is_let_go() { "to go on" } else { "nobody does that" };
-        format!("; {who}: relight up, or relight run --name {} -- CMD", self.agent.name)
+    }
+
+    /// What to type. Where no supervisor is there, a command that asks one finds nobody.
+    fn command_to_go_on(&self) -> String {
+        let name = &self.agent.name;
+        match self.truth {
+            Truth::Forgotten => format!("relight up, or relight run --name {name} -- CMD"),
+            Truth::AsRecorded | Truth::Orphaned | Truth::DiedUnnoticed => {
+                format!("relight start {name}")
+            }
+        }
+    }
+
+    /// What an agent waits for that waits with its task, and what to type.
+    fn task_pause_text(&self) -> String {
+        let go_on = self.command_to_go_on();
+        match &self.task {
+            Some((Task { id, status, .. }, _)) if status.waits_for_person() => {
+                format!("its task {id} is {status}; relight task show {id}, then {go_on}")
+            }
+            Some((Task { id, status, .. }, _)) => format!("its task {id} is {status} now; {go_on}"),
+            None => format!("{}; {go_on}", pause_text(Pause::Task)),
+        }
     }
 
     /// Its supervisor ended in order, and did not die.
@@ -481,6 +506,7 @@ fn pause_text(why: Pause) -> &'static str {
         Pause::HeldBack => "nothing is resumed by itself now",
         Pause::Asking => "a round is over",
         Pause::Resting => "it succeeded, and rests",
+        Pause::Task => "its task waits for a person",
     }
 }
 

@@ -18,12 +18,14 @@ use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{AgentView, Begin, Supervisor};
 use relight::supervise::word::Word;
 use relight_core::agent::death::HowEnded;
-use relight_core::agent::{Agent, AgentPlan, AgentState, Cause, Ended, Stopper};
+use relight_core::agent::{Agent, AgentPlan, AgentState, AttemptTag, Cause, Ended, Pause, Stopper};
 use relight_core::budget::RestartPolicy;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, HolderLife, ProcessIdentity};
 use relight_core::time::Span;
+use relight_store::AttemptQuery;
 use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
 
 use super::default_name;
 use super::ps::supervisor_of;
@@ -57,10 +59,10 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let folder = AgentFolder::of(&home, &name);
     folder.create().map_err(|error| cannot_use(folder.path(), &error))?;
     let is_shown = !environment.json && !keeps_terminal;
-    let mut shown =
-        if is_shown { Shown::from_here_on(environment, arguments, &folder) } else { None };
+    let mut shown = if is_shown { from_here_on(environment, arguments, &folder) } else { None };
     let known = engine.store().agent(&name).await?;
     let begin = begin(&engine, known.as_ref(), &spec).await?;
+    let ended_before = newest_end(&engine, &name).await?;
     if let Some(task) = &arguments.task {
         refuse_if_held(&engine, &name, task).await?;
     }
@@ -70,13 +72,14 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     if let (Begin::Anew, Some(known)) = (begin, known) {
         put_right(&mut supervisor, environment, known).await?;
     }
+    // Before anything is started: whoever is told to end then has something to stop.
+    let mut signals = Signals::new()?;
     supervisor.take_up(spec, begin, arguments.take_over).await?;
     while let Ok(notice) = notices.try_recv() {
         tell_what_was_missed(environment, &notice);
     }
     let mut view = supervisor.follow(&name).expect("it was just taken up");
     let mut reception = reception(&folder, arguments.take_over)?;
-    let mut signals = Signals::new()?;
     let mut told = None;
     let mut condition_holds = None;
     while !view.borrow_and_update().at_rest {
@@ -94,18 +97,21 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
             }
             _ = view.changed() => {}
             () = supervisor.pass_on_growth() => {}
-            () = show(shown.as_mut()) => {}
+            () = show_next(shown.as_mut()) => {}
         }
     }
     while let Ok(notice) = notices.try_recv() {
         hear(environment, &notice, &mut condition_holds);
     }
-    if let Some(shown) = &mut shown {
-        shown.show_rest();
-    }
     let view = view.borrow().clone();
     supervisor.leave().await;
-    finish(environment, &name, &view, told, condition_holds)
+    if let Some(shown) = shown {
+        tokio::select! {
+            () = shown.rest() => {}
+            _ = signals.next() => {}
+        }
+    }
+    finish(environment, &name, &view, Ending { told, condition_holds, ended_before })
 }
 
 /// A loop whose condition cannot be asked would have no end.
@@ -123,6 +129,12 @@ fn hear(environment: &Environment, notice: &Notice, condition_holds: &mut Option
         *condition_holds = Some(holds);
     }
     supervision::say(environment, notice);
+}
+
+/// The number of the newest attempt that ended.
+async fn newest_end(engine: &Engine, name: &AgentName) -> Result<Option<u32>, Failure> {
+    let newest = AttemptQuery { agent: Some(name.clone()), ended: true, limit: 1 };
+    Ok(engine.store().attempts(newest).await?.pop().map(|attempt| attempt.number))
 }
 
 fn lost(name: &AgentName) -> Failure {
@@ -143,6 +155,18 @@ fn end(supervisor: &Supervisor, signal: Told, keeps_terminal: bool, told: &mut O
     } else {
         supervisor.hurry();
     }
+}
+
+fn from_here_on(
+    environment: &Environment,
+    arguments: &RunArguments,
+    folder: &AgentFolder,
+) -> Option<Show> {
+    let log = Log::of(folder);
+    let is_filtered = output::is_terminal() && !arguments.raw;
+    let filter = is_filtered.then(|| TerminalFilter::new(output::has_colours(environment)));
+    let follow = log.end().and_then(|end| log.follow(end));
+    follow.and_then(|follow| Show::new(follow, filter)).ok()
 }
 
 fn reception(folder: &AgentFolder, take_over: bool) -> Result<Option<Reception>, Failure> {
@@ -214,11 +238,12 @@ async fn put_right(
     environment: &Environment,
     known: Agent,
 ) -> Result<(), Failure> {
-    let preset = supervision::preset(environment, None)?;
-    let name = known.name.clone();
-    let spec = recover::spec_of(known, Arc::new(preset));
+    // One that is not there any more tells nothing.
+    let preset = supervision::preset(environment, Some(&known.plan.preset))
+        .or_else(|_| supervision::preset(environment, None))?;
+    let spec = recover::spec_of(known, preset);
     supervisor.take_up(spec, Begin::HoldBack, false).await?;
-    supervisor.let_go(&name).await;
+    supervisor.leave().await;
     Ok(())
 }
 
@@ -244,7 +269,9 @@ async fn refuse_if_held(engine: &Engine, name: &AgentName, task: &TaskId) -> Res
         return Ok(());
     };
     let is_its_own = match &held.holder {
-        Holder::Attempt { attempt, .. } => attempt.rsplitn(3, '.').nth(2) == Some(name.as_str()),
+        Holder::Attempt { attempt, .. } => {
+            AttemptTag::from_text(attempt).agent() == Some(name.as_str())
+        }
         Holder::Process(_) | Holder::Time { .. } => false,
     };
     if is_its_own {
@@ -256,50 +283,57 @@ async fn refuse_if_held(engine: &Engine, name: &AgentName, task: &TaskId) -> Res
     )))
 }
 
-/// Shows what the agent writes.
-struct Shown {
-    follow: Follow,
-    /// On a terminal.
-    filter: Option<TerminalFilter>,
+async fn show_next(shown: Option<&mut Show>) {
+    match shown {
+        Some(shown) => shown.next().await,
+        None => std::future::pending().await,
+    }
 }
 
-impl Shown {
-    fn from_here_on(
-        environment: &Environment,
-        arguments: &RunArguments,
-        folder: &AgentFolder,
-    ) -> Option<Self> {
-        let log = Log::of(folder);
-        let follow = log.end().and_then(|end| log.follow(end)).ok()?;
-        let is_filtered = output::is_terminal() && !arguments.raw;
-        let filter = is_filtered.then(|| TerminalFilter::new(output::has_colours(environment)));
-        Some(Self { follow, filter })
+/// Shows what the agent writes, by a thread of its own: a pager or a terminal that does not take it
+/// just now holds up nobody else.
+struct Show {
+    follow: Follow,
+    chunks: mpsc::Sender<Vec<u8>>,
+    written: oneshot::Receiver<()>,
+}
+
+impl Show {
+    /// With a filter on a terminal.
+    fn new(follow: Follow, mut filter: Option<TerminalFilter>) -> std::io::Result<Self> {
+        let (chunks, mut waiting) = mpsc::channel::<Vec<u8>>(1);
+        let (done, written) = oneshot::channel();
+        let named = std::thread::Builder::new().name("relight-show".to_owned());
+        named.spawn(move || {
+            while let Some(chunk) = waiting.blocking_recv() {
+                write(&chunk, filter.as_mut());
+            }
+            if let Some(filter) = &mut filter {
+                write(filter.finish().as_bytes(), None);
+            }
+            let _ = done.send(());
+        })?;
+        Ok(Self { follow, chunks, written })
     }
 
-    async fn show(&mut self) {
+    /// Shows the next piece, once the one before it is taken. May be given up at any time.
+    async fn next(&mut self) {
+        let Ok(place) = self.chunks.reserve().await else { return std::future::pending().await };
         match self.follow.next().await {
-            Ok(chunk) => write(chunk, self.filter.as_mut()),
+            Ok(chunk) => place.send(chunk.to_vec()),
             Err(_) => std::future::pending().await,
         }
     }
 
-    fn show_rest(&mut self) {
+    /// Shows what is left.
+    async fn rest(mut self) {
         while let Ok(chunk) = self.follow.next_now() {
-            if chunk.is_empty() {
+            if chunk.is_empty() || self.chunks.send(chunk.to_vec()).await.is_err() {
                 break;
             }
-            write(chunk, self.filter.as_mut());
         }
-        if let Some(filter) = &mut self.filter {
-            write(filter.finish().as_bytes(), None);
-        }
-    }
-}
-
-async fn show(shown: Option<&mut Shown>) {
-    match shown {
-        Some(shown) => shown.show().await,
-        None => std::future::pending().await,
+        drop(self.chunks);
+        let _ = self.written.await;
     }
 }
 
@@ -313,15 +347,28 @@ fn write(chunk: &[u8], filter: Option<&mut TerminalFilter>) {
     let _ = out.flush();
 }
 
+/// What the exit code depends on beside the agent.
+struct Ending {
+    /// The signal by which `run` was told to end.
+    told: Option<i32>,
+    /// What the loop's condition last said.
+    condition_holds: Option<bool>,
+    /// The newest attempt that had ended before.
+    ended_before: Option<u32>,
+}
+
 /// The exit code, and whose it is.
 fn finish(
     environment: &Environment,
     name: &AgentName,
     view: &AgentView,
-    told: Option<i32>,
-    condition_holds: Option<bool>,
+    ending: Ending,
 ) -> Outcome {
-    let ended = view.last_attempt.as_ref().and_then(|attempt| attempt.ended.as_ref());
+    let Ending { told, condition_holds, ended_before } = ending;
+    let last = view.last_attempt.as_ref();
+    let ended = last.and_then(|attempt| attempt.ended.as_ref());
+    let nothing_ended = last.map(|attempt| attempt.number) == ended_before;
+    let waits = matches!(view.agent.state, AgentState::Suspended { why: Pause::Task, .. });
     let is_finished = matches!(view.agent.state, AgentState::Stopped { by: Stopper::Itself });
     let is_loop = view.agent.plan.is_loop();
     let (code, whose) = match ended {
@@ -340,6 +387,7 @@ fn finish(
         }
         // Nothing was started, for its task was done already.
         None if is_finished && told.is_none() => (0, "relight"),
+        _ if waits && nothing_ended && told.is_none() => (Exit::Busy as u8, "relight"),
         ended => code(ended, told),
     };
     if environment.json {
@@ -358,7 +406,8 @@ fn finish(
     Ok(code)
 }
 
-/// The agent's own code where it has one: 128+n for a signal, 124 for a time-out.
+/// The agent's own code where it has one: 128+n for a signal, 124 for a time-out. Never 0 for an agent
+/// that had to be ended for hanging.
 fn code(ended: Option<&Ended>, told: Option<i32>) -> (u8, &'static str) {
     let of_signal = supervision::code_of_signal;
     if let Some(signal) = told {
@@ -367,7 +416,7 @@ fn code(ended: Option<&Ended>, told: Option<i32>) -> (u8, &'static str) {
     let Some(ended) = ended else { return (Exit::No as u8, "relight") };
     match (ended.cause, ended.death.how) {
         (Cause::Timeout, _) => (124, "relight"),
-        (Cause::Failed, HowEnded::Code(0)) => (Exit::No as u8, "relight"),
+        (Cause::Failed | Cause::Hung, HowEnded::Code(0)) => (Exit::No as u8, "relight"),
         (_, HowEnded::Code(code)) => (u8::try_from(code).unwrap_or(Exit::No as u8), "agent"),
         (_, HowEnded::Signal(signal)) => (of_signal(signal), "agent"),
         (_, HowEnded::Unknown) => (Exit::No as u8, "relight"),

@@ -156,7 +156,7 @@ fn a_step_that_died_with_its_supervisor_twice_waits_for_a_person() {
     let _daemon = ground.up(&[]);
     until("it is parked", || (ground.task_status("t") == "blocked").then_some(()));
     assert_eq!(
-        (ground.until_state("a", "crashed")["until"].clone(), ground.births(2).len()),
+        (ground.until_state("a", "suspended")["until"].clone(), ground.births(2).len()),
         (json!(null), 2)
     );
 }
@@ -314,6 +314,19 @@ fn beats_from_outside_count_too() {
     });
     std::fs::write(ground.work("enough"), "").unwrap();
     assert_eq!(run.end().code, 0);
+}
+
+#[test]
+fn beats_by_name_reach_an_agent_whose_folder_is_too_deep_for_a_path() {
+    let ground = Ground::with_agent("echo $NOTIFY_SOCKET >address; sleep 300");
+    let home = ground.home(&"deep/".repeat(30));
+    let home = home.to_str().unwrap();
+    let _run = ground.start(&["--home", home, "run", "--name", "a", "--", "./agent"]);
+    let address = ground.until_lines("address", 1).remove(0);
+    assert!(address.starts_with("@relight-notify-"), "{address}");
+    let ran = ground.call(&["--home", home, "beat", "a", "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains(&address), "{ran:?}");
 }
 
 #[test]

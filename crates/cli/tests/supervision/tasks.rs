@@ -136,7 +136,8 @@ fn an_agent_whose_work_is_over_is_not_brought_back() {
         ("done", "completed", "stopped"),
         ("cancel", "cancelled", "stopped"),
         ("fail --reason r", "failed", "crashed"),
-        ("block --reason r", "blocked", "crashed"),
+        ("block --reason r", "blocked", "suspended"),
+        ("review", "in_review", "stopped"),
     ] {
         let ground =
             Ground::with_agent(&format!("echo $$ >>births; relight task {verb}; kill -9 $$"));
@@ -144,6 +145,55 @@ fn an_agent_whose_work_is_over_is_not_brought_back() {
         assert_eq!((ground.task_status("t").as_str(), ground.state("a").as_str()), (status, state));
         assert_eq!((ground.births(1).len(), ground.events("alert").len()), (1, 0));
     }
+}
+
+#[test]
+fn a_task_that_waits_for_a_person_is_left_as_it_is_until_it_is_resolved() {
+    let ground = Ground::with_agent("echo $$ >>births; relight task done");
+    ground.call(&["task", "start", "t"]);
+    ground.call(&["task", "block", "t", "--reason", "r"]);
+    for _ in 0..2 {
+        let ran = ground.run(&["--task", "t"]).end();
+        assert_eq!(ran.code, 75, "{ran:?}");
+        assert!(ran.stderr.contains("a: it waits: its task t is blocked"), "{ran:?}");
+    }
+    let agent = ground.agent("a");
+    assert_eq!((&agent["state"], &agent["attempt"]), (&json!("suspended"), &json!(0)));
+    assert_eq!(
+        agent["detail"],
+        "suspended: its task t is blocked; relight task show t, then relight up, or relight run \
+         --name a -- CMD"
+    );
+    assert_eq!((ground.task_status("t").as_str(), ground.read("births").as_str()), ("blocked", ""));
+    assert_eq!(ground.call(&["task", "retry", "t"]).code, 0);
+    assert_eq!(ground.run(&["--task", "t"]).end().code, 0);
+    assert_eq!((ground.task_status("t"), ground.births(1).len()), ("completed".to_owned(), 1));
+}
+
+#[test]
+fn an_agent_whose_step_is_in_doubt_waits_and_is_started_once_that_is_resolved() {
+    let ground = Ground::with_agent(
+        "echo $$ >>births\n\
+         relight step run pay --repeat once -- sh -c 'kill -9 $PPID' || exit 1\n\
+         relight task done",
+    );
+    ground.config(
+        "[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\ntask = \"t\"\ncooldown = \"10ms\"\n",
+    );
+    let _daemon = ground.up(&[]);
+    ground.until_state("a", "suspended");
+    assert_eq!((ground.task_status("t").as_str(), ground.events("alert").len()), ("blocked", 0));
+    let births = ground.lines("births").len();
+    let ran = ground.call(&["start", "a"]);
+    assert_ne!(ran.code, 0, "{ran:?}");
+    assert!(ran.stderr.contains("its task waits for a person"), "{ran:?}");
+    assert_eq!(
+        (ground.task_status("t").as_str(), ground.births(births).len()),
+        ("blocked", births)
+    );
+    assert_eq!(ground.call(&["step", "resolve", "pay", "--task", "t", "--happened"]).code, 0);
+    assert_eq!(ground.call(&["start", "a"]).code, 0);
+    until("the task is done", || (ground.task_status("t") == "completed").then_some(()));
 }
 
 #[test]

@@ -13,7 +13,7 @@
 //! | stopped with its supervisor | begin | begin, forgiven | stopped | – | – | – |
 //! | terminated | – | begin, forgiven | stopped | – | – | – |
 //!
-//! *begin*: the next attempt. *forgiven*: the row of recoveries without progress is counted anew, the
+//! *begin*: the next attempt; an agent whose task waits for a person is suspended instead. *forgiven*: the row of recoveries without progress is counted anew, the
 //! total is not. *judge*: by cause, restart rule, budgets, and whether its task is
 //! still to be done. *stop again*: the supervisor that recorded
 //! the end may have died before its signal. *–*: nothing happens.
@@ -104,6 +104,8 @@ pub struct Moment {
     pub jitter: f64,
     /// Makes new tags unique.
     pub chance: u64,
+    /// Where the task of its plan is, when there is one.
+    pub task: Option<TaskStatus>,
 }
 
 /// Decides what becomes of an agent by an event.
@@ -137,7 +139,9 @@ fn wake(agent: &Agent, moment: Moment) -> AgentDecision {
         AgentState::Created | AgentState::Stopped { by: Stopper::Shutdown } => begin(agent, moment),
         AgentState::Crashed { again_at: Some(at) }
         | AgentState::Suspended { until: Some(at), .. } => wait_or_begin(agent, *at, moment),
-        AgentState::Suspended { why: Pause::HeldBack, until: None } => begin(agent, moment),
+        AgentState::Suspended { why: Pause::HeldBack | Pause::Task, until: None } => {
+            begin(agent, moment)
+        }
         AgentState::Suspended { why: Pause::Asking, until: None } => ask(),
         AgentState::Running { ending: None, .. } => AgentDecision::default(),
         // It was to end with a supervisor that is gone; with this one it begins anew.
@@ -220,6 +224,7 @@ fn died(
     let AgentState::Running { ending, .. } = &agent.state else {
         return AgentDecision::default();
     };
+    let moment = Moment { task, ..moment };
     let cause = death.cause(*ending);
     let is_stable = agent.plan.policy.is_stable(death.lived);
     let advanced = death.made_progress || is_stable;
@@ -266,15 +271,17 @@ fn died(
     decision.then(next)
 }
 
+/// A supervisor that takes it up looks at the task again.
+const WAITS_WITH_TASK: AgentState = AgentState::Suspended { why: Pause::Task, until: None };
+
 /// What becomes of an agent whose work is over, or waits for somebody: trying again would find it so.
 fn rest_with(task: TaskStatus) -> Option<AgentState> {
     match task {
         TaskStatus::Completed | TaskStatus::Cancelled | TaskStatus::InReview => {
             Some(AgentState::Stopped { by: Stopper::Itself })
         }
-        TaskStatus::Failed | TaskStatus::Blocked | TaskStatus::Suspended => {
-            Some(AgentState::Crashed { again_at: None })
-        }
+        TaskStatus::Blocked | TaskStatus::Suspended => Some(WAITS_WITH_TASK),
+        TaskStatus::Failed => Some(AgentState::Crashed { again_at: None }),
         TaskStatus::Created
         | TaskStatus::Assigned
         | TaskStatus::InProgress
@@ -394,7 +401,8 @@ const LATER_MIN: Span = Span::from_secs(1);
 /// The shortest rest after a success, which is charged to no budget either.
 const REST_MIN: Span = Span::from_ms(100);
 
-fn later(death: &Death, now: Time, defer: Span) -> Time {
+/// When an agent that said "later" goes on: at the time it gave, where that is believable.
+pub fn later(death: &Death, now: Time, defer: Span) -> Time {
     let asked = match death.said {
         Some(Said::Later(Some(at))) if at > now && at.since(now) <= LATER_MAX => Some(at),
         _ => None,
@@ -402,8 +410,12 @@ fn later(death: &Death, now: Time, defer: Span) -> Time {
     asked.unwrap_or_else(|| now.plus(defer)).max(now.plus(LATER_MIN))
 }
 
-/// The next attempt: with the tag that was allocated ahead, and the one after it allocated now.
+/// The next attempt: with the tag that was allocated ahead, and the one after it allocated now. None
+/// while a person has to act on its task, and nothing is charged for that.
 fn begin(agent: &Agent, moment: Moment) -> AgentDecision {
+    if moment.task.is_some_and(TaskStatus::waits_for_person) {
+        return come_to_rest(WAITS_WITH_TASK);
+    }
     let number = agent.attempt_number + 1;
     let ahead = agent.next_attempt.clone().filter(|tag| tag.number() == Some(number));
     let at_once = ahead.is_some();

@@ -200,6 +200,8 @@ pub enum Pause {
     Asking,
     /// It succeeded, and always runs: the next attempt waits for the cooldown.
     Resting,
+    /// Its task is blocked, in review or suspended: working on it is not the agent's turn.
+    Task,
 }
 
 /// When an agent that ended is started again.

@@ -19,7 +19,7 @@ pub(crate) fn moment() -> Moment {
 }
 
 pub(crate) fn at(now: Time) -> Moment {
-    Moment { now, jitter: 0.5, chance: 0x0123_4567_89ab_cdef }
+    Moment { now, jitter: 0.5, chance: 0x0123_4567_89ab_cdef, task: None }
 }
 
 pub(crate) fn name() -> AgentName {

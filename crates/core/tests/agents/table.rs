@@ -6,7 +6,7 @@
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::{Death, HowEnded, Said};
 use relight_core::agent::decide::{
-    AgentDecision, AgentEffect, AgentEvent, decide, decide_held_back,
+    AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held_back,
 };
 use relight_core::agent::{Agent, AgentPlan, AgentState, Ending, Pause, RestartRule, Stopper};
 use relight_core::budget::RestartPolicy;
@@ -20,7 +20,7 @@ fn a_supervisor_takes_an_agent_up() {
     let table = [("wake", AgentEvent::Wake), ("hold back", AgentEvent::HoldBack)];
     insta::assert_snapshot!(blocks(&table), @"
     ## wake
-    created | crashed, due | deferred, due | boot loop | resting, due | stopped with its supervisor
+    created | crashed, due | deferred, due | boot loop | waits with its task | resting, due | stopped with its supervisor
         begun#5 reserved#6 →running#5 ! spawn#5 at once
     running
         -
@@ -55,7 +55,7 @@ fn a_supervisor_takes_an_agent_up() {
         ! stop tree: hung
     running: timeout
         ! stop tree: timeout
-    crashed for good | deferred for good | boot loop | asking | stopped by a person | stopped by itself | terminated
+    crashed for good | deferred for good | boot loop | asking | waits with its task | stopped by a person | stopped by itself | terminated
         ! rest
     ");
 }
@@ -75,7 +75,7 @@ fn a_person_or_a_limit_wants_something() {
     ];
     insta::assert_snapshot!(blocks(&table), @"
     ## start
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped with its supervisor
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped with its supervisor
         row=0 total=1 begun#5 reserved#6 →running#5 ! spawn#5 at once
     running | running: shutdown | running: restart | running: hung | running: timeout
         -
@@ -84,7 +84,7 @@ fn a_person_or_a_limit_wants_something() {
     stopped by a person | stopped by itself | terminated
         row=0 total=1 iteration=0 begun#5 reserved#6 →running#5 ! spawn#5 at once
     ## stop by a person
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped with its supervisor | stopped by itself | terminated
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped with its supervisor | stopped by itself | terminated
         →stopped(person) ! rest
     running | running: shutdown | running: restart | running: hung | running: timeout
         →running#4: stop ! stop tree: stop
@@ -93,14 +93,14 @@ fn a_person_or_a_limit_wants_something() {
     stopped by a person
         ! rest
     ## stop with the supervisor
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         ! rest
     running | running: restart | running: hung | running: timeout
         →running#4: shutdown ! stop tree: shutdown
     running: stop | running: shutdown
         -
     ## stop by itself
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped with its supervisor | stopped by itself | terminated
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped with its supervisor | stopped by itself | terminated
         →stopped(itself) ! rest
     running | running: shutdown | running: restart | running: hung | running: timeout
         →running#4: stop ! stop tree: stop
@@ -109,27 +109,27 @@ fn a_person_or_a_limit_wants_something() {
     stopped by a person
         ! rest
     ## end to restart
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: restart ! stop tree: restart
     ## end as hung
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: hung ! stop tree: hung
     ## end for its time
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: timeout ! stop tree: timeout
     ## end to stop
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: stop ! stop tree: stop
     ## end with the supervisor
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: shutdown ! stop tree: shutdown
@@ -148,22 +148,22 @@ fn time_passes_and_work_goes_on() {
     ];
     insta::assert_snapshot!(blocks(&table), @"
     ## due
-    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed for good | deferred for good | boot loop | asking | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed for good | deferred for good | boot loop | asking | waits with its task | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     crashed, due | deferred, due | resting, due
         begun#5 reserved#6 →running#5 ! spawn#5 at once
     crashed, waits | deferred, waits | resting, waits
         ! wait in 30s
     ## progress
-    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         row=0 total=1
     ## a round is over
-    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     asking
         row=0 total=1 begun#5 reserved#6 →running#5 ! spawn#5 at once
     ## the last round is over
-    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     asking
         →stopped(itself) ! rest
@@ -173,7 +173,7 @@ fn time_passes_and_work_goes_on() {
     asking
         →crashed(for good) ! rest
     ## died by signal 9
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         ended#4(signal) row=2 total=2 →crashed(in 1m) ! wait in 1m
@@ -216,21 +216,21 @@ fn every_death_by_every_plan() {
     never
         ended#4(failed) →crashed(for good) ! rest
     used up
-        ended#4(failed) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(failed) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     ## exit 0, said failure
     on-failure | always | loop
         ended#4(failed) row=2 total=2 →crashed(in 1m) ! wait in 1m
     never
         ended#4(failed) →crashed(for good) ! rest
     used up
-        ended#4(failed) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(failed) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     ## exit 1
     on-failure | always | loop
         ended#4(failed) row=2 total=2 →crashed(in 1m) ! wait in 1m
     never
         ended#4(failed) →crashed(for good) ! rest
     used up
-        ended#4(failed) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(failed) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     ## exit 1 after a finished step
     on-failure | always | loop | used up
         ended#4(failed) row=1 total=2 begun#5 reserved#6 →running#5 ! spawn#5 at once
@@ -260,7 +260,7 @@ fn every_death_by_every_plan() {
     never
         ended#4(signal) →crashed(for good) ! rest
     used up
-        ended#4(signal) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(signal) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     ## signal 9, said success
     on-failure | never | used up
         ended#4(signal) →stopped(itself) ! rest
@@ -274,14 +274,14 @@ fn every_death_by_every_plan() {
     never
         ended#4(oom) →crashed(for good) ! rest
     used up
-        ended#4(oom) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(oom) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     ## lost
     on-failure | always | loop
         ended#4(lost) row=2 total=2 →crashed(in 1m) ! wait in 1m
     never
         ended#4(lost) →crashed(for good) ! rest
     used up
-        ended#4(lost) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(lost) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     ");
 }
 
@@ -355,9 +355,9 @@ fn every_death_that_was_ordered() {
     restart
         ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
     hung
-        ended#4(hung) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(hung) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     timeout
-        ended#4(timeout) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(timeout) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     ## after it told of its success, on-failure
     stop
         ended#4(stopped) →stopped(person) ! rest
@@ -439,7 +439,7 @@ fn a_death_found_in_a_boot_loop_is_recorded_and_waits_for_a_person() {
     never
         ended#4(lost) →crashed(for good) ! rest
     used up
-        ended#4(lost) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(lost) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     first
         ended#4(lost) row=1 total=1 →suspended(heldback, for good) ! rest
     a round done
@@ -537,14 +537,18 @@ fn every_status_of_the_task_it_was_named() {
         ended#4(deferred) →suspended(deferred, in 1m) ! wait in 1m
     in_review | completed | cancelled
         ended#4(deferred) →stopped(itself) ! rest
-    blocked | suspended | failed
+    blocked | suspended
+        ended#4(deferred) →suspended(task, for good) ! rest
+    failed
         ended#4(deferred) →crashed(for good) ! rest
     ## signal 9
     created | assigned | in_progress | deferred | interrupted
         ended#4(signal) row=2 total=2 →crashed(in 1m) ! wait in 1m
     in_review | completed | cancelled
         ended#4(signal) →stopped(itself) ! rest
-    blocked | suspended | failed
+    blocked | suspended
+        ended#4(signal) →suspended(task, for good) ! rest
+    failed
         ended#4(signal) →crashed(for good) ! rest
     ");
 }
@@ -561,6 +565,29 @@ fn blocks(events: &[(&str, AgentEvent)]) -> String {
         text += &rows.text();
     }
     text
+}
+
+#[test]
+fn nobody_begins_while_a_person_has_to_act_on_the_task() {
+    for status in TaskStatus::ALL.into_iter().filter(|status| status.waits_for_person()) {
+        let moment = Moment { task: Some(status), ..moment() };
+        for (name, state) in states() {
+            let agent = agent(state);
+            for event in [AgentEvent::Wake, AgentEvent::Start, AgentEvent::Due] {
+                let free = decide(&agent, event.clone(), crate::given::moment());
+                let held = decide(&agent, event.clone(), moment);
+                let begins = |it: &AgentDecision| short(&agent, it).contains("spawn");
+                assert!(!begins(&held), "{name}");
+                if begins(&free) {
+                    let told = short(&agent, &held);
+                    assert!(told.ends_with("→suspended(task, for good) ! rest"), "{name}: {told}");
+                    assert!(!told.contains("row=2"), "{name} is charged: {told}");
+                } else {
+                    assert_eq!(held, free, "{name}");
+                }
+            }
+        }
+    }
 }
 
 /// Rows that are alike are one.
@@ -600,6 +627,7 @@ fn states() -> Vec<(&'static str, AgentState)> {
         ("deferred for good", suspended(Pause::Deferred, None)),
         ("boot loop", suspended(Pause::HeldBack, None)),
         ("asking", suspended(Pause::Asking, None)),
+        ("waits with its task", suspended(Pause::Task, None)),
         ("resting, due", suspended(Pause::Resting, past())),
         ("resting, waits", suspended(Pause::Resting, ahead())),
         ("stopped by a person", AgentState::Stopped { by: Stopper::Person }),

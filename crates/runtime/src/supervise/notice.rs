@@ -1,8 +1,9 @@
 //! What a supervisor tells whoever watches it, as it happens.
 
 use relight_core::agent::Ended;
-use relight_core::ids::AgentName;
+use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::ProcessIdentity;
+use relight_core::status::TaskStatus;
 use relight_core::time::Time;
 use tokio::sync::mpsc;
 
@@ -48,6 +49,8 @@ pub enum What {
         /// For how long it was.
         silent_ms: u64,
     },
+    /// It asked to be restarted (`WATCHDOG=trigger`), and is being stopped for it.
+    AskedForRestart,
     /// The attempt takes too long, and is being stopped for it.
     TimedOut,
     /// It is brought back then.
@@ -56,6 +59,13 @@ pub enum What {
         until: Time,
         /// It said "later" itself.
         deferred: bool,
+    },
+    /// It is not its turn: a person has to act on its task first.
+    TaskWaits {
+        /// Which task.
+        task: TaskId,
+        /// Where it is.
+        status: TaskStatus,
     },
     /// Processes that outlived an earlier attempt were stopped.
     Swept {

@@ -97,15 +97,18 @@ async fn abandoned(engine: &Engine) -> Result<Vec<Task>, StoreError> {
 }
 
 /// Puts right what `find` found: deaths are recorded with their real end where anything can tell it,
-/// tasks are interrupted. What lives is left alone.
+/// tasks are interrupted. What lives is left alone. `preset` finds the one of an agent's plan, by which
+/// its end is judged.
 pub async fn put_right(
     supervisor: &mut Supervisor,
-    preset: &Preset,
+    preset: impl Fn(&str) -> Preset,
 ) -> Result<Vec<(AgentName, TakeUpError)>, ActError> {
     let engine = supervisor.engine().clone();
-    let preset = Arc::new(preset.clone());
     let agents = unsupervised(&engine).await?;
-    let spec = |agent| spec_of(agent, Arc::clone(&preset));
+    let spec = |agent: Agent| {
+        let preset = preset(&agent.plan.preset);
+        spec_of(agent, preset)
+    };
     let specs = agents.into_iter().map(spec).collect();
     let refused = supervisor.take_up_all(specs, Begin::HoldBack, false).await;
     supervisor.leave().await;
@@ -117,12 +120,12 @@ pub async fn put_right(
 }
 
 /// An agent as far as the store knows it; enough to see how it ended or to end it, not to start it.
-pub fn spec_of(agent: Agent, preset: Arc<Preset>) -> AgentSpec {
+pub fn spec_of(agent: Agent, preset: Preset) -> AgentSpec {
     AgentSpec {
         name: agent.name,
         command: Vec::new(),
         environment: Vec::new(),
-        preset,
+        preset: Arc::new(preset),
         resume_args: None,
         input: Input::Null,
         user: None,

@@ -24,6 +24,7 @@ use relight_core::ids::TaskId;
 use relight_core::lease::Fence;
 use relight_core::time::Time;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use self::ledger::Ledger;
@@ -145,13 +146,11 @@ pub(super) struct Actor {
     waiters: Vec<Waiter>,
     /// Events that effects have led to, oldest first.
     events: VecDeque<AgentEvent>,
-    asked: Option<Question>,
+    /// The loop's condition while it is asked; one that is dropped is asked no longer.
+    asked: JoinSet<Result<bool, NotStarted>>,
     mail: mpsc::UnboundedReceiver<Mail>,
     view: watch::Sender<AgentView>,
 }
-
-/// A loop's condition that is being asked; why not, when it cannot be.
-type Question = tokio::task::JoinHandle<Result<bool, NotStarted>>;
 
 /// Rounds begin at least so far apart: success is charged to no budget, so only its pace bounds it.
 const ROUND_MIN: Duration = Duration::from_millis(100);
@@ -283,7 +282,8 @@ impl Actor {
             }
             let verb =
                 if waiter.wants == Wants::Running { "did not start" } else { "was started again" };
-            let problem = failed.then(|| format!("agent {} {verb}", self.spec.name));
+            let why = if self.waits_with_task() { ": its task waits for a person" } else { "" };
+            let problem = failed.then(|| format!("agent {} {verb}{why}", self.spec.name));
             let _ = waiter.answer.send(Answer {
                 previous: waiter.previous,
                 state: self.agent.state.kind(),
@@ -297,7 +297,7 @@ impl Actor {
     /// Decides, commits, acts. An attempt whose tag was allocated ahead is started first: the commit
     /// that allocated it explains it already, and a restart need not wait for the disk.
     async fn happen(&mut self, event: AgentEvent) -> Result<(), Lost> {
-        let mut moment = self.moment();
+        let mut moment = self.moment().await;
         if event == AgentEvent::Due
             && let Some((_, at)) = self.due.take()
         {
@@ -306,7 +306,10 @@ impl Actor {
         }
         let AgentDecision { changes, effects } = self.decide(event, moment);
         let ahead = effects.iter().any(|e| matches!(e, AgentEffect::Spawn { at_once: true, .. }));
-        let ahead = ahead && self.spec.plan.task.is_none() && self.tree.is_ready();
+        // Only right after a death: whatever waited has time to wait for the disk as well, and the next
+        // supervisor looks for an unrecorded successor of a live attempt alone.
+        let is_restart = matches!(self.agent.state, AgentState::Running { .. });
+        let ahead = ahead && is_restart && self.spec.plan.task.is_none() && self.tree.is_ready();
         if ahead {
             // What allocated the tag must be on disk; it is, unless it died within moments.
             self.ledger.settle().await?;
@@ -331,6 +334,12 @@ impl Actor {
         changes: &[AgentChange],
     ) -> Result<(), Lost> {
         self.remember_end(changes);
+        for change in changes {
+            // The one after it is known already, and its cgroup is made ready too.
+            if let AgentChange::Reserved(tag) = change {
+                self.agent.next_attempt = Some(tag.clone());
+            }
+        }
         for effect in effects {
             if let AgentEffect::Spawn { .. } = effect {
                 self.act(effect.clone()).await?;
@@ -360,9 +369,18 @@ impl Actor {
                 self.tell(What::Alert(text));
             }
             AgentEffect::AtRest => {
-                self.at_rest = true;
+                let is_news = !std::mem::replace(&mut self.at_rest, true);
                 self.due = None;
+                self.asked = JoinSet::new();
                 self.tree.dismiss().await;
+                self.clear_cgroups().await;
+                if is_news
+                    && self.waits_with_task()
+                    && let (Some(task), Some(status)) =
+                        (self.spec.plan.task.clone(), self.task_status().await)
+                {
+                    self.tell(What::TaskWaits { task, status });
+                }
                 self.tell(What::AtRest);
             }
         }
@@ -426,13 +444,14 @@ impl Actor {
         let until = self.spec.until.clone();
         let environment = self.environment_of_until();
         let folder = self.spec.plan.folder.clone();
-        self.asked = Some(tokio::spawn(async move {
+        self.asked = JoinSet::new();
+        self.asked.spawn(async move {
             tokio::time::sleep(rest).await;
-            let Some(until) = until else { return Ok(false) };
-            let ask = move || launch::holds(&until, &environment, &folder);
-            // A question that could not be asked was not answered with yes.
-            tokio::task::spawn_blocking(ask).await.unwrap_or(Ok(false))
-        }));
+            match until {
+                Some(until) => launch::holds(until, environment, folder).await,
+                None => Ok(false),
+            }
+        });
     }
 
     fn answered(&mut self, answer: Result<bool, NotStarted>) {
@@ -480,7 +499,9 @@ impl Actor {
     async fn stop_tree(&mut self, ending: Ending) {
         let ladder = self.ladder();
         if ending == Ending::Hung || ending == Ending::Timeout {
+            let has_asked = self.life.as_ref().is_some_and(|life| life.asked_for_restart);
             self.tell(match ending {
+                Ending::Hung if has_asked => What::AskedForRestart,
                 Ending::Hung => What::Hung { silent_ms: self.silent_ms() },
                 _ => What::TimedOut,
             });
@@ -519,14 +540,19 @@ async fn wait_for(timer: Option<Instant>) {
     }
 }
 
-async fn asked(question: &mut Option<Question>) -> Result<bool, NotStarted> {
-    let Some(handle) = question.as_mut() else { return std::future::pending().await };
-    let answer = handle.await.unwrap_or(Ok(false));
-    *question = None;
-    answer
+async fn asked(question: &mut JoinSet<Result<bool, NotStarted>>) -> Result<bool, NotStarted> {
+    match question.join_next().await {
+        // A question that broke off was not answered with yes.
+        Some(answer) => answer.unwrap_or(Ok(false)),
+        None => std::future::pending().await,
+    }
 }
 
 impl Actor {
+    fn waits_with_task(&self) -> bool {
+        matches!(self.agent.state, AgentState::Suspended { why: Pause::Task, .. })
+    }
+
     fn decide(&self, event: AgentEvent, moment: Moment) -> AgentDecision {
         if self.holds_back {
             return decide_held_back(&self.agent, event, moment);
@@ -534,9 +560,9 @@ impl Actor {
         decide(&self.agent, event, moment)
     }
 
-    fn moment(&self) -> Moment {
+    async fn moment(&self) -> Moment {
         let chance = u64::from_le_bytes(random::bytes());
         let jitter = f64::from(u32::from_le_bytes(random::bytes())) / f64::from(u32::MAX);
-        Moment { now: clock::now(), jitter, chance }
+        Moment { now: clock::now(), jitter, chance, task: self.task_status().await }
     }
 }

@@ -50,7 +50,7 @@ impl Plan {
     async fn decided_agent(&mut self, pair: &mut Pair<'_>) {
         let name = self.agent();
         let Some(agent) = pair.agent(&name).await else { return };
-        let moment = Moment { now: self.now, jitter: 0.5, chance: self.dice.roll() };
+        let moment = Moment { now: self.now, jitter: 0.5, chance: self.dice.roll(), task: None };
         let changes = decide(&agent, self.agent_event(), moment).changes;
         let guard = Guard { fence: None, seq: Some(agent.seq) };
         let guard = if self.dice.chance(70) { guard } else { self.agent_guard(Some(&agent)) };
