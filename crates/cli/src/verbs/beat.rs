@@ -9,6 +9,7 @@ use relight::supervise::notify::{self, Sign};
 use relight_core::ids::AgentName;
 use serde_json::json;
 
+use super::ps::no_such_agent;
 use crate::arguments::agent::BeatArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -38,7 +39,11 @@ fn address(environment: &Environment, name: Option<&AgentName>) -> Result<String
                 .hint("relight beat NAME, or call it inside an agent under relight run or up")
         });
     };
-    let path = AgentFolder::of(&environment.state_folder()?, name).notify_socket();
+    let folder = AgentFolder::of(&environment.state_folder()?, name);
+    if !folder.path().exists() {
+        return Err(no_such_agent(name));
+    }
+    let path = folder.notify_socket();
     let path = std::path::absolute(&path).unwrap_or(path);
     path.into_os_string().into_string().map_err(|path| {
         let text = format!("the path {} is no text", path.to_string_lossy());

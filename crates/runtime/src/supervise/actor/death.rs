@@ -107,6 +107,13 @@ impl Actor {
             MemoryKill::Proved(note) => (true, Some(note)),
         };
         let said = said.or_else(|| self.spec.preset.said_by_exit(record.how));
+        // Exit 0 alone does not say why this is no success.
+        let denied = match (&said, record.how) {
+            (Some(Said::Failure(why)), HowEnded::Code(0)) => {
+                Some(engine.redactor().text(why).into_owned())
+            }
+            _ => None,
+        };
         let completes = self.spec.plan.exit_completes && record.how == HowEnded::Code(0);
         let death = Death {
             at: record.at,
@@ -116,7 +123,7 @@ impl Actor {
             unfinished_task: if completes { None } else { found.unfinished_task },
             made_progress: found.made_progress,
             said,
-            note: record.note.clone().or(oom),
+            note: record.note.clone().or(oom).or(denied),
         };
         self.let_go(&found.held, &death, completes).await;
         let post_mortem = Box::new(found.post_mortem);
