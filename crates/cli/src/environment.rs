@@ -99,6 +99,14 @@ impl Environment {
 
     /// The folder of the state.
     pub(crate) fn home(&self) -> Result<PathBuf, Failure> {
+        let given = self.given_home()?;
+        // Agents run in folders of their own, and find it from there.
+        std::path::absolute(&given).map_err(|error| {
+            Failure::new(Exit::Io, format!("cannot use the folder {}: {error}", given.display()))
+        })
+    }
+
+    fn given_home(&self) -> Result<PathBuf, Failure> {
         let home = || self.path("HOME").map(|home| home.join(".local/state"));
         self.home
             .clone()
@@ -178,7 +186,12 @@ impl Environment {
 
     fn folder_of(&self, file: Option<&Path>) -> Result<PathBuf, Failure> {
         match file.and_then(Path::parent) {
-            Some(folder) if !folder.as_os_str().is_empty() => Ok(folder.to_path_buf()),
+            Some(folder) if !folder.as_os_str().is_empty() => {
+                std::path::absolute(folder).map_err(|error| {
+                    let text = format!("cannot use the folder {}: {error}", folder.display());
+                    Failure::new(Exit::Io, text)
+                })
+            }
             _ => self.home(),
         }
     }

@@ -13,7 +13,9 @@ mod relight;
 
 use agent_store::{Told, dead};
 use ground::{Ground, ONLY_ONE};
+use relight_core::agent::AgentPlan;
 use relight_core::agent::change::AgentChange;
+use rustix::process::Signal;
 use serde_json::json;
 
 /// An agent whose first attempt was on when everything was killed, as its supervisor left it.
@@ -66,4 +68,34 @@ fn what_an_attempt_said_while_nobody_read_it_counts() {
     assert_eq!(ground.causes("writer")[0], "failed", "{ran:?}");
     let session = &ground.events("agent.session")[0]["detail"]["session"];
     assert_eq!(session, "0199a213-81c0-7800-8aa1-bbab2a035a53");
+}
+
+#[test]
+fn a_task_that_was_let_go_of_before_the_death_was_recorded_is_still_unfinished() {
+    let ground = Ground::with_agent(&format!("{ONLY_ONE}relight task done"));
+    ground.script("first", "sleep 300");
+    let first = ground.start(&["run", "--name", "first", "--task", "t", "--", "./first"]);
+    ground.until_runs("first", 1);
+    first.signal(Signal::TERM);
+    first.end();
+    assert_eq!(ground.task_status("t"), "interrupted");
+    let _told = cut_off(&ground);
+    exit_record(&ground, 1, 0);
+    let ran = ground.start(&run(&["--task", "t"])).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ground.causes("writer"), ["failed", "completed"]);
+    assert_eq!(ground.task_status("t"), "completed");
+}
+
+#[test]
+fn recover_judges_an_end_by_the_preset_of_its_agent() {
+    let ground = Ground::with_agent(ONLY_ONE);
+    let told = cut_off(&ground);
+    let plan = AgentPlan { preset: "codex".to_owned(), ..AgentPlan::default() };
+    told.commit(vec![AgentChange::Planned(Box::new(plan))]);
+    let said = "{\"type\":\"turn.failed\",\"error\":{\"message\":\"stream disconnected\"}}\n";
+    std::fs::write(ground.home("agents/writer/log/000001.log"), said).unwrap();
+    exit_record(&ground, 1, 0);
+    assert_eq!(ground.call(&["recover"]).code, 0);
+    assert_eq!(ground.causes("writer"), ["failed"]);
 }

@@ -146,19 +146,35 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UsedUp {
     /// Too often without progress.
-    #[error("recovered {recoveries} times in a row without progress")]
+    #[error("{}", in_a_row(*.recoveries))]
     Row {
         /// How often.
         recoveries: u32,
     },
     /// Too often at all.
-    #[error("restarted {restarts} times within {window}")]
+    #[error("{}", in_all(*.restarts, *.window))]
     Total {
         /// How often.
         restarts: u32,
         /// Within what.
         window: Span,
     },
+}
+
+fn in_a_row(recoveries: u32) -> String {
+    match recoveries {
+        0 => "no recovery is allowed".to_owned(),
+        1 => "recovered once without progress".to_owned(),
+        _ => format!("recovered {recoveries} times in a row without progress"),
+    }
+}
+
+fn in_all(restarts: u32, window: Span) -> String {
+    match restarts {
+        0 => "no restart is allowed".to_owned(),
+        1 => format!("restarted once within {window}"),
+        _ => format!("restarted {restarts} times within {window}"),
+    }
 }
 
 /// Decides upon a death. The tally to keep is charged with the recovery that the verdict grants;

@@ -69,7 +69,22 @@ fn chance_moves_a_wait_by_a_fifth_either_way() {
 #[test]
 fn without_attempts_the_first_death_is_the_last() {
     let policy = RestartPolicy { max_attempts: 0, ..RestartPolicy::default() };
-    assert_eq!(deaths(&policy, 0.5), ["recovered 0 times in a row without progress"]);
+    assert_eq!(deaths(&policy, 0.5), ["no recovery is allowed"]);
+}
+
+#[test]
+fn a_limit_that_was_reached_is_told_in_plain_words() {
+    let window = Span::from_secs(86_400);
+    let told = [0, 1, 2].map(|count| {
+        let row = UsedUp::Row { recoveries: count };
+        let total = UsedUp::Total { restarts: count, window };
+        format!("{row} | {total}")
+    });
+    insta::assert_snapshot!(told.join("\n"), @r"
+    no recovery is allowed | no restart is allowed
+    recovered once without progress | restarted once within 1d
+    recovered 2 times in a row without progress | restarted 2 times within 1d
+    ");
 }
 
 #[test]

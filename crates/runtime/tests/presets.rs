@@ -16,6 +16,7 @@ const FIRST: Launch<'_> = Launch {
     brief: "go on",
     brief_file: "/run/brief.md",
     resume_args: None,
+    has_terminal: false,
 };
 
 /// The usual command of each preset's program.
@@ -330,6 +331,55 @@ fn what_the_user_chose_counts() {
         [Word::from("--resume={session}"), Word::from("--note"), Word::from("{brief_file}")];
     let own = Launch { resume_args: Some(&words), ..again };
     insta::assert_snapshot!(command("claude -p P", own), @"claude --resume=ID --note /run/brief.md -p P");
+}
+
+#[test]
+fn a_session_with_a_screen_keeps_it() {
+    let mut table = String::new();
+    for (name, given, has_terminal) in [
+        ("claude-code", "claude --model opus", false),
+        ("claude-code", "claude --model opus", true),
+        ("claude-code", "claude -p PROMPT", true),
+        ("claude-code", "claude --print PROMPT", false),
+        ("codex", "codex PROMPT", true),
+        ("gemini", "gemini -i PROMPT", true),
+        ("gemini", "gemini PROMPT", false),
+        ("opencode", "opencode", true),
+        ("kimi", "kimi --yolo", false),
+        ("kimi", "kimi -p PROMPT", true),
+    ] {
+        let preset = preset(name);
+        let id = preset.new_session("UUID".to_owned());
+        let first = Launch { session: id.as_deref(), has_terminal, ..FIRST };
+        let again = Launch { first: false, session: Some("ID"), has_terminal, ..FIRST };
+        for launch in [first, again] {
+            let terminal = if has_terminal { "tty" } else { "" };
+            let command = shown(&preset.command(&words(given), launch));
+            table += &format!("{terminal:<4}{command}\n");
+        }
+    }
+    insta::assert_snapshot!(table, @r"
+        claude --session-id UUID --model opus
+        claude --resume ID --model opus 'go on'
+    tty claude --session-id UUID --model opus
+    tty claude --resume ID --model opus 'go on'
+    tty claude --session-id UUID -p PROMPT
+    tty claude --resume ID -p 'go on'
+        claude --output-format stream-json --verbose --session-id UUID --print PROMPT
+        claude --output-format stream-json --verbose --resume ID --print 'go on'
+    tty codex PROMPT
+    tty codex PROMPT
+    tty gemini -i PROMPT
+    tty gemini --resume ID -i 'go on'
+        gemini --output-format stream-json PROMPT
+        gemini --output-format stream-json --resume ID 'go on'
+    tty opencode
+    tty opencode
+        kimi --yolo
+        kimi --session ID --yolo
+    tty kimi -p PROMPT
+    tty kimi --session ID -p 'go on'
+    ");
 }
 
 #[test]

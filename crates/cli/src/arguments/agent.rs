@@ -298,6 +298,9 @@ pub(crate) struct PresetArguments {
 pub(crate) struct PresetTestArguments {
     /// The preset
     pub(crate) name: String,
+    /// As with the terminal that run --tty gives it
+    #[arg(long)]
+    pub(crate) tty: bool,
     /// The program and its arguments; without them only the preset itself is tested
     #[arg(last = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,

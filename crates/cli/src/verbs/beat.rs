@@ -16,8 +16,8 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 
 pub(crate) fn run(environment: &Environment, arguments: &BeatArguments) -> Outcome {
-    let address = address(environment, arguments.name.as_ref())?;
-    notify::send(&address, &signs(arguments)).map_err(|error| failure(&address, &error))?;
+    let addresses = addresses(environment, arguments.name.as_ref())?;
+    let address = send(addresses, &signs(arguments))?;
     if environment.json {
         output::json(&json!({"sent": true, "address": address}));
     }
@@ -31,30 +31,44 @@ fn signs(arguments: &BeatArguments) -> Vec<Sign> {
     signs
 }
 
-fn address(environment: &Environment, name: Option<&AgentName>) -> Result<String, Failure> {
-    let Some(name) = name else {
-        let found = environment.get("NOTIFY_SOCKET").map(str::to_owned);
-        return found.ok_or_else(|| {
-            Failure::new(Exit::Usage, "no agent is named, and NOTIFY_SOCKET is not set")
-                .hint("relight beat NAME, or call it inside an agent under relight run or up")
-        });
-    };
-    let folder = AgentFolder::of(&environment.state_folder()?, name);
-    if !folder.path().exists() {
-        return Err(no_such_agent(name));
+/// To the first at which somebody listens; says which. When nobody does, the likeliest is told.
+fn send(addresses: Vec<String>, signs: &[Sign]) -> Result<String, Failure> {
+    let mut first = None;
+    for address in addresses {
+        match notify::send(&address, signs) {
+            Ok(()) => return Ok(address),
+            Err(error) if is_nobody(&error) => {
+                first.get_or_insert_with(|| failure(&address, &error));
+            }
+            Err(error) => return Err(failure(&address, &error)),
+        }
     }
-    let path = folder.notify_socket();
-    let path = std::path::absolute(&path).unwrap_or(path);
-    path.into_os_string().into_string().map_err(|path| {
-        let text = format!("the path {} is no text", path.to_string_lossy());
-        Failure::new(Exit::Usage, text).hint("beat from inside the agent, by NOTIFY_SOCKET")
+    Err(first.expect("there is at least one address"))
+}
+
+fn is_nobody(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+fn addresses(environment: &Environment, name: Option<&AgentName>) -> Result<Vec<String>, Failure> {
+    if let Some(name) = name {
+        let folder = AgentFolder::of(&environment.state_folder()?, name);
+        if !folder.path().exists() {
+            return Err(no_such_agent(name));
+        }
+        return Ok(notify::addresses(&folder));
+    }
+    let found = environment.get("NOTIFY_SOCKET").map(str::to_owned);
+    found.map(|address| vec![address]).ok_or_else(|| {
+        Failure::new(Exit::Usage, "no agent is named, and NOTIFY_SOCKET is not set")
+            .hint("relight beat NAME, or call it inside an agent under relight run or up")
     })
 }
 
 fn failure(address: &str, error: &io::Error) -> Failure {
-    use io::ErrorKind::{ConnectionRefused, InvalidInput, NotFound, TimedOut, WouldBlock};
+    use io::ErrorKind::{InvalidInput, TimedOut, WouldBlock};
     match error.kind() {
-        NotFound | ConnectionRefused => {
+        _ if is_nobody(error) => {
             Failure::new(Exit::Busy, format!("nobody listens for signs of life at {address}"))
                 .hint("relight ps says who supervises what; relight up or run adopts it")
         }

@@ -61,6 +61,7 @@ fn test(environment: &Environment, arguments: &PresetTestArguments) -> Outcome {
         brief: BRIEF,
         brief_file: "brief.md",
         resume_args: None,
+        has_terminal: arguments.tty,
     };
     let resumed = Launch { first: false, session: Some(SESSION), ..first };
     let texts = |launch| -> Option<Vec<String>> {

@@ -34,10 +34,14 @@ async fn put_right(environment: &Environment) -> Result<Vec<String>, crate::exit
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
     let settings = supervision::settings(environment, &home, Alerts::default())?;
-    let preset = supervision::preset(environment, None)?;
+    let generic = supervision::preset(environment, None)?;
+    // One that is not there any more tells nothing.
+    let preset = |name: &str| {
+        supervision::preset(environment, Some(name)).unwrap_or_else(|_| generic.clone())
+    };
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
-    let refused = recover::put_right(&mut supervisor, &preset).await?;
+    let refused = recover::put_right(&mut supervisor, preset).await?;
     while let Ok(notice) = notices.try_recv() {
         supervision::say(environment, &notice);
     }

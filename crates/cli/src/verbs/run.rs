@@ -17,12 +17,13 @@ use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{AgentView, Begin, Supervisor};
 use relight::supervise::word::Word;
 use relight_core::agent::death::HowEnded;
-use relight_core::agent::{AgentPlan, AgentState, Cause, Ended, Stopper};
+use relight_core::agent::{AgentPlan, AgentState, AttemptTag, Cause, Ended, Stopper};
 use relight_core::budget::RestartPolicy;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::time::Span;
 use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
 
 use super::supervision::{self, Signals, Told, cannot_use};
 use crate::arguments::agent::RunArguments;
@@ -52,10 +53,11 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let settings = supervision::settings(environment, &home, Alerts::default())?;
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
+    // Before anything is started: whoever is told to end then has something to stop.
+    let mut signals = Signals::new()?;
     supervisor.take_up(spec, begin, arguments.take_over).await?;
     let mut view = supervisor.follow(&name).expect("it was just taken up");
     let mut reception = reception(&folder, arguments.take_over)?;
-    let mut signals = Signals::new()?;
     let mut told = None;
     while !view.borrow_and_update().at_rest {
         tokio::select! {
@@ -72,15 +74,20 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
             }
             _ = view.changed() => {}
             () = supervisor.pass_on_growth() => {}
-            () = show(shown.as_mut()) => {}
+            () = show_next(shown.as_mut()) => {}
         }
     }
     while let Ok(notice) = notices.try_recv() {
         supervision::say(environment, &notice);
     }
-    show_rest(shown.as_mut());
     let view = view.borrow().clone();
     supervisor.leave().await;
+    if let Some(shown) = shown {
+        tokio::select! {
+            () = shown.rest() => {}
+            _ = signals.next() => {}
+        }
+    }
     finish(environment, &name, &view, told)
 }
 
@@ -104,9 +111,9 @@ fn end(supervisor: &Supervisor, signal: Told, keeps_terminal: bool, told: &mut O
     }
 }
 
-fn from_here_on(folder: &AgentFolder) -> Option<Follow> {
+fn from_here_on(folder: &AgentFolder) -> Option<Show> {
     let log = Log::of(folder);
-    log.end().and_then(|end| log.follow(end)).ok()
+    log.end().and_then(|end| log.follow(end)).and_then(Show::new).ok()
 }
 
 fn reception(folder: &AgentFolder, take_over: bool) -> Result<Option<Reception>, Failure> {
@@ -151,7 +158,9 @@ async fn refuse_if_held(engine: &Engine, name: &AgentName, task: &TaskId) -> Res
         return Ok(());
     };
     let is_its_own = match &held.holder {
-        Holder::Attempt { attempt, .. } => attempt.rsplitn(3, '.').nth(2) == Some(name.as_str()),
+        Holder::Attempt { attempt, .. } => {
+            AttemptTag::from_text(attempt).agent() == Some(name.as_str())
+        }
         Holder::Process(_) | Holder::Time { .. } => false,
     };
     if is_its_own {
@@ -163,22 +172,53 @@ async fn refuse_if_held(engine: &Engine, name: &AgentName, task: &TaskId) -> Res
     )))
 }
 
-/// Shows what the agent writes.
-async fn show(shown: Option<&mut Follow>) {
-    let Some(shown) = shown else { return std::future::pending().await };
-    match shown.next().await {
-        Ok(chunk) => write(chunk),
-        Err(_) => std::future::pending().await,
+async fn show_next(shown: Option<&mut Show>) {
+    match shown {
+        Some(shown) => shown.next().await,
+        None => std::future::pending().await,
     }
 }
 
-fn show_rest(shown: Option<&mut Follow>) {
-    let Some(shown) = shown else { return };
-    while let Ok(chunk) = shown.next_now() {
-        if chunk.is_empty() {
-            return;
+/// Shows what the agent writes, by a thread of its own: a pager or a terminal that does not take it
+/// just now holds up nobody else.
+struct Show {
+    follow: Follow,
+    chunks: mpsc::Sender<Vec<u8>>,
+    written: oneshot::Receiver<()>,
+}
+
+impl Show {
+    fn new(follow: Follow) -> std::io::Result<Self> {
+        let (chunks, mut waiting) = mpsc::channel::<Vec<u8>>(1);
+        let (done, written) = oneshot::channel();
+        let named = std::thread::Builder::new().name("relight-show".to_owned());
+        named.spawn(move || {
+            while let Some(chunk) = waiting.blocking_recv() {
+                write(&chunk);
+            }
+            let _ = done.send(());
+        })?;
+        Ok(Self { follow, chunks, written })
+    }
+
+    /// Shows the next piece, once the one before it is taken. May be given up at any time.
+    async fn next(&mut self) {
+        let Ok(place) = self.chunks.reserve().await else { return std::future::pending().await };
+        match self.follow.next().await {
+            Ok(chunk) => place.send(chunk.to_vec()),
+            Err(_) => std::future::pending().await,
         }
-        write(chunk);
+    }
+
+    /// Shows what is left.
+    async fn rest(mut self) {
+        while let Ok(chunk) = self.follow.next_now() {
+            if chunk.is_empty() || self.chunks.send(chunk.to_vec()).await.is_err() {
+                break;
+            }
+        }
+        drop(self.chunks);
+        let _ = self.written.await;
     }
 }
 
@@ -218,7 +258,8 @@ fn finish(
     Ok(code)
 }
 
-/// The agent's own code where it has one: 128+n for a signal, 124 for a time-out.
+/// The agent's own code where it has one: 128+n for a signal, 124 for a time-out. Never 0 for an agent
+/// that had to be ended for hanging.
 fn code(ended: Option<&Ended>, told: Option<i32>) -> (u8, &'static str) {
     let of_signal = supervision::code_of_signal;
     if let Some(signal) = told {
@@ -227,7 +268,7 @@ fn code(ended: Option<&Ended>, told: Option<i32>) -> (u8, &'static str) {
     let Some(ended) = ended else { return (Exit::No as u8, "relight") };
     match (ended.cause, ended.death.how) {
         (Cause::Timeout, _) => (124, "relight"),
-        (Cause::Failed, HowEnded::Code(0)) => (Exit::No as u8, "relight"),
+        (Cause::Failed | Cause::Hung, HowEnded::Code(0)) => (Exit::No as u8, "relight"),
         (_, HowEnded::Code(code)) => (u8::try_from(code).unwrap_or(Exit::No as u8), "agent"),
         (_, HowEnded::Signal(signal)) => (of_signal(signal), "agent"),
         (_, HowEnded::Unknown) => (Exit::No as u8, "relight"),

@@ -135,9 +135,21 @@ pub(crate) fn user(name: &str) -> Result<(u32, u32), Failure> {
     Err(Failure::new(Exit::Usage, format!("only root can run an agent as {name}")))
 }
 
+/// Answers what concerns agents; hands back the rest. One that ends starts nothing any more: nobody
+/// would be there to stop it.
+pub(crate) fn answer(supervisor: &Supervisor, call: Call, is_ending: bool) -> Option<Call> {
+    let starts = matches!(call.request, Request::Start { .. } | Request::Restart { .. });
+    if !(starts && is_ending) {
+        return supervisor.answer(call);
+    }
+    let reply = Reply::error(RefusedCode::Conflict, "the supervisor is ending", None);
+    let _ = call.reply.send(reply);
+    None
+}
+
 /// What a client of a `run` may ask for beside its agent: the end.
 pub(crate) fn end_or_answer(supervisor: &Supervisor, call: Call, told: &mut Option<i32>) {
-    let Some(call) = supervisor.answer(call) else { return };
+    let Some(call) = answer(supervisor, call, told.is_some()) else { return };
     let reply = match call.request {
         Request::Down { .. } => {
             *told = Some(15);
@@ -228,6 +240,7 @@ fn in_words(what: &What) -> Option<(String, bool)> {
             let silent = Span::from_ms(*silent_ms);
             (format!("no sign of life for {silent}; it is being stopped"), true)
         }
+        What::AskedForRestart => ("it asked to be restarted; it is being stopped".to_owned(), true),
         What::TimedOut => ("the attempt takes too long; it is being stopped".to_owned(), true),
         What::Waiting { until, deferred: false } => {
             (format!("the next attempt starts at {until}"), true)

@@ -86,8 +86,10 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         phase: Phase::Serving,
         told: None,
     };
+    // Before anything is started: whoever is told to end then has something to stop.
+    let signals = Signals::new()?;
     daemon.begin(specs).await?;
-    daemon.run().await
+    daemon.run(signals).await
 }
 
 fn bind(home: &Path, take_over: bool) -> Result<Control, Failure> {
@@ -131,8 +133,7 @@ impl Daemon<'_> {
         }
     }
 
-    async fn run(mut self) -> Outcome {
-        let mut signals = Signals::new()?;
+    async fn run(mut self, mut signals: Signals) -> Outcome {
         let mut stable_at = Some(Instant::now() + STABLE_AFTER.as_duration());
         let alive_every = self.systemd.alive_interval();
         let mut watchdog = alive_every.map(|every| Instant::now() + every);
@@ -205,7 +206,8 @@ impl Daemon<'_> {
     }
 
     async fn answer(&mut self, call: Call) {
-        let Some(call) = self.supervisor.answer(call) else { return };
+        let is_ending = !matches!(self.phase, Phase::Serving);
+        let Some(call) = supervision::answer(&self.supervisor, call, is_ending) else { return };
         let agents = u32::try_from(self.supervisor.names().count()).unwrap_or(u32::MAX);
         let reply = match call.request {
             Request::Down { keep_agents: true } => {
@@ -244,7 +246,7 @@ impl Daemon<'_> {
             .collect();
         for name in gone {
             self.say(&format!("{name} is not in the configuration any more; it is stopped"));
-            self.supervisor.retire(&name).await;
+            self.supervisor.retire(&name);
         }
         let new = specs.into_iter().filter(|spec| !self.supervisor.replan(spec.clone())).collect();
         self.take_up(new, Begin::Wake).await;

@@ -18,6 +18,39 @@ fn a_silent_agent_is_stopped_and_brought_back() {
 }
 
 #[test]
+fn the_exit_code_of_a_hung_agent_is_never_0() {
+    for (script, code) in [
+        ("echo begun; exec sleep 60", 143),
+        ("trap '' TERM; echo begun; while :; do sleep 0.05; done", 137),
+        ("trap 'exit 3' TERM; echo begun; while :; do sleep 0.05; done", 3),
+        ("trap 'exit 0' TERM; echo begun; while :; do sleep 0.05; done", 1),
+    ] {
+        let ground = Ground::with_agent(script);
+        let flags = ["--silence-max", "300ms", "--grace", "1s", "--restart", "never"];
+        let ran = ground.run(&flags).end();
+        assert_eq!((ran.code, ground.causes("a")), (code, vec!["hung".to_owned()]), "{script}");
+    }
+}
+
+#[test]
+fn an_agent_that_asks_to_be_restarted_is_not_called_silent() {
+    let ground = Ground::with_agent(
+        "[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0\n\
+         python3 -c 'import os, socket\n\
+         s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n\
+         s.sendto(b\"WATCHDOG=trigger\", os.environ[\"NOTIFY_SOCKET\"])'\n\
+         sleep 60",
+    );
+    let ran = ground.run(&["--grace", "1s"]).end();
+    assert_eq!(
+        (ran.code, ground.causes("a")),
+        (0, vec!["hung".to_owned(), "completed".to_owned()])
+    );
+    assert!(ran.stderr.contains("a: it asked to be restarted; it is being stopped"), "{ran:?}");
+    assert!(!ran.stderr.contains("no sign of life"), "{ran:?}");
+}
+
+#[test]
 fn a_quiet_agent_that_beats_is_not_hung() {
     let ground = Ground::with_agent("for i in {1..12}; do relight beat; sleep 0.15; done");
     let ran = ground.run(&["--silence-max", "1s", "--restart", "never"]).end();

@@ -317,6 +317,19 @@ fn beats_from_outside_count_too() {
 }
 
 #[test]
+fn beats_by_name_reach_an_agent_whose_folder_is_too_deep_for_a_path() {
+    let ground = Ground::with_agent("echo $NOTIFY_SOCKET >address; sleep 300");
+    let home = ground.home(&"deep/".repeat(30));
+    let home = home.to_str().unwrap();
+    let _run = ground.start(&["--home", home, "run", "--name", "a", "--", "./agent"]);
+    let address = ground.until_lines("address", 1).remove(0);
+    assert!(address.starts_with("@relight-notify-"), "{address}");
+    let ran = ground.call(&["--home", home, "beat", "a", "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains(&address), "{ran:?}");
+}
+
+#[test]
 fn an_idle_shim_that_is_killed_is_replaced() {
     let ground = Ground::with_agent(
         "echo $$ >>births; echo $PPID >>shims; [ $RELIGHT_ATTEMPT_NUMBER = 3 ] || exit 1",

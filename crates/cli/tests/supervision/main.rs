@@ -20,3 +20,4 @@ mod run;
 mod signals;
 mod successor;
 mod tasks;
+mod wishes;

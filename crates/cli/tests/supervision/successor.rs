@@ -48,6 +48,25 @@ fn the_first_attempt_is_told_that_it_is_the_first_and_nothing_of_an_outer_agent(
 }
 
 #[test]
+fn every_variable_that_an_agent_gets_is_in_the_reference() {
+    let ground = Ground::with_agent(&format!("{RECORDS}[ $n = 1 ] && exit 1; relight task done"));
+    let flags = ["--task", "t", "--loop", "--max-iterations", "1"];
+    assert_eq!(ground.run(&flags).end().code, 0);
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/environment.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, agents) = page.split_once("## Set for agents").unwrap();
+    let (agents, _) = agents.split_once("\n## ").unwrap();
+    let env = ground.lines("env.2");
+    let names = env.iter().filter_map(|line| line.split_once('=')).map(|(name, _)| name);
+    let ours: Vec<&str> =
+        names.filter(|name| name.starts_with("RELIGHT_") || *name == "NOTIFY_SOCKET").collect();
+    assert!(ours.len() >= 12, "{ours:?}");
+    for name in ours {
+        assert!(agents.contains(&format!("`{name}`")), "{name}");
+    }
+}
+
+#[test]
 fn a_short_list_is_passed_on_where_that_is_wanted() {
     let ground = Ground::with_agent(RECORDS);
     let words = ["run", "--name", "a", "--env-clean", "--", "./agent"];

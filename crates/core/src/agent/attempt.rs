@@ -30,6 +30,11 @@ impl AttemptTag {
         &self.0
     }
 
+    /// The agent in it; none when it is not one of ours.
+    pub fn agent(&self) -> Option<&str> {
+        self.0.rsplitn(3, '.').nth(2)
+    }
+
     /// The number in it; none when it is not one of ours.
     pub fn number(&self) -> Option<u32> {
         self.0.rsplit('.').nth(1)?.parse().ok()

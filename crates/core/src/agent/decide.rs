@@ -386,7 +386,8 @@ const LATER_MIN: Span = Span::from_secs(1);
 /// The shortest rest after a success, which is charged to no budget either.
 const REST_MIN: Span = Span::from_ms(100);
 
-fn later(death: &Death, now: Time, defer: Span) -> Time {
+/// When an agent that said "later" goes on: at the time it gave, where that is believable.
+pub fn later(death: &Death, now: Time, defer: Span) -> Time {
     let asked = match death.said {
         Some(Said::Later(Some(at))) if at > now && at.since(now) <= LATER_MAX => Some(at),
         _ => None,

@@ -210,21 +210,21 @@ fn every_death_by_every_plan() {
     never
         ended#4(failed) →crashed(for good) ! rest
     used up
-        ended#4(failed) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(failed) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     ## exit 0, said failure
     on-failure | always | loop
         ended#4(failed) row=2 total=2 →crashed(in 1m) ! wait in 1m
     never
         ended#4(failed) →crashed(for good) ! rest
     used up
-        ended#4(failed) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(failed) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     ## exit 1
     on-failure | always | loop
         ended#4(failed) row=2 total=2 →crashed(in 1m) ! wait in 1m
     never
         ended#4(failed) →crashed(for good) ! rest
     used up
-        ended#4(failed) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(failed) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     ## exit 1 after a finished step
     on-failure | always | loop | used up
         ended#4(failed) row=1 total=2 begun#5 reserved#6 →running#5 ! spawn#5 at once
@@ -254,7 +254,7 @@ fn every_death_by_every_plan() {
     never
         ended#4(signal) →crashed(for good) ! rest
     used up
-        ended#4(signal) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(signal) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     ## signal 9, said success
     on-failure | never | used up
         ended#4(signal) →stopped(itself) ! rest
@@ -268,14 +268,14 @@ fn every_death_by_every_plan() {
     never
         ended#4(oom) →crashed(for good) ! rest
     used up
-        ended#4(oom) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(oom) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     ## lost
     on-failure | always | loop
         ended#4(lost) row=2 total=2 →crashed(in 1m) ! wait in 1m
     never
         ended#4(lost) →crashed(for good) ! rest
     used up
-        ended#4(lost) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(lost) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     ");
 }
 
@@ -349,9 +349,9 @@ fn every_death_that_was_ordered() {
     restart
         ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
     hung
-        ended#4(hung) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(hung) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     timeout
-        ended#4(timeout) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(timeout) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     ## after it told of its success, on-failure
     stop
         ended#4(stopped) →stopped(person) ! rest
@@ -433,7 +433,7 @@ fn a_death_found_in_a_boot_loop_is_recorded_and_waits_for_a_person() {
     never
         ended#4(lost) →crashed(for good) ! rest
     used up
-        ended#4(lost) row=1 total=1 →terminated(recovered 1 times in a row without progress) noted alert ! alert ! rest
+        ended#4(lost) row=1 total=1 →terminated(recovered once without progress) noted alert ! alert ! rest
     first
         ended#4(lost) row=1 total=1 →suspended(heldback, for good) ! rest
     a round done

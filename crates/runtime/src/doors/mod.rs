@@ -4,6 +4,7 @@ pub mod child;
 pub mod clock;
 pub mod descriptor;
 pub mod environment;
+pub mod file;
 pub mod limits;
 pub mod pidfd;
 pub mod process;

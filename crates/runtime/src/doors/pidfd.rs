@@ -7,12 +7,11 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use relight_core::lease::ProcessIdentity;
+use relight_core::time::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
-use super::process;
+use super::{descriptor, process};
 
 /// A handle on whatever has this pid now.
 pub fn open(pid: u32) -> io::Result<OwnedFd> {
@@ -40,16 +39,19 @@ pub fn signal(handle: impl AsFd, signal: Signal) -> io::Result<bool> {
 
 /// Whether the process has ended; nobody need have waited for it.
 pub fn has_ended(handle: impl AsFd) -> bool {
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    ends_within(handle, Span::ZERO)
+}
+
+/// Waits for the end of the process, so long at most; whether it came. Blocks.
+pub fn ends_within(handle: impl AsFd, at_most: Span) -> bool {
+    let limit = Timespec::try_from(at_most.as_duration()).ok();
     let mut waiting = [PollFd::new(&handle, PollFlags::IN)];
-    poll(&mut waiting, Some(&at_once)) == Ok(1)
+    poll(&mut waiting, limit.as_ref()) == Ok(1)
 }
 
 /// Waits until the process has ended; nobody need wait for it. Needs a runtime around it.
 pub async fn ended(handle: OwnedFd) -> io::Result<()> {
-    #[expect(deprecated, reason = "the replacement is unsafe; an OwnedFd keeps all it demands")]
-    let handle = AsyncFd::with_interest(handle, Interest::READABLE)?;
-    handle.readable().await?.retain_ready();
+    descriptor::readable(handle)?.readable().await?.retain_ready();
     Ok(())
 }
 

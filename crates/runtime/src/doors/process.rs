@@ -8,6 +8,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
+use relight_core::time::Span;
+use rustix::param::clock_ticks_per_second;
+
+use super::clock;
 
 /// The identity of a live process; none when there is no such process.
 pub fn identity(pid: u32) -> Option<ProcessIdentity> {
@@ -18,6 +22,12 @@ pub fn identity(pid: u32) -> Option<ProcessIdentity> {
 /// Whether that very process still lives.
 pub fn is_alive(process: &ProcessIdentity) -> bool {
     identity(process.pid).as_ref() == Some(process)
+}
+
+/// How long ago a process of this boot started, by a clock that nobody can set.
+pub fn age(process: &ProcessIdentity) -> Span {
+    let started_ms = process.start.saturating_mul(1_000) / clock_ticks_per_second();
+    Span::from_ms(clock::boot_ms().saturating_sub(started_ms))
 }
 
 /// Whether the holder of a lease lives, as far as this machine can tell.
@@ -119,6 +129,13 @@ mod tests {
         assert!(!is_alive(&ProcessIdentity { start: me.start + 1, ..me.clone() }));
         assert!(!is_alive(&ProcessIdentity { boot: "another".to_owned(), ..me }));
         assert_eq!(identity(0), None);
+    }
+
+    #[test]
+    fn the_age_of_a_process_does_not_follow_the_wall_clock() {
+        let me = identity(std::process::id()).unwrap();
+        assert!(age(&me) < Span::from_secs(600));
+        assert!(age(&ProcessIdentity { start: 0, ..me.clone() }) > age(&me));
     }
 
     #[test]

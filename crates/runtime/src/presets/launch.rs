@@ -19,6 +19,18 @@ pub struct Launch<'a> {
     pub brief_file: &'a str,
     /// What the user wants instead of the preset's `resume`.
     pub resume_args: Option<&'a [Word]>,
+    /// It has the terminal: what it writes is for a person.
+    pub has_terminal: bool,
+}
+
+/// Words that make the program write what Relight can read, in place of its screen.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StreamRule {
+    words: Vec<String>,
+    /// Only where the command has one of these options; always when none is named.
+    #[serde(default)]
+    only_with: Vec<String>,
 }
 
 /// Where in the command the preset's words go.
@@ -83,32 +95,42 @@ impl Preset {
     /// The command of an attempt. A later one begins anew as well where there is nothing to resume:
     /// the session's id is needed and not known.
     pub fn command(&self, given: &[Word], launch: Launch<'_>) -> Vec<Word> {
-        match self.beginning(launch) {
+        match self.beginning(given, launch) {
             Beginning::Anew => self.anew(given, launch),
             Beginning::Again(words) => self.again(given, &words, launch),
         }
     }
 
-    fn beginning(&self, launch: Launch<'_>) -> Beginning {
+    fn beginning(&self, given: &[Word], launch: Launch<'_>) -> Beginning {
         if launch.first {
             return Beginning::Anew;
         }
-        let preset = words(&self.resume);
-        let resume = launch.resume_args.map_or(preset, <[Word]>::to_vec);
+        let with_stream =
+            |resume: &[String]| [self.stream_words(given, launch), words(resume)].concat();
+        let resume = launch.resume_args.map_or_else(|| with_stream(&self.resume), <[Word]>::to_vec);
         let needs_session = self.prompt.needs_session() || resume.iter().any(asks_for_session);
         if !needs_session || launch.session.is_some() {
             return Beginning::Again(resume);
         }
         match &self.resume_latest {
-            Some(latest) => Beginning::Again(words(latest)),
+            Some(latest) => Beginning::Again(with_stream(latest)),
             None => Beginning::Anew,
         }
+    }
+
+    /// A session with a screen keeps it.
+    fn stream_words(&self, given: &[Word], launch: Launch<'_>) -> Vec<Word> {
+        let StreamRule { words: stream, only_with } = &self.stream;
+        let is_asked_for = |option: &String| has_flag(given, &Word::from(option.as_str()));
+        let is_without_screen = only_with.is_empty() || only_with.iter().any(is_asked_for);
+        if launch.has_terminal || !is_without_screen { Vec::new() } else { words(stream) }
     }
 
     fn anew(&self, given: &[Word], launch: Launch<'_>) -> Vec<Word> {
         let chosen_by_user = given.iter().any(|word| self.session_flag(word).is_some());
         let has_own_id = launch.session.is_some() && !chosen_by_user;
-        let ours = groups(words(&self.launch)).into_iter().filter(|group| {
+        let preset = [self.stream_words(given, launch), words(&self.launch)].concat();
+        let ours = groups(preset).into_iter().filter(|group| {
             let names_session = group.iter().any(asks_for_session);
             (has_own_id || !names_session) && !has_flag(given, &group[0])
         });
@@ -241,6 +263,7 @@ mod tests {
         brief: "say {session}",
         brief_file: "/f",
         resume_args: None,
+        has_terminal: false,
     };
 
     #[test]

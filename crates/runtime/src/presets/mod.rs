@@ -24,7 +24,7 @@ pub use launch::Launch;
 pub use library::{BUILT_IN, PresetError, nearest};
 pub use stream::{Fact, LINE_BYTES_MAX, StreamReader};
 
-use launch::Place;
+use launch::{Place, StreamRule};
 use prompt::PromptRule;
 use stream::Match;
 
@@ -43,6 +43,8 @@ pub struct Preset {
     resume: Vec<String>,
     /// Instead of `resume` while the session's id is not known.
     resume_latest: Option<Vec<String>>,
+    #[serde(default)]
+    stream: StreamRule,
     #[serde(default)]
     place: Place,
     #[serde(default)]

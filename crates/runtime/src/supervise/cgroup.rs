@@ -107,6 +107,17 @@ impl Cgroups {
         Ok(used)
     }
 
+    /// Ends all that lives in the cgroups of an agent, and removes them; false when something is left.
+    pub fn clear(&self, agent: &AgentName, wait: Span) -> io::Result<bool> {
+        let mut is_empty = true;
+        for used in self.remove_old(agent, &[])? {
+            is_empty &= used.end(wait)?;
+        }
+        // One that stays is used again.
+        let _ = fs::remove_dir(self.of_agent(agent));
+        Ok(is_empty)
+    }
+
     /// Whether memory is counted for each attempt by itself.
     pub fn counts(&self) -> bool {
         self.counts

@@ -48,6 +48,8 @@ pub enum What {
         /// For how long it was.
         silent_ms: u64,
     },
+    /// It asked to be restarted (`WATCHDOG=trigger`), and is being stopped for it.
+    AskedForRestart,
     /// The attempt takes too long, and is being stopped for it.
     TimedOut,
     /// It is brought back then.

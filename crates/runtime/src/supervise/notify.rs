@@ -59,16 +59,11 @@ impl NotifySocket {
     /// Called inside a runtime by whoever holds the agent's lease: a socket left there is replaced.
     pub fn bind(folder: &AgentFolder, agent_user: Option<u32>) -> io::Result<Self> {
         let path = folder.notify_socket();
-        let (name, address) = match path.to_str() {
-            Some(text) if text.len() <= PATH_BYTES_MAX && agent_user.is_none() => {
-                remove_stale(&path)?;
-                (SocketAddrUnix::new(&path)?, text.to_owned())
-            }
-            _ => {
-                let name = abstract_name(&path);
-                (SocketAddrUnix::new_abstract_name(name.as_bytes())?, format!("@{name}"))
-            }
-        };
+        // What a supervisor left there would be found first.
+        remove_stale(&path)?;
+        let address = path_address(folder).filter(|_| agent_user.is_none());
+        let address = address.unwrap_or_else(|| abstract_address(folder));
+        let name = name_of(&address)?;
         let socket = datagram_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
         sockopt::set_socket_passcred(&socket, true)?;
         rustix::net::bind(&socket, &name)?;
@@ -153,19 +148,28 @@ impl NotifySocket {
     }
 }
 
+/// Where the agent of this folder may be heard, the likeliest first: a supervisor bound one of them.
+pub fn addresses(folder: &AgentFolder) -> Vec<String> {
+    path_address(folder).into_iter().chain([abstract_address(folder)]).collect()
+}
+
 /// Says these signs to whoever listens at `address` (the value of `NOTIFY_SOCKET`), in one datagram.
 /// Waits for a listener that does not read, but not for ever.
 pub fn send(address: &str, signs: &[Sign]) -> io::Result<()> {
     let lines: Vec<String> = signs.iter().map(Sign::to_line).collect();
-    let name = match address.strip_prefix('@') {
-        Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
-        None if address.starts_with('/') => SocketAddrUnix::new(address)?,
-        None => return Err(io::Error::new(io::ErrorKind::InvalidInput, "no address of a socket")),
-    };
+    let name = name_of(address)?;
     let socket = datagram_socket(SocketFlags::CLOEXEC)?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(SEND_MAX))?;
     rustix::net::sendto(&socket, lines.join("\n").as_bytes(), SendFlags::NOSIGNAL, &name)?;
     Ok(())
+}
+
+fn name_of(address: &str) -> io::Result<SocketAddrUnix> {
+    Ok(match address.strip_prefix('@') {
+        Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
+        None if address.starts_with('/') => SocketAddrUnix::new(address)?,
+        None => return Err(io::Error::new(io::ErrorKind::InvalidInput, "no address of a socket")),
+    })
 }
 
 fn datagram_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
@@ -179,10 +183,20 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The same for the same path, so that a running agent reaches the next supervisor.
-fn abstract_name(path: &Path) -> String {
+/// The socket in the folder, where its path fits an address.
+fn path_address(folder: &AgentFolder) -> Option<String> {
+    let path = std::path::absolute(folder.notify_socket()).ok()?.into_os_string();
+    path.into_string().ok().filter(|text| text.len() <= PATH_BYTES_MAX)
+}
+
+/// The same for the same folder, however it is named, so that a running agent reaches the next
+/// supervisor.
+fn abstract_address(folder: &AgentFolder) -> String {
+    let path = folder.path();
+    let path = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+    let path = path.unwrap_or_else(|_| folder.path().to_owned());
     let hash = blake3::hash(path.as_os_str().as_bytes()).to_hex();
-    format!("relight-notify-{}", &hash[..32])
+    format!("@relight-notify-{}", &hash[..32])
 }
 
 #[cfg(test)]

@@ -90,15 +90,19 @@ async fn abandoned(engine: &Engine) -> Result<Vec<Task>, StoreError> {
 }
 
 /// Puts right what `find` found: deaths are recorded with their real end where anything can tell it,
-/// tasks are interrupted. What lives is left alone.
+/// tasks are interrupted. What lives is left alone. `preset` finds the one of an agent's plan, by which
+/// its end is judged.
 pub async fn put_right(
     supervisor: &mut Supervisor,
-    preset: &Preset,
+    preset: impl Fn(&str) -> Preset,
 ) -> Result<Vec<(AgentName, TakeUpError)>, ActError> {
     let engine = supervisor.engine().clone();
-    let preset = Arc::new(preset.clone());
     let agents = unsupervised(&engine).await?;
-    let specs = agents.into_iter().map(|agent| spec_of(agent, &preset)).collect();
+    let spec = |agent: Agent| {
+        let preset = preset(&agent.plan.preset);
+        spec_of(agent, preset)
+    };
+    let specs = agents.into_iter().map(spec).collect();
     let refused = supervisor.take_up_all(specs, Begin::HoldBack, false).await;
     supervisor.leave().await;
     for task in abandoned(&engine).await? {
@@ -109,12 +113,12 @@ pub async fn put_right(
 }
 
 /// An agent as far as the store knows it; enough to see how it ended, not to start it.
-fn spec_of(agent: Agent, preset: &Arc<Preset>) -> AgentSpec {
+fn spec_of(agent: Agent, preset: Preset) -> AgentSpec {
     AgentSpec {
         name: agent.name,
         command: Vec::new(),
         environment: Vec::new(),
-        preset: Arc::clone(preset),
+        preset: Arc::new(preset),
         resume_args: None,
         input: Input::Null,
         user: None,

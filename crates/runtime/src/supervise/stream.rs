@@ -57,7 +57,12 @@ impl Stream {
             }
             tokio::task::yield_now().await;
         }
-        session
+        // Nothing more will come: the end is the end of a line.
+        let mut rest = Facts::default();
+        if !self.line.is_empty() {
+            self.take(b"\n", clock::now(), &mut rest);
+        }
+        rest.session.or(session)
     }
 
     /// Reads what has come, whole lines only.
@@ -76,15 +81,6 @@ impl Stream {
             }
         }
         facts.there_is_more = read >= READ_BYTES_MAX;
-        facts
-    }
-
-    /// Reads what has come and takes the end for the end of a line: nothing more will come.
-    pub(super) fn read_rest(&mut self, now: Time) -> Facts {
-        let mut facts = self.read(now);
-        if !self.line.is_empty() {
-            self.take(b"\n", now, &mut facts);
-        }
         facts
     }
 

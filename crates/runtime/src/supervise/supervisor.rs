@@ -42,6 +42,14 @@ pub struct Settings {
 pub struct Supervisor {
     desk: Arc<Desk>,
     agents: BTreeMap<AgentName, Handle>,
+    retiring: Retiring,
+}
+
+/// Agents that are being stopped and given back.
+#[derive(Debug, Default)]
+struct Retiring {
+    tasks: JoinSet<()>,
+    mail: Vec<mpsc::UnboundedSender<Mail>>,
 }
 
 /// One agent under supervision.
@@ -75,7 +83,7 @@ impl Supervisor {
             nofile,
             places: settings.places,
         });
-        Ok((Self { desk, agents: BTreeMap::new() }, heard))
+        Ok((Self { desk, agents: BTreeMap::new(), retiring: Retiring::default() }, heard))
     }
 
     /// Takes an agent up and supervises it from now on.
@@ -181,8 +189,9 @@ impl Supervisor {
 
     /// Does not wait any longer for what is being stopped.
     pub fn hurry(&self) {
-        for handle in self.agents.values() {
-            let _ = handle.mail.send(Mail::Hurry);
+        let all = self.agents.values().map(|handle| &handle.mail).chain(&self.retiring.mail);
+        for mail in all {
+            let _ = mail.send(Mail::Hurry);
         }
     }
 
@@ -191,21 +200,22 @@ impl Supervisor {
         for (_, handle) in std::mem::take(&mut self.agents) {
             handle.leave().await;
         }
+        while self.retiring.tasks.join_next().await.is_some() {}
     }
 
-    /// Gives one agent back; what lives of it lives on.
-    pub async fn let_go(&mut self, name: &AgentName) {
-        if let Some(handle) = self.agents.remove(name) {
+    /// Stops one agent as if this supervisor ended, and gives it back. That takes its grace, and only
+    /// the end of this supervisor waits for it.
+    pub fn retire(&mut self, name: &AgentName) {
+        let answered = self.ask(name, |answer| Mail::Stop(Stopper::Shutdown, answer));
+        let Some(handle) = self.agents.remove(name) else { return };
+        self.retiring.mail.retain(|mail| !mail.is_closed());
+        self.retiring.mail.push(handle.mail.clone());
+        self.retiring.tasks.spawn(async move {
+            if let Some(answered) = answered {
+                let _ = answered.await;
+            }
             handle.leave().await;
-        }
-    }
-
-    /// Stops one agent as if this supervisor ended, and gives it back.
-    pub async fn retire(&mut self, name: &AgentName) {
-        if let Some(answered) = self.ask(name, |answer| Mail::Stop(Stopper::Shutdown, answer)) {
-            let _ = answered.await;
-        }
-        self.let_go(name).await;
+        });
     }
 
     /// This boot of the machine.

@@ -98,19 +98,6 @@ pub fn stop(scan: Scan, grace: Span, kill: Span) -> io::Result<Swept> {
     Ok(met.swept(left))
 }
 
-/// Tells one process to end that is known by more than its tag, and ends it by force after `grace`. For
-/// what wrote over its environment; whether it is gone.
-pub fn stop_one(one: &Found, grace: Span, kill: Span) -> io::Result<bool> {
-    let one = std::slice::from_ref(one);
-    tell(&one[0], Signal::TERM);
-    tell(&one[0], Signal::CONT);
-    if wait_until_gone(one, clock::boot_ms().saturating_add(grace.as_ms()))? {
-        return Ok(true);
-    }
-    tell(&one[0], Signal::KILL);
-    wait_until_gone(one, clock::boot_ms().saturating_add(kill.as_ms()))
-}
-
 /// Everyone that was met in one sweep.
 #[derive(Debug, Default)]
 struct Met(HashSet<(u32, u64)>);

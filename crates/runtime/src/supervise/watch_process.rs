@@ -3,10 +3,7 @@
 //! For attempts whose shim is gone too. The kernel tells the exit of a process to whoever holds a
 //! pidfd of it since before it was reaped (Linux 6.15 and later); before it is reaped, `/proc` tells.
 
-#![expect(
-    unsafe_code,
-    reason = "one question to the kernel, one registration with tokio: neither has a safe way"
-)]
+#![expect(unsafe_code, reason = "one question to the kernel has no safe way")]
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,10 +13,9 @@ use relight_core::lease::ProcessIdentity;
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use crate::doors::process;
+use crate::doors::{descriptor, process};
 
 /// A process that is being watched, known by its pidfd.
 #[derive(Debug)]
@@ -33,7 +29,7 @@ impl ProcessWatch {
     /// tokio's reactor.
     pub fn new(process: &ProcessIdentity) -> io::Result<Option<Self>> {
         let Some(pidfd) = open(process)? else { return Ok(None) };
-        Ok(Some(Self { pidfd: readable(pidfd)?, process: process.clone() }))
+        Ok(Some(Self { pidfd: descriptor::readable(pidfd)?, process: process.clone() }))
     }
 
     /// Who is watched.
@@ -59,15 +55,6 @@ impl ProcessWatch {
         // It may have been reaped between the two.
         told.or_else(|| exit_of_reaped(pidfd)).map(how_ended)
     }
-}
-
-/// A descriptor that tokio tells about when it can be read. Whoever gets it must not put another one in
-/// its place (`get_mut`).
-pub(crate) fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: the descriptor is owned, so it is open, and it is moved in: it stays open and the same
-    // until the `AsyncFd` is dropped.
-    let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
-    Ok(registered?)
 }
 
 /// Opens the pidfd first and compares then: what it names cannot change any more.

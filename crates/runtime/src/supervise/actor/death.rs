@@ -2,7 +2,7 @@
 
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::{HowEnded, Said};
-use relight_core::agent::decide::AgentEvent;
+use relight_core::agent::decide::{AgentEvent, later};
 use relight_core::agent::{AgentState, Attempt, AttemptTag, Cause, Death, Ending};
 use relight_core::decide::{Right, TaskEvent};
 use relight_core::lease::ProcessIdentity;
@@ -65,6 +65,10 @@ impl Actor {
         self.wrote_nothing = life.wrote_nothing();
         self.head = life.head;
         self.oom = life.oom;
+        if record.survivors > 0 {
+            // They hold the lock, and nothing begins before it is free; this shim has it already.
+            self.tree.dismiss().await;
+        }
         self.keep_captured().await?;
         self.bury(attempt, record, said).await
     }
@@ -114,13 +118,17 @@ impl Actor {
             }
             _ => None,
         };
+        let unfinished_task = match found.unfinished_task {
+            None if found.held.is_empty() => self.interrupted_task().await,
+            unfinished => unfinished,
+        };
         let completes = self.spec.plan.exit_completes && record.how == HowEnded::Code(0);
         let death = Death {
             at: record.at,
             lived: record.lived,
             how: record.how,
             oom: is_oom,
-            unfinished_task: if completes { None } else { found.unfinished_task },
+            unfinished_task: if completes { None } else { unfinished_task },
             made_progress: found.made_progress,
             said,
             note: record.note.clone().or(oom).or(denied),
@@ -139,7 +147,7 @@ impl Actor {
             let event = match cause {
                 _ if completes && is_its_own => TaskEvent::Done,
                 Cause::Deferred => TaskEvent::Defer {
-                    until: self.later(death),
+                    until: later(death, clock::now(), self.spec.plan.defer),
                     reason: Some("its agent said: later".to_owned()),
                 },
                 Cause::Completed
@@ -163,6 +171,13 @@ impl Actor {
         }
     }
 
+    /// The task of its plan, when it is to be gone on with though nobody holds it: whoever let go of it
+    /// at this very death was killed before the death was recorded.
+    async fn interrupted_task(&self) -> Option<String> {
+        let id = self.spec.plan.task.as_ref()?;
+        (self.task_status().await? == TaskStatus::Interrupted).then(|| id.to_string())
+    }
+
     /// Where the task of its plan is now; none when it has none, or that cannot be read.
     pub(super) async fn task_status(&self) -> Option<TaskStatus> {
         let id = self.spec.plan.task.as_ref()?;
@@ -171,13 +186,6 @@ impl Actor {
 
     fn why_interrupted(&self, cause: Cause) -> String {
         format!("attempt {} of {}: {cause}", self.agent.attempt_number, self.spec.name)
-    }
-
-    fn later(&self, death: &Death) -> relight_core::time::Time {
-        match death.said {
-            Some(Said::Later(Some(at))) => at,
-            _ => clock::now().plus(self.spec.plan.defer),
-        }
     }
 
     pub(super) fn ending(&self) -> Option<Ending> {

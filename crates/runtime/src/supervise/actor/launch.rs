@@ -1,8 +1,9 @@
 //! Starts an attempt: shim, task, environment, brief, log, order.
 
 use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
@@ -15,11 +16,12 @@ use relight_core::lease::{Fence, Holder};
 use relight_core::status::TaskStatus;
 use relight_core::task::{NewTask, TaskSpec};
 use relight_core::time::Span;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::life::Life;
 use super::tree::{KILL_WAIT, Tree};
 use super::{Actor, Lost};
-use crate::doors::{child, clock, process, random};
+use crate::doors::{clock, pidfd, process, random};
 use crate::engine::ActError;
 use crate::presets::Launch;
 use crate::supervise::log::{Log, LogStart};
@@ -27,7 +29,7 @@ use crate::supervise::notice::What;
 use crate::supervise::notify::NotifySocket;
 use crate::supervise::oom::Oom;
 use crate::supervise::shim::client;
-use crate::supervise::shim::wire::{Order, StartOrder};
+use crate::supervise::shim::wire::{Input, Order, StartOrder};
 use crate::supervise::word::Word;
 use crate::supervise::{successor, sweep};
 
@@ -57,7 +59,14 @@ impl Actor {
     /// Starts an attempt. What goes wrong is the attempt's death: it is charged, and bounded.
     pub(super) async fn launch(&mut self, number: u32, tag: AttemptTag) -> Result<(), Lost> {
         self.due = None;
-        match self.try_launch(number, tag.clone()).await {
+        let had_shim = self.tree.is_ready();
+        let mut launched = self.try_launch(number, &tag).await;
+        if had_shim && matches!(launched, Err(LaunchError::Shim(_))) {
+            // It was killed while nothing ran, which is no death of the agent's.
+            self.tree = Tree::None;
+            launched = self.try_launch(number, &tag).await;
+        }
+        match launched {
             Ok(()) => Ok(()),
             Err(LaunchError::Lost(lost)) => Err(lost),
             Err(error) => {
@@ -75,12 +84,12 @@ impl Actor {
         }
     }
 
-    async fn try_launch(&mut self, number: u32, tag: AttemptTag) -> Result<(), LaunchError> {
+    async fn try_launch(&mut self, number: u32, tag: &AttemptTag) -> Result<(), LaunchError> {
         if !self.tree.is_ready() {
             let made = self.folder.create();
             made.map_err(|error| LaunchError::File(self.folder.path().to_owned(), error))?;
         }
-        self.ready_shim().await?;
+        self.ready_shim(tag).await?;
         // One with this number may have been started, and ended, before anybody could say so.
         let _ = std::fs::remove_file(self.folder.exit_record(number));
         let is_new_session = self.assign_session().await?;
@@ -88,10 +97,11 @@ impl Actor {
             .for_attempt(&self.spec.log_limits)
             .map_err(|error| LaunchError::File(self.folder.logs(), error))?;
         let begins_a_file = log.offset == 0;
-        let task = self.take_task(&tag).await?;
+        let task = self.take_task(tag).await?;
         self.listen();
-        let order = self.start_order(number, &tag, &log, task.as_ref(), is_new_session).await;
-        self.life = Some(Life::new(&self.spec, tag, number, log, &self.folder, Duration::ZERO));
+        let order = self.start_order(number, tag, &log, task.as_ref(), is_new_session).await;
+        let life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
+        self.life = Some(life);
         self.tree.order(&Order::Start(Box::new(order))).await.map_err(LaunchError::Shim)?;
         // What is only needed at its end is looked up while it starts.
         let head = successor::git_head(&self.workspace());
@@ -109,17 +119,23 @@ impl Actor {
 
     /// An idle shim with the agent's lock. What still holds the lock is what is left of an earlier
     /// attempt, and goes first.
-    async fn ready_shim(&mut self) -> Result<(), LaunchError> {
+    async fn ready_shim(&mut self, tag: &AttemptTag) -> Result<(), LaunchError> {
         if self.tree.is_ready() {
             return Ok(());
         }
         let lock = match self.lock()? {
             Some(lock) => lock,
             None => {
-                self.clear_leftovers().await;
+                let mut tags = self.tags().await;
+                tags.push(tag.clone());
+                self.clear_tags(tags).await;
+                self.clear_cgroups().await;
                 self.lock()?.ok_or(LaunchError::Survivors)?
             }
         };
+        if !self.clear_cgroups().await {
+            return Err(LaunchError::Survivors);
+        }
         let terminal = self.terminal().map_err(LaunchError::Shim)?;
         let connection = client::spawn(
             &self.desk.program,
@@ -162,8 +178,23 @@ impl Actor {
         }
     }
 
+    /// Ends what is left in the cgroups of earlier attempts, and removes them; to be called while
+    /// nothing of the agent may live. False when something does.
+    pub(super) async fn clear_cgroups(&self) -> bool {
+        let Some(cgroups) = self.desk.cgroups.clone() else { return true };
+        let name = self.spec.name.clone();
+        let clear = move || cgroups.clear(&name, KILL_WAIT);
+        match tokio::task::spawn_blocking(clear).await {
+            Ok(Ok(is_empty)) => is_empty,
+            Ok(Err(error)) => {
+                self.tell(What::Trouble(format!("its old cgroups cannot be removed: {error}")));
+                true
+            }
+            Err(_) => true,
+        }
+    }
+
     fn terminal(&self) -> io::Result<Option<[std::os::fd::OwnedFd; 3]>> {
-        use crate::supervise::shim::wire::Input;
         match self.spec.input {
             Input::Null => Ok(None),
             Input::Terminal => {
@@ -217,11 +248,24 @@ impl Actor {
         let right = Right::Unfenced;
         let is_there = engine.store().task(&id).await.map_err(ActError::from);
         let started = match is_there.map_err(LaunchError::Task)? {
-            Some(_) => engine.take(&id, right, holder, None, false).await,
+            Some(task) => {
+                // Nothing of an earlier attempt lives, whatever its lease says.
+                let is_its_own = task.lease.held.is_some_and(|held| self.is_own(&held.holder));
+                engine.take(&id, right, holder, None, is_its_own).await
+            }
             None => engine.start(self.new_task(&id), right, holder, None).await,
         };
         let started = started.map_err(LaunchError::Task)?;
         Ok(Some((id, started.fence)))
+    }
+
+    fn is_own(&self, holder: &Holder) -> bool {
+        match holder {
+            Holder::Attempt { attempt, .. } => {
+                AttemptTag::from_text(attempt).agent() == Some(self.spec.name.as_str())
+            }
+            Holder::Process(_) | Holder::Time { .. } => false,
+        }
     }
 
     fn new_task(&self, id: &TaskId) -> NewTask {
@@ -271,6 +315,7 @@ impl Actor {
             brief: &brief,
             brief_file: &brief_file,
             resume_args: self.spec.resume_args.as_deref(),
+            has_terminal: self.spec.input == Input::Terminal,
         };
         let command = self.spec.preset.command(&self.spec.command, launch);
         let cgroups = self.desk.cgroups.as_ref().and_then(|cgroups| {
@@ -356,12 +401,32 @@ impl Actor {
 }
 
 /// Whether a loop's condition holds: its command ends with 0, in time.
-pub(super) fn holds(until: &[Word], environment: &[(Word, Word)], folder: &str) -> bool {
+pub(super) async fn holds(
+    until: Vec<Word>,
+    environment: Vec<(Word, Word)>,
+    folder: String,
+) -> bool {
     let words: Vec<_> = until.iter().map(Word::as_os_str).collect();
     let Some((program, arguments)) = words.split_first() else { return false };
     let mut command = process::command(program, arguments);
-    command.env_clear().current_dir(folder).stdin(Stdio::null());
+    command.env_clear().current_dir(folder).stdin(Stdio::null()).process_group(0);
     command.envs(environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())));
-    let Ok(mut child) = command.spawn() else { return false };
-    child::wait_or_kill(&mut child, UNTIL_MAX).is_some_and(|status| status.success())
+    let Ok(child) = command.spawn() else { return false };
+    let mut question = Question(child);
+    let Ok(handle) = pidfd::open(question.0.id()) else { return false };
+    let has_ended = tokio::time::timeout(UNTIL_MAX, pidfd::ended(handle)).await;
+    matches!(has_ended, Ok(Ok(()))) && question.0.wait().is_ok_and(|status| status.success())
+}
+
+/// A loop's condition while it is asked.
+struct Question(Child);
+
+impl Drop for Question {
+    /// Nobody waits for the answer any more. The child was not waited for, so its group is its own.
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+            let _ = self.0.wait();
+        }
+    }
 }

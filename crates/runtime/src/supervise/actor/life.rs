@@ -42,6 +42,8 @@ pub(super) struct Life {
     pub(super) stream: Option<Stream>,
     pub(super) status: Option<String>,
     pub(super) waiting_until: Option<Time>,
+    /// It said itself that it hangs.
+    pub(super) asked_for_restart: bool,
     /// Git's HEAD when it began.
     pub(super) head: Option<String>,
     pub(super) oom: Oom,
@@ -85,6 +87,7 @@ impl Life {
             log,
             status: None,
             waiting_until: None,
+            asked_for_restart: false,
             head: None,
             oom: Oom::default(),
             begun,
@@ -188,11 +191,6 @@ impl Life {
     pub(super) fn read_stream(&mut self) -> Option<Option<String>> {
         self.stream.as_mut()?.read(clock::now()).session
     }
-
-    /// The same, once nothing of it lives any more.
-    pub(super) fn read_rest_of_stream(&mut self) -> Option<Option<String>> {
-        self.stream.as_mut()?.read_rest(clock::now()).session
-    }
 }
 
 impl Actor {
@@ -205,6 +203,9 @@ impl Actor {
                 Sign::Ready => life.silence.ready(now_ms),
                 Sign::Status(text) => {
                     life.status = Some(self.desk.engine.redactor().text(&text).into_owned());
+                    // What waits may still say what for.
+                    life.sign(SignSource::Hook);
+                    continue;
                 }
                 Sign::Extend(span) => life.silence.extend(span, now_ms),
                 Sign::WaitingUntil(at) => {
@@ -212,7 +213,10 @@ impl Actor {
                     life.last_sign = clock::now();
                     continue;
                 }
-                Sign::Trigger => self.events.push_back(AgentEvent::End(Ending::Hung)),
+                Sign::Trigger => {
+                    life.asked_for_restart = true;
+                    self.events.push_back(AgentEvent::End(Ending::Hung));
+                }
                 Sign::Alive | Sign::Stopping => {}
             }
             life.waiting_until = None;

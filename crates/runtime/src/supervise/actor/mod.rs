@@ -23,6 +23,7 @@ use relight_core::ids::TaskId;
 use relight_core::lease::Fence;
 use relight_core::time::Time;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use self::ledger::Ledger;
@@ -143,7 +144,8 @@ pub(super) struct Actor {
     waiters: Vec<Waiter>,
     /// Events that effects have led to, oldest first.
     events: VecDeque<AgentEvent>,
-    asked: Option<tokio::task::JoinHandle<bool>>,
+    /// The loop's condition while it is asked; one that is dropped is asked no longer.
+    asked: JoinSet<bool>,
     mail: mpsc::UnboundedReceiver<Mail>,
     view: watch::Sender<AgentView>,
 }
@@ -300,7 +302,10 @@ impl Actor {
         }
         let AgentDecision { changes, effects } = self.decide(event, moment);
         let ahead = effects.iter().any(|e| matches!(e, AgentEffect::Spawn { at_once: true, .. }));
-        let ahead = ahead && self.spec.plan.task.is_none() && self.tree.is_ready();
+        // Only right after a death: whatever waited has time to wait for the disk as well, and the next
+        // supervisor looks for an unrecorded successor of a live attempt alone.
+        let is_restart = matches!(self.agent.state, AgentState::Running { .. });
+        let ahead = ahead && is_restart && self.spec.plan.task.is_none() && self.tree.is_ready();
         if ahead {
             // What allocated the tag must be on disk; it is, unless it died within moments.
             self.ledger.settle().await?;
@@ -325,6 +330,12 @@ impl Actor {
         changes: &[AgentChange],
     ) -> Result<(), Lost> {
         self.remember_end(changes);
+        for change in changes {
+            // The one after it is known already, and its cgroup is made ready too.
+            if let AgentChange::Reserved(tag) = change {
+                self.agent.next_attempt = Some(tag.clone());
+            }
+        }
         for effect in effects {
             if let AgentEffect::Spawn { .. } = effect {
                 self.act(effect.clone()).await?;
@@ -356,7 +367,9 @@ impl Actor {
             AgentEffect::AtRest => {
                 self.at_rest = true;
                 self.due = None;
+                self.asked = JoinSet::new();
                 self.tree.dismiss().await;
+                self.clear_cgroups().await;
                 self.tell(What::AtRest);
             }
         }
@@ -420,8 +433,8 @@ impl Actor {
         };
         let environment = self.environment_of_until();
         let folder = self.spec.plan.folder.clone();
-        self.asked =
-            Some(tokio::task::spawn_blocking(move || launch::holds(&until, &environment, &folder)));
+        self.asked = JoinSet::new();
+        self.asked.spawn(launch::holds(until, environment, folder));
     }
 
     fn tell(&self, what: What) {
@@ -449,7 +462,9 @@ impl Actor {
     async fn stop_tree(&mut self, ending: Ending) {
         let ladder = self.ladder();
         if ending == Ending::Hung || ending == Ending::Timeout {
+            let has_asked = self.life.as_ref().is_some_and(|life| life.asked_for_restart);
             self.tell(match ending {
+                Ending::Hung if has_asked => What::AskedForRestart,
                 Ending::Hung => What::Hung { silent_ms: self.silent_ms() },
                 _ => What::TimedOut,
             });
@@ -488,12 +503,12 @@ async fn wait_for(timer: Option<Instant>) {
     }
 }
 
-async fn asked(question: &mut Option<tokio::task::JoinHandle<bool>>) -> bool {
-    let Some(handle) = question.as_mut() else { return std::future::pending().await };
-    // A question that could not be asked was not answered with yes.
-    let finished = handle.await.unwrap_or(false);
-    *question = None;
-    finished
+async fn asked(question: &mut JoinSet<bool>) -> bool {
+    match question.join_next().await {
+        // A question that could not be asked was not answered with yes.
+        Some(answer) => answer.unwrap_or(false),
+        None => std::future::pending().await,
+    }
 }
 
 impl Actor {

@@ -5,7 +5,6 @@
 //! nobody knows is ended before anything new begins.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::{HowEnded, Said};
@@ -13,6 +12,7 @@ use relight_core::agent::decide::{AgentEffect, AgentEvent, decide};
 use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag};
 use relight_core::decide::Guard;
 use relight_core::lease::{Held, HolderLife, ProcessIdentity};
+use relight_core::time::Span;
 use relight_store::{AgentCommit, AgentCommitError, AttemptQuery, StoreError};
 use tokio::sync::{mpsc, watch};
 
@@ -21,7 +21,7 @@ use super::ledger::Ledger;
 use super::life::Life;
 use super::tree::{Met, Orphan, Tree};
 use super::{Actor, AgentView, Lost, Mail};
-use crate::doors::{clock, process};
+use crate::doors::{clock, file, process};
 use crate::supervise::desk::Desk;
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::log::{Log, LogPosition, LogStart};
@@ -32,6 +32,7 @@ use crate::supervise::shim::record;
 use crate::supervise::shim::wire::ExitRecord;
 use crate::supervise::spec::AgentSpec;
 use crate::supervise::stream::Stream;
+use crate::supervise::successor;
 use crate::supervise::waiting;
 use crate::supervise::watch_process::ProcessWatch;
 
@@ -81,6 +82,7 @@ pub(in crate::supervise) async fn take_up(
 ) -> Result<(Actor, watch::Receiver<AgentView>), TakeUpError> {
     let agent = take_lease(&desk, &spec, take_over).await?;
     let folder = AgentFolder::of(&desk.home, &spec.name);
+    successor::sweep(&folder);
     let query = AttemptQuery { agent: Some(spec.name.clone()), ended: true, limit: 1 };
     let last = desk.engine.store().attempts(query).await?.pop();
     let first_view = AgentView {
@@ -117,7 +119,7 @@ pub(in crate::supervise) async fn take_up(
         leaving: false,
         waiters: Vec::new(),
         events: std::collections::VecDeque::new(),
-        asked: None,
+        asked: tokio::task::JoinSet::new(),
         mail,
         view,
     };
@@ -269,7 +271,7 @@ impl Actor {
         let log = attempt.as_ref().and_then(|attempt| attempt.log);
         let log = self.log_start(log);
         let began = attempt.as_ref().map_or(self.agent.updated_at, |attempt| attempt.begun_at);
-        let lived: Duration = clock::now().since(began).as_duration();
+        let lived = process::age(&process).as_duration();
         let mut life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, lived);
         life.begun_at = began;
         life.started(process.clone());
@@ -333,7 +335,7 @@ impl Actor {
             } else {
                 "the machine went down"
             };
-            let lived = clock::now().since(attempt.begun_at);
+            let lived = self.known_life(&attempt);
             ExitRecord {
                 note: Some(note.to_owned()),
                 lived,
@@ -393,6 +395,13 @@ impl Actor {
         self.clear_tags(vec![tag.clone()]).await;
         let note = Some("it died together with its shim while nobody watched".to_owned());
         Some(ExitRecord { note, ..bare_record(tag, number) })
+    }
+
+    /// How long an attempt is known to have lived: until its last output.
+    fn known_life(&self, attempt: &Attempt) -> Span {
+        let log = attempt.log.map(|(number, _)| Log::of(&self.folder).path(number));
+        let last_output = log.and_then(|log| file::modified_at(&log));
+        last_output.map_or(Span::ZERO, |at| at.since(attempt.begun_at))
     }
 
     fn boot_is_the_same(&self, attempt: &Attempt) -> bool {

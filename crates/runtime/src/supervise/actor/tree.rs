@@ -1,14 +1,16 @@
 //! What lives of an agent, and how this supervisor is connected to it.
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use relight_core::agent::AttemptTag;
 use relight_core::agent::death::HowEnded;
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::Span;
+use rustix::process::Signal;
 
+use crate::doors::{clock, pidfd};
 use crate::supervise::shim::client::Connection;
 use crate::supervise::shim::wire::{Order, Report, Rung};
 use crate::supervise::sweep;
@@ -18,6 +20,8 @@ use crate::supervise::watch_process::ProcessWatch;
 pub(super) const KILL_WAIT: Span = Span::from_secs(5);
 /// How long a shim has to say what it has.
 const STATUS_WAIT: Duration = Duration::from_secs(10);
+/// How long an idle shim has to go.
+const QUIT_WAIT: Duration = Duration::from_secs(1);
 
 /// What lives of an agent.
 pub(super) enum Tree {
@@ -33,14 +37,6 @@ pub(super) enum Tree {
 pub(super) struct Orphan {
     pub(super) watch: ProcessWatch,
     pub(super) tag: AttemptTag,
-}
-
-impl Orphan {
-    /// The leader itself, which is watched since it was proved ours.
-    fn leader(&self) -> io::Result<sweep::Found> {
-        let pidfd = self.watch.pidfd().as_fd().try_clone_to_owned()?;
-        Ok(sweep::Found { pidfd, process: self.watch.process().clone(), tag: self.tag.clone() })
-    }
 }
 
 /// What happened to it.
@@ -112,19 +108,13 @@ impl Tree {
                 let _ = connection.send(&Order::Stop { ladder }).await;
             }
             Self::Orphan(orphan) => {
-                let tag = orphan.tag.clone();
                 let grace = ladder.iter().fold(Span::ZERO, |sum, rung| {
                     Span::from_ms(sum.as_ms().saturating_add(rung.wait.as_ms()))
                 });
-                let leader = orphan.leader();
-                tokio::task::spawn_blocking(move || {
-                    let swept = sweep::clear(std::slice::from_ref(&tag), grace, KILL_WAIT);
-                    // Its tag may be overwritten; that it is ours is known by its start as well.
-                    if let Ok(leader) = leader {
-                        let _ = sweep::stop_one(&leader, grace, KILL_WAIT);
-                    }
-                    swept
-                });
+                if let Ok(leader) = orphan.watch.pidfd().as_fd().try_clone_to_owned() {
+                    let (process, tag) = (orphan.watch.process().clone(), orphan.tag.clone());
+                    tokio::task::spawn_blocking(move || end(&leader, &process, tag, grace));
+                }
             }
         }
     }
@@ -137,11 +127,16 @@ impl Tree {
         }
     }
 
-    /// Lets an idle shim go.
+    /// Lets an idle shim go, and waits until it is gone.
     pub(super) async fn dismiss(&mut self) {
-        if let Self::Shim { connection, .. } = self {
+        if let Self::Shim { connection, shim } = self {
+            let watch = ProcessWatch::new(shim).ok().flatten();
             let _ = connection.send(&Order::Quit).await;
             *self = Self::None;
+            if let Some(watch) = watch {
+                // One that does not go keeps the lock, which is looked at before anything is started.
+                let _ = tokio::time::timeout(QUIT_WAIT, watch.gone()).await;
+            }
         }
     }
 
@@ -149,4 +144,27 @@ impl Tree {
     pub(super) fn leave(&mut self) {
         *self = Self::None;
     }
+}
+
+/// Ends an attempt without a shim: all that carries its tag, and its leader, which is known by its
+/// handle even when it wrote over its own environment.
+fn end(
+    leader: &OwnedFd,
+    process: &ProcessIdentity,
+    tag: AttemptTag,
+    grace: Span,
+) -> io::Result<()> {
+    let deadline_ms = clock::boot_ms().saturating_add(grace.as_ms());
+    let scan = sweep::find(&[tag])?;
+    let is_found = scan.found.iter().any(|found| found.process == *process);
+    if is_found {
+        return sweep::stop(scan, grace, KILL_WAIT).map(drop);
+    }
+    pidfd::signal(leader, Signal::TERM)?;
+    sweep::stop(scan, grace, KILL_WAIT)?;
+    let left = Span::from_ms(deadline_ms.saturating_sub(clock::boot_ms()));
+    if !pidfd::ends_within(leader, left) {
+        pidfd::signal(leader, Signal::KILL)?;
+    }
+    Ok(())
 }

@@ -4,16 +4,19 @@
 //! each death would make the file system search for a free inode every time, for longer than all the
 //! rest of a restart takes.
 
-use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 
 use relight_core::agent::AttemptTag;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::wire::ExitRecord;
+use crate::doors::file;
 use crate::supervise::folder::AgentFolder;
+
+/// More than any record has.
+const RECORD_BYTES_MAX: u64 = 1 << 20;
 
 /// Written over the record of the attempt before the last, whose end is in the store by then. Not
 /// synced: after a power cut the attempt is over anyway, and a restart must not wait for the disk.
@@ -36,9 +39,7 @@ struct Begun {
 fn put(folder: &AgentFolder, number: u32, content: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(content)?;
     line.push(b'\n');
-    let mut open = OpenOptions::new();
-    open.write(true).create(true).truncate(false).mode(0o600);
-    open.open(folder.exit_record(number))?.write_all_at(&line, 0)
+    file::open_to_overwrite(&folder.exit_record(number))?.write_all_at(&line, 0)
 }
 
 /// What was left about this very attempt. Behind the first line is what a longer record left.
@@ -53,7 +54,7 @@ pub fn was_begun(folder: &AgentFolder, number: u32, tag: &AttemptTag) -> bool {
 }
 
 fn get<T: DeserializeOwned>(folder: &AgentFolder, number: u32) -> Option<T> {
-    let text = std::fs::read(folder.exit_record(number)).ok()?;
+    let text = file::read_regular(&folder.exit_record(number), RECORD_BYTES_MAX)?;
     let end = memchr::memchr(b'\n', &text)?;
     serde_json::from_slice(&text[..end]).ok()
 }

@@ -3,20 +3,27 @@
 //! Nothing here is synced to disk: the store holds the truth, both files are written anew before each
 //! start, and a restart must not wait for the disk.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use relight_core::agent::active_state::ActiveState;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use crate::doors::{clock, file};
 use crate::supervise::folder::AgentFolder;
 
 /// More than either file can have; whatever is longer is not ours.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const CREATE_TRIES_MAX: usize = 100;
+/// A writer is done long before.
+const LEFT_AFTER_MS: i64 = 60_000;
+/// So many files of a folder are looked at.
+const ENTRIES_MAX: usize = 10_000;
 
 /// Writes what the next attempt is told; whether anything changed.
 pub fn write_brief(folder: &AgentFolder, text: &str) -> io::Result<bool> {
@@ -52,18 +59,43 @@ pub(super) fn read_state(folder: &AgentFolder) -> Option<ActiveState> {
     ActiveState::from_text(&read(&folder.state())?)
 }
 
+/// Removes what killed writers left beside the two: a file that is not in its place after so long will
+/// not come there any more. What cannot be removed stays until the next time.
+pub fn sweep(folder: &AgentFolder) {
+    let Ok(entries) = std::fs::read_dir(folder.path()) else { return };
+    let now_ms = clock::now().as_ms();
+    for entry in entries.take(ENTRIES_MAX).filter_map(Result::ok) {
+        let written_ms = entry.metadata().and_then(|file| file.modified()).ok().and_then(ms_of);
+        let is_old = written_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) > LEFT_AFTER_MS);
+        if is_old && is_beside(&entry.file_name()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether it was made by `create_beside`.
+fn is_beside(name: &OsStr) -> bool {
+    let Some((stem, rest)) = name.to_str().and_then(|name| name.split_once(".tmp-")) else {
+        return false;
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_numbered = rest.split_once('-').is_some_and(|(pid, n)| is_number(pid) && is_number(n));
+    is_numbered && ["brief", "active_state"].contains(&stem)
+}
+
+fn ms_of(time: SystemTime) -> Option<i64> {
+    i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+}
+
 fn read(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
-    Some(text)
+    String::from_utf8(file::read_regular(path, FILE_BYTES_MAX)?).ok()
 }
 
 /// Into the spare file, which then takes the other's place; 0600. Never cut to nothing first: some file
 /// systems write such a file down to the disk when it is closed.
 fn exchange(path: &Path, text: &str) -> io::Result<()> {
     let spare = path.with_extension("spare");
-    let mut open = OpenOptions::new();
-    let file = open.write(true).create(true).truncate(false).mode(0o600).open(&spare)?;
+    let file = file::open_to_overwrite(&spare)?;
     file.write_all_at(text.as_bytes(), 0)?;
     file.set_len(text.len() as u64)?;
     put_in_place(&spare, path)

@@ -4,16 +4,13 @@
 //! in linked worktrees; only the changed files need git itself (`dirty`). A repository that keeps its
 //! refs in another format than files tells less, and no wrong thing.
 
-use std::fs::OpenOptions;
-use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use relight_core::agent::brief::GitFacts;
 use relight_core::time::{Span, Time};
 
 use super::dirty::dirty_files;
-use crate::doors::clock;
+use crate::doors::{clock, file};
 
 /// Most bytes of a small file of git.
 const SMALL_BYTES_MAX: u64 = 4 << 10;
@@ -95,9 +92,7 @@ impl Repository {
     }
 
     fn index_lock_age(&self, now: Time) -> Option<Span> {
-        let since = std::fs::metadata(self.own.join("index.lock")).ok()?.modified().ok()?;
-        let since: jiff::Timestamp = since.try_into().ok()?;
-        Some(now.since(since.into()))
+        Some(now.since(file::modified_at(&self.own.join("index.lock"))?))
     }
 }
 
@@ -111,14 +106,7 @@ fn small_text(path: &Path) -> Option<String> {
     text(path, SMALL_BYTES_MAX)
 }
 
-/// A regular file's text, up to a limit. Whatever else lies there is never waited for.
 fn text(path: &Path, bytes_max: u64) -> Option<String> {
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    file.take(bytes_max).read_to_end(&mut bytes).ok()?;
+    let bytes = file::read_regular(path, bytes_max)?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -9,6 +9,6 @@ mod refresh;
 #[cfg(test)]
 mod tests;
 
-pub use file::{write_anew, write_brief, write_state};
+pub use file::{sweep, write_anew, write_brief, write_state};
 pub use git::{git_facts, git_head};
 pub use refresh::{RefreshError, refresh_state};

@@ -12,7 +12,7 @@ use relight_core::time::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tempfile::TempDir;
 
-use super::{git_facts, git_head, write_brief, write_state};
+use super::{git_facts, git_head, sweep, write_brief, write_state};
 use crate::doors::process;
 use crate::supervise::folder::AgentFolder;
 
@@ -62,6 +62,27 @@ fn a_damaged_state_is_replaced() {
     fs::write(folder.state(), b"{\"task_id\": \xff").unwrap();
     assert!(write_state(&folder, &state(0, None)).unwrap());
     assert!(!write_state(&folder, &state(0, None)).unwrap());
+}
+
+#[test]
+fn what_a_killed_writer_left_goes_once_it_is_old() {
+    let (_home, folder) = agent_folder();
+    let at = |name: &str| folder.path().join(name);
+    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+    for name in ["brief.tmp-12-0", "active_state.tmp-345-67", "brief.md", "brief.tmp-mine"] {
+        fs::write(at(name), "x").unwrap();
+        let file = fs::OpenOptions::new().write(true).open(at(name)).unwrap();
+        file.set_modified(long_ago).unwrap();
+    }
+    fs::write(at("brief.tmp-12-1"), "being written").unwrap();
+    sweep(&folder);
+    let mut left: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["brief.md", "brief.tmp-12-1", "brief.tmp-mine", "log"]);
+    let mut home = folder.path().to_owned();
+    home.push("absent");
+    sweep(&AgentFolder::at(home));
 }
 
 #[test]
