@@ -17,8 +17,8 @@ use crate::values;
     relight run --loop --until './all-done.sh --quiet' --max-iterations 50 -- ./one-round.sh\n\n\
     The command gets its arguments as they are: no shell is involved. It is brought back after every\n\
     death that is no success; the first time at once, then after the cooldown, which grows. The exit\n\
-    code is the agent's own (128+n for a signal, 124 for a time-out); with --json the last line says\n\
-    whose it is. Exit code 75: somebody else supervises an agent of this name. An agent that exits\n\
+    code is the agent's own (128+n for a signal, 124 for a time-out); --json prints one JSON\n\
+    document at the end and none of the agent's output; it says whose the code is. Exit code 75: somebody else supervises an agent of this name. An agent that exits\n\
     with 75 means \"later\": nothing is charged, and Relight waits.\n\n\
     --until and --resume-args take words separated by spaces; '…' and \"…\" keep a word together, a\n\
     backslash keeps the next character. Nothing is expanded.")]
