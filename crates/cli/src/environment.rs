@@ -16,7 +16,7 @@ use relight_store::sqlite::Use;
 use relight_store::{Store, StoreError};
 
 use crate::arguments::{Global, HolderArguments};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, cannot_use};
 
 /// How long a lease lasts that follows nobody's life.
 const LEASE: Span = Span::from_secs(600);
@@ -88,9 +88,7 @@ impl Environment {
     }
 
     fn redactor_of(&self, folder: &Path) -> Result<Redactor, Failure> {
-        let key = relight::mark_key_beside(folder).map_err(|error| {
-            Failure::new(Exit::Io, format!("cannot use {}: {error}", folder.display()))
-        })?;
+        let key = relight::mark_key_beside(folder).map_err(|error| cannot_use(folder, &error))?;
         let pairs = relight::doors::environment::texts(&self.variables);
         Ok(Redactor::new(key).with_environment(pairs))
     }

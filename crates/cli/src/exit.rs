@@ -103,10 +103,36 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// What helps where this user may not write.
+pub(crate) const A_HOME_OF_YOUR_OWN: &str =
+    "set RELIGHT_HOME or give --home DIR, a folder of your own";
+
+/// A file or folder of ours that the system does not give us.
+pub(crate) fn cannot_use(path: &std::path::Path, error: &std::io::Error) -> Failure {
+    let failure = Failure::new(Exit::Io, format!("cannot use {}: {error}", path.display()));
+    if is_a_matter_of_rights(error) { failure.hint(A_HOME_OF_YOUR_OWN) } else { failure }
+}
+
+/// Whether the system said that this user may not.
+fn is_a_matter_of_rights(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        if kind == Some(std::io::ErrorKind::PermissionDenied) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let failure = |exit| Self::new(exit, chain(&error));
         match &error {
+            StoreError::Io { source, .. } if is_a_matter_of_rights(source.as_ref()) => {
+                failure(Exit::Io).hint(A_HOME_OF_YOUR_OWN)
+            }
             StoreError::Io { .. } => failure(Exit::Io)
                 .hint("nothing was saved; make room or mend the folder, then try again"),
             StoreError::Damaged { .. } => failure(Exit::Data)

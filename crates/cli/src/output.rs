@@ -60,6 +60,11 @@ pub(crate) fn note(environment: &Environment, text: &str) {
     }
 }
 
+/// Says what a person has to know, quiet or not.
+pub(crate) fn alert(text: &str) {
+    complain(&format!("relight: {}", clean(text)));
+}
+
 /// Says why not, and what to type next.
 pub(crate) fn failure(json: bool, failure: &Failure) {
     let (message, hint) = (clean(&failure.message), failure.hint.as_deref().map(clean));

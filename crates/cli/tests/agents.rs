@@ -9,7 +9,7 @@ use ::relight::doors::clock;
 use agent_store::{Told, alive, dead};
 use relight::Stage;
 use relight_core::agent::{AgentState, Ending, Pause, Stopper};
-use relight_core::time::Span;
+use relight_core::time::{Span, Time};
 use serde_json::Value;
 
 fn json(text: &str) -> Value {
@@ -70,7 +70,7 @@ fn each_state_is_told_in_words() {
     stopped by a person
     stopped with its supervisor
     stopped: finished
-    terminated: recovered 3 times
+    terminated: recovered 3 times; relight deaths h, then relight start h
     ");
     let ran = stage.run(&["ps", "--state", "terminated", "--state", "created"]);
     assert_eq!(ran.stdout.lines().count(), 3, "{ran:?}");
@@ -181,6 +181,48 @@ fn deaths_are_listed_and_the_newest_told_in_full() {
     assert_eq!(one["deaths"][0]["post_mortem"]["last_output"], "first\n");
     assert_eq!(one["deaths"].as_array().unwrap().len(), 1);
     assert_eq!(stage.run(&["deaths", "-n", "1"]).stdout.lines().count(), 2);
+}
+
+#[test]
+fn deaths_of_all_agents_are_in_the_order_in_which_they_died() {
+    let stage = Stage::new();
+    let (early, late) = (Told::of(&stage, "early"), Told::of(&stage, "late"));
+    // The one that began first lives longest.
+    late.runs(1, dead(), (1, 0));
+    early.runs(2, dead(), (1, 0)).dies_at(2, "", Time::from_ms(1_000));
+    early.runs(3, dead(), (1, 0)).dies_at(3, "", Time::from_ms(2_000));
+    late.dies_at(1, "", Time::from_ms(3_000));
+    let told = |count: &str| -> Vec<(String, u64)> {
+        let answer = json(&stage.run(&["deaths", "-n", count, "--json"]).stdout);
+        let one = |death: &Value| {
+            (death["agent"].as_str().unwrap().to_owned(), death["attempt"].as_u64().unwrap())
+        };
+        answer["deaths"].as_array().unwrap().iter().map(one).collect()
+    };
+    let (early, late) = ("early".to_owned(), "late".to_owned());
+    assert_eq!(told("1"), [(late.clone(), 1)]);
+    assert_eq!(told("9"), [(late, 1), (early.clone(), 3), (early, 2)]);
+}
+
+#[test]
+fn the_doctor_names_agents_that_need_somebody() {
+    let stage = Stage::new();
+    let gone = AgentState::Terminated { why: "recovered 3 times".to_owned() };
+    let held_back = AgentState::Suspended { why: Pause::HeldBack, until: None };
+    Told::of(&stage, "spent").held_by(alive()).is(gone);
+    Told::of(&stage, "dead").held_by(dead()).runs(1, dead(), (1, 0));
+    Told::of(&stage, "orphan").held_by(dead()).runs(2, alive(), (1, 0));
+    Told::of(&stage, "waiter").held_by(alive()).is(held_back);
+    Told::of(&stage, "fine").held_by(alive()).runs(3, alive(), (1, 0));
+    let ran = stage.run(&["doctor"]);
+    let about = |line: &&str| line.starts_with("warning  agents ");
+    let lines: Vec<&str> = ran.stdout.lines().filter(about).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    warning  agents      1 terminated: recovery is used up (spent); try: relight deaths spent, then relight start spent
+    warning  agents      1 died unnoticed (dead); try: relight recover
+    warning  agents      1 orphaned: alive without a supervisor (orphan); try: relight up, or relight run --name orphan -- CMD, adopts it
+    warning  agents      1 held back (waiter); try: relight start waiter
+    ");
 }
 
 #[test]

@@ -21,6 +21,10 @@ use serde_json::json;
 /// An agent whose first attempt was on when everything was killed, as its supervisor left it.
 fn cut_off(ground: &Ground) -> Told {
     let told = Told::of(&ground.stage, "writer");
+    // As `run` below says it: under another command it would be another agent.
+    let folder = std::fs::canonicalize(ground.work("")).unwrap().to_string_lossy().into_owned();
+    let plan = AgentPlan { command: vec!["./agent".to_owned()], folder, ..AgentPlan::default() };
+    told.commit(vec![AgentChange::Planned(Box::new(plan))]);
     told.held_by(dead());
     told.runs(1, dead(), (1, 0)).commit(vec![AgentChange::Reserved(Told::tag(2))]);
     std::fs::create_dir_all(ground.home("agents/writer/log")).unwrap();

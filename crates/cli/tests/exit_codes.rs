@@ -141,7 +141,7 @@ fn a_home_that_cannot_be_written_is_74() {
 fn a_home_that_cannot_be_made_is_74() {
     let place = Place::new();
     fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o555)).unwrap();
-    unprivileged(&place, "task add t").with_code(74);
+    unprivileged(&place, "task add t").with_code(74).says(&["RELIGHT_HOME", "--home DIR"]);
     fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     let file = place.work("a-file");
     fs::write(&file, "").unwrap();

@@ -60,6 +60,55 @@ fn a_command_killed_by_a_signal_is_128_and_its_number() {
 }
 
 #[test]
+fn a_command_that_was_cut_off_leaves_its_step_in_doubt() {
+    for (script, code) in [("kill -9 $$", 137), ("sh -c 'kill -15 $$'; exit $?", 143)] {
+        let place = at_work();
+        let script = format!("echo >> ran; {script}");
+        let first = shell(&place, "s --repeat once", &script).run().with_code(code);
+        first.says(&["was cut off", "in doubt", "step resolve"]);
+        let step = place.json("step list --task t")["items"][0].clone();
+        assert_eq!((&step["state"], &step["tries"]), (&json!("begun"), &json!(1)));
+        shell(&place, "s --repeat once", "echo >> ran").run().with_code(75);
+        assert_eq!((place.runs(), place.status("t").as_str()), (1, "blocked"));
+    }
+}
+
+#[test]
+fn a_command_that_was_cut_off_is_asked_about_where_its_rule_says_so() {
+    let place = at_work();
+    let run = |script: &str| {
+        let call = place.relight("step run s --task t").args(VERIFY).arg("true");
+        call.args(["--", "sh", "-c", script]).run()
+    };
+    run("echo >> ran; kill -9 $$").with_code(137).says(&["--verify is asked first"]);
+    run("echo >> ran").with_code(0).says(&["had happened"]);
+    assert_eq!(place.runs(), 1);
+}
+
+#[test]
+fn a_command_that_was_cut_off_runs_again_with_the_same_key_where_it_may() {
+    for rule in ["--repeat keyed", "--repeat repeatable"] {
+        let place = at_work();
+        let words = format!("s {rule}");
+        let script = "echo $RELIGHT_IDEMPOTENCY_KEY >> ran";
+        shell(&place, &words, &format!("{script}; kill -9 $$")).run().with_code(137);
+        shell(&place, &words, script).run().with_code(0);
+        let keys = fs::read_to_string(place.work("ran")).unwrap();
+        let keys: Vec<&str> = keys.lines().collect();
+        assert_eq!((keys.len(), keys[0]), (2, keys[1]), "{rule}");
+    }
+}
+
+#[test]
+fn a_step_of_the_rule_once_that_took_too_long_is_in_doubt() {
+    let place = at_work();
+    let slow = "echo >> ran; exec sleep 50";
+    shell(&place, "s --repeat once --timeout 500ms", slow).run().with_code(124).says(&["in doubt"]);
+    shell(&place, "s --repeat once", "echo >> ran").run().with_code(75);
+    assert_eq!(place.runs(), 1);
+}
+
+#[test]
 fn an_accepted_code_finishes_the_step_and_is_replayed() {
     let place = at_work();
     shell(&place, "s --accept 1,3", "echo >> ran; echo three; exit 3").run().with_code(3);
@@ -112,7 +161,13 @@ fn a_timeout_is_relights_code_and_an_exit_is_the_steps() {
         let call = place.relight(&format!("--json step run {words} --task t -- sh -c"));
         call.arg(script).run().json()
     };
-    assert_eq!(run("slow --timeout 100ms", "exec sleep 50")["exit_code_of"], "relight");
+    for (rule, in_doubt) in [("keyed", false), ("repeatable", false), ("once", true)] {
+        let slow = run(&format!("{rule} --repeat {rule} --timeout 100ms"), "exec sleep 50");
+        assert_eq!(
+            (&slow["exit_code_of"], &slow["in_doubt"]),
+            (&json!("relight"), &json!(in_doubt))
+        );
+    }
     let answer = run("s", "echo out; echo err >&2; exit 4");
     assert_eq!((&answer["exit_code"], &answer["exit_code_of"]), (&json!(4), &json!("step")));
     assert_eq!((&answer["stdout"], &answer["replayed"]), (&json!("out\n"), &json!(false)));
@@ -467,7 +522,20 @@ fn sigterm_reaches_the_command() {
     let mut running = shell(&place, "s", script).spawn();
     running.line();
     running.signal(Signal::TERM);
-    assert_eq!(running.end().with_code(9).text(), "told\n");
+    let ended = running.end().with_code(143).says(&["told to end by signal 15", "in doubt"]);
+    assert_eq!(ended.text(), "told\n");
+    assert_eq!(place.json("task show t")["in_doubt"], json!(["s"]));
+}
+
+#[test]
+fn a_command_that_succeeds_although_it_was_told_to_end_is_finished() {
+    let place = at_work();
+    let script = "trap 'exit 0' TERM; echo up; while :; do sleep 0.05; done";
+    let mut running = shell(&place, "s --repeat once", script).spawn();
+    running.line();
+    running.signal(Signal::TERM);
+    running.end().with_code(0);
+    assert_eq!(place.json("task show t")["done_steps"], json!(["s"]));
 }
 
 #[test]

@@ -196,8 +196,16 @@ fn a_beat_by_name_goes_to_that_agents_socket() {
 }
 
 #[test]
+fn a_beat_for_an_agent_that_is_not_there_is_a_no() {
+    let ran = Stage::new().run(&["beat", "nosuch"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("there is no agent nosuch"), "{ran:?}");
+}
+
+#[test]
 fn a_beat_that_nobody_hears_is_75_and_one_for_nobody_is_2() {
     let stage = Stage::new();
+    Told::of(&stage, "writer");
     let ran = stage.run(&["beat", "writer"]);
     assert_eq!(ran.code, 75);
     assert!(ran.stderr.contains("nobody listens"), "{ran:?}");

@@ -124,7 +124,7 @@ pub(crate) enum Command {
     Doctor(other::DoctorArguments),
     /// What happened, in order
     Events(other::EventsArguments),
-    /// Tell agents how to use Relight: a block in AGENTS.md, or a skill
+    /// Write what agents and Relight read: a block in AGENTS.md, a skill, relight.toml
     #[command(subcommand)]
     Setup(other::SetupCommand),
     /// Run parts of Relight from the host's scheduler

@@ -134,7 +134,9 @@ fn plain(c: char) -> char {
 /// A mistake may stand beside a secret, and what is printed may be kept.
 fn has_secret(line: &str) -> bool {
     let redactor = Redactor::new(MarkKey::new([0; 32]));
-    redactor.text(line) != line
+    // This key sounds like a secret's and holds names of variables.
+    let line = line.replace("env_pass", "env");
+    redactor.text(&line) != line
 }
 
 fn floor_boundary(text: &str, at: usize) -> usize {

@@ -315,6 +315,15 @@ fn even_an_agent_that_inherits_gets_nothing_of_relight() {
 }
 
 #[test]
+fn a_text_where_an_array_belongs_is_told_with_the_array() {
+    for key in ["env_pass", "skills", "command"] {
+        let told = mistakes(&format!("[[agent]]\nname = \"b\"\n{key} = \"FOO BAR\"\n"));
+        let array = format!("write an array: {key} = [\"FOO\", \"BAR\"]");
+        assert!(told.contains(&array), "{told}");
+    }
+}
+
+#[test]
 fn the_ladder_of_the_file_counts_more_than_the_presets() {
     let grace = Span::from_secs(7);
     let codex = Preset::by_name("codex", None).unwrap();

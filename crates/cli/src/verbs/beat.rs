@@ -9,6 +9,7 @@ use relight::supervise::notify::{self, Sign};
 use relight_core::ids::AgentName;
 use serde_json::json;
 
+use super::ps::no_such_agent;
 use crate::arguments::agent::BeatArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -51,7 +52,11 @@ fn is_nobody(error: &io::Error) -> bool {
 
 fn addresses(environment: &Environment, name: Option<&AgentName>) -> Result<Vec<String>, Failure> {
     if let Some(name) = name {
-        return Ok(notify::addresses(&AgentFolder::of(&environment.state_folder()?, name)));
+        let folder = AgentFolder::of(&environment.state_folder()?, name);
+        if !folder.path().exists() {
+            return Err(no_such_agent(name));
+        }
+        return Ok(notify::addresses(&folder));
     }
     let found = environment.get("NOTIFY_SOCKET").map(str::to_owned);
     found.map(|address| vec![address]).ok_or_else(|| {

@@ -76,7 +76,7 @@ fn tell(environment: &Environment, changed: &Changed) {
     let Changed { agent, previous_state, state, task_cancelled } = changed;
     let mut text = format!("{agent}: {previous_state} → {state}");
     if let Some(task) = task_cancelled {
-        text += &format!(" (task {task} is interrupted)");
+        text += &format!(" (its task {task} is interrupted)");
     }
     output::answer(environment, changed, &text);
 }

@@ -3,7 +3,7 @@
 use relight_core::agent::{Attempt, Ended, PostMortem};
 use relight_core::ids::AgentName;
 use relight_core::time::Span;
-use relight_store::{AttemptQuery, Store};
+use relight_store::{AgentQuery, AttemptQuery, Store};
 use serde_json::{Value, json};
 
 use super::ps::{no_such_agent, to_second};
@@ -125,9 +125,7 @@ async fn deaths(store: &dyn Store, arguments: &DeathsArguments) -> Result<Vec<De
             limit = agent.attempt_number.saturating_sub(number) as usize + 1;
         }
     }
-    let query = AttemptQuery { agent: arguments.name.clone(), ended: true, limit };
-    let found = store.attempts(query).await?;
-    let mut deaths: Vec<Death> = found.into_iter().filter_map(Death::of).collect();
+    let mut deaths = newest(store, arguments.name.as_ref(), limit).await?;
     if let (Some(name), Some(number)) = (&arguments.name, arguments.attempt) {
         deaths.retain(|death| death.number == number);
         if deaths.is_empty() {
@@ -135,6 +133,31 @@ async fn deaths(store: &dyn Store, arguments: &DeathsArguments) -> Result<Vec<De
             return Err(Failure::new(Exit::No, text).hint(format!("relight deaths {name}")));
         }
     }
+    Ok(deaths)
+}
+
+/// The newest deaths, newest first. Attempts of several agents do not end in the order in which they
+/// began, so each agent is asked for its own.
+async fn newest(
+    store: &dyn Store,
+    name: Option<&AgentName>,
+    limit: usize,
+) -> Result<Vec<Death>, Failure> {
+    let names = match name {
+        Some(name) => vec![name.clone()],
+        None => {
+            let agents = store.agents(AgentQuery::default()).await?;
+            agents.into_iter().map(|agent| agent.name).collect()
+        }
+    };
+    let mut deaths = Vec::new();
+    for name in names {
+        let query = AttemptQuery { agent: Some(name), ended: true, limit };
+        deaths.extend(store.attempts(query).await?.into_iter().filter_map(Death::of));
+    }
+    // A stable order: those of one agent keep theirs where two died at one moment.
+    deaths.sort_by_key(|death| std::cmp::Reverse(death.ended.death.at));
+    deaths.truncate(limit);
     Ok(deaths)
 }
 

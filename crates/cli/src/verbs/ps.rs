@@ -68,7 +68,7 @@ pub(super) fn supervisor_of(agent: &Agent) -> Option<Supervisor> {
 
 /// What an agent really is, beside what its row says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Truth {
+pub(super) enum Truth {
     /// As the row says.
     AsRecorded,
     /// It runs, and nobody would notice its death.
@@ -80,7 +80,11 @@ enum Truth {
 }
 
 impl Truth {
-    fn of(agent: &Agent, attempt: Option<&Attempt>, supervisor: Option<&Supervisor>) -> Self {
+    pub(super) fn of(
+        agent: &Agent,
+        attempt: Option<&Attempt>,
+        supervisor: Option<&Supervisor>,
+    ) -> Self {
         if supervisor.is_some_and(|supervisor| supervisor.is_alive) {
             return Self::AsRecorded;
         }
@@ -245,7 +249,10 @@ impl View {
                 format!("suspended{until}: {pause}")
             }
             (AgentState::Stopped { by }, _) => stopped_text(*by).to_owned(),
-            (AgentState::Terminated { why }, _) => format!("terminated: {why}"),
+            (AgentState::Terminated { why }, _) => {
+                let name = &self.agent.name;
+                format!("terminated: {why}; relight deaths {name}, then relight start {name}")
+            }
             (AgentState::Created, _) => "created".to_owned(),
         }
     }

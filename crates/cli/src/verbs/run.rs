@@ -62,7 +62,6 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let mut shown = if is_shown { from_here_on(environment, arguments, &folder) } else { None };
     let known = engine.store().agent(&name).await?;
     let begin = begin(&engine, known.as_ref(), &spec).await?;
-    let ended_before = newest_end(&engine, &name).await?;
     if let Some(task) = &arguments.task {
         refuse_if_held(&engine, &name, task).await?;
     }
@@ -72,6 +71,8 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     if let (Begin::Anew, Some(known)) = (begin, known) {
         put_right(&mut supervisor, environment, known).await?;
     }
+    // After an earlier command was put right: its end is none of this one's.
+    let ended_before = newest_end(supervisor.engine(), &name).await?;
     // Before anything is started: whoever is told to end then has something to stop.
     let mut signals = Signals::new()?;
     supervisor.take_up(spec, begin, arguments.take_over).await?;
@@ -111,7 +112,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
             _ = signals.next() => {}
         }
     }
-    finish(environment, &name, &view, Ending { told, condition_holds, ended_before })
+    finish(environment, &name, &view, &Ending { told, condition_holds, ended_before })
 }
 
 /// A loop whose condition cannot be asked would have no end.
@@ -362,16 +363,17 @@ fn finish(
     environment: &Environment,
     name: &AgentName,
     view: &AgentView,
-    ending: Ending,
+    ending: &Ending,
 ) -> Outcome {
-    let Ending { told, condition_holds, ended_before } = ending;
+    let Ending { told, condition_holds, ended_before } = *ending;
     let last = view.last_attempt.as_ref();
     let ended = last.and_then(|attempt| attempt.ended.as_ref());
-    let nothing_ended = last.map(|attempt| attempt.number) == ended_before;
+    let nothing_ended = last.is_none_or(|attempt| Some(attempt.number) == ended_before);
     let waits = matches!(view.agent.state, AgentState::Suspended { why: Pause::Task, .. });
     let is_finished = matches!(view.agent.state, AgentState::Stopped { by: Stopper::Itself });
     let is_loop = view.agent.plan.is_loop();
     let (code, whose) = match ended {
+        _ if waits && nothing_ended && told.is_none() => (Exit::Busy as u8, "relight"),
         // The rounds were used up, and what they were for did not come true.
         Some(_) if is_finished && told.is_none() && condition_holds == Some(false) => {
             let rounds = view.agent.iteration;
@@ -387,7 +389,6 @@ fn finish(
         }
         // Nothing was started, for its task was done already.
         None if is_finished && told.is_none() => (0, "relight"),
-        _ if waits && nothing_ended && told.is_none() => (Exit::Busy as u8, "relight"),
         ended => code(ended, told),
     };
     if environment.json {

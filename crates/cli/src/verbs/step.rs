@@ -96,14 +96,20 @@ impl Place {
     pub(super) fn in_doubt(&self) -> Failure {
         let (key, task) = (&self.key, &self.task);
         let text = format!("step {key} of task {task} is in doubt and must not be repeated");
+        Failure::new(Exit::Busy, text).hint(self.resolve_hint())
+    }
+
+    /// What a person types who found out.
+    pub(super) fn resolve_hint(&self) -> String {
+        let (key, task) = (&self.key, &self.task);
         let occurrence = match key.occurrence {
             1 => String::new(),
             n => format!(" --occurrence {n}"),
         };
-        Failure::new(Exit::Busy, text).hint(format!(
+        format!(
             "find out, then: relight step resolve {:?} --task {task}{occurrence} --happened (or --did-not)",
             key.name.as_str()
-        ))
+        )
     }
 }
 

@@ -38,6 +38,8 @@ const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 /// The exit code of a command that ran out of time.
 const TIMED_OUT: u8 = 124;
+/// The exit codes by which a shell passes on that a signal ended what it ran.
+const SIGNALLED: std::ops::RangeInclusive<u8> = 129..=159;
 
 pub(super) fn run(environment: &Environment, arguments: &RunArguments) -> Outcome {
     let rule = rule(arguments)?;
@@ -100,10 +102,11 @@ async fn step(
         return Ok(outcome);
     }
     warn_of_other_rule(environment, before.as_ref(), rule);
+    let rule = before.filter(Step::is_open).map_or(rule, |step| step.rule);
     let outcome = match place.begin(rule).await? {
         Begin::Finished => replay(environment, place).await,
         Begin::InDoubt => Err(place.in_doubt()),
-        Begin::Go | Begin::Again => execute(environment, place, arguments).await,
+        Begin::Go | Begin::Again => execute(environment, place, arguments, rule).await,
     };
     drop(running);
     outcome
@@ -128,7 +131,7 @@ async fn replay(environment: &Environment, place: &Place) -> Outcome {
         output::note(environment, "secrets were taken out of the recorded output");
     }
     if environment.json {
-        output::json(&report(place, &recorded, true, "step"));
+        output::json(&report(place, &recorded, How::Replayed, "step"));
     } else {
         output::write_out(&recorded.body);
     }
@@ -176,7 +179,12 @@ async fn resolve(place: &Place, happened: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn execute(environment: &Environment, place: &Place, arguments: &RunArguments) -> Outcome {
+async fn execute(
+    environment: &Environment,
+    place: &Place,
+    arguments: &RunArguments,
+    rule: RepeatRule,
+) -> Outcome {
     let (program, rest) = arguments.command.split_first().expect("clap asks for a command");
     let mut command = Command::from(process::command(program, rest));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -190,7 +198,7 @@ async fn execute(environment: &Environment, place: &Place, arguments: &RunArgume
             let output = Output { exit_code: i32::from(code), ..Output::default() };
             end(place, StepOutcome::Failed, output.clone()).await?;
             if environment.json {
-                output::json(&report(place, &output, false, "relight"));
+                output::json(&report(place, &output, How::Ended, "relight"));
             }
             output::failure(false, &cannot_start(program, &error));
             return Ok(code);
@@ -201,18 +209,25 @@ async fn execute(environment: &Environment, place: &Place, arguments: &RunArgume
         ran = watched => ran?,
         never = keep_lease(place) => match never {},
     };
-    let accepted = !ran.timed_out
-        && ran.status.code().is_some_and(|code| {
-            code == 0 || u8::try_from(code).is_ok_and(|code| arguments.accept.contains(&code))
-        });
-    let code = if ran.timed_out { TIMED_OUT } else { status_byte(ran.status) };
-    let mut output = ran.stdout.into_output(i32::from(code));
+    let verdict = ran.ending.verdict(&arguments.accept, rule);
+    let mut output = ran.stdout.into_output(i32::from(verdict.code()));
     output.stderr = ran.stderr.text();
-    let outcome = if accepted { StepOutcome::Done } else { StepOutcome::Failed };
-    end(place, outcome, output.clone()).await?;
+    let how = match verdict {
+        Verdict::Ended(outcome, _) => {
+            end(place, outcome, output.clone()).await?;
+            How::Ended
+        }
+        Verdict::CutOff(_) => {
+            let _ = checkpoint::refresh(&place.engine, &place.task).await;
+            How::CutOff
+        }
+    };
     if environment.json {
-        let whose = if ran.timed_out { "relight" } else { "step" };
-        output::json(&report(place, &output, false, whose));
+        output::json(&report(place, &output, how, ran.ending.whose(verdict)));
+    }
+    if how == How::CutOff {
+        output::failure(false, &cut_off(place, rule, &ran.ending));
+        return Ok(verdict.code());
     }
     if let Some(error) = ran.lost {
         let text = format!("the step is recorded, but its output could not be passed on: {error}");
@@ -220,7 +235,7 @@ async fn execute(environment: &Environment, place: &Place, arguments: &RunArgume
             Failure::new(Exit::Io, text).hint("run it again: a finished step is only replayed")
         );
     }
-    Ok(code)
+    Ok(verdict.code())
 }
 
 /// Renews a timed lease while the command runs: a step may take longer than the lease. One that
@@ -255,11 +270,78 @@ async fn end(place: &Place, outcome: StepOutcome, output: Output) -> Result<(), 
     Ok(())
 }
 
-struct Ran {
+/// A command that was cut off may have acted or not: no end is recorded, so that its rule decides.
+fn cut_off(place: &Place, rule: RepeatRule, ending: &Ending) -> Failure {
+    let why = match (ending.timed_out, ending.told, ending.status.signal()) {
+        (true, _, _) => "its time was up".to_owned(),
+        (false, Some(signal), _) => format!("told to end by signal {}", signal.as_raw()),
+        (false, None, Some(signal)) => format!("killed by signal {signal}"),
+        (false, None, None) => format!("{}, as of a signal", ending.status),
+    };
+    let text =
+        format!("step {} of task {} was cut off ({why}) and is in doubt", place.key, place.task);
+    let failure = Failure::new(Exit::Busy, text);
+    match rule {
+        RepeatRule::Keyed => failure.hint("run it again; it gets the same idempotency key"),
+        RepeatRule::Repeatable => failure.hint("run it again"),
+        RepeatRule::Verify => failure.hint("run it again; --verify is asked first"),
+        RepeatRule::Once => failure.hint(place.resolve_hint()),
+    }
+}
+
+/// How a command ended, and what was done to it before.
+struct Ending {
     status: ExitStatus,
+    timed_out: bool,
+    /// The first signal by which we were told to end.
+    told: Option<Signal>,
+}
+
+/// What an ending says about the step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// The command came to its end, with this code.
+    Ended(StepOutcome, u8),
+    /// It was ended from outside: nobody knows how far it came. The caller gets this code.
+    CutOff(u8),
+}
+
+impl Verdict {
+    fn code(self) -> u8 {
+        match self {
+            Self::Ended(_, code) | Self::CutOff(code) => code,
+        }
+    }
+}
+
+impl Ending {
+    /// A command that succeeds although it was told to end did what it had to. One that Relight
+    /// itself ended in time is a failed try where it may be run again anyway.
+    fn verdict(&self, accept: &[u8], rule: RepeatRule) -> Verdict {
+        let code = status_byte(self.status);
+        let is_accepted = code == 0 || accept.contains(&code);
+        let may_run_again = matches!(rule, RepeatRule::Keyed | RepeatRule::Repeatable);
+        match (self.timed_out, self.status.signal(), self.told) {
+            (true, _, None) if may_run_again => Verdict::Ended(StepOutcome::Failed, TIMED_OUT),
+            (true, _, _) => Verdict::CutOff(TIMED_OUT),
+            (false, Some(_), _) => Verdict::CutOff(code),
+            (false, None, _) if is_accepted => Verdict::Ended(StepOutcome::Done, code),
+            (false, None, Some(signal)) => Verdict::CutOff(exit_byte(128 + signal.as_raw())),
+            (false, None, None) if SIGNALLED.contains(&code) => Verdict::CutOff(code),
+            (false, None, None) => Verdict::Ended(StepOutcome::Failed, code),
+        }
+    }
+
+    /// Whose exit code it is.
+    fn whose(&self, verdict: Verdict) -> &'static str {
+        if verdict.code() == status_byte(self.status) { "step" } else { "relight" }
+    }
+}
+
+struct Ran {
+    ending: Ending,
     stdout: KeptBytes,
     stderr: Tail,
-    timed_out: bool,
     /// Why the caller did not get all of the output.
     lost: Option<std::io::Error>,
 }
@@ -284,17 +366,13 @@ async fn watch(
         result
     };
     let (result, lost, _) = tokio::join!(wait, copy_out, copy_err);
-    let (status, timed_out) =
+    let ending =
         result.map_err(|error| Failure::new(Exit::Io, format!("lost the command: {error}")))?;
-    Ok(Ran { status, stdout, stderr, timed_out, lost })
+    Ok(Ran { ending, stdout, stderr, lost })
 }
 
 /// Until the command ends: SIGTERM at the limit, SIGKILL after the grace.
-async fn wait(
-    child: &mut Child,
-    group: Group,
-    limit: Option<Span>,
-) -> std::io::Result<(ExitStatus, bool)> {
+async fn wait(child: &mut Child, group: Group, limit: Option<Span>) -> std::io::Result<Ending> {
     let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
     let mut term = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
@@ -302,24 +380,32 @@ async fn wait(
     let deadline = sleep_until(limit.map(Span::as_duration));
     tokio::pin!(deadline);
     let mut timed_out = false;
+    let mut told = None;
     loop {
-        tokio::select! {
+        let signal = tokio::select! {
+            // Who ends a whole tree tells parents first: a command's end is not to hide that.
+            biased;
+            _ = term.recv() => Signal::TERM,
+            _ = hang_up.recv() => Signal::HUP,
+            _ = interrupt.recv() => Signal::INT,
             status = child.wait() => {
                 let status = status?;
                 if timed_out {
                     group.tell(pid, Signal::KILL);
                 }
-                return Ok((status, timed_out));
+                return Ok(Ending { status, timed_out, told });
             }
             () = &mut deadline => {
                 group.tell(pid, if timed_out { Signal::KILL } else { Signal::TERM });
                 timed_out = true;
                 deadline.set(sleep_until(Some(GRACE)));
+                continue;
             }
-            _ = term.recv() => group.tell(pid, Signal::TERM),
-            _ = hang_up.recv() => group.tell(pid, Signal::HUP),
-            // A terminal's interrupt reaches a command of our own group by itself.
-            _ = interrupt.recv() => if group == Group::Own { group.tell(pid, Signal::INT) },
+        };
+        told.get_or_insert(signal);
+        // A terminal's interrupt reaches a command of our own group by itself.
+        if signal != Signal::INT || group == Group::Own {
+            group.tell(pid, signal);
         }
     }
 }
@@ -431,14 +517,23 @@ impl Tail {
     }
 }
 
-fn report(place: &Place, output: &Output, replayed: bool, whose: &str) -> serde_json::Value {
+/// What an answer tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Ended,
+    CutOff,
+    Replayed,
+}
+
+fn report(place: &Place, output: &Output, how: How, whose: &str) -> serde_json::Value {
     serde_json::json!({
         "task": place.task,
         "step": place.key.name,
         "occurrence": place.key.occurrence,
         "exit_code": output.exit_code,
         "exit_code_of": whose,
-        "replayed": replayed,
+        "in_doubt": how == How::CutOff,
+        "replayed": how == How::Replayed,
         "redacted": output.redacted,
         "stdout": String::from_utf8_lossy(&output.body),
         "cut": output.cut,

@@ -20,6 +20,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::environment::Environment;
+pub(crate) use crate::exit::cannot_use;
 use crate::exit::{Exit, Failure, chain};
 use crate::output;
 
@@ -221,8 +222,11 @@ impl Signals {
 pub(crate) fn say(environment: &Environment, notice: &Notice) {
     let verbose = environment.verbose > 0;
     let Some((text, is_loud)) = in_words(&notice.what) else { return };
-    if is_loud || verbose {
-        output::note(environment, &format!("{}: {text}", notice.agent));
+    let line = format!("{}: {text}", notice.agent);
+    if let What::Alert(_) = notice.what {
+        output::alert(&line);
+    } else if is_loud || verbose {
+        output::note(environment, &line);
     }
 }
 
@@ -292,8 +296,4 @@ impl From<TakeUpError> for Failure {
             TakeUpError::Lost(ref lost) => Self::new(Exit::Fenced, lost.to_string()),
         }
     }
-}
-
-pub(crate) fn cannot_use(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(Exit::Io, format!("cannot use {}: {error}", path.display()))
 }

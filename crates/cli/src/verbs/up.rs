@@ -108,7 +108,7 @@ impl Daemon<'_> {
         let forgive = self.arguments.resume_anyway;
         let verdict = boots::at_start(store, boot, count > 0, forgive).await?;
         if let Verdict::HoldBack { boots } = verdict {
-            self.say(&format!(
+            output::alert(&format!(
                 "ALERT the machine went down {boots} times in a row soon after work was resumed; \
                  nothing is resumed now (relight start NAME, or relight up --resume-anyway)"
             ));
@@ -356,8 +356,17 @@ fn spec(
             .clone()
             .map(|words| words.into_iter().map(Word::from).collect()),
         input: Input::Null,
-        user: agent.user.as_deref().map(supervision::user).transpose()?,
+        user: user(agent)?,
         until: None,
         log_limits: LogLimits { file_bytes_max: config.log.file_max, files_max: config.log.files },
+    })
+}
+
+/// The user that an agent runs as. One that cannot be had is a mistake of the file.
+fn user(agent: &AgentConfig) -> Result<Option<(u32, u32)>, Failure> {
+    let found = agent.user.as_deref().map(supervision::user).transpose();
+    found.map_err(|failure| {
+        let text = format!("agent {}: {}", agent.name, failure.message);
+        Failure::new(Exit::Config, text).hint("mend `user` in relight.toml, or leave it out")
     })
 }

@@ -85,8 +85,12 @@ impl Told {
 
     /// The attempt fails.
     pub(crate) fn dies(&self, number: u32, last_output: &str) -> &Self {
+        self.dies_at(number, last_output, Time::from_ms(1_000))
+    }
+
+    pub(crate) fn dies_at(&self, number: u32, last_output: &str, at: Time) -> &Self {
         let death = Death {
-            at: Time::from_ms(1_000),
+            at,
             lived: Span::from_secs(125),
             how: HowEnded::Code(3),
             oom: false,

@@ -201,6 +201,35 @@ fn the_alert_command_is_told_as_json() {
     let _daemon = ground.up(&[]);
     let told: Value = serde_json::from_str(&ground.until_lines("told", 1).concat()).unwrap();
     assert!(told.to_string().contains("terminated"), "{told}");
+    assert!(ground.read("told").ends_with("}\n"), "it is a whole line");
+}
+
+#[test]
+fn even_a_quiet_supervisor_says_an_alert_and_what_to_type() {
+    let ground = Ground::with_agent("exit 1");
+    let ran = ground.run(&["-q", "--max-attempts", "0"]).end();
+    let alert = "ALERT agent a is terminated: ";
+    assert!(ran.stderr.lines().count() == 1 && ran.stderr.contains(alert), "{ran:?}");
+    let next = "relight deaths a says how it died, then relight start a";
+    assert!(ran.stderr.contains(next), "{ran:?}");
+}
+
+#[test]
+fn a_stop_says_what_becomes_of_the_task() {
+    let ground = with_one("exec sleep 300", "task = \"t\"");
+    let _daemon = ground.up(&[]);
+    ground.until_runs("a", 1);
+    let ran = ground.call(&["stop", "a"]);
+    assert_eq!(ran.stdout, "a: running → stopped (its task t is interrupted)\n");
+    assert_eq!(ground.task_status("t"), "interrupted");
+}
+
+#[test]
+fn a_user_that_is_not_there_is_a_mistake_of_the_configuration() {
+    let ground = with_one("exit 0", "user = \"nosuchuser\"");
+    let ran = ground.start(&["up"]).end();
+    assert_eq!(ran.code, 78, "{ran:?}");
+    assert!(ran.stderr.contains("agent a: there is no user nosuchuser"), "{ran:?}");
 }
 
 #[test]

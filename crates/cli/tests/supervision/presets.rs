@@ -80,6 +80,8 @@ fn codex_that_exits_0_without_success_has_failed() {
         (code, &answer["cause"], &answer["whose"]),
         (1, &json!("failed"), &json!("relight"))
     );
+    let note = &ground.deaths("a")[0]["note"];
+    assert_eq!(note, "its output never said that it succeeded");
     let (_, answer) = run_("fail");
     assert_eq!(answer["cause"], "failed");
     let (_, answer) = run_("odd");

@@ -98,7 +98,7 @@ fn an_orphan_is_stopped_without_a_supervisor() {
     let ran = ground.call(&["stop", "a"]);
     assert_eq!(
         (ran.code, ran.stdout.as_str()),
-        (0, "a: running → stopped (task t is interrupted)\n")
+        (0, "a: running → stopped (its task t is interrupted)\n")
     );
     assert!(!is_alive(pid));
     assert_eq!(ground.lines("asked").len(), 1);

@@ -26,6 +26,23 @@ fn steps_go_on_after_sigkill_and_none_is_repeated() {
 }
 
 #[test]
+fn a_step_to_be_done_once_is_not_repeated_when_its_agent_is_killed_meanwhile() {
+    for (rule, ends) in [("--repeat once", "exec sleep 60"), ("--verify true", "sleep 60; exit 1")]
+    {
+        let ground = Ground::with_agent(&format!(
+            "relight step run pay {rule} -- sh -c \"echo paid >>effects; {ends}\"\n\
+             echo $? >>codes; relight task done"
+        ));
+        let run = ground.run(&["--task", "t", "--max-attempts", "2"]);
+        let pid = ground.until_runs("a", 1);
+        ground.until_lines("effects", 1);
+        crate::ground::signal(pid, Signal::KILL);
+        run.end();
+        assert_eq!(ground.read("effects"), "paid\n", "{rule}");
+    }
+}
+
+#[test]
 fn the_attempt_holds_the_task_for_as_long_as_it_lives() {
     let ground = Ground::with_agent("sleep 60");
     let run = ground.run(&["--task", "t"]);

@@ -309,7 +309,11 @@ fn recover(agent: &Agent, advanced: bool, moment: Moment) -> AgentDecision {
         },
         Verdict::Terminate { why } => {
             let why = why.to_string();
-            let alert = format!("agent {} is terminated: {why}", agent.name);
+            let name = &agent.name;
+            let alert = format!(
+                "agent {name} is terminated: {why}; relight deaths {name} says how it died, then \
+                 relight start {name}"
+            );
             let mut decision = come_to_rest(AgentState::Terminated { why: why.clone() });
             let told = serde_json::json!({"why": why});
             decision.changes.push(AgentChange::Noted(EventKind::Alert, told));

@@ -100,9 +100,7 @@ impl StreamReader {
         }
         let unfinished = self.must_say_success && self.began && how == HowEnded::Code(0);
         if unfinished {
-            return Some(Said::Failure(
-                "its output ends before it said that it is done".to_owned(),
-            ));
+            return Some(Said::Failure("its output never said that it succeeded".to_owned()));
         }
         preset.said_by_exit(how)
     }

@@ -57,7 +57,7 @@ impl Alerts {
         let mut child = command.spawn()?;
         if let Some(mut input) = child.stdin.take() {
             // A command that does not read is told by being run.
-            let _ = input.write_all(event.as_bytes());
+            let _ = input.write_all(format!("{event}\n").as_bytes());
         }
         match child::wait_or_kill(&mut child, ALERT_MAX) {
             Some(status) if status.success() => Ok(()),

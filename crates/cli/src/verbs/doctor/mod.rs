@@ -3,6 +3,7 @@
 //! Changes nothing and makes nothing: not even a store. What cannot be looked at is a finding too,
 //! and the rest goes on.
 
+mod agents;
 mod finding;
 mod machine;
 mod salvage;

@@ -13,11 +13,12 @@ use relight_store::sqlite::Use;
 use relight_store::{EventQuery, Inventory, Store, StoreError, TaskQuery};
 use rustix::fs::Access;
 
+use super::agents;
 use super::finding::Finding;
 use super::machine::quoted;
 use crate::block_on;
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure};
+use crate::exit::{A_HOME_OF_YOUR_OWN, Exit, Failure};
 
 /// What the next writes need.
 const FREE_BYTES_MIN: u64 = 64 << 20;
@@ -91,8 +92,7 @@ fn absent(path: &Path) -> (Vec<Finding>, u8) {
         Err(error) => {
             let text =
                 format!("{} cannot be made in {}: {error}", path.display(), folder.display());
-            let finding = Finding::problem("store", text)
-                .hint("set RELIGHT_HOME or give --home DIR, a folder of your own");
+            let finding = Finding::problem("store", text).hint(A_HOME_OF_YOUR_OWN);
             (vec![finding], Exit::Io as u8)
         }
     }
@@ -167,6 +167,7 @@ async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<Finding>, S
         0 => Finding::ok("in doubt", "no step"),
         _ => steps_in_doubt(store).await?,
     });
+    findings.extend(agents::look(store).await?);
     let newest =
         EventQuery { after: 0, task: None, agent: None, kinds: Vec::new(), limit: 1, newest: true };
     if let Some(event) = store.events(newest).await?.first() {

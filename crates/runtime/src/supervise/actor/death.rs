@@ -111,6 +111,13 @@ impl Actor {
             MemoryKill::Proved(note) => (true, Some(note)),
         };
         let said = said.or_else(|| self.spec.preset.said_by_exit(record.how));
+        // Exit 0 alone does not say why this is no success.
+        let denied = match (&said, record.how) {
+            (Some(Said::Failure(why)), HowEnded::Code(0)) => {
+                Some(engine.redactor().text(why).into_owned())
+            }
+            _ => None,
+        };
         let unfinished_task = match found.unfinished_task {
             None if found.held.is_empty() => self.interrupted_task().await,
             unfinished => unfinished,
@@ -124,7 +131,7 @@ impl Actor {
             unfinished_task: if completes { None } else { unfinished_task },
             made_progress: found.made_progress,
             said,
-            note: record.note.clone().or(oom),
+            note: record.note.clone().or(oom).or(denied),
         };
         self.let_go(&found.held, &death, completes).await;
         let post_mortem = Box::new(found.post_mortem);

@@ -1,0 +1,88 @@
+//! Agents that somebody should look at: a finding a kind, with what to type for the first of it.
+
+use relight_core::agent::{Agent, AgentState, Attempt, Pause};
+use relight_core::ids::AgentName;
+use relight_store::{AgentQuery, Store, StoreError};
+
+use super::finding::Finding;
+use crate::verbs::ps::{Truth, supervisor_of};
+
+const NAMED_MAX: usize = 5;
+
+/// What an agent may need a person for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// Recovery is used up.
+    Terminated,
+    /// It died, and nobody noticed.
+    DiedUnnoticed,
+    /// It lives without a supervisor.
+    Orphaned,
+    /// It waits for a time, and nobody would bring it back then.
+    Forgotten,
+    /// It is not resumed before a person says so.
+    HeldBack,
+}
+
+impl Need {
+    const ALL: [Self; 5] =
+        [Self::Terminated, Self::DiedUnnoticed, Self::Orphaned, Self::Forgotten, Self::HeldBack];
+
+    fn of(agent: &Agent, attempt: Option<&Attempt>) -> Option<Self> {
+        let supervisor = supervisor_of(agent);
+        match (Truth::of(agent, attempt, supervisor.as_ref()), &agent.state) {
+            (_, AgentState::Terminated { .. }) => Some(Self::Terminated),
+            (Truth::DiedUnnoticed, _) => Some(Self::DiedUnnoticed),
+            (Truth::Orphaned, _) => Some(Self::Orphaned),
+            (Truth::Forgotten, _) => Some(Self::Forgotten),
+            (Truth::AsRecorded, AgentState::Suspended { why: Pause::HeldBack, .. }) => {
+                Some(Self::HeldBack)
+            }
+            (Truth::AsRecorded, _) => None,
+        }
+    }
+
+    fn finding(self, names: &[AgentName]) -> Option<Finding> {
+        let first = names.first()?;
+        let mut named: Vec<&str> = names.iter().take(NAMED_MAX).map(AgentName::as_str).collect();
+        if names.len() > NAMED_MAX {
+            named.push("…");
+        }
+        let (named, count) = (named.join(", "), names.len());
+        let (what, hint) = match self {
+            Self::Terminated => (
+                "terminated: recovery is used up",
+                format!("relight deaths {first}, then relight start {first}"),
+            ),
+            Self::DiedUnnoticed => ("died unnoticed", "relight recover".to_owned()),
+            Self::Orphaned => (
+                "orphaned: alive without a supervisor",
+                format!("relight up, or relight run --name {first} -- CMD, adopts it"),
+            ),
+            Self::Forgotten => (
+                "waiting to be brought back, but nobody does that",
+                format!("relight up, or relight run --name {first} -- CMD"),
+            ),
+            Self::HeldBack => ("held back", format!("relight start {first}")),
+        };
+        Some(Finding::warning("agents", format!("{count} {what} ({named})")).hint(hint))
+    }
+}
+
+/// Nothing where no agent needs anybody.
+pub(super) async fn look(store: &dyn Store) -> Result<Vec<Finding>, StoreError> {
+    let mut needy: Vec<(Need, AgentName)> = Vec::new();
+    for agent in store.agents(AgentQuery::default()).await? {
+        let attempt = match &agent.state {
+            AgentState::Running { attempt, .. } => store.attempt(attempt).await?,
+            _ => None,
+        };
+        let need = Need::of(&agent, attempt.as_ref());
+        needy.extend(need.map(|need| (need, agent.name)));
+    }
+    let names = |wanted: Need| -> Vec<AgentName> {
+        let of_it = needy.iter().filter(|(need, _)| *need == wanted);
+        of_it.map(|(_, name)| name.clone()).collect()
+    };
+    Ok(Need::ALL.into_iter().filter_map(|need| need.finding(&names(need))).collect())
+}
