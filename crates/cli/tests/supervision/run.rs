@@ -49,7 +49,8 @@ fn too_many_deaths_without_progress_terminate_it_and_somebody_is_told() {
     assert_eq!((ran.code, ground.births(4).len()), (4, 4));
     assert!(ran.stderr.contains("ALERT agent a is terminated"), "{ran:?}");
     let why = "recovered 3 times in a row without progress";
-    assert_eq!(ground.agent("a")["detail"], format!("terminated: {why}"));
+    let next = "relight deaths a, then relight start a";
+    assert_eq!(ground.agent("a")["detail"], format!("terminated: {why}; {next}"));
     assert_eq!(ground.events("alert")[0]["detail"], json!({"why": why}));
 }
 
@@ -72,7 +73,10 @@ fn a_finished_step_resets_the_row_but_not_the_total() {
     let flags = ["--task", "t", "--max-attempts", "1", "--restarts-max", "3", "--cooldown", "60s"];
     let (code, answer) = ground.run(&[&["--json"], &flags[..]].concat()).end_json();
     assert_eq!((code, &answer["attempts"]), (1, &json!(4)));
-    assert_eq!(ground.agent("a")["detail"], "terminated: restarted 3 times within 1d");
+    assert_eq!(
+        ground.agent("a")["detail"],
+        "terminated: restarted 3 times within 1d; relight deaths a, then relight start a"
+    );
 }
 
 #[test]
