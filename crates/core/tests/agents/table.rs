@@ -168,7 +168,7 @@ fn time_passes_and_work_goes_on() {
     asking
         →stopped(itself) ! rest
     ## its condition cannot be asked
-    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     asking
         →crashed(for good) ! rest
