@@ -199,8 +199,7 @@ impl Actor {
     async fn shim_gone(&mut self) -> Result<(), Lost> {
         self.tree = Tree::None;
         // It may live and obey another supervisor: then nothing of the agent is ours to touch.
-        self.ledger.hand_in(Vec::new(), clock::now());
-        self.ledger.settle().await?;
+        self.prove_right().await?;
         let Some(life) = &mut self.life else { return Ok(()) };
         let Some(watch) = life.watch.take() else {
             return self.lost("its shim was killed while it was being started").await;
@@ -230,7 +229,7 @@ impl Actor {
         if let Some(record) = self.record_of(number, &tag) {
             return self.ended(record).await;
         }
-        self.clear_leftovers().await;
+        self.clear_leftovers().await?;
         let lived = Span::from_ms(u64::try_from(lived.as_millis()).unwrap_or(u64::MAX));
         let note = matches!(how, HowEnded::Unknown)
             .then(|| "its shim was killed too, and the kernel does not tell".to_owned());
@@ -241,7 +240,7 @@ impl Actor {
     async fn lost(&mut self, note: &str) -> Result<(), Lost> {
         let Some(life) = &self.life else { return Ok(()) };
         let (tag, number) = (life.tag.clone(), life.number);
-        self.clear_leftovers().await;
+        self.clear_leftovers().await?;
         let record = ExitRecord { note: Some(note.to_owned()), ..bare_record(tag, number) };
         self.ended(record).await
     }

@@ -129,7 +129,7 @@ impl Actor {
             None => {
                 let mut tags = self.tags().await;
                 tags.push(tag.clone());
-                self.clear_tags(tags).await;
+                self.clear_tags(tags).await?;
                 self.clear_cgroups().await;
                 self.lock()?.ok_or(LaunchError::Survivors)?
             }
@@ -159,24 +159,35 @@ impl Actor {
     }
 
     /// Ends everything that carries a tag of this agent.
-    pub(super) async fn clear_leftovers(&mut self) {
+    pub(super) async fn clear_leftovers(&mut self) -> Result<(), Lost> {
         let tags = self.tags().await;
-        self.clear_tags(tags).await;
+        self.clear_tags(tags).await
     }
 
-    pub(super) async fn clear_tags(&mut self, tags: Vec<AttemptTag>) {
+    /// Ends everything that carries one of these tags. A supervisor that was frozen may have lost the
+    /// agent meanwhile: then what lives is another's.
+    pub(super) async fn clear_tags(&mut self, tags: Vec<AttemptTag>) -> Result<(), Lost> {
+        self.prove_right().await?;
         let clear = move || sweep::clear(&tags, LEFTOVER_GRACE, KILL_WAIT);
         let swept = match tokio::task::spawn_blocking(clear).await {
             Ok(Ok(swept)) => swept,
             Ok(Err(error)) => {
-                return self.tell(What::Trouble(format!("cannot look for leftovers: {error}")));
+                self.tell(What::Trouble(format!("cannot look for leftovers: {error}")));
+                return Ok(());
             }
-            Err(_) => return,
+            Err(_) => return Ok(()),
         };
         let survivors = u32::try_from(swept.survivors.len()).unwrap_or(u32::MAX);
         if swept.stopped > 0 || survivors > 0 {
             self.tell(What::Swept { stopped: swept.stopped, survivors });
         }
+        Ok(())
+    }
+
+    /// Asks the store whether the agent is still ours.
+    pub(super) async fn prove_right(&mut self) -> Result<(), Lost> {
+        self.ledger.hand_in(Vec::new(), clock::now());
+        self.ledger.settle().await
     }
 
     /// Ends what is left in the cgroups of earlier attempts, and removes them; to be called while

@@ -250,7 +250,7 @@ impl Actor {
         }
         // Nothing in the store explains it.
         self.tree = Tree::None;
-        self.clear_tags(vec![tag]).await;
+        self.clear_tags(vec![tag]).await?;
         Ok(())
     }
 
@@ -340,7 +340,7 @@ impl Actor {
         let record = self.record_of(attempt.number, &attempt.tag);
         let is_lost = record.is_none();
         if is_lost && self.boot_is_the_same(&attempt) {
-            self.clear_leftovers().await;
+            self.clear_leftovers().await?;
         }
         let record = record.unwrap_or_else(|| {
             let same_boot = self.boot_is_the_same(&attempt);
@@ -357,7 +357,7 @@ impl Actor {
             }
         });
         // The successor may have been started and have died before anybody could say so.
-        let after = self.end_of_successor(attempt.number + 1).await;
+        let after = self.end_of_successor(attempt.number + 1).await?;
         self.died_unwatched = is_lost;
         let buried = match after {
             Some(after) => self.bury_both(attempt, record, after).await,
@@ -398,17 +398,17 @@ impl Actor {
 
     /// How the attempt ended whose tag is allocated but not yet used, says the store; none when it was
     /// never begun.
-    async fn end_of_successor(&mut self, number: u32) -> Option<ExitRecord> {
-        let tag = self.agent.next_attempt.clone()?;
+    async fn end_of_successor(&mut self, number: u32) -> Result<Option<ExitRecord>, Lost> {
+        let Some(tag) = self.agent.next_attempt.clone() else { return Ok(None) };
         if let Some(record) = self.record_of(number, &tag) {
-            return Some(record);
+            return Ok(Some(record));
         }
         if !record::was_begun(&self.folder, number, &tag) {
-            return None;
+            return Ok(None);
         }
-        self.clear_tags(vec![tag.clone()]).await;
+        self.clear_tags(vec![tag.clone()]).await?;
         let note = Some("it died together with its shim while nobody watched".to_owned());
-        Some(ExitRecord { note, ..bare_record(tag, number) })
+        Ok(Some(ExitRecord { note, ..bare_record(tag, number) }))
     }
 
     /// How long an attempt is known to have lived: until its last output.
