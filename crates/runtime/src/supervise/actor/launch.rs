@@ -91,8 +91,6 @@ impl Actor {
             made.map_err(|error| LaunchError::File(self.folder.path().to_owned(), error))?;
         }
         self.ready_shim(tag).await?;
-        // One with this number may have been started, and ended, before anybody could say so.
-        let _ = std::fs::remove_file(self.folder.exit_record(number));
         let is_new_session = self.assign_session().await?;
         let log = Log::of(&self.folder)
             .for_attempt(&self.spec.log_limits)

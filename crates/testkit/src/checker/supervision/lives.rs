@@ -93,8 +93,9 @@ fn check_cause(lives: &Lives, death: &ShownDeath) -> Option<Violation> {
     if !CAUSES.contains(&cause.as_str()) {
         return Some(record(lives, &format!("attempt {number} died of {cause:?}")));
     }
+    // What the prover saw when it struck may be two lives old.
     let near = |attempts: &BTreeSet<u32>| {
-        attempts.range(number.saturating_sub(1)..=number + 1).count() > 0
+        attempts.range(number.saturating_sub(2)..=number + 2).count() > 0
     };
     let was_born = lives.births.iter().any(|birth| birth.number == *number);
     let is_possible = match cause.as_str() {
