@@ -64,7 +64,10 @@ impl Keeper {
         let worker = stage.floor("floor-worker").display().to_string();
         let pipe = keeper.births.path().display().to_string();
         let prefix = prefix_of(name);
-        let entry = |number| Entry::at_once(&format!("{prefix}{number}"), &[&worker, &pipe]);
+        // Outside of any repository: in one, a restart also waits for git to say what changed.
+        let entry = |number| {
+            Entry::at_once(&format!("{prefix}{number}"), &[&worker, &pipe]).with("folder", "\"/\"")
+        };
         home.configure(&(0..count).map(entry).collect::<Vec<_>>())?;
         (keeper.home, keeper.prefix) = (Some(home), Some(prefix));
         Ok(keeper)
