@@ -5,7 +5,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod other;
 mod quick;
 #[cfg(test)]
-mod reference;
+pub(crate) mod reference;
 pub(crate) mod step;
 pub(crate) mod task;
 

@@ -12,13 +12,7 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/co
 
 #[test]
 fn the_page_of_commands_is_what_the_flags_say() {
-    let wanted = page();
-    if is_update() {
-        std::fs::write(PAGE, &wanted).unwrap();
-    }
-    let found = std::fs::read_to_string(PAGE).unwrap_or_default();
-    let differs = wanted.lines().zip(found.lines()).find(|(wanted, found)| wanted != found);
-    assert!(found == wanted, "UPDATE_DOCS=1 cargo test -p relight-cli; first: {differs:?}");
+    assert_page(PAGE, &page());
 }
 
 #[test]
@@ -29,6 +23,16 @@ fn every_command_that_does_something_has_an_example() {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         assert!(help.starts_with("Example"), "{}", name(command));
     }
+}
+
+/// A generated page is what the code says; `UPDATE_DOCS=1` writes it anew.
+pub(crate) fn assert_page(path: &str, wanted: &str) {
+    if is_update() {
+        std::fs::write(path, wanted).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    let differs = wanted.lines().zip(found.lines()).find(|(wanted, found)| wanted != found);
+    assert!(found == wanted, "UPDATE_DOCS=1 cargo test -p relight-cli; first: {differs:?}");
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test asks its caller, not the product's user")]

@@ -72,18 +72,7 @@ fn every_key_of_the_parser_stands_once_in_the_default_file() {
 
 #[test]
 fn the_page_of_the_configuration_is_what_the_default_file_says() {
-    let wanted = page();
-    if is_update() {
-        std::fs::write(PAGE, &wanted).unwrap();
-    }
-    let found = std::fs::read_to_string(PAGE).unwrap_or_default();
-    let differs = wanted.lines().zip(found.lines()).find(|(wanted, found)| wanted != found);
-    assert!(found == wanted, "UPDATE_DOCS=1 cargo test -p relight-cli; first: {differs:?}");
-}
-
-#[expect(clippy::disallowed_methods, reason = "a test asks its caller, not the product's user")]
-fn is_update() -> bool {
-    std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1")
+    crate::arguments::reference::assert_page(PAGE, &page());
 }
 
 fn parse(text: &str) -> Config {
