@@ -392,7 +392,7 @@ fn variables_are_for_resumed_agents() {
     assert_eq!(preset.environment(FIRST), []);
     let again = Launch { first: false, session: Some("ID"), ..FIRST };
     assert_eq!(preset.environment(again), [("MY_SESSION".to_owned(), "ID".to_owned())]);
-    assert_eq!(preset.signs(), [relight::presets::SignName::Beat]);
+    assert_eq!(preset.signs(), [relight_core::agent::silence::SignSource::Beat]);
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use relight::presets::{Preset, SignName, StopRung, nearest, signal_number};
+use relight::presets::{Preset, StopRung, nearest, signal_number};
 use relight::supervise::word::Word;
+use relight_core::agent::silence::SignSource;
 use relight_core::agent::{AgentPlan, RestartRule};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::time::Span;
@@ -73,7 +74,7 @@ pub(crate) struct AgentConfig {
     /// Exit 0 finishes its task.
     pub(crate) exit_completes: bool,
     /// Its signs of life; those of the preset when none.
-    pub(crate) signs: Option<Vec<SignName>>,
+    pub(crate) signs: Option<Vec<SignSource>>,
     /// Instead of the preset's arguments for a resumed agent.
     pub(crate) resume_args: Option<Vec<String>>,
     /// Instead of the preset's stop ladder.
@@ -268,9 +269,11 @@ fn variable_name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn sign(text: &str) -> Result<SignName, String> {
-    let found = SignName::ALL.into_iter().find(|sign| sign.as_str() == text);
-    found.ok_or_else(|| format!("known are {}", SignName::ALL.map(SignName::as_str).join(", ")))
+fn sign(text: &str) -> Result<SignSource, String> {
+    let found = SignSource::DECLARED.into_iter().find(|sign| sign.as_str() == text);
+    found.ok_or_else(|| {
+        format!("known are {}", SignSource::DECLARED.map(SignSource::as_str).join(", "))
+    })
 }
 
 fn not_empty(text: &str) -> Result<String, String> {

@@ -109,7 +109,7 @@ pub(crate) fn preset(environment: &Environment, name: Option<&str>) -> Result<Pr
 }
 
 pub(crate) fn signs(preset: &Preset) -> Vec<SignSource> {
-    let mut signs: Vec<SignSource> = preset.signs().iter().map(|sign| (*sign).into()).collect();
+    let mut signs = preset.signs().to_vec();
     signs.push(SignSource::Hook);
     signs
 }

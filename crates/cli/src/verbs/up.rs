@@ -340,7 +340,7 @@ fn spec(
     let command: Vec<Word> = agent.command.iter().cloned().map(Word::from).collect();
     plan.command = supervision::readable(engine.redactor(), &command);
     let signs: Vec<SignSource> = match &agent.signs {
-        Some(signs) => signs.iter().map(|sign| (*sign).into()).collect(),
+        Some(signs) => signs.clone(),
         None => supervision::signs(&preset),
     };
     Ok(AgentSpec {

@@ -35,6 +35,21 @@ pub enum SignSource {
     Hook,
 }
 
+impl SignSource {
+    /// Those that people and presets declare; the default is all of them.
+    pub const DECLARED: [Self; 3] = [Self::Output, Self::Beat, Self::Steps];
+
+    /// The word used everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Output => "output",
+            Self::Beat => "beat",
+            Self::Steps => "steps",
+            Self::Hook => "hook",
+        }
+    }
+}
+
 /// What an attempt is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -11,7 +11,6 @@ mod prompt;
 mod stream;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use relight_core::agent::death::{HowEnded, Said, signal_name};
 use relight_core::agent::silence::SignSource;
@@ -65,7 +64,7 @@ pub struct Preset {
     #[serde(default)]
     stop: Vec<StopRung>,
     #[serde(default = "all_signs")]
-    signs: Vec<SignName>,
+    signs: Vec<SignSource>,
     config_dir_variable: Option<String>,
     #[serde(default)]
     resume_variables: BTreeMap<String, String>,
@@ -100,50 +99,8 @@ enum SessionSource {
     None,
 }
 
-/// A sign of life that counts for an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SignName {
-    /// Its output grows.
-    Output,
-    /// `relight beat`, or an `sd_notify` datagram.
-    Beat,
-    /// A step of its task begins or ends.
-    Steps,
-}
-
-impl SignName {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Output, Self::Beat, Self::Steps];
-
-    /// The word used everywhere.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Output => "output",
-            Self::Beat => "beat",
-            Self::Steps => "steps",
-        }
-    }
-}
-
-impl From<SignName> for SignSource {
-    fn from(sign: SignName) -> Self {
-        match sign {
-            SignName::Output => Self::Output,
-            SignName::Beat => Self::Beat,
-            SignName::Steps => Self::Steps,
-        }
-    }
-}
-
-impl fmt::Display for SignName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-fn all_signs() -> Vec<SignName> {
-    SignName::ALL.to_vec()
+fn all_signs() -> Vec<SignSource> {
+    SignSource::DECLARED.to_vec()
 }
 
 /// One rung of a stop ladder as people write it; without `wait` it gets the agent's grace.
@@ -257,7 +214,7 @@ impl Preset {
     }
 
     /// Which signs of life count.
-    pub fn signs(&self) -> &[SignName] {
+    pub fn signs(&self) -> &[SignSource] {
         &self.signs
     }
 
