@@ -5,6 +5,7 @@
 //! argument, so that everything here can be checked by a table.
 
 pub mod agent;
+pub mod alert;
 pub mod budget;
 pub mod change;
 pub mod checkpoint;
