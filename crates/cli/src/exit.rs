@@ -186,7 +186,7 @@ impl From<Refusal> for Failure {
                 .hint("relight task start takes a new lease, where the task is not finished"),
             Refusal::Fenced { .. } => Self::new(Exit::Fenced, text)
                 .hint("somebody else has the task now; stop working on it"),
-            Refusal::RetriesUsedUp { task, .. } => {
+            Refusal::RetriesUsedUp { task, .. } | Refusal::GivenUp { task } => {
                 no().hint(format!("relight task retry {task} --force"))
             }
             Refusal::StepNotBegun { step, .. } => {

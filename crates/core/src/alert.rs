@@ -279,7 +279,8 @@ mod tests {
 
     #[test]
     fn what_is_not_an_alert_is_no_alert() {
-        for detail in [json!({}), json!({"why": "x"}), json!({"alert": "new", "subject": "store"})] {
+        for detail in [json!({}), json!({"why": "x"}), json!({"alert": "new", "subject": "store"})]
+        {
             assert_eq!(Alert::from_detail(&detail), None);
         }
     }

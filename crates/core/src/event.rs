@@ -73,11 +73,15 @@ pub enum EventKind {
     Recovered,
     /// The machine went down again and again soon after work was resumed.
     BootLoop,
+    /// A strategy decided what becomes of a task.
+    TaskRecovery,
+    /// A task's budgets were used or given back.
+    TaskBudget,
 }
 
 impl EventKind {
     /// All of them; the order gives the numbers and is never changed.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::StepBegun,
         Self::StepDone,
         Self::StepFailed,
@@ -109,6 +113,8 @@ impl EventKind {
         Self::StepParked,
         Self::Recovered,
         Self::BootLoop,
+        Self::TaskRecovery,
+        Self::TaskBudget,
     ];
 
     /// The word used everywhere.
@@ -145,6 +151,8 @@ impl EventKind {
             Self::StepParked => "step.parked",
             Self::Recovered => "recovered",
             Self::BootLoop => "boot.loop",
+            Self::TaskRecovery => "task.recovery",
+            Self::TaskBudget => "task.budget",
         }
     }
 
@@ -198,5 +206,6 @@ mod tests {
         assert_eq!(EventKind::StepBegun.code(), 1);
         assert_eq!(EventKind::TaskForgotten.code(), 16);
         assert_eq!(EventKind::BootLoop.code(), 31);
+        assert_eq!(EventKind::TaskBudget.code(), 33);
     }
 }

@@ -67,7 +67,14 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
         TaskEvent::Note(_, detail) => {
             redactor.json(detail);
         }
+        TaskEvent::Recover(recovery) => {
+            clean_text(redactor, &mut recovery.death.reason);
+            clean_option(redactor, &mut recovery.reason);
+            clean_option(redactor, &mut recovery.trouble);
+        }
         TaskEvent::Start { .. }
+        | TaskEvent::Spend(_)
+        | TaskEvent::Assign { .. }
         | TaskEvent::Claim { .. }
         | TaskEvent::Review
         | TaskEvent::Done

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::{Agent, AgentStateKind, Attempt, AttemptTag};
 use relight_core::change::Change;
+use relight_core::claimant::Claimant;
 use relight_core::decide::Guard;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
@@ -377,11 +378,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Renews a lease without counting as progress.
     async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError>;
 
-    /// Tasks that the agent may take now, best first: `created`, `assigned` to it or to nobody in
-    /// particular, and `failed` ones with retries left; held ones are left out.
+    /// Tasks that the claimant may take now (`Claimant::may_take`), best first; held ones are left
+    /// out.
     async fn claimable(
         &self,
-        agent: &AgentName,
+        claimant: &Claimant,
         now: Time,
         limit: usize,
     ) -> Result<Vec<TaskId>, StoreError>;

@@ -93,6 +93,9 @@ pub(crate) struct NewArguments {
     /// Larger goes first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub(crate) priority: i32,
+    /// What an agent must be able to do to take it (repeat for more)
+    #[arg(long = "skill", value_name = "WORD", value_parser = values::skill)]
+    pub(crate) skills: Vec<String>,
     /// Not worth resuming after this long
     #[arg(long, value_name = "DURATION")]
     pub(crate) ttl: Option<Span>,

@@ -4,6 +4,7 @@
 
 mod agent;
 mod problem;
+mod queue;
 mod recovery;
 #[cfg(test)]
 mod reference;
@@ -23,6 +24,7 @@ use toml::de::DeTable;
 
 pub(crate) use agent::AgentConfig;
 pub(crate) use problem::ConfigError;
+pub(crate) use queue::Queue;
 pub(crate) use recovery::{Recovery, RecoveryChoice};
 
 use crate::exit::{Exit, Failure};
@@ -44,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) store_url: Option<String>,
     /// What becomes of agents and tasks that died.
     pub(crate) recovery: Recovery,
+    /// The limits of tasks, and the pace of taking work up again.
+    pub(crate) queue: Queue,
     /// What becomes of sessions that were cut off.
     pub(crate) sessions: Sessions,
     /// How much output is kept.
@@ -111,7 +115,8 @@ pub(crate) struct Node {
     pub(crate) renew: Span,
 }
 
-const TOP: &[&str] = &["store", "recovery", "sessions", "log", "alert", "daemon", "node", "agent"];
+const TOP: &[&str] =
+    &["store", "recovery", "queue", "sessions", "log", "alert", "daemon", "node", "agent"];
 const STORE: &[&str] = &["url"];
 const SESSIONS: &[&str] = &["policy", "freshness", "window"];
 const LOG: &[&str] = &["file_max", "files"];
@@ -167,6 +172,7 @@ impl Config {
         let agents = agents(&top, &folder, presets, &recovery);
         Self {
             store_url: top.section("store", STORE).parsed("url", store_url),
+            queue: Queue::read(&top.section("queue", queue::KEYS)),
             sessions: Sessions::read(&top.section("sessions", SESSIONS)),
             log: Log::read(&top.section("log", LOG)),
             alert: Alert::read(&top.section("alert", ALERT)),

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use relight::doors::{clock, process};
 use relight::engine::{ActError, Added, Engine, Started, TaskView};
 use relight::running_step::RunningStep;
+use relight_core::claimant::Claimant;
 use relight_core::decide::{Refusal, TaskEvent};
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Held, Holder, HolderLife};
+use relight_core::recovery::TaskPolicy;
 use relight_core::status::{TRANSITIONS, TaskStatus};
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
@@ -152,11 +154,13 @@ async fn may_start(
 fn claim(environment: &Environment, arguments: &ClaimArguments) -> Outcome {
     let engine = environment.engine()?;
     let (holder, ttl) = environment.holder(&arguments.holder, engine.store().as_ref())?;
+    let claimant = Claimant::new(arguments.agent.clone());
+    let policy = TaskPolicy::default();
     let claimed = block_on(async {
         let wait = async {
             loop {
                 let newest = engine.store().newest_event().await?;
-                if let Some(started) = engine.claim(&arguments.agent, &holder, ttl).await? {
+                if let Some(started) = engine.claim(&claimant, &holder, ttl, &policy).await? {
                     return Ok::<_, ActError>(started);
                 }
                 // A task may also become due by time alone; nobody tells of that.
@@ -165,7 +169,7 @@ fn claim(environment: &Environment, arguments: &ClaimArguments) -> Outcome {
             }
         };
         match arguments.wait {
-            None => engine.claim(&arguments.agent, &holder, ttl).await,
+            None => engine.claim(&claimant, &holder, ttl, &policy).await,
             Some(span) => match tokio::time::timeout(span.as_duration(), wait).await {
                 Ok(started) => started.map(Some),
                 Err(_) => Ok(None),
@@ -287,6 +291,7 @@ fn new_task(id: TaskId, given: NewArguments) -> NewTask {
             max_retries: given.max_retries,
             key: given.key,
             priority: given.priority,
+            needs: given.skills,
             ttl_ms: given.ttl.map(Span::as_ms),
             spent_keys: Vec::new(),
         },

@@ -4,18 +4,21 @@
 //! changes, and acting on them.
 
 mod hold;
+mod recover;
 mod status;
 mod steps;
 
 use std::collections::BTreeMap;
 
 use crate::change::Change;
+use crate::claimant::Claimant;
 use crate::event::EventKind;
 use crate::ids::{AgentName, StepName, TaskId};
 use crate::lease::{Fence, Held, Holder, HolderLife};
+use crate::recovery::{Recovery, TaskPolicy};
 use crate::status::TaskStatus;
 use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
-use crate::task::{CheckpointDoor, NewTask, Task};
+use crate::task::{CheckpointDoor, NewTask, Task, Usage};
 use crate::time::{Span, Time};
 
 pub use steps::{StepAdvice, advise};
@@ -35,12 +38,25 @@ pub enum TaskEvent {
     /// Take it from the queue for an agent.
     Claim {
         /// Who wants work.
-        agent: AgentName,
+        claimant: Claimant,
         /// Whose life the lease follows.
         holder: Holder,
         /// How long each write renews it for.
         ttl: Option<Span>,
+        /// What tasks may use up; one that has is parked instead.
+        policy: TaskPolicy,
     },
+    /// Give it to an agent of the queue that will be started with it.
+    Assign {
+        /// To whom.
+        claimant: Claimant,
+        /// What tasks may use up; one that has is parked instead.
+        policy: TaskPolicy,
+    },
+    /// Its holder died or gave it up, and its strategy was asked.
+    Recover(Box<Recovery>),
+    /// Work on it has used this.
+    Spend(Usage),
     /// Add context.
     Set(BTreeMap<String, String>),
     /// Go to a status by the shortest way through the table, for a dialect with fewer words.
@@ -196,6 +212,12 @@ pub enum Refusal {
         /// How often it may be.
         max: u32,
     },
+    /// Its strategy wants nobody to take it again.
+    #[error("task {task} was given up by its strategy")]
+    GivenUp {
+        /// Which task.
+        task: TaskId,
+    },
     /// Not yet.
     #[error("task {task} is not to be started before {at}")]
     NotBefore {
@@ -269,7 +291,12 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
     }
     let changes = match event {
         TaskEvent::Start { holder, ttl, steal } => hold::start(scene, holder, ttl, steal)?,
-        TaskEvent::Claim { agent, holder, ttl } => hold::claim(scene, agent, holder, ttl)?,
+        TaskEvent::Claim { claimant, holder, ttl, policy } => {
+            hold::claim(scene, &claimant, holder, ttl, &policy)?
+        }
+        TaskEvent::Assign { claimant, policy } => hold::assign(scene, &claimant, &policy)?,
+        TaskEvent::Recover(recovery) => recover::recover(scene, &recovery)?,
+        TaskEvent::Spend(usage) => status::while_open(scene, Change::Spent(usage))?,
         TaskEvent::Note(kind, detail) => vec![Change::Noted(kind, detail)],
         TaskEvent::Interrupt { reason } => status::interrupt(scene, reason)?,
         TaskEvent::Release { force } => hold::release(scene, force)?,
@@ -351,7 +378,7 @@ fn is_a_persons(event: &TaskEvent) -> bool {
 
 /// Whoever wants the lease may still show an old fence; it is no reason to refuse.
 fn takes_a_lease(event: &TaskEvent) -> bool {
-    matches!(event, TaskEvent::Start { .. } | TaskEvent::Claim { .. })
+    matches!(event, TaskEvent::Start { .. } | TaskEvent::Claim { .. } | TaskEvent::Assign { .. })
 }
 
 fn check_fence(scene: &Scene<'_>) -> Result<(), Refusal> {

@@ -1,8 +1,10 @@
 //! What holds for every sequence of events, however it comes.
 
 use relight_core::change::Change;
+use relight_core::claimant::Claimant;
 use relight_core::decide::{Decision, Refusal, Right, Scene, TaskEvent, decide};
 use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
+use relight_core::recovery::TaskPolicy;
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 use relight_core::task::{CheckpointDoor, Task};
@@ -267,7 +269,12 @@ fn events() -> impl Strategy<Value = TaskEvent> {
             ttl,
             steal: false
         }),
-        holders().prop_map(|(holder, ttl)| TaskEvent::Claim { agent: agent("bob"), holder, ttl }),
+        holders().prop_map(|(holder, ttl)| TaskEvent::Claim {
+            claimant: Claimant::new(agent("bob")),
+            holder,
+            ttl,
+            policy: TaskPolicy::default(),
+        }),
         Just(TaskEvent::Set([("k".to_owned(), "v".to_owned())].into())),
         Just(TaskEvent::Declare(vec![step_key("a").name])),
         Just(TaskEvent::Door(CheckpointDoor::default())),

@@ -6,11 +6,13 @@ use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
 
 use super::Harness;
-use super::given::{FREE, add, add_held, add_with, agent, done, later, lease_of, noon, to};
+use super::given::{
+    FREE, add, add_held, add_with, agent, claimant, done, later, lease_of, noon, to,
+};
 use crate::contract::Store;
 
 async fn queue(store: &dyn Store, name: &str, now: Time) -> Vec<String> {
-    let found = store.claimable(&agent(name), now, 100).await.expect("a store that can be read");
+    let found = store.claimable(&claimant(name), now, 100).await.expect("a store that can be read");
     found.into_iter().map(|task| task.to_string()).collect()
 }
 
@@ -35,9 +37,9 @@ pub async fn the_queue_has_what_is_anybodys_or_ones_own(harness: &dyn Harness) {
     }
     add_with(&*store, "anns", |new| new.agent = Some(agent("ann"))).await;
     add_with(&*store, "bobs", |new| new.agent = Some(agent("bob"))).await;
-    let expected = ["created", "assigned", "failed", "anns"];
+    let expected = ["created", "assigned", "deferred", "interrupted", "failed", "anns"];
     assert_eq!(queue(&*store, "ann", noon()).await, expected);
-    assert_eq!(queue(&*store, "carl", noon()).await, expected[..3]);
+    assert_eq!(queue(&*store, "carl", noon()).await, expected[..5]);
 }
 
 /// Its own limit, else the default of one.
@@ -116,7 +118,7 @@ pub async fn the_queue_gives_no_more_than_was_asked_for(harness: &dyn Harness) {
         add_with(&*store, &format!("t{number}"), |new| new.spec.priority = priority).await;
     }
     for (limit, expected) in [(0, vec![]), (1, vec!["t1"]), (3, vec!["t1", "t3", "t0"])] {
-        let found = store.claimable(&agent("ann"), noon(), limit).await;
+        let found = store.claimable(&claimant("ann"), noon(), limit).await;
         let found = found.expect("a store that can be read");
         assert_eq!(found.iter().map(|task| task.as_str()).collect::<Vec<_>>(), expected);
     }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
+use relight_core::claimant::Claimant;
 use relight_core::event::Event;
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
 use relight_core::lease::Fence;
@@ -165,11 +166,11 @@ impl Store for MemoryStore {
 
     async fn claimable(
         &self,
-        agent: &AgentName,
+        claimant: &Claimant,
         now: Time,
         limit: usize,
     ) -> Result<Vec<TaskId>, StoreError> {
-        Ok(self.state().claimable(agent, now, limit))
+        Ok(self.state().claimable(claimant, now, limit))
     }
 
     async fn newest_event(&self) -> Result<u64, StoreError> {

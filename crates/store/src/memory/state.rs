@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use relight_core::agent::{Attempt, AttemptTag};
 use relight_core::change::Change;
+use relight_core::claimant::Claimant;
 use relight_core::decide::Guard;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
@@ -261,12 +262,12 @@ impl State {
         unfinished.map(glance).collect()
     }
 
-    pub(super) fn claimable(&self, agent: &AgentName, now: Time, limit: usize) -> Vec<TaskId> {
+    pub(super) fn claimable(&self, claimant: &Claimant, now: Time, limit: usize) -> Vec<TaskId> {
         let mut found = self.in_order_added();
         found.retain(|kept| {
             let task = kept.read(self.clock_ms);
             let due = task.not_before.is_none_or(|at| at <= now) && !task.is_expired(now);
-            due && is_free(&task) && is_for(&task, agent)
+            due && is_free(&task) && claimant.may_take(&task)
         });
         // Stable: equals stay in the order they were added.
         found.sort_by_key(|kept| std::cmp::Reverse(kept.task.spec.priority));
@@ -413,22 +414,6 @@ fn is_free(task: &Task) -> bool {
 fn is_held_by(task: &Task, tag: &AttemptTag) -> bool {
     let holder = task.lease.held.as_ref().map(|held| &held.holder);
     matches!(holder, Some(Holder::Attempt { attempt, .. }) if attempt == tag.as_str())
-}
-
-fn is_for(task: &Task, agent: &AgentName) -> bool {
-    match task.status {
-        TaskStatus::Created => true,
-        TaskStatus::Assigned => task.agent.as_ref().is_none_or(|theirs| theirs == agent),
-        TaskStatus::Failed => task.retries < task.max_retries(),
-        TaskStatus::InProgress
-        | TaskStatus::InReview
-        | TaskStatus::Blocked
-        | TaskStatus::Deferred
-        | TaskStatus::Interrupted
-        | TaskStatus::Suspended
-        | TaskStatus::Completed
-        | TaskStatus::Cancelled => false,
-    }
 }
 
 fn is_of_steps(kind: EventKind) -> bool {

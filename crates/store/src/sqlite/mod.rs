@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
+use relight_core::claimant::Claimant;
 use relight_core::event::Event;
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
 use relight_core::lease::Fence;
@@ -232,11 +233,11 @@ impl Store for SqliteStore {
 
     async fn claimable(
         &self,
-        agent: &AgentName,
+        claimant: &Claimant,
         now: Time,
         limit: usize,
     ) -> Result<Vec<TaskId>, StoreError> {
-        self.read(|db| tasks::claimable(db, agent, now, self.clock.now(), limit))
+        self.read(|db| tasks::claimable(db, claimant, now, self.clock.now(), limit))
     }
 
     async fn newest_event(&self) -> Result<u64, StoreError> {

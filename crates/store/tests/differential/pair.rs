@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use relight_core::agent::{Agent, Attempt, AttemptTag};
+use relight_core::claimant::Claimant;
 use relight_core::event::Event;
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
 use relight_core::lease::{Fence, Lease};
@@ -192,9 +193,10 @@ impl<'a> Pair<'a> {
 
     pub(crate) async fn claimable(&mut self, agent: &AgentName, now: Time, limit: usize) {
         let [a, b] = &self.stores;
+        let claimant = Claimant::new(agent.clone());
         let both = [
-            read(a.claimable(agent, now, limit).await),
-            read(b.claimable(agent, now, limit).await),
+            read(a.claimable(&claimant, now, limit).await),
+            read(b.claimable(&claimant, now, limit).await),
         ];
         self.same(&format!("claimable {agent} {now} {limit}"), both);
     }
