@@ -73,11 +73,17 @@ pub enum EventKind {
     Recovered,
     /// The machine went down again and again soon after work was resumed.
     BootLoop,
+    /// A turn of a session was begun.
+    SessionBegun,
+    /// A turn of a session ended.
+    SessionEnded,
+    /// A session's state changed in another way.
+    SessionState,
 }
 
 impl EventKind {
     /// All of them; the order gives the numbers and is never changed.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 34] = [
         Self::StepBegun,
         Self::StepDone,
         Self::StepFailed,
@@ -109,6 +115,9 @@ impl EventKind {
         Self::StepParked,
         Self::Recovered,
         Self::BootLoop,
+        Self::SessionBegun,
+        Self::SessionEnded,
+        Self::SessionState,
     ];
 
     /// The word used everywhere.
@@ -145,6 +154,9 @@ impl EventKind {
             Self::StepParked => "step.parked",
             Self::Recovered => "recovered",
             Self::BootLoop => "boot.loop",
+            Self::SessionBegun => "session.begun",
+            Self::SessionEnded => "session.ended",
+            Self::SessionState => "session.state",
         }
     }
 

@@ -14,6 +14,7 @@ pub mod ids;
 pub mod lease;
 pub mod progress;
 pub mod redact;
+pub mod session;
 pub mod status;
 pub mod step;
 pub mod task;
