@@ -77,11 +77,17 @@ pub enum EventKind {
     TaskRecovery,
     /// A task's budgets were used or given back.
     TaskBudget,
+    /// A turn of a session was begun.
+    SessionBegun,
+    /// A turn of a session ended.
+    SessionEnded,
+    /// A session's state changed in another way.
+    SessionState,
 }
 
 impl EventKind {
     /// All of them; the order gives the numbers and is never changed.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 36] = [
         Self::StepBegun,
         Self::StepDone,
         Self::StepFailed,
@@ -115,6 +121,9 @@ impl EventKind {
         Self::BootLoop,
         Self::TaskRecovery,
         Self::TaskBudget,
+        Self::SessionBegun,
+        Self::SessionEnded,
+        Self::SessionState,
     ];
 
     /// The word used everywhere.
@@ -153,6 +162,9 @@ impl EventKind {
             Self::BootLoop => "boot.loop",
             Self::TaskRecovery => "task.recovery",
             Self::TaskBudget => "task.budget",
+            Self::SessionBegun => "session.begun",
+            Self::SessionEnded => "session.ended",
+            Self::SessionState => "session.state",
         }
     }
 

@@ -13,8 +13,9 @@ use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::Guard;
 use relight_core::event::{Event, EventKind};
-use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
+use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
 use relight_core::lease::Fence;
+use relight_core::session::{Session, SessionChange, SessionStateKind};
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
@@ -249,6 +250,19 @@ pub struct AttemptQuery {
     pub limit: usize,
 }
 
+/// Which sessions, in the order of their keys. The default is all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionQuery {
+    /// Only in these states; any when empty.
+    pub states: Vec<SessionStateKind>,
+    /// Only those that were seen without ever being marked.
+    pub seen: bool,
+    /// Only those after this key; for paging.
+    pub after: Option<SessionKey>,
+    /// At most so many; all when none.
+    pub limit: Option<usize>,
+}
+
 /// Which events, oldest first unless `newest` is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventQuery {
@@ -279,6 +293,8 @@ pub struct Inventory {
     pub tasks: Vec<(TaskStatus, u64)>,
     /// Agents by state; only those that are there.
     pub agents: Vec<(AgentStateKind, u64)>,
+    /// Sessions by state; only those that are there.
+    pub sessions: Vec<(SessionStateKind, u64)>,
     /// Events and step records together.
     pub events: u64,
     /// Tasks with a step begun and not ended.
@@ -362,6 +378,21 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Removes an agent that nobody holds, with its attempts and events, if it is still at this
     /// sequence number. An event tells of it.
     async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError>;
+
+    /// Makes these changes durable together, each only if its session is still at the sequence number
+    /// it was decided upon (0: absent); says which were made. Each that renews counts its lease's
+    /// time from now.
+    async fn commit_sessions(
+        &self,
+        changes: Vec<SessionChange>,
+        at: Time,
+    ) -> Result<Vec<bool>, StoreError>;
+
+    /// One session.
+    async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError>;
+
+    /// Sessions in the order of their keys.
+    async fn sessions(&self, query: SessionQuery) -> Result<Vec<Session>, StoreError>;
 
     /// A small record of the whole store, such as the machine's boots; none when it was never kept.
     async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError>;

@@ -8,6 +8,7 @@ use relight_core::change::{Change, StepMark};
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::Fence;
+use relight_core::session::SessionTold;
 use relight_core::step::{Cut, Output, RepeatRule, Step, StepKey, StepState};
 use relight_core::task::Task;
 use relight_core::time::Time;
@@ -330,6 +331,11 @@ pub(super) fn append_forgotten(db: &Connection, at: Time, task: &TaskId) -> Resu
 /// Says that an agent was removed, for the same two reasons.
 pub(super) fn append_agent_forgotten(db: &Connection, at: Time, agent: &AgentName) -> Result<()> {
     append_of_nothing(db, at, AGENT_FORGOTTEN, &serde_json::json!({"forgotten": agent}))
+}
+
+/// Appends what happened to a session; the detail names it.
+pub(super) fn append_session(db: &Connection, at: Time, told: &SessionTold) -> Result<()> {
+    append_of_nothing(db, at, told.kind, &told.detail)
 }
 
 fn append_of_nothing(db: &Connection, at: Time, kind: EventKind, detail: &Value) -> Result<()> {

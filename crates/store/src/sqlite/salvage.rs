@@ -13,7 +13,7 @@ use super::open::{self, Use};
 use crate::contract::StoreError;
 
 /// The tables, with their keys and the schema that brought them.
-const TABLES: [(&str, &str, u32); 8] = [
+const TABLES: [(&str, &str, u32); 9] = [
     ("task", "n", 1),
     ("task_body", "n", 1),
     ("lease", "n", 1),
@@ -22,6 +22,7 @@ const TABLES: [(&str, &str, u32); 8] = [
     ("agent", "n", 2),
     ("attempt", "n", 2),
     ("kept", "name", 2),
+    ("session", "n", 3),
 ];
 
 /// What became of one table.
