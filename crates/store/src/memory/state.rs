@@ -194,15 +194,15 @@ impl State {
             if self.tasks.get(&id).is_some_and(|kept| kept.task.seq == seq) {
                 self.tasks.remove(&id);
                 self.events.retain(|_, event| event.task.as_ref() != Some(&id));
-                self.tell_forgotten(EventKind::TaskForgotten, serde_json::json!({"task": id}), at);
+                self.tell_of_nothing(EventKind::TaskForgotten, serde_json::json!({"task": id}), at);
                 forgotten.push(id);
             }
         }
         forgotten
     }
 
-    /// By an event of no task and no agent, for those of the removed one are gone with it.
-    pub(super) fn tell_forgotten(&mut self, kind: EventKind, detail: Value, at: Time) {
+    /// By an event of no task and no agent; those of one that was removed are gone with it.
+    pub(super) fn tell_of_nothing(&mut self, kind: EventKind, detail: Value, at: Time) {
         self.tell(Event {
             id: 0,
             at,

@@ -332,7 +332,13 @@ pub(super) fn append_agent_forgotten(db: &Connection, at: Time, agent: &AgentNam
     append_of_nothing(db, at, AGENT_FORGOTTEN, &serde_json::json!({"forgotten": agent}))
 }
 
-fn append_of_nothing(db: &Connection, at: Time, kind: EventKind, detail: &Value) -> Result<()> {
+/// An event of no task and no agent.
+pub(super) fn append_of_nothing(
+    db: &Connection,
+    at: Time,
+    kind: EventKind,
+    detail: &Value,
+) -> Result<()> {
     db.prepare_cached("INSERT INTO journal (at, kind, detail) VALUES (?1, ?2, ?3)")?
         .execute(params![at.as_ms(), kind.code(), to_json(detail)])?;
     Ok(())

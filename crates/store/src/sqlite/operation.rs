@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::lease_clock::LeaseNow;
 use super::refusal::Applied;
 use super::{apply, apply_agent, attempts, kept};
-use crate::contract::{AgentCommit, Commit, Committed};
+use crate::contract::{AgentCommit, Commit, Committed, Told};
 
 /// What the writer can do.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) enum Operation {
     CommitAgent(AgentCommit),
     ForgetAttempts(Time),
     ForgetAgent(AgentName, u64, Time),
-    Keep { name: String, before: Option<Value>, now: Value },
+    Keep { name: String, before: Option<Value>, now: Value, told: Vec<Told> },
 }
 
 impl Operation {
@@ -49,8 +49,8 @@ impl Operation {
             Self::ForgetAgent(name, seq, at) => {
                 Answer::AgentForgotten(apply_agent::forget(db, name, *seq, *at)?)
             }
-            Self::Keep { name, before, now } => {
-                Answer::Kept(kept::swap(db, name, before.as_ref(), now)?)
+            Self::Keep { name, before, now, told } => {
+                Answer::Kept(kept::swap(db, name, before.as_ref(), now, told)?)
             }
         })
     }
