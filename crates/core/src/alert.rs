@@ -209,10 +209,10 @@ impl Alert {
     pub fn boot_loop(boots: u32) -> Self {
         let text = format!(
             "the machine went down {boots} times in a row soon after work was resumed; nothing is \
-             resumed"
+             resumed now"
         );
         Self::new(AlertKind::BootLoop, Subject::Store, text)
-            .hint("relight ps, then relight start NAME for what shall go on")
+            .hint("relight start NAME, or relight up --resume-anyway")
             .more(json!({"boots": boots}))
     }
 
@@ -305,7 +305,8 @@ mod tests {
 
     #[test]
     fn a_hint_can_be_pasted_into_a_shell() {
-        for (name, word) in [("deploy", "deploy"), ("a b", "'a b'"), ("it's $(id)", r"'it'\''s $(id)'")]
+        for (name, word) in
+            [("deploy", "deploy"), ("a b", "'a b'"), ("it's $(id)", r"'it'\''s $(id)'")]
         {
             assert_eq!(shell_word(name), word);
         }
@@ -313,7 +314,8 @@ mod tests {
 
     #[test]
     fn what_is_not_an_alert_is_no_alert() {
-        for detail in [json!({}), json!({"why": "x"}), json!({"alert": "new", "subject": "store"})] {
+        for detail in [json!({}), json!({"why": "x"}), json!({"alert": "new", "subject": "store"})]
+        {
             assert_eq!(Alert::from_detail(&detail), None);
         }
     }

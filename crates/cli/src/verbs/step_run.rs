@@ -176,10 +176,8 @@ async fn block(place: &Place, why: &str) -> Result<Acted, ActError> {
     let key = &place.key;
     let alert = Alert::task_blocked(&place.task, key, &format!("it is in doubt and {why}"));
     let reason = format!("step {key} is in doubt and {why}");
-    let events = vec![
-        TaskEvent::Note(EventKind::Alert, alert.detail()),
-        TaskEvent::Block { reason },
-    ];
+    let events =
+        vec![TaskEvent::Note(EventKind::Alert, alert.detail()), TaskEvent::Block { reason }];
     place.engine.act_in_turn(&place.task, place.right, |_| Ok(events.clone())).await
 }
 
