@@ -57,7 +57,7 @@ impl Ground {
     /// The keys of those that were decided, with their new state.
     async fn recover(&self, rules: &Rules) -> Vec<String> {
         let decided = self.relight.recover_sessions(rules).await.expect("a store that can be used");
-        decided.iter().map(|one| format!("{} {}", one.session, one.state)).collect()
+        decided.iter().map(|one| format!("{} {}", one.key, one.state)).collect()
     }
 }
 
@@ -214,22 +214,8 @@ async fn more_sessions_than_a_page_are_all_decided() {
         .collect();
     let text = format!("{{{}}}", marks.join(","));
     let marks = read_marks(text.as_bytes()).unwrap();
-    // In one commit, or this would take a sync for each.
-    let scene = |key: &SessionKey| {
-        let now = relight::doors::clock::now();
-        let life = relight::core::lease::HolderLife::Gone;
-        let scene = relight::core::session::Scene { key, session: None, life, now };
-        let import = SessionEvent::Import {
-            session_id: "x".parse().unwrap(),
-            started_at: now,
-            generation: None,
-            owner: None,
-        };
-        relight::core::session::decide(scene, import).unwrap().unwrap()
-    };
-    let changes = marks.marks.keys().map(scene).collect();
-    let now = relight::doors::clock::now();
-    ground.relight.engine().store().commit_sessions(changes, now).await.unwrap();
+    let done = sessions::import(ground.relight.engine(), marks, None).await.unwrap();
+    assert_eq!(done.imported.len(), 9_000);
     assert_eq!(ground.recover(&Rules::default()).await.len(), 9_000);
     assert_eq!(ground.recover(&Rules::default()).await.len(), 0);
 }

@@ -25,7 +25,7 @@ use crate::sessions::{self, Acted, SessionError};
 /// # let url = format!("sqlite:{}/relight.db", folder.path().display());
 /// let relight = Relight::open(&url).await?;
 /// for cut_off in relight.recover_sessions(&Rules::default()).await? {
-///     println!("{} was cut off: {:?}", cut_off.session, cut_off.reason);
+///     println!("{} was cut off: {:?}", cut_off.key, cut_off.reason);
 /// }
 /// let turn = relight.session("telegram:dm:42")?.begin("conversation-7").await?;
 /// // … the turn runs; killed here, the next start finds it.

@@ -22,7 +22,7 @@ use crate::engine::Engine;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Decided {
     /// By which the gateway knows it.
-    pub session: SessionKey,
+    pub key: SessionKey,
     /// The agent's own id of it.
     pub session_id: SessionId,
     /// Its newest turn.
@@ -67,14 +67,14 @@ async fn look(
     if rules.window > Span::ZERO {
         queries.push(SessionQuery { seen: true, ..SessionQuery::default() });
     }
-    let mut lives = Lives::default();
+    let (mut lives, now) = (Lives::default(), clock::now());
     for mut query in queries {
         query.limit = Some(PAGE);
         loop {
             let page = engine.store().sessions(query.clone()).await?;
             let Some(last) = page.last() else { break };
             query.after = Some(last.key.clone());
-            let found = decide_page(&page, rules, &mut lives, clock::now());
+            let found = decide_page(&page, rules, &mut lives, now);
             if commits {
                 commit(engine, rules, found, decided).await?;
             } else {
@@ -110,7 +110,7 @@ async fn commit(
     for (answer, taken) in answers.into_iter().zip(taken) {
         match taken {
             true => decided.push(answer),
-            false => decided.extend(once_more(engine, rules, &answer.session).await?),
+            false => decided.extend(once_more(engine, rules, &answer.key).await?),
         }
     }
     Ok(())
@@ -133,7 +133,7 @@ async fn once_more(
 
 fn told(from: SessionStateKind, next: &Session) -> Decided {
     Decided {
-        session: next.key.clone(),
+        key: next.key.clone(),
         session_id: next.session_id.clone(),
         generation: next.generation,
         from,
