@@ -54,6 +54,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Task(command) => verbs::task::run(environment, command),
         Command::Step(command) => verbs::step::run(environment, command),
         Command::Checkpoint(command) => verbs::checkpoint::run(environment, command),
+        Command::Session(command) => verbs::session::run(environment, command),
         Command::Run(arguments) => verbs::run::run(environment, *arguments),
         Command::Up(arguments) => verbs::up::run(environment, &arguments),
         Command::Down(arguments) => verbs::control::down(environment, &arguments),
