@@ -12,7 +12,6 @@ use relight::alerts::stale::StaleWatch;
 use relight::alerts::{
     CommandSink, Courier, Pace, Sink, Webhook, deliver_now, overview, register, secret, try_out,
 };
-use relight::core::agent::AgentPlan;
 use relight::core::agent::change::AgentChange;
 use relight::core::alert::{Alert, AlertKind};
 use relight::core::decide::{Guard, Right, TaskEvent};
@@ -73,7 +72,7 @@ async fn terminate(engine: &Engine, agent: &str) {
     let alert =
         Alert::agent_terminated(&name(agent), "recovered 3 times in a row without progress");
     let changes = vec![
-        AgentChange::Created(Box::new(AgentPlan::default())),
+        AgentChange::Created(Box::default()),
         AgentChange::Noted(EventKind::Alert, alert.detail()),
     ];
     commit_agent(engine, agent, changes).await;

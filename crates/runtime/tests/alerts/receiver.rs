@@ -56,7 +56,7 @@ impl Receiver {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (posts, answers) = (posts.clone(), Arc::clone(&answers));
-                std::thread::spawn(move || serve(stream, &posts, &answers));
+                std::thread::spawn(move || serve(&stream, &posts, &answers));
             }
         });
         Self { url, inbox }
@@ -81,18 +81,20 @@ impl Receiver {
     }
 }
 
-fn serve(stream: TcpStream, posts: &Sender<Post>, answers: &Mutex<VecDeque<Answer>>) {
-    let Some(post) = read(&stream) else { return };
+fn serve(stream: &TcpStream, posts: &Sender<Post>, answers: &Mutex<VecDeque<Answer>>) {
+    let Some(post) = read(stream) else { return };
     // Before it is told of, so that the order of both is one.
     let answer = answers.lock().expect("no panic").pop_front().unwrap_or(Answer::Status(200, ""));
     let _ = posts.send(post);
     match answer {
         Answer::Status(code, headers) => {
-            let _ = write!(&stream, "HTTP/1.1 {code} X\r\n{headers}content-length: 0\r\n\r\n");
+            let mut stream = stream;
+            let _ = write!(stream, "HTTP/1.1 {code} X\r\n{headers}content-length: 0\r\n\r\n");
         }
         Answer::Silence => {
             // Until the other side gives up.
-            let _ = (&stream).read(&mut [0; 1]);
+            let mut stream = stream;
+            let _ = stream.read(&mut [0; 1]);
         }
     }
 }
