@@ -10,6 +10,7 @@ mod output;
 mod terminal_filter;
 mod values;
 mod verbs;
+mod voice;
 mod whole_file;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,13 +34,15 @@ fn main() -> ExitCode {
     let outcome = catch_unwind(AssertUnwindSafe(|| run(&environment, cli.command)));
     let outcome =
         outcome.unwrap_or_else(|_| Err(Failure::new(Exit::Bug, "this is a bug in Relight")));
-    match outcome {
-        Ok(code) => ExitCode::from(code),
+    let code = match outcome {
+        Ok(code) => code,
         Err(failure) => {
             output::failure(environment.json, &failure);
-            ExitCode::from(failure.exit as u8)
+            failure.exit as u8
         }
-    }
+    };
+    output::settle();
+    ExitCode::from(code)
 }
 
 /// Scripts ask for it all the time; the flags of fifty commands need not be put together for that.
