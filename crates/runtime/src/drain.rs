@@ -4,12 +4,13 @@
 //! from before a reboot does not count: whoever drained did it for that boot.
 
 use relight_core::decide::{Right, TaskEvent};
+use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
 use relight_core::lease::Holder;
 use relight_core::status::TaskStatus;
 use relight_core::task::{NewTask, Task};
 use relight_core::time::{Span, Time};
-use relight_store::{Store, StoreError};
+use relight_store::{Store, StoreError, Told};
 use serde::{Deserialize, Serialize};
 
 use crate::doors::{clock, process};
@@ -47,7 +48,7 @@ pub async fn begin(store: &dyn Store) -> Result<Drain, StoreError> {
         let drain = Drain { since: clock::now(), boot: process::boot_id() };
         let mark = serde_json::to_value(&drain).expect("a mark is plain JSON");
         let before = store.kept(NAME).await?;
-        if store.keep(NAME, before, mark).await? {
+        if store.keep_and_tell(NAME, before, mark, vec![told(true)]).await? {
             return Ok(drain);
         }
     }
@@ -58,9 +59,12 @@ pub async fn begin(store: &dyn Store) -> Result<Drain, StoreError> {
 pub async fn cancel(store: &dyn Store) -> Result<bool, StoreError> {
     for _ in 0..ROUNDS_MAX {
         let before = store.kept(NAME).await?;
-        let was_set = now(store).await?.is_some();
-        if before.is_none() || store.keep(NAME, before, serde_json::Value::Null).await? {
-            return Ok(was_set);
+        if now(store).await?.is_none() {
+            return Ok(false);
+        }
+        let told = vec![told(false)];
+        if store.keep_and_tell(NAME, before, serde_json::Value::Null, told).await? {
+            return Ok(true);
         }
     }
     Err(busy())
@@ -118,6 +122,12 @@ async fn defer(engine: &Engine, id: &TaskId) -> Result<Task, ActError> {
     };
     engine.act_in_turn(id, Right::Unfenced, plan).await?;
     engine.task(id).await
+}
+
+/// Wakes whoever waits for work, or for its end.
+fn told(draining: bool) -> Told {
+    let detail = serde_json::json!({"draining": draining});
+    Told { at: clock::now(), kind: EventKind::Drain, detail }
 }
 
 fn busy() -> StoreError {

@@ -1,6 +1,7 @@
 //! What is done next: decided operations, raw ones with right and wrong guards, and reads.
 
 mod agents;
+mod sessions;
 
 use std::collections::BTreeMap;
 
@@ -55,6 +56,7 @@ impl Plan {
             82..85 => self.forget(pair).await,
             85..86 => pair.forget_events(self.around_now()).await,
             86..88 => pair.reopen().await,
+            88..93 => self.converse(pair).await,
             _ => self.look(pair).await,
         }
     }
