@@ -12,6 +12,7 @@ mod values;
 mod verbs;
 mod voice;
 mod whole_file;
+mod work;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
