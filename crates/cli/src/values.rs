@@ -71,6 +71,25 @@ pub(crate) fn strategy(text: &str) -> Result<String, String> {
     Err(format!("known are {}", STRATEGIES.join(", ")))
 }
 
+/// A word that tasks ask for and agents declare.
+pub(crate) fn skill(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("write a word".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+/// A decimal number, in millionths.
+pub(crate) fn cost(text: &str) -> Result<u64, String> {
+    let bad = || "write a number that is not negative, with at most six places: 0.25".to_owned();
+    let (whole, places) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_whole = !whole.is_empty() && is_number(whole);
+    if !is_whole || !is_number(places) || places.len() > 6 || text.ends_with('.') {
+        return Err(bad());
+    }
+    let whole: u64 = whole.parse().map_err(|_| bad())?;
+    let places: u64 = format!("{places:0<6}").parse().map_err(|_| bad())?;
+    whole.checked_mul(1_000_000).and_then(|micros| micros.checked_add(places)).ok_or_else(bad)
+}
+
 /// `step.done` and the like.
 pub(crate) fn event_kind(text: &str) -> Result<EventKind, String> {
     let found = EventKind::ALL.into_iter().find(|kind| kind.as_str() == text);

@@ -69,13 +69,23 @@ impl RestartPolicy {
 
     /// How long the recovery after `in_a_row` others waits, moved by chance.
     fn wait(&self, in_a_row: u32, jitter: f64) -> Span {
-        let Some(times_grown) = in_a_row.checked_sub(1) else { return Span::ZERO };
-        let grown =
-            self.cooldown.as_ms() as f64 * self.growth.max(1.0).powf(f64::from(times_grown));
-        let moved = grown * (1.0 - JITTER + 2.0 * JITTER * jitter);
-        // A float that is too large becomes the largest integer.
-        Span::from_ms((moved as u64).min(self.cooldown_max.as_ms()))
+        wait(self.cooldown, self.growth, self.cooldown_max, in_a_row, jitter)
     }
+}
+
+/// How long the recovery after `in_a_row` others waits, moved by chance: the first not at all.
+pub(crate) fn wait(
+    cooldown: Span,
+    growth: f64,
+    cooldown_max: Span,
+    in_a_row: u32,
+    jitter: f64,
+) -> Span {
+    let Some(times_grown) = in_a_row.checked_sub(1) else { return Span::ZERO };
+    let grown = cooldown.as_ms() as f64 * growth.max(1.0).powf(f64::from(times_grown));
+    let moved = grown * (1.0 - JITTER + 2.0 * JITTER * jitter);
+    // A float that is too large becomes the largest integer.
+    Span::from_ms((moved as u64).min(cooldown_max.as_ms()))
 }
 
 /// What was used up so far; kept on disk. Never more entries than the window has hours, nor than

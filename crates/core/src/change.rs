@@ -9,7 +9,7 @@ use crate::ids::{AgentName, StepName};
 use crate::lease::{Fence, Held, Holder};
 use crate::status::TaskStatus;
 use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
-use crate::task::{CheckpointDoor, NewTask, Task};
+use crate::task::{CheckpointDoor, NewTask, Task, TaskTally, Usage};
 use crate::time::{Span, Time};
 
 /// One change of one task. A commit holds several, all or nothing.
@@ -30,6 +30,10 @@ pub enum Change {
     Assigned(Option<AgentName>),
     /// One more assignment after a failure is used up.
     Retried,
+    /// What was used up of its budgets is counted anew.
+    Tally(TaskTally),
+    /// More of its budgets is used up.
+    Spent(Usage),
     /// A new lease, with the next fence.
     LeaseTaken {
         /// Whose life it follows.
@@ -98,6 +102,7 @@ impl Change {
             }
             Self::Status { .. } => EventKind::TaskStatus,
             Self::Assigned(_) | Self::Retried => EventKind::TaskAssigned,
+            Self::Tally(_) | Self::Spent(_) => EventKind::TaskBudget,
             Self::LeaseTaken { .. } => EventKind::LeaseTaken,
             Self::LeaseEnded => EventKind::LeaseEnded,
             Self::FenceRaised => EventKind::FenceRaised,
@@ -169,6 +174,8 @@ impl Change {
             }
             Self::Assigned(agent) => json!({"agent": agent}),
             Self::Retried => json!({"retries": before.map(|task| task.retries + 1)}),
+            Self::Tally(tally) => json!({"tally": tally}),
+            Self::Spent(usage) => json!({"spent": usage}),
             Self::LeaseTaken { holder, ttl } => {
                 json!({"holder": holder, "ttl_ms": ttl.map(Span::as_ms)})
             }
@@ -198,6 +205,8 @@ impl Change {
             }
             Self::Assigned(agent) => task.agent.clone_from(agent),
             Self::Retried => task.retries += 1,
+            Self::Tally(tally) => task.tally = tally.clone(),
+            Self::Spent(usage) => spend(&mut task.tally, *usage),
             Self::LeaseTaken { holder, ttl } => take_lease(task, holder, *ttl, at),
             Self::LeaseEnded => task.lease.held = None,
             Self::FenceRaised => {
@@ -212,9 +221,9 @@ impl Change {
             Self::Door(door) => task.checkpoint = Some(door.clone()),
             Self::StepBegun(mark) => task.steps_open += u64::from(!mark.was_open),
             Self::StepEnded { mark, outcome, .. } => {
-                end_step(task, mark, *outcome == StepOutcome::Done);
+                end_step(task, mark, *outcome == StepOutcome::Done, at);
             }
-            Self::StepResolved { mark, happened } => end_step(task, mark, *happened),
+            Self::StepResolved { mark, happened } => end_step(task, mark, *happened, at),
             Self::StepsCleared => (task.steps_open, task.steps_done) = (0, 0),
         }
         task.updated_at = at;
@@ -233,6 +242,7 @@ impl Change {
             steps_open: 0,
             starts: 0,
             retries: 0,
+            tally: TaskTally::default(),
             created_at: at,
             updated_at: at,
             not_before: None,
@@ -248,6 +258,7 @@ fn replace(task: &mut Task, new: &NewTask) {
     task.status = new.first_status();
     task.reason = None;
     task.retries = 0;
+    task.tally = TaskTally::default();
     task.agent.clone_from(&new.agent);
     task.spec = new.spec.clone();
     task.context.clone_from(&new.context);
@@ -261,9 +272,18 @@ fn take_lease(task: &mut Task, holder: &Holder, ttl: Option<Span>, at: Time) {
     task.starts += 1;
 }
 
-fn end_step(task: &mut Task, mark: &StepMark, done: bool) {
+fn end_step(task: &mut Task, mark: &StepMark, done: bool, at: Time) {
     task.steps_open -= u64::from(mark.was_open);
     task.steps_done += u64::from(done);
+    if done {
+        task.tally.recoveries = 0;
+        task.tally.progress_at = Some(at);
+    }
+}
+
+fn spend(tally: &mut TaskTally, usage: Usage) {
+    tally.cost_micros = tally.cost_micros.saturating_add(usage.cost_micros);
+    tally.turns = tally.turns.saturating_add(usage.turns);
 }
 
 fn summary(task: &Task) -> Value {

@@ -73,11 +73,23 @@ pub enum EventKind {
     Recovered,
     /// The machine went down again and again soon after work was resumed.
     BootLoop,
+    /// A strategy decided what becomes of a task.
+    TaskRecovery,
+    /// A task's budgets were used or given back.
+    TaskBudget,
+    /// A turn of a session was begun.
+    SessionBegun,
+    /// A turn of a session ended.
+    SessionEnded,
+    /// A session's state changed in another way.
+    SessionState,
+    /// Nothing is begun any more, or work goes on again.
+    Drain,
 }
 
 impl EventKind {
     /// All of them; the order gives the numbers and is never changed.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 37] = [
         Self::StepBegun,
         Self::StepDone,
         Self::StepFailed,
@@ -109,6 +121,12 @@ impl EventKind {
         Self::StepParked,
         Self::Recovered,
         Self::BootLoop,
+        Self::TaskRecovery,
+        Self::TaskBudget,
+        Self::SessionBegun,
+        Self::SessionEnded,
+        Self::SessionState,
+        Self::Drain,
     ];
 
     /// The word used everywhere.
@@ -145,6 +163,12 @@ impl EventKind {
             Self::StepParked => "step.parked",
             Self::Recovered => "recovered",
             Self::BootLoop => "boot.loop",
+            Self::TaskRecovery => "task.recovery",
+            Self::TaskBudget => "task.budget",
+            Self::SessionBegun => "session.begun",
+            Self::SessionEnded => "session.ended",
+            Self::SessionState => "session.state",
+            Self::Drain => "drain",
         }
     }
 
@@ -198,5 +222,7 @@ mod tests {
         assert_eq!(EventKind::StepBegun.code(), 1);
         assert_eq!(EventKind::TaskForgotten.code(), 16);
         assert_eq!(EventKind::BootLoop.code(), 31);
+        assert_eq!(EventKind::TaskBudget.code(), 33);
+        assert_eq!(EventKind::Drain.code(), 37);
     }
 }

@@ -5,15 +5,19 @@
 //! argument, so that everything here can be checked by a table.
 
 pub mod agent;
+pub mod alert;
 pub mod budget;
 pub mod change;
 pub mod checkpoint;
+pub mod claimant;
 pub mod decide;
 pub mod event;
 pub mod ids;
 pub mod lease;
 pub mod progress;
+pub mod recovery;
 pub mod redact;
+pub mod session;
 pub mod status;
 pub mod step;
 pub mod task;

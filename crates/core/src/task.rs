@@ -38,6 +38,9 @@ pub struct TaskSpec {
     pub key: Option<IdempotencyKey>,
     /// Larger goes first.
     pub priority: i32,
+    /// What an agent must be able to do to take it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
     /// How long it was to be worth resuming, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
@@ -55,6 +58,30 @@ pub struct CheckpointDoor {
     pub handoff_to: Option<String>,
     /// Free text for the successor.
     pub notes: Option<String>,
+}
+
+/// What a task has used up so far; kept with it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TaskTally {
+    /// Recoveries since a step was last finished.
+    pub recoveries: u32,
+    /// When a step was last finished.
+    pub progress_at: Option<Time>,
+    /// What it has cost, in millionths; never reset.
+    pub cost_micros: u64,
+    /// Turns of a model that were reported; never reset.
+    pub turns: u64,
+    /// Its strategy wants nobody to take it again.
+    pub given_up: bool,
+}
+
+/// What a piece of work has used, as its holder reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Its price, in millionths.
+    pub cost_micros: u64,
+    /// Turns of a model.
+    pub turns: u64,
 }
 
 /// One unit of recoverable work.
@@ -80,6 +107,8 @@ pub struct Task {
     pub starts: u32,
     /// How often it was assigned again after a failure.
     pub retries: u32,
+    /// What it has used up.
+    pub tally: TaskTally,
     /// When it was added.
     pub created_at: Time,
     /// When it last moved.
@@ -100,6 +129,11 @@ impl Task {
     /// How often it may be assigned again after a failure.
     pub fn max_retries(&self) -> u32 {
         self.spec.max_retries.unwrap_or(MAX_RETRIES_DEFAULT)
+    }
+
+    /// Whether it failed and may be given to somebody again.
+    pub fn has_retry_left(&self) -> bool {
+        self.retries < self.max_retries() && !self.tally.given_up
     }
 
     /// Whether its time has passed.
@@ -171,6 +205,7 @@ impl NewTask {
         );
         compare("key", ours.key.is_some() && ours.key != theirs.key);
         compare("priority", ours.priority != 0 && ours.priority != theirs.priority);
+        compare("skill", !ours.needs.is_empty() && ours.needs != theirs.needs);
         compare("ttl", ours.ttl_ms.is_some() && ours.ttl_ms != theirs.ttl_ms);
         compare("set", self.context.iter().any(|(k, v)| task.context.get(k) != Some(v)));
         found

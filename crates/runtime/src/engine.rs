@@ -5,12 +5,14 @@
 use std::sync::Arc;
 
 use relight_core::change::Change;
+use relight_core::claimant::Claimant;
 use relight_core::decide::{
     Decision, Guard, Refusal, Right, Scene, TaskEvent, decide, decide_in_turn,
 };
-use relight_core::ids::{AgentName, IdError, TaskId};
+use relight_core::ids::{IdError, TaskId};
 use relight_core::lease::{Fence, Holder, HolderLife};
 use relight_core::progress::{Progress, progress};
+use relight_core::recovery::TaskPolicy;
 use relight_core::redact::Redactor;
 use relight_core::step::Step;
 use relight_core::task::{NewTask, Task};
@@ -83,6 +85,12 @@ pub struct Acted {
     pub decision: Decision,
     /// The newest fence by this very commit.
     pub fence: Fence,
+}
+
+impl Acted {
+    fn takes_lease(&self) -> bool {
+        self.decision.changes.iter().any(|change| matches!(change, Change::LeaseTaken { .. }))
+    }
 }
 
 /// A lease that was just taken or continued.
@@ -208,6 +216,32 @@ impl Engine {
         Err(ActError::Contended(id.clone()))
     }
 
+    /// Applies several events to a task as one, all or nothing.
+    pub async fn act_together(
+        &self,
+        id: &TaskId,
+        right: Right,
+        mut events: Vec<TaskEvent>,
+    ) -> Result<Acted, ActError> {
+        for event in &mut events {
+            self.check_event(event)?;
+            funnel::clean_event(&self.redactor, event);
+        }
+        for _ in 0..ROUNDS_MAX {
+            let task = self.task(id).await?;
+            let mut steps = Vec::new();
+            for key in events.iter().filter_map(TaskEvent::step) {
+                steps.extend(self.store.step(id, key).await?);
+            }
+            let scene = scene(&task, None, right);
+            let decision = decide_in_turn(&scene, &steps, events.clone())?;
+            if let Some(fence) = self.commit(id, &decision, &scene).await? {
+                return Ok(Acted { before: task, decision, fence });
+            }
+        }
+        Err(ActError::Contended(id.clone()))
+    }
+
     /// Reads a task, lets `plan` say which events that calls for, and applies them as one.
     pub async fn act_in_turn<E: From<ActError>>(
         &self,
@@ -261,29 +295,32 @@ impl Engine {
         Ok(Started { view, fence: acted.fence, resumed: acted.before.was_started() })
     }
 
-    /// Takes the next task of the queue for an agent; none when there is none.
+    /// Takes the next task of the queue for an agent; none when there is none. Tasks that have used
+    /// up what they may are parked on the way.
     pub async fn claim(
         &self,
-        agent: &AgentName,
+        claimant: &Claimant,
         holder: &Holder,
         ttl: Option<Span>,
+        policy: &TaskPolicy,
     ) -> Result<Option<Started>, ActError> {
-        funnel::check_name(&self.redactor, "agent name", agent.as_str())?;
+        funnel::check_name(&self.redactor, "agent name", claimant.agent.as_str())?;
         for _ in 0..ROUNDS_MAX {
-            let candidates = self.store.claimable(agent, clock::now(), CLAIM_BATCH).await?;
+            let candidates = self.store.claimable(claimant, clock::now(), CLAIM_BATCH).await?;
             if candidates.is_empty() {
                 return Ok(None);
             }
             for id in candidates {
-                let event = TaskEvent::Claim { agent: agent.clone(), holder: holder.clone(), ttl };
+                let (claimant, policy) = (claimant.clone(), policy.clone());
+                let event = TaskEvent::Claim { claimant, holder: holder.clone(), ttl, policy };
                 match self.act(&id, Right::Unfenced, event).await {
-                    Ok(acted) => {
+                    Ok(acted) if acted.takes_lease() => {
                         let view = self.view(&id).await?;
                         let resumed = acted.before.was_started();
                         return Ok(Some(Started { view, fence: acted.fence, resumed }));
                     }
-                    // Somebody else was faster; the next one then.
-                    Err(ActError::Refused(_) | ActError::NoSuchTask(_)) => {}
+                    // Parked, or somebody else was faster; the next one then.
+                    Ok(_) | Err(ActError::Refused(_) | ActError::NoSuchTask(_)) => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -318,7 +355,11 @@ impl Engine {
     /// Names that come with an event are ids too.
     fn check_event(&self, event: &TaskEvent) -> Result<(), funnel::SecretName> {
         match event {
-            TaskEvent::Retry { agent: Some(agent), .. } | TaskEvent::Claim { agent, .. } => {
+            TaskEvent::Claim { claimant, .. } | TaskEvent::Assign { claimant, .. } => {
+                funnel::check_name(&self.redactor, "agent name", claimant.agent.as_str())
+            }
+            TaskEvent::Retry { agent: Some(agent), .. }
+            | TaskEvent::Restart { agent: Some(agent) } => {
                 funnel::check_name(&self.redactor, "agent name", agent.as_str())
             }
             _ => Ok(()),

@@ -3,21 +3,27 @@
 //! [`Relight`] opens a store; a [`RunningTask`] records its steps there before anything else acts on
 //! them. Killed at any moment, the next start goes on after the last finished step.
 
+pub mod alerts;
 pub mod check;
 pub mod checkpoint_files;
 pub mod dialect;
 pub mod doors;
+pub mod drain;
 pub mod engine;
 pub mod funnel;
 mod library;
 pub mod presets;
 pub mod prune;
+pub mod queue;
+pub mod recovery;
 pub mod running_step;
+pub mod sessions;
 pub mod store_url;
 pub mod supervise;
 
 pub use library::{
-    OpenError, Relight, RunningTask, StepBuilder, StepError, StepRun, TaskBuilder, mark_key_beside,
+    BeginError, OpenError, Relight, RunningTask, SessionBuilder, StepBuilder, StepError, StepRun,
+    TaskBuilder, Turn, mark_key_beside,
 };
 pub use relight_core as core;
 pub use relight_store as store;

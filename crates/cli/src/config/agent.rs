@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use relight::presets::{Preset, StopRung, nearest, signal_number};
 use relight::supervise::word::Word;
 use relight_core::agent::silence::SignSource;
-use relight_core::agent::{AgentPlan, RestartRule};
+use relight_core::agent::{AgentPlan, RestartRule, Takes};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::time::Span;
 
@@ -31,6 +31,7 @@ const KEYS: &[&str] = &[
     "user",
     "session",
     "enabled",
+    "takes",
     "skills",
     "concurrency",
     "placement",
@@ -85,6 +86,7 @@ pub(crate) struct AgentConfig {
     /// Whether the daemon starts it.
     pub(crate) enabled: bool,
     /// What it can do, for the router.
+    pub(crate) takes: Takes,
     pub(crate) skills: Vec<String>,
     /// Tasks that it takes at a time.
     pub(crate) concurrency: u32,
@@ -119,6 +121,7 @@ impl AgentConfig {
             ("always", RestartRule::Always),
             ("never", RestartRule::Never),
         ];
+        let takes = [("claim", Takes::Claim), ("start", Takes::Start)];
         section.required("name", "an agent needs a `name`");
         let has_command = section.required("command", "an agent needs a `command`");
         let name =
@@ -143,6 +146,7 @@ impl AgentConfig {
             user: section.parsed("user", not_empty),
             session: section.parsed("session", session_id),
             enabled: section.flag("enabled").unwrap_or(true),
+            takes: section.one_of("takes", &takes).unwrap_or_default(),
             skills: section.each("skills", not_empty).unwrap_or_default(),
             concurrency: section.count("concurrency", 1..=1_000).unwrap_or(1),
             placement: section.parsed("placement", not_empty).filter(|node| node != "any"),
@@ -168,6 +172,10 @@ impl AgentConfig {
             defer: recovery.defer,
             exit_completes: self.exit_completes,
             iterations_max: None,
+            takes: self.takes,
+            skills: self.skills.clone(),
+            pool: None,
+            concurrency: Some(self.concurrency),
             labels: BTreeMap::new(),
         }
     }

@@ -126,6 +126,6 @@ impl Recovery {
 }
 
 /// `0s` switches a limit off.
-fn unless_zero(span: Span) -> Option<Span> {
+pub(super) fn unless_zero(span: Span) -> Option<Span> {
     (span > Span::ZERO).then_some(span)
 }

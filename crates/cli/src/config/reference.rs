@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::{ALERT, Config, DAEMON, DEFAULT, LOG, NODE, SESSIONS, STORE, TOP, agent, recovery};
+use super::{
+    Config, DAEMON, DEFAULT, LOG, NODE, SESSIONS, STORE, TOP, agent, alert, queue, recovery,
+};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
 
@@ -59,9 +61,10 @@ fn every_key_of_the_parser_stands_once_in_the_default_file() {
     let known: BTreeMap<&str, Vec<&str>> = BTreeMap::from([
         ("[store]", STORE.to_vec()),
         ("[recovery]", recovery::KEYS.to_vec()),
+        ("[queue]", queue::KEYS.to_vec()),
         ("[sessions]", SESSIONS.to_vec()),
         ("[log]", LOG.to_vec()),
-        ("[alert]", ALERT.to_vec()),
+        ("[alert]", alert::KEYS.to_vec()),
         ("[daemon]", DAEMON.to_vec()),
         ("[node]", NODE.to_vec()),
         ("[[agent]]", agent::own_keys().to_vec()),

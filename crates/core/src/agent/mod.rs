@@ -20,6 +20,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::{RestartPolicy, Tally};
+use crate::claimant::Claimant;
 use crate::ids::{AgentName, TaskId};
 use crate::lease::Lease;
 use crate::time::{Span, Time};
@@ -217,6 +218,17 @@ pub enum RestartRule {
     Never,
 }
 
+/// How an agent comes by tasks of the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Takes {
+    /// It runs by itself, and claims what it wants.
+    #[default]
+    Claim,
+    /// It is started with each task, and is idle in between.
+    Start,
+}
+
 /// What an agent was asked to be: all that decisions and successors need, and no secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentPlan {
@@ -249,6 +261,18 @@ pub struct AgentPlan {
     pub exit_completes: bool,
     /// Rounds of `run --loop`: at most so many; 0 when it is no loop.
     pub iterations_max: Option<u32>,
+    /// How it comes by tasks of the queue.
+    #[serde(default)]
+    pub takes: Takes,
+    /// What it can do, for tasks that ask for it.
+    #[serde(default)]
+    pub skills: Vec<String>,
+    /// The name that it shares with others who do the same work.
+    #[serde(default)]
+    pub pool: Option<AgentName>,
+    /// Most tasks that it holds at a time; any number when none.
+    #[serde(default)]
+    pub concurrency: Option<u32>,
     /// What else a reader wants to know, by name.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
@@ -269,12 +293,22 @@ impl Default for AgentPlan {
             defer: Span::from_secs(60),
             exit_completes: false,
             iterations_max: None,
+            takes: Takes::Claim,
+            skills: Vec::new(),
+            pool: None,
+            concurrency: None,
             labels: BTreeMap::new(),
         }
     }
 }
 
 impl AgentPlan {
+    /// The agent as one who wants work.
+    pub fn claimant(&self, agent: &AgentName) -> Claimant {
+        let (pool, skills) = (self.pool.clone(), self.skills.clone());
+        Claimant { agent: agent.clone(), pool, skills }
+    }
+
     /// Whether it runs in rounds.
     pub fn is_loop(&self) -> bool {
         self.iterations_max.is_some()

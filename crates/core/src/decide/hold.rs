@@ -2,8 +2,9 @@
 
 use super::{Refusal, Right, Scene, become_status, illegal};
 use crate::change::Change;
-use crate::ids::AgentName;
+use crate::claimant::Claimant;
 use crate::lease::{Holder, HolderLife};
+use crate::recovery::TaskPolicy;
 use crate::status::TaskStatus;
 use crate::task::Task;
 use crate::time::Span;
@@ -39,34 +40,70 @@ pub(super) fn start(
     Ok(changes)
 }
 
+/// Takes it from the queue. One that has used up what it may is parked instead, and nobody holds it.
 pub(super) fn claim(
     scene: &Scene<'_>,
-    agent: AgentName,
+    claimant: &Claimant,
     holder: Holder,
     ttl: Option<Span>,
+    policy: &TaskPolicy,
 ) -> Result<Vec<Change>, Refusal> {
+    let (mut changes, given) = give(scene, claimant, policy)?;
+    if given {
+        changes.push(Change::LeaseTaken { holder, ttl });
+        changes.push(Change::Status { to: TaskStatus::InProgress, reason: None });
+    }
+    Ok(changes)
+}
+
+/// Gives it to an agent of the queue that will be started with it; nobody holds it yet.
+pub(super) fn assign(
+    scene: &Scene<'_>,
+    claimant: &Claimant,
+    policy: &TaskPolicy,
+) -> Result<Vec<Change>, Refusal> {
+    let task = scene.task;
+    let (mut changes, given) = give(scene, claimant, policy)?;
+    let is_assigned = task.status == TaskStatus::Assigned
+        || changes.iter().any(|change| matches!(change, Change::Status { .. }));
+    if given && !is_assigned {
+        changes.push(Change::Status { to: TaskStatus::Assigned, reason: None });
+    }
+    Ok(changes)
+}
+
+/// What claiming and assigning have in common, and whether it came to that.
+fn give(
+    scene: &Scene<'_>,
+    claimant: &Claimant,
+    policy: &TaskPolicy,
+) -> Result<(Vec<Change>, bool), Refusal> {
     let task = scene.task;
     if let Some(at) = task.not_before.filter(|at| *at > scene.now) {
         return Err(Refusal::NotBefore { task: task.id.clone(), at });
     }
     let mut changes = take_from_holder(scene, false)?;
-    match task.status {
-        TaskStatus::Created => {}
-        TaskStatus::Assigned if task.agent.as_ref().is_none_or(|theirs| *theirs == agent) => {}
-        TaskStatus::Failed => {
-            check_retries(task)?;
-            changes.push(Change::Retried);
-            changes.push(Change::Status { to: TaskStatus::Assigned, reason: None });
-        }
-        _ => return Err(illegal(task, TaskStatus::InProgress)),
+    // A strategy has to be asked first about one whose holder died at work.
+    if task.status == TaskStatus::InProgress || !claimant.may_take(task) {
+        return Err(illegal(task, TaskStatus::InProgress));
     }
-    changes.push(Change::Assigned(Some(agent)));
-    changes.push(Change::LeaseTaken { holder, ttl });
-    changes.push(Change::Status { to: TaskStatus::InProgress, reason: None });
+    // Who gave it to an agent by hand wants it tried once more.
+    let is_by_hand = matches!(task.status, TaskStatus::Created | TaskStatus::Assigned);
+    if !is_by_hand && let Some(why) = policy.exhausted(task, scene.now) {
+        changes.extend(super::recover::park(task, &why.to_string()));
+        return Ok((changes, false));
+    }
+    if task.status == TaskStatus::Failed {
+        changes.push(Change::Retried);
+        changes.push(Change::Status { to: TaskStatus::Assigned, reason: None });
+    }
+    if task.agent.as_ref() != Some(&claimant.agent) {
+        changes.push(Change::Assigned(Some(claimant.agent.clone())));
+    }
     if task.not_before.is_some() {
         changes.push(Change::NotBefore(None));
     }
-    Ok(changes)
+    Ok((changes, true))
 }
 
 pub(super) fn release(scene: &Scene<'_>, force: bool) -> Result<Vec<Change>, Refusal> {
@@ -92,24 +129,17 @@ pub(super) fn release(scene: &Scene<'_>, force: bool) -> Result<Vec<Change>, Ref
 /// Refuses another assignment when the limit is reached.
 pub(super) fn check_retries(task: &Task) -> Result<(), Refusal> {
     let max = task.max_retries();
+    if task.tally.given_up {
+        return Err(Refusal::GivenUp { task: task.id.clone() });
+    }
     if task.retries < max {
         return Ok(());
     }
     Err(Refusal::RetriesUsedUp { task: task.id.clone(), used: task.retries, max })
 }
 
-/// The same process, or a writer that shows the newest fence, goes on with the lease it has.
 fn continues_own_lease(scene: &Scene<'_>, holder: &Holder) -> bool {
-    let Some(held) = &scene.task.lease.held else { return false };
-    let shows_fence = scene.right == Right::Fence(scene.task.lease.fence);
-    let same_life = match (&held.holder, holder) {
-        (Holder::Process(theirs), Holder::Process(ours)) => theirs == ours,
-        (Holder::Attempt { attempt: theirs, .. }, Holder::Attempt { attempt: ours, .. }) => {
-            theirs == ours
-        }
-        _ => false,
-    };
-    shows_fence || same_life
+    scene.task.lease.is_continued_by(holder, scene.right.fence())
 }
 
 /// Nothing when nobody holds it; an interruption when its holder is gone or is robbed.
@@ -136,7 +166,7 @@ fn to_in_progress(task: &Task) -> Option<Change> {
     (!already).then_some(Change::Status { to: TaskStatus::InProgress, reason: None })
 }
 
-fn held(task: &Task) -> Refusal {
+pub(super) fn held(task: &Task) -> Refusal {
     let held = task.lease.held.clone();
     Refusal::Held {
         task: task.id.clone(),

@@ -4,18 +4,21 @@
 //! changes, and acting on them.
 
 mod hold;
+mod recover;
 mod status;
 mod steps;
 
 use std::collections::BTreeMap;
 
 use crate::change::Change;
+use crate::claimant::Claimant;
 use crate::event::EventKind;
 use crate::ids::{AgentName, StepName, TaskId};
 use crate::lease::{Fence, Held, Holder, HolderLife};
+use crate::recovery::{Recovery, TaskPolicy};
 use crate::status::TaskStatus;
 use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
-use crate::task::{CheckpointDoor, NewTask, Task};
+use crate::task::{CheckpointDoor, NewTask, Task, Usage};
 use crate::time::{Span, Time};
 
 pub use steps::{StepAdvice, advise};
@@ -35,12 +38,25 @@ pub enum TaskEvent {
     /// Take it from the queue for an agent.
     Claim {
         /// Who wants work.
-        agent: AgentName,
+        claimant: Claimant,
         /// Whose life the lease follows.
         holder: Holder,
         /// How long each write renews it for.
         ttl: Option<Span>,
+        /// What tasks may use up; one that has is parked instead.
+        policy: TaskPolicy,
     },
+    /// Give it to an agent of the queue that will be started with it.
+    Assign {
+        /// To whom.
+        claimant: Claimant,
+        /// What tasks may use up; one that has is parked instead.
+        policy: TaskPolicy,
+    },
+    /// Its holder died or gave it up, and its strategy was asked.
+    Recover(Box<Recovery>),
+    /// Work on it has used this.
+    Spend(Usage),
     /// Add context.
     Set(BTreeMap<String, String>),
     /// Go to a status by the shortest way through the table, for a dialect with fewer words.
@@ -86,6 +102,11 @@ pub enum TaskEvent {
         agent: Option<AgentName>,
         /// Beyond the limit too.
         force: bool,
+    },
+    /// Give it to somebody from its beginning: what was done of it counts no more.
+    Restart {
+        /// To whom; the same as before when none.
+        agent: Option<AgentName>,
     },
     /// Something worth telling that changes nothing.
     Note(EventKind, serde_json::Value),
@@ -135,6 +156,16 @@ pub enum Right {
     Fence(Fence),
     /// None; taken, and marked so.
     Unfenced,
+}
+
+impl Right {
+    /// The number that is shown.
+    pub fn fence(self) -> Option<Fence> {
+        match self {
+            Self::Fence(fence) => Some(fence),
+            Self::Unfenced => None,
+        }
+    }
 }
 
 /// What must still be true when the changes are committed.
@@ -195,6 +226,12 @@ pub enum Refusal {
         used: u32,
         /// How often it may be.
         max: u32,
+    },
+    /// Its strategy wants nobody to take it again.
+    #[error("task {task} was given up by its strategy")]
+    GivenUp {
+        /// Which task.
+        task: TaskId,
     },
     /// Not yet.
     #[error("task {task} is not to be started before {at}")]
@@ -269,7 +306,12 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
     }
     let changes = match event {
         TaskEvent::Start { holder, ttl, steal } => hold::start(scene, holder, ttl, steal)?,
-        TaskEvent::Claim { agent, holder, ttl } => hold::claim(scene, agent, holder, ttl)?,
+        TaskEvent::Claim { claimant, holder, ttl, policy } => {
+            hold::claim(scene, &claimant, holder, ttl, &policy)?
+        }
+        TaskEvent::Assign { claimant, policy } => hold::assign(scene, &claimant, &policy)?,
+        TaskEvent::Recover(recovery) => recover::recover(scene, &recovery)?,
+        TaskEvent::Spend(usage) => status::while_open(scene, Change::Spent(usage))?,
         TaskEvent::Note(kind, detail) => vec![Change::Noted(kind, detail)],
         TaskEvent::Interrupt { reason } => status::interrupt(scene, reason)?,
         TaskEvent::Release { force } => hold::release(scene, force)?,
@@ -285,6 +327,7 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
         TaskEvent::Defer { until, reason } => status::defer(scene, until, reason)?,
         TaskEvent::Cancel { reason } => status::cancel(scene, reason)?,
         TaskEvent::Retry { agent, force } => status::retry(scene, agent, force)?,
+        TaskEvent::Restart { agent } => status::restart(scene, agent)?,
         TaskEvent::StepBegin { key, rule, fingerprint } => {
             steps::begin(scene, key, rule, fingerprint)?
         }
@@ -342,6 +385,7 @@ fn is_a_persons(event: &TaskEvent) -> bool {
         event,
         TaskEvent::Cancel { .. }
             | TaskEvent::Retry { .. }
+            | TaskEvent::Restart { .. }
             | TaskEvent::Release { force: true }
             | TaskEvent::StepResolve { .. }
             | TaskEvent::Replace(_)
@@ -351,7 +395,7 @@ fn is_a_persons(event: &TaskEvent) -> bool {
 
 /// Whoever wants the lease may still show an old fence; it is no reason to refuse.
 fn takes_a_lease(event: &TaskEvent) -> bool {
-    matches!(event, TaskEvent::Start { .. } | TaskEvent::Claim { .. })
+    matches!(event, TaskEvent::Start { .. } | TaskEvent::Claim { .. } | TaskEvent::Assign { .. })
 }
 
 fn check_fence(scene: &Scene<'_>) -> Result<(), Refusal> {

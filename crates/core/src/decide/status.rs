@@ -4,7 +4,7 @@ use super::{Refusal, Scene, become_status, hold, illegal};
 use crate::change::Change;
 use crate::ids::AgentName;
 use crate::status::TaskStatus;
-use crate::task::{NewTask, Task};
+use crate::task::{NewTask, Task, TaskTally};
 use crate::time::Time;
 
 /// What is said of a finished task is history and stays as it is.
@@ -100,7 +100,8 @@ pub(super) fn cancel(scene: &Scene<'_>, reason: Option<String>) -> Result<Vec<Ch
     Ok(vec![status, Change::FenceRaised])
 }
 
-/// A failed task uses up one of its retries; one that only waits does not.
+/// A failed task uses up one of its retries; one that only waits does not. Recoveries without
+/// progress are forgiven, what was used up in all is not.
 pub(super) fn retry(
     scene: &Scene<'_>,
     agent: Option<AgentName>,
@@ -114,12 +115,23 @@ pub(super) fn retry(
         }
         changes.push(Change::Retried);
     }
+    if task.tally.recoveries > 0 || task.tally.given_up {
+        let tally = TaskTally { recoveries: 0, given_up: false, ..task.tally.clone() };
+        changes.push(Change::Tally(tally));
+    }
     if agent.is_some() {
         changes.push(Change::Assigned(agent));
     }
     if task.not_before.is_some() {
         changes.push(Change::NotBefore(None));
     }
+    Ok(changes)
+}
+
+/// As a retry without a limit, with all steps put aside; history keeps them.
+pub(super) fn restart(scene: &Scene<'_>, agent: Option<AgentName>) -> Result<Vec<Change>, Refusal> {
+    let mut changes = retry(scene, agent, true)?;
+    changes.push(Change::StepsCleared);
     Ok(changes)
 }
 

@@ -1,8 +1,10 @@
 //! What holds for every sequence of events, however it comes.
 
 use relight_core::change::Change;
+use relight_core::claimant::Claimant;
 use relight_core::decide::{Decision, Refusal, Right, Scene, TaskEvent, decide};
 use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
+use relight_core::recovery::TaskPolicy;
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 use relight_core::task::{CheckpointDoor, Task};
@@ -224,6 +226,7 @@ fn is_a_persons(event: &TaskEvent) -> bool {
         event,
         TaskEvent::Cancel { .. }
             | TaskEvent::Retry { .. }
+            | TaskEvent::Restart { .. }
             | TaskEvent::Release { force: true }
             | TaskEvent::StepResolve { .. }
             | TaskEvent::Replace(_)
@@ -267,7 +270,12 @@ fn events() -> impl Strategy<Value = TaskEvent> {
             ttl,
             steal: false
         }),
-        holders().prop_map(|(holder, ttl)| TaskEvent::Claim { agent: agent("bob"), holder, ttl }),
+        holders().prop_map(|(holder, ttl)| TaskEvent::Claim {
+            claimant: Claimant::new(agent("bob")),
+            holder,
+            ttl,
+            policy: TaskPolicy::default(),
+        }),
         Just(TaskEvent::Set([("k".to_owned(), "v".to_owned())].into())),
         Just(TaskEvent::Declare(vec![step_key("a").name])),
         Just(TaskEvent::Door(CheckpointDoor::default())),
@@ -279,7 +287,9 @@ fn events() -> impl Strategy<Value = TaskEvent> {
         Just(TaskEvent::Block { reason: reason() }),
         Just(TaskEvent::Defer { until: later(), reason: None }),
         Just(TaskEvent::Cancel { reason: None }),
-        (someone, any::<bool>()).prop_map(|(agent, force)| TaskEvent::Retry { agent, force }),
+        (someone.clone(), any::<bool>())
+            .prop_map(|(agent, force)| TaskEvent::Retry { agent, force }),
+        someone.prop_map(|agent| TaskEvent::Restart { agent }),
         any::<bool>().prop_map(|force| TaskEvent::Release { force }),
         begins(key()),
         begins(key()),

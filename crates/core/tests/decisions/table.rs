@@ -3,12 +3,16 @@
 //! A cell is what is committed, after the guard it is committed under (`f` the fence is compared, `s`
 //! the sequence number), or `-` and why nothing is.
 
+use relight_core::agent::Cause;
 use relight_core::change::Change;
+use relight_core::claimant::Claimant;
 use relight_core::decide::{Refusal, Right, TaskEvent, decide};
+use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, HolderLife};
+use relight_core::recovery::{Decision, HolderDeath, Recovery, RecoveryContext, TaskPolicy};
 use relight_core::status::TaskStatus;
 use relight_core::step::{RepeatRule, Step, StepOutcome, StepState};
-use relight_core::task::{CheckpointDoor, Task};
+use relight_core::task::{CheckpointDoor, NewTask, Task, Usage};
 use relight_core::time::Span;
 
 use crate::given::{
@@ -105,7 +109,10 @@ fn cases() -> Vec<Case> {
     let (holder, ttl) = (person("bob"), Some(Span::from_secs(60)));
     let start =
         |steal| TaskEvent::Start { holder: person("bob"), ttl: Some(Span::from_secs(60)), steal };
-    let claim = TaskEvent::Claim { agent: agent("bob"), holder, ttl };
+    let claimant = Claimant::new(agent("bob"));
+    let policy = TaskPolicy::default();
+    let assign = TaskEvent::Assign { claimant: claimant.clone(), policy: policy.clone() };
+    let claim = TaskEvent::Claim { claimant, holder, ttl, policy };
     let reason = || "why".to_owned();
     let defer = TaskEvent::Defer { until: later(), reason: None };
     let retry = |force| TaskEvent::Retry { agent: None, force };
@@ -125,7 +132,31 @@ fn cases() -> Vec<Case> {
         Case::new("claim for bob of ann's", claim.clone())
             .prepared(|task| task.agent = Some(agent("ann"))),
         Case::new("claim, not before later", claim.clone()).prepared(waits),
-        Case::new("claim, retries used up", claim).prepared(used_up),
+        Case::new("claim, retries used up", claim.clone()).prepared(used_up),
+        Case::new("claim, started 20 times", claim.clone()).prepared(|task| task.starts = 20),
+        Case::new("claim, given up", claim.clone()).prepared(|task| task.tally.given_up = true),
+        Case::new("claim, needs what bob cannot", claim)
+            .prepared(|task| task.spec.needs = vec!["sql".to_owned()]),
+        Case::new("assign to bob", assign.clone()),
+        Case::new("assign to bob, ann's", assign).prepared(|task| task.agent = Some(agent("ann"))),
+        Case::new("recover: resume", recover(Decision::Resume)),
+        Case::new("recover: resume, tried often", recover(Decision::Resume))
+            .prepared(|task| task.tally.recoveries = 3),
+        Case::new("recover: resume, started 20 times", recover(Decision::Resume))
+            .prepared(|task| task.starts = 20),
+        Case::new("recover: reassign", recover(Decision::Reassign { keep_progress: true })),
+        Case::new("recover: reassign, from scratch", {
+            recover(Decision::Reassign { keep_progress: false })
+        })
+        .prepared(|task| task.steps_done = 2),
+        Case::new("recover: reassign, used up", {
+            recover(Decision::Reassign { keep_progress: true })
+        })
+        .prepared(used_up),
+        Case::new("recover: suspend", recover(Decision::Suspend)),
+        Case::new("recover: defer", recover(Decision::Defer { until: later() })),
+        Case::new("recover: give up", recover(Decision::GiveUp)),
+        Case::new("spend", TaskEvent::Spend(Usage { cost_micros: 1, turns: 1 })),
         Case::new("set", TaskEvent::Set([("k".to_owned(), "v".to_owned())].into())),
         Case::new("door", door),
         Case::new("declare", TaskEvent::Declare(Vec::new())),
@@ -144,8 +175,10 @@ fn cases() -> Vec<Case> {
         Case::new("cancel", TaskEvent::Cancel { reason: None }),
         Case::new("retry", retry(false)),
         Case::new("retry for bob", TaskEvent::Retry { agent: Some(agent("bob")), force: false }),
+        Case::new("restart", TaskEvent::Restart { agent: None }),
         Case::new("retry, used up", retry(false)).prepared(used_up),
         Case::new("retry by force, used up", retry(true)).prepared(used_up),
+        Case::new("retry, given up", retry(false)).prepared(|task| task.tally.given_up = true),
         Case::new("release", TaskEvent::Release { force: false }),
         Case::new("release by force", TaskEvent::Release { force: true }),
         Case::new("begin a new step", begin()),
@@ -162,6 +195,23 @@ fn cases() -> Vec<Case> {
     ]
 }
 
+fn recover(decision: Decision) -> TaskEvent {
+    let task = Change::first(&NewTask::bare(TaskId::new("t").unwrap()), noon());
+    let death = HolderDeath::of(&task, Cause::Signal, "why".to_owned(), noon());
+    let policy = TaskPolicy::default();
+    let context = RecoveryContext::of(&task, &death, &policy, false);
+    TaskEvent::Recover(Box::new(Recovery {
+        death,
+        strategy: "test".to_owned(),
+        decision,
+        reason: None,
+        trouble: None,
+        context,
+        policy,
+        jitter: 0.5,
+    }))
+}
+
 fn short_change(change: &Change) -> String {
     match change {
         Change::Created(_) => "created".to_owned(),
@@ -171,6 +221,9 @@ fn short_change(change: &Change) -> String {
         Change::Assigned(Some(agent)) => format!("agent={agent}"),
         Change::Assigned(None) => "agent=".to_owned(),
         Change::Retried => "retried".to_owned(),
+        Change::Tally(tally) if tally.given_up => "given up".to_owned(),
+        Change::Tally(tally) => format!("recoveries={}", tally.recoveries),
+        Change::Spent(_) => "spent".to_owned(),
         Change::LeaseTaken { .. } => "take".to_owned(),
         Change::LeaseEnded => "end".to_owned(),
         Change::FenceRaised => "raise".to_owned(),
@@ -192,6 +245,7 @@ fn short_refusal(refusal: &Refusal) -> String {
         Refusal::Held { .. } => "held".to_owned(),
         Refusal::Fenced { .. } => "fenced".to_owned(),
         Refusal::RetriesUsedUp { .. } => "retries used up".to_owned(),
+        Refusal::GivenUp { .. } => "given up".to_owned(),
         Refusal::NotBefore { at, .. } => format!("not before {}", at.since(noon())),
         Refusal::StepNotBegun { .. } => "not begun".to_owned(),
         Refusal::StepNotInDoubt { .. } => "not in doubt".to_owned(),

@@ -7,7 +7,6 @@ use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, ProcessIdentity};
 use tokio::sync::Semaphore;
 
-use super::alert::Alerts;
 use super::cgroup::Cgroups;
 use super::log::Growth;
 use super::notice::Notices;
@@ -31,8 +30,6 @@ pub(super) struct Desk {
     pub(super) growth: Growth<AgentName>,
     /// Where a cgroup was delegated to us.
     pub(super) cgroups: Option<Cgroups>,
-    /// Whom to tell when somebody must be.
-    pub(super) alerts: Alerts,
     /// How many files this process could have open before it asked for more; agents get that.
     pub(super) nofile: Option<u64>,
     /// Room for so many who ask git something that nobody waits for.
@@ -44,9 +41,5 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn holder(&self) -> Holder {
         Holder::Process(self.owner.clone())
-    }
-
-    pub(super) fn alert(&self, agent: &AgentName, text: &str) {
-        self.alerts.tell(agent, text, &self.notices);
     }
 }

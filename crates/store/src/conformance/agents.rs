@@ -2,7 +2,7 @@
 
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::{
-    AgentPlan, AgentState, AgentStateKind, Ending, Pause, RestartRule, Stopper,
+    AgentPlan, AgentState, AgentStateKind, Ending, Pause, RestartRule, Stopper, Takes,
 };
 use relight_core::budget::{HourCount, RestartPolicy, Tally};
 use relight_core::decide::Guard;
@@ -67,6 +67,10 @@ pub async fn what_an_agent_was_asked_to_be_comes_back_whole(harness: &dyn Harnes
         defer: Span::from_secs(1),
         exit_completes: true,
         iterations_max: Some(0),
+        takes: Takes::Start,
+        skills: vec!["rust".to_owned()],
+        pool: Some(agent("writers")),
+        concurrency: Some(3),
         labels: [(ODD.to_owned(), ODD.to_owned()), (String::new(), String::new())].into(),
     };
     done_agent(&*store, "a", FREE, vec![created_as(asked.clone())]).await;

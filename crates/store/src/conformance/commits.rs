@@ -43,6 +43,7 @@ fn full(task: &str) -> NewTask {
             max_retries: Some(7),
             key: Some(key("order 66")),
             priority: -3,
+            needs: vec!["rust".to_owned(), "sql".to_owned()],
             ttl_ms: Some(60_000),
             spent_keys: vec![key("order 64"), key("order 65")],
         },

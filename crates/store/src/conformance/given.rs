@@ -1,6 +1,7 @@
 //! Set-up of the suite: names, commits and shorthands, so that each behaviour shows its point.
 
 use relight_core::change::{Change, StepMark};
+use relight_core::claimant::Claimant;
 use relight_core::decide::Guard;
 use relight_core::event::Event;
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
@@ -41,6 +42,11 @@ pub(super) fn id(text: &str) -> TaskId {
 
 pub(super) fn agent(text: &str) -> AgentName {
     AgentName::new(text).expect("a valid name")
+}
+
+/// One of whom nothing but the name is known.
+pub(super) fn claimant(text: &str) -> Claimant {
+    Claimant::new(agent(text))
 }
 
 pub(super) fn key(text: &str) -> IdempotencyKey {

@@ -6,11 +6,13 @@ use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
 
 use super::Harness;
-use super::given::{FREE, add, add_held, add_with, agent, done, later, lease_of, noon, to};
+use super::given::{
+    FREE, add, add_held, add_with, agent, claimant, done, later, lease_of, noon, to,
+};
 use crate::contract::Store;
 
 async fn queue(store: &dyn Store, name: &str, now: Time) -> Vec<String> {
-    let found = store.claimable(&agent(name), now, 100).await.expect("a store that can be read");
+    let found = store.claimable(&claimant(name), now, 100).await.expect("a store that can be read");
     found.into_iter().map(|task| task.to_string()).collect()
 }
 
@@ -35,9 +37,9 @@ pub async fn the_queue_has_what_is_anybodys_or_ones_own(harness: &dyn Harness) {
     }
     add_with(&*store, "anns", |new| new.agent = Some(agent("ann"))).await;
     add_with(&*store, "bobs", |new| new.agent = Some(agent("bob"))).await;
-    let expected = ["created", "assigned", "failed", "anns"];
+    let expected = ["created", "assigned", "deferred", "interrupted", "failed", "anns"];
     assert_eq!(queue(&*store, "ann", noon()).await, expected);
-    assert_eq!(queue(&*store, "carl", noon()).await, expected[..3]);
+    assert_eq!(queue(&*store, "carl", noon()).await, expected[..5]);
 }
 
 /// Its own limit, else the default of one.
@@ -100,6 +102,26 @@ pub async fn a_task_is_in_the_queue_from_its_time_on(harness: &dyn Harness) {
     assert_eq!(queue(&*store, "ann", later(10)).await, ["t"]);
 }
 
+/// Of what the queue gives; what waits for a person waits for no time.
+pub async fn the_queue_tells_when_the_next_task_is_due(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let due = async |now| store.next_due(now).await.expect("a store that can be read");
+    assert_eq!(due(noon()).await, None);
+    for (task, status, secs) in [
+        ("blocked", TaskStatus::Blocked, 5),
+        ("over", TaskStatus::Completed, 6),
+        ("failed", TaskStatus::Failed, 20),
+        ("deferred", TaskStatus::Deferred, 10),
+    ] {
+        add(&*store, task).await;
+        let changes = vec![to(status), Change::NotBefore(Some(later(secs)))];
+        done(&*store, task, FREE, changes).await;
+    }
+    assert_eq!(due(noon()).await, Some(later(10)));
+    assert_eq!(due(later(10)).await, Some(later(20)));
+    assert_eq!(due(later(20)).await, None);
+}
+
 /// From the moment on at which it expires.
 pub async fn an_expired_task_is_not_in_the_queue(harness: &dyn Harness) {
     let store = harness.open().await;
@@ -116,7 +138,7 @@ pub async fn the_queue_gives_no_more_than_was_asked_for(harness: &dyn Harness) {
         add_with(&*store, &format!("t{number}"), |new| new.spec.priority = priority).await;
     }
     for (limit, expected) in [(0, vec![]), (1, vec!["t1"]), (3, vec!["t1", "t3", "t0"])] {
-        let found = store.claimable(&agent("ann"), noon(), limit).await;
+        let found = store.claimable(&claimant("ann"), noon(), limit).await;
         let found = found.expect("a store that can be read");
         assert_eq!(found.iter().map(|task| task.as_str()).collect::<Vec<_>>(), expected);
     }

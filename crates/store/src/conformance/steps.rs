@@ -1,6 +1,7 @@
 //! What is remembered of a task's steps.
 
 use relight_core::change::{Change, StepMark};
+use relight_core::claimant::Claimant;
 use relight_core::lease::Fence;
 use relight_core::step::{Cut, Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 
@@ -335,7 +336,10 @@ pub async fn what_is_not_there_is_nothing(harness: &dyn Harness) {
     assert_eq!(output(&*store, "t", "s").await, None);
     assert_eq!(steps(&*store, "t").await, [""; 0]);
     let agent = super::given::agent("a");
-    assert_eq!(store.claimable(&agent, noon(), 9).await.expect("a store that can be read"), []);
+    assert_eq!(
+        store.claimable(&Claimant::new(agent), noon(), 9).await.expect("a store that can be read"),
+        []
+    );
     assert_eq!(store.newest_event().await.expect("a store that can be read"), 0);
     assert_eq!(events(&*store, all_events()).await, []);
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::Harness;
 use super::given::{
-    FREE, add, add_with, agent, begun, commit_of, created, done, ended, id, key, mark, new_task,
+    FREE, add, add_with, begun, claimant, commit_of, created, done, ended, id, key, mark, new_task,
     noon, output, read, step, steps,
 };
 
@@ -117,7 +117,7 @@ pub async fn the_far_ends_of_time_come_back(harness: &dyn Harness) {
         8,
         "all but the last moment, the newest, the steps"
     );
-    let nobody = store.claimable(&agent("ann"), Time::from_ms(i64::MAX), 9).await;
+    let nobody = store.claimable(&claimant("ann"), Time::from_ms(i64::MAX), 9).await;
     assert_eq!(nobody.expect("a store that can be read"), []);
 }
 

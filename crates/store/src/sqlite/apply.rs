@@ -136,12 +136,14 @@ fn check_step(
 
 const UPDATE_STEPS: &str = "
     UPDATE task SET seq = seq + 1, updated_at = ?3, steps_done = steps_done + ?4,
+        recoveries = iif(?4 > 0, 0, recoveries), progress_at = iif(?4 > 0, ?3, progress_at),
         lease_until = ?5 + lease_ttl, lease_boot = ?6
     WHERE n = ?1 AND fence = ?2 AND held = 1";
 
 /// Apart from the usual one, for it must look at an index.
 const UPDATE_OPEN_STEPS: &str = "
     UPDATE task SET seq = seq + 1, updated_at = ?3, steps_done = steps_done + ?4,
+        recoveries = iif(?4 > 0, 0, recoveries), progress_at = iif(?4 > 0, ?3, progress_at),
         lease_until = ?5 + lease_ttl, lease_boot = ?6, steps_open = steps_open + ?7
     WHERE n = ?1 AND fence = ?2 AND held = 1";
 
@@ -262,6 +264,8 @@ impl Touched {
             Change::Created(_)
             | Change::Assigned(_)
             | Change::Retried
+            | Change::Tally(_)
+            | Change::Spent(_)
             | Change::NotBefore(_)
             | Change::StepBegun(_)
             | Change::StepEnded { .. }

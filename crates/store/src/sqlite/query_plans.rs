@@ -1,13 +1,14 @@
 //! What a supervisor asks again and again goes by an index, however long the journal is.
 
 use relight_core::agent::AttemptTag;
-use relight_core::ids::AgentName;
+use relight_core::ids::{AgentName, SessionKey};
+use relight_core::session::SessionStateKind;
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params_from_iter};
 
 use super::open::{self, Use};
-use super::{attempts, journal, tasks};
-use crate::contract::{AttemptQuery, EventQuery, TaskQuery};
+use super::{attempts, journal, sessions, tasks};
+use crate::contract::{AttemptQuery, EventQuery, SessionQuery, TaskQuery};
 
 /// SQLite's words about how it would answer.
 fn plan_of((sql, values): (String, Vec<SqlValue>)) -> String {
@@ -48,6 +49,14 @@ fn tasks_of_an_attempt_are_found_by_its_lease() {
 }
 
 #[test]
+fn tasks_in_doubt_or_held_are_found_among_many_finished_ones() {
+    let query = TaskQuery { in_doubt: true, ..TaskQuery::default() };
+    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"");
+    let query = TaskQuery { held: true, ..TaskQuery::default() };
+    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"");
+}
+
+#[test]
 fn attempts_of_an_agent_are_walked_newest_first() {
     let query = AttemptQuery { agent: agent(), ended: true, limit: 5 };
     insta::assert_snapshot!(plan_of(attempts::list_sql(&query)), @"
@@ -57,4 +66,18 @@ fn attempts_of_an_agent_are_walked_newest_first() {
     REUSE SUBQUERY 1
     SEARCH a USING INDEX attempt_number (agent=?)
     ");
+}
+
+#[test]
+fn turns_in_flight_are_found_without_reading_idle_sessions() {
+    let after = Some(SessionKey::new("a").unwrap());
+    let states = vec![SessionStateKind::Active];
+    let query = SessionQuery { states, seen: false, after, limit: Some(5) };
+    insta::assert_snapshot!(plan_of(sessions::list_sql(&query)), @"SEARCH session USING INDEX session_open (state=? AND key>?)");
+}
+
+#[test]
+fn sessions_that_were_only_seen_are_found_without_reading_the_others() {
+    let query = SessionQuery { seen: true, limit: Some(5), ..SessionQuery::default() };
+    insta::assert_snapshot!(plan_of(sessions::list_sql(&query)), @"SCAN session USING INDEX session_seen");
 }

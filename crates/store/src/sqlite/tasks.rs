@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use relight_core::claimant::Claimant;
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
 use relight_core::lease::{Fence, Held, Holder, Lease};
 use relight_core::status::TaskStatus;
-use relight_core::task::{Task, TaskSpec};
+use relight_core::task::{Task, TaskSpec, TaskTally};
 use relight_core::time::{Span, Time};
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
@@ -28,7 +29,7 @@ const SELECT: &str = "
     SELECT t.n, t.id, t.status, t.agent, t.fence, t.held, t.lease_ttl, t.lease_until, t.lease_boot,
            t.seq, t.steps_done, t.steps_open, t.starts, t.retries, t.created_at, t.updated_at,
            t.not_before, t.expires_at, b.reason, b.spec, b.context, b.door, l.holder, l.since,
-           t.steps_from
+           t.steps_from, t.recoveries, t.progress_at, t.cost, t.turns, t.given_up
     FROM task t JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n";
 
 pub(super) fn by_id(db: &Connection, id: &TaskId, now: LeaseNow) -> Result<Option<TaskRow>> {
@@ -58,21 +59,28 @@ pub(super) fn list_sql(query: &TaskQuery) -> (String, Vec<SqlValue>) {
         let codes: Vec<String> = query.statuses.iter().map(|s| s.code().to_string()).collect();
         sql += &format!(" AND t.status IN ({})", codes.join(","));
     }
-    let mut also = |condition: &str, value: SqlValue| {
+    let mut also = |condition: &str, value: Option<SqlValue>| {
         sql += condition;
-        values.push(value);
+        values.extend(value);
     };
     if let Some(agent) = &query.agent {
-        also(" AND t.agent = ?", agent.as_str().to_owned().into());
+        also(" AND t.agent = ?", Some(agent.as_str().to_owned().into()));
     }
     if let Some(folder) = &query.checkpoint_folder {
-        also(" AND b.folder = ?", folder.clone().into());
+        also(" AND b.folder = ?", Some(folder.clone().into()));
     }
     if let Some(tag) = &query.held_by {
-        also(" AND l.attempt = ?", tag.as_str().to_owned().into());
+        also(" AND l.attempt = ?", Some(tag.as_str().to_owned().into()));
+    }
+    if query.held {
+        also(" AND t.n IN (SELECT n FROM lease)", None);
+    }
+    if query.in_doubt {
+        also(" AND t.steps_open > 0", None);
     }
     if let Some(after) = &query.after {
-        also(" AND t.n > (SELECT n FROM task WHERE id = ?)", after.as_str().to_owned().into());
+        let value = after.as_str().to_owned().into();
+        also(" AND t.n > (SELECT n FROM task WHERE id = ?)", Some(value));
     }
     sql += " ORDER BY t.n";
     if let Some(limit) = query.limit {
@@ -128,29 +136,36 @@ pub(super) fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>> {
 
 /// Each status by itself is a walk along the index; together they would be a scan and a sort.
 static CLAIMABLE: LazyLock<String> = LazyLock::new(|| {
-    let of_status = |condition: &str| {
+    let of_status = |status: TaskStatus, condition: &str| {
         format!(
             "SELECT * FROM (
-                 SELECT id, priority, n FROM task WHERE {condition} AND status < 10
-                   AND (not_before IS NULL OR not_before <= ?5)
-                   AND (expires_at IS NULL OR expires_at > ?5)
+                 SELECT id, priority, n FROM task WHERE status = {} AND status < 10 AND {condition}
+                   AND (not_before IS NULL OR not_before <= ?4)
+                   AND (expires_at IS NULL OR expires_at > ?4)
                    AND (held = 0
-                        OR (lease_ttl IS NOT NULL AND (lease_boot != ?6 OR lease_until <= ?7)))
-                 ORDER BY priority DESC, n LIMIT ?8)"
+                        OR (lease_ttl IS NOT NULL AND (lease_boot != ?5 OR lease_until <= ?6)))
+                   AND (needs IS NULL OR NOT EXISTS (
+                        SELECT 1 FROM json_each(needs) AS need
+                        WHERE need.value NOT IN (SELECT value FROM json_each(?3))))
+                 ORDER BY priority DESC, n LIMIT ?7)",
+            status.code()
         )
     };
+    let is_its_own = "(agent IS NULL OR agent = ?1 OR agent = ?2)";
     let all = [
-        of_status("status = ?1"),
-        of_status("status = ?2 AND (agent IS NULL OR agent = ?3)"),
-        of_status("status = ?4 AND retries < max_retries"),
+        of_status(TaskStatus::Created, "1"),
+        of_status(TaskStatus::Assigned, is_its_own),
+        of_status(TaskStatus::Interrupted, is_its_own),
+        of_status(TaskStatus::Deferred, "1"),
+        of_status(TaskStatus::Failed, "retries < max_retries AND given_up = 0"),
     ];
-    format!("SELECT id FROM ({}) ORDER BY priority DESC, n LIMIT ?8", all.join(" UNION ALL "))
+    format!("SELECT id FROM ({}) ORDER BY priority DESC, n LIMIT ?7", all.join(" UNION ALL "))
 });
 
 /// Candidates for an agent, best first; which of them are held is told by the lease clock.
 pub(super) fn claimable(
     db: &Connection,
-    agent: &AgentName,
+    claimant: &Claimant,
     now: Time,
     lease_now: LeaseNow,
     limit: usize,
@@ -158,10 +173,9 @@ pub(super) fn claimable(
     let mut select = db.prepare_cached(&CLAIMABLE)?;
     let rows = select.query_map(
         params![
-            TaskStatus::Created.code(),
-            TaskStatus::Assigned.code(),
-            agent.as_str(),
-            TaskStatus::Failed.code(),
+            claimant.agent.as_str(),
+            claimant.pool.as_ref().map(AgentName::as_str),
+            to_json(&claimant.skills),
             now.as_ms(),
             lease_now.boot,
             lease_now.ms,
@@ -172,13 +186,29 @@ pub(super) fn claimable(
     rows.collect()
 }
 
+/// Walks what is not finished.
+static NEXT_DUE: LazyLock<String> = LazyLock::new(|| {
+    let queued = TaskStatus::ALL.into_iter().filter(|status| Claimant::is_for_the_queue(*status));
+    let codes: Vec<String> = queued.map(|status| status.code().to_string()).collect();
+    format!(
+        "SELECT MIN(not_before) FROM task
+         WHERE status IN ({}) AND status < 10 AND not_before > ?1",
+        codes.join(",")
+    )
+});
+
+pub(super) fn next_due(db: &Connection, now: Time) -> Result<Option<Time>> {
+    let mut select = db.prepare_cached(&NEXT_DUE)?;
+    select.query_row([now.as_ms()], |row| Ok(row.get::<_, Option<i64>>(0)?.map(Time::from_ms)))
+}
+
 /// The first row of a new task; its body follows by `write_body`.
 pub(super) fn insert(db: &Connection, task: &Task) -> Result<i64> {
     let mut insert = db.prepare_cached(
         "INSERT INTO task (id, status, agent, fence, held, seq, steps_done, steps_open, steps_from,
                            starts, retries, max_retries, priority, created_at, updated_at,
-                           not_before, expires_at)
-         VALUES (?1, ?2, ?3, 0, 0, 0, 0, 0, 0, 0, 0, ?4, ?5, ?6, ?6, NULL, ?7)",
+                           not_before, expires_at, needs)
+         VALUES (?1, ?2, ?3, 0, 0, 0, 0, 0, 0, 0, 0, ?4, ?5, ?6, ?6, NULL, ?7, ?8)",
     )?;
     insert.insert(params![
         task.id.as_str(),
@@ -188,7 +218,13 @@ pub(super) fn insert(db: &Connection, task: &Task) -> Result<i64> {
         task.spec.priority,
         task.created_at.as_ms(),
         task.expires_at.map(Time::as_ms),
+        needs(task),
     ])
+}
+
+/// A JSON list; none for a task that anybody can do.
+fn needs(task: &Task) -> Option<String> {
+    (!task.spec.needs.is_empty()).then(|| to_json(&task.spec.needs))
 }
 
 /// Writes the hot row, if nobody else did since it was read. What an index stands on is written
@@ -197,7 +233,8 @@ pub(super) fn write_hot(db: &Connection, n: i64, before: &Hot, task: &Task) -> R
     let mut update = db.prepare_cached(
         "UPDATE task SET agent = ?3, fence = ?4, held = ?5, lease_ttl = ?6, seq = ?7,
                 steps_done = ?8, starts = ?9, retries = ?10, max_retries = ?11, updated_at = ?12,
-                not_before = ?13, expires_at = ?14
+                not_before = ?13, expires_at = ?14, recoveries = ?15, progress_at = ?16, cost = ?17,
+                turns = ?18, given_up = ?19
          WHERE n = ?1 AND seq = ?2",
     )?;
     let held = task.lease.held.as_ref();
@@ -216,6 +253,11 @@ pub(super) fn write_hot(db: &Connection, n: i64, before: &Hot, task: &Task) -> R
         task.updated_at.as_ms(),
         task.not_before.map(Time::as_ms),
         task.expires_at.map(Time::as_ms),
+        task.tally.recoveries,
+        task.tally.progress_at.map(Time::as_ms),
+        task.tally.cost_micros.cast_signed(),
+        task.tally.turns.cast_signed(),
+        task.tally.given_up,
     ])?;
     if (task.status, task.spec.priority) != (before.status, before.priority) {
         db.prepare_cached("UPDATE task SET status = ?2, priority = ?3 WHERE n = ?1")?
@@ -277,8 +319,10 @@ pub(super) fn write_body(db: &Connection, n: i64, task: &Task) -> Result<()> {
     Ok(())
 }
 
-/// What a task can be found by.
+/// What a task can be found by, and by whom.
 pub(super) fn write_names(db: &Connection, n: i64, task: &Task) -> Result<()> {
+    db.prepare_cached("UPDATE task SET needs = ?2 WHERE n = ?1")?
+        .execute(params![n, needs(task)])?;
     let mut write = db.prepare_cached("UPDATE task_body SET key = ?2, folder = ?3 WHERE n = ?1")?;
     write.execute(params![
         n,
@@ -333,6 +377,13 @@ fn read(row: &Row<'_>, now: LeaseNow) -> Result<TaskRow> {
         steps_open: unsigned(row, 11)?,
         starts: row.get(12)?,
         retries: row.get(13)?,
+        tally: TaskTally {
+            recoveries: row.get(25)?,
+            progress_at: row.get::<_, Option<i64>>(26)?.map(Time::from_ms),
+            cost_micros: unsigned(row, 27)?,
+            turns: unsigned(row, 28)?,
+            given_up: row.get(29)?,
+        },
         created_at: Time::from_ms(row.get(14)?),
         updated_at: Time::from_ms(row.get(15)?),
         not_before: row.get::<_, Option<i64>>(16)?.map(Time::from_ms),

@@ -1,15 +1,18 @@
 //! What is done next: decided operations, raw ones with right and wrong guards, and reads.
 
 mod agents;
+mod sessions;
 
 use std::collections::BTreeMap;
 
 use relight_core::agent::AttemptTag;
 use relight_core::change::{Change, StepMark};
+use relight_core::claimant::Claimant;
 use relight_core::decide::{Guard, Right, Scene, TaskEvent, decide};
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
+use relight_core::recovery::TaskPolicy;
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
 use relight_core::task::{CheckpointDoor, NewTask, Task, TaskSpec};
@@ -53,6 +56,7 @@ impl Plan {
             82..85 => self.forget(pair).await,
             85..86 => pair.forget_events(self.around_now()).await,
             86..88 => pair.reopen().await,
+            88..93 => self.converse(pair).await,
             _ => self.look(pair).await,
         }
     }
@@ -181,6 +185,8 @@ impl Plan {
                 .dice
                 .chance(15)
                 .then(|| AttemptTag::from_text(format!("attempt {}", self.dice.below(3)))),
+            held: self.dice.chance(15),
+            in_doubt: self.dice.chance(15),
             after: self.dice.chance(30).then(|| self.task_id()),
             limit: self.dice.maybe(|dice| dice.below(4) as usize),
         }
@@ -216,7 +222,10 @@ impl Plan {
         match self.dice.below(22) {
             0 => TaskEvent::Start { holder, ttl, steal: self.dice.chance(30) },
             1 => TaskEvent::Start { holder, ttl, steal: false },
-            2 => TaskEvent::Claim { agent: self.agent(), holder, ttl },
+            2 => {
+                let claimant = Claimant::new(self.agent());
+                TaskEvent::Claim { claimant, holder, ttl, policy: TaskPolicy::default() }
+            }
             3 => TaskEvent::Set(self.context()),
             4 => TaskEvent::Review,
             5 => TaskEvent::Done,
@@ -323,6 +332,7 @@ impl Plan {
                 key: self.dice.chance(50).then(|| self.key()),
                 ttl_ms: None,
                 priority: self.dice.below(5) as i32 - 2,
+                needs: self.dice.maybe(|_| vec!["rust".to_owned()]).unwrap_or_default(),
                 spent_keys: (0..self.dice.below(3)).map(|_| self.key()).collect(),
             },
             context: self.context(),

@@ -1,0 +1,72 @@
+//! `[queue]`: the limits of tasks, and the pace at which work is taken up again.
+
+use relight_core::recovery::TaskPolicy;
+use relight_core::time::Span;
+
+use super::recovery::{Recovery, unless_zero};
+use super::section::Section;
+use crate::values;
+
+pub(super) const KEYS: &[&str] =
+    &["attempts_max", "no_progress_max", "cost_max", "sweep", "resume_rate", "resume_at_once"];
+
+/// What tasks may use up, and how fast they come back.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Queue {
+    /// Starts of one task in all.
+    pub(crate) attempts_max: u32,
+    /// How long a task may be tried again without a finished step.
+    pub(crate) no_progress_max: Option<Span>,
+    /// What one task may cost, in millionths.
+    pub(crate) cost_micros_max: Option<u64>,
+    /// How often it is looked for tasks whose holder is gone, where nothing tells of it.
+    pub(crate) sweep: Span,
+    /// Recovered tasks and agents that are started in a second; no limit when zero.
+    pub(crate) resume_rate: u32,
+    /// Recovered tasks that are worked on at a time; no limit when zero.
+    pub(crate) resume_at_once: u32,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            attempts_max: TaskPolicy::default().attempts_total_max,
+            no_progress_max: None,
+            cost_micros_max: None,
+            sweep: Span::from_secs(5),
+            resume_rate: 0,
+            resume_at_once: 0,
+        }
+    }
+}
+
+impl Queue {
+    pub(super) fn read(section: &Section<'_>) -> Self {
+        let default = Self::default();
+        let cost = section.parsed("cost_max", values::cost).filter(|cost| *cost > 0);
+        Self {
+            attempts_max: section
+                .count("attempts_max", 1..=u32::MAX)
+                .unwrap_or(default.attempts_max),
+            no_progress_max: section.span("no_progress_max").and_then(unless_zero),
+            cost_micros_max: cost,
+            sweep: section.span("sweep").unwrap_or(default.sweep),
+            resume_rate: section.count("resume_rate", 0..=u32::MAX).unwrap_or(default.resume_rate),
+            resume_at_once: section
+                .count("resume_at_once", 0..=u32::MAX)
+                .unwrap_or(default.resume_at_once),
+        }
+    }
+
+    /// The limits of tasks; `[recovery]` says how often and how soon they are tried again.
+    pub(crate) fn policy(&self, recovery: &Recovery) -> TaskPolicy {
+        TaskPolicy {
+            max_attempts: recovery.policy.max_attempts,
+            cooldown: recovery.policy.cooldown,
+            cooldown_max: recovery.policy.cooldown_max,
+            attempts_total_max: self.attempts_max,
+            no_progress_max: self.no_progress_max,
+            cost_micros_max: self.cost_micros_max,
+        }
+    }
+}

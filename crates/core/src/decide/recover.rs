@@ -1,0 +1,194 @@
+//! Carries out what a strategy wants, within the limits of the task.
+
+use serde_json::json;
+
+use super::{Refusal, Right, Scene, hold, illegal, status};
+use crate::alert::Alert;
+use crate::change::Change;
+use crate::event::EventKind;
+use crate::lease::HolderLife;
+use crate::recovery::{Decision, Exhausted, Recovery};
+use crate::status::TaskStatus;
+use crate::task::{Task, TaskTally};
+
+/// What the limits leave of a strategy's answer.
+#[derive(Debug, Clone, PartialEq)]
+enum Outcome {
+    As(Decision),
+    /// Failed, and no retry is left.
+    RetriesUsedUp,
+    /// A limit of the whole task is reached.
+    Parked(Exhausted),
+}
+
+/// Takes the task from a holder that is gone, or gave it up, and sends it where it is to go. A task
+/// that waits for a person already only loses its lease.
+pub(super) fn recover(scene: &Scene<'_>, recovery: &Recovery) -> Result<Vec<Change>, Refusal> {
+    let task = scene.task;
+    let is_held = task.lease.held.is_some() && scene.life == HolderLife::Alive;
+    // Who tells of a failure need show no fence, as for every other verb of a holder.
+    if is_held && scene.right == Right::Unfenced && !recovery.death.is_told {
+        return Err(hold::held(task));
+    }
+    let is_told = recovery.death.is_told && task.status.can_become(TaskStatus::Failed);
+    if recovery.death.is_told && !is_told {
+        return Err(illegal(task, TaskStatus::Failed));
+    }
+    if !is_told && !is_recoverable(task.status) {
+        return Ok(status::end_lease(task).into_iter().collect());
+    }
+    let outcome = within_limits(scene, recovery);
+    let mut changes = vec![Change::Noted(EventKind::TaskRecovery, told(task, recovery, &outcome))];
+    changes.extend(carry_out(scene, recovery, &outcome));
+    changes.extend(status::end_lease(task));
+    Ok(changes)
+}
+
+/// Whether a strategy has a say when a holder is gone: somebody worked on it, or was to.
+fn is_recoverable(status: TaskStatus) -> bool {
+    match status {
+        TaskStatus::Assigned
+        | TaskStatus::InProgress
+        | TaskStatus::Interrupted
+        | TaskStatus::Deferred => true,
+        TaskStatus::Created
+        | TaskStatus::InReview
+        | TaskStatus::Blocked
+        | TaskStatus::Suspended
+        | TaskStatus::Failed
+        | TaskStatus::Completed
+        | TaskStatus::Cancelled => false,
+    }
+}
+
+fn within_limits(scene: &Scene<'_>, recovery: &Recovery) -> Outcome {
+    let task = scene.task;
+    let goes_on = match recovery.decision {
+        Decision::Suspend | Decision::GiveUp => false,
+        Decision::Resume | Decision::Reassign { .. } | Decision::Defer { .. } => true,
+    };
+    if goes_on && let Some(why) = recovery.policy.exhausted(task, scene.now) {
+        return Outcome::Parked(why);
+    }
+    let attempts_used_up = task.tally.recoveries >= recovery.policy.max_attempts;
+    let decision = match recovery.decision {
+        Decision::Resume if attempts_used_up => Decision::Reassign { keep_progress: true },
+        other => other,
+    };
+    match decision {
+        Decision::Reassign { .. } if task.retries >= task.max_retries() => Outcome::RetriesUsedUp,
+        decision => Outcome::As(decision),
+    }
+}
+
+fn carry_out(scene: &Scene<'_>, recovery: &Recovery, outcome: &Outcome) -> Vec<Change> {
+    let task = scene.task;
+    let (to, mut changes) = match outcome {
+        Outcome::As(Decision::Resume) => (TaskStatus::Interrupted, charge(scene, recovery)),
+        Outcome::As(Decision::Reassign { keep_progress }) => {
+            let mut changes = charge(scene, recovery);
+            let has_steps = task.steps_done > 0 || task.steps_open > 0;
+            if !keep_progress && has_steps {
+                changes.push(Change::StepsCleared);
+            }
+            (TaskStatus::Failed, changes)
+        }
+        Outcome::As(Decision::Defer { until }) => {
+            let mut changes = charge(scene, recovery);
+            changes.retain(|change| !matches!(change, Change::NotBefore(_)));
+            changes.push(Change::NotBefore(Some(*until)));
+            (TaskStatus::Deferred, changes)
+        }
+        Outcome::As(Decision::Suspend) | Outcome::Parked(_) => (TaskStatus::Suspended, Vec::new()),
+        Outcome::As(Decision::GiveUp) => {
+            let tally = TaskTally { given_up: true, ..task.tally.clone() };
+            (TaskStatus::Failed, vec![Change::Tally(tally)])
+        }
+        Outcome::RetriesUsedUp => (TaskStatus::Failed, Vec::new()),
+    };
+    let reason = Some(reason(recovery, outcome));
+    // One that waits already, interrupted or deferred, only waits for something else.
+    let waits = matches!(task.status, TaskStatus::Interrupted | TaskStatus::Deferred);
+    if task.status.can_become(to) {
+        changes.insert(0, Change::Status { to, reason });
+    } else if !waits {
+        changes.insert(0, Change::Status { to: TaskStatus::Failed, reason });
+    }
+    changes.extend(alert(task, recovery, outcome));
+    changes
+}
+
+/// One more recovery without progress, and the wait before the next try.
+fn charge(scene: &Scene<'_>, recovery: &Recovery) -> Vec<Change> {
+    let task = scene.task;
+    let recoveries = task.tally.recoveries;
+    let again_at = recovery.policy.again_at(recoveries, scene.now, recovery.jitter);
+    let tally = TaskTally { recoveries: recoveries + 1, ..task.tally.clone() };
+    let mut changes = vec![Change::Tally(tally)];
+    if again_at != task.not_before {
+        changes.push(Change::NotBefore(again_at));
+    }
+    changes
+}
+
+/// The first error stays in front: what was made of it is told after.
+fn reason(recovery: &Recovery, outcome: &Outcome) -> String {
+    let first = &recovery.death.reason;
+    match outcome {
+        Outcome::As(_) => first.clone(),
+        Outcome::RetriesUsedUp => format!("{first} (no retry is left)"),
+        Outcome::Parked(why) => format!("{first} (parked: {why})"),
+    }
+}
+
+/// The decision with its reason, as the journal keeps it: counts, cost and times.
+fn told(task: &Task, recovery: &Recovery, outcome: &Outcome) -> serde_json::Value {
+    let came_to = match outcome {
+        Outcome::As(decision) => decision.as_str(),
+        Outcome::RetriesUsedUp => "retries_used_up",
+        Outcome::Parked(_) => "parked",
+    };
+    let death = &recovery.death;
+    json!({
+        "strategy": recovery.strategy,
+        "decision": recovery.decision.as_str(),
+        "outcome": came_to,
+        "reason": recovery.reason,
+        "trouble": recovery.trouble,
+        "cause": death.cause,
+        "error": death.reason,
+        "holder": death.holder,
+        "agent": task.agent,
+        "context": recovery.context,
+    })
+}
+
+/// Somebody is told when the task does not go on by itself.
+fn alert(task: &Task, recovery: &Recovery, outcome: &Outcome) -> Option<Change> {
+    let error = &recovery.death.reason;
+    let alert = match outcome {
+        Outcome::As(Decision::Suspend) => Alert::task_suspended(&task.id, error),
+        Outcome::As(Decision::GiveUp) => {
+            Alert::task_given_up(&task.id, recovery.reason.as_deref().unwrap_or(error))
+        }
+        Outcome::RetriesUsedUp => Alert::task_given_up(&task.id, error),
+        Outcome::Parked(why) => Alert::task_parked(&task.id, &why.to_string()),
+        Outcome::As(Decision::Resume | Decision::Reassign { .. } | Decision::Defer { .. }) => {
+            return None;
+        }
+    };
+    Some(Change::Noted(EventKind::Alert, alert.detail()))
+}
+
+/// Sets a task aside that has used up what it may, while the others go on.
+pub(super) fn park(task: &Task, why: &str) -> Vec<Change> {
+    let alert = Alert::task_parked(&task.id, why);
+    let mut changes = vec![Change::Noted(EventKind::Alert, alert.detail())];
+    let reason = Some(format!("parked: {why}"));
+    if task.status.can_become(TaskStatus::Suspended) {
+        changes.push(Change::Status { to: TaskStatus::Suspended, reason });
+    } else {
+        changes.push(Change::Tally(TaskTally { given_up: true, ..task.tally.clone() }));
+    }
+    changes
+}

@@ -1,0 +1,95 @@
+//! The limits of bringing a task back. Kept beside the task, and past them a person is asked.
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget;
+use crate::task::Task;
+use crate::time::{Span, Time};
+
+/// How often, how long and at what price a task is brought back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskPolicy {
+    /// Recoveries by the same agent without a finished step between them.
+    pub max_attempts: u32,
+    /// What the second recovery in a row waits for; the first is at once, further ones wait longer.
+    #[serde(rename = "cooldown_ms")]
+    pub cooldown: Span,
+    /// No wait is longer.
+    #[serde(rename = "cooldown_max_ms")]
+    pub cooldown_max: Span,
+    /// Starts in all, whatever progress was made.
+    pub attempts_total_max: u32,
+    /// How long it may go without a finished step while it is tried again; for ever when none.
+    #[serde(rename = "no_progress_max_ms")]
+    pub no_progress_max: Option<Span>,
+    /// What it may cost in all, in millionths; anything when none.
+    pub cost_micros_max: Option<u64>,
+}
+
+impl Default for TaskPolicy {
+    fn default() -> Self {
+        Self {
+            max_attempts: 3,
+            cooldown: Span::from_secs(60),
+            cooldown_max: Span::from_secs(3_600),
+            attempts_total_max: 20,
+            no_progress_max: None,
+            cost_micros_max: None,
+        }
+    }
+}
+
+impl TaskPolicy {
+    /// Which limit of the whole task is reached, if any: nobody goes on with it by himself then.
+    pub fn exhausted(&self, task: &Task, now: Time) -> Option<Exhausted> {
+        if task.starts >= self.attempts_total_max {
+            return Some(Exhausted::Attempts { attempts: task.starts });
+        }
+        let cost = task.tally.cost_micros;
+        if self.cost_micros_max.is_some_and(|max| cost >= max) {
+            return Some(Exhausted::Cost { cost_micros: cost });
+        }
+        let since = task.tally.progress_at.unwrap_or(task.created_at);
+        // One that was not tried again yet has only been slow.
+        let stuck = self.no_progress_max.filter(|_| task.tally.recoveries > 0);
+        stuck.filter(|max| now.since(since) >= *max).map(|max| Exhausted::NoProgress { max })
+    }
+
+    /// When a recovery after `recoveries` others without progress may begin; at once when none.
+    pub fn again_at(&self, recoveries: u32, now: Time, jitter: f64) -> Option<Time> {
+        let wait = budget::wait(self.cooldown, GROWTH, self.cooldown_max, recoveries, jitter);
+        (wait > Span::ZERO).then(|| now.plus(wait))
+    }
+}
+
+/// By how much each further wait is longer.
+const GROWTH: f64 = 2.0;
+
+/// The limit that ended it, as a person reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Exhausted {
+    /// Started too often.
+    #[error("started {attempts} times in all")]
+    Attempts {
+        /// How often.
+        attempts: u32,
+    },
+    /// Too dear.
+    #[error("it has cost {}", cost_text(*.cost_micros))]
+    Cost {
+        /// How much, in millionths.
+        cost_micros: u64,
+    },
+    /// Tried again and again, and no step was finished.
+    #[error("no step was finished within {max}")]
+    NoProgress {
+        /// Within what.
+        max: Span,
+    },
+}
+
+/// Millionths as a decimal number, without zeros at its end.
+pub fn cost_text(micros: u64) -> String {
+    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,60 @@
+//! The strategies that need nothing but what they are told.
+
+use super::{Decision, HolderDeath, RecoveryContext};
+use crate::task::{STRATEGY_DEFAULT, Task};
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Builtin {
+    /// Failed, and given to whoever can do it while retries are left.
+    FailAndReassign,
+    /// The same agent goes on.
+    Resume,
+    /// A person decides.
+    Suspend,
+}
+
+impl Builtin {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::FailAndReassign, Self::Resume, Self::Suspend];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FailAndReassign => STRATEGY_DEFAULT,
+            Self::Resume => "resume",
+            Self::Suspend => "suspend",
+        }
+    }
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|builtin| builtin.as_str() == name)
+    }
+
+    /// What becomes of the task, and why.
+    pub fn recover(
+        self,
+        _task: &Task,
+        death: &HolderDeath,
+        context: &RecoveryContext,
+    ) -> (Decision, String) {
+        match self {
+            Self::FailAndReassign => reassign("its holder is not trusted with it again"),
+            Self::Suspend => (Decision::Suspend, "a person is to decide".to_owned()),
+            Self::Resume if context.damaged => {
+                let reason = "what was recorded of its steps cannot be read".to_owned();
+                (Decision::Reassign { keep_progress: false }, reason)
+            }
+            Self::Resume if death.agent_gone => reassign("its agent does not come back"),
+            Self::Resume if context.recoveries >= context.max_attempts => {
+                reassign("its agent was tried often enough")
+            }
+            Self::Resume => (Decision::Resume, "the same agent goes on with it".to_owned()),
+        }
+    }
+}
+
+fn reassign(why: &str) -> (Decision, String) {
+    (Decision::Reassign { keep_progress: true }, why.to_owned())
+}

@@ -1,0 +1,15 @@
+//! Recovers work: finds tasks whose holder is gone, asks their strategy, and carries out its answer.
+//!
+//! Rules are `core::recovery`'s. Leaves to others: agents and their processes (`supervise`).
+
+mod exec;
+mod recoverer;
+mod strategies;
+mod strategy;
+mod sweep;
+
+pub use exec::{Exec, ExecError};
+pub use recoverer::{Recovered, Recoverer};
+pub use strategies::{Asked, Strategies, UnknownStrategy};
+pub use strategy::{Answer, RecoveryStrategy, StrategyError};
+pub use sweep::{Lost, lost, sweep};

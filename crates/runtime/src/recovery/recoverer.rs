@@ -1,0 +1,204 @@
+//! Gives one task to its strategy and commits the answer.
+
+use std::sync::Arc;
+
+use relight_core::agent::step_deaths;
+use relight_core::change::Change;
+use relight_core::decide::{Right, Scene, TaskEvent, decide};
+use relight_core::event::EventKind;
+use relight_core::ids::TaskId;
+use relight_core::lease::HolderLife;
+use relight_core::recovery::{HolderDeath, Recovery, RecoveryContext, TaskPolicy};
+use relight_core::status::TaskStatus;
+use relight_core::task::Task;
+use relight_core::time::Time;
+use relight_store::{EventQuery, StoreError};
+use serde::Serialize;
+
+use super::strategies::Strategies;
+use crate::doors::{clock, random};
+use crate::engine::{ActError, Acted, Engine, TaskView};
+
+/// Most events of a task that are looked at.
+const EVENTS_MAX: usize = 1_000;
+
+/// Recovers tasks of one store.
+#[derive(Debug, Clone)]
+pub struct Recoverer {
+    engine: Engine,
+    strategies: Arc<Strategies>,
+    policy: TaskPolicy,
+}
+
+/// What became of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Recovered {
+    /// Which.
+    pub task: TaskId,
+    /// Which strategy was asked; none when it had no say.
+    pub strategy: Option<String>,
+    /// What it decided.
+    pub decision: Option<String>,
+    /// What the limits made of that.
+    pub outcome: Option<String>,
+    /// Where the task stands now.
+    pub status: TaskStatus,
+    /// Not before.
+    pub not_before: Option<Time>,
+    /// The first error.
+    pub reason: Option<String>,
+    /// What was wrong with the strategy.
+    pub trouble: Option<String>,
+}
+
+impl Recoverer {
+    /// With these strategies and limits.
+    pub fn new(engine: Engine, strategies: Strategies, policy: TaskPolicy) -> Self {
+        Self { engine, strategies: Arc::new(strategies), policy }
+    }
+
+    /// The store, with the funnel in front of it.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The limits of tasks.
+    pub fn policy(&self) -> &TaskPolicy {
+        &self.policy
+    }
+
+    /// The strategies.
+    pub fn strategies(&self) -> &Strategies {
+        &self.strategies
+    }
+
+    /// The holder says that the task failed: its strategy is asked, and both are one commit.
+    pub async fn fail(
+        &self,
+        id: &TaskId,
+        right: Right,
+        reason: &str,
+    ) -> Result<Recovered, ActError> {
+        let task = self.engine.task(id).await?;
+        let death = HolderDeath::failed(&task, reason.to_owned(), clock::now());
+        self.recover(&task, right, death, None).await
+    }
+
+    /// The holder of a task is dead. Harmless when somebody else has recovered it meanwhile: the
+    /// fence that is compared is the dead holder's.
+    pub async fn recover(
+        &self,
+        task: &Task,
+        right: Right,
+        death: HolderDeath,
+        strategy: Option<&str>,
+    ) -> Result<Recovered, ActError> {
+        let recovery = self.ask(task, death, strategy).await;
+        let event = TaskEvent::Recover(Box::new(recovery));
+        let acted = self.engine.act(&task.id, right, event).await?;
+        Ok(told(acted))
+    }
+
+    /// What would become of a task whose holder is gone; nothing is done. None where a strategy that is
+    /// not Relight's own would have to be asked.
+    pub async fn foresee(&self, task: &Task, death: HolderDeath) -> Option<Recovered> {
+        if !self.strategies.is_own(self.strategies.name_for(task)) {
+            return None;
+        }
+        let recovery = TaskEvent::Recover(Box::new(self.ask(task, death, None).await));
+        let (life, right) = (HolderLife::Gone, Right::Unfenced);
+        let scene = Scene { task, step: None, life, right, now: clock::now() };
+        let decision = decide(&scene, recovery).ok()?;
+        Some(told(Acted { before: task.clone(), decision, fence: task.lease.fence }))
+    }
+
+    /// The holder of a task died together with its supervisor. A step that was being run then may be
+    /// what killed both: after the second time in a row it waits for a person.
+    pub async fn recover_unwatched(
+        &self,
+        task: &Task,
+        death: HolderDeath,
+        strategy: Option<&str>,
+    ) -> Result<Recovered, ActError> {
+        let recovery = TaskEvent::Recover(Box::new(self.ask(task, death, strategy).await));
+        let acted = self.in_turn_with_step_deaths(task, recovery).await?;
+        Ok(told(acted))
+    }
+
+    /// As an interruption that no strategy is asked about.
+    pub async fn interrupt_unwatched(&self, task: &Task, event: TaskEvent) -> Result<(), ActError> {
+        self.in_turn_with_step_deaths(task, event).await.map(drop)
+    }
+
+    async fn in_turn_with_step_deaths(
+        &self,
+        task: &Task,
+        event: TaskEvent,
+    ) -> Result<Acted, ActError> {
+        let query = EventQuery {
+            after: 0,
+            task: Some(task.id.clone()),
+            agent: None,
+            kinds: step_deaths::EVENT_KINDS.to_vec(),
+            limit: EVENTS_MAX,
+            newest: true,
+        };
+        let events =
+            if task.steps_open > 0 { self.engine.store().events(query).await? } else { Vec::new() };
+        let right = Right::Fence(task.lease.fence);
+        let plan = |view: &TaskView| -> Result<Vec<TaskEvent>, ActError> {
+            let mut plan = Vec::new();
+            for step in view.steps.iter().filter(|step| step.is_open()) {
+                plan.extend(step_deaths::decide(&task.id, &events, &step.key));
+            }
+            let is_parked = plan.iter().any(|event| matches!(event, TaskEvent::Block { .. }));
+            if !is_parked {
+                plan.push(event.clone());
+            }
+            Ok(plan)
+        };
+        self.engine.act_in_turn(&task.id, right, plan).await
+    }
+
+    async fn ask(&self, task: &Task, death: HolderDeath, strategy: Option<&str>) -> Recovery {
+        let steps = self.engine.store().steps(&task.id).await;
+        let damaged = matches!(steps, Err(StoreError::Damaged { .. }));
+        let context = RecoveryContext::of(task, &death, &self.policy, damaged);
+        let asked = self.strategies.ask(strategy, task, &death, &context).await;
+        Recovery {
+            death,
+            strategy: asked.strategy,
+            decision: asked.decision,
+            reason: asked.reason,
+            trouble: asked.trouble,
+            context,
+            policy: self.policy.clone(),
+            jitter: f64::from(u32::from_le_bytes(random::bytes())) / f64::from(u32::MAX),
+        }
+    }
+}
+
+/// Reads off what was committed.
+fn told(acted: Acted) -> Recovered {
+    let mut task = acted.before;
+    let now = clock::now();
+    let noted = acted.decision.changes.iter().find_map(|change| match change {
+        Change::Noted(EventKind::TaskRecovery, detail) => Some(detail.clone()),
+        _ => None,
+    });
+    for change in &acted.decision.changes {
+        change.apply(&mut task, now);
+    }
+    let word =
+        |name: &str| noted.as_ref().and_then(|noted| noted[name].as_str()).map(str::to_owned);
+    Recovered {
+        strategy: word("strategy"),
+        decision: word("decision"),
+        outcome: word("outcome"),
+        trouble: word("trouble"),
+        task: task.id,
+        status: task.status,
+        not_before: task.not_before,
+        reason: task.reason,
+    }
+}
