@@ -3,6 +3,7 @@
 use relight_core::agent::AttemptTag;
 use relight_core::ids::{AgentName, SessionKey};
 use relight_core::session::SessionStateKind;
+use relight_core::status::TaskStatus;
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params_from_iter};
 
