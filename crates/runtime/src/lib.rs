@@ -20,7 +20,10 @@ pub mod store_url;
 pub mod supervise;
 
 pub use library::{
-    OpenError, Relight, RunningTask, StepBuilder, StepError, StepRun, TaskBuilder, mark_key_beside,
+    End, EndError, Ended, OpenError, Relight, RelightBuilder, RunningTask, StepBuilder, StepError,
+    StepRun, TaskBuilder, TaskQueue, Worked, Worker, mark_key_beside,
 };
+pub use recovery::{Answer, RecoveryStrategy, StrategyError};
 pub use relight_core as core;
+pub use relight_core::recovery::{Decision, HolderDeath, RecoveryContext, TaskPolicy};
 pub use relight_store as store;

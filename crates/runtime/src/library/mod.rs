@@ -1,11 +1,23 @@
-//! What a Rust program embeds: open a store, start or continue a task, record its steps.
+//! What a Rust program embeds: open a store, start or continue a task, record its steps, work
+//! through the queue.
 
+mod boundary;
 mod home;
+mod open;
+mod queue;
 mod relight;
+mod seat;
 mod step;
 mod task;
+mod task_builder;
+mod worker;
 
+pub use boundary::{End, EndError, Ended};
 pub use home::mark_key_beside;
-pub use relight::{OpenError, Relight, TaskBuilder};
+pub use open::{OpenError, RelightBuilder};
+pub use queue::TaskQueue;
+pub use relight::Relight;
 pub use step::{StepBuilder, StepError, StepRun};
 pub use task::RunningTask;
+pub use task_builder::TaskBuilder;
+pub use worker::{Worked, Worker};
