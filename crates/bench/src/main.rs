@@ -28,9 +28,11 @@ mod machine;
 mod many;
 mod product;
 mod prose;
+mod queue;
 mod redact;
 mod report;
 mod restart;
+mod restart_tasks;
 mod row;
 mod samples;
 mod scan;
@@ -78,6 +80,8 @@ enum Bench {
     Redact,
     /// How soon a killed agent is back, and what supervision costs.
     Restart,
+    /// Tasks claimed and done per second, and the start after a crash with many in flight.
+    Queue,
     /// All of them.
     All,
 }
@@ -109,6 +113,7 @@ fn run(bench: Bench, arguments: &Arguments) -> anyhow::Result<Report> {
         Bench::Scan => ("scan", "`check` over many tasks and many files", scan::rows(&stage)?),
         Bench::Redact => ("redact", "Redaction, one core", redact::rows(&stage)?),
         Bench::Restart => ("restart", "Agents brought back", restart::rows(&stage)?),
+        Bench::Queue => ("queue", "The queue", queue::rows(&stage)?),
         Bench::All => unreachable!("`all` was taken apart by `each`"),
     };
     Ok(Report::new(name, title, arguments.quick, machine, rows))
@@ -124,13 +129,15 @@ impl Bench {
                 Bench::Scan,
                 Bench::Redact,
                 Bench::Restart,
+                Bench::Queue,
             ],
             Bench::Steps
             | Bench::Growth
             | Bench::Cli
             | Bench::Scan
             | Bench::Redact
-            | Bench::Restart => vec![self],
+            | Bench::Restart
+            | Bench::Queue => vec![self],
         }
     }
 }

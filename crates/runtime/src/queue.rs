@@ -10,11 +10,12 @@ use std::sync::Arc;
 use relight_core::ids::AgentName;
 use relight_core::lease::Holder;
 use relight_core::time::Span;
+use relight_store::StoreError;
 
 use self::desk::{Desk, Offer};
 use crate::engine::{ActError, Started};
 use crate::funnel;
-use crate::recovery::Recoverer;
+use crate::recovery::{Recoverer, Swept};
 
 /// How many tasks that others were faster at are tried before there seems to be none.
 const ROUNDS_MAX: usize = 1_000;
@@ -51,6 +52,11 @@ impl Queue {
     /// The strategies and limits.
     pub fn recoverer(&self) -> &Recoverer {
         &self.recoverer
+    }
+
+    /// Gives what dead holders left to its strategies. Claims do not look for it meanwhile.
+    pub async fn recover(&self) -> Result<Swept, StoreError> {
+        self.desk.sweep_all(&self.recoverer).await
     }
 
     /// Takes the best task there is for an agent: by priority, then by age, of those that the store

@@ -17,7 +17,7 @@ use super::task_builder::TaskBuilder;
 use super::worker::{Worked, Worker};
 use crate::engine::{ActError, Engine};
 use crate::queue::Queue;
-use crate::recovery::{Recoverer, Strategies, Swept, sweep_all};
+use crate::recovery::{Recoverer, Strategies, Swept};
 
 /// An open store.
 ///
@@ -152,6 +152,6 @@ impl Relight {
     /// Finds what dead holders left and gives each task to its strategy. Claims do the same when the
     /// queue is empty; a program calls it at its start to know at once where it stands.
     pub async fn recover(&self) -> Result<Swept, StoreError> {
-        sweep_all(self.recoverer()).await
+        self.queue.recover().await
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::doors::clock;
 use crate::drain;
-use crate::recovery::{Recoverer, sweep_all};
+use crate::recovery::{Recoverer, Swept, sweep_all};
 
 /// Looking for dead holders takes at most one part in so many of the time.
 const SWEEP_SHARE: u64 = 20;
@@ -41,6 +41,8 @@ pub(super) enum Offer {
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     state: Mutex<State>,
+    /// Whoever looks for dead holders.
+    sweeping: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -98,6 +100,12 @@ impl Desk {
         }
         // Only a runtime that shuts down leaves it unanswered.
         told.await.unwrap_or(Ok(Offer::Nothing))
+    }
+
+    /// Recovers what dead holders left; one at a time.
+    pub(super) async fn sweep_all(&self, recoverer: &Recoverer) -> Result<Swept, StoreError> {
+        let _alone = self.sweeping.lock().await;
+        sweep_all(recoverer).await
     }
 
     /// Whether somebody has to serve now.
@@ -232,6 +240,8 @@ impl Serving {
         if began_ms < self.desk.state().swept_until_ms {
             return Ok(false);
         }
+        // Who sweeps already has a commit to tell of whatever it finds.
+        let Ok(_alone) = self.desk.sweeping.try_lock() else { return Ok(false) };
         // One that cannot be recovered is in nobody's way; `recover` tells of it.
         let swept = sweep_all(recoverer).await?;
         let ended_ms = clock::monotonic_ms();
