@@ -18,14 +18,14 @@ async fn main() -> anyhow::Result<()> {
     let count: usize = count.parse()?;
     let relight = Relight::open(store).await?;
     let queue = relight.queue();
-    let first = tokio::spawn(async move {
+    let first = async move {
         let task = queue.claim_wait("bench", &[], WAIT_MAX).await?.context("nothing to resume")?;
         anyhow::ensure!(task.resumed(), "a task that nobody worked on");
         anyhow::Ok((began.elapsed(), task))
-    });
-    let swept = relight.recover().await?;
-    let all = began.elapsed();
-    let (first, _task) = first.await??;
+    };
+    let all = async { anyhow::Ok((relight.recover().await?, began.elapsed())) };
+    let (all, first) = tokio::join!(all, first);
+    let ((swept, all), (first, _task)) = (all?, first?);
     anyhow::ensure!(swept.recovered.len() == count, "{} were recovered", swept.recovered.len());
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("VmHWM")?;

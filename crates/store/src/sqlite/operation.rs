@@ -27,7 +27,7 @@ pub(super) enum Operation {
 impl Operation {
     /// The many small ones do without a savepoint.
     pub(super) fn is_refused_before_it_writes(&self) -> bool {
-        matches!(self, Self::Commit(commit) if apply::is_steps_only(commit))
+        matches!(self, Self::Commit(commit) if apply::is_refused_before_it_writes(commit))
     }
 
     /// Does it, inside the writer's transaction.

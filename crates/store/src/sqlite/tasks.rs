@@ -211,45 +211,56 @@ fn needs(task: &Task) -> Option<String> {
 /// Writes the hot row, if nobody else did since it was read. What an index stands on is written
 /// apart, and only when it changed: naming it here would rewrite the index each time.
 pub(super) fn write_hot(db: &Connection, n: i64, before: &Hot, task: &Task) -> Result<bool> {
-    let mut update = db.prepare_cached(
-        "UPDATE task SET agent = ?3, fence = ?4, held = ?5, lease_ttl = ?6, seq = ?7,
-                steps_done = ?8, starts = ?9, retries = ?10, max_retries = ?11, updated_at = ?12,
-                not_before = ?13, expires_at = ?14, recoveries = ?15, progress_at = ?16, cost = ?17,
-                turns = ?18, given_up = ?19
-         WHERE n = ?1 AND seq = ?2",
-    )?;
+    let is_moved = (task.status, task.spec.priority) != (before.status, before.priority);
+    let mut update = db.prepare_cached(if is_moved { UPDATE_MOVED } else { UPDATE_HOT })?;
     let held = task.lease.held.as_ref();
-    let changed = update.execute(params![
-        n,
-        before.seq.cast_signed(),
-        task.agent.as_ref().map(AgentName::as_str),
-        task.lease.fence.0.cast_signed(),
-        held.is_some(),
-        held.and_then(|h| h.ttl).map(|ttl| ttl.as_ms().cast_signed()),
-        task.seq.cast_signed(),
-        task.steps_done.cast_signed(),
-        task.starts,
-        task.retries,
-        task.max_retries(),
-        task.updated_at.as_ms(),
-        task.not_before.map(Time::as_ms),
-        task.expires_at.map(Time::as_ms),
-        task.tally.recoveries,
-        task.tally.progress_at.map(Time::as_ms),
-        task.tally.cost_micros.cast_signed(),
-        task.tally.turns.cast_signed(),
-        task.tally.given_up,
-    ])?;
-    if (task.status, task.spec.priority) != (before.status, before.priority) {
-        db.prepare_cached("UPDATE task SET status = ?2, priority = ?3 WHERE n = ?1")?
-            .execute(params![n, task.status.code(), task.spec.priority])?;
+    let mut values: Vec<SqlValue> = vec![
+        n.into(),
+        before.seq.cast_signed().into(),
+        task.agent.as_ref().map(|agent| agent.as_str().to_owned()).into(),
+        task.lease.fence.0.cast_signed().into(),
+        held.is_some().into(),
+        held.and_then(|h| h.ttl).map(|ttl| ttl.as_ms().cast_signed()).into(),
+        task.seq.cast_signed().into(),
+        task.steps_done.cast_signed().into(),
+        task.starts.into(),
+        task.retries.into(),
+        task.max_retries().into(),
+        task.updated_at.as_ms().into(),
+        task.not_before.map(Time::as_ms).into(),
+        task.expires_at.map(Time::as_ms).into(),
+        task.tally.recoveries.into(),
+        task.tally.progress_at.map(Time::as_ms).into(),
+        task.tally.cost_micros.cast_signed().into(),
+        task.tally.turns.cast_signed().into(),
+        task.tally.given_up.into(),
+    ];
+    if is_moved {
+        values.push(i64::from(task.status.code()).into());
+        values.push(task.spec.priority.into());
     }
+    let changed = update.execute(params_from_iter(values))?;
     if task.steps_open != before.steps_open {
         db.prepare_cached("UPDATE task SET steps_open = ?2 WHERE n = ?1")?
             .execute([n, task.steps_open.cast_signed()])?;
     }
     Ok(changed == 1)
 }
+
+const UPDATE_HOT: &str = "
+    UPDATE task SET agent = ?3, fence = ?4, held = ?5, lease_ttl = ?6, seq = ?7,
+        steps_done = ?8, starts = ?9, retries = ?10, max_retries = ?11, updated_at = ?12,
+        not_before = ?13, expires_at = ?14, recoveries = ?15, progress_at = ?16, cost = ?17,
+        turns = ?18, given_up = ?19
+    WHERE n = ?1 AND seq = ?2";
+
+/// With what the index of open tasks stands on.
+const UPDATE_MOVED: &str = "
+    UPDATE task SET agent = ?3, fence = ?4, held = ?5, lease_ttl = ?6, seq = ?7,
+        steps_done = ?8, starts = ?9, retries = ?10, max_retries = ?11, updated_at = ?12,
+        not_before = ?13, expires_at = ?14, recoveries = ?15, progress_at = ?16, cost = ?17,
+        turns = ?18, given_up = ?19, status = ?20, priority = ?21
+    WHERE n = ?1 AND seq = ?2";
 
 /// What of a task an index stands on, and its sequence number, as they were read.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ pub mod checkpoint;
 pub mod cli;
 pub mod effect;
 pub mod library;
+pub mod queue;
 pub mod slow;
 
 /// How a driver ends when the task is completed.
