@@ -25,11 +25,9 @@ const WORKERS: usize = 8;
 /// Of these, as many hold by the clock and are frozen now and then.
 const BY_CLOCK: usize = 2;
 /// The longest time between two kills.
-const PAUSE_MAX: Duration = Duration::from_millis(80);
+const PAUSE_MAX: Duration = Duration::from_millis(25);
 /// A queue that nobody disturbs any more is empty by then.
 const END_MAX: Duration = Duration::from_secs(120);
-/// One strike in so many freezes instead of killing.
-const FREEZE_SHARE: u64 = 8;
 
 /// What to do.
 #[derive(Debug, Clone, Copy)]
@@ -106,6 +104,8 @@ async fn fill(relight: &Relight, tasks: usize) -> anyhow::Result<()> {
 struct Member {
     group: Group,
     role: Role,
+    /// Frozen until then.
+    thaws: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,12 +157,15 @@ impl Trial<'_> {
                 return Ok(found);
             }
             let by_clock = self.crew[victim].role == Role::Worker { by_clock: true };
-            if by_clock && self.seed.below(FREEZE_SHARE) < 4 {
-                self.freeze(victim)?;
-            } else {
-                self.kill(victim)?;
+            match (by_clock, self.crew[victim].thaws) {
+                // One that sleeps is left to wake up late.
+                (true, Some(_)) => {}
+                (true, None) if self.seed.below(2) == 0 => self.freeze(victim)?,
+                _ => self.kill(victim)?,
             }
+            self.thaw(clock::now())?;
         }
+        self.thaw(clock::now() + END_MAX)?;
         Ok(found)
     }
 
@@ -173,12 +176,12 @@ impl Trial<'_> {
         let said = self.folder.join("said");
         let said = std::fs::File::options().append(true).create(true).open(said)?;
         let group = Group::spawn(command.stdout(Stdio::null()).stderr(said))?;
-        self.crew.push(Member { group, role });
+        self.crew.push(Member { group, role, thaws: None });
         Ok(())
     }
 
     fn kill(&mut self, victim: usize) -> anyhow::Result<()> {
-        let Member { group, role } = self.crew.swap_remove(victim);
+        let Member { group, role, .. } = self.crew.swap_remove(victim);
         group.kill_all();
         group.wait_for_all(END_MAX)?;
         self.kills += 1;
@@ -187,12 +190,21 @@ impl Trial<'_> {
 
     /// For longer than its leases last; what it does when it wakes up is late.
     fn freeze(&mut self, victim: usize) -> anyhow::Result<()> {
-        let group = &self.crew[victim].group;
-        group.stop_outside_of_a_write()?;
-        self.frozen.insert(group.leader().as_raw_nonzero().to_string());
-        clock::pause(LEASE.as_duration() * 2);
-        kill_process_group(group.leader(), Signal::CONT)?;
+        let member = &mut self.crew[victim];
+        member.group.stop_outside_of_a_write()?;
+        member.thaws = Some(clock::now() + LEASE.as_duration() * 2);
+        self.frozen.insert(member.group.leader().as_raw_nonzero().to_string());
         self.freezes += 1;
+        Ok(())
+    }
+
+    fn thaw(&mut self, now: Instant) -> anyhow::Result<()> {
+        for member in &mut self.crew {
+            if member.thaws.is_some_and(|at| at <= now) {
+                member.thaws = None;
+                kill_process_group(member.group.leader(), Signal::CONT)?;
+            }
+        }
         Ok(())
     }
 
