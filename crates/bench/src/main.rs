@@ -36,6 +36,7 @@ mod restart_tasks;
 mod row;
 mod samples;
 mod scan;
+mod sessions;
 mod sinks;
 mod stage;
 mod steps;
@@ -82,6 +83,8 @@ enum Bench {
     Restart,
     /// Tasks claimed and done per second, and the start after a crash with many in flight.
     Queue,
+    /// Turns marked and cleared per second; a gateway's restart with many in flight.
+    Sessions,
     /// All of them.
     All,
 }
@@ -114,6 +117,7 @@ fn run(bench: Bench, arguments: &Arguments) -> anyhow::Result<Report> {
         Bench::Redact => ("redact", "Redaction, one core", redact::rows(&stage)?),
         Bench::Restart => ("restart", "Agents brought back", restart::rows(&stage)?),
         Bench::Queue => ("queue", "The queue", queue::rows(&stage)?),
+        Bench::Sessions => ("sessions", "Turns of sessions", sessions::rows(&stage)?),
         Bench::All => unreachable!("`all` was taken apart by `each`"),
     };
     Ok(Report::new(name, title, arguments.quick, machine, rows))
@@ -130,6 +134,7 @@ impl Bench {
                 Bench::Redact,
                 Bench::Restart,
                 Bench::Queue,
+                Bench::Sessions,
             ],
             Bench::Steps
             | Bench::Growth
@@ -137,7 +142,8 @@ impl Bench {
             | Bench::Scan
             | Bench::Redact
             | Bench::Restart
-            | Bench::Queue => vec![self],
+            | Bench::Queue
+            | Bench::Sessions => vec![self],
         }
     }
 }

@@ -77,11 +77,19 @@ pub enum EventKind {
     TaskRecovery,
     /// A task's budgets were used or given back.
     TaskBudget,
+    /// A turn of a session was begun.
+    SessionBegun,
+    /// A turn of a session ended.
+    SessionEnded,
+    /// A session's state changed in another way.
+    SessionState,
+    /// Nothing is begun any more, or work goes on again.
+    Drain,
 }
 
 impl EventKind {
     /// All of them; the order gives the numbers and is never changed.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 37] = [
         Self::StepBegun,
         Self::StepDone,
         Self::StepFailed,
@@ -115,6 +123,10 @@ impl EventKind {
         Self::BootLoop,
         Self::TaskRecovery,
         Self::TaskBudget,
+        Self::SessionBegun,
+        Self::SessionEnded,
+        Self::SessionState,
+        Self::Drain,
     ];
 
     /// The word used everywhere.
@@ -153,6 +165,10 @@ impl EventKind {
             Self::BootLoop => "boot.loop",
             Self::TaskRecovery => "task.recovery",
             Self::TaskBudget => "task.budget",
+            Self::SessionBegun => "session.begun",
+            Self::SessionEnded => "session.ended",
+            Self::SessionState => "session.state",
+            Self::Drain => "drain",
         }
     }
 
@@ -207,5 +223,6 @@ mod tests {
         assert_eq!(EventKind::TaskForgotten.code(), 16);
         assert_eq!(EventKind::BootLoop.code(), 31);
         assert_eq!(EventKind::TaskBudget.code(), 33);
+        assert_eq!(EventKind::Drain.code(), 37);
     }
 }

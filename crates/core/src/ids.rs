@@ -174,6 +174,14 @@ text_type!(
     AgentName, "agent name", check_id
 );
 text_type!(
+    /// By which a gateway knows a conversation, such as `telegram:dm:42`; by the same rule.
+    SessionKey, "session key", check_id
+);
+text_type!(
+    /// The agent's own id of a conversation, by the same rule.
+    SessionId, "session id", check_id
+);
+text_type!(
     /// What makes two requests for work the same request.
     IdempotencyKey, "idempotency key", check_name
 );

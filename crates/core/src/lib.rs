@@ -17,6 +17,7 @@ pub mod lease;
 pub mod progress;
 pub mod recovery;
 pub mod redact;
+pub mod session;
 pub mod status;
 pub mod step;
 pub mod task;

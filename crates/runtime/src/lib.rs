@@ -3,6 +3,7 @@
 //! [`Relight`] opens a store; a [`RunningTask`] records its steps there before anything else acts on
 //! them. Killed at any moment, the next start goes on after the last finished step.
 
+pub mod alerts;
 pub mod check;
 pub mod checkpoint_files;
 pub mod dialect;
@@ -16,12 +17,14 @@ pub mod prune;
 pub mod queue;
 pub mod recovery;
 pub mod running_step;
+pub mod sessions;
 pub mod store_url;
 pub mod supervise;
 
 pub use library::{
-    End, EndError, Ended, OpenError, Relight, RelightBuilder, RunningTask, StepBuilder, StepError,
-    StepRun, TaskBuilder, TaskQueue, Worked, Worker, mark_key_beside,
+    BeginError, End, EndError, Ended, OpenError, Relight, RelightBuilder, RunningTask,
+    SessionBuilder, StepBuilder, StepError, StepRun, TaskBuilder, TaskQueue, Turn, Worked, Worker,
+    mark_key_beside,
 };
 pub use recovery::{Answer, RecoveryStrategy, StrategyError};
 pub use relight_core as core;

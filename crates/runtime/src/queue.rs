@@ -11,8 +11,10 @@ use relight_core::ids::AgentName;
 use relight_core::lease::Holder;
 use relight_core::time::Span;
 use relight_store::StoreError;
+use tokio::time::Instant;
 
 use self::desk::{Desk, Offer};
+use crate::doors::clock;
 use crate::engine::{ActError, Started};
 use crate::funnel;
 use crate::recovery::{Recoverer, Swept};
@@ -86,5 +88,39 @@ impl Queue {
             }
         }
         Ok(Claimed::Nothing)
+    }
+
+    /// As `claim`, and waits for a task for up to `wait`: until the store changes, until a task is due,
+    /// and no longer than `sweep` at a time, for nobody tells of holders that die.
+    pub async fn claim_within(
+        &self,
+        wait: Span,
+        sweep: Span,
+        agent: &AgentName,
+        skills: &[String],
+        holder: &Holder,
+        ttl: Option<Span>,
+    ) -> Result<Claimed, ActError> {
+        let store = self.recoverer.engine().store();
+        let deadline = Instant::now() + wait.as_duration();
+        loop {
+            let newest = store.newest_event().await?;
+            let claimed = self.claim(agent, skills, holder, ttl).await?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if matches!(claimed, Claimed::Task(_)) || left.is_zero() {
+                return Ok(claimed);
+            }
+            let pause = self.until_due(sweep).await?.as_duration().min(left);
+            if let Ok(changed) = tokio::time::timeout(pause, store.changed(newest)).await {
+                changed?;
+            }
+        }
+    }
+
+    /// How long nothing becomes due by time alone; at most `sweep`.
+    pub(crate) async fn until_due(&self, sweep: Span) -> Result<Span, StoreError> {
+        let now = clock::now();
+        let due = self.recoverer.engine().store().next_due(now).await?;
+        Ok(due.map_or(sweep, |at| at.since(now).min(sweep)))
     }
 }

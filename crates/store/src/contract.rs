@@ -13,8 +13,9 @@ use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::Guard;
 use relight_core::event::{Event, EventKind};
-use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
+use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
 use relight_core::lease::Fence;
+use relight_core::session::{Session, SessionChange, SessionStateKind};
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
@@ -204,6 +205,10 @@ pub struct TaskQuery {
     pub checkpoint_folder: Option<String>,
     /// Only those whose lease this attempt of an agent holds.
     pub held_by: Option<AttemptTag>,
+    /// Only those with a lease, whether its holder lives or not.
+    pub held: bool,
+    /// Only those with a step begun and not ended.
+    pub in_doubt: bool,
     /// Only those added after this one; for paging.
     pub after: Option<TaskId>,
     /// At most so many; all when none.
@@ -249,6 +254,19 @@ pub struct AttemptQuery {
     pub limit: usize,
 }
 
+/// Which sessions, in the order of their keys. The default is all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionQuery {
+    /// Only in these states; any when empty.
+    pub states: Vec<SessionStateKind>,
+    /// Only those that were seen without ever being marked.
+    pub seen: bool,
+    /// Only those after this key; for paging.
+    pub after: Option<SessionKey>,
+    /// At most so many; all when none.
+    pub limit: Option<usize>,
+}
+
 /// Which events, oldest first unless `newest` is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventQuery {
@@ -266,6 +284,17 @@ pub struct EventQuery {
     pub newest: bool,
 }
 
+/// An event of the store as a whole: of no task and no agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    /// When, by the wall clock.
+    pub at: Time,
+    /// What.
+    pub kind: EventKind,
+    /// The rest, by kind.
+    pub detail: Value,
+}
+
 /// What a store holds, for `doctor`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Inventory {
@@ -279,6 +308,8 @@ pub struct Inventory {
     pub tasks: Vec<(TaskStatus, u64)>,
     /// Agents by state; only those that are there.
     pub agents: Vec<(AgentStateKind, u64)>,
+    /// Sessions by state; only those that are there.
+    pub sessions: Vec<(SessionStateKind, u64)>,
     /// Events and step records together.
     pub events: u64,
     /// Tasks with a step begun and not ended.
@@ -363,12 +394,36 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// sequence number. An event tells of it.
     async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError>;
 
+    /// Makes these changes durable together, each only if its session is still at the sequence number
+    /// it was decided upon (0: absent); says which were made. Each that renews counts its lease's
+    /// time from now.
+    async fn commit_sessions(
+        &self,
+        changes: Vec<SessionChange>,
+        at: Time,
+    ) -> Result<Vec<bool>, StoreError>;
+
+    /// One session.
+    async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError>;
+
+    /// Sessions in the order of their keys.
+    async fn sessions(&self, query: SessionQuery) -> Result<Vec<Session>, StoreError>;
+
     /// A small record of the whole store, such as the machine's boots; none when it was never kept.
     async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError>;
 
     /// Keeps a small record, if it is still what was read; false when it is not.
     async fn keep(&self, name: &str, before: Option<Value>, now: Value)
     -> Result<bool, StoreError>;
+
+    /// The same, with events that tell of it: all or nothing. Answers whether it was done.
+    async fn keep_and_tell(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+        told: Vec<Told>,
+    ) -> Result<bool, StoreError>;
 
     /// Counts, settings and, when `whole`, a check of every page.
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError>;
@@ -387,13 +442,17 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         limit: usize,
     ) -> Result<Vec<TaskId>, StoreError>;
 
+    /// When the next task of the queue comes to its `not_before`; none when time alone brings none.
+    async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError>;
+
     // Wake-ups
 
     /// The newest event's id; 0 when there is none.
     async fn newest_event(&self) -> Result<u64, StoreError>;
 
     /// Returns when an event after this one may be there, from whatever process it came. May also
-    /// return early; never misses one for longer than a second.
+    /// return early. Tells within milliseconds once the commit can be seen; where the system does not
+    /// tell, within half a minute.
     async fn changed(&self, after: u64) -> Result<(), StoreError>;
 
     /// The file that holds everything, where there is one.

@@ -3,6 +3,7 @@
 //! Every mistake is told at once, with its place. Leaves to others: opening the store, starting agents.
 
 mod agent;
+mod alert;
 mod problem;
 mod queue;
 mod recovery;
@@ -19,10 +20,12 @@ use std::path::{Path, PathBuf};
 
 use relight::presets::Preset;
 use relight_core::ids::AgentName;
+use relight_core::session::{Policy, Rules};
 use relight_core::time::Span;
 use toml::de::DeTable;
 
 pub(crate) use agent::AgentConfig;
+pub(crate) use alert::Alert;
 pub(crate) use problem::ConfigError;
 pub(crate) use queue::Queue;
 pub(crate) use recovery::{Recovery, RecoveryChoice};
@@ -49,7 +52,7 @@ pub(crate) struct Config {
     /// The limits of tasks, and the pace of taking work up again.
     pub(crate) queue: Queue,
     /// What becomes of sessions that were cut off.
-    pub(crate) sessions: Sessions,
+    pub(crate) sessions: Rules,
     /// How much output is kept.
     pub(crate) log: Log,
     /// Who is told.
@@ -62,23 +65,6 @@ pub(crate) struct Config {
     pub(crate) agents: Vec<AgentConfig>,
 }
 
-/// `[sessions]`.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sessions {
-    pub(crate) policy: SessionPolicy,
-    /// How long a session may wait to be taken up; no limit when zero.
-    pub(crate) freshness: Span,
-    /// How recently a session that was never marked must have been active.
-    pub(crate) window: Span,
-}
-
-/// What becomes of a session whose turn was cut off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SessionPolicy {
-    Suspend,
-    ResumePending,
-}
-
 /// `[log]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Log {
@@ -86,14 +72,6 @@ pub(crate) struct Log {
     pub(crate) file_max: u64,
     /// Files of one agent.
     pub(crate) files: u32,
-}
-
-/// `[alert]`.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Alert {
-    /// Gets the event on standard input; nothing is run when empty.
-    pub(crate) command: Vec<String>,
-    pub(crate) webhook: Option<String>,
 }
 
 /// `[daemon]`.
@@ -120,7 +98,6 @@ const TOP: &[&str] =
 const STORE: &[&str] = &["url"];
 const SESSIONS: &[&str] = &["policy", "freshness", "window"];
 const LOG: &[&str] = &["file_max", "files"];
-const ALERT: &[&str] = &["command", "webhook"];
 const DAEMON: &[&str] = &["listen", "http", "commands"];
 const NODE: &[&str] = &["name", "lease", "renew"];
 
@@ -173,9 +150,9 @@ impl Config {
         Self {
             store_url: top.section("store", STORE).parsed("url", store_url),
             queue: Queue::read(&top.section("queue", queue::KEYS)),
-            sessions: Sessions::read(&top.section("sessions", SESSIONS)),
+            sessions: sessions(&top.section("sessions", SESSIONS)),
             log: Log::read(&top.section("log", LOG)),
-            alert: Alert::read(&top.section("alert", ALERT)),
+            alert: Alert::read(&top.section("alert", alert::KEYS), &folder),
             daemon: Daemon::read(&top.section("daemon", DAEMON)),
             node: Node::read(&top.section("node", NODE)),
             recovery,
@@ -185,15 +162,14 @@ impl Config {
     }
 }
 
-impl Sessions {
-    fn read(section: &Section<'_>) -> Self {
-        let policies =
-            [("suspend", SessionPolicy::Suspend), ("resume_pending", SessionPolicy::ResumePending)];
-        Self {
-            policy: section.one_of("policy", &policies).unwrap_or(SessionPolicy::Suspend),
-            freshness: section.span("freshness").unwrap_or(Span::from_secs(3_600)),
-            window: section.span("window").unwrap_or(Span::from_secs(120)),
-        }
+/// `[sessions]`.
+fn sessions(section: &Section<'_>) -> Rules {
+    let usual = Rules::default();
+    let policies = Policy::ALL.map(|policy| (policy.as_str(), policy));
+    Rules {
+        policy: section.one_of("policy", &policies).unwrap_or(usual.policy),
+        freshness: section.span("freshness").unwrap_or(usual.freshness),
+        window: section.span("window").unwrap_or(usual.window),
     }
 }
 
@@ -202,18 +178,6 @@ impl Log {
         Self {
             file_max: section.parsed("file_max", bytes).unwrap_or(10_000_000),
             files: section.count("files", 1..=1_000).unwrap_or(10),
-        }
-    }
-}
-
-impl Alert {
-    fn read(section: &Section<'_>) -> Self {
-        Self {
-            command: section.words("command").unwrap_or_default(),
-            webhook: section.parsed("webhook", |text| {
-                let is_url = text.starts_with("https://") || text.starts_with("http://");
-                if is_url { Ok(text.to_owned()) } else { Err("write https://…".to_owned()) }
-            }),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! One file a noun: what each command does.
 
+mod alerting;
+pub(crate) mod alerts;
 pub(crate) mod beat;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
@@ -15,11 +17,14 @@ pub(crate) mod ps;
 pub(crate) mod recover;
 pub(crate) mod run;
 pub(crate) mod service;
+pub(crate) mod session;
 pub(crate) mod setup;
 pub(crate) mod shell;
 pub(crate) mod step;
 mod step_run;
 pub(crate) mod supervision;
 pub(crate) mod task;
+mod task_queue;
+mod task_view;
 pub(crate) mod trap;
 pub(crate) mod up;

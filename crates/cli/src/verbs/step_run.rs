@@ -7,11 +7,14 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use relight::doors::process;
-use relight::engine::ActError;
+use relight::engine::{ActError, Acted};
 use relight::running_step::RunningStep;
+use relight_core::alert::Alert;
 use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
+use relight_core::event::EventKind;
 use relight_core::lease::Fence;
 use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepOutcome, from_a_line};
+use relight_core::task::Usage;
 use relight_core::time::Span;
 use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -160,15 +163,23 @@ async fn ask(
             Ok(None)
         }
         _ => {
-            let reason =
-                format!("step {} is in doubt and --verify could not tell ({status})", place.key);
-            match place.act(TaskEvent::Block { reason }).await {
+            match block(place, &format!("--verify could not tell ({status})")).await {
                 // A task that is blocked already stays so.
                 Ok(_) | Err(ActError::Refused(Refusal::Illegal { .. })) => Err(place.in_doubt()),
                 Err(error) => Err(error.into()),
             }
         }
     }
+}
+
+/// Nobody can tell but a person, who is told.
+async fn block(place: &Place, why: &str) -> Result<Acted, ActError> {
+    let key = &place.key;
+    let alert = Alert::task_blocked(&place.task, key, &format!("it is in doubt and {why}"));
+    let reason = format!("step {key} is in doubt and {why}");
+    let events =
+        vec![TaskEvent::Note(EventKind::Alert, alert.detail()), TaskEvent::Block { reason }];
+    place.engine.act_in_turn(&place.task, place.right, |_| Ok(events.clone())).await
 }
 
 /// The command's answer is recorded as the end of the try in doubt, under the same lease.
@@ -196,7 +207,7 @@ async fn execute(
             let missing = error.kind() == std::io::ErrorKind::NotFound;
             let code = if missing { NOT_FOUND } else { NOT_EXECUTABLE };
             let output = Output { exit_code: i32::from(code), ..Output::default() };
-            end(place, StepOutcome::Failed, output.clone()).await?;
+            end(place, StepOutcome::Failed, output.clone(), None).await?;
             if environment.json {
                 output::json(&report(place, &output, How::Ended, "relight"));
             }
@@ -214,7 +225,7 @@ async fn execute(
     output.stderr = ran.stderr.text();
     let how = match verdict {
         Verdict::Ended(outcome, _) => {
-            end(place, outcome, output.clone()).await?;
+            end(place, outcome, output.clone(), arguments.usage.usage()).await?;
             How::Ended
         }
         Verdict::CutOff(_) => {
@@ -262,9 +273,13 @@ fn hand_over(command: &mut Command, place: &Place) {
         .env("RELIGHT_STEP", place.key.name.as_str());
 }
 
-async fn end(place: &Place, outcome: StepOutcome, output: Output) -> Result<(), Failure> {
-    let event = TaskEvent::StepEnd { key: place.key.clone(), outcome, output: Some(output) };
-    place.act(event).await?;
+async fn end(
+    place: &Place,
+    outcome: StepOutcome,
+    output: Output,
+    usage: Option<Usage>,
+) -> Result<(), Failure> {
+    place.end(outcome, output, usage).await?;
     // The command's own exit code counts; a file copy that is behind is mended by the next verb.
     let _ = checkpoint::refresh(&place.engine, &place.task).await;
     Ok(())

@@ -1,5 +1,5 @@
-//! What a Rust program embeds: open a store, start or continue a task, record its steps, work
-//! through the queue.
+//! What a Rust program embeds: open a store, start or continue a task and record its steps, work
+//! through the queue, mark the turns of sessions.
 
 mod boundary;
 mod home;
@@ -7,6 +7,7 @@ mod open;
 mod queue;
 mod relight;
 mod seat;
+mod session;
 mod step;
 mod task;
 mod task_builder;
@@ -17,6 +18,7 @@ pub use home::mark_key_beside;
 pub use open::{OpenError, RelightBuilder};
 pub use queue::TaskQueue;
 pub use relight::Relight;
+pub use session::{BeginError, SessionBuilder, Turn};
 pub use step::{StepBuilder, StepError, StepRun};
 pub use task::RunningTask;
 pub use task_builder::TaskBuilder;

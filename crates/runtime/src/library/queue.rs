@@ -12,8 +12,8 @@ use super::task_builder::holder;
 use crate::engine::ActError;
 use crate::queue::{Claimed, Queue};
 
-/// Becoming due and the death of a holder are told by nobody: it is looked for them this often.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The death of a holder is told by nobody: it is looked for this often.
+const SWEEP: Span = Span::from_secs(1);
 
 /// The tasks that wait for somebody to take them.
 ///
@@ -79,7 +79,8 @@ impl TaskQueue {
             if let Some(task) = self.claim_for(agent, skills).await? {
                 return Ok(task);
             }
-            if let Ok(changed) = tokio::time::timeout(LOOK_AGAIN, store.changed(newest)).await {
+            let pause = self.queue.until_due(SWEEP).await?.as_duration();
+            if let Ok(changed) = tokio::time::timeout(pause, store.changed(newest)).await {
                 changed?;
             }
         }

@@ -1,23 +1,26 @@
-//! An open store, and the doors to its tasks and its queue.
+//! An open store, and the doors to its tasks, its queue and its sessions.
 
 use std::error::Error;
 use std::sync::Arc;
 
-use relight_core::ids::{AgentName, IdError, TaskId};
+use relight_core::ids::{AgentName, IdError, SessionKey, TaskId};
 use relight_core::recovery::TaskPolicy;
+use relight_core::session::Rules;
 use relight_core::task::NewTask;
 use relight_store::StoreError;
 
 use super::boundary::End;
 use super::open::{OpenError, RelightBuilder};
 use super::queue::TaskQueue;
-use super::seat::Place;
+use super::seat::{Place, own_lease, own_process};
+use super::session::SessionBuilder;
 use super::task::RunningTask;
 use super::task_builder::TaskBuilder;
 use super::worker::{Worked, Worker};
 use crate::engine::{ActError, Engine};
 use crate::queue::Queue;
 use crate::recovery::{Recoverer, Strategies, Swept};
+use crate::sessions::{self, Decided, Owner, SessionError};
 
 /// An open store.
 ///
@@ -153,5 +156,25 @@ impl Relight {
     /// queue is empty; a program calls it at its start to know at once where it stands.
     pub async fn recover(&self) -> Result<Swept, StoreError> {
         self.queue.recover().await
+    }
+
+    /// Asks for a session by its key; nothing happens before `begin`.
+    pub fn session(&self, key: &str) -> Result<SessionBuilder, IdError> {
+        Ok(SessionBuilder::new(self.engine().clone(), SessionKey::new(key)?))
+    }
+
+    /// What a gateway calls at its start: decides every session whose turn was cut off, and answers
+    /// those that it decided. Live turns of other gateways are left alone.
+    pub async fn recover_sessions(&self, rules: &Rules) -> Result<Vec<Decided>, SessionError> {
+        sessions::recover(self.engine(), rules).await
+    }
+
+    /// What a gateway calls at its end: the marks of this process are discarded.
+    pub async fn shutdown_sessions(&self) -> Result<Vec<SessionKey>, SessionError> {
+        let mut discarded = Vec::new();
+        for own in [own_process(), own_lease()] {
+            discarded.extend(sessions::shutdown(self.engine(), &Owner::Holder(own)).await?);
+        }
+        Ok(discarded)
     }
 }

@@ -20,6 +20,11 @@ pub(super) fn own_process() -> Holder {
     ME.get_or_init(me).clone()
 }
 
+/// The holder of a lease that this process renews.
+pub(super) fn own_lease() -> Holder {
+    Holder::Time { by: format!("process {}", std::process::id()) }
+}
+
 /// Where seats are counted: one store, however often this process has opened it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Place(Arc<str>);

@@ -8,7 +8,7 @@ use relight_core::lease::{Holder, LEASE_MAX};
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
 
-use super::seat::{Place, Seat, own_process};
+use super::seat::{Place, Seat, own_lease, own_process};
 use super::task::RunningTask;
 use crate::doors::clock;
 use crate::engine::ActError;
@@ -135,7 +135,7 @@ impl TaskBuilder {
 /// Who holds a lease of this program: its process, or the clock.
 pub(super) fn holder(ttl: Option<Span>) -> Holder {
     match ttl {
-        Some(_) => Holder::Time { by: format!("process {}", std::process::id()) },
+        Some(_) => own_lease(),
         None => own_process(),
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use relight_core::agent::step_deaths;
 use relight_core::change::Change;
-use relight_core::decide::{Right, TaskEvent};
+use relight_core::decide::{Right, Scene, TaskEvent, decide};
 use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
+use relight_core::lease::HolderLife;
 use relight_core::recovery::{HolderDeath, Recovery, RecoveryContext, TaskPolicy};
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
@@ -98,6 +99,19 @@ impl Recoverer {
         Ok(told(acted))
     }
 
+    /// What would become of a task whose holder is gone; nothing is done. None where a strategy that is
+    /// not Relight's own would have to be asked.
+    pub async fn foresee(&self, task: &Task, death: HolderDeath) -> Option<Recovered> {
+        if !self.strategies.is_own(self.strategies.name_for(task)) {
+            return None;
+        }
+        let recovery = TaskEvent::Recover(Box::new(self.ask(task, death, None).await));
+        let (life, right) = (HolderLife::Gone, Right::Unfenced);
+        let scene = Scene { task, step: None, life, right, now: clock::now() };
+        let decision = decide(&scene, recovery).ok()?;
+        Some(told(Acted { before: task.clone(), decision, fence: task.lease.fence, at: scene.now }))
+    }
+
     /// The holder of a task died together with its supervisor. A step that was being run then may be
     /// what killed both: after the second time in a row it waits for a person.
     pub async fn recover_unwatched(
@@ -135,7 +149,7 @@ impl Recoverer {
         let plan = |view: &TaskView| -> Result<Vec<TaskEvent>, ActError> {
             let mut plan = Vec::new();
             for step in view.steps.iter().filter(|step| step.is_open()) {
-                plan.extend(step_deaths::decide(&events, &step.key));
+                plan.extend(step_deaths::decide(&task.id, &events, &step.key));
             }
             let is_parked = plan.iter().any(|event| matches!(event, TaskEvent::Block { .. }));
             if !is_parked {

@@ -1,11 +1,12 @@
 //! What all agents of one supervisor share.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, ProcessIdentity};
+use tokio::sync::Semaphore;
 
-use super::alert::Alerts;
 use super::cgroup::Cgroups;
 use super::log::Growth;
 use super::notice::Notices;
@@ -29,10 +30,10 @@ pub(super) struct Desk {
     pub(super) growth: Growth<AgentName>,
     /// Where a cgroup was delegated to us.
     pub(super) cgroups: Option<Cgroups>,
-    /// Whom to tell when somebody must be.
-    pub(super) alerts: Alerts,
     /// How many files this process could have open before it asked for more; agents get that.
     pub(super) nofile: Option<u64>,
+    /// Room for so many who ask git something that nobody waits for.
+    pub(super) git_places: Arc<Semaphore>,
     /// Where agents find the store again.
     pub(super) places: Vec<(Word, Word)>,
 }
@@ -40,9 +41,5 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn holder(&self) -> Holder {
         Holder::Process(self.owner.clone())
-    }
-
-    pub(super) fn alert(&self, agent: &AgentName, text: &str) {
-        self.alerts.tell(agent, text, &self.notices);
     }
 }

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use relight_core::agent::Stopper;
 use relight_core::ids::AgentName;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::actor::{self, Mail};
 pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
-use super::alert::Alerts;
 use super::cgroup::{CgroupSetting, Cgroups};
 use super::desk::Desk;
 use super::log::Growth;
@@ -21,6 +20,9 @@ use super::spec::AgentSpec;
 use super::word::Word;
 use crate::doors::{limits, process};
 use crate::engine::Engine;
+
+/// At most so many look at repositories at once while nobody waits for it.
+const GIT_PLACES: usize = 2;
 
 /// How a supervisor is set up.
 #[derive(Debug, Clone, Default)]
@@ -31,8 +33,6 @@ pub struct Settings {
     pub program: Option<PathBuf>,
     /// Variables by which agents find the store again.
     pub places: Vec<(Word, Word)>,
-    /// Whom to tell when somebody must be.
-    pub alerts: Alerts,
     /// Which cgroup to use.
     pub cgroups: CgroupSetting,
 }
@@ -79,8 +79,8 @@ impl Supervisor {
             notices,
             growth: Growth::new()?,
             cgroups,
-            alerts: settings.alerts,
             nofile,
+            git_places: Arc::new(Semaphore::new(GIT_PLACES)),
             places: settings.places,
         });
         Ok((Self { desk, agents: BTreeMap::new(), retiring: Retiring::default() }, heard))

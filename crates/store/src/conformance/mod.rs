@@ -13,6 +13,7 @@ pub mod leases;
 pub mod lists;
 pub mod queue;
 pub mod records;
+pub mod sessions;
 pub mod steps;
 pub mod texts;
 
@@ -136,6 +137,7 @@ macro_rules! conformance_suite {
                 tasks_can_be_read_in_pages,
                 a_page_after_a_task_that_is_gone_is_empty,
                 tasks_can_be_asked_for_by_status_agent_and_folder,
+                tasks_can_be_asked_for_by_lease_and_doubt,
                 unfinished_lists_every_non_terminal_task,
                 forget_leaves_a_task_that_moved_on,
                 a_forgotten_task_leaves_nothing_behind,
@@ -149,6 +151,7 @@ macro_rules! conformance_suite {
                 a_held_task_is_not_in_the_queue,
                 a_task_whose_lease_ran_out_is_in_the_queue_again,
                 a_task_is_in_the_queue_from_its_time_on,
+                the_queue_tells_when_the_next_task_is_due,
                 an_expired_task_is_not_in_the_queue,
                 the_queue_gives_no_more_than_was_asked_for,
             ]
@@ -199,7 +202,24 @@ macro_rules! conformance_suite {
             records: [
                 a_record_is_kept_if_it_is_still_what_was_read,
                 no_record_of_two_keepers_is_lost,
+                what_is_told_of_a_record_is_told_if_it_was_kept,
                 records_come_back_as_they_were,
+            ]
+            sessions: [
+                a_session_is_seen_by_every_handle,
+                every_state_of_a_session_comes_back_whole,
+                a_session_is_created_once,
+                a_change_upon_an_old_read_of_a_session_is_not_made,
+                of_two_begins_upon_one_read_one_is_made,
+                changes_of_many_sessions_are_made_together,
+                each_change_of_a_session_is_told,
+                the_mark_of_a_time_lease_counts_down_and_is_renewed,
+                no_clock_ends_the_mark_of_a_process,
+                sessions_come_in_the_order_of_their_keys,
+                sessions_can_be_asked_for_by_state_and_by_being_seen,
+                a_session_that_is_not_there_is_nothing,
+                the_inventory_counts_sessions_by_state,
+                a_thousand_sessions_begin_and_end_at_the_same_time,
             ]
         }
     };
@@ -223,7 +243,7 @@ macro_rules! conformance_tests {
 
 #[cfg(test)]
 mod tests {
-    const FILES: [(&str, &str); 10] = [
+    const FILES: [(&str, &str); 11] = [
         ("commits", include_str!("commits.rs")),
         ("leases", include_str!("leases.rs")),
         ("steps", include_str!("steps.rs")),
@@ -234,6 +254,7 @@ mod tests {
         ("agents", include_str!("agents.rs")),
         ("attempts", include_str!("attempts.rs")),
         ("records", include_str!("records.rs")),
+        ("sessions", include_str!("sessions.rs")),
     ];
 
     #[test]

@@ -125,7 +125,7 @@ impl State {
         self.agents.remove(name);
         self.attempts.retain(|attempt| attempt.agent != *name);
         self.untell_agent(name);
-        self.tell_forgotten(AGENT_FORGOTTEN, json!({"forgotten": name}), at);
+        self.tell_of_nothing(AGENT_FORGOTTEN, json!({"forgotten": name}), at);
         true
     }
 

@@ -4,6 +4,7 @@
 //! moves only by `advance`. Leaves durability to others: everything is gone with the last handle.
 
 mod agents;
+mod sessions;
 mod state;
 
 use std::path::PathBuf;
@@ -13,8 +14,9 @@ use async_trait::async_trait;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::claimant::Claimant;
 use relight_core::event::Event;
-use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
+use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
 use relight_core::lease::Fence;
+use relight_core::session::{Session, SessionChange};
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
@@ -23,7 +25,7 @@ use tokio::sync::watch;
 
 use crate::contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Recall, Store, StoreError, TaskGlance, TaskQuery,
+    EventQuery, Inventory, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery, Told,
 };
 use state::State;
 
@@ -143,6 +145,25 @@ impl Store for MemoryStore {
         Ok(forgotten)
     }
 
+    async fn commit_sessions(
+        &self,
+        changes: Vec<SessionChange>,
+        at: Time,
+    ) -> Result<Vec<bool>, StoreError> {
+        let mut state = self.state();
+        let taken = state.commit_sessions(changes, at);
+        self.newest_event.send_replace(state.newest_event());
+        Ok(taken)
+    }
+
+    async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
+        Ok(self.state().session(key))
+    }
+
+    async fn sessions(&self, query: SessionQuery) -> Result<Vec<Session>, StoreError> {
+        Ok(self.state().sessions(&query))
+    }
+
     async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError> {
         Ok(self.state().kept(name))
     }
@@ -154,6 +175,22 @@ impl Store for MemoryStore {
         now: Value,
     ) -> Result<bool, StoreError> {
         Ok(self.state().keep(name, before.as_ref(), now))
+    }
+
+    async fn keep_and_tell(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+        told: Vec<Told>,
+    ) -> Result<bool, StoreError> {
+        let mut state = self.state();
+        let is_kept = state.keep(name, before.as_ref(), now);
+        for event in told.into_iter().filter(|_| is_kept) {
+            state.tell_of_nothing(event.kind, event.detail, event.at);
+        }
+        self.newest_event.send_replace(state.newest_event());
+        Ok(is_kept)
     }
 
     async fn inventory(&self, _whole: bool) -> Result<Inventory, StoreError> {
@@ -171,6 +208,10 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<TaskId>, StoreError> {
         Ok(self.state().claimable(claimant, now, limit))
+    }
+
+    async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
+        Ok(self.state().next_due(now))
     }
 
     async fn newest_event(&self) -> Result<u64, StoreError> {

@@ -7,7 +7,7 @@ use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::Guard;
 use relight_core::event::{Event, EventKind};
-use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
+use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey, StepState};
@@ -16,6 +16,7 @@ use relight_core::time::{Span, Time};
 use serde_json::Value;
 
 use super::agents::KeptAgent;
+use super::sessions::KeptSession;
 use crate::contract::{
     Commit, CommitError, Committed, EventQuery, Inventory, TaskGlance, TaskQuery,
 };
@@ -32,6 +33,7 @@ pub(super) struct State {
     pub(super) agents: BTreeMap<AgentName, KeptAgent>,
     /// In the order they were begun.
     pub(super) attempts: Vec<Attempt>,
+    pub(super) sessions: BTreeMap<SessionKey, KeptSession>,
     /// Small records, by name.
     pub(super) records: HashMap<String, Value>,
 }
@@ -195,15 +197,16 @@ impl State {
             if self.tasks.get(&id).is_some_and(|kept| kept.task.seq == seq) {
                 self.tasks.remove(&id);
                 self.events.retain(|_, event| event.task.as_ref() != Some(&id));
-                self.tell_forgotten(EventKind::TaskForgotten, serde_json::json!({"task": id}), at);
+                self.tell_of_nothing(EventKind::TaskForgotten, serde_json::json!({"task": id}), at);
                 forgotten.push(id);
             }
         }
         forgotten
     }
 
-    /// By an event of no task and no agent, for those of the removed one are gone with it.
-    pub(super) fn tell_forgotten(&mut self, kind: EventKind, detail: Value, at: Time) {
+    /// By an event of no task and no agent: those of the removed one are gone with it, and a session is
+    /// named by the detail.
+    pub(super) fn tell_of_nothing(&mut self, kind: EventKind, detail: Value, at: Time) {
         self.tell(Event {
             id: 0,
             at,
@@ -250,6 +253,8 @@ impl State {
                 && (query.agent.is_none() || query.agent == task.agent)
                 && (query.checkpoint_folder.is_none() || query.checkpoint_folder == folder(task))
                 && query.held_by.as_ref().is_none_or(|tag| is_held_by(task, tag))
+                && (!query.held || task.lease.held.is_some())
+                && (!query.in_doubt || task.steps_open > 0)
         };
         let found = self.in_order_added().into_iter().filter(wanted);
         let limit = query.limit.unwrap_or(usize::MAX);
@@ -260,6 +265,12 @@ impl State {
         let tasks = self.in_order_added().into_iter().map(|kept| &kept.task);
         let unfinished = tasks.filter(|task| !task.status.is_terminal());
         unfinished.map(glance).collect()
+    }
+
+    pub(super) fn next_due(&self, now: Time) -> Option<Time> {
+        let tasks = self.tasks.values().map(|kept| &kept.task);
+        let waiting = tasks.filter(|task| Claimant::is_for_the_queue(task.status));
+        waiting.filter_map(|task| task.not_before.filter(|at| *at > now)).min()
     }
 
     pub(super) fn claimable(&self, claimant: &Claimant, now: Time, limit: usize) -> Vec<TaskId> {
@@ -333,6 +344,7 @@ impl State {
             place: "memory".to_owned(),
             tasks: tasks.into_iter().filter(|(_, count)| *count > 0).collect(),
             agents: self.agents_by_state(),
+            sessions: self.sessions_by_state(),
             events: self.events.len() as u64,
             in_doubt: in_doubt as u64,
             ..Inventory::default()

@@ -9,7 +9,7 @@ use super::error::bad_value;
 use super::file_system;
 use super::lease_clock::LeaseNow;
 use super::open::with_suffix;
-use super::{agents, attempts, tasks};
+use super::{agents, attempts, sessions, tasks};
 use crate::contract::Inventory;
 
 /// Most findings that a check of the whole reports.
@@ -25,6 +25,7 @@ pub(super) fn take(db: &Connection, path: &Path, now: LeaseNow, whole: bool) -> 
         schema: db.pragma_query_value(None, "user_version", |row| row.get(0))?,
         tasks: tasks_by_status(db)?,
         agents: agents::count_by_state(db)?,
+        sessions: sessions::count_by_state(db)?,
         events: count("SELECT COUNT(*) FROM journal")?,
         in_doubt: count("SELECT COUNT(*) FROM task WHERE steps_open > 0")?,
         bytes: ["", "-wal"].iter().map(|suffix| file_bytes(&with_suffix(path, suffix))).sum(),
@@ -69,6 +70,7 @@ fn check(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
     let mut rows = tasks::unreadable(db, now)?;
     rows.extend(agents::unreadable(db, now)?);
     rows.extend(attempts::unreadable(db)?);
+    rows.extend(sessions::unreadable(db, now)?);
     Ok(pages.chain(rows).take(DAMAGE_MAX).collect())
 }
 

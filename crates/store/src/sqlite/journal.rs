@@ -8,6 +8,7 @@ use relight_core::change::{Change, StepMark};
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::Fence;
+use relight_core::session::SessionTold;
 use relight_core::step::{Cut, Output, RepeatRule, Step, StepKey, StepState};
 use relight_core::task::Task;
 use relight_core::time::Time;
@@ -332,7 +333,18 @@ pub(super) fn append_agent_forgotten(db: &Connection, at: Time, agent: &AgentNam
     append_of_nothing(db, at, AGENT_FORGOTTEN, &serde_json::json!({"forgotten": agent}))
 }
 
-fn append_of_nothing(db: &Connection, at: Time, kind: EventKind, detail: &Value) -> Result<()> {
+/// Appends what happened to a session; the detail names it.
+pub(super) fn append_session(db: &Connection, at: Time, told: &SessionTold) -> Result<()> {
+    append_of_nothing(db, at, told.kind, &told.detail)
+}
+
+/// An event of no task and no agent.
+pub(super) fn append_of_nothing(
+    db: &Connection,
+    at: Time,
+    kind: EventKind,
+    detail: &Value,
+) -> Result<()> {
     db.prepare_cached("INSERT INTO journal (at, kind, detail) VALUES (?1, ?2, ?3)")?
         .execute(params![at.as_ms(), kind.code(), to_json(detail)])?;
     Ok(())

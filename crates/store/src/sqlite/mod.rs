@@ -20,6 +20,7 @@ mod operation;
 mod query_plans;
 mod refusal;
 pub mod salvage;
+mod sessions;
 mod tasks;
 mod watch;
 mod writer;
@@ -31,8 +32,9 @@ use async_trait::async_trait;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::claimant::Claimant;
 use relight_core::event::Event;
-use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
+use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
 use relight_core::lease::Fence;
+use relight_core::session::{Session, SessionChange};
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
@@ -47,7 +49,7 @@ use self::refusal::Refusal;
 use self::writer::Writer;
 use crate::contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Recall, Store, StoreError, TaskGlance, TaskQuery,
+    EventQuery, Inventory, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery, Told,
 };
 
 /// Idle reading connections that are kept.
@@ -205,6 +207,26 @@ impl Store for SqliteStore {
         }
     }
 
+    async fn commit_sessions(
+        &self,
+        changes: Vec<SessionChange>,
+        at: Time,
+    ) -> Result<Vec<bool>, StoreError> {
+        let operation = Operation::CommitSessions(changes, at);
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::SessionsCommitted(taken) => Ok(taken),
+            other => unreachable!("a commit was answered with {other:?}"),
+        }
+    }
+
+    async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
+        self.read(|db| sessions::by_key(db, key, self.clock.now()))
+    }
+
+    async fn sessions(&self, query: SessionQuery) -> Result<Vec<Session>, StoreError> {
+        self.read(|db| sessions::list(db, &query, self.clock.now()))
+    }
+
     async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError> {
         self.read(|db| kept::read(db, name))
     }
@@ -215,7 +237,17 @@ impl Store for SqliteStore {
         before: Option<Value>,
         now: Value,
     ) -> Result<bool, StoreError> {
-        let operation = Operation::Keep { name: name.to_owned(), before, now };
+        self.keep_and_tell(name, before, now, Vec::new()).await
+    }
+
+    async fn keep_and_tell(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+        told: Vec<Told>,
+    ) -> Result<bool, StoreError> {
+        let operation = Operation::Keep { name: name.to_owned(), before, now, told };
         match self.writer.run(operation).await.map_err(Refusal::of_store)? {
             Answer::Kept(kept) => Ok(kept),
             other => unreachable!("keeping was answered with {other:?}"),
@@ -238,6 +270,10 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<TaskId>, StoreError> {
         self.read(|db| tasks::claimable(db, claimant, now, self.clock.now(), limit))
+    }
+
+    async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
+        self.read(|db| tasks::next_due(db, now))
     }
 
     async fn newest_event(&self) -> Result<u64, StoreError> {

@@ -2,14 +2,15 @@
 
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::Fence;
+use relight_core::session::SessionChange;
 use relight_core::time::Time;
 use rusqlite::Connection;
 use serde_json::Value;
 
 use super::lease_clock::LeaseNow;
 use super::refusal::Applied;
-use super::{apply, apply_agent, attempts, kept};
-use crate::contract::{AgentCommit, Commit, Committed};
+use super::{apply, apply_agent, attempts, kept, sessions};
+use crate::contract::{AgentCommit, Commit, Committed, Told};
 
 /// What the writer can do.
 #[derive(Debug)]
@@ -21,13 +22,19 @@ pub(super) enum Operation {
     CommitAgent(AgentCommit),
     ForgetAttempts(Time),
     ForgetAgent(AgentName, u64, Time),
-    Keep { name: String, before: Option<Value>, now: Value },
+    CommitSessions(Vec<SessionChange>, Time),
+    Keep { name: String, before: Option<Value>, now: Value, told: Vec<Told> },
 }
 
 impl Operation {
     /// The many small ones do without a savepoint.
     pub(super) fn is_refused_before_it_writes(&self) -> bool {
-        matches!(self, Self::Commit(commit) if apply::is_refused_before_it_writes(commit))
+        match self {
+            Self::Commit(commit) => apply::is_refused_before_it_writes(commit),
+            // Compared by the statement that writes it.
+            Self::CommitSessions(changes, _) => changes.len() <= 1,
+            _ => false,
+        }
     }
 
     /// Does it, inside the writer's transaction.
@@ -49,8 +56,11 @@ impl Operation {
             Self::ForgetAgent(name, seq, at) => {
                 Answer::AgentForgotten(apply_agent::forget(db, name, *seq, *at)?)
             }
-            Self::Keep { name, before, now } => {
-                Answer::Kept(kept::swap(db, name, before.as_ref(), now)?)
+            Self::CommitSessions(changes, at) => {
+                Answer::SessionsCommitted(sessions::apply(db, changes, *at, now)?)
+            }
+            Self::Keep { name, before, now, told } => {
+                Answer::Kept(kept::swap(db, name, before.as_ref(), now, told)?)
             }
         })
     }
@@ -65,5 +75,7 @@ pub(super) enum Answer {
     EventsForgotten(u64),
     AttemptsForgotten(u64),
     AgentForgotten(bool),
+    /// Whether each of them was made.
+    SessionsCommitted(Vec<bool>),
     Kept(bool),
 }

@@ -1,14 +1,15 @@
 //! What a supervisor asks again and again goes by an index, however long the journal is.
 
 use relight_core::agent::AttemptTag;
-use relight_core::ids::AgentName;
+use relight_core::ids::{AgentName, SessionKey};
+use relight_core::session::SessionStateKind;
+use relight_core::status::TaskStatus;
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params_from_iter};
 
 use super::open::{self, Use};
-use super::{attempts, journal, tasks};
-use crate::contract::{AttemptQuery, EventQuery, TaskQuery};
-use relight_core::status::TaskStatus;
+use super::{attempts, journal, sessions, tasks};
+use crate::contract::{AttemptQuery, EventQuery, SessionQuery, TaskQuery};
 
 /// SQLite's words about how it would answer.
 fn plan_of((sql, values): (String, Vec<SqlValue>)) -> String {
@@ -46,6 +47,14 @@ fn tasks_of_an_attempt_are_found_by_its_lease() {
     SEARCH b USING INTEGER PRIMARY KEY (rowid=?)
     USE TEMP B-TREE FOR ORDER BY
     ");
+}
+
+#[test]
+fn tasks_in_doubt_or_held_are_found_among_many_finished_ones() {
+    let query = TaskQuery { in_doubt: true, ..TaskQuery::default() };
+    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"");
+    let query = TaskQuery { held: true, ..TaskQuery::default() };
+    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"");
 }
 
 #[test]
@@ -87,4 +96,18 @@ fn open_tasks_are_found_without_the_finished_ones() {
     SEARCH l USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN
     USE TEMP B-TREE FOR ORDER BY
     ");
+}
+
+#[test]
+fn turns_in_flight_are_found_without_reading_idle_sessions() {
+    let after = Some(SessionKey::new("a").unwrap());
+    let states = vec![SessionStateKind::Active];
+    let query = SessionQuery { states, seen: false, after, limit: Some(5) };
+    insta::assert_snapshot!(plan_of(sessions::list_sql(&query)), @"SEARCH session USING INDEX session_open (state=? AND key>?)");
+}
+
+#[test]
+fn sessions_that_were_only_seen_are_found_without_reading_the_others() {
+    let query = SessionQuery { seen: true, limit: Some(5), ..SessionQuery::default() };
+    insta::assert_snapshot!(plan_of(sessions::list_sql(&query)), @"SCAN session USING INDEX session_seen");
 }

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::claimant::Claimant;
 use relight_core::event::Event;
-use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
-use relight_core::lease::{Fence, Lease};
+use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
+use relight_core::lease::{Fence, Held, Lease};
+use relight_core::session::{Session, SessionChange, SessionState};
 use relight_core::step::{Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 use relight_store::conformance::Harness;
 use relight_store::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, EventQuery,
-    Store, StoreError, TaskQuery,
+    SessionQuery, Store, StoreError, TaskQuery,
 };
 use serde_json::Value;
 
@@ -130,6 +131,31 @@ impl<'a> Pair<'a> {
         self.same(&what, both)
     }
 
+    pub(crate) async fn commit_sessions(&mut self, changes: Vec<SessionChange>, at: Time) {
+        let what = format!("{changes:?}");
+        let [a, b] = &self.stores;
+        let both = [
+            read(a.commit_sessions(changes.clone(), at).await),
+            read(b.commit_sessions(changes, at).await),
+        ];
+        self.same(&what, both);
+    }
+
+    pub(crate) async fn session(&mut self, key: &SessionKey) -> Option<Session> {
+        let [a, b] = &self.stores;
+        let both = [read(a.session(key).await), read(b.session(key).await)]
+            .map(|session| session.map(settled_session));
+        self.same("session", both)
+    }
+
+    pub(crate) async fn sessions(&mut self, query: SessionQuery) -> Vec<Session> {
+        let what = format!("{query:?}");
+        let [a, b] = &self.stores;
+        let both = [read(a.sessions(query.clone()).await), read(b.sessions(query).await)]
+            .map(|sessions| sessions.into_iter().map(settled_session).collect::<Vec<Session>>());
+        self.same(&what, both)
+    }
+
     pub(crate) async fn kept(&mut self, name: &str) -> Option<Value> {
         let [a, b] = &self.stores;
         let both = [read(a.kept(name).await), read(b.kept(name).await)];
@@ -198,7 +224,9 @@ impl<'a> Pair<'a> {
             read(a.claimable(&claimant, now, limit).await),
             read(b.claimable(&claimant, now, limit).await),
         ];
+        let due = [read(a.next_due(now).await), read(b.next_due(now).await)];
         self.same(&format!("claimable {agent} {now} {limit}"), both);
+        self.same(&format!("next_due {now}"), due);
     }
 
     /// `after` is a place in the list of all events: ids grow in both, but need not be equal.
@@ -231,7 +259,8 @@ impl<'a> Pair<'a> {
         for store in &self.stores {
             let inventory = read(store.inventory(false).await);
             let counts = (inventory.events, inventory.in_doubt);
-            both.push((inventory.tasks, inventory.agents, counts, inventory.damage));
+            let units = (inventory.tasks, inventory.agents, inventory.sessions);
+            both.push((units, counts, inventory.damage));
         }
         let both = [both.swap_remove(0), both.swap_remove(0)];
         self.same("inventory", both);
@@ -254,6 +283,7 @@ impl<'a> Pair<'a> {
         for attempt in self.attempts(all_attempts()).await {
             self.attempt(&attempt.tag).await;
         }
+        self.sessions(SessionQuery::default()).await;
         self.unfinished().await;
         self.events(usize::MAX, all_events()).await;
         self.newest_event().await;
@@ -302,8 +332,21 @@ fn settled_agent(mut agent: Agent) -> Agent {
     agent
 }
 
+fn settled_session(mut session: Session) -> Session {
+    if let SessionState::Active { owner: Some(held), .. } = &mut session.state {
+        settle_held(held);
+    }
+    session
+}
+
 fn settle(lease: &mut Lease) {
-    if let Some(left) = lease.held.as_mut().and_then(|held| held.left.as_mut()) {
+    if let Some(held) = lease.held.as_mut() {
+        settle_held(held);
+    }
+}
+
+fn settle_held(held: &mut Held) {
+    if let Some(left) = held.left.as_mut() {
         *left = Span::from_ms(left.as_ms().next_multiple_of(TICK.as_ms()));
     }
 }

@@ -1,6 +1,7 @@
 //! What is done next: decided operations, raw ones with right and wrong guards, and reads.
 
 mod agents;
+mod sessions;
 
 use std::collections::BTreeMap;
 
@@ -55,6 +56,7 @@ impl Plan {
             82..85 => self.forget(pair).await,
             85..86 => pair.forget_events(self.around_now()).await,
             86..88 => pair.reopen().await,
+            88..93 => self.converse(pair).await,
             _ => self.look(pair).await,
         }
     }
@@ -183,6 +185,8 @@ impl Plan {
                 .dice
                 .chance(15)
                 .then(|| AttemptTag::from_text(format!("attempt {}", self.dice.below(3)))),
+            held: self.dice.chance(15),
+            in_doubt: self.dice.chance(15),
             after: self.dice.chance(30).then(|| self.task_id()),
             limit: self.dice.maybe(|dice| dice.below(4) as usize),
         }

@@ -10,6 +10,7 @@ pub mod power;
 pub mod queue;
 pub mod red;
 mod reference;
+pub mod sessions;
 pub mod supervise;
 pub mod syscalls;
 pub mod verbs;

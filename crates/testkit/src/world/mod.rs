@@ -14,3 +14,4 @@ pub mod shown;
 pub mod stage;
 pub mod strace;
 pub mod tally;
+pub mod turn_log;

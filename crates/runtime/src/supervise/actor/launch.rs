@@ -18,6 +18,7 @@ use relight_core::task::{NewTask, TaskSpec};
 use relight_core::time::Span;
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::brief::Brief;
 use super::life::Life;
 use super::tree::{KILL_WAIT, Tree};
 use super::{Actor, Lost};
@@ -31,8 +32,9 @@ use crate::supervise::oom::Oom;
 use crate::supervise::program::{self, NotStarted};
 use crate::supervise::shim::client;
 use crate::supervise::shim::wire::{Input, Order, StartOrder};
+use crate::supervise::successor;
+use crate::supervise::sweep::{self, Swept};
 use crate::supervise::word::Word;
-use crate::supervise::{successor, sweep};
 
 /// How long what outlived an attempt has to end.
 const LEFTOVER_GRACE: Span = Span::from_secs(2);
@@ -60,6 +62,7 @@ impl Actor {
     /// Starts an attempt. What goes wrong is the attempt's death: it is charged, and bounded.
     pub(super) async fn launch(&mut self, number: u32, tag: AttemptTag) -> Result<(), Lost> {
         self.due = None;
+        self.open_brief = None;
         let had_shim = self.tree.is_ready();
         let mut launched = self.try_launch(number, &tag).await;
         if had_shim && matches!(launched, Err(LaunchError::Shim(_))) {
@@ -98,11 +101,18 @@ impl Actor {
         let begins_a_file = log.offset == 0;
         let task = self.take_task(tag).await?;
         self.listen();
-        let order = self.start_order(number, tag, &log, task.as_ref(), is_new_session).await;
+        let brief = self.brief_for(number, tag, task.as_ref(), is_new_session).await;
+        let text = brief.as_ref().map_or("", |brief| &brief.text);
+        let brief_file = self.brief_file();
+        let launch = self.launch_of(text, &brief_file, is_new_session);
+        let order = self.start_order(number, tag, &log, task.as_ref(), launch);
         let life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
         self.life = Some(life);
         self.tree.order(&Order::Start(Box::new(order))).await.map_err(LaunchError::Shim)?;
-        // What is only needed at its end is looked up while it starts.
+        // What is not needed yet is looked up while it starts.
+        if let Some(brief) = brief.filter(Brief::lacks_changes) {
+            self.look_for_changes(brief);
+        }
         let head = successor::git_head(&self.workspace());
         if let Some(life) = &mut self.life {
             life.head = head;
@@ -129,6 +139,7 @@ impl Actor {
                 tags.push(tag.clone());
                 self.clear_tags(tags).await?;
                 self.clear_cgroups().await;
+                self.clear_lock().await?;
                 self.lock()?.ok_or(LaunchError::Survivors)?
             }
         };
@@ -156,30 +167,52 @@ impl Actor {
             .map_err(|error| LaunchError::File(self.folder.lock(), error))
     }
 
-    /// Ends everything that carries a tag of this agent.
+    /// Ends everything that carries a tag of this agent, or holds its lock.
     pub(super) async fn clear_leftovers(&mut self) -> Result<(), Lost> {
         let tags = self.tags().await;
-        self.clear_tags(tags).await
+        self.clear_tags(tags).await?;
+        self.clear_lock().await
+    }
+
+    /// Ends what holds the agent's lock though no shim of ours does: it has dropped its tag.
+    async fn clear_lock(&mut self) -> Result<(), Lost> {
+        let is_held = matches!(client::take_lock(&self.folder), Ok(None));
+        if self.tree.is_ready() || !is_held {
+            return Ok(());
+        }
+        self.prove_right().await?;
+        let own = rustix::process::geteuid().as_raw();
+        let users = self.spec.user.map(|(uid, _)| uid).into_iter().chain([own]).collect();
+        let path = self.folder.lock();
+        self.sweep(move || {
+            sweep::clear_lock(&sweep::Lock::at(&path, users)?, LEFTOVER_GRACE, KILL_WAIT)
+        })
+        .await;
+        Ok(())
     }
 
     /// Ends everything that carries one of these tags. A supervisor that was frozen may have lost the
     /// agent meanwhile: then what lives is another's.
     pub(super) async fn clear_tags(&mut self, tags: Vec<AttemptTag>) -> Result<(), Lost> {
         self.prove_right().await?;
-        let clear = move || sweep::clear(&tags, LEFTOVER_GRACE, KILL_WAIT);
-        let swept = match tokio::task::spawn_blocking(clear).await {
-            Ok(Ok(swept)) => swept,
+        self.sweep(move || sweep::clear(&tags, LEFTOVER_GRACE, KILL_WAIT)).await;
+        Ok(())
+    }
+
+    /// Sweeps outside of this task, and tells what came of it.
+    async fn sweep(&self, clear: impl FnOnce() -> io::Result<Swept> + Send + 'static) {
+        match tokio::task::spawn_blocking(clear).await {
+            Ok(Ok(Swept { stopped, survivors })) => {
+                let survivors = u32::try_from(survivors.len()).unwrap_or(u32::MAX);
+                if stopped > 0 || survivors > 0 {
+                    self.tell(What::Swept { stopped, survivors });
+                }
+            }
             Ok(Err(error)) => {
                 self.tell(What::Trouble(format!("cannot look for leftovers: {error}")));
-                return Ok(());
             }
-            Err(_) => return Ok(()),
-        };
-        let survivors = u32::try_from(swept.survivors.len()).unwrap_or(u32::MAX);
-        if swept.stopped > 0 || survivors > 0 {
-            self.tell(What::Swept { stopped: swept.stopped, survivors });
+            Err(_) => {}
         }
-        Ok(())
     }
 
     /// Asks the store whether the agent is still ours.
@@ -305,28 +338,61 @@ impl Actor {
         }
     }
 
-    async fn start_order(
+    /// What the attempt is told; on disk when it returns.
+    async fn brief_for(
+        &self,
+        number: u32,
+        tag: &AttemptTag,
+        task: Option<&(TaskId, Fence)>,
+        is_new_session: bool,
+    ) -> Option<Brief> {
+        let task = task.map(|(task, _)| task);
+        let brief = match self.brief(number, task).await {
+            Some(brief) if brief.lacks_changes() && self.passes(&brief, is_new_session) => {
+                Some(self.await_changes(brief).await)
+            }
+            brief => brief,
+        };
+        self.write_for_successor(tag, brief.as_ref().map(|brief| &*brief.text), task).await;
+        brief
+    }
+
+    /// Whether the attempt gets the brief's text at its start, and not only its file.
+    fn passes(&self, brief: &Brief, is_new_session: bool) -> bool {
+        let file = self.brief_file();
+        let launch = self.launch_of(&brief.text, &file, is_new_session);
+        self.spec.preset.passes_brief(&self.spec.command, launch)
+    }
+
+    fn brief_file(&self) -> String {
+        self.folder.brief().to_string_lossy().into_owned()
+    }
+
+    fn launch_of<'a>(
+        &'a self,
+        brief: &'a str,
+        brief_file: &'a str,
+        is_new_session: bool,
+    ) -> Launch<'a> {
+        Launch {
+            // There is nothing to resume in a session that was just chosen.
+            first: !self.is_resumed() || is_new_session,
+            session: self.agent.session.as_deref(),
+            brief,
+            brief_file,
+            resume_args: self.spec.resume_args.as_deref(),
+            has_terminal: self.spec.input == Input::Terminal,
+        }
+    }
+
+    fn start_order(
         &self,
         number: u32,
         tag: &AttemptTag,
         log: &LogStart,
         task: Option<&(TaskId, Fence)>,
-        is_new_session: bool,
+        launch: Launch<'_>,
     ) -> StartOrder {
-        let brief = self.brief(number, task.map(|(task, _)| task)).await;
-        self.write_for_successor(tag, brief.as_deref(), task.map(|(task, _)| task)).await;
-        let is_resumed = self.is_resumed();
-        let brief = brief.unwrap_or_default();
-        let brief_file = self.folder.brief().to_string_lossy().into_owned();
-        let launch = Launch {
-            // There is nothing to resume in a session that was just chosen.
-            first: !is_resumed || is_new_session,
-            session: self.agent.session.as_deref(),
-            brief: &brief,
-            brief_file: &brief_file,
-            resume_args: self.spec.resume_args.as_deref(),
-            has_terminal: self.spec.input == Input::Terminal,
-        };
         let command = self.spec.preset.command(&self.spec.command, launch);
         let cgroups = self.desk.cgroups.as_ref().and_then(|cgroups| {
             let next = self.agent.next_attempt.clone().filter(|next| next != tag);

@@ -1,0 +1,424 @@
+//! Turns an event into the session that follows. Pure: the same session, event and time give the same.
+//!
+//! Leaves to others: reading the session, finding out whether an owner lives, committing.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::recover::cut_off;
+use super::{Generation, Reason, Rules, Session, SessionState, SessionStateKind, Suspender};
+use crate::event::EventKind;
+use crate::ids::{SessionId, SessionKey};
+use crate::lease::{Held, Holder, HolderLife};
+use crate::time::{Span, Time};
+
+/// What somebody wants of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SessionEvent {
+    /// A turn is about to run.
+    Begin {
+        /// The agent's own id of the conversation.
+        session_id: SessionId,
+        /// Whose life the turn follows.
+        owner: Holder,
+        /// How long the mark lasts after each renewal; none when only the owner's death ends it.
+        ttl: Option<Span>,
+        /// What whoever resumes it needs.
+        context: BTreeMap<String, String>,
+    },
+    /// The turn has run.
+    End {
+        /// Which.
+        generation: Generation,
+    },
+    /// The turn still runs.
+    Renew {
+        /// Which.
+        generation: Generation,
+    },
+    /// Its owner gives the turn up; it was neither finished nor cut off.
+    Discard {
+        /// Which.
+        generation: Generation,
+    },
+    /// Something happened in a session whose turns are not marked.
+    Touch {
+        /// The agent's own id of the conversation.
+        session_id: SessionId,
+        /// When it happened.
+        at: Time,
+    },
+    /// What was seen of a session without marks ended in order.
+    Settle,
+    /// It may go on.
+    Resume,
+    /// It must not go on before somebody resumes it.
+    Suspend {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Nothing is owed any more.
+    Clear,
+    /// A mark in a file of another gateway.
+    Import {
+        /// The agent's own id of the conversation.
+        session_id: SessionId,
+        /// When the turn was begun.
+        started_at: Time,
+        /// Its number there.
+        generation: Option<Generation>,
+        /// Whose it is, when that is known.
+        owner: Option<(Holder, Option<Span>)>,
+    },
+}
+
+/// What is known when an event comes.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// By which key it was asked for.
+    pub key: &'a SessionKey,
+    /// The session; none when it was never seen.
+    pub session: Option<&'a Session>,
+    /// Whether the owner of its turn lives; gone where there is none.
+    pub life: HolderLife,
+    /// The moment.
+    pub now: Time,
+}
+
+/// What to commit, if the session is still the one that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionChange {
+    /// The session as it is then; the store counts its `seq`.
+    pub next: Session,
+    /// What the journal tells, in this order.
+    pub told: Vec<SessionTold>,
+    /// The mark's time counts from now.
+    pub renews: bool,
+}
+
+/// An event of the journal to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionTold {
+    /// What happened.
+    pub kind: EventKind,
+    /// The rest; names the session.
+    pub detail: Value,
+}
+
+/// Why an event is refused. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SessionRefusal {
+    /// It was never seen.
+    #[error("there is no session {0}")]
+    Unknown(SessionKey),
+    /// A live owner has a turn in flight.
+    #[error("session {key} has a turn in flight, owned by {} since {}", .held.holder, .held.since)]
+    Held {
+        /// Which session.
+        key: SessionKey,
+        /// By whom.
+        held: Box<Held>,
+    },
+    /// The turn is not the newest, or was taken from its owner.
+    #[error("session {key} is fenced: {}", why_fenced(*.ours, *.newest, *.state))]
+    Fenced {
+        /// Which session.
+        key: SessionKey,
+        /// What the caller showed.
+        ours: Generation,
+        /// The newest turn.
+        newest: Generation,
+        /// Where the session stands.
+        state: SessionStateKind,
+    },
+    /// Somebody suspended it on purpose.
+    #[error("session {key} was suspended{}", .reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default())]
+    Suspended {
+        /// Which session.
+        key: SessionKey,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// No turn of it was cut off.
+    #[error("session {key} is {state} and has nothing to resume")]
+    NothingToResume {
+        /// Which session.
+        key: SessionKey,
+        /// Where it stands.
+        state: SessionStateKind,
+    },
+    /// The store knows more than the file.
+    #[error("session {key} is at generation {ours}, the file has {theirs}")]
+    Older {
+        /// Which session.
+        key: SessionKey,
+        /// The store's.
+        ours: Generation,
+        /// The file's.
+        theirs: Generation,
+    },
+}
+
+fn why_fenced(ours: Generation, newest: Generation, state: SessionStateKind) -> String {
+    if ours == newest {
+        return format!("its turn {ours} was taken away, and it is {state} now");
+    }
+    format!("turn {ours} is not the newest, which is {newest}")
+}
+
+/// The one table; none when nothing has to be changed.
+pub fn decide(
+    scene: Scene<'_>,
+    event: SessionEvent,
+) -> Result<Option<SessionChange>, SessionRefusal> {
+    match event {
+        SessionEvent::Begin { session_id, owner, ttl, context } => {
+            begin(scene, session_id, owner, ttl, context).map(Some)
+        }
+        SessionEvent::Import { session_id, started_at, generation, owner } => {
+            import(scene, session_id, started_at, generation, owner)
+        }
+        SessionEvent::Touch { session_id, at } => Ok(Some(touch(scene, session_id, at))),
+        SessionEvent::End { generation } => end(scene, known(scene)?, generation),
+        SessionEvent::Renew { generation } => {
+            let session = turn(known(scene)?, generation)?;
+            Ok(Some(SessionChange { next: session.clone(), told: Vec::new(), renews: true }))
+        }
+        SessionEvent::Discard { generation } => {
+            let session = turn(known(scene)?, generation)?;
+            Ok(Some(ended(scene, session, json!({"discarded": true}))))
+        }
+        SessionEvent::Settle => Ok(settle(scene, known(scene)?)),
+        SessionEvent::Resume => resume(scene, known(scene)?).map(Some),
+        SessionEvent::Suspend { reason } => Ok(Some(suspend(scene, known(scene)?, reason))),
+        SessionEvent::Clear => Ok(Some(clear(scene, known(scene)?))),
+    }
+}
+
+/// Whether two holders are the same gateway, as far as anybody can tell: without a process or an
+/// attempt of their own, all callers of one user are.
+pub fn is_same_owner(a: &Holder, b: &Holder) -> bool {
+    match (a, b) {
+        (Holder::Process(a), Holder::Process(b)) => a == b,
+        (Holder::Attempt { attempt: a, .. }, Holder::Attempt { attempt: b, .. }) => a == b,
+        (Holder::Time { by: a }, Holder::Time { by: b }) => a == b,
+        (Holder::Process(_) | Holder::Attempt { .. } | Holder::Time { .. }, _) => false,
+    }
+}
+
+fn known(scene: Scene<'_>) -> Result<&Session, SessionRefusal> {
+    scene.session.ok_or_else(|| SessionRefusal::Unknown(scene.key.clone()))
+}
+
+/// The session, if this turn of it is in flight.
+fn turn(session: &Session, generation: Generation) -> Result<&Session, SessionRefusal> {
+    let is_active = session.state.kind() == SessionStateKind::Active;
+    if is_active && session.generation == generation {
+        Ok(session)
+    } else {
+        Err(fenced(session, generation))
+    }
+}
+
+fn fenced(session: &Session, ours: Generation) -> SessionRefusal {
+    let (key, newest, state) = (session.key.clone(), session.generation, session.state.kind());
+    SessionRefusal::Fenced { key, ours, newest, state }
+}
+
+fn begin(
+    scene: Scene<'_>,
+    session_id: SessionId,
+    owner: Holder,
+    ttl: Option<Span>,
+    context: BTreeMap<String, String>,
+) -> Result<SessionChange, SessionRefusal> {
+    let mut told = Vec::new();
+    let (mut next, from) = match scene.session {
+        None => (Session::new(scene.key.clone(), session_id.clone(), scene.now), None),
+        Some(session) => {
+            let next = free(scene, session, Some(&owner), &mut told)?;
+            (next, Some(session.state_at(scene.now)))
+        }
+    };
+    if let SessionState::Suspended { by: Suspender::Person, .. } = next.state {
+        let reason = next.reason.map(|reason| reason.text);
+        return Err(SessionRefusal::Suspended { key: next.key, reason });
+    }
+    if next.session_id != session_id {
+        // Another conversation under the same key: what belonged to the old one is of no use to it.
+        next.context.clear();
+        next.session_id = session_id;
+    }
+    next.context.extend(context);
+    next.generation = next.generation.next();
+    next.seen_at = None;
+    next.updated_at = scene.now;
+    let held = Held { holder: owner, ttl, since: scene.now, left: ttl };
+    told.push(begun(&next, from, &held.holder));
+    next.state = SessionState::Active { since: scene.now, owner: Some(held) };
+    Ok(SessionChange { next, told, renews: true })
+}
+
+fn begun(next: &Session, from: Option<SessionStateKind>, owner: &Holder) -> SessionTold {
+    let detail = json!({
+        "session": next.key, "generation": next.generation, "from": from,
+        "owner": owner.to_string(),
+    });
+    SessionTold { kind: EventKind::SessionBegun, detail }
+}
+
+/// The session without a turn in flight: one whose owner died is cut off on the way.
+fn free(
+    scene: Scene<'_>,
+    session: &Session,
+    for_owner: Option<&Holder>,
+    told: &mut Vec<SessionTold>,
+) -> Result<Session, SessionRefusal> {
+    if session.state.kind() != SessionStateKind::Active {
+        return Ok(session.clone());
+    }
+    let is_own = |held: &Held| for_owner.is_some_and(|own| is_same_owner(&held.holder, own));
+    match session.owner() {
+        // A newer turn of the same gateway takes the place of the older one.
+        Some(held) if is_own(held) => Ok(session.clone()),
+        Some(held) if scene.life == HolderLife::Alive => {
+            Err(SessionRefusal::Held { key: session.key.clone(), held: Box::new(held.clone()) })
+        }
+        Some(_) | None => {
+            let change = cut_off(session, &Rules::default(), scene.now);
+            told.extend(change.told);
+            Ok(change.next)
+        }
+    }
+}
+
+fn end(
+    scene: Scene<'_>,
+    session: &Session,
+    generation: Generation,
+) -> Result<Option<SessionChange>, SessionRefusal> {
+    let ended_before = session.finished == generation && session.generation == generation;
+    if ended_before {
+        return Ok(None);
+    }
+    let mut change = ended(scene, turn(session, generation)?, json!({}));
+    change.next.deaths_in_a_row = 0;
+    change.next.reason = None;
+    Ok(Some(change))
+}
+
+fn ended(scene: Scene<'_>, session: &Session, mut detail: Value) -> SessionChange {
+    detail["session"] = json!(session.key);
+    detail["generation"] = json!(session.generation);
+    let next = Session {
+        state: SessionState::Idle,
+        finished: session.generation,
+        updated_at: scene.now,
+        ..session.clone()
+    };
+    let told = vec![SessionTold { kind: EventKind::SessionEnded, detail }];
+    SessionChange { next, told, renews: false }
+}
+
+fn touch(scene: Scene<'_>, session_id: SessionId, at: Time) -> SessionChange {
+    let new = || Session::new(scene.key.clone(), session_id.clone(), scene.now);
+    let mut next = scene.session.cloned().unwrap_or_else(new);
+    // Marks know better than a time.
+    if next.generation == Generation::default() && next.state == SessionState::Idle {
+        next.seen_at = Some(at);
+        next.session_id = session_id;
+    }
+    next.updated_at = scene.now;
+    SessionChange { next, told: Vec::new(), renews: false }
+}
+
+fn settle(scene: Scene<'_>, session: &Session) -> Option<SessionChange> {
+    session.seen_at?;
+    let next = Session { seen_at: None, updated_at: scene.now, ..session.clone() };
+    Some(SessionChange { next, told: Vec::new(), renews: false })
+}
+
+fn resume(scene: Scene<'_>, session: &Session) -> Result<SessionChange, SessionRefusal> {
+    let mut told = Vec::new();
+    let mut next = free(scene, session, None, &mut told)?;
+    match next.state {
+        SessionState::Idle => {
+            let (key, state) = (next.key, SessionStateKind::Idle);
+            return Err(SessionRefusal::NothingToResume { key, state });
+        }
+        // Somebody looked at it: the deaths so far are forgiven.
+        SessionState::Suspended { .. } => next.deaths_in_a_row = 0,
+        SessionState::Active { .. }
+        | SessionState::ResumePending { .. }
+        | SessionState::Expired { .. } => {}
+    }
+    let mut change = moved(&next, SessionState::Idle, scene.now);
+    told.append(&mut change.told);
+    Ok(SessionChange { told, ..change })
+}
+
+fn suspend(scene: Scene<'_>, session: &Session, reason: Option<String>) -> SessionChange {
+    let given = reason.map(|text| Reason { text, given: true });
+    let reason = given.or_else(|| session.reason.clone());
+    let session = Session { reason, seen_at: None, ..session.clone() };
+    let state = SessionState::Suspended { since: scene.now, by: Suspender::Person };
+    moved(&session, state, scene.now)
+}
+
+fn clear(scene: Scene<'_>, session: &Session) -> SessionChange {
+    let mut change = moved(session, SessionState::Idle, scene.now);
+    let next = &mut change.next;
+    (next.deaths_in_a_row, next.reason, next.seen_at) = (0, None, None);
+    next.context.clear();
+    change
+}
+
+/// Into another state, which the journal tells with its reason.
+pub(super) fn moved(session: &Session, to: SessionState, now: Time) -> SessionChange {
+    let detail = json!({
+        "session": session.key, "from": session.state.kind(), "to": to.kind(),
+        "reason": session.reason.as_ref().map(|reason| &reason.text),
+        "generation": session.generation, "deaths_in_a_row": session.deaths_in_a_row,
+    });
+    let next = Session { state: to, updated_at: now, ..session.clone() };
+    let told = vec![SessionTold { kind: EventKind::SessionState, detail }];
+    SessionChange { next, told, renews: false }
+}
+
+fn import(
+    scene: Scene<'_>,
+    session_id: SessionId,
+    started_at: Time,
+    generation: Option<Generation>,
+    owner: Option<(Holder, Option<Span>)>,
+) -> Result<Option<SessionChange>, SessionRefusal> {
+    let mut told = Vec::new();
+    let mut next = match scene.session {
+        None => Session::new(scene.key.clone(), session_id.clone(), scene.now),
+        Some(session) => {
+            let theirs = generation.unwrap_or_else(|| session.generation.next());
+            let is_same_turn = session.generation == theirs && session.session_id == session_id;
+            if is_same_turn && session.state.kind() == SessionStateKind::Active {
+                return Ok(None);
+            }
+            if theirs <= session.generation {
+                let (key, ours) = (session.key.clone(), session.generation);
+                return Err(SessionRefusal::Older { key, ours, theirs });
+            }
+            free(scene, session, owner.as_ref().map(|(holder, _)| holder), &mut told)?
+        }
+    };
+    next.session_id = session_id;
+    next.generation = generation.unwrap_or_else(|| next.generation.next());
+    next.seen_at = None;
+    next.updated_at = scene.now;
+    let held = owner.map(|(holder, ttl)| Held { holder, ttl, since: started_at, left: ttl });
+    let detail = json!({
+        "session": next.key, "generation": next.generation, "imported": true,
+        "owner": held.as_ref().map(|held| held.holder.to_string()),
+    });
+    told.push(SessionTold { kind: EventKind::SessionBegun, detail });
+    next.state = SessionState::Active { since: started_at, owner: held };
+    Ok(Some(SessionChange { next, told, renews: true }))
+}

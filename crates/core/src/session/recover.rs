@@ -1,0 +1,149 @@
+//! What becomes of sessions after a crash of their gateway.
+//!
+//! Deaths are chained by what lies between them, not timed by a window: three in a row without a
+//! finished turn are a loop, whether they came within a second or a week apart.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use super::decide::moved;
+use super::{Reason, Session, SessionChange, SessionState, Suspender};
+use crate::lease::HolderLife;
+use crate::time::{Span, Time};
+
+/// So many deaths of its owner in a row suspend a session, whatever the policy.
+pub const DEATHS_MAX: u32 = 3;
+
+/// What becomes of a session whose turn was cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// It waits for somebody.
+    #[default]
+    Suspend,
+    /// It is to be taken up by the gateway.
+    ResumePending,
+}
+
+impl Policy {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Suspend, Self::ResumePending];
+
+    /// The word used everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Suspend => "suspend",
+            Self::ResumePending => "resume_pending",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A word that is no policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no policy; write suspend or resume_pending")]
+pub struct UnknownPolicy(String);
+
+impl FromStr for Policy {
+    type Err = UnknownPolicy;
+    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
+        let found = Self::ALL.into_iter().find(|policy| policy.as_str() == text);
+        found.ok_or_else(|| UnknownPolicy(text.to_owned()))
+    }
+}
+
+/// By what rules sessions are recovered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// What becomes of a session whose turn was cut off.
+    pub policy: Policy,
+    /// How long it may wait to be taken up, counted from its discovery; no limit when zero.
+    pub freshness: Span,
+    /// How recently a session that was never marked must have been seen; zero finds none.
+    pub window: Span,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        let (freshness, window) = (Span::from_secs(3_600), Span::from_secs(120));
+        Self { policy: Policy::default(), freshness, window }
+    }
+}
+
+/// What recovery makes of one session; none when it is as it should be. `life` is that of the owner
+/// of its turn.
+pub fn recover(
+    session: &Session,
+    life: HolderLife,
+    rules: &Rules,
+    now: Time,
+) -> Option<SessionChange> {
+    match &session.state {
+        SessionState::Active { owner, .. } => {
+            let is_alive = owner.is_some() && life == HolderLife::Alive;
+            (!is_alive).then(|| cut_off(session, rules, now))
+        }
+        SessionState::ResumePending { discovered_at, fresh_until } => {
+            let is_over = fresh_until.is_some_and(|until| until <= now);
+            let discovered_at = *discovered_at;
+            let expired = SessionState::Expired { since: now, discovered_at };
+            (is_over && rules.freshness > Span::ZERO).then(|| moved(session, expired, now))
+        }
+        SessionState::Idle => {
+            let age = now.since(session.seen_at?);
+            let is_recent = rules.window > Span::ZERO && age <= rules.window;
+            is_recent.then(|| seen_recently(session, age, rules, now))
+        }
+        SessionState::Suspended { .. } | SessionState::Expired { .. } => None,
+    }
+}
+
+/// The turn in flight has lost its owner.
+pub(super) fn cut_off(session: &Session, rules: &Rules, now: Time) -> SessionChange {
+    let deaths = session.deaths_in_a_row.saturating_add(1);
+    let found = match session.owner() {
+        Some(held) => format!("its owner, {}, is gone with a turn in flight", held.holder),
+        None => "a turn was in flight, says an imported file".to_owned(),
+    };
+    let session = Session { deaths_in_a_row: deaths, ..session.clone() };
+    if deaths < DEATHS_MAX {
+        let session = with_reason(session, found);
+        return moved(&session, by_policy(rules, now), now);
+    }
+    let session = with_reason(session, format!("{deaths} owners in a row died in a turn of it"));
+    moved(&session, SessionState::Suspended { since: now, by: Suspender::Limit }, now)
+}
+
+/// Nothing but the time tells that a turn may have been in flight; so no death is counted.
+fn seen_recently(session: &Session, age: Span, rules: &Rules, now: Time) -> SessionChange {
+    let found = format!("it was active {age} before, and its turns are not marked");
+    let session = with_reason(Session { seen_at: None, ..session.clone() }, found);
+    moved(&session, by_policy(rules, now), now)
+}
+
+fn by_policy(rules: &Rules, now: Time) -> SessionState {
+    match rules.policy {
+        Policy::Suspend => SessionState::Suspended { since: now, by: Suspender::Policy },
+        Policy::ResumePending => {
+            let is_limited = rules.freshness > Span::ZERO;
+            let fresh_until = is_limited.then(|| now.plus(rules.freshness));
+            SessionState::ResumePending { discovered_at: now, fresh_until }
+        }
+    }
+}
+
+/// A reason that somebody gave says more than what was found.
+fn with_reason(mut session: Session, found: String) -> Session {
+    let keeps = session.reason.as_ref().is_some_and(|reason| reason.given);
+    if !keeps {
+        session.reason = Some(Reason { text: found, given: false });
+    }
+    session
+}
