@@ -9,7 +9,7 @@ use relight_core::session::{Generation, Session, SessionEvent};
 use relight_core::time::Span;
 use tokio::task::JoinHandle;
 
-use super::relight::{own_lease, own_process};
+use super::seat::{own_lease, own_process};
 use crate::doors::clock;
 use crate::engine::Engine;
 use crate::sessions::{self, Acted, SessionError};

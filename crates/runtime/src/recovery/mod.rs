@@ -13,4 +13,4 @@ pub use exec::{Exec, ExecError};
 pub use recoverer::{Recovered, Recoverer};
 pub use strategies::{Asked, Strategies, UnknownStrategy};
 pub use strategy::{Answer, RecoveryStrategy, StrategyError};
-pub use sweep::{Lost, lost, sweep};
+pub use sweep::{Lost, Swept, lost, sweep, sweep_all};
