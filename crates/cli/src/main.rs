@@ -67,6 +67,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Recover(arguments) => verbs::recover::run(environment, &arguments),
         Command::Trap(command) => verbs::trap::run(environment, &command),
         Command::Presets(command) => verbs::presets::run(environment, &command),
+        Command::Alerts(command) => verbs::alerts::run(environment, &command),
         Command::Check(arguments) => verbs::check::run(environment, &arguments),
         Command::Prune(arguments) => verbs::prune::run(environment, &arguments),
         Command::Doctor(arguments) => verbs::doctor::run(environment, &arguments),

@@ -172,6 +172,14 @@ impl Alert {
             .more(json!({"why": why}))
     }
 
+    /// A task is set aside because one of its steps takes its supervisor down.
+    pub fn step_parked(id: &TaskId, step: &StepKey, why: &str) -> Self {
+        let text = format!("task {id} is parked: {why}");
+        Self::new(AlertKind::Parked, Subject::Task(id.clone()), text)
+            .hint(resolve_hint(id, step))
+            .more(json!({"step": step.name, "occurrence": step.occurrence, "why": why}))
+    }
+
     /// A task waits for a person.
     pub fn task_suspended(id: &TaskId, why: &str) -> Self {
         let text = format!("task {id} is suspended: {why}");
@@ -182,21 +190,18 @@ impl Alert {
 
     /// A task cannot go on before a step in doubt is resolved.
     pub fn task_blocked(id: &TaskId, step: &StepKey, why: &str) -> Self {
-        let name = &step.name;
         let text = format!("task {id} is blocked by step {step}: {why}");
         Self::new(AlertKind::Blocked, Subject::Task(id.clone()), text)
-            .hint(format!(
-                "see whether it happened, then relight step resolve '{name}' --task {id} \
-                 --happened, or --did-not"
-            ))
-            .more(json!({"step": name, "occurrence": step.occurrence, "why": why}))
+            .hint(resolve_hint(id, step))
+            .more(json!({"step": step.name, "occurrence": step.occurrence, "why": why}))
     }
 
     /// A session waits for a person.
     pub fn session_suspended(key: &str, why: &str) -> Self {
         let text = format!("session {key} is suspended: {why}");
+        let word = shell_word(key);
         Self::new(AlertKind::Suspended, Subject::Session(key.to_owned()), text)
-            .hint(format!("relight session show {key}, then relight session resume {key}"))
+            .hint(format!("relight session show {word}, then relight session resume {word}"))
             .more(json!({"why": why}))
     }
 
@@ -204,10 +209,10 @@ impl Alert {
     pub fn boot_loop(boots: u32) -> Self {
         let text = format!(
             "the machine went down {boots} times in a row soon after work was resumed; nothing is \
-             resumed"
+             resumed now"
         );
         Self::new(AlertKind::BootLoop, Subject::Store, text)
-            .hint("relight ps, then relight start NAME for what shall go on")
+            .hint("relight start NAME, or relight up --resume-anyway")
             .more(json!({"boots": boots}))
     }
 
@@ -246,6 +251,27 @@ impl Alert {
     }
 }
 
+fn resolve_hint(id: &TaskId, step: &StepKey) -> String {
+    let occurrence = match step.occurrence {
+        1 => String::new(),
+        nth => format!(" --occurrence {nth}"),
+    };
+    format!(
+        "see whether it happened, then relight step resolve {}{occurrence} --task {id} \
+         --happened, or --did-not",
+        shell_word(step.name.as_str())
+    )
+}
+
+/// A word as a person pastes it into a shell: what is in it is never obeyed.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:@/-".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,6 +300,15 @@ mod tests {
     fn words_and_kinds_go_both_ways() {
         for kind in AlertKind::ALL {
             assert_eq!(AlertKind::from_word(kind.as_str()), Some(kind));
+        }
+    }
+
+    #[test]
+    fn a_hint_can_be_pasted_into_a_shell() {
+        for (name, word) in
+            [("deploy", "deploy"), ("a b", "'a b'"), ("it's $(id)", r"'it'\''s $(id)'")]
+        {
+            assert_eq!(shell_word(name), word);
         }
     }
 

@@ -3,9 +3,10 @@
 use insta::assert_snapshot;
 use relight_core::agent::boots::{self, BootHistory, Verdict};
 use relight_core::agent::step_deaths::{self, StepFate};
+use relight_core::alert::Alert;
 use relight_core::decide::TaskEvent;
 use relight_core::event::{Event, EventKind};
-use relight_core::ids::StepName;
+use relight_core::ids::{StepName, TaskId};
 use relight_core::step::StepKey;
 use relight_core::time::Time;
 
@@ -93,6 +94,10 @@ fn held_back_boots_never_push_out_their_reason() {
     assert!(!lives(&"stable ".repeat(50)).contains("hold"));
 }
 
+fn task() -> TaskId {
+    TaskId::new("t").expect("a good id")
+}
+
 fn step(name: &str) -> StepKey {
     StepKey::first(StepName::new(name).expect("a good name"))
 }
@@ -121,7 +126,7 @@ fn deaths(story: &[&str]) -> Vec<StepFate> {
             }
             Some(_) => events.push(event(EventKind::StepsCleared, None, ().into())),
             None => {
-                let decided = step_deaths::decide(&events, &step(word));
+                let decided = step_deaths::decide(&task(), &events, &step(word));
                 events.push(noted(&decided));
                 let is_parked = decided.iter().any(|e| matches!(e, TaskEvent::Block { .. }));
                 fates.push(if is_parked { StepFate::Parked } else { StepFate::GoesOn });
@@ -149,10 +154,12 @@ fn a_step_that_died_with_its_supervisor_twice_is_parked() {
 
 #[test]
 fn a_parked_step_blocks_its_task_and_says_why() {
-    let first = noted(&step_deaths::decide(&[], &step("deploy")));
+    let first = noted(&step_deaths::decide(&task(), &[], &step("deploy")));
     assert_eq!(first.kind, EventKind::Recovered);
-    let second = step_deaths::decide(&[first], &step("deploy"));
+    let second = step_deaths::decide(&task(), &[first], &step("deploy"));
     assert_eq!(noted(&second).kind, EventKind::StepParked);
-    let TaskEvent::Block { reason } = &second[1] else { panic!("{second:?}") };
+    let TaskEvent::Block { reason } = &second[2] else { panic!("{second:?}") };
     assert_snapshot!(reason, @"step deploy died together with its supervisor 2 times in a row");
+    let TaskEvent::Note(EventKind::Alert, told) = &second[1] else { panic!("{second:?}") };
+    assert_snapshot!(Alert::from_detail(told).expect("an alert").line(), @"task t is parked: step deploy died together with its supervisor 2 times in a row; see whether it happened, then relight step resolve deploy --task t --happened, or --did-not");
 }

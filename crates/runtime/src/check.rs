@@ -117,18 +117,26 @@ fn checkpoint_folder(root: &Path) -> CheckpointFolder {
     CheckpointFolder::at(if usual.is_dir() { usual } else { root.to_path_buf() })
 }
 
-/// What waits for its time on purpose is not stale, and what is expired nobody wants.
 fn task_alert(task: &TaskGlance, stale: Span, now: Time) -> Option<Alert> {
-    let expired = task.expires_at.is_some_and(|at| at <= now);
-    let waits = task.status == TaskStatus::Deferred && task.not_before.is_some_and(|at| at > now);
-    let age = now.since(task.updated_at);
-    (!expired && !waits && age >= stale).then(|| Alert::Stale {
+    (stale_in(task, stale, now) == Some(Span::ZERO)).then(|| Alert::Stale {
         id: task.id.to_string(),
         status: task.status.to_string(),
         agent: task.agent.as_ref().map(ToString::to_string),
-        age,
+        age: now.since(task.updated_at),
         file: None,
     })
+}
+
+/// How long until a task is stale if nobody touches it; zero when it is, none when it never will be.
+/// What waits for its time on purpose is not stale before, and what is expired nobody wants.
+pub(crate) fn stale_in(task: &TaskGlance, stale: Span, now: Time) -> Option<Span> {
+    if task.expires_at.is_some_and(|at| at <= now) {
+        return None;
+    }
+    let is_deferred = task.status == TaskStatus::Deferred;
+    let waits_for = task.not_before.filter(|at| is_deferred && *at > now).map(|at| at.since(now));
+    let left = stale.as_ms().saturating_sub(now.since(task.updated_at).as_ms());
+    Some(waits_for.unwrap_or_default().max(Span::from_ms(left)))
 }
 
 fn judge(found: Found, stale: Span, now: Time) -> Option<Alert> {

@@ -3,6 +3,7 @@
 //! [`Relight`] opens a store; a [`RunningTask`] records its steps there before anything else acts on
 //! them. Killed at any moment, the next start goes on after the last finished step.
 
+pub mod alerts;
 pub mod check;
 pub mod checkpoint_files;
 pub mod dialect;

@@ -280,6 +280,17 @@ pub struct EventQuery {
     pub newest: bool,
 }
 
+/// An event of the store as a whole: of no task and no agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    /// When, by the wall clock.
+    pub at: Time,
+    /// What.
+    pub kind: EventKind,
+    /// The rest, by kind.
+    pub detail: Value,
+}
+
 /// What a store holds, for `doctor`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Inventory {
@@ -400,6 +411,15 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Keeps a small record, if it is still what was read; false when it is not.
     async fn keep(&self, name: &str, before: Option<Value>, now: Value)
     -> Result<bool, StoreError>;
+
+    /// The same, with events that tell of it: all or nothing. Answers whether it was done.
+    async fn keep_and_tell(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+        told: Vec<Told>,
+    ) -> Result<bool, StoreError>;
 
     /// Counts, settings and, when `whole`, a check of every page.
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError>;

@@ -1,6 +1,7 @@
 //! The flags of every command. Each command's example is part of its help.
 
 pub(crate) mod agent;
+pub(crate) mod alerts;
 pub(crate) mod checkpoint;
 pub(crate) mod other;
 mod quick;
@@ -116,6 +117,9 @@ pub(crate) enum Command {
     /// What Relight knows of kinds of agents
     #[command(subcommand)]
     Presets(agent::PresetsCommand),
+    /// Who is told when something waits for a person, and whether that works
+    #[command(subcommand)]
+    Alerts(alerts::AlertsCommand),
     /// Find unfinished work that nobody has touched for a while, and damaged files
     Check(other::CheckArguments),
     /// Remove expired and old finished work

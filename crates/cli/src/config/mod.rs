@@ -3,6 +3,7 @@
 //! Every mistake is told at once, with its place. Leaves to others: opening the store, starting agents.
 
 mod agent;
+mod alert;
 mod problem;
 mod queue;
 mod recovery;
@@ -23,6 +24,7 @@ use relight_core::time::Span;
 use toml::de::DeTable;
 
 pub(crate) use agent::AgentConfig;
+pub(crate) use alert::Alert;
 pub(crate) use problem::ConfigError;
 pub(crate) use queue::Queue;
 pub(crate) use recovery::{Recovery, RecoveryChoice};
@@ -88,14 +90,6 @@ pub(crate) struct Log {
     pub(crate) files: u32,
 }
 
-/// `[alert]`.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Alert {
-    /// Gets the event on standard input; nothing is run when empty.
-    pub(crate) command: Vec<String>,
-    pub(crate) webhook: Option<String>,
-}
-
 /// `[daemon]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Daemon {
@@ -120,7 +114,6 @@ const TOP: &[&str] =
 const STORE: &[&str] = &["url"];
 const SESSIONS: &[&str] = &["policy", "freshness", "window"];
 const LOG: &[&str] = &["file_max", "files"];
-const ALERT: &[&str] = &["command", "webhook"];
 const DAEMON: &[&str] = &["listen", "http", "commands"];
 const NODE: &[&str] = &["name", "lease", "renew"];
 
@@ -175,7 +168,7 @@ impl Config {
             queue: Queue::read(&top.section("queue", queue::KEYS)),
             sessions: Sessions::read(&top.section("sessions", SESSIONS)),
             log: Log::read(&top.section("log", LOG)),
-            alert: Alert::read(&top.section("alert", ALERT)),
+            alert: Alert::read(&top.section("alert", alert::KEYS), &folder),
             daemon: Daemon::read(&top.section("daemon", DAEMON)),
             node: Node::read(&top.section("node", NODE)),
             recovery,
@@ -202,18 +195,6 @@ impl Log {
         Self {
             file_max: section.parsed("file_max", bytes).unwrap_or(10_000_000),
             files: section.count("files", 1..=1_000).unwrap_or(10),
-        }
-    }
-}
-
-impl Alert {
-    fn read(section: &Section<'_>) -> Self {
-        Self {
-            command: section.words("command").unwrap_or_default(),
-            webhook: section.parsed("webhook", |text| {
-                let is_url = text.starts_with("https://") || text.starts_with("http://");
-                if is_url { Ok(text.to_owned()) } else { Err("write https://…".to_owned()) }
-            }),
         }
     }
 }

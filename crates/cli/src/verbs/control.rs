@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use relight::engine::Engine;
-use relight::supervise::alert::Alerts;
 use relight::supervise::control::{
     self, AskError, Changed, Ending, Refused, RefusedCode, Reply, Request, daemon_socket,
     run_socket,
@@ -166,7 +165,7 @@ fn nobody(environment: &Environment, agent: Agent, request: &Request) -> Result<
 async fn stop_alone(environment: &Environment, agent: Agent) -> Result<Changed, Failure> {
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
-    let settings = supervision::settings(environment, &home, Alerts::default())?;
+    let settings = supervision::settings(environment, &home)?;
     // A preset that is gone is no reason to let its agents live.
     let preset = supervision::preset(environment, Some(&agent.plan.preset))
         .or_else(|_| supervision::preset(environment, None))?;

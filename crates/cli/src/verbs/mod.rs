@@ -1,5 +1,7 @@
 //! One file a noun: what each command does.
 
+mod alerting;
+pub(crate) mod alerts;
 pub(crate) mod beat;
 pub(crate) mod check;
 pub(crate) mod checkpoint;

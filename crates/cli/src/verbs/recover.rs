@@ -1,6 +1,5 @@
 //! `relight recover`: says of everything whose holder is gone what it really is.
 
-use relight::supervise::alert::Alerts;
 use relight::supervise::recover::{self, Finding};
 use relight::supervise::supervisor::Supervisor;
 use serde_json::json;
@@ -33,7 +32,7 @@ async fn recover(environment: &Environment, dry_run: bool) -> Outcome {
 async fn put_right(environment: &Environment) -> Result<Vec<String>, crate::exit::Failure> {
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
-    let settings = supervision::settings(environment, &home, Alerts::default())?;
+    let settings = supervision::settings(environment, &home)?;
     let generic = supervision::preset(environment, None)?;
     // One that is not there any more tells nothing.
     let preset = |name: &str| {

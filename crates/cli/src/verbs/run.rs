@@ -1,12 +1,11 @@
 //! `relight run`: one agent in the foreground, with its output, until it has come to rest.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use relight::doors::process;
 use relight::engine::Engine;
-use relight::supervise::alert::Alerts;
 use relight::supervise::control::run_socket;
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::log::{Follow, Log, LogLimits};
@@ -27,10 +26,13 @@ use relight_store::AttemptQuery;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
+use super::alerting::Alerting;
 use super::default_name;
 use super::ps::supervisor_of;
 use super::supervision::{self, Signals, Told, cannot_use};
+use super::up;
 use crate::arguments::agent::RunArguments;
+use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -65,7 +67,8 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     if let Some(task) = &arguments.task {
         refuse_if_held(&engine, &name, task).await?;
     }
-    let settings = supervision::settings(environment, &home, Alerts::default())?;
+    let settings = supervision::settings(environment, &home)?;
+    let alerting = alerting(environment, &engine, &home).await;
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
     if let (Begin::Anew, Some(known)) = (begin, known) {
@@ -106,6 +109,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     }
     let view = view.borrow().clone();
     supervisor.leave().await;
+    alerting.finish().await;
     if let Some(shown) = shown {
         tokio::select! {
             () = shown.rest() => {}
@@ -113,6 +117,20 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         }
     }
     finish(environment, &name, &view, &Ending { told, condition_holds, ended_before })
+}
+
+/// Who is told, says the `[alert]` of a configuration that is found here. One that is wrong is no
+/// reason not to run: its exit code and its `ALERT` line tell.
+async fn alerting(environment: &Environment, engine: &Engine, home: &Path) -> Alerting {
+    let started = async {
+        let Some(config) = up::find(environment)? else { return Ok(Alerting::default()) };
+        let config = Config { alert: config.alert.without_stale(), ..config };
+        Alerting::start(environment, engine, &config, home).await
+    };
+    started.await.unwrap_or_else(|failure: Failure| {
+        output::note(environment, &format!("nobody is told of alerts: {}", failure.message));
+        Alerting::default()
+    })
 }
 
 /// A loop whose condition cannot be asked would have no end.

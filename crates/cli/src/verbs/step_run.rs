@@ -7,9 +7,11 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use relight::doors::process;
-use relight::engine::ActError;
+use relight::engine::{ActError, Acted};
 use relight::running_step::RunningStep;
+use relight_core::alert::Alert;
 use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
+use relight_core::event::EventKind;
 use relight_core::lease::Fence;
 use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepOutcome, from_a_line};
 use relight_core::time::Span;
@@ -160,15 +162,23 @@ async fn ask(
             Ok(None)
         }
         _ => {
-            let reason =
-                format!("step {} is in doubt and --verify could not tell ({status})", place.key);
-            match place.act(TaskEvent::Block { reason }).await {
+            match block(place, &format!("--verify could not tell ({status})")).await {
                 // A task that is blocked already stays so.
                 Ok(_) | Err(ActError::Refused(Refusal::Illegal { .. })) => Err(place.in_doubt()),
                 Err(error) => Err(error.into()),
             }
         }
     }
+}
+
+/// Nobody can tell but a person, who is told.
+async fn block(place: &Place, why: &str) -> Result<Acted, ActError> {
+    let key = &place.key;
+    let alert = Alert::task_blocked(&place.task, key, &format!("it is in doubt and {why}"));
+    let reason = format!("step {key} is in doubt and {why}");
+    let events =
+        vec![TaskEvent::Note(EventKind::Alert, alert.detail()), TaskEvent::Block { reason }];
+    place.engine.act_in_turn(&place.task, place.right, |_| Ok(events.clone())).await
 }
 
 /// The command's answer is recorded as the end of the try in doubt, under the same lease.

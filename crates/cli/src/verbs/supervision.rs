@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use relight::presets::Preset;
-use relight::supervise::alert::Alerts;
 use relight::supervise::cgroup::CgroupSetting;
 use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request};
 use relight::supervise::notice::{Notice, What};
@@ -25,7 +24,7 @@ use crate::exit::{Exit, Failure, chain};
 use crate::output;
 
 /// Variables of an outer agent, or of Relight itself, that an agent must not take for its own.
-const NOT_PASSED_ON: [&str; 17] = [
+const NOT_PASSED_ON: [&str; 18] = [
     "NOTIFY_SOCKET",
     "WATCHDOG_PID",
     "WATCHDOG_USEC",
@@ -43,6 +42,7 @@ const NOT_PASSED_ON: [&str; 17] = [
     "RELIGHT_STORE",
     "RELIGHT_TASK",
     "RELIGHT_TOKEN",
+    "RELIGHT_WEBHOOK_SECRET",
 ];
 
 /// What every program expects to find.
@@ -57,11 +57,7 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
         .map_err(|error| Failure::new(Exit::Io, format!("cannot wait for events: {error}")))
 }
 
-pub(crate) fn settings(
-    environment: &Environment,
-    home: &Path,
-    alerts: Alerts,
-) -> Result<Settings, Failure> {
+pub(crate) fn settings(environment: &Environment, home: &Path) -> Result<Settings, Failure> {
     let mut places =
         vec![(Word::from("RELIGHT_HOME"), environment.home()?.into_os_string().into())];
     if let Some(url) = environment.local_store()? {
@@ -72,7 +68,7 @@ pub(crate) fn settings(
         Some(path) => CgroupSetting::At(path.into()),
         None => CgroupSetting::Auto,
     };
-    Ok(Settings { home: home.to_path_buf(), program: None, places, alerts, cgroups })
+    Ok(Settings { home: home.to_path_buf(), program: None, places, cgroups })
 }
 
 /// The environment that `relight run` passes on: all of its own, or the short list.

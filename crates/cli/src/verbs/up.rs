@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use relight::engine::Engine;
-use relight::supervise::alert::Alerts;
 use relight::supervise::boots;
 use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request, daemon_socket};
 use relight::supervise::log::LogLimits;
@@ -17,10 +16,12 @@ use relight::supervise::systemd::Systemd;
 use relight::supervise::word::Word;
 use relight_core::agent::boots::{STABLE_AFTER, Verdict};
 use relight_core::agent::silence::SignSource;
+use relight_core::alert::Alert;
 use relight_core::ids::AgentName;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::alerting::Alerting;
 use super::supervision::{self, Signals, Told, cannot_use};
 use crate::arguments::agent::UpArguments;
 use crate::config::{AgentConfig, Config};
@@ -29,7 +30,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 
 pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome {
-    let config = load(environment, arguments)?;
+    let config = load(environment, arguments.config.as_deref())?;
     let environment = environment.with_store(config.store_url.clone());
     supervision::runtime()?.block_on(serve(&environment, arguments, config))
 }
@@ -46,6 +47,8 @@ struct Daemon<'a> {
     phase: Phase,
     /// The signal by which it was told to end.
     told: Option<i32>,
+    /// Tells whoever is away.
+    alerting: Alerting,
 }
 
 enum Phase {
@@ -70,10 +73,9 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
     let control = bind(&home, arguments.take_over)?;
-    let command = config.alert.command.iter().cloned().map(Word::from).collect();
-    let alerts = Alerts { command, folder: config.folder.clone() };
-    let settings = supervision::settings(environment, &home, alerts)?;
+    let settings = supervision::settings(environment, &home)?;
     let specs = specs(environment, &engine, &config)?;
+    let alerting = Alerting::start(environment, &engine, &config, &home).await?;
     let (supervisor, notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
     let mut daemon = Daemon {
@@ -85,6 +87,7 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         systemd: Systemd::from_environment(environment.variables()),
         phase: Phase::Serving,
         told: None,
+        alerting,
     };
     // Before anything is started: whoever is told to end then has something to stop.
     let signals = Signals::new()?;
@@ -108,10 +111,7 @@ impl Daemon<'_> {
         let forgive = self.arguments.resume_anyway;
         let verdict = boots::at_start(store, boot, count > 0, forgive).await?;
         if let Verdict::HoldBack { boots } = verdict {
-            output::alert(&format!(
-                "ALERT the machine went down {boots} times in a row soon after work was resumed; \
-                 nothing is resumed now (relight start NAME, or relight up --resume-anyway)"
-            ));
+            output::alert(&format!("ALERT {}", Alert::boot_loop(boots).line()));
         }
         let holds_back = self.arguments.paused || verdict != Verdict::Resume;
         let begin = if holds_back { Begin::HoldBack } else { Begin::Wake };
@@ -244,8 +244,7 @@ impl Daemon<'_> {
     /// Reads the configuration again: new agents are taken up, changed ones get their plan from the
     /// next attempt on, removed ones are stopped. A configuration that is wrong changes nothing.
     async fn reload(&mut self) {
-        let read = load(self.environment, self.arguments)
-            .and_then(|config| specs(self.environment, self.supervisor.engine(), &config));
+        let read = self.read_again().await;
         let specs = match read {
             Ok(specs) => specs,
             Err(failure) => return self.say(&format!("not reloaded: {}", failure.message)),
@@ -265,6 +264,18 @@ impl Daemon<'_> {
         self.say("the configuration was read again");
     }
 
+    /// The agents of the configuration as it is now. Who is told changes with it.
+    async fn read_again(&mut self) -> Result<Vec<AgentSpec>, Failure> {
+        let engine = self.supervisor.engine();
+        let config = load(self.environment, self.arguments.config.as_deref())?;
+        let specs = specs(self.environment, engine, &config)?;
+        let home = self.environment.store_folder(engine)?;
+        let alerting = Alerting::start(self.environment, engine, &config, &home).await?;
+        // What the earlier ones are just sending they have claimed.
+        self.alerting = alerting;
+        Ok(specs)
+    }
+
     async fn end(mut self) -> Outcome {
         while let Ok(notice) = self.notices.try_recv() {
             supervision::say(self.environment, &notice);
@@ -273,6 +284,7 @@ impl Daemon<'_> {
         let engine = self.supervisor.engine().clone();
         self.supervisor.leave().await;
         boots::clean_end(engine.store().as_ref(), &boot).await?;
+        self.alerting.finish().await;
         Ok(self.told.map_or(0, supervision::code_of_signal))
     }
 
@@ -303,16 +315,26 @@ async fn at(moment: Option<Instant>) {
     }
 }
 
-fn load(environment: &Environment, arguments: &UpArguments) -> Result<Config, Failure> {
-    let user = environment.config_folder();
-    let user_config = user.as_deref().and_then(Path::parent);
-    let found = Config::find(arguments.config.as_deref(), &PathBuf::from("."), user_config);
-    let file = found.ok_or_else(|| {
+/// The configuration: the given one, else the one that is found.
+pub(super) fn load(environment: &Environment, given: Option<&Path>) -> Result<Config, Failure> {
+    read(environment, given)?.ok_or_else(|| {
         Failure::new(Exit::Config, "there is no relight.toml here, nor in the user's configuration")
             .hint("give --config FILE; relight run -- CMD supervises one agent without any")
-    })?;
+    })
+}
+
+/// The configuration that is found without being named, if any.
+pub(super) fn find(environment: &Environment) -> Result<Option<Config>, Failure> {
+    read(environment, None)
+}
+
+fn read(environment: &Environment, given: Option<&Path>) -> Result<Option<Config>, Failure> {
+    let user = environment.config_folder();
+    let user_config = user.as_deref().and_then(Path::parent);
+    let found = Config::find(given, &PathBuf::from("."), user_config);
+    let Some(file) = found else { return Ok(None) };
     let file = std::path::absolute(&file).map_err(|error| cannot_use(&file, &error))?;
-    Config::load(&file, user.map(|user| user.join("presets")).as_deref())
+    Config::load(&file, user.map(|user| user.join("presets")).as_deref()).map(Some)
 }
 
 /// The agents of the configuration that are switched on.

@@ -85,6 +85,11 @@ pub fn clean_end(history: BootHistory, boot_id: &str) -> BootHistory {
     with_newest(history, boot_id, |newest| newest.clean = true)
 }
 
+/// Whether work is held back in this boot already.
+pub fn is_held_back(history: &BootHistory, boot_id: &str) -> bool {
+    history.boots.iter().any(|record| record.boot_id == boot_id && record.held_back)
+}
+
 /// A person wants work to be resumed: what was before no longer counts. This boot does, and has to
 /// become stable anew.
 pub fn forgive(history: BootHistory, boot_id: &str) -> BootHistory {

@@ -22,6 +22,7 @@ use super::attempt::AttemptTag;
 use super::change::AgentChange;
 use super::death::{Cause, Death, Ended, PostMortem, Said};
 use super::{Agent, AgentState, Ending, Pause, RestartRule, Stopper};
+use crate::alert::Alert;
 use crate::budget::{self, Verdict};
 use crate::event::EventKind;
 use crate::status::TaskStatus;
@@ -80,7 +81,7 @@ pub enum AgentEffect {
     WaitUntil(Time),
     /// Ask the loop's condition, then come back with `RoundOver`.
     AskUntil,
-    /// Tell somebody.
+    /// Say it to whoever watches; whoever is away is told by the alert in the journal.
     Alert(String),
     /// The agent has come to rest: nothing more happens by itself.
     AtRest,
@@ -309,15 +310,10 @@ fn recover(agent: &Agent, advanced: bool, moment: Moment) -> AgentDecision {
         },
         Verdict::Terminate { why } => {
             let why = why.to_string();
-            let name = &agent.name;
-            let alert = format!(
-                "agent {name} is terminated: {why}; relight deaths {name} says how it died, then \
-                 relight start {name}"
-            );
-            let mut decision = come_to_rest(AgentState::Terminated { why: why.clone() });
-            let told = serde_json::json!({"why": why});
-            decision.changes.push(AgentChange::Noted(EventKind::Alert, told));
-            decision.effects.insert(0, AgentEffect::Alert(alert));
+            let alert = Alert::agent_terminated(&agent.name, &why);
+            let mut decision = come_to_rest(AgentState::Terminated { why });
+            decision.changes.push(AgentChange::Noted(EventKind::Alert, alert.detail()));
+            decision.effects.insert(0, AgentEffect::Alert(alert.line()));
             decision
         }
     })

@@ -5,8 +5,10 @@
 
 use serde_json::json;
 
+use crate::alert::Alert;
 use crate::decide::TaskEvent;
 use crate::event::{Event, EventKind};
+use crate::ids::TaskId;
 use crate::step::StepKey;
 
 /// So many deaths in a row park a step.
@@ -38,7 +40,7 @@ pub const EVENT_KINDS: [EventKind; 6] = [
 
 /// A step in doubt died once more with its supervisor. `events` are the task's, of these kinds,
 /// oldest first. What it comes to belongs into the commit that takes the task from its dead holder.
-pub fn decide(events: &[Event], step: &StepKey) -> Vec<TaskEvent> {
+pub fn decide(task: &TaskId, events: &[Event], step: &StepKey) -> Vec<TaskEvent> {
     let times = count(events, step) + 1;
     let told = json!({"step": step, "died_with_supervisor": times});
     match died_with_supervisor(times) {
@@ -46,7 +48,12 @@ pub fn decide(events: &[Event], step: &StepKey) -> Vec<TaskEvent> {
         StepFate::Parked => {
             let reason =
                 format!("step {step} died together with its supervisor {times} times in a row");
-            vec![TaskEvent::Note(EventKind::StepParked, told), TaskEvent::Block { reason }]
+            let alert = Alert::step_parked(task, step, &reason);
+            vec![
+                TaskEvent::Note(EventKind::StepParked, told),
+                TaskEvent::Note(EventKind::Alert, alert.detail()),
+                TaskEvent::Block { reason },
+            ]
         }
     }
 }

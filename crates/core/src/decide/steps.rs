@@ -1,7 +1,9 @@
 //! Beginning, ending and resolving steps, and what a repeat rule says of one in doubt.
 
 use super::{Refusal, Scene, become_status, illegal};
+use crate::alert::Alert;
 use crate::change::{Change, StepMark};
+use crate::event::EventKind;
 use crate::status::TaskStatus;
 use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 
@@ -148,9 +150,12 @@ fn block_for(scene: &Scene<'_>, key: &StepKey) -> Result<Vec<Change>, Refusal> {
     if scene.task.status == TaskStatus::Blocked {
         return Ok(Vec::new());
     }
+    let why = "it is in doubt and must not be repeated";
+    let alert = Alert::task_blocked(&scene.task.id, key, why);
     let reason = Some(format!("step {key} is in doubt and must not be repeated"));
     let mut changes = Vec::from_iter(wake(scene)?);
     changes.push(Change::Status { to: TaskStatus::Blocked, reason });
+    changes.push(Change::Noted(EventKind::Alert, alert.detail()));
     changes.extend(super::status::end_lease(scene.task));
     Ok(changes)
 }

@@ -1,13 +1,18 @@
 //! Keeps the history of the machine's boots in the store, for the breaker of boot loops.
 
 use relight_core::agent::boots::{self, BootHistory, KEPT_NAME, Verdict};
-use relight_store::{Store, StoreError};
-use serde_json::Value;
+use relight_core::alert::Alert;
+use relight_core::event::EventKind;
+use relight_store::{Store, StoreError, Told};
+use serde_json::{Value, json};
+
+use crate::doors::clock;
 
 /// How often a change is tried while others write too.
 const ROUNDS_MAX: usize = 100;
 
 /// A daemon starts: whether it may resume work. A person may say that what was before does not count.
+/// When the breaker begins to hold, somebody is told, once a boot.
 pub async fn at_start(
     store: &dyn Store,
     boot_id: &str,
@@ -15,14 +20,28 @@ pub async fn at_start(
     forgive: bool,
 ) -> Result<Verdict, StoreError> {
     let mut verdict = Verdict::Resume;
-    change(store, |history| {
+    change_and_tell(store, |history| {
         let history = if forgive { boots::forgive(history, boot_id) } else { history };
+        let was_held_back = boots::is_held_back(&history, boot_id);
         let (history, judged) = boots::at_start(history, boot_id, resumes);
         verdict = judged;
-        history
+        let told = match judged {
+            Verdict::HoldBack { boots } if !was_held_back => told_of_loop(boots, boot_id),
+            Verdict::HoldBack { .. } | Verdict::Resume => Vec::new(),
+        };
+        (history, told)
     })
     .await?;
     Ok(verdict)
+}
+
+fn told_of_loop(boots: u32, boot_id: &str) -> Vec<Told> {
+    let at = clock::now();
+    let detail = json!({"boots": boots, "boot_id": boot_id});
+    vec![
+        Told { at, kind: EventKind::BootLoop, detail },
+        Told { at, kind: EventKind::Alert, detail: Alert::boot_loop(boots).detail() },
+    ]
 }
 
 /// A person wants work to be resumed.
@@ -44,13 +63,22 @@ async fn change(
     store: &dyn Store,
     mut next: impl FnMut(BootHistory) -> BootHistory,
 ) -> Result<(), StoreError> {
+    change_and_tell(store, |history| (next(history), Vec::new())).await
+}
+
+async fn change_and_tell(
+    store: &dyn Store,
+    mut next: impl FnMut(BootHistory) -> (BootHistory, Vec<Told>),
+) -> Result<(), StoreError> {
     for _ in 0..ROUNDS_MAX {
         let before = store.kept(KEPT_NAME).await?;
         // A record that cannot be read tells nothing, and is written anew.
         let history: BootHistory =
             before.clone().and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default();
-        let after: Value = serde_json::to_value(next(history)).expect("a history has string keys");
-        if before.as_ref() == Some(&after) || store.keep(KEPT_NAME, before, after).await? {
+        let (history, told) = next(history);
+        let after: Value = serde_json::to_value(history).expect("a history has string keys");
+        let is_as_before = before.as_ref() == Some(&after);
+        if is_as_before || store.keep_and_tell(KEPT_NAME, before, after, told).await? {
             return Ok(());
         }
     }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, ProcessIdentity};
 
-use super::alert::Alerts;
 use super::cgroup::Cgroups;
 use super::log::Growth;
 use super::notice::Notices;
@@ -29,8 +28,6 @@ pub(super) struct Desk {
     pub(super) growth: Growth<AgentName>,
     /// Where a cgroup was delegated to us.
     pub(super) cgroups: Option<Cgroups>,
-    /// Whom to tell when somebody must be.
-    pub(super) alerts: Alerts,
     /// How many files this process could have open before it asked for more; agents get that.
     pub(super) nofile: Option<u64>,
     /// Where agents find the store again.
@@ -40,9 +37,5 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn holder(&self) -> Holder {
         Holder::Process(self.owner.clone())
-    }
-
-    pub(super) fn alert(&self, agent: &AgentName, text: &str) {
-        self.alerts.tell(agent, text, &self.notices);
     }
 }

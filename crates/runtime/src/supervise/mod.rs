@@ -4,7 +4,6 @@
 //! supervisor, which only connects and is disposable.
 
 mod actor;
-pub mod alert;
 pub mod boots;
 pub mod cgroup;
 pub mod control;

@@ -12,7 +12,6 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::actor::{self, Mail};
 pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
-use super::alert::Alerts;
 use super::cgroup::{CgroupSetting, Cgroups};
 use super::desk::Desk;
 use super::log::Growth;
@@ -31,8 +30,6 @@ pub struct Settings {
     pub program: Option<PathBuf>,
     /// Variables by which agents find the store again.
     pub places: Vec<(Word, Word)>,
-    /// Whom to tell when somebody must be.
-    pub alerts: Alerts,
     /// Which cgroup to use.
     pub cgroups: CgroupSetting,
 }
@@ -79,7 +76,6 @@ impl Supervisor {
             notices,
             growth: Growth::new()?,
             cgroups,
-            alerts: settings.alerts,
             nofile,
             places: settings.places,
         });

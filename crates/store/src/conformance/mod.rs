@@ -200,6 +200,7 @@ macro_rules! conformance_suite {
             records: [
                 a_record_is_kept_if_it_is_still_what_was_read,
                 no_record_of_two_keepers_is_lost,
+                what_is_told_of_a_record_is_told_if_it_was_kept,
                 records_come_back_as_they_were,
             ]
             sessions: [

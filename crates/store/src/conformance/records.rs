@@ -1,9 +1,12 @@
 //! Small records of the whole store: kept by whoever read what is there.
 
+use relight_core::event::EventKind;
+use relight_core::time::Time;
 use serde_json::{Value, json};
 
 use super::Harness;
-use crate::contract::Store;
+use super::given::all_events;
+use crate::contract::{Store, Told};
 
 async fn kept(store: &dyn Store, name: &str) -> Option<Value> {
     store.kept(name).await.expect("a store that can be read")
@@ -47,6 +50,27 @@ pub async fn no_record_of_two_keepers_is_lost(harness: &dyn Harness) {
         keeper.await.expect("no panic");
     }
     assert_eq!(kept(&*stores[0], "count").await, Some(json!(40)));
+}
+
+/// A record and the events that tell of it are one: both are there, or neither.
+pub async fn what_is_told_of_a_record_is_told_if_it_was_kept(harness: &dyn Harness) {
+    let (store, other) = (harness.open().await, harness.open().await);
+    let told = |word: &str| {
+        let at = Time::from_ms(1_000);
+        let kinds = [EventKind::BootLoop, EventKind::Alert];
+        Vec::from(kinds.map(|kind| Told { at, kind, detail: json!({"text": word}) }))
+    };
+    let kept_first = store.keep_and_tell("boots", None, json!(1), told("yes")).await;
+    assert!(kept_first.expect("a store that can be written"));
+    let kept_then = other.keep_and_tell("boots", None, json!(2), told("no")).await;
+    assert!(!kept_then.expect("a store that can be written"), "it is there");
+    assert_eq!(kept(&*other, "boots").await, Some(json!(1)));
+    let events = other.events(all_events()).await.expect("a store that can be read");
+    let seen: Vec<_> = events.iter().map(|event| (event.kind, event.detail.clone())).collect();
+    let yes = json!({"text": "yes"});
+    assert_eq!(seen, [(EventKind::BootLoop, yes.clone()), (EventKind::Alert, yes)]);
+    assert!(events.iter().all(|event| event.task.is_none() && event.agent.is_none()));
+    assert_eq!(other.newest_event().await.expect("readable"), events[1].id);
 }
 
 /// Nothing kept is not none; names and values are any text.

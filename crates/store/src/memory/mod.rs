@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 use crate::contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    EventQuery, Inventory, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery, Told,
 };
 use state::State;
 
@@ -175,6 +175,22 @@ impl Store for MemoryStore {
         now: Value,
     ) -> Result<bool, StoreError> {
         Ok(self.state().keep(name, before.as_ref(), now))
+    }
+
+    async fn keep_and_tell(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+        told: Vec<Told>,
+    ) -> Result<bool, StoreError> {
+        let mut state = self.state();
+        let is_kept = state.keep(name, before.as_ref(), now);
+        for event in told.into_iter().filter(|_| is_kept) {
+            state.tell_of_nothing(event.kind, event.detail, event.at);
+        }
+        self.newest_event.send_replace(state.newest_event());
+        Ok(is_kept)
     }
 
     async fn inventory(&self, _whole: bool) -> Result<Inventory, StoreError> {

@@ -338,7 +338,13 @@ pub(super) fn append_session(db: &Connection, at: Time, told: &SessionTold) -> R
     append_of_nothing(db, at, told.kind, &told.detail)
 }
 
-fn append_of_nothing(db: &Connection, at: Time, kind: EventKind, detail: &Value) -> Result<()> {
+/// An event of no task and no agent.
+pub(super) fn append_of_nothing(
+    db: &Connection,
+    at: Time,
+    kind: EventKind,
+    detail: &Value,
+) -> Result<()> {
     db.prepare_cached("INSERT INTO journal (at, kind, detail) VALUES (?1, ?2, ?3)")?
         .execute(params![at.as_ms(), kind.code(), to_json(detail)])?;
     Ok(())

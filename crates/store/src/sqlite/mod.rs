@@ -49,7 +49,7 @@ use self::refusal::Refusal;
 use self::writer::Writer;
 use crate::contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    EventQuery, Inventory, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery, Told,
 };
 
 /// Idle reading connections that are kept.
@@ -237,7 +237,17 @@ impl Store for SqliteStore {
         before: Option<Value>,
         now: Value,
     ) -> Result<bool, StoreError> {
-        let operation = Operation::Keep { name: name.to_owned(), before, now };
+        self.keep_and_tell(name, before, now, Vec::new()).await
+    }
+
+    async fn keep_and_tell(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+        told: Vec<Told>,
+    ) -> Result<bool, StoreError> {
+        let operation = Operation::Keep { name: name.to_owned(), before, now, told };
         match self.writer.run(operation).await.map_err(Refusal::of_store)? {
             Answer::Kept(kept) => Ok(kept),
             other => unreachable!("keeping was answered with {other:?}"),

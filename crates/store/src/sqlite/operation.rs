@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::lease_clock::LeaseNow;
 use super::refusal::Applied;
 use super::{apply, apply_agent, attempts, kept, sessions};
-use crate::contract::{AgentCommit, Commit, Committed};
+use crate::contract::{AgentCommit, Commit, Committed, Told};
 
 /// What the writer can do.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) enum Operation {
     ForgetAttempts(Time),
     ForgetAgent(AgentName, u64, Time),
     CommitSessions(Vec<SessionChange>, Time),
-    Keep { name: String, before: Option<Value>, now: Value },
+    Keep { name: String, before: Option<Value>, now: Value, told: Vec<Told> },
 }
 
 impl Operation {
@@ -59,8 +59,8 @@ impl Operation {
             Self::CommitSessions(changes, at) => {
                 Answer::SessionsCommitted(sessions::apply(db, changes, *at, now)?)
             }
-            Self::Keep { name, before, now } => {
-                Answer::Kept(kept::swap(db, name, before.as_ref(), now)?)
+            Self::Keep { name, before, now, told } => {
+                Answer::Kept(kept::swap(db, name, before.as_ref(), now, told)?)
             }
         })
     }

@@ -364,10 +364,8 @@ impl Actor {
                 }
             }
             AgentEffect::AskUntil => self.ask_until(),
-            AgentEffect::Alert(text) => {
-                self.desk.alert(&self.spec.name, &text);
-                self.tell(What::Alert(text));
-            }
+            // The courier tells whoever is away, from the journal.
+            AgentEffect::Alert(text) => self.tell(What::Alert(text)),
             AgentEffect::AtRest => {
                 let is_news = !std::mem::replace(&mut self.at_rest, true);
                 self.due = None;

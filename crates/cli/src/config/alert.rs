@@ -1,0 +1,79 @@
+//! `[alert]`: who is told, and how.
+
+use std::path::{Path, PathBuf};
+
+use relight::alerts::{BadWebhook, Pace, Webhook};
+use relight_core::time::Span;
+
+use super::section::Section;
+
+/// Every key.
+pub(super) const KEYS: &[&str] = &[
+    "command",
+    "webhook",
+    "secret_file",
+    "plain_http",
+    "timeout",
+    "group",
+    "retry",
+    "give_up",
+    "stale",
+];
+
+/// `[alert]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Alert {
+    /// Gets the alert on standard input; nothing is run when empty.
+    pub(crate) command: Vec<String>,
+    /// Where it is posted.
+    pub(crate) webhook: Option<String>,
+    /// What it is signed with; none leaves it to the environment.
+    pub(crate) secret_file: Option<PathBuf>,
+    /// Whether `http://` to other machines is taken.
+    pub(crate) plain_http: bool,
+    /// How long one message may take.
+    pub(crate) timeout: Span,
+    /// How alerts are spread over time.
+    pub(crate) pace: Pace,
+    /// How long unfinished work may lie; none when that is no alert.
+    pub(crate) stale: Option<Span>,
+}
+
+impl Alert {
+    /// The same for whoever does not look for stale work.
+    pub(crate) fn without_stale(self) -> Self {
+        Self { stale: None, ..self }
+    }
+
+    pub(super) fn read(section: &Section<'_>, folder: &Path) -> Self {
+        let usual = Pace::default();
+        let plain_http = section.flag("plain_http").unwrap_or(false);
+        let timeout = section.span("timeout").unwrap_or(Span::from_secs(10));
+        if timeout == Span::ZERO {
+            section.problem("timeout", "`timeout` must be longer than nothing", None);
+        }
+        Self {
+            command: section.words("command").unwrap_or_default(),
+            webhook: section.parsed("webhook", |text| checked(text, plain_http)),
+            secret_file: section.text("secret_file").map(|file| folder.join(file)),
+            plain_http,
+            timeout,
+            pace: Pace {
+                group: section.span("group").unwrap_or(usual.group),
+                retry: section.span("retry").unwrap_or(usual.retry),
+                give_up: section.span("give_up").unwrap_or(usual.give_up),
+            },
+            stale: section.span("stale").filter(|span| *span > Span::ZERO),
+        }
+    }
+}
+
+fn checked(url: &str, plain_http: bool) -> Result<String, String> {
+    match Webhook::new(url, Vec::new(), Span::ZERO, plain_http) {
+        Ok(_) => Ok(url.to_owned()),
+        Err(BadWebhook::NotAUrl) => Err("write https://…".to_owned()),
+        Err(error @ BadWebhook::Plain { .. }) => {
+            Err(format!("{error}: write https://…, or plain_http = true"))
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! Carries alerts from the journal to one sink each, in order, until they are told.
+//!
+//! One task a sink: a slow one holds up neither the other nor supervision. Waits for the store to
+//! change, for a retry to be due, and for nothing else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use relight_core::alert::{Alert, AlertKind, Subject};
+use relight_core::event::{Event, EventKind};
+use relight_core::lease::ProcessIdentity;
+use relight_core::time::{Span, Time};
+use relight_store::{EventQuery, Store, StoreError, Told};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::cursor::{self, Batch, Claim, Cursor, Read};
+use super::message::{Item, Message};
+use super::pace::Pace;
+use super::sink::{NotSent, Sink, send};
+use super::{episode, group};
+use crate::doors::{clock, process, random};
+use crate::engine::Engine;
+
+/// Most alerts that are told together.
+const BATCH_MAX: usize = 1_000;
+/// A cursor moves on without an alert after so many events, so that no start reads them all again.
+const EVENTS_SKIPPED_MAX: u64 = 10_000;
+/// Beside the time of one message, for what is done around it.
+const CLAIM_MORE: Span = Span::from_secs(20);
+/// Between two looks at a store that changes all the time.
+const LOOK_PAUSE: Duration = Duration::from_millis(250);
+/// After a store that cannot be read or written.
+const TROUBLE_PAUSE: Duration = Duration::from_secs(30);
+/// Longest wait for a time that a clock may have moved.
+const WAIT_MAX: Duration = Duration::from_secs(3_600);
+
+/// What hears of alerts that could not be sent.
+type Say = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The couriers of all sinks.
+#[derive(Debug)]
+pub struct Courier {
+    tasks: JoinSet<()>,
+    hurry: watch::Sender<bool>,
+}
+
+impl Courier {
+    /// Begins to carry what happens from now on, and what is left from before. `say` hears of what
+    /// could not be sent, when that begins.
+    pub async fn start(
+        engine: &Engine,
+        sinks: Vec<Sink>,
+        pace: Pace,
+        say: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Self, StoreError> {
+        let (hurry, hurried) = watch::channel(false);
+        let say: Say = Arc::new(say);
+        let mut tasks = JoinSet::new();
+        for sink in sinks {
+            let route = Route::new(engine, sink, pace, Arc::clone(&say));
+            route.cursor().await?;
+            tasks.spawn(route.serve(hurried.clone()));
+        }
+        Ok(Self { tasks, hurry })
+    }
+
+    /// Tells what is left, at once and for so long at most, and ends. What is untold then stays in the
+    /// store for whoever comes next.
+    pub async fn finish(mut self, at_most: Duration) {
+        let _ = self.hurry.send(true);
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        let _ = timeout(at_most, all).await;
+    }
+}
+
+/// What became of the alerts of one sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The sink's name.
+    pub sink: &'static str,
+    /// How many messages were told.
+    pub sent: usize,
+    /// Why the next one was not.
+    pub failed: Option<String>,
+    /// Another process is telling them just now.
+    pub is_busy: bool,
+}
+
+/// Tells each sink what it was not told yet, now. A sink that is new has nothing to be told.
+pub async fn deliver_now(
+    engine: &Engine,
+    sinks: Vec<Sink>,
+    pace: Pace,
+) -> Result<Vec<Delivery>, StoreError> {
+    let mut deliveries = Vec::new();
+    for sink in sinks {
+        deliveries.push(Route::new(engine, sink, pace, Arc::new(|_| {})).deliver().await?);
+    }
+    Ok(deliveries)
+}
+
+/// Notes the sinks that are new: what happens from now on is told there.
+pub async fn register(engine: &Engine, sinks: &[Sink]) -> Result<(), StoreError> {
+    for sink in sinks {
+        Route::new(engine, sink.clone(), Pace::default(), Arc::new(|_| {})).cursor().await?;
+    }
+    Ok(())
+}
+
+/// The store's own name, by which receivers know where an alert comes from.
+pub async fn store_id(engine: &Engine) -> Result<String, StoreError> {
+    cursor::store_id(engine.store().as_ref()).await
+}
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// Look again.
+    Again,
+    /// An event after this one.
+    Changed(u64),
+    /// Another try.
+    Retry(Time),
+    /// The end of another's claim.
+    Claimed(Time),
+    /// A store that can be read and written again.
+    Trouble,
+    /// Another configuration: nobody is to be called there.
+    Nothing,
+}
+
+/// From the journal to one sink.
+struct Route {
+    engine: Engine,
+    sink: Arc<Sink>,
+    pace: Pace,
+    say: Say,
+    token: u64,
+    owner: Option<ProcessIdentity>,
+    /// There is no alert between the cursor and this event.
+    looked: u64,
+    /// What waits for another try is tried now.
+    is_forced: bool,
+    sent: usize,
+    last_error: Option<String>,
+}
+
+impl Route {
+    fn new(engine: &Engine, sink: Sink, pace: Pace, say: Say) -> Self {
+        Self {
+            engine: engine.clone(),
+            sink: Arc::new(sink),
+            pace,
+            say,
+            token: u64::from_le_bytes(random::bytes()),
+            owner: process::identity(std::process::id()),
+            looked: 0,
+            is_forced: false,
+            sent: 0,
+            last_error: None,
+        }
+    }
+
+    fn store(&self) -> &dyn Store {
+        self.engine.store().as_ref()
+    }
+
+    async fn serve(mut self, mut hurry: watch::Receiver<bool>) {
+        loop {
+            let is_hurried = *hurry.borrow_and_update();
+            let round = self.round(&mut hurry).await;
+            let next = match round {
+                Ok(Next::Again) => continue,
+                Ok(next) => next,
+                Err(error) => {
+                    self.say_once(&format!("alerts wait for the store: {error}"));
+                    self.last_error = Some(error.to_string());
+                    Next::Trouble
+                }
+            };
+            if is_hurried {
+                return;
+            }
+            tokio::select! {
+                () = self.wait(next) => {}
+                _ = hurry.changed() => {}
+            }
+        }
+    }
+
+    async fn wait(&self, next: Next) {
+        match next {
+            Next::Again => {}
+            Next::Changed(after) => {
+                // Whoever writes all the time is not looked at each time.
+                sleep(LOOK_PAUSE).await;
+                if self.store().changed(after).await.is_err() {
+                    sleep(TROUBLE_PAUSE).await;
+                }
+            }
+            Next::Retry(at) | Next::Claimed(at) => {
+                sleep(at.since(clock::now()).as_duration().min(WAIT_MAX)).await;
+            }
+            Next::Trouble => sleep(TROUBLE_PAUSE).await,
+            Next::Nothing => std::future::pending().await,
+        }
+    }
+
+    async fn deliver(mut self) -> Result<Delivery, StoreError> {
+        let (_hurry, mut hurried) = watch::channel(true);
+        self.is_forced = true;
+        let mut is_busy = false;
+        // Bounded by the batches that can come while one is told.
+        for _ in 0..BATCH_MAX {
+            match self.round(&mut hurried).await? {
+                Next::Again => {}
+                Next::Claimed(_) => {
+                    is_busy = true;
+                    break;
+                }
+                Next::Changed(_) | Next::Retry(_) | Next::Trouble | Next::Nothing => break,
+            }
+        }
+        let (sink, sent, failed) = (self.sink.name(), self.sent, self.last_error);
+        Ok(Delivery { sink, sent, failed, is_busy })
+    }
+
+    /// Looks once, and tells one batch.
+    async fn round(&mut self, hurry: &mut watch::Receiver<bool>) -> Result<Next, StoreError> {
+        let Some((read, cursor)) = self.cursor().await? else { return Ok(Next::Again) };
+        if cursor.gone.is_some() {
+            return Ok(Next::Nothing);
+        }
+        let now = clock::now();
+        let Some(batch) = &cursor.batch else { return self.begin(read, cursor, hurry).await };
+        if let Some(until) = batch.claimed_until(self.token, now) {
+            return Ok(Next::Claimed(until));
+        }
+        match batch.waits_until(now) {
+            Some(at) if !self.is_forced => Ok(Next::Retry(at)),
+            _ => {
+                // Once a call.
+                self.is_forced = false;
+                self.tell(read, cursor).await
+            }
+        }
+    }
+
+    /// How far the sink is told. One that is new, or leads to another place than the one where nobody
+    /// is to be called, begins with what happens next. None when another process was faster.
+    async fn cursor(&self) -> Result<Option<(Read, Cursor)>, StoreError> {
+        let read = cursor::read(self.store(), self.sink.name()).await?;
+        if let Some(cursor) = read.cursor.clone().filter(|cursor| !self.is_elsewhere(cursor)) {
+            return Ok(Some((read, cursor)));
+        }
+        let cursor = Cursor::starting_at(self.store().newest_event().await?);
+        let written = self.write(read, cursor.clone(), Vec::new()).await?;
+        Ok(written.map(|read| (read, cursor)))
+    }
+
+    /// Nobody is to be called at one place, and the sink leads to another now.
+    fn is_elsewhere(&self, cursor: &Cursor) -> bool {
+        cursor.gone.as_ref().is_some_and(|gone| *gone != self.sink.fingerprint())
+    }
+
+    /// Fixes what is told together, once no more comes within the window.
+    async fn begin(
+        &mut self,
+        read: Read,
+        mut cursor: Cursor,
+        hurry: &mut watch::Receiver<bool>,
+    ) -> Result<Next, StoreError> {
+        let newest = self.store().newest_event().await?;
+        let after = cursor.after.max(self.looked);
+        if self.alerts(after, u64::MAX).await?.is_empty() {
+            self.looked = newest;
+            if newest.saturating_sub(cursor.after) > EVENTS_SKIPPED_MAX {
+                cursor.after = newest;
+                self.write(read, cursor, Vec::new()).await?;
+            }
+            return Ok(Next::Changed(newest));
+        }
+        if !*hurry.borrow() {
+            let _ = timeout(self.pace.group.as_duration(), hurry.changed()).await;
+        }
+        let pending = self.alerts(after, u64::MAX).await?;
+        // They may be forgotten with their task meanwhile.
+        let Some(last) = pending.last() else { return Ok(Next::Again) };
+        cursor.batch = Some(Batch::upto(last.event));
+        self.tell(read, cursor).await
+    }
+
+    /// Claims the batch, and tells one message after the other.
+    async fn tell(&mut self, read: Read, mut cursor: Cursor) -> Result<Next, StoreError> {
+        let upto = cursor.batch.as_ref().map_or(cursor.after, |batch| batch.upto);
+        self.claim(&mut cursor);
+        let Some(mut read) = self.write(read, cursor.clone(), Vec::new()).await? else {
+            return Ok(Next::Again);
+        };
+        let store_id = cursor::store_id(self.store()).await?;
+        let items = self.worth_telling(self.alerts(cursor.after, upto).await?, &cursor).await?;
+        for message in group::messages(&store_id, items) {
+            let batch = cursor.batch.as_mut().expect("a batch is being told");
+            if batch.done.contains(&message.id) {
+                continue;
+            }
+            let told = match send(&self.sink, &message).await {
+                Ok(()) => {
+                    batch.done(&message.id);
+                    self.sent += 1;
+                    self.last_error = None;
+                    Vec::new()
+                }
+                Err(error) => match self.not_told(&mut cursor, &message, error).await? {
+                    Failed::Over(told) => told,
+                    Failed::TryAgain(at) => {
+                        self.write(read, cursor, Vec::new()).await?;
+                        return Ok(Next::Retry(at));
+                    }
+                    Failed::Gone(told) => {
+                        self.write(read, cursor, told).await?;
+                        return Ok(Next::Nothing);
+                    }
+                },
+            };
+            self.claim(&mut cursor);
+            let Some(written) = self.write(read, cursor.clone(), told).await? else {
+                return Ok(Next::Again);
+            };
+            read = written;
+        }
+        cursor.after = upto;
+        cursor.batch = None;
+        self.write(read, cursor, Vec::new()).await?;
+        Ok(Next::Again)
+    }
+
+    /// What becomes of a message that was not told.
+    async fn not_told(
+        &mut self,
+        cursor: &mut Cursor,
+        message: &Message,
+        error: NotSent,
+    ) -> Result<Failed, StoreError> {
+        let now = clock::now();
+        let (place, why) = (self.sink.place(), error.to_string());
+        let (asked, is_refused) = match error {
+            NotSent::Later { after, .. } => (after, false),
+            NotSent::Refused { .. } => (None, true),
+            NotSent::Gone { .. } => {
+                let newest = self.store().newest_event().await?;
+                *cursor = Cursor::starting_at(newest);
+                cursor.gone = Some(self.sink.fingerprint());
+                let text =
+                    format!("the {} {place} is not called any more: {why}", self.sink.name());
+                self.say_once(&text);
+                return Ok(Failed::Gone(self.undelivered(message, &text, now)));
+            }
+        };
+        let batch = cursor.batch.as_mut().expect("a batch is being told");
+        let first_at = *batch.first_at.get_or_insert(now);
+        batch.tries = batch.tries.saturating_add(1);
+        if self.pace.is_over(first_at, is_refused, now) {
+            let tries = batch.tries;
+            batch.done(&message.id);
+            let text = format!(
+                "an alert could not be told by {} {place} in {tries} tries: {why}",
+                self.sink.name()
+            );
+            self.say_once(&text);
+            self.last_error = Some(why);
+            return Ok(Failed::Over(self.undelivered(message, &text, now)));
+        }
+        let at = self.pace.next_try(batch.tries, asked, now);
+        (batch.next_at, batch.why, batch.claim) = (Some(at), Some(why.clone()), None);
+        self.say_once(&format!(
+            "an alert could not be told by {} {place}: {why}; it is tried again",
+            self.sink.name()
+        ));
+        self.last_error = Some(why);
+        Ok(Failed::TryAgain(at))
+    }
+
+    /// The event by which other sinks hear of it. One that tells of this very trouble makes no other.
+    fn undelivered(&self, message: &Message, text: &str, at: Time) -> Vec<Told> {
+        if message.kind == AlertKind::Undelivered {
+            return Vec::new();
+        }
+        let events: Vec<u64> = message.items.iter().map(|item| item.event).collect();
+        let alert = Alert::new(AlertKind::Undelivered, Subject::Store, text)
+            .hint("relight alerts list shows what was not told; relight alerts test tries again")
+            .more(json!({
+                "sink": self.sink.name(), "id": message.id, "alert": message.kind.as_str(),
+                "count": message.count, "events": events,
+            }));
+        let mut detail = alert.detail();
+        self.engine.redactor().json(&mut detail);
+        vec![Told { at, kind: EventKind::Alert, detail }]
+    }
+
+    /// The next alerts after one event, up to another, oldest first. What another version wrote is
+    /// passed over.
+    async fn alerts(&self, mut after: u64, upto: u64) -> Result<Vec<Item>, StoreError> {
+        loop {
+            let query = EventQuery {
+                after,
+                task: None,
+                agent: None,
+                kinds: vec![EventKind::Alert],
+                limit: BATCH_MAX,
+                newest: false,
+            };
+            let page = self.store().events(query).await?;
+            let is_last = page.len() < BATCH_MAX;
+            after = page.last().map_or(upto, |event| event.id);
+            let wanted = page.into_iter().filter(|event| event.id <= upto);
+            let items: Vec<Item> = wanted.filter_map(|event| self.item(event)).collect();
+            if is_last || after >= upto || !items.is_empty() {
+                return Ok(items);
+            }
+        }
+    }
+
+    fn item(&self, mut event: Event) -> Option<Item> {
+        self.engine.redactor().json(&mut event.detail);
+        let alert = Alert::from_detail(&event.detail)?;
+        Some(Item { event: event.id, at: event.at, alert })
+    }
+
+    /// Without repeats, and without what the sink knows: that it could not be reached.
+    async fn worth_telling(
+        &self,
+        items: Vec<Item>,
+        cursor: &Cursor,
+    ) -> Result<Vec<Item>, StoreError> {
+        let mut worth = Vec::new();
+        for item in items {
+            let is_own_trouble = item.alert.kind == AlertKind::Undelivered
+                && item.alert.more["sink"] == self.sink.name();
+            if is_own_trouble
+                || episode::is_repeat(self.store(), item.event, &item.alert, cursor.since).await?
+            {
+                continue;
+            }
+            worth.push(item);
+        }
+        Ok(worth)
+    }
+
+    fn claim(&self, cursor: &mut Cursor) {
+        let until = clock::now().plus(self.sink.timeout()).plus(CLAIM_MORE);
+        let (Some(batch), Some(by)) = (cursor.batch.as_mut(), self.owner.clone()) else { return };
+        batch.claim = Some(Claim { token: self.token, by, until });
+    }
+
+    async fn write(
+        &self,
+        read: Read,
+        cursor: Cursor,
+        told: Vec<Told>,
+    ) -> Result<Option<Read>, StoreError> {
+        cursor::write(self.store(), self.sink.name(), read, cursor, told).await
+    }
+
+    /// Says what is wrong when it begins, not at each try.
+    fn say_once(&self, text: &str) {
+        if self.last_error.is_none() {
+            (self.say)(text);
+        }
+    }
+}
+
+/// What became of a message that was not told.
+enum Failed {
+    /// It is not tried any more; these events tell of it.
+    Over(Vec<Told>),
+    /// It is tried again then.
+    TryAgain(Time),
+    /// Nothing is sent there any more; these events tell of it.
+    Gone(Vec<Told>),
+}

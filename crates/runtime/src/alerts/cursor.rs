@@ -1,0 +1,192 @@
+//! How far one sink is told, kept in the store: changed only by whoever read what is there.
+
+use relight_core::lease::ProcessIdentity;
+use relight_core::time::{Span, Time};
+use relight_store::{Store, StoreError, Told};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::doors::{process, random};
+
+/// No wait and no claim that this product writes is longer; a longer one was written by another clock.
+const LONGEST: Span = Span::from_secs(7 * 24 * 3_600);
+
+/// What the store's own name is kept under.
+const STORE_ID: &str = "store-id";
+
+/// How far one sink is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Cursor {
+    /// Events up to this one were there before the sink was.
+    pub(super) since: u64,
+    /// Events up to this one are told, or need not be.
+    pub(super) after: u64,
+    /// What is being told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) batch: Option<Batch>,
+    /// Where nobody is to be called any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) gone: Option<String>,
+}
+
+/// The alerts that are told together. Fixed before the first of them is, so that all tries make the
+/// same messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Batch {
+    /// Up to this event.
+    pub(super) upto: u64,
+    /// The ids of its messages that are told or given up.
+    #[serde(default)]
+    pub(super) done: Vec<String>,
+    /// How often the next one was tried.
+    #[serde(default)]
+    pub(super) tries: u32,
+    /// When it was tried first.
+    #[serde(default)]
+    pub(super) first_at: Option<Time>,
+    /// When it is tried again.
+    #[serde(default)]
+    pub(super) next_at: Option<Time>,
+    /// Why it was not told.
+    #[serde(default)]
+    pub(super) why: Option<String>,
+    /// Who tells it now.
+    #[serde(default)]
+    pub(super) claim: Option<Claim>,
+}
+
+/// The right to tell a batch, for a while.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Claim {
+    /// Which of the process's couriers.
+    pub(super) token: u64,
+    /// Which process.
+    pub(super) by: ProcessIdentity,
+    /// Until when, whatever becomes of it.
+    pub(super) until: Time,
+}
+
+impl Cursor {
+    pub(super) fn starting_at(newest: u64) -> Self {
+        Self { since: newest, after: newest, batch: None, gone: None }
+    }
+}
+
+impl Batch {
+    pub(super) fn upto(event: u64) -> Self {
+        Self {
+            upto: event,
+            done: Vec::new(),
+            tries: 0,
+            first_at: None,
+            next_at: None,
+            why: None,
+            claim: None,
+        }
+    }
+
+    /// One message is told or given up; the next one has all its tries.
+    pub(super) fn done(&mut self, message: &str) {
+        self.done.push(message.to_owned());
+        (self.tries, self.first_at, self.next_at, self.why) = (0, None, None, None);
+    }
+
+    /// When the next try may be; none when it may be now.
+    pub(super) fn waits_until(&self, now: Time) -> Option<Time> {
+        self.next_at.filter(|at| lies_ahead(*at, now))
+    }
+
+    /// Until when another courier has it; none when nobody does.
+    pub(super) fn claimed_until(&self, token: u64, now: Time) -> Option<Time> {
+        let claim = self.claim.as_ref().filter(|claim| claim.token != token)?;
+        let is_of_this_boot = claim.by.boot == process::boot_id();
+        let is_dead = is_of_this_boot && !process::is_alive(&claim.by);
+        (!is_dead && lies_ahead(claim.until, now)).then_some(claim.until)
+    }
+}
+
+fn lies_ahead(at: Time, now: Time) -> bool {
+    at > now && at.since(now) <= LONGEST
+}
+
+/// A cursor as it was read, with what it must still be to be written.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) cursor: Option<Cursor>,
+    raw: Option<Value>,
+}
+
+/// The name of a sink's cursor.
+fn name_of(sink: &str) -> String {
+    format!("alerts/{sink}")
+}
+
+pub(super) async fn read(store: &dyn Store, sink: &str) -> Result<Read, StoreError> {
+    let raw = store.kept(&name_of(sink)).await?;
+    // One that cannot be read is written anew, as if the sink was new.
+    let cursor = raw.clone().and_then(|raw| serde_json::from_value(raw).ok());
+    Ok(Read { cursor, raw })
+}
+
+/// Writes it, if it is still what was read; what was written is what the next write compares with.
+pub(super) async fn write(
+    store: &dyn Store,
+    sink: &str,
+    read: Read,
+    cursor: Cursor,
+    told: Vec<Told>,
+) -> Result<Option<Read>, StoreError> {
+    let now = serde_json::to_value(&cursor).expect("a cursor has string keys");
+    let is_kept = store.keep_and_tell(&name_of(sink), read.raw, now.clone(), told).await?;
+    Ok(is_kept.then_some(Read { cursor: Some(cursor), raw: Some(now) }))
+}
+
+/// The store's own name: made by whoever asks first, the same ever after.
+pub(super) async fn store_id(store: &dyn Store) -> Result<String, StoreError> {
+    for _ in 0..2 {
+        if let Some(Value::String(id)) = store.kept(STORE_ID).await? {
+            return Ok(id);
+        }
+        let made: [u8; 8] = random::bytes();
+        let id = format!("{:016x}", u64::from_le_bytes(made));
+        if store.keep(STORE_ID, None, Value::String(id.clone())).await? {
+            return Ok(id);
+        }
+    }
+    // A record of another form is there; it is left as it is.
+    Ok("store".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_ends_with_its_process_its_time_or_a_clock_that_jumped() {
+        let me = process::identity(std::process::id()).unwrap();
+        let dead = ProcessIdentity { start: me.start + 1, ..me.clone() };
+        let elsewhere = ProcessIdentity { boot: "another".to_owned(), ..me.clone() };
+        let now = Time::from_ms(1_000_000_000);
+        let soon = now.plus(Span::from_secs(30));
+        let far = now.plus(Span::from_secs(365 * 24 * 3_600));
+        for (by, until, token, is_held) in [
+            (&me, soon, 1, true),
+            (&me, soon, 2, false),
+            (&me, now, 1, false),
+            (&me, far, 1, false),
+            (&dead, soon, 1, false),
+            (&elsewhere, soon, 1, true),
+        ] {
+            let claim = Some(Claim { token, by: by.clone(), until });
+            let batch = Batch { claim, ..Batch::upto(1) };
+            assert_eq!(batch.claimed_until(2, now).is_some(), is_held, "{batch:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_has_one_name() {
+        let store = relight_store::MemoryStore::default();
+        let id = store_id(&store).await.unwrap();
+        assert_eq!((id.len(), store_id(&store).await.unwrap()), (16, id));
+    }
+}

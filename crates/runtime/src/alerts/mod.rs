@@ -1,0 +1,28 @@
+//! Tells somebody who is away: by a command, by a webhook.
+//!
+//! The journal is the outbox: an alert is an event, written in the commit of what it tells of (see
+//! `core::alert`). Each *sink* has a cursor in the store, which moves only after it was told. So a
+//! kill at any line tells the same thing again under the same id, and nothing is left untold. Beside
+//! supervision, never in its way.
+
+mod command;
+mod courier;
+mod cursor;
+mod episode;
+mod group;
+mod message;
+mod overview;
+mod pace;
+pub mod secret;
+mod signature;
+mod sink;
+pub mod stale;
+mod webhook;
+
+pub use command::CommandSink;
+pub use courier::{Courier, Delivery, deliver_now, register, store_id};
+pub use message::Message;
+pub use overview::{Overview, SinkOverview, Told, overview};
+pub use pace::Pace;
+pub use sink::{NotSent, Sink, try_out};
+pub use webhook::{BadWebhook, Webhook};

@@ -1,0 +1,88 @@
+//! What was told and what is left, for people.
+
+use relight_core::alert::Alert;
+use relight_core::event::EventKind;
+use relight_core::time::Time;
+use relight_store::{EventQuery, Store, StoreError};
+
+use super::cursor::{self, Cursor};
+
+/// Every sink there can be.
+const SINKS: [&str; 2] = ["command", "webhook"];
+
+/// What was told and what is left.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Overview {
+    /// The newest alerts, oldest first.
+    pub alerts: Vec<Told>,
+    /// The sinks that this store was ever used with.
+    pub sinks: Vec<SinkOverview>,
+}
+
+/// One alert of the journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    /// The event's id.
+    pub event: u64,
+    /// When it happened.
+    pub at: Time,
+    /// What it says.
+    pub alert: Alert,
+    /// The sinks that have it behind them: told, or not to be told.
+    pub told: Vec<&'static str>,
+    /// The sinks that are still to be told.
+    pub pending: Vec<&'static str>,
+}
+
+/// How far one sink is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SinkOverview {
+    /// Its name.
+    pub name: &'static str,
+    /// It answered that it is never to be called again.
+    pub is_gone: bool,
+    /// How often the next message was tried.
+    pub tries: u32,
+    /// When it is tried again.
+    pub next_at: Option<Time>,
+    /// Why it was not told.
+    pub why: Option<String>,
+}
+
+/// The newest alerts, so many at most, and how far each sink is.
+pub async fn overview(store: &dyn Store, limit: usize) -> Result<Overview, StoreError> {
+    let mut cursors: Vec<(&'static str, Cursor)> = Vec::new();
+    for name in SINKS {
+        let read = cursor::read(store, name).await?;
+        cursors.extend(read.cursor.map(|cursor| (name, cursor)));
+    }
+    let query = EventQuery {
+        after: 0,
+        task: None,
+        agent: None,
+        kinds: vec![EventKind::Alert],
+        limit,
+        newest: true,
+    };
+    let mut alerts = Vec::new();
+    for event in store.events(query).await? {
+        let Some(alert) = Alert::from_detail(&event.detail) else { continue };
+        let which = |wanted: &dyn Fn(&Cursor) -> bool| {
+            cursors.iter().filter(|(_, cursor)| wanted(cursor)).map(|(name, _)| *name).collect()
+        };
+        let told = which(&|cursor| event.id > cursor.since && event.id <= cursor.after);
+        let pending = which(&|cursor| event.id > cursor.after && cursor.gone.is_none());
+        alerts.push(Told { event: event.id, at: event.at, alert, told, pending });
+    }
+    let sinks = cursors.into_iter().map(|(name, cursor)| sink(name, cursor)).collect();
+    Ok(Overview { alerts, sinks })
+}
+
+fn sink(name: &'static str, cursor: Cursor) -> SinkOverview {
+    let is_gone = cursor.gone.is_some();
+    let (tries, next_at, why) = match cursor.batch {
+        Some(batch) => (batch.tries, batch.next_at, batch.why),
+        None => (0, None, None),
+    };
+    SinkOverview { name, is_gone, tries, next_at, why }
+}

@@ -1,0 +1,101 @@
+//! How alerts are spread over time.
+
+use relight_core::time::{Span, Time};
+
+use crate::doors::random;
+
+/// Longest wait between two tries.
+pub(super) const RETRY_MAX: Span = Span::from_secs(3_600);
+/// How long a sink that says no to one message is asked again, before the next message has its turn.
+const REFUSED_MAX: Span = Span::from_secs(3_600);
+
+/// How alerts are spread over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// What comes within this time is told together.
+    pub group: Span,
+    /// What the first further try waits for; each one after it twice as long, up to an hour.
+    pub retry: Span,
+    /// How long a message is tried.
+    pub give_up: Span,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            group: Span::from_secs(2),
+            retry: Span::from_secs(5),
+            give_up: Span::from_secs(24 * 3_600),
+        }
+    }
+}
+
+impl Pace {
+    /// When the next try is, after so many; `asked` is what the other side wants.
+    pub(super) fn next_try(&self, tries: u32, asked: Option<Span>, now: Time) -> Time {
+        now.plus(match asked {
+            Some(asked) => asked.min(self.give_up).max(self.retry),
+            None => spread(doubled(self.retry, tries), chance()),
+        })
+    }
+
+    /// Whether a message that was first tried then has had its chances.
+    pub(super) fn is_over(&self, first_at: Time, refused: bool, now: Time) -> bool {
+        let at_most = if refused { self.give_up.min(REFUSED_MAX) } else { self.give_up };
+        now.since(first_at) >= at_most
+    }
+}
+
+fn doubled(first: Span, tries: u32) -> Span {
+    let times = 1_u64 << tries.saturating_sub(1).min(20);
+    Span::from_ms(first.as_ms().saturating_mul(times)).min(RETRY_MAX.max(first))
+}
+
+/// Up to a fifth longer, so that many do not come back in the same moment.
+fn spread(wait: Span, chance: f64) -> Span {
+    let more = wait.as_ms() as f64 / 5.0 * chance;
+    Span::from_ms(wait.as_ms() + more as u64)
+}
+
+fn chance() -> f64 {
+    f64::from(u32::from_le_bytes(random::bytes())) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(pace: &Pace, tries: u32, asked: Option<Span>) -> u64 {
+        let now = Time::from_ms(1_000_000);
+        pace.next_try(tries, asked, now).since(now).as_ms() / 1_000
+    }
+
+    #[test]
+    fn waits_grow_up_to_an_hour_and_never_come_in_step() {
+        let pace = Pace::default();
+        for (tries, at_least, at_most) in
+            [(1, 5, 6), (2, 10, 12), (5, 80, 96), (12, 3_600, 4_320), (u32::MAX, 3_600, 4_320)]
+        {
+            let wait = wait(&pace, tries, None);
+            assert!((at_least..=at_most).contains(&wait), "try {tries} waits {wait} s");
+        }
+    }
+
+    #[test]
+    fn what_the_other_side_asks_for_is_kept_within_the_limit() {
+        let pace = Pace::default();
+        assert_eq!(wait(&pace, 1, Some(Span::from_secs(120))), 120);
+        assert_eq!(wait(&pace, 1, Some(Span::ZERO)), 5);
+        assert_eq!(wait(&pace, 1, Some(Span::from_secs(u64::from(u32::MAX)))), 24 * 3_600);
+    }
+
+    #[test]
+    fn a_message_that_is_refused_does_not_hold_up_the_others_for_a_day() {
+        let pace = Pace::default();
+        let (first, hours) =
+            (Time::from_ms(0), |n: u64| Time::from_ms(0).plus(Span::from_secs(n * 3_600)));
+        assert!(!pace.is_over(first, false, hours(23)));
+        assert!(pace.is_over(first, false, hours(24)));
+        assert!(pace.is_over(first, true, hours(1)));
+    }
+}

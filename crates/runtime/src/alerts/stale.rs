@@ -1,0 +1,108 @@
+//! Notices unfinished work that nobody touches, once an episode, while a daemon runs.
+//!
+//! Wakes when the next task would become stale and at no other time: what is done to a task only moves
+//! that moment on, and a task added later is due later.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use relight_core::alert::{Alert, AlertKind, Subject};
+use relight_core::decide::{Right, TaskEvent};
+use relight_core::event::EventKind;
+use relight_core::ids::TaskId;
+use relight_core::time::{Span, Time};
+use relight_store::TaskGlance;
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::episode;
+use crate::check;
+use crate::doors::clock;
+use crate::engine::{ActError, Engine};
+
+/// Whoever was told by one of these knows that it waits.
+const TOLD_OTHERWISE: [AlertKind; 5] = [
+    AlertKind::Stale,
+    AlertKind::Blocked,
+    AlertKind::Parked,
+    AlertKind::GivenUp,
+    AlertKind::Suspended,
+];
+/// Between two looks at least this part of the limit, however many tasks become stale one by one.
+const LOOKS_MAX: u64 = 20;
+/// After a store that cannot be read or written.
+const TROUBLE_PAUSE: Duration = Duration::from_secs(30);
+
+/// Looks for stale work.
+#[derive(Debug)]
+pub struct StaleWatch {
+    engine: Engine,
+    stale: Span,
+    /// What is known to be told, by when it was last touched.
+    told: HashMap<TaskId, Time>,
+}
+
+impl StaleWatch {
+    /// Work is stale that nobody touched for this long.
+    pub fn new(engine: Engine, stale: Span) -> Self {
+        Self { engine, stale, told: HashMap::new() }
+    }
+
+    /// Looks for as long as it is polled.
+    pub async fn serve(mut self) {
+        let at_least = Span::from_ms(self.stale.as_ms() / LOOKS_MAX).max(Span::from_secs(1));
+        loop {
+            let pause = match self.look(clock::now()).await {
+                Ok(next) => next.max(at_least).as_duration(),
+                Err(_) => TROUBLE_PAUSE,
+            };
+            sleep(pause).await;
+        }
+    }
+
+    /// Notes an alert for all that is stale and was not told of; answers when to look again.
+    pub async fn look(&mut self, now: Time) -> Result<Span, ActError> {
+        let tasks = self.engine.store().unfinished().await?;
+        let mut next = self.stale;
+        let mut told = HashMap::new();
+        for task in &tasks {
+            match check::stale_in(task, self.stale, now) {
+                Some(Span::ZERO) => {
+                    if self.told.get(&task.id) != Some(&task.updated_at) {
+                        self.note(task, now).await?;
+                    }
+                    told.insert(task.id.clone(), task.updated_at);
+                }
+                Some(wait) => next = next.min(wait),
+                None => {}
+            }
+        }
+        self.told = told;
+        Ok(next)
+    }
+
+    async fn note(&self, task: &TaskGlance, now: Time) -> Result<(), ActError> {
+        let alert = alert(task, now.since(task.updated_at));
+        for kind in TOLD_OTHERWISE {
+            let of_kind = Alert { kind, ..alert.clone() };
+            if episode::is_told(self.engine.store().as_ref(), &of_kind).await? {
+                return Ok(());
+            }
+        }
+        let event = TaskEvent::Note(EventKind::Alert, alert.detail());
+        match self.engine.act(&task.id, Right::Unfenced, event).await {
+            // It went on, or away, meanwhile.
+            Ok(_) | Err(ActError::NoSuchTask(_) | ActError::Refused(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn alert(task: &TaskGlance, age: Span) -> Alert {
+    let (id, status): (&TaskId, _) = (&task.id, task.status);
+    let whose = task.agent.as_ref().map(|agent| format!(" of {agent}")).unwrap_or_default();
+    let text = format!("task {id}{whose} is {status} and was not touched for {age}");
+    Alert::new(AlertKind::Stale, Subject::Task(id.clone()), text)
+        .hint(format!("relight task show {id}"))
+        .more(json!({"status": status, "agent": task.agent, "age_ms": age.as_ms()}))
+}
