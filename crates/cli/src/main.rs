@@ -11,6 +11,7 @@ mod terminal_filter;
 mod values;
 mod verbs;
 mod whole_file;
+mod work;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
