@@ -10,7 +10,6 @@ pub mod sqlite;
 
 pub use contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
-    EventQuery, Inventory, Recall, Store, StoreError, TaskGlance, TaskQuery, Told,
+    EventQuery, Inventory, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery, Told,
 };
 pub use memory::MemoryStore;
