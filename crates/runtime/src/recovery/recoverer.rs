@@ -135,7 +135,7 @@ impl Recoverer {
         let plan = |view: &TaskView| -> Result<Vec<TaskEvent>, ActError> {
             let mut plan = Vec::new();
             for step in view.steps.iter().filter(|step| step.is_open()) {
-                plan.extend(step_deaths::decide(&events, &step.key));
+                plan.extend(step_deaths::decide(&task.id, &events, &step.key));
             }
             let is_parked = plan.iter().any(|event| matches!(event, TaskEvent::Block { .. }));
             if !is_parked {
