@@ -50,13 +50,32 @@ impl Keeper {
 
     /// `relight up` with so many agents, whose names begin with `name`.
     pub(crate) fn relight(stage: &Stage, name: &str, count: usize) -> anyhow::Result<Keeper> {
-        let mut keeper = Keeper::prepared(stage, name, count)?;
+        Keeper::relight_in(Path::new("/"), stage, name, count)
+    }
+
+    /// The same, with agents that work in this folder.
+    pub(crate) fn relight_in(
+        workspace: &Path,
+        stage: &Stage,
+        name: &str,
+        count: usize,
+    ) -> anyhow::Result<Keeper> {
+        let mut keeper = Keeper::prepared_in(workspace, stage, name, count)?;
         keeper.up()?;
         keeper.wait_for_all(count)
     }
 
-    /// The same, configured and not started.
+    /// Configured and not started; outside of any repository.
     pub(crate) fn prepared(stage: &Stage, name: &str, count: usize) -> anyhow::Result<Keeper> {
+        Keeper::prepared_in(Path::new("/"), stage, name, count)
+    }
+
+    fn prepared_in(
+        workspace: &Path,
+        stage: &Stage,
+        name: &str,
+        count: usize,
+    ) -> anyhow::Result<Keeper> {
         let folder = stage.subfolder(name)?;
         let mut keeper = Keeper::empty(&folder)?;
         let home = Home::new(stage.relight(), &folder.join("home"))?;
@@ -64,9 +83,10 @@ impl Keeper {
         let worker = stage.floor("floor-worker").display().to_string();
         let pipe = keeper.births.path().display().to_string();
         let prefix = prefix_of(name);
-        // Outside of any repository: in one, a restart also waits for git to say what changed.
+        let workspace = format!("{:?}", workspace.display().to_string());
         let entry = |number| {
-            Entry::at_once(&format!("{prefix}{number}"), &[&worker, &pipe]).with("folder", "\"/\"")
+            Entry::at_once(&format!("{prefix}{number}"), &[&worker, &pipe])
+                .with("folder", &workspace)
         };
         home.configure(&(0..count).map(entry).collect::<Vec<_>>())?;
         (keeper.home, keeper.prefix) = (Some(home), Some(prefix));

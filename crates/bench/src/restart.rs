@@ -4,6 +4,10 @@
 //! Every contestant keeps the same worker, which tells its own first instruction; who asks does not
 //! matter. Where the product cannot do something yet, the row says so.
 
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
 use crate::contest::{Contest, Results};
 use crate::keeper::Keeper;
 use crate::row::{Row, Target};
@@ -12,6 +16,9 @@ use crate::stage::Stage;
 use crate::{hang, many};
 
 const FLOOR: &str = "waitid+spawn loop";
+/// Relight, with an agent that works in a repository.
+const IN_GIT: &str = "relight in a repository";
+const REPOSITORY_FILES: usize = 1_000;
 const RUNIT: &str = "runit";
 const SUPERVISORD: &str = "supervisord";
 /// Killed at the same time.
@@ -35,6 +42,12 @@ fn one_rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     if let Ok(mut relight) = relight {
         contest.enter("relight", move |_| relight.kill_one_ms());
     }
+    if let Some(repository) = repository(stage)? {
+        let relight = Keeper::relight_in(&repository, stage, "one-in-git", 1);
+        if let Ok(mut relight) = relight {
+            contest.enter(IN_GIT, move |_| relight.kill_one_ms());
+        }
+    }
     if let Some(mut runit) = Keeper::runit(stage)? {
         contest.enter(RUNIT, move |_| runit.kill_one_ms());
     }
@@ -43,6 +56,24 @@ fn one_rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     }
     let results = contest.run(stage.pick(250, 8))?;
     Ok(one_table(&results, missing.as_deref()))
+}
+
+/// A repository with files of which some are changed; none where git is not installed.
+fn repository(stage: &Stage) -> anyhow::Result<Option<PathBuf>> {
+    let folder = stage.subfolder("repository")?;
+    for number in 0..REPOSITORY_FILES {
+        fs::write(folder.join(format!("{number}.txt")), format!("{number}\n"))?;
+    }
+    let git = |words: &[&str]| {
+        let nobody = ["-c", "user.name=bench", "-c", "user.email=bench@localhost"];
+        let mut command = Command::new("git");
+        command.current_dir(&folder).args(nobody).args(words);
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    let is_there =
+        git(&["init", "-q"]) && git(&["add", "."]) && git(&["commit", "-q", "-m", "first"]);
+    fs::write(folder.join("0.txt"), "changed\n")?;
+    Ok(is_there.then_some(folder))
 }
 
 fn one_table(results: &Results, missing: Option<&str>) -> Vec<Row> {
@@ -58,6 +89,11 @@ fn one_table(results: &Results, missing: Option<&str>) -> Vec<Row> {
             .figure(p99("relight").as_ref())
             .beside(format!("{FLOOR}, p99"), p99(FLOOR).as_ref())
             .target(Target::TimesFloorMax(4.0)),
+        Row::new(format!("{what}, in a git repository"), "ms")
+            .figure(results.get(IN_GIT))
+            .beside(FLOOR, results.get(FLOOR))
+            .target(Target::TimesFloorMax(2.0))
+            .note(results.get(IN_GIT).is_none().then_some("there is no git, or no `relight up`")),
     ];
     let runit = relight().faster_than(RUNIT, results.get(RUNIT));
     let not_there = results.get(RUNIT).is_none().then_some("runit is not installed");

@@ -83,11 +83,13 @@ pub enum EventKind {
     SessionEnded,
     /// A session's state changed in another way.
     SessionState,
+    /// Nothing is begun any more, or work goes on again.
+    Drain,
 }
 
 impl EventKind {
     /// All of them; the order gives the numbers and is never changed.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::StepBegun,
         Self::StepDone,
         Self::StepFailed,
@@ -124,6 +126,7 @@ impl EventKind {
         Self::SessionBegun,
         Self::SessionEnded,
         Self::SessionState,
+        Self::Drain,
     ];
 
     /// The word used everywhere.
@@ -165,6 +168,7 @@ impl EventKind {
             Self::SessionBegun => "session.begun",
             Self::SessionEnded => "session.ended",
             Self::SessionState => "session.state",
+            Self::Drain => "drain",
         }
     }
 
@@ -219,5 +223,6 @@ mod tests {
         assert_eq!(EventKind::TaskForgotten.code(), 16);
         assert_eq!(EventKind::BootLoop.code(), 31);
         assert_eq!(EventKind::TaskBudget.code(), 33);
+        assert_eq!(EventKind::Drain.code(), 37);
     }
 }

@@ -3,8 +3,9 @@
 //! The mark is in the store, so it holds for every process and survives a restart of the daemon. One
 //! from before a reboot does not count: whoever drained did it for that boot.
 
+use relight_core::event::EventKind;
 use relight_core::time::Time;
-use relight_store::{Store, StoreError};
+use relight_store::{Store, StoreError, Told};
 use serde::{Deserialize, Serialize};
 
 use crate::doors::{clock, process};
@@ -39,7 +40,7 @@ pub async fn begin(store: &dyn Store) -> Result<Drain, StoreError> {
         let drain = Drain { since: clock::now(), boot: process::boot_id() };
         let mark = serde_json::to_value(&drain).expect("a mark is plain JSON");
         let before = store.kept(NAME).await?;
-        if store.keep(NAME, before, mark).await? {
+        if store.keep_and_tell(NAME, before, mark, vec![told(true)]).await? {
             return Ok(drain);
         }
     }
@@ -50,12 +51,21 @@ pub async fn begin(store: &dyn Store) -> Result<Drain, StoreError> {
 pub async fn cancel(store: &dyn Store) -> Result<bool, StoreError> {
     for _ in 0..ROUNDS_MAX {
         let before = store.kept(NAME).await?;
-        let was_set = now(store).await?.is_some();
-        if before.is_none() || store.keep(NAME, before, serde_json::Value::Null).await? {
-            return Ok(was_set);
+        if now(store).await?.is_none() {
+            return Ok(false);
+        }
+        let told = vec![told(false)];
+        if store.keep_and_tell(NAME, before, serde_json::Value::Null, told).await? {
+            return Ok(true);
         }
     }
     Err(busy())
+}
+
+/// Wakes whoever waits for work, or for its end.
+fn told(draining: bool) -> Told {
+    let detail = serde_json::json!({"draining": draining});
+    Told { at: clock::now(), kind: EventKind::Drain, detail }
 }
 
 fn busy() -> StoreError {

@@ -49,7 +49,9 @@ fn as_schema_1(file: &Path, old: &Path) {
          PRAGMA user_version = 1;
          {};
          ATTACH '{}' AS new;
-         INSERT INTO task SELECT * FROM new.task;
+         INSERT INTO task SELECT n, id, status, agent, fence, held, lease_ttl, lease_until, lease_boot,
+             seq, steps_done, steps_open, steps_from, starts, retries, max_retries, priority,
+             created_at, updated_at, not_before, expires_at FROM new.task;
          INSERT INTO task_body SELECT * FROM new.task_body;
          INSERT INTO lease SELECT n, holder, since FROM new.lease;
          INSERT INTO journal SELECT id, at, kind, task, fence, name, occurrence, rule, tries,

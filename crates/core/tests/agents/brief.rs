@@ -155,6 +155,25 @@ fn ended_well_with_the_task_unfinished() {
 }
 
 #[test]
+fn what_git_was_not_asked_yet_the_reader_can_ask() {
+    let ended = ended(death(HowEnded::Signal(9)), None);
+    let post_mortem = PostMortem::default();
+    let git = GitFacts { branch: Some("main".to_owned()), ..GitFacts::default() };
+    let facts = BriefFacts { git: Some(("/srv/app", &git)), ..after(before(&ended, &post_mortem)) };
+    insta::assert_snapshot!(text(&facts), @r#"
+    # Brief for attempt 3 of agent writer
+    Attempt 2 ended at 2026-05-01T12:00:00Z after 3m 12s: killed by signal 9 (KILL), not by Relight.
+    ## Do first
+    1. See what is there already before doing anything again.
+    ## Git in "/srv/app"
+    - branch "main"
+    - what is changed or new was not looked up yet: `git status` tells
+    ## More
+    `relight logs writer`, `relight deaths writer`
+    "#);
+}
+
+#[test]
 fn a_first_start_is_told_nothing() {
     let task = Task { starts: 0, ..task("new", &["a"]) };
     assert_eq!(brief(&first()), None);

@@ -101,6 +101,14 @@ impl Preset {
         }
     }
 
+    /// Whether the brief's own text is in the command or the environment of this attempt; its file can
+    /// still be written anew when it is not.
+    pub fn passes_brief(&self, given: &[Word], launch: Launch<'_>) -> bool {
+        let untold = Launch { brief: "", ..launch };
+        self.command(given, launch) != self.command(given, untold)
+            || self.environment(launch) != self.environment(untold)
+    }
+
     fn beginning(&self, given: &[Word], launch: Launch<'_>) -> Beginning {
         if launch.first {
             return Beginning::Anew;
@@ -278,6 +286,27 @@ mod tests {
         ] {
             assert_eq!(LAUNCH.fill(text), filled);
         }
+    }
+
+    #[test]
+    fn the_brief_is_passed_where_its_text_is_among_the_words() {
+        let passes = |preset: &str, command: &str, resume_args: Option<&[Word]>| {
+            let preset = Preset::by_name(preset, None).unwrap();
+            let command: Vec<Word> = command.split(' ').map(Word::from).collect();
+            preset.passes_brief(&command, Launch { resume_args, ..LAUNCH })
+        };
+        assert!(!passes("generic", "./agent --fast", None));
+        assert!(!passes("generic", "./agent", Some(&["--go-on={brief_file}".into()])));
+        assert!(passes("generic", "./agent", Some(&["--go-on={brief}".into()])));
+        assert!(passes("claude-code", "claude -p write", None));
+        assert!(passes("codex", "codex exec write", None));
+    }
+
+    #[test]
+    fn a_first_attempt_is_passed_no_brief() {
+        let preset = Preset::by_name("claude-code", None).unwrap();
+        let command: Vec<Word> = ["claude", "-p", "write"].map(Word::from).to_vec();
+        assert!(!preset.passes_brief(&command, Launch { first: true, ..LAUNCH }));
     }
 
     #[test]

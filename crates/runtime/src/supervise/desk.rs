@@ -1,9 +1,11 @@
 //! What all agents of one supervisor share.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, ProcessIdentity};
+use tokio::sync::Semaphore;
 
 use super::cgroup::Cgroups;
 use super::log::Growth;
@@ -30,6 +32,8 @@ pub(super) struct Desk {
     pub(super) cgroups: Option<Cgroups>,
     /// How many files this process could have open before it asked for more; agents get that.
     pub(super) nofile: Option<u64>,
+    /// Room for so many who ask git something that nobody waits for.
+    pub(super) git_places: Arc<Semaphore>,
     /// Where agents find the store again.
     pub(super) places: Vec<(Word, Word)>,
 }

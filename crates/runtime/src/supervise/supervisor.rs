@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use relight_core::agent::Stopper;
 use relight_core::ids::AgentName;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::actor::{self, Mail};
@@ -20,6 +20,9 @@ use super::spec::AgentSpec;
 use super::word::Word;
 use crate::doors::{limits, process};
 use crate::engine::Engine;
+
+/// At most so many look at repositories at once while nobody waits for it.
+const GIT_PLACES: usize = 2;
 
 /// How a supervisor is set up.
 #[derive(Debug, Clone, Default)]
@@ -77,6 +80,7 @@ impl Supervisor {
             growth: Growth::new()?,
             cgroups,
             nofile,
+            git_places: Arc::new(Semaphore::new(GIT_PLACES)),
             places: settings.places,
         });
         Ok((Self { desk, agents: BTreeMap::new(), retiring: Retiring::default() }, heard))

@@ -22,7 +22,7 @@ const TABLES: [(&str, &str, u32); 9] = [
     ("agent", "n", 2),
     ("attempt", "n", 2),
     ("kept", "name", 2),
-    ("session", "n", 3),
+    ("session", "n", 4),
 ];
 
 /// What became of one table.
@@ -154,7 +154,8 @@ fn recount(target: &Connection) -> Result<()> {
              WHERE status < 10 AND n IN (SELECT t.n FROM task t JOIN counted c ON c.n = t.n
                                          WHERE (c.done < t.steps_done OR c.open < t.steps_open));
          UPDATE task SET steps_done = (SELECT done FROM counted c WHERE c.n = task.n),
-                         steps_open = (SELECT open FROM counted c WHERE c.n = task.n);",
+                         steps_open = (SELECT open FROM counted c WHERE c.n = task.n);
+         UPDATE task SET progress_at = updated_at WHERE progress_at IS NULL AND steps_done > 0;",
     )
 }
 

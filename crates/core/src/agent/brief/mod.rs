@@ -1,6 +1,7 @@
 //! The brief: what a successor is told about the attempt before it, in at most a screen of text.
 //!
-//! Pure, and bounded whatever is put in. Lines about what is not known are left out. Whatever came from
+//! Pure, and bounded whatever is put in. Lines about what is not known are left out, unless the reader can
+//! look it up. Whatever came from
 //! an agent stands in quotes or in a quoted block, so that none of it can pass for Relight's own words.
 //! Leaves to others: gathering the facts, redacting the text, writing the file.
 
@@ -67,7 +68,7 @@ pub struct GitFacts {
     pub branch: Option<String>,
     /// The commit of HEAD; none on a branch without one.
     pub head: Option<String>,
-    /// Changed files; none when nobody could tell in time.
+    /// Changed files; none while nobody could tell.
     pub dirty: Option<DirtyFiles>,
     /// How old `index.lock` is, when there is one. Whether a live process holds it cannot be known.
     pub index_lock_age: Option<Span>,
@@ -278,7 +279,7 @@ fn tell_git(page: &mut Page, facts: &BriefFacts<'_>) {
             let shown = &dirty.names[..dirty.names.len().min(DIRTY_NAMES_MAX)];
             page.line(&format!("- {} changed or new: {}", dirty.count, names(shown)));
         }
-        None => {}
+        None => page.line("- what is changed or new was not looked up yet: `git status` tells"),
     }
 }
 

@@ -1,12 +1,18 @@
 //! What the next attempt is told: the brief, and `active_state.json`.
+//!
+//! Which files are changed only git itself can tell, and that takes longer than all the rest of a
+//! restart. An attempt that gets the brief's text with its command waits for that; any other is started
+//! with a brief that has all the rest, and its file is completed while it runs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use relight_core::agent::AttemptTag;
 use relight_core::agent::active_state::{self, ActiveState};
-use relight_core::agent::brief::{BriefFacts, GitFacts, Interrupted, brief};
+use relight_core::agent::brief::{BriefFacts, DirtyFiles, GitFacts, Interrupted, brief};
 use relight_core::ids::TaskId;
 use relight_core::time::Span;
+use tokio::task::JoinSet;
 
 use super::Actor;
 use crate::doors::clock;
@@ -14,8 +20,32 @@ use crate::engine::TaskView;
 use crate::supervise::notice::What;
 use crate::supervise::successor;
 
-/// How long git may take to say what changed.
+/// How long git may take to say what changed, while the start waits for it.
 const GIT_WAIT: Span = Span::from_secs(1);
+/// The same, while nobody does.
+const GIT_WAIT_BESIDE: Span = Span::from_secs(10);
+
+/// A brief, and what it stands on.
+pub(super) struct Brief {
+    pub(super) text: String,
+    number: u32,
+    view: Option<TaskView>,
+    workspace: PathBuf,
+    git: Option<GitFacts>,
+}
+
+impl Brief {
+    /// Whether git has not said what changed.
+    pub(super) fn lacks_changes(&self) -> bool {
+        self.git.as_ref().is_some_and(|git| git.dirty.is_none())
+    }
+}
+
+/// The brief of the live attempt while git is asked what changed; one that is dropped is not completed.
+pub(super) struct OpenBrief {
+    brief: Brief,
+    looking: JoinSet<Option<DirtyFiles>>,
+}
 
 impl Actor {
     /// The folder it works in.
@@ -23,32 +53,83 @@ impl Actor {
         PathBuf::from(&self.spec.plan.folder)
     }
 
-    /// What a resumed attempt is told; none for a first one.
-    pub(super) async fn brief(&self, number: u32, task: Option<&TaskId>) -> Option<String> {
+    /// What a resumed attempt is told, as far as it is known at once; none for a first one.
+    pub(super) async fn brief(&self, number: u32, task: Option<&TaskId>) -> Option<Brief> {
         if !self.is_resumed() {
             return None;
         }
-        let last = self.last.as_ref()?;
-        let (ended, post_mortem) = (last.ended.as_ref()?, last.post_mortem.as_ref()?);
+        let post_mortem = self.last.as_ref()?.post_mortem.as_ref()?;
         let held = post_mortem.task.as_deref().and_then(|task| TaskId::new(task).ok());
         let view = self.view_of(task.or(held.as_ref())).await;
         let workspace = match view.as_ref().and_then(|view| view.task.context.get("workspace")) {
             Some(workspace) => PathBuf::from(workspace),
             None => self.workspace(),
         };
-        let place = workspace.to_string_lossy().into_owned();
-        let git = git_facts(workspace).await;
+        let git = successor::git_facts(&workspace);
+        let mut brief = Brief { text: String::new(), number, view, workspace, git };
+        brief.text = self.text_of(&brief)?;
+        Some(brief)
+    }
+
+    fn text_of(&self, about: &Brief) -> Option<String> {
+        let last = self.last.as_ref()?;
+        let (ended, post_mortem) = (last.ended.as_ref()?, last.post_mortem.as_ref()?);
         let head_at_begin = self.head.as_deref();
+        let place = about.workspace.to_string_lossy();
         let facts = BriefFacts {
             agent: &self.spec.name,
-            attempt_number: number,
+            attempt_number: about.number,
             before: Some(Interrupted { number: last.number, ended, post_mortem, head_at_begin }),
-            task: view.as_ref().map(|view| (&view.task, view.steps.as_slice())),
-            git: git.as_ref().map(|git| (place.as_str(), git)),
+            task: about.view.as_ref().map(|view| (&view.task, view.steps.as_slice())),
+            git: about.git.as_ref().map(|git| (&*place, git)),
             host: None,
         };
         let text = brief(&facts)?;
         Some(self.desk.engine.redactor().text(&text).into_owned())
+    }
+
+    /// Waits for git to say what changed.
+    pub(super) async fn await_changes(&self, brief: Brief) -> Brief {
+        let workspace = brief.workspace.clone();
+        let ask = move || successor::dirty_files(&workspace, GIT_WAIT);
+        let dirty = tokio::task::spawn_blocking(ask).await.ok().flatten();
+        self.with_changes(brief, dirty)
+    }
+
+    /// Has git asked beside the attempt that was just started. Only so many at once: many that died
+    /// together are brought back together, and that comes first.
+    pub(super) fn look_for_changes(&mut self, brief: Brief) {
+        let workspace = brief.workspace.clone();
+        let places = Arc::clone(&self.desk.git_places);
+        let mut looking = JoinSet::new();
+        looking.spawn(async move {
+            let place = places.acquire_owned().await.ok()?;
+            let ask = move || {
+                let dirty = successor::dirty_files(&workspace, GIT_WAIT_BESIDE);
+                drop(place);
+                dirty
+            };
+            tokio::task::spawn_blocking(ask).await.ok().flatten()
+        });
+        self.open_brief = Some(OpenBrief { brief, looking });
+    }
+
+    /// Completes the brief of the live attempt.
+    pub(super) fn complete_brief(&mut self, dirty: Option<DirtyFiles>) {
+        let Some(OpenBrief { brief, .. }) = self.open_brief.take() else { return };
+        let there = brief.text.clone();
+        let brief = self.with_changes(brief, dirty);
+        if let Err(error) = successor::complete_brief(&self.folder, &there, &brief.text) {
+            self.tell(What::Trouble(format!("its brief cannot be completed: {error}")));
+        }
+    }
+
+    fn with_changes(&self, mut brief: Brief, dirty: Option<DirtyFiles>) -> Brief {
+        if let Some(git) = &mut brief.git {
+            git.dirty = dirty;
+        }
+        brief.text = self.text_of(&brief).unwrap_or(brief.text);
+        brief
     }
 
     async fn view_of(&self, task: Option<&TaskId>) -> Option<TaskView> {
@@ -80,10 +161,11 @@ impl Actor {
     }
 }
 
-/// Git may take its time, and is asked outside of this task; where there is no repository it is not
-/// asked at all.
-async fn git_facts(workspace: PathBuf) -> Option<GitFacts> {
-    successor::git_head(&workspace)?;
-    let ask = move || successor::git_facts(&workspace, GIT_WAIT);
-    tokio::task::spawn_blocking(ask).await.ok().flatten()
+/// What git says for a brief that is being completed; never, when there is none.
+pub(super) async fn changes(open: Option<&mut OpenBrief>) -> Option<DirtyFiles> {
+    match open {
+        // A question that broke off found nothing.
+        Some(open) => open.looking.join_next().await.and_then(Result::ok).flatten(),
+        None => std::future::pending().await,
+    }
 }

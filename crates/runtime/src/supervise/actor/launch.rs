@@ -18,6 +18,7 @@ use relight_core::task::{NewTask, TaskSpec};
 use relight_core::time::Span;
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::brief::Brief;
 use super::life::Life;
 use super::tree::{KILL_WAIT, Tree};
 use super::{Actor, Lost};
@@ -60,6 +61,7 @@ impl Actor {
     /// Starts an attempt. What goes wrong is the attempt's death: it is charged, and bounded.
     pub(super) async fn launch(&mut self, number: u32, tag: AttemptTag) -> Result<(), Lost> {
         self.due = None;
+        self.open_brief = None;
         let had_shim = self.tree.is_ready();
         let mut launched = self.try_launch(number, &tag).await;
         if had_shim && matches!(launched, Err(LaunchError::Shim(_))) {
@@ -98,11 +100,18 @@ impl Actor {
         let begins_a_file = log.offset == 0;
         let task = self.take_task(tag).await?;
         self.listen();
-        let order = self.start_order(number, tag, &log, task.as_ref(), is_new_session).await;
+        let brief = self.brief_for(number, tag, task.as_ref(), is_new_session).await;
+        let text = brief.as_ref().map_or("", |brief| &brief.text);
+        let brief_file = self.brief_file();
+        let launch = self.launch_of(text, &brief_file, is_new_session);
+        let order = self.start_order(number, tag, &log, task.as_ref(), launch);
         let life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
         self.life = Some(life);
         self.tree.order(&Order::Start(Box::new(order))).await.map_err(LaunchError::Shim)?;
-        // What is only needed at its end is looked up while it starts.
+        // What is not needed yet is looked up while it starts.
+        if let Some(brief) = brief.filter(Brief::lacks_changes) {
+            self.look_for_changes(brief);
+        }
         let head = successor::git_head(&self.workspace());
         if let Some(life) = &mut self.life {
             life.head = head;
@@ -305,28 +314,61 @@ impl Actor {
         }
     }
 
-    async fn start_order(
+    /// What the attempt is told; on disk when it returns.
+    async fn brief_for(
+        &self,
+        number: u32,
+        tag: &AttemptTag,
+        task: Option<&(TaskId, Fence)>,
+        is_new_session: bool,
+    ) -> Option<Brief> {
+        let task = task.map(|(task, _)| task);
+        let brief = match self.brief(number, task).await {
+            Some(brief) if brief.lacks_changes() && self.passes(&brief, is_new_session) => {
+                Some(self.await_changes(brief).await)
+            }
+            brief => brief,
+        };
+        self.write_for_successor(tag, brief.as_ref().map(|brief| &*brief.text), task).await;
+        brief
+    }
+
+    /// Whether the attempt gets the brief's text at its start, and not only its file.
+    fn passes(&self, brief: &Brief, is_new_session: bool) -> bool {
+        let file = self.brief_file();
+        let launch = self.launch_of(&brief.text, &file, is_new_session);
+        self.spec.preset.passes_brief(&self.spec.command, launch)
+    }
+
+    fn brief_file(&self) -> String {
+        self.folder.brief().to_string_lossy().into_owned()
+    }
+
+    fn launch_of<'a>(
+        &'a self,
+        brief: &'a str,
+        brief_file: &'a str,
+        is_new_session: bool,
+    ) -> Launch<'a> {
+        Launch {
+            // There is nothing to resume in a session that was just chosen.
+            first: !self.is_resumed() || is_new_session,
+            session: self.agent.session.as_deref(),
+            brief,
+            brief_file,
+            resume_args: self.spec.resume_args.as_deref(),
+            has_terminal: self.spec.input == Input::Terminal,
+        }
+    }
+
+    fn start_order(
         &self,
         number: u32,
         tag: &AttemptTag,
         log: &LogStart,
         task: Option<&(TaskId, Fence)>,
-        is_new_session: bool,
+        launch: Launch<'_>,
     ) -> StartOrder {
-        let brief = self.brief(number, task.map(|(task, _)| task)).await;
-        self.write_for_successor(tag, brief.as_deref(), task.map(|(task, _)| task)).await;
-        let is_resumed = self.is_resumed();
-        let brief = brief.unwrap_or_default();
-        let brief_file = self.folder.brief().to_string_lossy().into_owned();
-        let launch = Launch {
-            // There is nothing to resume in a session that was just chosen.
-            first: !is_resumed || is_new_session,
-            session: self.agent.session.as_deref(),
-            brief: &brief,
-            brief_file: &brief_file,
-            resume_args: self.spec.resume_args.as_deref(),
-            has_terminal: self.spec.input == Input::Terminal,
-        };
         let command = self.spec.preset.command(&self.spec.command, launch);
         let cgroups = self.desk.cgroups.as_ref().and_then(|cgroups| {
             let next = self.agent.next_attempt.clone().filter(|next| next != tag);

@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use relight_core::agent::brief::DirtyFiles;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::decide::{
     AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held_back,
@@ -27,6 +28,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use self::brief::{OpenBrief, changes};
 use self::ledger::Ledger;
 use self::life::Life;
 pub(super) use self::take_up::take_up;
@@ -148,6 +150,8 @@ pub(super) struct Actor {
     events: VecDeque<AgentEvent>,
     /// The loop's condition while it is asked; one that is dropped is asked no longer.
     asked: JoinSet<Result<bool, NotStarted>>,
+    /// The live attempt's brief while it lacks what only git can tell.
+    open_brief: Option<OpenBrief>,
     mail: mpsc::UnboundedReceiver<Mail>,
     view: watch::Sender<AgentView>,
 }
@@ -161,6 +165,7 @@ enum Happening {
     Signs(Vec<Sign>),
     Timer,
     Asked(Result<bool, NotStarted>),
+    Changes(Option<DirtyFiles>),
     Lost(Lost),
 }
 
@@ -193,6 +198,7 @@ impl Actor {
                 Happening::Timer => self.look_at_the_clock().await,
                 Happening::Lost(lost) => return Err(lost),
                 Happening::Asked(answer) => self.answered(answer),
+                Happening::Changes(dirty) => self.complete_brief(dirty),
             }
         }
     }
@@ -205,6 +211,7 @@ impl Actor {
             signs = hear(self.notify.as_ref()) => Happening::Signs(signs),
             () = wait_for(timer) => Happening::Timer,
             answer = asked(&mut self.asked) => Happening::Asked(answer),
+            dirty = changes(self.open_brief.as_mut()) => Happening::Changes(dirty),
             lost = self.ledger.lost() => Happening::Lost(lost),
         }
     }

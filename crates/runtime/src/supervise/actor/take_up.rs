@@ -122,6 +122,7 @@ pub(in crate::supervise) async fn take_up(
         waiters: Vec::new(),
         events: std::collections::VecDeque::new(),
         asked: tokio::task::JoinSet::new(),
+        open_brief: None,
         mail,
         view,
     };

@@ -40,7 +40,9 @@ const ARGUMENTS: [&str; 12] = [
 ];
 
 /// The changed and new files; none when git is absent, refuses, or takes longer than `wait`.
-pub(super) fn dirty_files(workspace: &Path, wait: Span) -> Option<DirtyFiles> {
+///
+/// Blocks for so long at most: call it where nothing else is kept from running.
+pub fn dirty_files(workspace: &Path, wait: Span) -> Option<DirtyFiles> {
     let timer = timer(wait).ok()?;
     let mut git = Running(git_status(workspace).spawn().ok()?);
     let (status, is_whole) = read_until(git.0.stdout.take()?, timer.as_fd())?;

@@ -46,6 +46,15 @@ pub fn write_anew(
     brief.map_or(Ok(()), |text| exchange(&folder.brief(), text))
 }
 
+/// Puts a fuller brief in the place of a shorter one; whether it did. Whatever else is there by now is
+/// another attempt's, and stays. Only for the supervisor, as `write_anew`.
+pub fn complete_brief(folder: &AgentFolder, there: &str, text: &str) -> io::Result<bool> {
+    if there == text || read(&folder.brief()).as_deref() != Some(there) {
+        return Ok(false);
+    }
+    exchange(&folder.brief(), text).map(|()| true)
+}
+
 /// Writes `active_state.json`; whether anything but its time changed.
 pub fn write_state(folder: &AgentFolder, state: &ActiveState) -> io::Result<bool> {
     if read_state(folder).is_some_and(|there| there.says_the_same(state)) {

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use relight_core::agent::brief::GitFacts;
 use relight_core::time::{Span, Time};
 
-use super::dirty::dirty_files;
 use crate::doors::{clock, file};
 
 /// Most bytes of a small file of git.
@@ -18,16 +17,13 @@ const SMALL_BYTES_MAX: u64 = 4 << 10;
 const PACKED_BYTES_MAX: u64 = 32 << 20;
 const ANCESTORS_MAX: usize = 64;
 
-/// What git says; none when the workspace is in no repository.
-///
-/// Blocks for as long as `wait` at most: call it where nothing else is kept from running. Without any
-/// wait git itself is not asked, and the changed files stay unknown.
-pub fn git_facts(workspace: &Path, wait: Span) -> Option<GitFacts> {
+/// What the files of git say, at once; none when the workspace is in no repository. The changed files
+/// stay unknown: [`super::dirty_files`] asks git for them.
+pub fn git_facts(workspace: &Path) -> Option<GitFacts> {
     let repository = Repository::of(workspace)?;
     let (branch, head) = repository.branch_and_head();
     let index_lock_age = repository.index_lock_age(clock::now());
-    let dirty = (wait > Span::ZERO).then(|| dirty_files(workspace, wait)).flatten();
-    Some(GitFacts { branch, head, dirty, index_lock_age })
+    Some(GitFacts { branch, head, dirty: None, index_lock_age })
 }
 
 /// The commit of HEAD, to be remembered when an attempt begins.

@@ -9,6 +9,7 @@ mod refresh;
 #[cfg(test)]
 mod tests;
 
-pub use file::{sweep, write_anew, write_brief, write_state};
+pub use dirty::dirty_files;
+pub use file::{complete_brief, sweep, write_anew, write_brief, write_state};
 pub use git::{git_facts, git_head};
 pub use refresh::{RefreshError, refresh_state};

@@ -12,7 +12,7 @@ use relight_core::time::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tempfile::TempDir;
 
-use super::{git_facts, git_head, sweep, write_brief, write_state};
+use super::{complete_brief, dirty_files, git_facts, git_head, sweep, write_brief, write_state};
 use crate::doors::process;
 use crate::supervise::folder::AgentFolder;
 
@@ -44,6 +44,24 @@ fn a_brief_is_private_and_written_only_when_it_changed() {
     assert_eq!(fs::read_to_string(folder.brief()).unwrap(), "two\n");
     assert_eq!(fs::metadata(folder.brief()).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "the brief and the folder of logs");
+}
+
+#[test]
+fn a_brief_is_completed_only_while_it_is_there() {
+    let (_home, folder) = agent_folder();
+    let there = || fs::read_to_string(folder.brief()).unwrap();
+    write_brief(&folder, "attempt 2\n").unwrap();
+    let being_read = fs::File::open(folder.brief()).unwrap();
+    assert!(complete_brief(&folder, "attempt 2\n", "attempt 2, and git\n").unwrap());
+    assert_eq!(there(), "attempt 2, and git\n");
+    assert_eq!(
+        std::io::read_to_string(being_read).unwrap(),
+        "attempt 2\n",
+        "a reader had it whole"
+    );
+    write_brief(&folder, "attempt 3\n").unwrap();
+    assert!(!complete_brief(&folder, "attempt 2\n", "attempt 2, and git\n").unwrap());
+    assert_eq!(there(), "attempt 3\n");
 }
 
 #[test]
@@ -120,7 +138,7 @@ fn branch_and_head_are_those_that_git_tells() {
     let below = folder.path().join("src/deep");
     fs::create_dir_all(&below).unwrap();
     for workspace in [folder.path(), &below] {
-        let facts = git_facts(workspace, Span::ZERO).unwrap();
+        let facts = git_facts(workspace).unwrap();
         assert_eq!(facts.branch.as_deref(), Some("main"));
         assert_eq!(facts.head, Some(git(folder.path(), &["rev-parse", "HEAD"])));
         assert_eq!(facts.dirty, None, "git itself was not asked");
@@ -135,10 +153,10 @@ fn packed_refs_detached_heads_and_branches_without_a_commit_are_understood() {
     assert!(!folder.path().join(".git/refs/heads/main").exists());
     assert_eq!(git_head(folder.path()), Some(commit.clone()));
     git(folder.path(), &["checkout", "-q", "--detach"]);
-    let facts = git_facts(folder.path(), Span::ZERO).unwrap();
+    let facts = git_facts(folder.path()).unwrap();
     assert_eq!((facts.branch, facts.head), (None, Some(commit)));
     git(folder.path(), &["checkout", "-q", "--orphan", "feature/new"]);
-    let facts = git_facts(folder.path(), Span::ZERO).unwrap();
+    let facts = git_facts(folder.path()).unwrap();
     assert_eq!((facts.branch.as_deref(), facts.head), (Some("feature/new"), None));
 }
 
@@ -149,12 +167,12 @@ fn a_linked_worktree_has_its_own_branch_lock_and_changes() {
     git(folder.path(), &["worktree", "add", "-q", "-b", "fix", "linked"]);
     git(&linked, &["commit", "-q", "--allow-empty", "-m", "second"]);
     fs::write(folder.path().join(".git/worktrees/linked/index.lock"), "").unwrap();
-    let facts = git_facts(&linked, SECOND).unwrap();
+    let facts = git_facts(&linked).unwrap();
     assert_eq!(facts.branch.as_deref(), Some("fix"));
     assert_eq!(facts.head, Some(git(&linked, &["rev-parse", "HEAD"])));
     assert!(facts.index_lock_age.is_some_and(|age| age < Span::from_secs(60)));
-    assert_eq!(facts.dirty.unwrap().count, 0);
-    assert_eq!(git_facts(folder.path(), Span::ZERO).unwrap().index_lock_age, None);
+    assert_eq!(dirty_files(&linked, SECOND).unwrap().count, 0);
+    assert_eq!(git_facts(folder.path()).unwrap().index_lock_age, None);
 }
 
 #[test]
@@ -167,7 +185,7 @@ fn changed_new_and_renamed_files_are_named_up_to_eight() {
     for n in 0..10 {
         fs::write(folder.path().join(format!("file {n}\n")), "").unwrap();
     }
-    let dirty = git_facts(folder.path(), SECOND).unwrap().dirty.unwrap();
+    let dirty = dirty_files(folder.path(), SECOND).unwrap();
     assert_eq!((dirty.count, dirty.names.len()), (11, 8));
     assert_eq!(dirty.names[..2], ["new name", "file 0\n"]);
 }
@@ -184,7 +202,7 @@ fn asking_git_writes_nothing_and_runs_nothing_of_the_repository() {
     let index =
         || fs::metadata(folder.path().join(".git/index")).and_then(|file| file.modified()).ok();
     let before = index();
-    assert!(git_facts(folder.path(), SECOND).unwrap().dirty.is_some());
+    assert!(dirty_files(folder.path(), SECOND).is_some());
     assert!(!trace.exists());
     assert_eq!(index(), before);
 }
@@ -201,8 +219,7 @@ fn a_git_that_does_not_answer_is_killed_in_time() {
     git(folder.path(), &["commit", "-q", "-m", "second"]);
     git(folder.path(), &["config", "filter.slow.clean", &clean]);
     fs::write(folder.path().join("a.txt"), "b\n").unwrap();
-    let facts = git_facts(folder.path(), Span::from_ms(300)).unwrap();
-    assert_eq!((facts.branch.as_deref(), facts.dirty), (Some("main"), None));
+    assert_eq!(dirty_files(folder.path(), Span::from_ms(300)), None);
     let pid: u32 = fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
     assert!(ends(pid), "what git had started was killed with it");
 }
@@ -220,7 +237,8 @@ fn ends(pid: u32) -> bool {
 #[test]
 fn without_a_repository_there_is_nothing_to_tell() {
     let folder = TempDir::new().unwrap();
-    assert_eq!(git_facts(folder.path(), SECOND), None);
+    assert_eq!(git_facts(folder.path()), None);
+    assert_eq!(dirty_files(folder.path(), SECOND), None);
     assert_eq!(git_head(&folder.path().join("not/there")), None);
 }
 
