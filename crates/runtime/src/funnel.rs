@@ -79,6 +79,7 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
         | TaskEvent::Review
         | TaskEvent::Done
         | TaskEvent::Retry { .. }
+        | TaskEvent::Restart { .. }
         | TaskEvent::Release { .. } => {}
     }
 }

@@ -151,3 +151,31 @@ pub(crate) struct HolderArguments {
     #[arg(long, value_name = "DURATION", value_parser = crate::values::lease)]
     pub(crate) lease: Option<relight_core::time::Span>,
 }
+
+/// The file that says how work is recovered.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ConfigFile {
+    /// The configuration [default: $RELIGHT_CONFIG, else relight.toml in this folder, else the user's]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// What a piece of work has used.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct UsageArguments {
+    /// What it has cost, in the money or units of your choice, such as 0.25
+    #[arg(long, value_name = "N", value_parser = crate::values::cost)]
+    pub(crate) cost: Option<u64>,
+    /// Turns of a model that it took
+    #[arg(long, value_name = "N")]
+    pub(crate) turns: Option<u64>,
+}
+
+impl UsageArguments {
+    /// None when nothing was said.
+    pub(crate) fn usage(&self) -> Option<relight_core::task::Usage> {
+        let (cost_micros, turns) = (self.cost.unwrap_or(0), self.turns.unwrap_or(0));
+        let is_said = self.cost.is_some() || self.turns.is_some();
+        is_said.then_some(relight_core::task::Usage { cost_micros, turns })
+    }
+}

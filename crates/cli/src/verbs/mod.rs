@@ -23,5 +23,7 @@ pub(crate) mod step;
 mod step_run;
 pub(crate) mod supervision;
 pub(crate) mod task;
+mod task_queue;
+mod task_view;
 pub(crate) mod trap;
 pub(crate) mod up;
