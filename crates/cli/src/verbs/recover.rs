@@ -9,6 +9,7 @@ use crate::arguments::agent::RecoverArguments;
 use crate::environment::Environment;
 use crate::exit::Outcome;
 use crate::output;
+use crate::work::Work;
 
 pub(crate) fn run(environment: &Environment, arguments: &RecoverArguments) -> Outcome {
     supervision::runtime()?.block_on(recover(environment, arguments.dry_run))
@@ -33,6 +34,7 @@ async fn put_right(environment: &Environment) -> Result<Vec<String>, crate::exit
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
     let settings = supervision::settings(environment, &home)?;
+    let settings = supervision::with_work(settings, Work::find(environment, None)?);
     let generic = supervision::preset(environment, None)?;
     // One that is not there any more tells nothing.
     let preset = |name: &str| {
@@ -62,7 +64,7 @@ fn in_words(finding: &Finding, verb: &str) -> String {
             )
         }
         Finding::Task { task, holder } => {
-            format!("task {task} {verb} interrupted: its holder, {holder}, is gone")
+            format!("task {task} {verb} given to its strategy: its holder, {holder}, is gone")
         }
     }
 }

@@ -13,3 +13,4 @@ pub use recoverer::{Recovered, Recoverer};
 pub use strategies::{Asked, Strategies, UnknownStrategy};
 pub use strategy::{Answer, RecoveryStrategy, StrategyError};
 pub use sweep::{Lost, lost, sweep};
+pub(crate) use sweep::{held, is_abandoned, left_by_terminated};

@@ -38,23 +38,36 @@ impl Lost {
     }
 }
 
-/// All of them, oldest first.
+/// All of them, those whose holder is gone first.
 pub async fn lost(engine: &Engine) -> Result<Vec<Lost>, StoreError> {
-    let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress, TaskStatus::Interrupted];
-    let tasks = engine.store().tasks(TaskQuery { statuses, ..TaskQuery::default() }).await?;
-    let waits_for_agent = |task: &Task| task.status == TaskStatus::Interrupted;
-    let gone = if tasks.iter().any(waits_for_agent) { terminated(engine).await? } else { vec![] };
-    let found = tasks.into_iter().filter_map(|task| {
-        if is_abandoned(&task) {
-            return Some(Lost::Holder(task));
-        }
-        let agent = task.agent.clone().filter(|agent| gone.contains(agent))?;
-        waits_for_agent(&task).then_some(Lost::Agent(task, agent))
-    });
-    Ok(found.collect())
+    let held = held(engine).await?.into_iter().filter(is_abandoned);
+    let mut found: Vec<Lost> = held.map(Lost::Holder).collect();
+    found.extend(left_by_terminated(engine).await?);
+    Ok(found)
 }
 
-fn is_abandoned(task: &Task) -> bool {
+/// Tasks that somebody works on, whether he lives or not, oldest first.
+pub(crate) async fn held(engine: &Engine) -> Result<Vec<Task>, StoreError> {
+    let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress, TaskStatus::Interrupted];
+    engine.store().tasks(TaskQuery { statuses, held: true, ..TaskQuery::default() }).await
+}
+
+/// Tasks that wait for an agent which is terminated, oldest first.
+pub(crate) async fn left_by_terminated(engine: &Engine) -> Result<Vec<Lost>, StoreError> {
+    let gone = terminated(engine).await?;
+    if gone.is_empty() {
+        return Ok(Vec::new());
+    }
+    let statuses = vec![TaskStatus::Interrupted];
+    let tasks = engine.store().tasks(TaskQuery { statuses, ..TaskQuery::default() }).await?;
+    let left = tasks.into_iter().filter_map(|task| {
+        let agent = task.agent.clone().filter(|agent| gone.contains(agent))?;
+        Some(Lost::Agent(task, agent))
+    });
+    Ok(left.collect())
+}
+
+pub(crate) fn is_abandoned(task: &Task) -> bool {
     let held = task.lease.held.as_ref();
     held.is_some_and(|held| process::holder_life(held) == HolderLife::Gone)
 }

@@ -1,8 +1,8 @@
 //! Wakes whoever waits for a commit, from this process or another.
 //!
 //! SQLite tells nobody; but every commit of every process appends to the `-wal` file, and the kernel
-//! tells of that. The watching thread starts with the first waiter. Once a second it wakes them
-//! anyway, as a net.
+//! tells of that. The watching thread starts with the first waiter. Once in half a minute it wakes
+//! them anyway, as a net.
 
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
@@ -45,8 +45,9 @@ impl Watch {
 }
 
 /// How long to wait before ringing again, in milliseconds. A log is written before its commit can be
-/// seen, so a single ring at the write would come too early; the last is the net.
-const RINGS_MS: [u32; 6] = [1, 3, 10, 30, 100, 1_000];
+/// seen, which a slow disk's sync may keep apart for seconds, so a single ring at the write would come
+/// too early; the last is the net.
+const RINGS_MS: [u32; 8] = [1, 3, 10, 30, 100, 1_000, 5_000, 30_000];
 
 fn listen(watch: &Weak<Watch>, folder: &Path) {
     let Ok(source) = inotify::init(inotify::CreateFlags::CLOEXEC) else { return };
