@@ -7,6 +7,7 @@ pub(crate) mod other;
 mod quick;
 #[cfg(test)]
 pub(crate) mod reference;
+pub(crate) mod session;
 pub(crate) mod step;
 pub(crate) mod task;
 
@@ -82,6 +83,9 @@ pub(crate) enum Command {
     /// The checkpoint dialect that agents and skills speak: a workflow is a task
     #[command(subcommand)]
     Checkpoint(checkpoint::CheckpointCommand),
+    /// Conversations whose turns can be cut off: which were in flight when their gateway died
+    #[command(subcommand)]
+    Session(session::SessionCommand),
     /// Supervise one agent in the foreground: bring it back after any death
     Run(Box<agent::RunArguments>),
     /// Supervise all agents of relight.toml

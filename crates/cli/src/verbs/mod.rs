@@ -17,6 +17,7 @@ pub(crate) mod ps;
 pub(crate) mod recover;
 pub(crate) mod run;
 pub(crate) mod service;
+pub(crate) mod session;
 pub(crate) mod setup;
 pub(crate) mod shell;
 pub(crate) mod step;
