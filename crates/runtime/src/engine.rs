@@ -252,6 +252,9 @@ impl Engine {
         for _ in 0..ROUNDS_MAX {
             let view = self.view(id).await?;
             let mut events = plan(&view)?;
+            for event in &events {
+                self.check_event(event).map_err(ActError::from)?;
+            }
             events.iter_mut().for_each(|event| funnel::clean_event(&self.redactor, event));
             let scene = scene(&view.task, None, right);
             let decision = decide_in_turn(&scene, &view.steps, events).map_err(ActError::from)?;

@@ -11,6 +11,7 @@ pub mod doors;
 pub mod drain;
 pub mod engine;
 pub mod funnel;
+pub mod inflight;
 mod library;
 pub mod presets;
 pub mod prune;

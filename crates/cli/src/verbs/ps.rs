@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use relight::doors::{clock, process};
+use relight::drain;
 use relight::engine::Engine;
 use relight::supervise::control::{self, Reply, Request, Signs, Status, daemon_socket, run_socket};
 use relight::supervise::folder::AgentFolder;
@@ -29,13 +30,18 @@ const SIGNS_WAIT_MAX: Span = Span::from_ms(500);
 pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome {
     let engine = environment.engine()?;
     let mut views = block_on(views(&engine, arguments))?;
+    let drain = block_on(drain::now(engine.store().as_ref()))?;
     add_signs(&environment.store_folder(&engine)?, &mut views);
     let now = clock::now();
     if environment.json {
         let agents: Vec<Value> = views.iter().map(|view| view.to_json(now)).collect();
-        output::json(&json!({"agents": agents}));
+        let since = drain.map(|drain| drain.since);
+        output::json(&json!({"agents": agents, "draining_since": since}));
     } else if !environment.quiet {
         print(environment, arguments, &views, now);
+        if let Some(drain) = drain {
+            output::line(&super::drain::line(drain.since));
+        }
     }
     Ok(0)
 }

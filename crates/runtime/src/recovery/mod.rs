@@ -2,6 +2,7 @@
 //!
 //! Rules are `core::recovery`'s. Leaves to others: agents and their processes (`supervise`).
 
+pub mod desk;
 mod exec;
 mod recoverer;
 mod strategies;

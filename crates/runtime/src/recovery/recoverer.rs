@@ -14,6 +14,7 @@ use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::{EventQuery, StoreError};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::strategies::Strategies;
 use crate::doors::{clock, random};
@@ -191,24 +192,30 @@ impl Recoverer {
 fn told(acted: Acted) -> Recovered {
     let mut task = acted.before;
     let now = clock::now();
-    let noted = acted.decision.changes.iter().find_map(|change| match change {
-        Change::Noted(EventKind::TaskRecovery, detail) => Some(detail.clone()),
-        _ => None,
-    });
     for change in &acted.decision.changes {
         change.apply(&mut task, now);
     }
-    let word =
-        |name: &str| noted.as_ref().and_then(|noted| noted[name].as_str()).map(str::to_owned);
-    Recovered {
-        strategy: word("strategy"),
-        decision: word("decision"),
-        outcome: word("outcome"),
-        trouble: word("trouble"),
-        task: task.id,
-        agent: task.agent,
-        status: task.status,
-        not_before: task.not_before,
-        reason: task.reason,
+    let noted = acted.decision.changes.iter().find_map(|change| match change {
+        Change::Noted(EventKind::TaskRecovery, detail) => Some(detail),
+        _ => None,
+    });
+    Recovered::read(&task, noted)
+}
+
+impl Recovered {
+    /// From a task as it is, and the detail of the event `task.recovery` that tells of it.
+    pub fn read(task: &Task, detail: Option<&Value>) -> Self {
+        let word = |name: &str| detail.and_then(|detail| detail[name].as_str()).map(str::to_owned);
+        Self {
+            strategy: word("strategy"),
+            decision: word("decision"),
+            outcome: word("outcome"),
+            trouble: word("trouble"),
+            task: task.id.clone(),
+            agent: task.agent.clone(),
+            status: task.status,
+            not_before: task.not_before,
+            reason: task.reason.clone(),
+        }
     }
 }

@@ -50,10 +50,20 @@ fn tasks_of_an_attempt_are_found_by_its_lease() {
 
 #[test]
 fn tasks_in_doubt_or_held_are_found_among_many_finished_ones() {
-    let query = TaskQuery { in_doubt: true, ..TaskQuery::default() };
-    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"");
+    let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal()).collect();
+    let query = TaskQuery { statuses: open, in_doubt: true, ..TaskQuery::default() };
+    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"
+    SCAN t USING INDEX task_in_doubt
+    SEARCH b USING INTEGER PRIMARY KEY (rowid=?)
+    SEARCH l USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN
+    ");
     let query = TaskQuery { held: true, ..TaskQuery::default() };
-    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"");
+    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"
+    SEARCH t USING INTEGER PRIMARY KEY (rowid=?)
+    USING ROWID SEARCH ON TABLE lease FOR IN-OPERATOR
+    SEARCH b USING INTEGER PRIMARY KEY (rowid=?)
+    SEARCH l USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN
+    ");
 }
 
 #[test]
