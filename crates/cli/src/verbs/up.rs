@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use relight::doors::clock;
 use relight::engine::Engine;
@@ -22,7 +23,7 @@ use relight_core::agent::{Agent, AgentState, Pause, Takes};
 use relight_core::alert::Alert;
 use relight_core::ids::AgentName;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::alerting::Alerting;
 use super::supervision::{self, Signals, Told, cannot_use};
@@ -35,6 +36,8 @@ use crate::work::Work;
 
 /// Most tasks of one agent that are counted before anything is given out.
 const SHOWN_TASKS_MAX: usize = 1_000;
+/// How long it may take to see what was held back.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome {
     let config = load(environment, arguments.config.as_deref())?;
@@ -152,8 +155,13 @@ impl Daemon<'_> {
 
     /// What would be done, were it not held back.
     async fn say_what_is_held_back(&self) -> Result<(), Failure> {
-        let views: Vec<AgentView> =
-            self.supervisor.names().filter_map(|name| self.supervisor.view(name)).collect();
+        let mut views: Vec<AgentView> = Vec::new();
+        for name in self.supervisor.names() {
+            let Some(mut view) = self.supervisor.follow(name) else { continue };
+            // One whose supervision ended meanwhile is shown as it was.
+            let settled = timeout(SETTLE_MAX, view.wait_for(has_settled)).await;
+            views.extend(settled.ok().and_then(Result::ok).map(|view| view.clone()));
+        }
         let is_held = |view: &&AgentView| {
             matches!(view.agent.state, AgentState::Suspended { why: Pause::HeldBack, .. })
         };
@@ -340,6 +348,11 @@ impl Daemon<'_> {
     fn say(&self, text: &str) {
         output::note(self.environment, text);
     }
+}
+
+/// Whether it is clear what became of an agent that was taken up.
+fn has_settled(view: &AgentView) -> bool {
+    view.at_rest || view.phase.is_some()
 }
 
 /// Returns once nothing is awaited any more; never while agents are supervised.

@@ -21,11 +21,15 @@ impl Actor {
 
     /// It is its turn, or a drain is over.
     pub(super) fn woken(&mut self) {
+        self.has_its_turn();
+        self.at_rest = false;
+        self.events.push_back(AgentEvent::Wake);
+    }
+
+    fn has_its_turn(&mut self) {
         if self.holds == Some(Pause::Turn) {
             self.holds = None;
         }
-        self.at_rest = false;
-        self.events.push_back(AgentEvent::Wake);
     }
 
     /// Begins a task of the queue. One that has something else to do by now, or that nobody wants to
@@ -45,6 +49,7 @@ impl Actor {
                 self.commit(vec![AgentChange::Session(None)]).await?;
             }
         }
+        self.has_its_turn();
         self.at_rest = false;
         self.events.push_back(AgentEvent::Work(task));
         Ok(())
