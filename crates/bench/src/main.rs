@@ -34,6 +34,7 @@ mod restart;
 mod row;
 mod samples;
 mod scan;
+mod sessions;
 mod sinks;
 mod stage;
 mod steps;
@@ -78,6 +79,8 @@ enum Bench {
     Redact,
     /// How soon a killed agent is back, and what supervision costs.
     Restart,
+    /// Turns marked and cleared per second; a gateway's restart with many in flight.
+    Sessions,
     /// All of them.
     All,
 }
@@ -109,6 +112,7 @@ fn run(bench: Bench, arguments: &Arguments) -> anyhow::Result<Report> {
         Bench::Scan => ("scan", "`check` over many tasks and many files", scan::rows(&stage)?),
         Bench::Redact => ("redact", "Redaction, one core", redact::rows(&stage)?),
         Bench::Restart => ("restart", "Agents brought back", restart::rows(&stage)?),
+        Bench::Sessions => ("sessions", "Turns of sessions", sessions::rows(&stage)?),
         Bench::All => unreachable!("`all` was taken apart by `each`"),
     };
     Ok(Report::new(name, title, arguments.quick, machine, rows))
@@ -124,13 +128,15 @@ impl Bench {
                 Bench::Scan,
                 Bench::Redact,
                 Bench::Restart,
+                Bench::Sessions,
             ],
             Bench::Steps
             | Bench::Growth
             | Bench::Cli
             | Bench::Scan
             | Bench::Redact
-            | Bench::Restart => vec![self],
+            | Bench::Restart
+            | Bench::Sessions => vec![self],
         }
     }
 }

@@ -5,10 +5,12 @@ use std::sync::LazyLock;
 
 use anyhow::Context as _;
 use relight::core::checkpoint::{Checkpoint, Extra, SchemaVersion, Status};
-use relight::core::ids::TaskId;
+use relight::core::ids::{SessionId, SessionKey, TaskId};
+use relight::core::lease::{Holder, HolderLife, ProcessIdentity};
 use relight::core::redact::{MarkKey, Redactor};
+use relight::core::session::{Scene, SessionChange, SessionEvent, decide};
 use relight::core::task::NewTask;
-use relight::doors::clock;
+use relight::doors::{clock, process};
 use relight::{Relight, RunningTask};
 
 /// A store opened through the library, in a home of its own.
@@ -24,6 +26,33 @@ impl Library {
     /// Adds a task and takes its lease: it is `in_progress` and this process holds it.
     pub(crate) async fn start_task(&self, id: &str) -> anyhow::Result<Task> {
         Ok(Task(self.0.task(id)?.start().await?))
+    }
+
+    /// Marks a turn of this session and clears it; each durable.
+    pub(crate) async fn turn(&self, key: &str) -> anyhow::Result<()> {
+        let turn = self.0.session(key)?.begin("conversation").await?;
+        Ok(turn.end().await?)
+    }
+
+    /// Leaves so many turns in flight whose owner is gone.
+    pub(crate) async fn cut_off_sessions(&self, count: usize) -> anyhow::Result<()> {
+        let me = process::identity(std::process::id()).context("this process lives")?;
+        let gone = Holder::Process(ProcessIdentity { start: me.start + 1, ..me });
+        let now = clock::now();
+        for batch in (0..count).collect::<Vec<_>>().chunks(10_000) {
+            let begun = |number: &usize| -> anyhow::Result<SessionChange> {
+                let key = SessionKey::new(format!("telegram:dm:{number:06}"))?;
+                let session_id = SessionId::new(format!("0197f3a2-conversation-{number:06}"))?;
+                let owner = gone.clone();
+                let context = [("model".to_owned(), "opus".to_owned())].into();
+                let event = SessionEvent::Begin { session_id, owner, ttl: None, context };
+                let scene = Scene { key: &key, session: None, life: HolderLife::Gone, now };
+                decide(scene, event)?.context("a begin changes something")
+            };
+            let changes = batch.iter().map(begun).collect::<anyhow::Result<Vec<_>>>()?;
+            self.0.engine().store().commit_sessions(changes, now).await?;
+        }
+        Ok(())
     }
 
     /// Adds a task that `relight check` must name once it is older than `--stale`.

@@ -199,7 +199,7 @@ fn an_agent_whose_step_is_in_doubt_waits_and_is_started_once_that_is_resolved() 
     );
     let _daemon = ground.up(&[]);
     ground.until_state("a", "suspended");
-    assert_eq!((ground.task_status("t").as_str(), ground.events("alert").len()), ("blocked", 0));
+    assert_eq!((ground.task_status("t").as_str(), ground.events("alert").len()), ("blocked", 1));
     let births = ground.lines("births").len();
     let ran = ground.call(&["start", "a"]);
     assert_ne!(ran.code, 0, "{ran:?}");

@@ -32,8 +32,9 @@ use crate::supervise::oom::Oom;
 use crate::supervise::program::{self, NotStarted};
 use crate::supervise::shim::client;
 use crate::supervise::shim::wire::{Input, Order, StartOrder};
+use crate::supervise::successor;
+use crate::supervise::sweep::{self, Swept};
 use crate::supervise::word::Word;
-use crate::supervise::{successor, sweep};
 
 /// How long what outlived an attempt has to end.
 const LEFTOVER_GRACE: Span = Span::from_secs(2);
@@ -145,6 +146,7 @@ impl Actor {
                 tags.push(tag.clone());
                 self.clear_tags(tags).await?;
                 self.clear_cgroups().await;
+                self.clear_lock().await?;
                 self.lock()?.ok_or(LaunchError::Survivors)?
             }
         };
@@ -172,30 +174,52 @@ impl Actor {
             .map_err(|error| LaunchError::File(self.folder.lock(), error))
     }
 
-    /// Ends everything that carries a tag of this agent.
+    /// Ends everything that carries a tag of this agent, or holds its lock.
     pub(super) async fn clear_leftovers(&mut self) -> Result<(), Lost> {
         let tags = self.tags().await;
-        self.clear_tags(tags).await
+        self.clear_tags(tags).await?;
+        self.clear_lock().await
+    }
+
+    /// Ends what holds the agent's lock though no shim of ours does: it has dropped its tag.
+    async fn clear_lock(&mut self) -> Result<(), Lost> {
+        let is_held = matches!(client::take_lock(&self.folder), Ok(None));
+        if self.tree.is_ready() || !is_held {
+            return Ok(());
+        }
+        self.prove_right().await?;
+        let own = rustix::process::geteuid().as_raw();
+        let users = self.spec.user.map(|(uid, _)| uid).into_iter().chain([own]).collect();
+        let path = self.folder.lock();
+        self.sweep(move || {
+            sweep::clear_lock(&sweep::Lock::at(&path, users)?, LEFTOVER_GRACE, KILL_WAIT)
+        })
+        .await;
+        Ok(())
     }
 
     /// Ends everything that carries one of these tags. A supervisor that was frozen may have lost the
     /// agent meanwhile: then what lives is another's.
     pub(super) async fn clear_tags(&mut self, tags: Vec<AttemptTag>) -> Result<(), Lost> {
         self.prove_right().await?;
-        let clear = move || sweep::clear(&tags, LEFTOVER_GRACE, KILL_WAIT);
-        let swept = match tokio::task::spawn_blocking(clear).await {
-            Ok(Ok(swept)) => swept,
+        self.sweep(move || sweep::clear(&tags, LEFTOVER_GRACE, KILL_WAIT)).await;
+        Ok(())
+    }
+
+    /// Sweeps outside of this task, and tells what came of it.
+    async fn sweep(&self, clear: impl FnOnce() -> io::Result<Swept> + Send + 'static) {
+        match tokio::task::spawn_blocking(clear).await {
+            Ok(Ok(Swept { stopped, survivors })) => {
+                let survivors = u32::try_from(survivors.len()).unwrap_or(u32::MAX);
+                if stopped > 0 || survivors > 0 {
+                    self.tell(What::Swept { stopped, survivors });
+                }
+            }
             Ok(Err(error)) => {
                 self.tell(What::Trouble(format!("cannot look for leftovers: {error}")));
-                return Ok(());
             }
-            Err(_) => return Ok(()),
-        };
-        let survivors = u32::try_from(swept.survivors.len()).unwrap_or(u32::MAX);
-        if swept.stopped > 0 || survivors > 0 {
-            self.tell(What::Swept { stopped: swept.stopped, survivors });
+            Err(_) => {}
         }
-        Ok(())
     }
 
     /// Asks the store whether the agent is still ours.
