@@ -266,7 +266,8 @@ pub(crate) struct RecoverArguments {
     #[command(flatten)]
     pub(crate) deed: DeskDeed,
     /// Why they are abandoned
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, requires = "abandon")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true,
+          conflicts_with_all = ["resume", "restart", "hand_over"])]
     pub(crate) reason: Option<String>,
     /// At most so many in a second; 0 for no limit [default: resume_rate of the configuration]
     #[arg(long, value_name = "N/s", value_parser = values::rate)]

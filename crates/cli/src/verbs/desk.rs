@@ -130,13 +130,16 @@ impl Deeds<'_> {
     }
 
     fn in_words(&self, task: &Task) -> String {
-        let id = &task.id;
-        let would = if self.dry_run { "would be " } else { "" };
-        match self.verb {
-            Verb::Resume => format!("task {id} {would}resumed by {}", whose(task)),
-            Verb::Restart => format!("task {id} {would}begun anew by {}", whose(task)),
-            Verb::Abandon { .. } => format!("task {id} {would}cancelled"),
-            Verb::HandOver { agent } => format!("task {id} {would}handed over to {agent}"),
+        let (id, whose) = (&task.id, whose(task));
+        match (self.verb, self.dry_run) {
+            (Verb::Resume, false) => format!("task {id} goes on with {whose}"),
+            (Verb::Resume, true) => format!("task {id} would go on with {whose}"),
+            (Verb::Restart, false) => format!("task {id} begins anew with {whose}"),
+            (Verb::Restart, true) => format!("task {id} would begin anew with {whose}"),
+            (Verb::Abandon { .. }, false) => format!("task {id} is cancelled"),
+            (Verb::Abandon { .. }, true) => format!("task {id} would be cancelled"),
+            (Verb::HandOver { .. }, false) => format!("task {id} is handed over to {whose}"),
+            (Verb::HandOver { .. }, true) => format!("task {id} would be handed over to {whose}"),
         }
     }
 }
@@ -202,6 +205,9 @@ pub(super) async fn list(recoverer: &Recoverer, filter: &Filter) -> Result<Vec<W
 pub(super) fn waiting_text(waiting: &Waiting) -> String {
     let Waiting { task, status, strategy, .. } = waiting;
     let mut text = format!("task {task} is {status}");
+    if waiting.then == Then::Recovered {
+        text += ", and its holder is gone";
+    }
     if let Some(reason) = &waiting.reason {
         text += &format!(": {}", output::one_line(reason));
     }

@@ -214,7 +214,9 @@ fn check(task: &Task, verb: &Verb) -> Result<(), Refusal> {
         let held = task.lease.held.clone().expect("only a held task is held");
         return Err(Refusal::Held { task: task.id.clone(), held: Box::new(held) });
     }
-    if WAITING.contains(&task.status) || is_lost(task) {
+    // One that an agent was given may be given to another.
+    let is_handed_on = task.status == TaskStatus::Assigned && matches!(verb, Verb::HandOver { .. });
+    if WAITING.contains(&task.status) || is_lost(task) || is_handed_on {
         return Ok(());
     }
     Err(Refusal::Illegal { task: task.id.clone(), from: task.status, to: verb.leads_to() })
