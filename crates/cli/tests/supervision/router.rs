@@ -76,7 +76,7 @@ fn a_queue_is_worked_by_started_agents_that_can_do_each_task() {
             + &skilled("b", "[\"docs\"]")
             + &skilled("c", "[\"docs\", \"rust\"]")),
     );
-    let skill = |number: usize| if number % 2 == 0 { "rust" } else { "docs" };
+    let skill = |number: usize| if number.is_multiple_of(2) { "rust" } else { "docs" };
     for number in 0..10 {
         add(&ground, &format!("t{number}"), &["--skill", skill(number)]);
     }

@@ -148,10 +148,10 @@ fn a_slow_strategy_of_a_task_that_it_took_by_itself_does_not_hold_up_the_agent()
          sleep 300",
     );
     ground.script("decide", "while [ ! -e go ]; do read -t 0.05 <> <(:); done; echo nonsense");
-    ground.config(&format!(
+    ground.config(
         "[recovery]\nexec = [\"./decide\"]\nexec_timeout = \"60s\"\n[[agent]]\nname = \"a\"\n\
-         command = [\"./agent\"]\ncooldown = \"10ms\"\n"
-    ));
+         command = [\"./agent\"]\ncooldown = \"10ms\"\n",
+    );
     let _daemon = ground.up(&[]);
     ground.births(2);
     assert_eq!(ground.task_status("t"), "in_progress");

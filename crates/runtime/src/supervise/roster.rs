@@ -109,10 +109,12 @@ impl Roster {
         let members = self.members();
         let member = members.iter().find(|(name, _)| tag.agent() == Some(name.as_str()));
         let Some((_, member)) = member else { return AttemptIs::Elsewhere };
-        match &member.view.borrow().agent.state {
-            AgentState::Running { attempt, .. } if attempt == tag => AttemptIs::Current,
-            _ => AttemptIs::Over,
-        }
+        let view = member.view.borrow();
+        let runs =
+            matches!(&view.agent.state, AgentState::Running { attempt, .. } if attempt == tag);
+        // One that was just begun is not shown yet.
+        let is_newer = tag.number().is_some_and(|number| number > view.agent.attempt_number);
+        if runs || is_newer { AttemptIs::Current } else { AttemptIs::Over }
     }
 }
 

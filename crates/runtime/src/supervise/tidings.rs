@@ -28,7 +28,7 @@ impl Tidings {
     /// Returns after the next change since it last did.
     pub(super) async fn next(&mut self) {
         if self.0.changed().await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

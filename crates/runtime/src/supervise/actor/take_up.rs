@@ -310,6 +310,8 @@ impl Actor {
             life.waits_until(until);
         }
         self.life = Some(life);
+        // Only what has to be brought back waits for its turn.
+        self.has_its_turn();
         self.listen();
         self.watch_output();
         let recorded = attempt.as_ref().is_some_and(|attempt| attempt.process.is_some());

@@ -26,7 +26,7 @@ impl Actor {
         self.events.push_back(AgentEvent::Wake);
     }
 
-    fn has_its_turn(&mut self) {
+    pub(super) fn has_its_turn(&mut self) {
         if self.holds == Some(Pause::Turn) {
             self.holds = None;
         }
