@@ -254,6 +254,7 @@ impl View {
                 };
                 format!("suspended{until}: {pause}")
             }
+            (AgentState::Stopped { .. }, _) if self.agent.is_idle() => "idle".to_owned(),
             (AgentState::Stopped { by }, _) => stopped_text(*by).to_owned(),
             (AgentState::Terminated { why }, _) => {
                 let name = &self.agent.name;
@@ -438,6 +439,9 @@ impl View {
             })),
             "session": agent.session,
             "iteration": agent.iteration,
+            "takes": agent.plan.takes,
+            "skills": agent.plan.skills,
+            "pool": agent.plan.pool,
             "preset": agent.plan.preset,
             "command": agent.plan.command,
             "folder": agent.plan.folder,
@@ -520,6 +524,8 @@ fn pause_text(why: Pause) -> &'static str {
         Pause::Asking => "a round is over",
         Pause::Resting => "it succeeded, and rests",
         Pause::Task => "its task waits for a person",
+        Pause::Draining => "nothing is begun while draining",
+        Pause::Turn => "it waits for its turn",
     }
 }
 

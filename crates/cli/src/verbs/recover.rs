@@ -146,6 +146,7 @@ async fn put_right(environment: &Environment) -> Result<Vec<String>, Failure> {
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
     let settings = supervision::settings(environment, &home)?;
+    let settings = supervision::with_work(settings, Work::find(environment, None)?);
     let generic = supervision::preset(environment, None)?;
     // One that is not there any more tells nothing.
     let preset = |name: &str| {
@@ -175,7 +176,7 @@ fn in_words(finding: &Finding, verb: &str) -> String {
             )
         }
         Finding::Task { task, holder } => {
-            format!("task {task} {verb} interrupted: its holder, {holder}, is gone")
+            format!("task {task} {verb} given to its strategy: its holder, {holder}, is gone")
         }
     }
 }

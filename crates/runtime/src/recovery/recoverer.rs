@@ -6,7 +6,7 @@ use relight_core::agent::step_deaths;
 use relight_core::change::Change;
 use relight_core::decide::{Right, Scene, TaskEvent, decide};
 use relight_core::event::EventKind;
-use relight_core::ids::TaskId;
+use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::HolderLife;
 use relight_core::recovery::{HolderDeath, Recovery, RecoveryContext, TaskPolicy};
 use relight_core::status::TaskStatus;
@@ -36,6 +36,8 @@ pub struct Recoverer {
 pub struct Recovered {
     /// Which.
     pub task: TaskId,
+    /// Whose it is; anybody's when none.
+    pub agent: Option<AgentName>,
     /// Which strategy was asked; none when it had no say.
     pub strategy: Option<String>,
     /// What it decided.
@@ -71,6 +73,13 @@ impl Recoverer {
     /// The strategies.
     pub fn strategies(&self) -> &Strategies {
         &self.strategies
+    }
+
+    /// The same, for tasks that whoever died goes on with by a budget of its own.
+    #[must_use]
+    pub fn without_max_attempts(&self) -> Self {
+        let policy = TaskPolicy { max_attempts: u32::MAX, ..self.policy.clone() };
+        Self { policy, ..self.clone() }
     }
 
     /// The holder says that the task failed: its strategy is asked, and both are one commit.
@@ -203,6 +212,7 @@ impl Recovered {
             outcome: word("outcome"),
             trouble: word("trouble"),
             task: task.id.clone(),
+            agent: task.agent.clone(),
             status: task.status,
             not_before: task.not_before,
             reason: task.reason.clone(),

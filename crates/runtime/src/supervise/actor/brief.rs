@@ -64,11 +64,12 @@ impl Actor {
 
     /// What a resumed attempt is told, as far as it is known at once; none for a first one.
     pub(super) async fn brief(&self, number: u32, task: Option<&TaskId>) -> Option<Brief> {
-        if !self.is_resumed() {
+        if !self.is_resumed() && !self.takes_over {
             return None;
         }
-        let post_mortem = self.last.as_ref()?.post_mortem.as_ref()?;
-        let held = post_mortem.task.as_deref().and_then(|task| TaskId::new(task).ok());
+        let post_mortem = self.last.as_ref().and_then(|last| last.post_mortem.as_ref());
+        let held = post_mortem.and_then(|found| found.task.as_deref());
+        let held = held.and_then(|task| TaskId::new(task).ok());
         let view = self.view_of(task.or(held.as_ref())).await;
         let workspace = match view.as_ref().and_then(|view| view.task.context.get("workspace")) {
             Some(workspace) => PathBuf::from(workspace),
@@ -81,14 +82,16 @@ impl Actor {
     }
 
     fn text_of(&self, about: &Brief) -> Option<String> {
-        let last = self.last.as_ref()?;
-        let (ended, post_mortem) = (last.ended.as_ref()?, last.post_mortem.as_ref()?);
         let head_at_begin = self.head.as_deref();
+        let before = self.last.as_ref().and_then(|last| {
+            let (ended, post_mortem) = (last.ended.as_ref()?, last.post_mortem.as_ref()?);
+            Some(Interrupted { number: last.number, ended, post_mortem, head_at_begin })
+        });
         let place = about.workspace.to_string_lossy();
         let facts = BriefFacts {
             agent: &self.spec.name,
             attempt_number: about.number,
-            before: Some(Interrupted { number: last.number, ended, post_mortem, head_at_begin }),
+            before,
             task: about.view.as_ref().map(|view| (&view.task, view.steps.as_slice())),
             git: about.git.as_ref().map(|git| (&*place, git)),
             host: None,

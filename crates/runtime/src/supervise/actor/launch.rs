@@ -14,7 +14,7 @@ use relight_core::decide::Right;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder};
 use relight_core::status::TaskStatus;
-use relight_core::task::{NewTask, TaskSpec};
+use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -54,6 +54,8 @@ enum LaunchError {
     Survivors,
     #[error("its task cannot be taken: {0}")]
     Task(#[source] ActError),
+    #[error("task {0} is not its to do any more")]
+    NotItsTask(TaskId),
     #[error(transparent)]
     Lost(#[from] Lost),
 }
@@ -76,8 +78,13 @@ impl Actor {
             Err(error) => {
                 self.life = None;
                 let mut death = Death::lost(clock::now(), error.to_string());
+                let is_its_task = !matches!(error, LaunchError::NotItsTask(_));
+                if self.is_started_with_tasks() && is_its_task {
+                    let lost = self.lose_task(error.to_string()).await;
+                    death.unfinished_task = lost.map(|task| task.to_string());
+                }
                 let task = self.task_status().await;
-                let is_done = task == Some(TaskStatus::Completed);
+                let is_done = task == Some(TaskStatus::Completed) || !is_its_task;
                 death.how = HowEnded::Code(if is_done { 0 } else { CANNOT_START });
                 let post_mortem = Box::new(PostMortem::default());
                 self.last = None;
@@ -288,7 +295,12 @@ impl Actor {
         let engine = &self.desk.engine;
         let right = Right::Unfenced;
         let is_there = engine.store().task(&id).await.map_err(ActError::from);
-        let started = match is_there.map_err(LaunchError::Task)? {
+        let is_there = is_there.map_err(LaunchError::Task)?;
+        let is_its_own = |task: &Task| task.agent.as_ref() == Some(&self.spec.name);
+        if self.is_started_with_tasks() && !is_there.as_ref().is_some_and(is_its_own) {
+            return Err(LaunchError::NotItsTask(id));
+        }
+        let started = match is_there {
             Some(task) => {
                 // Nothing of an earlier attempt lives, whatever its lease says.
                 let is_its_own = task.lease.held.is_some_and(|held| self.is_own(&held.holder));
@@ -441,12 +453,15 @@ impl Actor {
         set("RELIGHT_ATTEMPT", tag.to_string());
         set("RELIGHT_ATTEMPT_NUMBER", number.to_string());
         let is_resumed = self.is_resumed();
-        set("RELIGHT_RESUMED", u8::from(is_resumed).to_string());
+        set("RELIGHT_RESUMED", u8::from(is_resumed || self.takes_over).to_string());
         set("RELIGHT_STATE_FILE", self.folder.state().to_string_lossy().into_owned());
         if let Some(ended) = self.last.as_ref().and_then(|last| last.ended.as_ref())
             && is_resumed
         {
             set("RELIGHT_DEATH_CAUSE", ended.cause.to_string());
+            set("RELIGHT_BRIEF_FILE", launch.brief_file.to_owned());
+        }
+        if self.takes_over {
             set("RELIGHT_BRIEF_FILE", launch.brief_file.to_owned());
         }
         if let Some((task, fence)) = task {

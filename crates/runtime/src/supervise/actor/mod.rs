@@ -10,6 +10,7 @@ mod ledger;
 mod life;
 mod take_up;
 mod tree;
+mod work;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,9 +19,11 @@ use std::time::Duration;
 use relight_core::agent::brief::DirtyFiles;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::decide::{
-    AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held_back,
+    AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held,
 };
-use relight_core::agent::{Agent, AgentState, AgentStateKind, Attempt, Ending, Pause, Stopper};
+use relight_core::agent::{
+    Agent, AgentState, AgentStateKind, Attempt, Ending, Pause, Stopper, Takes,
+};
 use relight_core::ids::TaskId;
 use relight_core::lease::Fence;
 use relight_core::time::Time;
@@ -61,6 +64,10 @@ pub(super) enum Mail {
     Grew,
     /// It is asked to be something else from its next attempt on.
     Replan(Box<AgentSpec>),
+    /// What it waited for has come: its turn, or the end of a drain.
+    Wake,
+    /// A task of the queue was given to it.
+    Work(TaskId),
 }
 
 /// What became of a wish.
@@ -142,8 +149,10 @@ pub(super) struct Actor {
     /// What was just read in its output about its session: an id, or that it is gone.
     captured_session: Option<Option<String>>,
     at_rest: bool,
-    /// Nothing is to be started now.
-    holds_back: bool,
+    /// Why nothing is to be started now.
+    holds: Option<Pause>,
+    /// The queue gave it a task that somebody else has begun.
+    takes_over: bool,
     leaving: bool,
     waiters: Vec<Waiter>,
     /// Events that effects have led to, oldest first.
@@ -221,13 +230,13 @@ impl Actor {
     async fn open(&mut self, mail: Mail) -> Result<(), Lost> {
         match mail {
             Mail::Start(answer) => {
-                self.holds_back = false;
+                self.holds = None;
                 self.await_state(Wants::Running, answer);
                 self.at_rest = false;
                 self.events.push_back(AgentEvent::Start);
             }
             Mail::Restart(answer) => {
-                self.holds_back = false;
+                self.holds = None;
                 self.await_state(Wants::Running, answer);
                 self.at_rest = false;
                 self.events.push_back(match self.agent.state {
@@ -249,6 +258,8 @@ impl Actor {
             }
             Mail::Grew => self.output_grew(),
             Mail::Replan(spec) => self.replan(*spec).await?,
+            Mail::Wake => self.woken(),
+            Mail::Work(task) => self.given(task).await?,
         }
         Ok(())
     }
@@ -269,13 +280,15 @@ impl Actor {
         let runs = matches!(self.agent.state, AgentState::Running { ending: None, .. })
             && self.life.as_ref().is_some_and(Life::has_started);
         let rests = self.at_rest;
+        // It is started as soon as there is work for it.
+        let is_idle = rests && self.agent.is_idle();
         for waiter in std::mem::take(&mut self.waiters) {
             let met = match waiter.wants {
-                Wants::Running => runs,
+                Wants::Running => runs || is_idle,
                 Wants::Rest => rests,
             };
             let failed = match waiter.wants {
-                Wants::Running => rests && !runs,
+                Wants::Running => rests && !runs && !is_idle,
                 // A later wish overtook this one.
                 Wants::Rest => runs && !rests,
             };
@@ -383,6 +396,8 @@ impl Actor {
                     self.tell(What::TaskWaits { task, status });
                 }
                 self.tell(What::AtRest);
+                self.show();
+                self.desk.bell.notify_one();
             }
         }
         Ok(())
@@ -403,6 +418,9 @@ impl Actor {
         let at = clock::now();
         for change in &changes {
             change.apply(&mut self.agent, at);
+            if let AgentChange::Given(task) = change {
+                self.spec.plan.task.clone_from(task);
+            }
         }
         self.ledger.hand_in(changes, at);
     }
@@ -426,7 +444,11 @@ impl Actor {
         self.commit(vec![AgentChange::LeaseEnded]).await
     }
 
-    async fn replan(&mut self, spec: AgentSpec) -> Result<(), Lost> {
+    /// What the queue gave it stays its own.
+    async fn replan(&mut self, mut spec: AgentSpec) -> Result<(), Lost> {
+        if spec.plan.takes == Takes::Start {
+            spec.plan.task.clone_from(&self.spec.plan.task);
+        }
         let changed = spec.plan != self.spec.plan;
         self.spec = spec;
         if changed {
@@ -563,10 +585,11 @@ impl Actor {
     }
 
     fn decide(&self, event: AgentEvent, moment: Moment) -> AgentDecision {
-        if self.holds_back {
-            return decide_held_back(&self.agent, event, moment);
+        let draining = self.desk.is_draining().then_some(Pause::Draining);
+        match self.holds.or(draining) {
+            Some(why) => decide_held(&self.agent, event, moment, why),
+            None => decide(&self.agent, event, moment),
         }
-        decide(&self.agent, event, moment)
     }
 
     async fn moment(&self) -> Moment {
