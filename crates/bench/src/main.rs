@@ -28,9 +28,11 @@ mod machine;
 mod many;
 mod product;
 mod prose;
+mod queue;
 mod redact;
 mod report;
 mod restart;
+mod restart_tasks;
 mod row;
 mod samples;
 mod scan;
@@ -79,6 +81,8 @@ enum Bench {
     Redact,
     /// How soon a killed agent is back, and what supervision costs.
     Restart,
+    /// Tasks claimed and done per second, and the start after a crash with many in flight.
+    Queue,
     /// Turns marked and cleared per second; a gateway's restart with many in flight.
     Sessions,
     /// All of them.
@@ -112,6 +116,7 @@ fn run(bench: Bench, arguments: &Arguments) -> anyhow::Result<Report> {
         Bench::Scan => ("scan", "`check` over many tasks and many files", scan::rows(&stage)?),
         Bench::Redact => ("redact", "Redaction, one core", redact::rows(&stage)?),
         Bench::Restart => ("restart", "Agents brought back", restart::rows(&stage)?),
+        Bench::Queue => ("queue", "The queue", queue::rows(&stage)?),
         Bench::Sessions => ("sessions", "Turns of sessions", sessions::rows(&stage)?),
         Bench::All => unreachable!("`all` was taken apart by `each`"),
     };
@@ -128,6 +133,7 @@ impl Bench {
                 Bench::Scan,
                 Bench::Redact,
                 Bench::Restart,
+                Bench::Queue,
                 Bench::Sessions,
             ],
             Bench::Steps
@@ -136,6 +142,7 @@ impl Bench {
             | Bench::Scan
             | Bench::Redact
             | Bench::Restart
+            | Bench::Queue
             | Bench::Sessions => vec![self],
         }
     }

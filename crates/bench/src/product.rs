@@ -1,20 +1,44 @@
 //! The product as the benches see it: everything they call of Relight is in this file.
 
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use anyhow::Context as _;
+use relight::core::change::Change;
 use relight::core::checkpoint::{Checkpoint, Extra, SchemaVersion, Status};
+use relight::core::decide::Guard;
 use relight::core::ids::{SessionId, SessionKey, TaskId};
 use relight::core::lease::{Holder, HolderLife, ProcessIdentity};
 use relight::core::redact::{MarkKey, Redactor};
 use relight::core::session::{Scene, SessionChange, SessionEvent, decide};
+use relight::core::status::TaskStatus;
 use relight::core::task::NewTask;
+use relight::core::time::Span;
 use relight::doors::{clock, process};
+use relight::store::Commit;
 use relight::{Relight, RunningTask};
+use tokio::task::JoinSet;
+
+/// How many commits are handed in at a time while a store is filled.
+const FILLERS: usize = 256;
+/// A process that nobody is any more: of another boot.
+const NOBODY: u32 = 1;
 
 /// A store opened through the library, in a home of its own.
 pub(crate) struct Library(Relight);
+
+/// What a store is filled with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backlog {
+    /// Waits to be claimed.
+    Waiting,
+    /// Completed long ago.
+    Finished,
+    /// Not due for a year.
+    Deferred,
+    /// Held by a process that died.
+    InFlight,
+}
 
 impl Library {
     /// Opens (and makes) the SQLite store of `home`, with the library's defaults.
@@ -59,6 +83,59 @@ impl Library {
     pub(crate) async fn add_unfinished_task(&self, id: &str) -> anyhow::Result<()> {
         self.0.engine().add(NewTask::bare(TaskId::new(id)?)).await?;
         Ok(())
+    }
+
+    /// Adds `count` tasks of one kind whose ids begin with `name`.
+    pub(crate) async fn fill(
+        &self,
+        name: &str,
+        count: usize,
+        backlog: Backlog,
+    ) -> anyhow::Result<()> {
+        let mut filling = JoinSet::new();
+        for number in 0..count {
+            if filling.len() >= FILLERS {
+                filling.join_next().await.context("a filler")???;
+            }
+            let mut new = NewTask::bare(TaskId::new(format!("{name}-{number}"))?);
+            new.spec.title = Some("a task with a title of usual length".to_owned());
+            new.spec.strategy = (backlog == Backlog::InFlight).then(|| "resume".to_owned());
+            let (task, at) = (new.id.clone(), clock::now());
+            let mut changes = vec![Change::Created(Box::new(new))];
+            changes.extend(backlog.changes());
+            let commit = Commit { task, guard: Guard::default(), at, changes };
+            let store = Arc::clone(self.0.engine().store());
+            filling.spawn(async move { store.commit(commit).await.map(drop) });
+        }
+        while let Some(filled) = filling.join_next().await {
+            filled??;
+        }
+        Ok(())
+    }
+
+    /// Takes the best task there is, and ends it.
+    pub(crate) async fn claim_and_end(&self) -> anyhow::Result<()> {
+        let task = self.0.queue().claim("bench", &[]).await?.context("the queue ran dry")?;
+        Ok(task.done().await?)
+    }
+}
+
+impl Backlog {
+    fn changes(self) -> Vec<Change> {
+        let to = |to| Change::Status { to, reason: None };
+        match self {
+            Self::Waiting => Vec::new(),
+            Self::Finished => vec![to(TaskStatus::InProgress), to(TaskStatus::Completed)],
+            Self::Deferred => {
+                let year = Span::from_secs(365 * 24 * 3_600);
+                vec![to(TaskStatus::Deferred), Change::NotBefore(Some(clock::now().plus(year)))]
+            }
+            Self::InFlight => {
+                let boot = "a boot long ago".to_owned();
+                let holder = Holder::Process(ProcessIdentity { pid: NOBODY, start: 1, boot });
+                vec![Change::LeaseTaken { holder, ttl: None }, to(TaskStatus::InProgress)]
+            }
+        }
     }
 }
 

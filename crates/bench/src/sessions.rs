@@ -114,7 +114,7 @@ fn restart_rows(stage: &Stage, count: usize) -> anyhow::Result<Vec<Row>> {
         .environment("RELIGHT_HOME", again.to_string_lossy())
         .line("session recover --json", 0);
     copy(&template, &again)?;
-    let told = recover.stdout()?.matches("\"deaths_in_a_row\": 1").count();
+    let told = recover.stdout()?.matches("\"deaths_in_a_row\":1").count();
     ensure!(told == count, "{told} of {count} sessions were decided");
     let (mut times, mut memory) = (Vec::new(), Vec::new());
     for _ in 0..stage.pick(9, 3) {

@@ -23,8 +23,11 @@ pub mod store_url;
 pub mod supervise;
 
 pub use library::{
-    BeginError, OpenError, Relight, RunningTask, SessionBuilder, StepBuilder, StepError, StepRun,
-    TaskBuilder, Turn, mark_key_beside,
+    BeginError, End, EndError, Ended, OpenError, Relight, RelightBuilder, RunningTask,
+    SessionBuilder, StepBuilder, StepError, StepRun, TaskBuilder, TaskQueue, Turn, Worked, Worker,
+    mark_key_beside,
 };
+pub use recovery::{Answer, RecoveryStrategy, StrategyError};
 pub use relight_core as core;
+pub use relight_core::recovery::{Decision, HolderDeath, RecoveryContext, TaskPolicy};
 pub use relight_store as store;

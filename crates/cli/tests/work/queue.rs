@@ -114,3 +114,22 @@ fn the_configuration_can_be_named() {
         assert_eq!(answer["task"]["status"], "suspended", "{task}");
     }
 }
+
+#[test]
+fn an_agent_that_holds_as_many_as_it_may_gets_no_more() {
+    let place = Place::new();
+    config(
+        &place,
+        "[[agent]]\nname = \"a\"\ncommand = [\"true\"]\nconcurrency = 1\nskills = [\"x\"]\n",
+    );
+    let mut daemon = place.relight("up --paused").spawn();
+    daemon.until("the agent is known", || place.json("ps")["agents"][0]["name"] == "a");
+    place.ok("down");
+    daemon.end().with_code(0);
+    place.ok("task add t1 --skill x");
+    place.ok("task add t2");
+    place.ok("task claim --agent a");
+    place.fails("task claim --agent a", 75).says(&["a holds 1 task already"]);
+    place.ok("task done t1");
+    place.ok("task claim --agent a");
+}

@@ -13,5 +13,5 @@ pub use exec::{Exec, ExecError};
 pub use recoverer::{Recovered, Recoverer};
 pub use strategies::{Asked, Strategies, UnknownStrategy};
 pub use strategy::{Answer, RecoveryStrategy, StrategyError};
-pub use sweep::{Lost, lost, sweep};
-pub(crate) use sweep::{held, is_abandoned, left_by_terminated};
+pub use sweep::{Lost, Swept, lost, sweep, sweep_all};
+pub(crate) use sweep::{held, left_by_terminated};

@@ -119,7 +119,7 @@ impl Recoverer {
         let (life, right) = (HolderLife::Gone, Right::Unfenced);
         let scene = Scene { task, step: None, life, right, now: clock::now() };
         let decision = decide(&scene, recovery).ok()?;
-        Some(told(Acted { before: task.clone(), decision, fence: task.lease.fence }))
+        Some(told(Acted { before: task.clone(), decision, fence: task.lease.fence, at: scene.now }))
     }
 
     /// The holder of a task died together with its supervisor. A step that was being run then may be

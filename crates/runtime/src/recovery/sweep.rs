@@ -5,8 +5,8 @@
 
 use relight_core::agent::AgentStateKind;
 use relight_core::decide::Refusal;
-use relight_core::ids::AgentName;
-use relight_core::lease::HolderLife;
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::lease::{Holder, HolderLife};
 use relight_core::recovery::HolderDeath;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
@@ -19,6 +19,10 @@ use crate::engine::{ActError, Engine};
 
 /// Recoveries that are under way at a time: their commits share a sync.
 const AT_ONCE: usize = 64;
+/// Tasks that are looked at before those found among them are recovered.
+const PAGE: usize = 1_000;
+/// Holders whose life is not asked for again within one look.
+const HOLDERS_REMEMBERED: usize = 16;
 
 /// A task that lost whoever was to do it.
 #[derive(Debug, Clone)]
@@ -38,12 +42,51 @@ impl Lost {
     }
 }
 
-/// All of them, those whose holder is gone first.
+/// All of them, oldest first.
 pub async fn lost(engine: &Engine) -> Result<Vec<Lost>, StoreError> {
-    let held = held(engine).await?.into_iter().filter(is_abandoned);
-    let mut found: Vec<Lost> = held.map(Lost::Holder).collect();
-    found.extend(left_by_terminated(engine).await?);
-    Ok(found)
+    let gone = terminated(engine).await?;
+    Ok(pick(page(engine, None, None).await?, &gone))
+}
+
+/// Tasks that somebody works on, or that wait for one agent.
+async fn page(
+    engine: &Engine,
+    after: Option<TaskId>,
+    limit: Option<usize>,
+) -> Result<Vec<Task>, StoreError> {
+    let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress, TaskStatus::Interrupted];
+    engine.store().tasks(TaskQuery { statuses, after, limit, ..TaskQuery::default() }).await
+}
+
+/// Those whose holder or agent is gone.
+fn pick(tasks: Vec<Task>, gone: &[AgentName]) -> Vec<Lost> {
+    // One process may have held them all.
+    let mut lives: Vec<(Holder, HolderLife)> = Vec::new();
+    let found = tasks.into_iter().filter_map(|task| {
+        if is_abandoned(&task, &mut lives) {
+            return Some(Lost::Holder(task));
+        }
+        let waits_for_agent = task.status == TaskStatus::Interrupted;
+        let agent = task.agent.clone().filter(|agent| gone.contains(agent))?;
+        waits_for_agent.then_some(Lost::Agent(task, agent))
+    });
+    found.collect()
+}
+
+/// By the clock each for itself, by a process once for all that it held.
+fn is_abandoned(task: &Task, lives: &mut Vec<(Holder, HolderLife)>) -> bool {
+    let Some(held) = &task.lease.held else { return false };
+    if matches!(held.holder, Holder::Time { .. }) {
+        return process::holder_life(held) == HolderLife::Gone;
+    }
+    let newest_first = lives.iter().rev().take(HOLDERS_REMEMBERED);
+    let known = newest_first.into_iter().find(|(holder, _)| *holder == held.holder);
+    let life = known.map(|(_, life)| *life).unwrap_or_else(|| {
+        let life = process::holder_life(held);
+        lives.push((held.holder.clone(), life));
+        life
+    });
+    life == HolderLife::Gone
 }
 
 /// Tasks that somebody works on, whether he lives or not, oldest first.
@@ -67,15 +110,42 @@ pub(crate) async fn left_by_terminated(engine: &Engine) -> Result<Vec<Lost>, Sto
     Ok(left.collect())
 }
 
-pub(crate) fn is_abandoned(task: &Task) -> bool {
-    let held = task.lease.held.as_ref();
-    held.is_some_and(|held| process::holder_life(held) == HolderLife::Gone)
-}
-
 async fn terminated(engine: &Engine) -> Result<Vec<AgentName>, StoreError> {
     let states = vec![AgentStateKind::Terminated];
     let query = AgentQuery { states, ..AgentQuery::default() };
     Ok(engine.store().agents(query).await?.into_iter().map(|agent| agent.name).collect())
+}
+
+/// What a sweep over the whole store came to.
+#[derive(Debug, Default)]
+pub struct Swept {
+    /// What became of each.
+    pub recovered: Vec<Recovered>,
+    /// Those that could not be recovered, and why.
+    pub failed: Vec<(TaskId, ActError)>,
+}
+
+/// Finds and recovers all there is, some at a time: the first goes on while others are looked for,
+/// and however many there are, few are in memory.
+pub async fn sweep_all(recoverer: &Recoverer) -> Result<Swept, StoreError> {
+    let engine = recoverer.engine();
+    let gone = terminated(engine).await?;
+    let mut swept = Swept::default();
+    let mut after = None;
+    loop {
+        let page = page(engine, after, Some(PAGE)).await?;
+        let is_last = page.len() < PAGE;
+        after = page.last().map(|task| task.id.clone());
+        for result in sweep(recoverer, pick(page, &gone)).await {
+            match result {
+                Ok(recovered) => swept.recovered.push(recovered),
+                Err((task, error)) => swept.failed.push((task.id, error)),
+            }
+        }
+        if is_last {
+            return Ok(swept);
+        }
+    }
 }
 
 /// Recovers each of them; one that cannot be stops no other. What others recovered meanwhile is left

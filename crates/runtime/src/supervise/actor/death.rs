@@ -43,6 +43,7 @@ impl Actor {
         life.started(process.clone());
         let (number, log) = (life.number, Some((life.log.number, life.log.offset)));
         let shim = self.tree.shim().cloned();
+        self.look_for_changes();
         let resumed = self.is_resumed();
         self.tell(What::Started { number, resumed, process: process.clone() });
         self.commit_soon(vec![AgentChange::Spawned { number, process, shim, log }]);

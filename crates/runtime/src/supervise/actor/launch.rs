@@ -18,7 +18,7 @@ use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::brief::Brief;
+use super::brief::{Brief, OpenBrief};
 use super::life::Life;
 use super::tree::{KILL_WAIT, Tree};
 use super::{Actor, Lost};
@@ -116,10 +116,8 @@ impl Actor {
         let life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
         self.life = Some(life);
         self.tree.order(&Order::Start(Box::new(order))).await.map_err(LaunchError::Shim)?;
-        // What is not needed yet is looked up while it starts.
-        if let Some(brief) = brief.filter(Brief::lacks_changes) {
-            self.look_for_changes(brief);
-        }
+        self.open_brief = OpenBrief::of(brief);
+        // What is only needed at its end is looked up while it starts.
         let head = successor::git_head(&self.workspace());
         if let Some(life) = &mut self.life {
             life.head = head;

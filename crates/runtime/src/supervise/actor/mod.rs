@@ -134,8 +134,8 @@ pub(super) struct Actor {
     tree: Tree,
     life: Option<Life>,
     notify: Option<NotifySocket>,
-    /// When what it waits for is due, and the moment that was asked for.
-    due: Option<(Instant, Time)>,
+    /// When what it waits for is due, in boot time, and the moment that was asked for.
+    due: Option<(u64, Time)>,
     /// The newest attempt that ended, for its successor.
     last: Option<Attempt>,
     /// Git's HEAD when that attempt began.
@@ -213,22 +213,18 @@ impl Actor {
     }
 
     async fn next(&mut self) -> Happening {
-        let timer = self.next_timer();
+        let look = self.life.as_ref().and_then(Life::next_look);
+        let due = self.due.map(|(at_ms, _)| at_ms);
         tokio::select! {
             event = self.tree.next() => Happening::Tree(event),
             mail = self.mail.recv() => Happening::Mail(mail),
             signs = hear(self.notify.as_ref()) => Happening::Signs(signs),
-            () = wait_for(timer) => Happening::Timer,
+            () = wait_for(look) => Happening::Timer,
+            () = wait_until_due(due) => Happening::Timer,
             answer = asked(&mut self.asked) => Happening::Asked(answer),
             dirty = changes(self.open_brief.as_mut()) => Happening::Changes(dirty),
             lost = self.ledger.lost() => Happening::Lost(lost),
         }
-    }
-
-    fn next_timer(&self) -> Option<Instant> {
-        let life = self.life.as_ref().and_then(Life::next_look);
-        let due = self.due.map(|(at, _)| at);
-        life.into_iter().chain(due).min()
     }
 
     async fn open(&mut self, mail: Mail) -> Result<(), Lost> {
@@ -374,8 +370,8 @@ impl Actor {
             AgentEffect::StopTree(ending) => self.stop_tree(ending).await,
             AgentEffect::WaitUntil(at) => {
                 let is_known = self.due.is_some_and(|(_, known)| known == at);
-                let wait = at.since(clock::now()).as_duration();
-                self.due = Some((Instant::now() + wait, at));
+                let wait_ms = at.since(clock::now()).as_ms();
+                self.due = Some((clock::boot_ms().saturating_add(wait_ms), at));
                 let deferred =
                     matches!(self.agent.state, AgentState::Suspended { why: Pause::Deferred, .. });
                 // Said when it died, perhaps, and not again when it is taken up.
@@ -563,6 +559,14 @@ async fn hear(socket: Option<&NotifySocket>) -> Vec<Sign> {
 async fn wait_for(timer: Option<Instant>) {
     match timer {
         Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A host that slept has waited as well.
+async fn wait_until_due(due: Option<u64>) {
+    match due {
+        Some(at_ms) => clock::until_boot_ms(at_ms).await,
         None => std::future::pending().await,
     }
 }
