@@ -82,7 +82,7 @@ pub(crate) async fn left_by_terminated(engine: &Engine) -> Result<Vec<Lost>, Sto
 }
 
 /// Whether the holder of a task is gone.
-pub(crate) fn is_abandoned(task: &Task) -> bool {
+fn is_abandoned(task: &Task) -> bool {
     let held = task.lease.held.as_ref();
     held.is_some_and(|held| process::holder_life(held) == HolderLife::Gone)
 }

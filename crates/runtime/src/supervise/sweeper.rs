@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relight_core::agent::AttemptTag;
-use relight_core::lease::Holder;
+use relight_core::lease::{Holder, HolderLife};
 use relight_core::task::Task;
 use relight_store::StoreError;
 use tokio::time::{Instant, sleep_until};
@@ -17,6 +17,7 @@ use super::desk::Desk;
 use super::notice::What;
 use super::roster::{AttemptIs, Roster};
 use super::tidings::Tidings;
+use crate::doors::process;
 use crate::recovery::{self, Lost, Recovered};
 
 /// The sweeper of one supervisor.
@@ -77,7 +78,7 @@ impl Sweeper {
             AttemptIs::Current => false,
             AttemptIs::Over => !self.desk.is_asked_about(&task.id),
             AttemptIs::Elsewhere => {
-                let is_lost = recovery::is_abandoned(task);
+                let is_lost = process::holder_life(held) == HolderLife::Gone;
                 *has_to_look_again |= !is_lost;
                 is_lost
             }
