@@ -1,0 +1,209 @@
+// The table of agents. Few agents: all are here, sorted and searched in place. Many: a page at a time,
+// and the rest is fetched only when somebody sorts or searches.
+import { agentButton, agentVerbs } from "./actions.js";
+import { get, getAll } from "./api.js";
+import { setTime, time } from "./clock.js";
+import { el, keyed, replace, setAttribute, setText, skeleton } from "./dom.js";
+import { button, card, chip, empty, pager, searchBox, setChip, subjectLink, table } from "./parts.js";
+import { count, ending, words } from "./text.js";
+import { AGENT_STATES, CAUSES } from "./words.js";
+
+const PAGE = 40;
+const AGENTS_MAX = 20_000;
+const COLUMNS = [["name", "Agent"], ["state", "State"], ["attempt", "Attempt"], ["last_sign_at", "Last sign of life"],
+  ["task", "Working on"], ["last_death", "Last death"]];
+const ORDER = ["terminated", "crashed", "suspended", "running", "created", "stopped"];
+const SORT = {
+  name: (agent) => agent.name, state: (agent) => ORDER.indexOf(agent.state), attempt: (agent) => -agent.attempt,
+  last_sign_at: (agent) => -Date.parse(agent.last_sign_at ?? 0), task: (agent) => agent.task ?? "\uffff",
+  last_death: (agent) => -Date.parse(agent.last_death?.at ?? 0),
+};
+
+export function agentsCard(scope) {
+  return new AgentTable(scope).node;
+}
+
+class AgentTable {
+  state = "";
+  search = "";
+  sort = "name";
+  page = 0;
+  cursors = [null]; // where each page of the daemon's list begins
+  agents = null; // those of this page, or all when `whole`
+  whole = false;
+  asked = 0;
+
+  constructor(scope) {
+    this.tabs = el("div", { class: "tabs", role: "group", "aria-label": "Show agents by state" });
+    this.table = table("Agents", [...COLUMNS.map((column) => this.heading(...column)), el("th", { scope: "col" }, el("span", { class: "unseen", text: "Actions" }))], 10);
+    this.pager = pager((by) => this.turn(by));
+    this.none = el("div", { hidden: true });
+    const search = searchBox("Find an agent", (text) => this.find(text));
+    this.node = card("Agents", { class: "area-agents", end: search }, this.tabs,
+      el("div", { class: "scroll" }, this.table.node), this.none, this.pager.node);
+    scope.on("stats", (stats) => { this.counts = stats.agents; this.showTabs(); this.showPager(); });
+    scope.refresh(() => this.load(), { concerns: (event) => this.concerns(event), gap_ms: 900, every_ms: 5000 });
+  }
+
+  /** Others than those shown come with the next look. */
+  concerns(event) {
+    const shown = this.agents ?? [];
+    return event.kind === "agent.created" || shown.some((agent) => agent.name === event.agent || (event.task && agent.task === event.task));
+  }
+
+  heading(key, label) {
+    const sort = el("button", { type: "button", class: "sort", text: label, on: { click: () => this.sortBy(key) } });
+    return el("th", { scope: "col", class: `col-${key}`, "aria-sort": key === this.sort ? "ascending" : null, data: { key } }, sort);
+  }
+
+  async sortBy(key) {
+    this.sort = key;
+    this.page = 0;
+    for (const head of this.table.node.querySelectorAll("th[data-key]")) setAttribute(head, "aria-sort", head.dataset.key === key ? "ascending" : null);
+    await this.load();
+  }
+
+  async find(text) {
+    this.search = text.toLowerCase();
+    this.page = 0;
+    await this.load();
+  }
+
+  async choose(state) {
+    Object.assign(this, { state, page: 0, cursors: [null], agents: null, whole: false });
+    this.showTabs();
+    skeleton(this.table.body, 10, COLUMNS.length + 1);
+    await this.load();
+  }
+
+  async turn(by) {
+    this.page = Math.max(0, this.page + by);
+    await this.load();
+    this.node.scrollIntoView({ block: "start" });
+  }
+
+  /** Sorting and searching need all agents; else one page is enough. */
+  async load() {
+    const ticket = ++this.asked;
+    const query = { state: this.state };
+    const needs_all = this.whole || this.search || this.sort !== "name";
+    try {
+      const page = needs_all ? await getAll(["agents"], query, AGENTS_MAX)
+        : await get(["agents"], { ...query, limit: PAGE, after: this.cursors[this.page] });
+      if (ticket !== this.asked) return;
+      this.agents = page.items;
+      this.whole = this.page === 0 && !needs_all ? !page.next : needs_all && page.items.length <= 4 * PAGE;
+      this.all_here = needs_all || this.whole;
+      if (page.next) this.cursors[this.page + 1] = page.next;
+      this.more = Boolean(page.next);
+    } catch {
+      return; // The link says that it is lost; old rows stay until it is back.
+    }
+    this.show();
+  }
+
+  show() {
+    const found = this.search ? this.agents.filter((agent) => matches(agent, this.search)) : this.agents;
+    const by = SORT[this.sort];
+    const sorted = found.toSorted((a, b) => compare(by(a), by(b)) || compare(a.name, b.name));
+    this.found = sorted.length;
+    const rows = this.all_here ? sorted.slice(this.page * PAGE, (this.page + 1) * PAGE) : sorted;
+    keyed(this.table.body, rows, (agent) => agent.name, makeRow, fillRow);
+    this.table.node.hidden = rows.length === 0;
+    this.none.hidden = rows.length > 0;
+    if (!rows.length) replace(this.none, this.nothing());
+    this.showPager();
+  }
+
+  nothing() {
+    if (this.search) return empty(`No agent matches “${this.search}”.`);
+    if (this.state) return empty(`No agent is ${words(this.state)}.`);
+    return empty("No agents yet. Let one be supervised:", "relight run --name writer -- ./agents/writer.sh", "Or list agents in relight.toml and start the daemon again with relight up.");
+  }
+
+  showTabs() {
+    if (!this.counts) return;
+    const total = Object.values(this.counts).reduce((all, number) => all + number, 0);
+    const tabs = [["", total], ...Object.keys(AGENT_STATES).map((state) => [state, this.counts[state] ?? 0])];
+    keyed(this.tabs, tabs, ([state]) => state, ([state]) => button(state ? words(state) : "all", () => this.choose(state), {}), (node, [state, number]) => {
+      setAttribute(node, "aria-pressed", String(state === this.state));
+      setText(node.firstElementChild, `${state ? words(state) : "all"} ${count(number)}`);
+      node.classList.toggle("none", number === 0);
+    });
+  }
+
+  showPager() {
+    if (!this.agents || !this.counts) return;
+    const total = this.all_here ? this.found : this.state ? this.counts[this.state] ?? 0 : Object.values(this.counts).reduce((all, n) => all + n, 0);
+    const last = Math.min((this.page + 1) * PAGE, total);
+    const has_on = this.all_here ? (this.page + 1) * PAGE < total : this.more;
+    this.pager.show(`${count(Math.min(this.page * PAGE + 1, total))}–${count(last)} of ${count(total)}`, this.page > 0, has_on);
+  }
+}
+
+const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+const matches = (agent, text) => [agent.name, agent.task, agent.status_text, agent.why].some((part) => part?.toLowerCase().includes(text));
+
+function makeRow(agent) {
+  const cell = (name, ...children) => el("td", { class: `col-${name}` }, ...children);
+  const small = () => el("small", { class: "agent-text" });
+  return el("tr", {},
+    cell("name", subjectLink("agent", agent.name, { class: "agent-text name" }), small()),
+    cell("state", chip(AGENT_STATES, agent.state), small()),
+    cell("attempt", el("span", { class: "tabular" }), small()),
+    cell("last_sign_at", time(agent.last_sign_at), small()),
+    cell("task", el("span", { class: "agent-text" }), small()),
+    cell("last_death", el("span"), el("small")),
+    cell("actions", el("div", { class: "row-actions" })));
+}
+
+function fillRow(row, agent) {
+  const [name, state, attempt, sign, task, death, actions] = row.children;
+  setText(name.lastChild, agent.status_text ?? agent.command.join(" "));
+  setChip(state.firstChild, AGENT_STATES, agent.state);
+  fillPhase(state.lastChild, agent);
+  setText(attempt.firstChild, agent.attempt ? `#${agent.attempt}` : "–");
+  setText(attempt.lastChild, agent.recoveries_in_a_row ? `${agent.recoveries_in_a_row} of ${agent.max_attempts} used` : "");
+  setTime(sign.firstChild, agent.last_sign_at);
+  setText(sign.lastChild, agent.self_reporting ? "reports by itself" : agent.pid ? `pid ${agent.pid}` : "");
+  fillTask(task, agent);
+  fillDeath(death, agent.last_death);
+  fillActions(actions.firstChild, agent);
+}
+
+/** Beside the state: when it comes back, until when it waits, or why it is so. */
+function fillPhase(small, agent) {
+  const until = agent.state === "crashed" ? ["again ", agent.again_at, "in"] : agent.phase === "waiting" ? ["waiting, ", agent.waiting_until, "left"]
+    : agent.state === "running" ? [`${agent.phase ?? "alive"} `, agent.attempt_begun_at, "for"] : [agent.why ?? "", null, "for"];
+  if (small.childNodes.length !== 2) replace(small, el("span"), el("time"));
+  setText(small.firstChild, until[0]);
+  setAttribute(small, "title", agent.why);
+  setTime(small.lastChild, until[1], until[2]);
+  small.lastChild.hidden = !until[1];
+}
+
+function fillTask(cell, agent) {
+  const [place, step] = cell.children;
+  if (cell.dataset.task !== (agent.task ?? "")) {
+    cell.dataset.task = agent.task ?? "";
+    replace(place, agent.task ? subjectLink("task", agent.task) : "–");
+  }
+  setText(step, agent.task && agent.step ? `step ${agent.step}` : "");
+}
+
+function fillDeath(cell, death) {
+  const [place, small] = cell.children;
+  if (!death) return setText(place, "–");
+  if (!place.classList.contains("chip")) replace(small, el("time"), el("span"));
+  setChip(place, CAUSES, death.cause);
+  setTime(small.firstChild, death.at);
+  setText(small.lastChild, ending(death) ? `, ${ending(death)}` : "");
+}
+
+function fillActions(box, agent) {
+  const verbs = agentVerbs(agent);
+  box.agent = agent;
+  if (box.dataset.verbs === verbs.join()) return;
+  box.dataset.verbs = verbs.join();
+  replace(box, ...verbs.map((verb) => agentButton(() => box.agent, verb)));
+}

@@ -1,0 +1,160 @@
+// Puts the dashboard together: frame, views, connection, colours, keys.
+import { empty, button } from "./parts.js";
+import { setTime, clockTime } from "./clock.js";
+import { showKeys } from "./dialog.js";
+import { el, replace, setAttribute, setText } from "./dom.js";
+import { icon } from "./icons.js";
+import { connect, link, on } from "./live.js";
+import { say } from "./notice.js";
+import { current, go, watch } from "./route.js";
+import { Scope } from "./scope.js";
+import { keepFresh, onStats } from "./stats.js";
+import { VIEWS } from "./words.js";
+import * as overview from "./overview.js";
+
+const LATER = { timeline: "Timeline", tasks: "Tasks", sessions: "Sessions", events: "Events" };
+const main = document.getElementById("main");
+let scope = null;
+let shown = 0;
+
+// Views other than the first are fetched when they are first looked at.
+const load = (view) => (view === "overview" ? overview : import(`./${view}.js`));
+
+async function show({ view, name }) {
+  const turn = ++shown;
+  const module = await load(view);
+  if (turn !== shown || link.state === "out") return;
+  scope?.end();
+  scope = new Scope();
+  const heading = el("h1", { class: view === "overview" ? "unseen" : "", text: module.title });
+  replace(main, heading);
+  document.body.dataset.view = view;
+  module.mount(main, scope, name, heading);
+  for (const item of nav.children) setAttribute(item, "aria-current", item.dataset.view === view ? "page" : null);
+  scrollTo(0, 0);
+  if (turn > 1) main.focus({ preventScroll: true });
+}
+
+const nav = document.getElementById("nav");
+for (const view of VIEWS) {
+  nav.append(el("a", { href: `#${view}`, data: { view }, on: { click: (event) => { event.preventDefault(); go(view); } } },
+    icon(view), el("span", { text: LATER[view] ?? "Overview" }), el("span", { class: "badge tabular" })));
+}
+
+// -- connection ---------------------------------------------------------------------------------------
+
+const LINK_TEXT = { connecting: "Connecting", live: "Live", lost: "Disconnected", out: "Logged out" };
+
+function showLink() {
+  const chip = document.getElementById("link");
+  if (chip.dataset.state === link.state) return;
+  chip.dataset.state = link.state;
+  replace(chip, el("i"), el("span", { text: LINK_TEXT[link.state] }));
+  document.body.classList.toggle("stale", link.state === "lost");
+  showBanner();
+  if (link.state === "out") showLoggedOut();
+}
+
+let latest = null;
+
+function showBanner() {
+  const banner = document.getElementById("banner");
+  const [text, since, type] = bannerText();
+  banner.hidden = !text;
+  banner.className = `banner ${link.state === "lost" ? "bad" : "warn"}`;
+  if (text) replace(banner, el("span", { text }), since && setTime(el("time"), since, "ago"), type && el("code", { text: type }));
+}
+
+function bannerText() {
+  if (link.state === "lost") return [`Disconnected since ${clockTime(link.since)}. What you see may be old; trying again by itself. Disconnected`, link.since, null];
+  if (link.state !== "live" || !latest) return [];
+  if (latest.held_back) return ["The machine went down again and again soon after work was resumed, so nothing was resumed this time. Start agents one by one:", null, "relight start NAME"];
+  if (latest.draining) return ["Relight is draining: what runs goes on, nothing new is begun.", null, null];
+  return [];
+}
+
+function showLoggedOut() {
+  scope?.end();
+  replace(main, el("section", { class: "card login" }, el("img", { src: "/assets/icon.svg", alt: "", width: 40, height: 40 }),
+    el("h1", { text: "Log in" }), empty("Type this in a terminal on the machine where Relight runs; it opens a login link that works once:", "relight dashboard"),
+    button("Try again", () => location.reload())));
+  document.title = "Relight: logged out";
+}
+
+let was_live = false;
+on("link", () => {
+  showLink();
+  if (link.state === "lost" && was_live) say("Disconnected from Relight.");
+  if (link.state === "live" && was_live) say("Connected again.");
+  was_live ||= link.state === "live";
+});
+
+let needed = null;
+onStats((stats) => {
+  latest = stats;
+  const needs = stats.needs_me.length;
+  showBanner();
+  document.title = `${needs ? `(${needs}) ` : ""}Relight`;
+  setText(nav.firstChild.lastChild, needs || "");
+  setAttribute(nav.firstChild.lastChild, "aria-label", needs ? `${needs} need you` : null);
+  if (needed !== null && needs > needed) say(`${needs} things need you.`);
+  needed = needs;
+});
+
+// -- colours and keys ---------------------------------------------------------------------------------
+
+const THEMES = { system: "half", light: "sun", dark: "moon" };
+const themeButton = document.getElementById("theme");
+
+function showTheme() {
+  const chosen = document.documentElement.dataset.theme ?? "system";
+  replace(themeButton, icon(THEMES[chosen]));
+  setAttribute(themeButton, "aria-label", `Colours: ${chosen}. Change`);
+  themeButton.title = `Colours: ${chosen} (t)`;
+}
+
+function nextTheme() {
+  const names = Object.keys(THEMES);
+  const next = names[(names.indexOf(document.documentElement.dataset.theme ?? "system") + 1) % names.length];
+  if (next === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = next;
+  keep("relight.theme", next);
+  showTheme();
+  dispatchEvent(new Event("relight-theme"));
+}
+
+function keep(name, value) {
+  try { localStorage.setItem(name, value); } catch { /* Storage is switched off: it holds for this page. */ }
+}
+
+function kept(name) {
+  try { return localStorage.getItem(name); } catch { return null; }
+}
+
+const KEYS = [["1 – 5", "Overview, timeline, tasks, sessions, events"], ["/", "Find"], ["r", "Fetch everything again"], ["p", "Pause and go on (events)"],
+  ["+ − ← →", "Zoom and move (timeline)"], ["t", "Colours: system, light, dark"], ["?", "This list"], ["Esc", "Close"]];
+let keys_on = kept("relight.keys") !== "off";
+
+function help() {
+  showKeys(KEYS, keys_on, (enabled) => { keys_on = enabled; keep("relight.keys", enabled ? "on" : "off"); });
+}
+
+addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input, select, textarea, dialog");
+  if (!keys_on || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  const act = { "?": help, t: nextTheme, r: () => dispatchEvent(new Event("relight-acted")), "/": () => main.querySelector("[data-filter]")?.focus(), p: () => main.querySelector("[data-pause]")?.click() }[event.key]
+    ?? (VIEWS[event.key - 1] && (() => go(VIEWS[event.key - 1])));
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+
+document.getElementById("help").addEventListener("click", help);
+themeButton.addEventListener("click", nextTheme);
+document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
+
+showTheme();
+showLink();
+watch(show);
+keepFresh();
+connect();
