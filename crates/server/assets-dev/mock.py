@@ -99,9 +99,9 @@ class World:
             at = end + {"stopped": 1800, "completed": 300, "deferred": 900}.get(cause, 0.4 + self.random.expovariate(0.3))
         if state == "running":
             lives.append(self.attempt(name, len(lives) + 1, min(at, now - 5), None, None))
-        elif state in ("crashed", "terminated"):
-            cause = "oom" if state == "terminated" else "signal"
-            lives.append(self.attempt(name, len(lives) + 1, at, now - (15 if state == "crashed" else 2400), cause))
+        else:
+            cause, ago = {"crashed": ("signal", 15), "terminated": ("oom", 2400), "suspended": ("deferred", 900), "stopped": ("stopped", 5000)}[state]
+            lives.append(self.attempt(name, len(lives) + 1, min(at, now - ago - 60), now - ago, cause))
         for life in lives:
             life["age"] = now - (life["ended"] or life["begun"])
         self.attempts += lives
@@ -112,7 +112,7 @@ class World:
                 "code": {"failed": 1, "completed": 0}.get(cause), "signal": {"signal": 9, "oom": 9}.get(cause)}
 
     def add_task(self, now, key, title, status, agent, done, declared, in_doubt, reason):
-        names = ["fetch", "read", "plan", "write", "check", "push", "tell", "tidy"][:declared]
+        names = ["fetch", "read", "pay", "tell", "check"] if key == "pay-8" else ["fetch", "read", "plan", "write", "check", "push", "tell", "tidy"][:declared]
         steps = [self.step(n, "done", now - 600 + 20 * i) for i, n in enumerate(names[:done])]
         steps += [self.step(n, "begun", now - 200, rule="once") for n in in_doubt]
         held = status == "in_progress"
@@ -171,7 +171,7 @@ class World:
             for agent in list(self.agents.values()):
                 if agent["state"] == "crashed" and agent["again_at"] and agent["again_at"] < now:
                     self.begin(agent)
-            if running and self.random.random() < 0.15:
+            if running and self.random.random() < 0.04:
                 victim = self.random.choice(running)
                 self.die(victim, self.random.choice(CRASHES))
                 threading.Timer(0.4 + self.random.random() * 2, self.begin, [victim]).start()
@@ -206,7 +206,7 @@ class World:
         agent["attempt"] += 1
         now = time.time()
         self.attempts.append(self.attempt(agent["name"], agent["attempt"], now, None, None))
-        agent.update(attempt_begun_at=now, pid=9000 + agent["attempt"], phase="working", last_sign_at=now,
+        agent.update(attempt_begun_at=now, pid=9000 + agent["attempt"], phase="waiting" if agent["waiting_until"] else "working", last_sign_at=now,
                      restarts_total=agent["restarts_total"] + 1)
         self.tell("attempt.begun", agent["name"], number=agent["attempt"])
         self.state(agent, "running")
@@ -267,7 +267,8 @@ class World:
         first = int(now // 3600 - hours + 1)
         deaths = {h: {} for h in range(first, first + hours)}
         back, took = {h: 0 for h in deaths}, []
-        for life, after in zip(self.attempts, self.attempts[1:] + [None]):
+        lives = sorted(self.attempts, key=lambda a: (a["agent"], a["number"]))
+        for life, after in zip(lives, lives[1:] + [None]):
             hour = int((life["ended"] or 0) // 3600)
             if hour not in deaths:
                 continue
@@ -347,7 +348,7 @@ TASKS = [
     ("fix-flaky-test", "Find out why resume_test is flaky", "in_progress", "tester", 4, 6, [], None),
     ("index-docs", "Index the documentation", "interrupted", "indexer", 3, 5, ["write"], "its holder died: signal 9"),
     ("mail-digest", "Send the weekly digest", "completed", "writer", 4, 4, [], None),
-    ("pay-8", "Pay invoice 8", "blocked", "deployer", 2, 5, ["plan"], "step plan is in doubt and must not be repeated"),
+    ("pay-8", "Pay invoice 8", "blocked", "deployer", 2, 5, ["pay"], "step pay is in doubt and must not be repeated"),
     ("plan-q3", "", "created", None, 0, 3, [], None),
     ("release/0.9", "Release 0.9", "in_review", "reviewer", 6, 6, [], None),
     ("review/412", "Review pull request 412", "in_progress", "reviewer", 4, 7, [], None),
@@ -507,7 +508,7 @@ class Door(http.server.BaseHTTPRequestHandler):
             return self.bytes(200, TYPES.get(os.path.splitext(path)[1], "text/plain"), source.read())
 
     def send(self, value, status=200, cookie=False):
-        self.bytes(status, "application/json", json.dumps(value).encode(), cookie)
+        self.bytes(status, "application/json", json.dumps(value, separators=(",", ":")).encode(), cookie)
 
     def refuse(self, status, code, message, hint):
         self.send({"error": {"code": code, "message": message, "hint": hint}}, status)
@@ -548,5 +549,6 @@ if __name__ == "__main__":
     threading.Thread(target=world.tick, daemon=True).start()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", options.port), Door)
     server.daemon_threads = True
+    server.handle_error = lambda *_: None  # a browser that goes away is no news
     print(f"http://127.0.0.1:{options.port}/", flush=True)
     server.serve_forever()

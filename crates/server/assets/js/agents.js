@@ -4,13 +4,14 @@ import { agentButton, agentVerbs } from "./actions.js";
 import { get, getAll } from "./api.js";
 import { setTime, time } from "./clock.js";
 import { el, keyed, replace, setAttribute, setText, skeleton } from "./dom.js";
-import { button, card, chip, empty, pager, searchBox, setChip, subjectLink, table } from "./parts.js";
+import { card, chip, empty, pager, searchBox, setChip, subjectLink, table, tabs } from "./parts.js";
 import { count, ending, words } from "./text.js";
 import { AGENT_STATES, CAUSES } from "./words.js";
 
-const PAGE = 40;
+const PAGE = 25;
+const LOOK_MS_MANY = 15_000; // how often a long list is fetched whole
 const AGENTS_MAX = 20_000;
-const COLUMNS = [["name", "Agent"], ["state", "State"], ["attempt", "Attempt"], ["last_sign_at", "Last sign of life"],
+const COLUMNS = [["name", "Agent"], ["state", "State"], ["attempt", "Attempt"], ["last_sign_at", "Last sign"],
   ["task", "Working on"], ["last_death", "Last death"]];
 const ORDER = ["terminated", "crashed", "suspended", "running", "created", "stopped"];
 const SORT = {
@@ -34,15 +35,19 @@ class AgentTable {
   asked = 0;
 
   constructor(scope) {
-    this.tabs = el("div", { class: "tabs", role: "group", "aria-label": "Show agents by state" });
+    this.tabs = tabs("Show agents by state", Object.keys(AGENT_STATES), (state) => this.choose(state));
     this.table = table("Agents", [...COLUMNS.map((column) => this.heading(...column)), el("th", { scope: "col" }, el("span", { class: "unseen", text: "Actions" }))], 10);
     this.pager = pager((by) => this.turn(by));
     this.none = el("div", { hidden: true });
     const search = searchBox("Find an agent", (text) => this.find(text));
-    this.node = card("Agents", { class: "area-agents", end: search }, this.tabs,
+    this.node = card("Agents", { class: "area-agents", end: search }, this.tabs.node,
       el("div", { class: "scroll" }, this.table.node), this.none, this.pager.node);
-    scope.on("stats", (stats) => { this.counts = stats.agents; this.showTabs(); this.showPager(); });
-    scope.refresh(() => this.load(), { concerns: (event) => this.concerns(event), gap_ms: 900, every_ms: 5000 });
+    scope.on("stats", (stats) => { this.counts = stats.agents; this.tabs.show(this.counts, this.state); this.showPager(); });
+    scope.refresh(() => this.isFresh() || this.load(), { concerns: (event) => this.concerns(event), gap_ms: 900, every_ms: 5000 });
+  }
+
+  isFresh() {
+    return this.all_here && this.agents.length > 4 * PAGE && Date.now() - this.loaded_at < LOOK_MS_MANY;
   }
 
   /** Others than those shown come with the next look. */
@@ -71,7 +76,7 @@ class AgentTable {
 
   async choose(state) {
     Object.assign(this, { state, page: 0, cursors: [null], agents: null, whole: false });
-    this.showTabs();
+    this.tabs.show(this.counts ?? {}, state);
     skeleton(this.table.body, 10, COLUMNS.length + 1);
     await this.load();
   }
@@ -92,6 +97,7 @@ class AgentTable {
         : await get(["agents"], { ...query, limit: PAGE, after: this.cursors[this.page] });
       if (ticket !== this.asked) return;
       this.agents = page.items;
+      this.loaded_at = Date.now();
       this.whole = this.page === 0 && !needs_all ? !page.next : needs_all && page.items.length <= 4 * PAGE;
       this.all_here = needs_all || this.whole;
       if (page.next) this.cursors[this.page + 1] = page.next;
@@ -119,17 +125,6 @@ class AgentTable {
     if (this.search) return empty(`No agent matches “${this.search}”.`);
     if (this.state) return empty(`No agent is ${words(this.state)}.`);
     return empty("No agents yet. Let one be supervised:", "relight run --name writer -- ./agents/writer.sh", "Or list agents in relight.toml and start the daemon again with relight up.");
-  }
-
-  showTabs() {
-    if (!this.counts) return;
-    const total = Object.values(this.counts).reduce((all, number) => all + number, 0);
-    const tabs = [["", total], ...Object.keys(AGENT_STATES).map((state) => [state, this.counts[state] ?? 0])];
-    keyed(this.tabs, tabs, ([state]) => state, ([state]) => button(state ? words(state) : "all", () => this.choose(state), {}), (node, [state, number]) => {
-      setAttribute(node, "aria-pressed", String(state === this.state));
-      setText(node.firstElementChild, `${state ? words(state) : "all"} ${count(number)}`);
-      node.classList.toggle("none", number === 0);
-    });
   }
 
   showPager() {
@@ -163,7 +158,8 @@ function fillRow(row, agent) {
   setChip(state.firstChild, AGENT_STATES, agent.state);
   fillPhase(state.lastChild, agent);
   setText(attempt.firstChild, agent.attempt ? `#${agent.attempt}` : "–");
-  setText(attempt.lastChild, agent.recoveries_in_a_row ? `${agent.recoveries_in_a_row} of ${agent.max_attempts} used` : "");
+  setText(attempt.lastChild, agent.recoveries_in_a_row ? `${agent.recoveries_in_a_row} of ${agent.max_attempts}` : "");
+  setAttribute(attempt.lastChild, "title", "recoveries in a row, and how many it may have");
   setTime(sign.firstChild, agent.last_sign_at);
   setText(sign.lastChild, agent.self_reporting ? "reports by itself" : agent.pid ? `pid ${agent.pid}` : "");
   fillTask(task, agent);
@@ -188,11 +184,13 @@ function fillTask(cell, agent) {
     cell.dataset.task = agent.task ?? "";
     replace(place, agent.task ? subjectLink("task", agent.task) : "–");
   }
+  cell.classList.toggle("blank", !agent.task);
   setText(step, agent.task && agent.step ? `step ${agent.step}` : "");
 }
 
 function fillDeath(cell, death) {
   const [place, small] = cell.children;
+  cell.classList.toggle("blank", !death);
   if (!death) return setText(place, "–");
   if (!place.classList.contains("chip")) replace(small, el("time"), el("span"));
   setChip(place, CAUSES, death.cause);

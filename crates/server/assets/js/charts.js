@@ -5,12 +5,13 @@ import { card } from "./parts.js";
 import { count, duration } from "./text.js";
 import { calmCauses, crashCauses } from "./words.js";
 
-const WIDTH = 340;
+const WIDTH = 280;
+const HEIGHT = 100;
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
 
 export function chartsCard(scope) {
-  const deaths = panel("Deaths and recoveries per hour", "tall");
+  const deaths = panel("Deaths per hour");
   const recover = panel("Time to recover");
   const steps = panel("Steps per minute, last hour");
   scope.on("stats", (stats) => {
@@ -18,12 +19,12 @@ export function chartsCard(scope) {
     showRecover(recover, stats.time_to_recover_ms);
     showSteps(steps, stats);
   });
-  return card("Last 24 hours", { class: "area-charts" }, deaths.node, recover.node, steps.node);
+  return card("Last 24 hours", { class: "area-charts" }, el("div", { class: "charts" }, deaths.node, recover.node, steps.node));
 }
 
-function panel(title, size = "low") {
+function panel(title) {
   const sum = el("span", { class: "soft tabular" });
-  const field = el("div", { class: `chart ${size}` });
+  const field = el("div", { class: "chart" });
   const legend = el("p", { class: "legend" });
   const rows = el("div");
   const node = el("figure", {}, el("figcaption", {}, el("h3", { text: title }), sum), field, legend,
@@ -48,9 +49,9 @@ function showDeaths(panel, stats) {
   const hours = lastHours(stats);
   const crashes = total(hours, (hour) => sum(hour.causes, crashCauses));
   const back = total(hours, (hour) => hour.back);
-  draw(panel, JSON.stringify(hours), `${count(crashes)} crashed, ${count(back)} came back`, () => ({
+  draw(panel, JSON.stringify(hours), `${count(crashes)} crashed, ${count(back)} back`, () => ({
     picture: deathsPicture(hours),
-    legend: [...causesSeen(hours).map(([cause, number]) => mark(`cause-${cause}`, `${cause} ${number}`)), mark("back", `recoveries ${back}, downward`)],
+    legend: [...causesSeen(hours).map(([cause, number]) => mark(`cause-${cause}`, `${cause} ${number}`)), mark("back", `came back ${back} (below)`)],
     head: ["hour", "crashed", "ended as meant", "came back"],
     rows: hours.map((hour) => [hour.label, sum(hour.causes, crashCauses), sum(hour.causes, calmCauses), hour.back]).reverse(),
   }));
@@ -81,12 +82,12 @@ const mark = (kind, text) => el("span", { class: "mark" }, el("i", { class: kind
 function deathsPicture(hours) {
   const up = Math.max(3, ...hours.map((hour) => sum(hour.causes, [...crashCauses, ...calmCauses])));
   const down = Math.max(2, ...hours.map((hour) => hour.back));
-  const unit = 96 / (up + down);
+  const unit = (HEIGHT - 22) / (up + down);
   const zero = 4 + up * unit;
   const step = (WIDTH - 24) / 24;
   const parts = hours.flatMap((hour, index) => hourBars(hour, 24 + index * step, step - 3, zero, unit));
-  const ticks = hours.map((hour, index) => (index % 6 === 5 ? svg("text", { x: 24 + (index + 0.5) * step, y: 116, "text-anchor": "middle" }, hour.label) : null));
-  return svg("svg", { viewBox: `0 0 ${WIDTH} 120`, role: "img", "aria-label": "Bars for 24 hours: deaths by cause upward, recoveries downward. The table below holds the numbers." },
+  const ticks = hours.map((hour, index) => (index % 6 === 5 ? svg("text", { x: 24 + (index + 1) * step, y: HEIGHT - 2, "text-anchor": "end" }, hour.label) : null));
+  return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Bars for 24 hours: deaths by cause upward, recoveries downward. The table below holds the numbers." },
     svg("text", { x: 18, y: 12, "text-anchor": "end" }, String(up)), svg("text", { x: 18, y: zero + 4, "text-anchor": "end" }, "0"),
     svg("line", { class: "axis", x1: 22, x2: WIDTH, y1: zero, y2: zero }), ...parts, ...ticks);
 }
@@ -117,22 +118,16 @@ function showRecover(panel, { p50, p99, count: number }) {
 }
 
 function recoverPicture(p50, p99) {
+  const base = HEIGHT - 26;
   const place = (ms) => 14 + (Math.log10(Math.min(1_200_000, Math.max(30, ms)) / 30) / Math.log10(40_000)) * (WIDTH - 28);
-  const ticks = RULER_MS.flatMap((ms) => [svg("line", { class: "axis", x1: place(ms), x2: place(ms), y1: 38, y2: 44 }),
-    svg("text", { x: place(ms), y: 57, "text-anchor": "middle" }, duration(ms).replace(".0", ""))]);
+  const ticks = RULER_MS.flatMap((ms) => [svg("line", { class: "axis", x1: place(ms), x2: place(ms), y1: base - 4, y2: base + 4 }),
+    svg("text", { x: place(ms), y: base + 20, "text-anchor": "middle" }, duration(ms).replace(".0", ""))]);
   const label = p50 == null ? "No recoveries yet" : `Half came back within ${duration(p50)}, 99 of 100 within ${duration(p99)}`;
-  return svg("svg", { viewBox: `0 0 ${WIDTH} 60`, role: "img", "aria-label": label },
-    svg("line", { class: "axis", x1: 6, x2: WIDTH - 6, y1: 41, y2: 41 }), ...ticks,
-    p50 != null && svg("line", { class: "span", x1: place(p50), x2: place(p99), y1: 41, y2: 41 }),
-    ...(p50 == null ? [] : dots(place(p50), place(p99), p50, p99)));
-}
-
-function dots(near, far, p50, p99) {
-  const apart = far - near > 96;
-  const [low, high] = apart ? [20, 20] : [28, 12];
-  const dot = (x, y, kind, text) => [svg("line", { class: "axis", x1: x, x2: x, y1: y + 4, y2: 41 }), svg("circle", { class: kind, cx: x, cy: 41, r: 4.5 }),
-    svg("text", { class: "strong", x: Math.min(WIDTH - 44, Math.max(44, x)), y, "text-anchor": "middle" }, text)];
-  return [...dot(far, high, "p99", `p99 ${duration(p99)}`), ...dot(near, low, "p50", `p50 ${duration(p50)}`)];
+  const dot = (ms, y, kind, name) => [svg("line", { class: "axis", x1: place(ms), x2: place(ms), y1: y + 5, y2: base }), svg("circle", { class: kind, cx: place(ms), cy: base, r: 5 }),
+    svg("text", { class: "strong", x: Math.min(WIDTH - 52, Math.max(52, place(ms))), y, "text-anchor": "middle" }, `${name} ${duration(ms)}`)];
+  return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label },
+    svg("line", { class: "axis", x1: 6, x2: WIDTH - 6, y1: base, y2: base }), ...ticks,
+    ...(p50 == null ? [] : [svg("line", { class: "span", x1: place(p50), x2: place(p99), y1: base, y2: base }), ...dot(p99, 24, "p99", "p99"), ...dot(p50, 50, "p50", "p50")]));
 }
 
 function showSteps(panel, stats) {
@@ -149,11 +144,12 @@ function showSteps(panel, stats) {
 function stepsPicture(numbers) {
   const top = Math.max(4, ...numbers);
   const x = (index) => 24 + (index * (WIDTH - 26)) / (numbers.length - 1);
-  const y = (number) => 44 - (number / top) * 38;
+  const base = HEIGHT - 18;
+  const y = (number) => base - (number / top) * (base - 8);
   const line = numbers.map((number, index) => `${x(index).toFixed(1)},${y(number).toFixed(1)}`).join(" ");
-  return svg("svg", { viewBox: `0 0 ${WIDTH} 60`, role: "img", "aria-label": "Steps finished in each of the last 60 minutes" },
-    svg("text", { x: 18, y: 12, "text-anchor": "end" }, String(top)), svg("text", { x: 18, y: 47, "text-anchor": "end" }, "0"),
-    svg("polygon", { class: "area", points: `24,44 ${line} ${WIDTH - 2},44` }), svg("polyline", { class: "curve", points: line }),
-    svg("line", { class: "axis", x1: 22, x2: WIDTH, y1: 44, y2: 44 }),
-    svg("text", { x: 24, y: 57 }, "1 h ago"), svg("text", { x: WIDTH - 2, y: 57, "text-anchor": "end" }, "now"));
+  return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Steps finished in each of the last 60 minutes" },
+    svg("text", { x: 18, y: 12, "text-anchor": "end" }, String(top)), svg("text", { x: 18, y: base + 3, "text-anchor": "end" }, "0"),
+    svg("polygon", { class: "area", points: `24,${base} ${line} ${WIDTH - 2},${base}` }), svg("polyline", { class: "curve", points: line }),
+    svg("line", { class: "axis", x1: 22, x2: WIDTH, y1: base, y2: base }),
+    svg("text", { x: 24, y: HEIGHT - 3 }, "1 h ago"), svg("text", { x: WIDTH - 2, y: HEIGHT - 3, "text-anchor": "end" }, "now"));
 }

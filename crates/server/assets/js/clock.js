@@ -39,7 +39,7 @@ function say(at, form) {
     case "for": return whole(gone);
     case "in": return gone >= 0 ? "now" : `in ${whole(-gone)}`;
     case "left": return gone >= 0 ? "overdue" : `${whole(-gone)} left`;
-    case "at": return gone < 12 * 3600e3 ? clockTime(at) : full(at);
+    case "at": return gone < 12 * 3600e3 ? clockTime(at) : new Date(at).toLocaleString(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hour12: false });
     default: return gone < 1500 ? "just now" : `${whole(gone)} ago`;
   }
 }

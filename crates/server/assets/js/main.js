@@ -12,7 +12,8 @@ import { keepFresh, onStats } from "./stats.js";
 import { VIEWS } from "./words.js";
 import * as overview from "./overview.js";
 
-const LATER = { timeline: "Timeline", tasks: "Tasks", sessions: "Sessions", events: "Events" };
+const LABELS = { overview: "Overview", timeline: "Timeline", tasks: "Tasks", sessions: "Sessions", events: "Events" };
+const PARENTS = { agent: "overview", task: "tasks" };
 const main = document.getElementById("main");
 let scope = null;
 let shown = 0;
@@ -26,19 +27,23 @@ async function show({ view, name }) {
   if (turn !== shown || link.state === "out") return;
   scope?.end();
   scope = new Scope();
-  const heading = el("h1", { class: view === "overview" ? "unseen" : "", text: module.title });
-  replace(main, heading);
+  const parent = PARENTS[view];
+  const heading = el("h1", { class: parent ? "" : "unseen", text: module.title });
+  replace(main, parent && el("nav", { class: "crumbs", "aria-label": "Path" }, viewLink(parent, `‹ ${LABELS[parent]}`)), heading);
   document.body.dataset.view = view;
   module.mount(main, scope, name, heading);
-  for (const item of nav.children) setAttribute(item, "aria-current", item.dataset.view === view ? "page" : null);
+  for (const item of nav.children) setAttribute(item, "aria-current", item.dataset.view === (parent ?? view) ? "page" : null);
   scrollTo(0, 0);
   if (turn > 1) main.focus({ preventScroll: true });
 }
 
 const nav = document.getElementById("nav");
 for (const view of VIEWS) {
-  nav.append(el("a", { href: `#${view}`, data: { view }, on: { click: (event) => { event.preventDefault(); go(view); } } },
-    icon(view), el("span", { text: LATER[view] ?? "Overview" }), el("span", { class: "badge tabular" })));
+  nav.append(viewLink(view, icon(view), el("span", { text: LABELS[view] }), view === "overview" && el("span", { class: "badge tabular" })));
+}
+
+function viewLink(view, ...children) {
+  return el("a", { href: `#${view}`, data: { view }, on: { click: (event) => { event.preventDefault(); go(view); } } }, ...children);
 }
 
 // -- connection ---------------------------------------------------------------------------------------
@@ -52,6 +57,7 @@ function showLink() {
   replace(chip, el("i"), el("span", { text: LINK_TEXT[link.state] }));
   document.body.classList.toggle("stale", link.state === "lost");
   showBanner();
+  document.body.classList.toggle("out", link.state === "out");
   if (link.state === "out") showLoggedOut();
 }
 
@@ -66,7 +72,7 @@ function showBanner() {
 }
 
 function bannerText() {
-  if (link.state === "lost") return [`Disconnected since ${clockTime(link.since)}. What you see may be old; trying again by itself. Disconnected`, link.since, null];
+  if (link.state === "lost") return [`Disconnected since ${clockTime(link.since)}. What you see may be old. Trying again by itself; it began`, link.since, null];
   if (link.state !== "live" || !latest) return [];
   if (latest.held_back) return ["The machine went down again and again soon after work was resumed, so nothing was resumed this time. Start agents one by one:", null, "relight start NAME"];
   if (latest.draining) return ["Relight is draining: what runs goes on, nothing new is begun.", null, null];

@@ -34,18 +34,18 @@ function make(need) {
   const [view, name] = subject(need);
   const link = view === "session" ? el("a", { href: "#sessions", text: name }) : subjectLink(view, name);
   const node = el("li", {}, el("div", { class: "need-top" }, chip(NEEDS, need.kind), el("b", { class: "agent-text" }, link), time(need.at)),
-    el("p", { class: "agent-text" }), el("div", { class: "need-do" }, el("span"), el("span", { class: "need-button" })));
+    el("div", { class: "need-do" }, el("p", { class: "agent-text" }), el("span")), el("div"));
   return node;
 }
 
 function fill(node, need) {
-  const [top, text, actions] = node.children;
+  const [top, middle, type] = node.children;
   setTime(top.lastChild, need.at);
-  setText(text, need.text);
-  if (actions.dataset.hint === (need.hint ?? "")) return;
-  actions.dataset.hint = need.hint ?? "";
-  replace(actions.firstChild, need.hint && command(need.hint));
-  replace(actions.lastChild, actButton(need));
+  setText(middle.firstChild, need.text);
+  if (type.dataset.hint === (need.hint ?? "")) return;
+  type.dataset.hint = need.hint ?? "";
+  replace(middle.lastChild, actButton(need));
+  replace(type, need.hint && command(need.hint));
 }
 
 /** "task/book/7" is the task "book/7". */

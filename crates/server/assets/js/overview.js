@@ -11,12 +11,14 @@ import { crashCauses } from "./words.js";
 export const title = "Overview";
 
 export function mount(root, scope) {
-  root.append(tiles(scope), el("div", { class: "overview" }, needsCard(scope), agentsCard(scope), recentCard(scope), chartsCard(scope)));
+  root.append(tiles(scope), el("div", { class: "overview" },
+    el("div", { class: "stack" }, needsCard(scope), recentCard(scope)),
+    el("div", { class: "stack" }, agentsCard(scope), chartsCard(scope))));
 }
 
 function tiles(scope) {
   const strip = el("dl", { class: "tiles" });
-  const names = [["needs", "hand", "Needs me"], ["running", "play", "Running"], ["died", "bolt", "Died, 24 h"], ["back", "again", "Came back, 24 h"], ["work", "tasks", "Tasks under way"], ["doubt", "doubt", "Steps in doubt"]];
+  const names = [["needs", "hand", "Needs me"], ["running", "play", "Running"], ["died", "bolt", "Died, 24 h"], ["back", "again", "Came back"], ["work", "tasks", "Under way"], ["doubt", "doubt", "In doubt"]];
   const make = ([key, name, label]) => el("div", { class: "tile" }, el("dt", {}, icon(name), label), el("dd", {}, el("b", { class: "tabular loading", text: "00" }), el("small")));
   keyed(strip, names, ([key]) => key, make, () => {});
   scope.on("stats", (stats) => {
@@ -46,8 +48,8 @@ function sums(stats) {
     needs: [needs, needs ? "see below" : "all is well", needs ? "warn" : "good"],
     running: [stats.agents.running ?? 0, `of ${count(agents)} agents`, "plain"],
     died: [died, causes.slice(0, 2).map(([cause, number]) => `${number} ${cause}`).join(", "), died ? "bad" : "plain"],
-    back: [back, died ? `${Math.round((100 * Math.min(back, died)) / died)} % of crashes` : "", back ? "good" : "plain"],
-    work: [stats.tasks.in_progress ?? 0, `${count(stats.tasks.blocked ?? 0)} blocked`, "plain"],
-    doubt: [stats.in_doubt, stats.in_doubt ? "may have happened" : "", stats.in_doubt ? "warn" : "plain"],
+    back: [back, died ? `${Math.round((100 * Math.min(back, died)) / died)} % of those` : "", back ? "good" : "plain"],
+    work: [stats.tasks.in_progress ?? 0, `tasks, ${count(stats.tasks.blocked ?? 0)} blocked`, "plain"],
+    doubt: [stats.in_doubt, stats.in_doubt ? "steps to look at" : "steps", stats.in_doubt ? "warn" : "plain"],
   };
 }

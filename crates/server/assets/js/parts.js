@@ -1,9 +1,9 @@
 // Small pieces that every view is made of: chips, buttons, commands to type, tables, empty states.
-import { el, replace, setText, skeleton } from "./dom.js";
+import { el, keyed, replace, setAttribute, setText, skeleton } from "./dom.js";
 import { icon } from "./icons.js";
 import { say } from "./notice.js";
 import { go } from "./route.js";
-import { words } from "./text.js";
+import { count, words } from "./text.js";
 
 /** A state as a word with an icon; the colour only repeats what the word says. */
 export function chip(table, word, label) {
@@ -67,7 +67,7 @@ export function table(caption, headings, rows = 6) {
   const body = el("tbody");
   skeleton(body, rows, headings.length);
   const head = headings.map((heading) => (heading instanceof Node ? heading : el("th", { scope: "col", text: heading })));
-  const node = el("table", {}, el("caption", { class: "unseen", text: caption }), el("thead", {}, el("tr", {}, ...head)), body);
+  const node = el("table", { class: "rows" }, el("caption", { class: "unseen", text: caption }), el("thead", {}, el("tr", {}, ...head)), body);
   return { node, body };
 }
 
@@ -89,6 +89,20 @@ export function searchBox(label, input) {
   const box = el("input", { type: "search", placeholder: label, "aria-label": label, autocomplete: "off", spellcheck: "false", maxlength: "128", data: { filter: "" } });
   box.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => input(box.value.trim()), 200); });
   return box;
+}
+
+/** One button a state, with how many there are; `choose` gets the state, or "" for all. */
+export function tabs(label, states, choose) {
+  const node = el("div", { class: "tabs", role: "group", "aria-label": label });
+  const make = ([state]) => button("", () => choose(state));
+  return { node, show(counts, chosen) {
+    const all = Object.values(counts).reduce((sum, number) => sum + number, 0);
+    keyed(node, [["", all], ...states.map((state) => [state, counts[state] ?? 0])], ([state]) => state, make, (tab, [state, number]) => {
+      setAttribute(tab, "aria-pressed", String(state === chosen));
+      setText(tab.firstElementChild, `${state ? words(state) : "all"} ${count(number)}`);
+      tab.classList.toggle("none", number === 0);
+    });
+  } };
 }
 
 /** Earlier / later buttons with a text between; `move` gets -1 or 1. */

@@ -1,51 +1,66 @@
-// What died lately, why, and whether it came back: one line a death.
+// What died lately, why, and whether it came back: one line a death, kept up by the events themselves.
 import { get } from "./api.js";
-import { now, setTime, time } from "./clock.js";
+import { setTime, time } from "./clock.js";
 import { el, keyed, setText, skeleton } from "./dom.js";
 import { icon } from "./icons.js";
 import { card, chip, empty, setChip, subjectLink } from "./parts.js";
 import { duration } from "./text.js";
 import { CAUSES, isCrash } from "./words.js";
 
-const DAY_MS = 86_400_000;
 const SHOWN = 7;
+const KEPT_MAX = 200;
 
 export function recentCard(scope) {
   const list = el("ul", { class: "recent" });
-  const none = el("div", { hidden: true }, empty("No agent crashed in the last 24 hours.", null));
+  const none = el("div", { hidden: true }, empty("No agent has crashed."));
+  let died = null;
+  let begun = [];
   skeleton(list, SHOWN);
-  scope.refresh(async () => {
-    const since = new Date(now() - DAY_MS).toISOString();
-    const page = await get(["attempts"], { since, newest: true, limit: 40 }).catch(() => null);
-    if (!page) return;
-    const deaths = lately(page.items);
-    keyed(list, deaths, (death) => `${death.agent} ${death.number}`, make, fill);
+  const show = () => {
+    const deaths = lately(died, begun);
+    keyed(list, deaths, (death) => death.id, make, fill);
     list.hidden = deaths.length === 0;
     none.hidden = deaths.length > 0;
-  }, { concerns: (event) => event.kind.startsWith("attempt."), gap_ms: 1000 });
-  return card("Died and came back", { class: "area-recent" }, list, none);
+  };
+  const load = async () => {
+    const newest = (kind, limit) => get(["events"], { kind, newest: true, limit });
+    const pages = await Promise.all([newest("attempt.died", 20), newest("attempt.begun", 30)]).catch(() => null);
+    if (!pages) return;
+    [died, begun] = pages.map((page) => page.items);
+    show();
+  };
+  load();
+  scope.on("refetch", load);
+  scope.on("events", (events) => {
+    if (!died || !events.some((event) => event.kind.startsWith("attempt."))) return;
+    const fresh = (kind, before) => [...events.filter((event) => event.kind === kind).reverse(), ...before].slice(0, KEPT_MAX);
+    [died, begun] = [fresh("attempt.died", died), fresh("attempt.begun", begun)];
+    show();
+  });
+  return card("Died and came back", {}, list, none);
 }
 
-/** Crashes, newest first, each with the attempt that came after it. */
-function lately(attempts) {
-  const by_number = new Map(attempts.map((one) => [`${one.agent} ${one.number}`, one]));
-  return attempts
-    .filter((one) => one.ended_at && isCrash(one.cause))
-    .sort((a, b) => b.ended_at.localeCompare(a.ended_at))
-    .slice(0, SHOWN)
-    .map((one) => ({ ...one, after: by_number.get(`${one.agent} ${one.number + 1}`) ?? null }));
+/** Crashes, newest first, each with the beginning of the next attempt; `null` when nothing tells. */
+function lately(died, begun) {
+  const next = new Map(begun.map((event) => [`${event.agent} ${event.detail.number}`, event.at]));
+  const horizon = begun.at(-1)?.id ?? 0;
+  return died.filter((event) => isCrash(event.detail.cause)).slice(0, SHOWN).map((event) => ({
+    id: event.id, agent: event.agent, cause: event.detail.cause, at: event.at,
+    back_at: next.get(`${event.agent} ${event.detail.number + 1}`) ?? null, known: event.id > horizon,
+  }));
 }
 
 function make(death) {
-  return el("li", {}, chip(CAUSES, death.cause), el("div", {}, subjectLink("agent", death.agent, { class: "agent-text" }), time(death.ended_at)),
+  return el("li", {}, chip(CAUSES, death.cause),
+    el("div", {}, subjectLink("agent", death.agent, { class: "agent-text" }), time(death.at)),
     el("span", { class: "back" }, icon("again"), el("span")));
 }
 
 function fill(node, death) {
   const [cause, who, back] = node.children;
   setChip(cause, CAUSES, death.cause);
-  setTime(who.lastChild, death.ended_at);
-  back.classList.toggle("is-back", Boolean(death.after));
-  const took = death.after ? Date.parse(death.after.begun_at) - Date.parse(death.ended_at) : 0;
-  setText(back.lastChild, death.after ? `back in ${duration(took)}` : "not back");
+  setTime(who.lastChild, death.at);
+  back.classList.toggle("is-back", Boolean(death.back_at));
+  const took = Date.parse(death.back_at) - Date.parse(death.at);
+  setText(back.lastChild, death.back_at ? `back in ${duration(took)}` : death.known ? "not back" : "");
 }

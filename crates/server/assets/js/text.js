@@ -4,7 +4,7 @@
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
 const LENGTH_MAX = 20_000;
 
-/** The same text with each control shown as a mark: ESC as ␛, U+202E as ⟨202E⟩. */
+/** The same text with each control shown as a mark: ⟨ESC⟩, ⟨202E⟩. */
 export function clean(value) {
   const text = String(value);
   const cut = text.length > LENGTH_MAX ? `${text.slice(0, LENGTH_MAX)} …` : text;
@@ -13,8 +13,7 @@ export function clean(value) {
 
 function mark(character) {
   const code = character.codePointAt(0);
-  if (code < 0x20) return String.fromCharCode(0x2400 + code);
-  return code === 0x7f ? "␡" : `⟨${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
+  return code === 0x1b ? "⟨ESC⟩" : `⟨${code.toString(16).toUpperCase().padStart(2, "0")}⟩`;
 }
 
 /** Two units at most: `0.8 s`, `42 s`, `3 min`, `2 h 5 min`, `4 d 1 h`. */
