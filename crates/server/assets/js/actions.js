@@ -3,7 +3,7 @@ import { mayOperate, post } from "./api.js";
 import { ask } from "./dialog.js";
 import { say, sayError } from "./notice.js";
 import { button } from "./parts.js";
-import { words } from "./text.js";
+import { stepName, words } from "./text.js";
 
 const AGENT_VERBS = {
   restart: { label: "Restart", tone: "primary", icon: "again" },
@@ -58,6 +58,12 @@ function consequence(agent, verb) {
     case "restart": return [`${life} and the next attempt begins.`, work];
     default: return [`A new attempt begins at once, and recoveries are counted from none again.`];
   }
+}
+
+/** The steps a person has to decide about. */
+export function inDoubt(task) {
+  const names = new Set((task.in_doubt ?? []).map(stepName));
+  return task.steps.filter((step) => step.state === "begun" && names.has(stepName(step)));
 }
 
 /** Offers both answers for a step in doubt. */

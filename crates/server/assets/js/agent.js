@@ -3,7 +3,7 @@ import { agentButton, agentVerbs } from "./actions.js";
 import { get, getAll } from "./api.js";
 import { full, now, setTime, time } from "./clock.js";
 import { el, keyed, replace, setText, skeleton } from "./dom.js";
-import { Lanes, toLanes } from "./lanes.js";
+import { Lanes, listed, toLanes } from "./lanes.js";
 import { button, card, chip, command, empty, facts, subjectLink } from "./parts.js";
 import { clean, duration, ending, memory, stepName } from "./text.js";
 import { AGENT_STATES, CAUSES } from "./words.js";
@@ -69,9 +69,9 @@ function livesCard(scope, name, concerns) {
   scope.refresh(async () => {
     const page = await getAll(["attempts"], { agent: name, since: new Date(now() - DAY_MS).toISOString(), newest: true }, 1000).catch(() => null);
     if (!page || scope.ended) return;
-    lanes = toLanes(page.items);
+    lanes = listed(toLanes(page.items));
     draw();
-  }, { concerns, gap_ms: 1000 });
+  }, { concerns: (event) => concerns(event) && event.kind.startsWith("attempt."), gap_ms: 1000 });
   scope.every(10_000, draw);
   scope.listen(window, "resize", draw);
   scope.listen(window, "relight-theme", () => { drawing?.readColours(); draw(); });

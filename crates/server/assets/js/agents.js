@@ -10,6 +10,7 @@ import { AGENT_STATES, CAUSES } from "./words.js";
 
 const PAGE = 25;
 const LOOK_MS_MANY = 15_000; // how often a long list is fetched whole
+const MENDED_MAX = 8;
 const AGENTS_MAX = 20_000;
 const COLUMNS = [["name", "Agent"], ["state", "State"], ["attempt", "Attempt"], ["last_sign_at", "Last sign"],
   ["task", "Working on"], ["last_death", "Last death"]];
@@ -33,6 +34,8 @@ class AgentTable {
   agents = null; // those of this page, or all when `whole`
   whole = false;
   asked = 0;
+  shown = [];
+  changed = new Set(); // names of shown agents that events spoke of
 
   constructor(scope) {
     this.tabs = tabs("Show agents by state", Object.keys(AGENT_STATES), (state) => this.choose(state));
@@ -43,7 +46,7 @@ class AgentTable {
     this.node = card("Agents", { class: "area-agents", end: search }, this.tabs.node,
       el("div", { class: "scroll" }, this.table.node), this.none, this.pager.node);
     scope.on("stats", (stats) => { this.counts = stats.agents; this.tabs.show(this.counts, this.state); this.showPager(); });
-    scope.refresh(() => this.isFresh() || this.load(), { concerns: (event) => this.concerns(event), gap_ms: 900, every_ms: 5000 });
+    scope.refresh(() => (this.isFresh() ? this.mend() : this.load()), { concerns: (event) => this.concerns(event), gap_ms: 900, every_ms: 5000 });
   }
 
   isFresh() {
@@ -52,8 +55,19 @@ class AgentTable {
 
   /** Others than those shown come with the next look. */
   concerns(event) {
-    const shown = this.agents ?? [];
-    return event.kind === "agent.created" || shown.some((agent) => agent.name === event.agent || (event.task && agent.task === event.task));
+    const agent = this.shown.find((one) => one.name === event.agent || (event.task && one.task === event.task));
+    if (agent) this.changed.add(agent.name);
+    return Boolean(agent) || event.kind === "agent.created";
+  }
+
+  /** In a long list only rows that changed are fetched. */
+  async mend() {
+    const names = [...this.changed].slice(0, MENDED_MAX);
+    this.changed.clear();
+    const fresh = await Promise.all(names.map((name) => get(["agents", name]).catch(() => null)));
+    const by_name = new Map(fresh.filter(Boolean).map((agent) => [agent.name, agent]));
+    this.agents = this.agents.map((agent) => by_name.get(agent.name) ?? agent);
+    this.show();
   }
 
   heading(key, label) {
@@ -114,6 +128,7 @@ class AgentTable {
     const sorted = found.toSorted((a, b) => compare(by(a), by(b)) || compare(a.name, b.name));
     this.found = sorted.length;
     const rows = this.all_here ? sorted.slice(this.page * PAGE, (this.page + 1) * PAGE) : sorted;
+    this.shown = rows;
     keyed(this.table.body, rows, (agent) => agent.name, makeRow, fillRow);
     this.table.node.hidden = rows.length === 0;
     this.none.hidden = rows.length > 0;
@@ -154,7 +169,7 @@ function makeRow(agent) {
 
 function fillRow(row, agent) {
   const [name, state, attempt, sign, task, death, actions] = row.children;
-  setText(name.lastChild, agent.status_text ?? agent.command.join(" "));
+  setText(name.lastChild, agent.status_text ?? (agent.command ?? []).join(" "));
   setChip(state.firstChild, AGENT_STATES, agent.state);
   fillPhase(state.lastChild, agent);
   setText(attempt.firstChild, agent.attempt ? `#${agent.attempt}` : "–");

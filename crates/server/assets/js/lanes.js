@@ -158,7 +158,8 @@ function clusters(deaths, place) {
 
 function label(at, step) {
   const date = new Date(at);
-  if (step >= 86400e3) return date.toLocaleDateString(undefined, { weekday: "short", day: "numeric" });
+  const midnight = date.getHours() === 0 && date.getMinutes() === 0;
+  if (step >= 86400e3 || (midnight && step >= 6 * 3600e3)) return date.toLocaleDateString(undefined, { weekday: "short", day: "numeric" });
   return date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
 }
 
@@ -174,13 +175,29 @@ function lifeText(life) {
   return life.ended ? `attempt ${life.number}: lived ${duration(life.ended - life.begun)}` : `attempt ${life.number}: alive for ${duration(now() - life.begun)}`;
 }
 
-/** The daemon's list as lanes, by name, attempts oldest first. */
+/** Takes in what an event tells, so that nothing has to be fetched again. */
+export function addEvent(lanes, event) {
+  const at = Date.parse(event.at);
+  const { number, cause } = event.detail ?? {};
+  const attempts = lanes.get(event.agent) ?? [];
+  const known = attempts.find((one) => one.number === number);
+  if (event.kind === "attempt.begun" && !known) attempts.push({ number, begun: at, ended: null, cause: null });
+  if (event.kind === "attempt.died" && known) Object.assign(known, { ended: at, cause });
+  lanes.set(event.agent, attempts);
+}
+
+/** The daemon's list by agent, attempts oldest first. */
 export function toLanes(items) {
   const lanes = new Map();
   for (const one of items) {
-    const life = { number: one.number, begun: Date.parse(one.begun_at), ended: one.ended_at ? Date.parse(one.ended_at) : null, cause: one.cause };
     if (!lanes.has(one.agent)) lanes.set(one.agent, []);
-    lanes.get(one.agent).push(life);
+    lanes.get(one.agent).push({ number: one.number, begun: Date.parse(one.begun_at), ended: one.ended_at ? Date.parse(one.ended_at) : null, cause: one.cause });
   }
-  return [...lanes].map(([agent, attempts]) => ({ agent, attempts: attempts.sort((a, b) => a.number - b.number) })).sort((a, b) => (a.agent < b.agent ? -1 : 1));
+  for (const attempts of lanes.values()) attempts.sort((a, b) => a.number - b.number);
+  return lanes;
+}
+
+/** In the order of their names. */
+export function listed(lanes) {
+  return [...lanes].map(([agent, attempts]) => ({ agent, attempts })).sort((a, b) => (a.agent < b.agent ? -1 : 1));
 }

@@ -34,7 +34,8 @@ async function show({ view, name }) {
   module.mount(main, scope, name, heading);
   for (const item of nav.children) setAttribute(item, "aria-current", item.dataset.view === (parent ?? view) ? "page" : null);
   scrollTo(0, 0);
-  if (turn > 1) main.focus({ preventScroll: true });
+  heading.tabIndex = -1;
+  if (turn > 1) heading.focus({ preventScroll: true });
 }
 
 const nav = document.getElementById("nav");
@@ -158,6 +159,8 @@ addEventListener("keydown", (event) => {
 document.getElementById("help").addEventListener("click", help);
 themeButton.addEventListener("click", nextTheme);
 document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
+
+document.addEventListener("visibilitychange", () => document.hidden || dispatchEvent(new Event("relight-acted")));
 
 showTheme();
 showLink();

@@ -1,6 +1,6 @@
 // What needs a person, first of all: each with the command to type and, where one exists, a button.
 import { get } from "./api.js";
-import { agentButton, agentVerbs, resolveButton, sessionButton, taskButton, taskVerbs } from "./actions.js";
+import { agentButton, agentVerbs, inDoubt, resolveButton, sessionButton, taskButton, taskVerbs } from "./actions.js";
 import { setTime, time } from "./clock.js";
 import { el, keyed, replace, setText, skeleton } from "./dom.js";
 import { sayError } from "./notice.js";
@@ -56,7 +56,7 @@ function subject(need) {
 
 function actButton(need) {
   const [view, name] = subject(need);
-  const label = { in_doubt: "Resolve", given_up: "Retry", terminated: "Start" }[need.kind] ?? (view === "session" ? "Resume" : "Open");
+  const label = { agent: "Start", session: "Resume" }[view] ?? { in_doubt: "Resolve", given_up: "Retry" }[need.kind] ?? "Open";
   return button(label, () => act(need, view, name), { class: "primary", "aria-label": `${label} ${name}` });
 }
 
@@ -79,6 +79,6 @@ async function press(need, view, name) {
   const thing = await get([`${view}s`, name]);
   if (view === "agent") return agentVerbs(thing).includes("start") ? agentButton(thing, "start") : null;
   if (need.kind === "given_up") return taskVerbs(thing).includes("retry") ? taskButton(thing, "retry") : null;
-  const step = need.kind === "in_doubt" && thing.steps.find((one) => one.state === "begun");
+  const step = need.kind === "in_doubt" && inDoubt(thing)[0];
   return step ? resolveButton(thing, step) : null;
 }

@@ -1,5 +1,5 @@
 // The page of one task: what is done, in doubt and next, and what a person can do about it.
-import { resolveButton, taskButton, taskVerbs } from "./actions.js";
+import { inDoubt, resolveButton, taskButton, taskVerbs } from "./actions.js";
 import { get } from "./api.js";
 import { time } from "./clock.js";
 import { el, replace } from "./dom.js";
@@ -44,8 +44,8 @@ function show(task, top, body, more) {
 }
 
 function stepRows(task) {
-  const doubts = new Set((task.in_doubt ?? []).map(stepName));
-  const begun = task.steps.map((step) => stepRow(task, step, doubts.has(stepName(step)) && step.state === "begun" ? "in_doubt" : step.state));
+  const doubts = new Set(inDoubt(task));
+  const begun = task.steps.map((step) => stepRow(task, step, doubts.has(step) ? "in_doubt" : step.state));
   const known = new Set(task.steps.map((step) => step.name));
   const rest = (task.remaining_steps ?? []).map(stepName).filter((name) => !known.has(name));
   const waiting = rest.map((name) => stepRow(task, { name, occurrence: 1 }, "waiting"));
@@ -57,9 +57,9 @@ function stepRow(task, step, state) {
   const next = stepName(task.next_step) === stepName(step);
   return el("tr", { class: next ? "next" : "" },
     el("td", {}, el("b", { class: "agent-text", text: stepName(step) }), next && el("small", { text: "next" })),
-    el("td", {}, chip(STEP_STATES, state)), el("td", { text: step.rule ?? "–" }),
-    el("td", { class: "tabular", text: step.tries ?? "–" }),
-    el("td", {}, time(step.at), step.exit_code != null && el("small", { text: `exit ${step.exit_code}` })),
+    el("td", {}, chip(STEP_STATES, state)), el("td", { text: step.rule ?? "" }),
+    el("td", { class: "tabular", text: step.tries ?? "" }),
+    el("td", {}, step.at && time(step.at), step.exit_code != null && el("small", { text: `exit ${step.exit_code}` })),
     el("td", {}, state === "in_doubt" && resolveButton(task, step)));
 }
 

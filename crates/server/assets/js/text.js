@@ -55,12 +55,14 @@ export function memory(kib) {
 export const count = (number) => (number ?? 0).toLocaleString("en");
 export const words = (name) => String(name).replaceAll("_", " ");
 
-/** An event's or context's detail on one line: `from=running to=crashed`. */
+const SAY = { number: (n) => `attempt ${n}`, lived_ms: (ms) => `lived ${duration(ms)}`, exit_code: (code) => `exit ${code}` };
+
+/** An event's detail on one line: `attempt 4  lived 3 min  pid=77`. */
 export function flat(value) {
   if (value == null) return "";
   if (typeof value !== "object") return String(value);
   return Object.entries(value)
     .filter(([, part]) => part != null)
-    .map(([name, part]) => `${name}=${typeof part === "object" ? JSON.stringify(part) : part}`)
+    .map(([name, part]) => SAY[name]?.(part) ?? `${name}=${typeof part === "object" ? JSON.stringify(part) : part}`)
     .join("  ");
 }

@@ -2,7 +2,7 @@
 import { getAll } from "./api.js";
 import { now } from "./clock.js";
 import { el, keyed, replace, setAttribute, setText } from "./dom.js";
-import { Lanes, deathText, toLanes } from "./lanes.js";
+import { Lanes, addEvent, deathText, listed, toLanes } from "./lanes.js";
 import { button, card, empty, pager, searchBox, subjectLink } from "./parts.js";
 import { duration } from "./text.js";
 import { CAUSES, isCrash } from "./words.js";
@@ -43,7 +43,8 @@ class Timeline {
     this.node = card("Attempts, deaths and recoveries", { end: this.toolbar() }, legend(), this.field, this.none, this.note, this.pager.node, this.alternative());
     this.drawing = new Lanes(this.canvas);
     this.listen(scope);
-    this.load = scope.refresh(() => this.fetch(), { concerns: (event) => event.kind.startsWith("attempt."), gap_ms: 1200 });
+    this.load = scope.refresh(() => this.fetch(), { concerns: () => false, gap_ms: 1200 });
+    scope.on("events", (events) => this.take(events.filter((event) => event.kind.startsWith("attempt."))));
     scope.every(2000, () => this.draw());
   }
 
@@ -86,15 +87,21 @@ class Timeline {
     this.show();
   }
 
+  take(events) {
+    if (!this.lanes || !events.length) return;
+    for (const event of events) addEvent(this.lanes, event);
+    this.show();
+  }
+
   show() {
     if (!this.lanes) return;
-    const found = this.lanes.filter((lane) => lane.agent.toLowerCase().includes(this.search) && (!this.only_crashed || this.crashed(lane)));
+    const found = listed(this.lanes).filter((lane) => lane.agent.toLowerCase().includes(this.search) && (!this.only_crashed || this.crashed(lane)));
     this.page = Math.min(this.page, Math.max(0, Math.ceil(found.length / PAGE) - 1));
     this.shown = found.slice(this.page * PAGE, (this.page + 1) * PAGE);
     keyed(this.names, this.shown, (lane) => lane.agent, (lane) => subjectLink("agent", lane.agent, { class: "agent-text", title: lane.agent }), () => {});
     this.field.hidden = found.length === 0;
     this.none.hidden = found.length > 0;
-    if (!found.length) replace(this.none, this.lanes.length ? empty("No agent matches.") : empty("Nothing lived in this time. Start an agent:", "relight run -- ./agent.sh"));
+    if (!found.length) replace(this.none, this.lanes.size ? empty("No agent matches.") : empty("Nothing lived in this time. Start an agent:", "relight run -- ./agent.sh"));
     this.pager.show(`${this.page * PAGE + 1}–${this.page * PAGE + this.shown.length} of ${found.length} agents`, this.page > 0, (this.page + 1) * PAGE < found.length);
     this.draw();
     this.fillTable();
