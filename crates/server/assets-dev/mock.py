@@ -8,6 +8,7 @@ restart, stop, start, resolve, retry and cancel change it, and events stream. Lo
 """
 import argparse
 import http.server
+import itertools
 import json
 import os
 import random
@@ -438,11 +439,17 @@ class Door(http.server.BaseHTTPRequestHandler):
                 rows = [s for s in world.sessions.values() if self.query.get("state") in (None, s["state"])]
                 return self.page(rows, lambda s: s["key"], dict)
             case ["events"]:
-                newest = self.query.get("newest") == "true"
-                rows = reversed(world.events) if newest else world.events
-                keep = lambda e: all(self.query.get(k) in (None, e[k]) for k in ("kind", "agent", "task"))
-                return self.page([e for e in rows if keep(e)], lambda e: str(e["id"]), dict)
+                return self.events_page()
         return None
+
+    def events_page(self):
+        newest, after = self.query.get("newest") == "true", int(self.query.get("after") or 0)
+        limit = int(self.query.get("limit", 100))
+        rows = reversed(world.events[:after - 1] if after else world.events) if newest else world.events[after:]
+        wanted = {k: self.query[k] for k in ("kind", "agent", "task") if k in self.query}
+        found = (e for e in rows if all(e[k] == v for k, v in wanted.items()))
+        part = list(itertools.islice(found, limit + 1))
+        return {"items": part[:limit], "next": str(part[limit - 1]["id"]) if len(part) > limit else None}
 
     def page(self, rows, key, view):
         limit, after = int(self.query.get("limit", 100)), self.query.get("after")

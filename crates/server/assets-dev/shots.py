@@ -10,10 +10,10 @@ FOLDER = sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, "../../../docs
 FIRST_NEED = "document.querySelector('.needs a').click()"
 INDEXER = "[...document.querySelectorAll('.area-agents a.name')].find(a => a.textContent === 'indexer').click()"
 OPEN_DEATH = "document.querySelector('.deaths summary').click()"
-RESTART = "document.querySelectorAll('.verb-restart')[3].click()"
+RESTART = "document.querySelectorAll('.verb-restart')[4].click()"
 # name, view, width, height, dark, scripts
 SHOTS = [
-    ("dashboard-overview", "overview", 1280, 900, False, []),
+    ("dashboard-overview", "overview", 1280, 1180, False, []),
     ("dashboard-dark", "overview", 1280, 900, True, [RESTART]),
     ("dashboard-timeline", "timeline", 1280, 620, False, []),
     ("dashboard-task", "overview", 1280, 640, False, [FIRST_NEED]),

@@ -19,7 +19,14 @@ let scope = null;
 let shown = 0;
 
 // Views other than the first are fetched when they are first looked at.
-const load = (view) => (view === "overview" ? overview : import(`./${view}.js`));
+async function load(view) {
+  if (view === "overview") return overview;
+  pages_style ??= new Promise((done) => document.head.append(el("link", { rel: "stylesheet", href: "/assets/pages.css", on: { load: done, error: done } })));
+  await pages_style;
+  return import(`./${view}.js`);
+}
+
+let pages_style = null;
 
 async function show({ view, name }) {
   const turn = ++shown;
@@ -66,18 +73,18 @@ let latest = null;
 
 function showBanner() {
   const banner = document.getElementById("banner");
-  const [text, since, type] = bannerText();
+  const { text, since, type } = bannerText();
   banner.hidden = !text;
   banner.className = `banner ${link.state === "lost" ? "bad" : "warn"}`;
-  if (text) replace(banner, el("span", { text }), since && setTime(el("time"), since, "ago"), type && el("code", { text: type }));
+  if (text) replace(banner, since && el("b", {}, `Disconnected since ${clockTime(since)}, for `, setTime(el("time"), since, "for"), "."), el("span", { text }), type && el("code", { text: type }));
 }
 
 function bannerText() {
-  if (link.state === "lost") return [`Disconnected since ${clockTime(link.since)}. What you see may be old. Trying again by itself; it began`, link.since, null];
-  if (link.state !== "live" || !latest) return [];
-  if (latest.held_back) return ["The machine went down again and again soon after work was resumed, so nothing was resumed this time. Start agents one by one:", null, "relight start NAME"];
-  if (latest.draining) return ["Relight is draining: what runs goes on, nothing new is begun.", null, null];
-  return [];
+  if (link.state === "lost") return { text: "What you see may be old. It is tried again by itself.", since: link.since };
+  if (link.state !== "live" || !latest) return {};
+  if (latest.held_back) return { text: "The machine went down again and again soon after work was resumed, so nothing was resumed this time. Start agents one by one:", type: "relight start NAME" };
+  if (latest.draining) return { text: "Relight is draining: what runs goes on, nothing new is begun." };
+  return {};
 }
 
 function showLoggedOut() {

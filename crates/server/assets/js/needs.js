@@ -8,7 +8,7 @@ import { button, card, chip, command, empty, subjectLink } from "./parts.js";
 import { go } from "./route.js";
 import { NEEDS } from "./words.js";
 
-const SHOWN = 5;
+const SHOWN = 4;
 
 export function needsCard(scope) {
   const list = el("ul", { class: "needs" });
