@@ -244,7 +244,7 @@ class World:
 
     def task_view(self, task, whole=False):
         done = [s["name"] for s in task["steps"] if s["state"] == "done"]
-        doubt = [s["name"] for s in task["steps"] if s["state"] == "begun"] if not task["holder"] else []
+        doubt = [s["name"] for s in task["steps"] if s["state"] == "begun"]
         left = [n for n in task["declared"] if n not in done]
         view = {k: v for k, v in task.items() if k not in ("steps", "declared", "context", "payload")}
         view.update(steps_done=len(done), steps_in_doubt=len(doubt), steps_declared=len(task["declared"]))
@@ -282,7 +282,7 @@ class World:
         return {"now": stamp(now), "version": "0.1.0", "node": None, "draining": False, "held_back": False,
                 "agents": tally(a["state"] for a in self.agents.values()), "tasks": tally(t["status"] for t in self.tasks.values()),
                 "sessions": tally(s["state"] for s in self.sessions.values()),
-                "in_doubt": sum(self.task_view(t)["steps_in_doubt"] for t in self.tasks.values()),
+                "in_doubt": sum(self.task_view(t)["steps_in_doubt"] for t in self.tasks.values() if not t["holder"]),
                 "deaths_per_hour": [{"hour": stamp(h * 3600), "causes": c} for h, c in deaths.items()],
                 "recoveries_per_hour": [{"hour": stamp(h * 3600), "count": c} for h, c in back.items()],
                 "time_to_recover_ms": {"p50": took[len(took) // 2] if took else None,
@@ -296,16 +296,16 @@ class World:
             view = self.task_view(task, whole=True)
             if view["in_doubt"] and task["status"] == "blocked":
                 out.append(need("in_doubt", "task/" + task["id"], f"step {view['in_doubt'][0]} may or may not have happened",
-                                f"relight step resolve {view['in_doubt'][0]} --task {task['id']} --happened", task["updated_at"]))
+                                f"relight task show {task['id']}, then relight step resolve", task["updated_at"]))
             elif task["status"] == "blocked":
                 out.append(need("blocked", "task/" + task["id"], task["reason"], f"relight task show {task['id']}", task["updated_at"]))
             elif task["status"] == "failed" and task["given_up"]:
                 out.append(need("given_up", "task/" + task["id"], task["reason"] or "retries used up",
-                                f"relight task retry {task['id']} --force", task["updated_at"]))
+                                f"relight task retry {task['id']} --force, or relight task cancel {task['id']}", task["updated_at"]))
         for agent in self.agents.values():
             if agent["state"] == "terminated":
                 out.append(need("terminated", "agent/" + agent["name"], agent["why"] or "recovered 3 times in a row without progress",
-                                f"relight start {agent['name']}", stamp(agent["since"])))
+                                f"relight deaths {agent['name']}, then relight start {agent['name']}", stamp(agent["since"])))
         for session in self.sessions.values():
             if session["state"] == "suspended":
                 out.append(need("suspended", "session/" + session["key"], session["reason"],
@@ -346,7 +346,7 @@ STORY = [
 # id, title, status, agent, steps done, declared, in doubt, reason
 TASKS = [
     ("book/chapter-07", "Write chapter 7", "in_progress", "writer", 3, 8, [], None),
-    ("fix-flaky-test", "Find out why resume_test is flaky", "in_progress", "tester", 4, 6, [], None),
+    ("fix-flaky-test", "Find out why resume_test is flaky", "in_progress", "tester", 4, 6, ["check"], None),
     ("index-docs", "Index the documentation", "interrupted", "indexer", 3, 5, ["write"], "its holder died: signal 9"),
     ("mail-digest", "Send the weekly digest", "completed", "writer", 4, 4, [], None),
     ("pay-8", "Pay invoice 8", "blocked", "deployer", 2, 5, ["pay"], "step pay is in doubt and must not be repeated"),
@@ -427,7 +427,7 @@ class Door(http.server.BaseHTTPRequestHandler):
                 since, agent = self.query.get("since", ""), self.query.get("agent")
                 rows = [a for a in world.attempts if (not a["ended"] or stamp(a["ended"]) >= since) and agent in (None, a["agent"])]
                 rows.sort(key=lambda a: -a["begun"])
-                return self.page(rows, lambda a: f"{a['agent']}#{a['number']}", attempt_view)
+                return {"items": [attempt_view(a) for a in rows[:int(self.query.get("limit", 1000))]], "next": None}
             case ["tasks"]:
                 rows = [world.task_view(t) for t in world.tasks.values()]
                 keep = lambda t: (self.query.get("status") in (None, t["status"]) and self.query.get("agent") in (None, t["agent"])
@@ -445,11 +445,12 @@ class Door(http.server.BaseHTTPRequestHandler):
     def events_page(self):
         newest, after = self.query.get("newest") == "true", int(self.query.get("after") or 0)
         limit = int(self.query.get("limit", 100))
-        rows = reversed(world.events[:after - 1] if after else world.events) if newest else world.events[after:]
-        wanted = {k: self.query[k] for k in ("kind", "agent", "task") if k in self.query}
-        found = (e for e in rows if all(e[k] == v for k, v in wanted.items()))
-        part = list(itertools.islice(found, limit + 1))
-        return {"items": part[:limit], "next": str(part[limit - 1]["id"]) if len(part) > limit else None}
+        rows = reversed(world.events) if newest else world.events[after:]
+        wanted = {k: self.query[k].split(",") for k in ("kind", "agent", "task") if k in self.query}
+        found = list(itertools.islice((e for e in rows if all(e[k] in v for k, v in wanted.items())), limit))
+        if newest:
+            return {"items": found[::-1], "next": None}
+        return {"items": found, "next": str(found[-1]["id"]) if len(found) == limit else None}
 
     def page(self, rows, key, view):
         limit, after = int(self.query.get("limit", 100)), self.query.get("after")

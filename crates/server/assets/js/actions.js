@@ -13,7 +13,7 @@ const AGENT_VERBS = {
 
 /** Which verbs make sense now. Agents that report by themselves are nobody's to start. */
 export function agentVerbs(agent) {
-  if (!agent.supervised) return [];
+  if (agent.self_reporting) return [];
   switch (agent.state) {
     case "running": return ["restart", "stop"];
     case "crashed": case "suspended": return ["start", "stop"];
@@ -60,8 +60,12 @@ function consequence(agent, verb) {
   }
 }
 
+/** A step that was begun is under way while somebody works on the task, and in doubt after. */
+export const isWorkedOn = (task) => Boolean(task.holder) && task.status === "in_progress";
+
 /** The steps a person has to decide about. */
 export function inDoubt(task) {
+  if (isWorkedOn(task)) return [];
   const names = new Set((task.in_doubt ?? []).map(stepName));
   return task.steps.filter((step) => step.state === "begun" && names.has(stepName(step)));
 }

@@ -42,6 +42,12 @@ async function request(method, path, query, body) {
   throw new ApiError(answer.status, value.error ?? { code: "internal", message: `the daemon answered ${answer.status}` });
 }
 
+/** The newest events, newest first, whichever way the daemon lists them. */
+export async function newestEvents(query, limit) {
+  const { items } = await get(["events"], { ...query, newest: true, limit });
+  return items.sort((a, b) => b.id - a.id);
+}
+
 /** All pages of a list, up to `limit_max` items. */
 export async function getAll(path, query, limit_max) {
   const items = [];

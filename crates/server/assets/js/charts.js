@@ -13,7 +13,7 @@ const MINUTE_MS = 60_000;
 export function chartsCard(scope) {
   const deaths = panel("Deaths per hour");
   const recover = panel("Time to recover");
-  const steps = panel("Steps per minute, last hour");
+  const steps = panel("Steps per minute");
   scope.on("stats", (stats) => {
     showDeaths(deaths, stats);
     showRecover(recover, stats.time_to_recover_ms);
@@ -135,7 +135,7 @@ function showSteps(panel, stats) {
   const known = new Map(stats.steps_per_minute.map((one) => [key(one.minute), one.count]));
   const minutes = Array.from({ length: 60 }, (_, index) => key(stats.now) - 59 + index).map((minute) => [minute, known.get(minute) ?? 0]);
   const all = total(minutes, ([, number]) => number);
-  draw(panel, JSON.stringify(minutes), `${count(all)} steps`, () => ({
+  draw(panel, JSON.stringify(minutes), `${count(all)} in the last hour`, () => ({
     picture: stepsPicture(minutes.map(([, number]) => number)),
     head: ["minutes ago", "steps"], rows: minutes.map(([, number], index) => [59 - index, number]).reverse(),
   }));

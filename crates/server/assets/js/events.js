@@ -1,5 +1,5 @@
 // All events: filtered, live, and held still on demand.
-import { get } from "./api.js";
+import { newestEvents } from "./api.js";
 import { el, replace, setAttribute, setText } from "./dom.js";
 import { journal } from "./journal.js";
 import { sayError } from "./notice.js";
@@ -8,7 +8,8 @@ import { KINDS } from "./words.js";
 
 export const title = "Events";
 
-const PAGE = 100;
+const LIMIT_FIRST = 100;
+const LIMIT_MAX = 1000; // the most that the daemon gives at once
 const KEPT_MAX = 600;
 
 export function mount(root, scope) {
@@ -20,7 +21,7 @@ class Events {
   events = [];
   waiting = [];
   paused = false;
-  older = null;
+  limit = LIMIT_FIRST;
 
   constructor(scope) {
     this.scope = scope;
@@ -28,7 +29,8 @@ class Events {
     this.none = el("div", { hidden: true });
     this.pause = button("Pause", () => this.toggle(), { icon: "pause", "aria-pressed": "false", data: { pause: "" } });
     this.more = button("Older events", () => this.loadOlder(), { class: "quiet more", hidden: true });
-    this.node = card("Events", { end: this.toolbar() }, el("div", { class: "scroll" }, this.table.node), this.none, this.more);
+    this.rest = el("div", { hidden: true }, empty("Older ones:", "relight events --all"));
+    this.node = card("Events", { end: this.toolbar() }, el("div", { class: "scroll" }, this.table.node), this.none, this.more, this.rest);
     scope.on("events", (events) => this.take(events));
     scope.on("refetch", () => this.load());
     this.load();
@@ -43,22 +45,18 @@ class Events {
 
   async load() {
     this.waiting = [];
-    await this.fetch(null, (items) => items);
-  }
-
-  async loadOlder() {
-    await this.fetch(this.older, (items) => [...this.events, ...items]);
-  }
-
-  async fetch(after, join) {
     try {
-      const page = await get(["events"], { ...this.filter, newest: true, limit: PAGE, after });
-      this.events = join(page.items);
-      this.older = page.next;
+      this.events = await newestEvents(this.filter, this.limit);
+      this.more_there = this.events.length === this.limit;
       if (!this.scope.ended) this.show();
     } catch (error) {
       if (error.status) sayError(error);
     }
+  }
+
+  loadOlder() {
+    this.limit = Math.min(LIMIT_MAX, this.limit * 3);
+    this.load();
   }
 
   take(fresh) {
@@ -69,13 +67,12 @@ class Events {
     else this.merge();
   }
 
-  // What went past the limit is not lost: "older events" begins where the list ends.
   merge() {
     if (!this.waiting.length) return;
     const known = new Set(this.events.map((event) => event.id));
     const fresh = this.waiting.filter((event) => !known.has(event.id)).sort((a, b) => b.id - a.id);
     this.waiting = [];
-    this.events = [...fresh, ...this.events].slice(0, Math.max(KEPT_MAX, PAGE));
+    this.events = [...fresh, ...this.events].slice(0, Math.max(KEPT_MAX, this.limit));
     this.show();
   }
 
@@ -96,6 +93,7 @@ class Events {
     this.none.hidden = this.events.length > 0;
     const filtered = Object.values(this.filter).some(Boolean);
     if (!this.events.length) replace(this.none, filtered ? empty("No event matches.") : empty("Nothing has happened yet. Begin a task:", "relight task add first --step plan --step write"));
-    this.more.hidden = !this.older;
+    this.more.hidden = !this.more_there || this.limit === LIMIT_MAX;
+    this.rest.hidden = !this.more_there || this.limit < LIMIT_MAX;
   }
 }

@@ -4,7 +4,7 @@ import { agentButton, agentVerbs, inDoubt, resolveButton, sessionButton, taskBut
 import { setTime, time } from "./clock.js";
 import { el, keyed, replace, setText, skeleton } from "./dom.js";
 import { sayError } from "./notice.js";
-import { button, card, chip, command, empty, subjectLink } from "./parts.js";
+import { button, card, chip, empty, hint, subjectLink } from "./parts.js";
 import { go } from "./route.js";
 import { NEEDS } from "./words.js";
 
@@ -19,10 +19,10 @@ export function needsCard(scope) {
   let open = false;
   skeleton(list, 2);
   const show = () => {
-    keyed(list, open ? needs : needs.slice(0, SHOWN), (need) => `${need.kind} ${need.subject}`, make, fill);
+    keyed(list, open || needs.length <= SHOWN + 1 ? needs : needs.slice(0, SHOWN), (need) => `${need.kind} ${need.subject}`, make, fill);
     list.hidden = needs.length === 0;
     none.hidden = needs.length > 0;
-    more.hidden = needs.length <= SHOWN;
+    more.hidden = needs.length <= SHOWN + 1;
     setText(more.firstChild, open ? "Show fewer" : `Show all ${needs.length}`);
     setText(total, needs.length || "");
   };
@@ -45,7 +45,7 @@ function fill(node, need) {
   if (type.dataset.hint === (need.hint ?? "")) return;
   type.dataset.hint = need.hint ?? "";
   replace(middle.lastChild, actButton(need));
-  replace(type, need.hint && command(need.hint));
+  replace(type, need.hint && hint(need.hint));
 }
 
 /** "task/book/7" is the task "book/7". */

@@ -41,6 +41,12 @@ export function command(text) {
   return el("span", { class: "command" }, code, copy);
 }
 
+/** "relight deaths a, then relight start a": each command by itself, with the word between. */
+export function hint(text) {
+  const parts = text.split(/, (then|or) /);
+  return el("div", { class: "hint-line" }, ...parts.map((part, index) => (index % 2 ? el("span", { class: "soft", text: part }) : command(part))));
+}
+
 async function copyText(code) {
   try {
     await navigator.clipboard.writeText(code.textContent);

@@ -1,5 +1,5 @@
 // What died lately, why, and whether it came back: one line a death, kept up by the events themselves.
-import { get } from "./api.js";
+import { newestEvents } from "./api.js";
 import { setTime, time } from "./clock.js";
 import { el, keyed, setText, skeleton } from "./dom.js";
 import { icon } from "./icons.js";
@@ -8,6 +8,7 @@ import { duration } from "./text.js";
 import { CAUSES, isCrash } from "./words.js";
 
 const SHOWN = 7;
+const FETCHED = 60;
 const KEPT_MAX = 200;
 
 export function recentCard(scope) {
@@ -23,10 +24,9 @@ export function recentCard(scope) {
     none.hidden = deaths.length > 0;
   };
   const load = async () => {
-    const newest = (kind, limit) => get(["events"], { kind, newest: true, limit });
-    const pages = await Promise.all([newest("attempt.died", 20), newest("attempt.begun", 30)]).catch(() => null);
-    if (!pages) return;
-    [died, begun] = pages.map((page) => page.items);
+    const items = await newestEvents({ kind: "attempt.died,attempt.begun" }, FETCHED).catch(() => null);
+    if (!items) return;
+    [died, begun] = ["attempt.died", "attempt.begun"].map((kind) => items.filter((event) => event.kind === kind));
     show();
   };
   load();
@@ -42,9 +42,9 @@ export function recentCard(scope) {
 
 /** Crashes, newest first, each with the beginning of the next attempt; `null` when nothing tells. */
 function lately(died, begun) {
-  const next = new Map(begun.map((event) => [`${event.agent} ${event.detail.number}`, event.at]));
+  const next = new Map(begun.map((event) => [`${event.agent} ${event.detail?.number}`, event.at]));
   const horizon = begun.at(-1)?.id ?? 0;
-  return died.filter((event) => isCrash(event.detail.cause)).slice(0, SHOWN).map((event) => ({
+  return died.filter((event) => event.detail && isCrash(event.detail.cause)).slice(0, SHOWN).map((event) => ({
     id: event.id, agent: event.agent, cause: event.detail.cause, at: event.at,
     back_at: next.get(`${event.agent} ${event.detail.number + 1}`) ?? null, known: event.id > horizon,
   }));

@@ -1,6 +1,6 @@
 // The page of one task: what is done, in doubt and next, and what a person can do about it.
 import { inDoubt, resolveButton, taskButton, taskVerbs } from "./actions.js";
-import { get } from "./api.js";
+import { get, newestEvents } from "./api.js";
 import { time } from "./clock.js";
 import { el, replace } from "./dom.js";
 import { journal } from "./journal.js";
@@ -22,10 +22,10 @@ export function mount(root, scope, id, heading) {
     more));
   scope.refresh(async () => {
     try {
-      const [task, events] = await Promise.all([get(["tasks", id]), get(["events"], { task: id, newest: true, limit: 30 })]);
+      const [task, events] = await Promise.all([get(["tasks", id]), newestEvents({ task: id }, 30)]);
       if (scope.ended) return;
       show(task, top, steps.body, more);
-      past.show(events.items);
+      past.show(events);
     } catch (error) {
       if (error.status === 404) replace(root, heading, empty("There is no such task any more.", "relight task list"));
     }

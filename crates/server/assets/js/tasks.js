@@ -1,4 +1,5 @@
 // The list of tasks, a page at a time.
+import { isWorkedOn } from "./actions.js";
 import { get } from "./api.js";
 import { time, setTime } from "./clock.js";
 import { el, keyed, replace, setAttribute, setText, skeleton } from "./dom.js";
@@ -93,13 +94,14 @@ function fillRow(row, task) {
   setTime(updated.firstChild, task.updated_at);
 }
 
-export function fillSteps(cell, task) {
+function fillSteps(cell, task) {
   const [bar, text] = cell.children;
   const all = Math.max(task.steps_declared, task.steps_done + task.steps_in_doubt);
   setAttribute(bar, "max", Math.max(1, all));
   setAttribute(bar, "value", task.steps_done);
   setAttribute(bar, "aria-label", `${task.steps_done} of ${all} steps done`);
   bar.hidden = all === 0;
-  setText(text, `${task.steps_done} of ${all}${task.steps_in_doubt ? `, ${task.steps_in_doubt} in doubt` : ""}`);
-  text.classList.toggle("doubt", task.steps_in_doubt > 0);
+  const open = task.steps_in_doubt ? `, ${task.steps_in_doubt} ${isWorkedOn(task) ? "under way" : "in doubt"}` : "";
+  setText(text, `${task.steps_done} of ${all}${open}`);
+  text.classList.toggle("doubt", task.steps_in_doubt > 0 && !isWorkedOn(task));
 }

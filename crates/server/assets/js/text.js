@@ -41,11 +41,11 @@ export function ending(death) {
 
 const SIGNALS = { 1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM" };
 
-/** A step's name, with its occurrence when it is not the first. */
+/** A step's name, with its occurrence when it is not the first: `fetch`, `fetch#2`. */
 export function stepName(step) {
   if (step == null) return "";
   if (typeof step === "string") return step;
-  return step.occurrence > 1 ? `${step.name} (${step.occurrence})` : step.name;
+  return step.occurrence > 1 ? `${step.name}#${step.occurrence}` : step.name;
 }
 
 export function memory(kib) {

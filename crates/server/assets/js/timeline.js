@@ -14,6 +14,7 @@ const SPANS = [["1 h", HOUR_MS], ["6 h", 6 * HOUR_MS], ["24 h", 24 * HOUR_MS], [
 const SPAN_MS_MIN = 60_000;
 const SPAN_MS_MAX = 14 * 24 * HOUR_MS;
 const ATTEMPTS_MAX = 5000;
+const ATTEMPTS_PAGE = 1000; // the most that the daemon gives at once
 const PAGE = 40;
 const ROWS_MAX = 200;
 
@@ -34,7 +35,7 @@ class Timeline {
     this.names = el("div", { class: "lane-names" });
     this.tip = el("div", { class: "tip", hidden: true });
     this.none = el("div", { hidden: true });
-    this.note = el("p", { class: "soft pad", hidden: true, text: `Only the newest ${ATTEMPTS_MAX} attempts are drawn.` });
+    this.note = el("p", { class: "soft pad", hidden: true, text: "There are more attempts in this time; only the newest are drawn." });
     this.spans = SPANS.map(([label, span]) => button(label, () => this.zoomTo(span, null), { data: { span } }));
     this.range = el("span", { class: "soft tabular" });
     this.rows = el("tbody");
@@ -83,7 +84,7 @@ class Timeline {
     if (!page) return;
     this.lanes = toLanes(page.items);
     this.loaded_from = from;
-    this.note.hidden = !page.more;
+    this.note.hidden = !page.more && page.items.length !== ATTEMPTS_PAGE;
     this.show();
   }
 
