@@ -11,7 +11,7 @@ from browser import Browser
 HERE = os.path.dirname(os.path.abspath(__file__))
 PORT = 7811
 URL = f"http://127.0.0.1:{PORT}/"
-ROW = "[...document.querySelectorAll('.area-agents tbody tr')].find(r => r.querySelector('a.name')?.textContent === '{}')"
+ROW = "document.querySelector('tr[data-agent={}]')"
 
 
 class Mock:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A stand-in for the daemon's HTTP API, to work on the dashboard without building anything.
 
-    ./mock.py [--port 7799] [--agents N] [--events N] [--empty] [--logged-out] [--read-only] [--still]
+    ./mock.py [--port 7799] [--agents N] [--events N] [--storm N] [--empty] [--logged-out] [--read-only] [--still]
+              [--draining] [--held-back]
 
 Serves ../assets under the same Content-Security-Policy as the daemon. What it answers is made up, but
 restart, stop, start, resolve, retry and cancel change it, and events stream. Log in at /login/letmein.
@@ -177,6 +178,14 @@ class World:
                 self.die(victim, self.random.choice(CRASHES))
                 threading.Timer(0.4 + self.random.random() * 2, self.begin, [victim]).start()
 
+    def storm(self):
+        """So many steps a second as were asked for."""
+        tasks = sorted(self.tasks)
+        while self.options.storm:
+            time.sleep(0.1)
+            for _ in range(self.options.storm // 10):
+                self.tell("step.done", task=self.random.choice(tasks), step={"name": "write", "occurrence": 1}, exit_code=0)
+
     def work(self, running):
         for agent in running:
             task = self.tasks.get(agent["task"])
@@ -279,7 +288,7 @@ class World:
                 took.append((after["begun"] - life["ended"]) * 1000)
         took.sort()
         steps = {m: self.random.randint(4, 30) for m in range(int(now // 60) - 59, int(now // 60) + 1)} if self.agents else {}
-        return {"now": stamp(now), "version": "0.1.0", "node": None, "draining": False, "held_back": False,
+        return {"now": stamp(now), "version": "0.1.0", "node": None, "draining": self.options.draining, "held_back": self.options.held_back,
                 "agents": tally(a["state"] for a in self.agents.values()), "tasks": tally(t["status"] for t in self.tasks.values()),
                 "sessions": tally(s["state"] for s in self.sessions.values()),
                 "in_doubt": sum(self.task_view(t)["steps_in_doubt"] for t in self.tasks.values() if not t["holder"]),
@@ -546,7 +555,8 @@ def read_options():
     parser.add_argument("--port", type=int, default=7799)
     parser.add_argument("--agents", type=int, default=12)
     parser.add_argument("--events", type=int, default=400)
-    for flag in ("--empty", "--logged-out", "--read-only", "--still"):
+    parser.add_argument("--storm", type=int, default=0, help="events a second")
+    for flag in ("--empty", "--logged-out", "--read-only", "--still", "--draining", "--held-back"):
         parser.add_argument(flag, action="store_true")
     return parser.parse_args()
 
@@ -555,6 +565,7 @@ if __name__ == "__main__":
     options = read_options()
     world = World(options)
     threading.Thread(target=world.tick, daemon=True).start()
+    threading.Thread(target=world.storm, daemon=True).start()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", options.port), Door)
     server.daemon_threads = True
     server.handle_error = lambda *_: None  # a browser that goes away is no news

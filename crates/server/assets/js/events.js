@@ -1,5 +1,6 @@
 // All events: filtered, live, and held still on demand.
 import { newestEvents } from "./api.js";
+import { calm } from "./calm.js";
 import { el, replace, setAttribute, setText } from "./dom.js";
 import { journal } from "./journal.js";
 import { sayError } from "./notice.js";
@@ -10,7 +11,7 @@ export const title = "Events";
 
 const LIMIT_FIRST = 100;
 const LIMIT_MAX = 1000; // the most that the daemon gives at once
-const KEPT_MAX = 600;
+const MERGE_MS = 400; // in a storm: so often, and only what fits
 
 export function mount(root, scope) {
   root.append(new Events(scope).node);
@@ -33,6 +34,7 @@ class Events {
     this.node = card("Events", { end: this.toolbar() }, el("div", { class: "scroll" }, this.table.node), this.none, this.more, this.rest);
     scope.on("events", (events) => this.take(events));
     scope.on("refetch", () => this.load());
+    this.mergeSoon = calm(() => this.paused || this.merge(), MERGE_MS);
     this.load();
   }
 
@@ -61,10 +63,9 @@ class Events {
 
   take(fresh) {
     const matching = fresh.filter((event) => Object.entries(this.filter).every(([name, value]) => !value || event[name] === value));
-    this.waiting.push(...matching);
-    if (this.waiting.length > KEPT_MAX) this.waiting.splice(0, this.waiting.length - KEPT_MAX);
+    this.waiting = [...this.waiting, ...matching].slice(-LIMIT_MAX);
     if (this.paused) this.showPause();
-    else this.merge();
+    else this.mergeSoon();
   }
 
   merge() {
@@ -72,7 +73,8 @@ class Events {
     const known = new Set(this.events.map((event) => event.id));
     const fresh = this.waiting.filter((event) => !known.has(event.id)).sort((a, b) => b.id - a.id);
     this.waiting = [];
-    this.events = [...fresh, ...this.events].slice(0, Math.max(KEPT_MAX, this.limit));
+    this.more_there ||= fresh.length + this.events.length > this.limit;
+    this.events = [...fresh, ...this.events].slice(0, this.limit);
     this.show();
   }
 
@@ -84,7 +86,7 @@ class Events {
 
   showPause() {
     setAttribute(this.pause, "aria-pressed", String(this.paused));
-    setText(this.pause.lastChild, this.paused ? `Go on (${this.waiting.length} new)` : "Pause");
+    setText(this.pause.lastChild, this.paused ? `Go on (${this.waiting.length}${this.waiting.length === LIMIT_MAX ? " or more" : ""} new)` : "Pause");
   }
 
   show() {

@@ -73,7 +73,7 @@ class Tasks {
 }
 
 function makeRow(task) {
-  return el("tr", {},
+  return el("tr", { data: { task: task.id } },
     el("td", {}, subjectLink("task", task.id, { class: "agent-text name" }), el("small", { class: "agent-text" })),
     el("td", {}, chip(TASK_STATUSES, task.status), el("small", { class: "agent-text" })),
     el("td", {}, el("progress"), el("small", { class: "tabular" })),
