@@ -1,5 +1,5 @@
 // The page of one agent: its state, its lives, its deaths with their post-mortems, and its log.
-import { agentButton, agentVerbs } from "./actions.js";
+import { agentButton, agentVerbs } from "./verbs.js";
 import { get, getAll } from "./api.js";
 import { full, now, setTime, time } from "./clock.js";
 import { el, keyed, replace, setText, skeleton } from "./dom.js";

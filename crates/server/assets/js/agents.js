@@ -1,6 +1,6 @@
 // The table of agents. Few agents: all are here, sorted and searched in place. Many: a page at a time,
 // and the rest is fetched only when somebody sorts or searches.
-import { agentButton, agentVerbs } from "./actions.js";
+import { agentButton, agentVerbs } from "./verbs.js";
 import { get, getAll } from "./api.js";
 import { setTime, time } from "./clock.js";
 import { el, keyed, replace, setAttribute, setText, skeleton } from "./dom.js";
@@ -8,7 +8,7 @@ import { card, chip, empty, pager, searchBox, setChip, subjectLink, table, tabs 
 import { count, ending, words } from "./text.js";
 import { AGENT_STATES, CAUSES } from "./words.js";
 
-const PAGE = 25;
+const PAGE = 20;
 const LOOK_MS_MANY = 15_000; // how often a long list is fetched whole
 const MENDED_MAX = 8;
 const AGENTS_MAX = 20_000;

@@ -1,7 +1,6 @@
 // Puts the dashboard together: frame, views, connection, colours, keys.
 import { empty, button } from "./parts.js";
 import { setTime, clockTime } from "./clock.js";
-import { showKeys } from "./dialog.js";
 import { el, replace, setAttribute, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { connect, link, on } from "./live.js";
@@ -149,7 +148,8 @@ const KEYS = [["1 – 5", "Overview, timeline, tasks, sessions, events"], ["/", 
   ["+ − ← →", "Zoom and move (timeline)"], ["t", "Colours: system, light, dark"], ["?", "This list"], ["Esc", "Close"]];
 let keys_on = kept("relight.keys") !== "off";
 
-function help() {
+async function help() {
+  const { showKeys } = await import("./dialog.js");
   showKeys(KEYS, keys_on, (enabled) => { keys_on = enabled; keep("relight.keys", enabled ? "on" : "off"); });
 }
 

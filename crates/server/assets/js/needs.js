@@ -1,6 +1,6 @@
 // What needs a person, first of all: each with the command to type and, where one exists, a button.
 import { get } from "./api.js";
-import { agentButton, agentVerbs, inDoubt, resolveButton, sessionButton, taskButton, taskVerbs } from "./actions.js";
+import { agentButton, agentVerbs, inDoubt, resolveButton, sessionButton, taskButton, taskVerbs } from "./verbs.js";
 import { setTime, time } from "./clock.js";
 import { el, keyed, replace, setText, skeleton } from "./dom.js";
 import { sayError } from "./notice.js";

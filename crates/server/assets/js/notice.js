@@ -1,5 +1,4 @@
 // Says things: short notices for the eye, and sparing announcements for screen readers.
-
 import { clean } from "./text.js";
 
 const TOAST_MS = 6000;

@@ -8,7 +8,7 @@ import { duration } from "./text.js";
 import { CAUSES, isCrash } from "./words.js";
 
 const SHOWN = 7;
-const FETCHED = 40;
+const FETCHED = 30;
 const KEPT_MAX = 200;
 
 export function recentCard(scope) {

@@ -1,5 +1,5 @@
 // Conversations with turns that can be cut off.
-import { sessionButton } from "./actions.js";
+import { sessionButton } from "./verbs.js";
 import { get } from "./api.js";
 import { setTime, time } from "./clock.js";
 import { el, keyed, replace, setText, skeleton } from "./dom.js";

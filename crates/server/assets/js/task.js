@@ -1,5 +1,5 @@
 // The page of one task: what is done, in doubt and next, and what a person can do about it.
-import { inDoubt, resolveButton, taskButton, taskVerbs } from "./actions.js";
+import { inDoubt, resolveButton, taskButton, taskVerbs } from "./verbs.js";
 import { get, newestEvents } from "./api.js";
 import { time } from "./clock.js";
 import { el, replace } from "./dom.js";

@@ -1,5 +1,5 @@
 // The list of tasks, a page at a time.
-import { isWorkedOn } from "./actions.js";
+import { isWorkedOn } from "./verbs.js";
 import { get } from "./api.js";
 import { time, setTime } from "./clock.js";
 import { el, keyed, replace, setAttribute, setText, skeleton } from "./dom.js";
