@@ -114,6 +114,17 @@ def nothing_jumps(page):
     assert moved < 0.1, f"layout shift {moved}"
 
 
+def a_thousand_agents(page):
+    page.go("about:blank", 0.2)
+    page.go(URL, 0)
+    page.wait_for("performance.getEntriesByName('relight-usable').length > 0")
+    page.rest(0.5)
+    usable = page.run("performance.getEntriesByName('relight-usable')[0].startTime")
+    size = page.run("[...performance.getEntriesByType('resource'), ...performance.getEntriesByType('navigation')].reduce((sum, one) => sum + one.transferSize, 0)")
+    print(f"      usable after {usable:.0f} ms, {size / 1000:.0f} kB")
+    assert usable < 1000 and size <= 150_000
+
+
 def log_in(page):
     page.go(URL, 1)
     assert "relight dashboard" in page.run("document.querySelector('main').textContent")
@@ -147,6 +158,9 @@ def main():
         good &= check("daemon_killed_and_restarted", daemon_killed_and_restarted, page, mock)
         for call in (keyboard_only, nothing_from_the_address, nothing_runs, fits_a_phone):
             good &= check(call.__name__, call, page)
+        mock.kill()
+        mock = Mock("--agents", "1000", "--events", "100000", "--still")
+        good &= check("a_thousand_agents", a_thousand_agents, page)
         mock.kill()
         mock = Mock("--logged-out", "--still")
         good &= check("log_in", log_in, page)

@@ -9,6 +9,7 @@ import { count, ending, words } from "./text.js";
 import { AGENT_STATES, CAUSES } from "./words.js";
 
 const PAGE = 20;
+const FEW = 80;
 const LOOK_MS_MANY = 15_000; // how often a long list is fetched whole
 const MENDED_MAX = 8;
 const AGENTS_MAX = 20_000;
@@ -31,8 +32,9 @@ class AgentTable {
   sort = "name";
   page = 0;
   cursors = [null]; // where each page of the daemon's list begins
-  agents = null; // those of this page, or all when `whole`
-  whole = false;
+  agents = null; // those of this page, or all when `all_here`
+  all_here = false;
+  few = false; // so few that they are always fetched whole
   asked = 0;
   shown = [];
   changed = new Set(); // names of shown agents that events spoke of
@@ -50,7 +52,7 @@ class AgentTable {
   }
 
   isFresh() {
-    return this.all_here && this.agents.length > 4 * PAGE && Date.now() - this.loaded_at < LOOK_MS_MANY;
+    return this.all_here && this.agents.length > FEW && Date.now() - this.loaded_at < LOOK_MS_MANY;
   }
 
   /** Others than those shown come with the next look. */
@@ -66,6 +68,7 @@ class AgentTable {
     this.changed.clear();
     const fresh = await Promise.all(names.map((name) => get(["agents", name]).catch(() => null)));
     const by_name = new Map(fresh.filter(Boolean).map((agent) => [agent.name, agent]));
+    if (!this.agents) return; // another state was chosen meanwhile
     this.agents = this.agents.map((agent) => by_name.get(agent.name) ?? agent);
     this.show();
   }
@@ -89,14 +92,19 @@ class AgentTable {
   }
 
   async choose(state) {
-    Object.assign(this, { state, page: 0, cursors: [null], agents: null, whole: false });
+    Object.assign(this, { state, page: 0, cursors: [null], agents: null, few: false, all_here: false });
+    this.table.node.hidden = false;
+    this.none.hidden = true;
     this.tabs.show(this.counts ?? {}, state);
     skeleton(this.table.body, 10, COLUMNS.length + 1);
     await this.load();
   }
 
   async turn(by) {
-    this.page = Math.max(0, this.page + by);
+    const next = this.page + by;
+    const is_known = this.all_here || this.cursors[next] !== undefined;
+    if (next < 0 || !is_known) return;
+    this.page = next;
     await this.load();
     this.node.scrollIntoView({ block: "start" });
   }
@@ -105,20 +113,23 @@ class AgentTable {
   async load() {
     const ticket = ++this.asked;
     const query = { state: this.state };
-    const needs_all = this.whole || this.search || this.sort !== "name";
+    const needs_all = this.few || this.search || this.sort !== "name";
     try {
       const page = needs_all ? await getAll(["agents"], query, AGENTS_MAX)
         : await get(["agents"], { ...query, limit: PAGE, after: this.cursors[this.page] });
-      if (ticket !== this.asked) return;
-      this.agents = page.items;
-      this.loaded_at = Date.now();
-      this.whole = this.page === 0 && !needs_all ? !page.next : needs_all && page.items.length <= 4 * PAGE;
-      this.all_here = needs_all || this.whole;
-      if (page.next) this.cursors[this.page + 1] = page.next;
-      this.more = Boolean(page.next);
+      if (ticket === this.asked) this.take(page, needs_all);
     } catch {
-      return; // The link says that it is lost; old rows stay until it is back.
+      // The link says that it is lost; old rows stay until it is back.
     }
+  }
+
+  take({ items, next }, is_all) {
+    this.agents = items;
+    this.loaded_at = Date.now();
+    this.all_here = Boolean(is_all) || (this.page === 0 && !next);
+    this.few = this.all_here && items.length <= FEW;
+    this.more = Boolean(next);
+    if (next) this.cursors[this.page + 1] = next;
     this.show();
   }
 

@@ -7,11 +7,15 @@ export function calm(call, gap_ms) {
   const run = async () => {
     if (busy) return void (again = true);
     busy = true;
-    await call();
-    setTimeout(() => {
-      busy = false;
-      if (again) { again = false; run(); }
-    }, gap_ms);
+    try {
+      await call();
+    } finally {
+      setTimeout(rest, gap_ms);
+    }
+  };
+  const rest = () => {
+    busy = false;
+    if (again) { again = false; run(); }
   };
   return run;
 }

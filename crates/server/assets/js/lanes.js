@@ -3,8 +3,8 @@ import { duration } from "./text.js";
 import { full, now } from "./clock.js";
 import { CAUSES, isCrash } from "./words.js";
 
-export const LANE = 36;
-export const HEAD = 26;
+const LANE = 36; // the same as in pages.css
+const HEAD = 26;
 const MARK = 8;
 const STEPS_MS = [60e3, 300e3, 900e3, 1800e3, 3600e3, 3 * 3600e3, 6 * 3600e3, 12 * 3600e3, 86400e3, 2 * 86400e3];
 const COLOURS = ["line", "line-strong", "ink", "ink-soft", "card", "bar", "bar-alive", "bad", "warn", "cause-ended", ...Object.keys(CAUSES).filter(isCrash).map((cause) => `cause-${cause}`)];

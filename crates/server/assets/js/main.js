@@ -153,11 +153,19 @@ async function help() {
   showKeys(KEYS, keys_on, (enabled) => { keys_on = enabled; keep("relight.keys", enabled ? "on" : "off"); });
 }
 
+const SHORTCUTS = {
+  "?": help,
+  t: nextTheme,
+  r: () => dispatchEvent(new Event("relight-acted")),
+  "/": () => main.querySelector("[data-filter]")?.focus(),
+  p: () => main.querySelector("[data-pause]")?.click(),
+};
+
 addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, select, textarea, dialog");
   if (!keys_on || typing || event.ctrlKey || event.metaKey || event.altKey) return;
-  const act = { "?": help, t: nextTheme, r: () => dispatchEvent(new Event("relight-acted")), "/": () => main.querySelector("[data-filter]")?.focus(), p: () => main.querySelector("[data-pause]")?.click() }[event.key]
-    ?? (VIEWS[event.key - 1] && (() => go(VIEWS[event.key - 1])));
+  const view = VIEWS[event.key - 1];
+  const act = view ? () => go(view) : SHORTCUTS[event.key];
   if (!act) return;
   event.preventDefault();
   act();

@@ -16,14 +16,16 @@ export function mount(root, scope) {
     el("div", { class: "stack" }, agentsCard(scope), chartsCard(scope))));
 }
 
+const TILES = [["needs", "hand", "Needs me"], ["running", "play", "Running"], ["died", "bolt", "Died, 24 h"],
+  ["back", "again", "Came back"], ["work", "tasks", "Under way"], ["doubt", "doubt", "In doubt"]];
+
 function tiles(scope) {
   const strip = el("dl", { class: "tiles" });
-  const names = [["needs", "hand", "Needs me"], ["running", "play", "Running"], ["died", "bolt", "Died, 24 h"], ["back", "again", "Came back"], ["work", "tasks", "Under way"], ["doubt", "doubt", "In doubt"]];
   const make = ([key, name, label]) => el("div", { class: "tile" }, el("dt", {}, icon(name), label), el("dd", {}, el("b", { class: "tabular loading", text: "00" }), el("small")));
-  keyed(strip, names, ([key]) => key, make, () => {});
+  keyed(strip, TILES, ([key]) => key, make, () => {});
   scope.on("stats", (stats) => {
     const numbers = sums(stats);
-    keyed(strip, names, ([key]) => key, make, (node, [key]) => {
+    keyed(strip, TILES, ([key]) => key, make, (node, [key]) => {
       const [number, beside, tone] = numbers[key];
       const [big, small] = node.lastChild.children;
       big.classList.remove("loading");
