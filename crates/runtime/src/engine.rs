@@ -210,12 +210,26 @@ impl Engine {
         &self,
         id: &TaskId,
         right: Right,
+        event: TaskEvent,
+    ) -> Result<Acted, ActError> {
+        self.act_upon(None, id, right, event).await
+    }
+
+    /// As `act`, upon the task as the caller knows it; it is read only when it has moved on since.
+    pub async fn act_upon(
+        &self,
+        mut known: Option<Task>,
+        id: &TaskId,
+        right: Right,
         mut event: TaskEvent,
     ) -> Result<Acted, ActError> {
         self.check_event(&event)?;
         funnel::clean_event(&self.redactor, &mut event);
         for _ in 0..ROUNDS_MAX {
-            let task = self.task(id).await?;
+            let task = match known.take() {
+                Some(task) => task,
+                None => self.task(id).await?,
+            };
             let step = match event.step() {
                 Some(key) => self.store.step(id, key).await?,
                 None => None,

@@ -309,3 +309,27 @@ async fn work_runs_side_by_side() {
     assert_eq!(tokio::time::timeout(LONG, worked).await.unwrap().unwrap().done, 3);
     assert_eq!(count.load(Ordering::Relaxed), 3);
 }
+
+/// The program of the guide; `cargo test` builds it beside the tests.
+#[test]
+fn the_example_with_a_strategy_of_its_own_does_what_the_guide_says() {
+    let tests = std::env::current_exe().unwrap();
+    let example = tests.parent().unwrap().parent().unwrap().join("examples/own_strategy");
+    if !example.exists() {
+        eprintln!("SKIPPED: {} is not built (cargo test -p relight builds it)", example.display());
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("sqlite:{}/relight.db", folder.path().display());
+    let output = relight::doors::process::command(&example, &[store]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let mut said: Vec<&str> = said.lines().collect();
+    said.sort_unstable();
+    insta::assert_snapshot!(said.join("\n"), @"
+    2 sent, 2 failures
+    mail-bob: no route to bob; now deferred
+    mail-bob: no route to bob; now suspended
+    sent to ann
+    sent to carl
+    ");
+}

@@ -54,6 +54,8 @@ pub(super) struct Shared {
     passes: Mutex<HashMap<StepName, Passes>>,
     lost: watch::Sender<Option<Fence>>,
     ended: AtomicBool,
+    /// Nothing was written by this handle yet.
+    is_as_given: AtomicBool,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -81,6 +83,7 @@ impl RunningTask {
             passes: Mutex::default(),
             lost: watch::Sender::new(None),
             ended: AtomicBool::new(false),
+            is_as_given: AtomicBool::new(true),
         });
         let renewal = ttl.map(|ttl| tokio::spawn(renew(Arc::clone(&shared), ttl)));
         let progress = started.view.progress;
@@ -184,7 +187,10 @@ impl RunningTask {
 
     async fn act(&self, event: TaskEvent) -> Result<(), ActError> {
         let right = Right::Fence(self.shared.fence);
-        let result = self.shared.engine.act(&self.shared.id, right, event).await;
+        // Where nothing was written since, what it was given is what the store has.
+        let known = self.shared.is_as_given.swap(false, Ordering::Relaxed);
+        let known = known.then(|| self.record.clone());
+        let result = self.shared.engine.act_upon(known, &self.shared.id, right, event).await;
         self.shared.note(&result);
         result.map(|_| ())
     }
@@ -298,6 +304,7 @@ impl Shared {
     }
 
     pub(super) fn under_fence(&self, changes: Vec<Change>) -> Commit {
+        self.is_as_given.store(false, Ordering::Relaxed);
         let guard = Guard { fence: Some(self.fence), seq: None };
         Commit { task: self.id.clone(), guard, at: clock::now(), changes }
     }

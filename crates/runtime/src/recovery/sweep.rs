@@ -3,6 +3,8 @@
 //! Decides by lease alone: a slow holder that lost its lease counts as dead, and its late writes are
 //! refused by the fence.
 
+use std::collections::VecDeque;
+
 use relight_core::agent::AgentStateKind;
 use relight_core::decide::Refusal;
 use relight_core::ids::{AgentName, TaskId};
@@ -42,63 +44,59 @@ impl Lost {
     }
 }
 
-/// All of them, oldest first.
+/// All of them, those whose holder is gone first.
 pub async fn lost(engine: &Engine) -> Result<Vec<Lost>, StoreError> {
-    let gone = terminated(engine).await?;
-    Ok(pick(page(engine, None, None).await?, &gone))
+    let mut found = abandoned(page(engine, None, None).await?);
+    found.extend(left_by_terminated(engine).await?);
+    Ok(found)
 }
 
-/// Tasks that somebody works on, or that wait for one agent.
+/// Tasks that somebody works on, whether he lives or not, oldest first.
+pub(crate) async fn held(engine: &Engine) -> Result<Vec<Task>, StoreError> {
+    page(engine, None, None).await
+}
+
 async fn page(
     engine: &Engine,
     after: Option<TaskId>,
     limit: Option<usize>,
 ) -> Result<Vec<Task>, StoreError> {
     let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress, TaskStatus::Interrupted];
-    engine.store().tasks(TaskQuery { statuses, after, limit, ..TaskQuery::default() }).await
-}
-
-/// Those whose holder or agent is gone.
-fn pick(tasks: Vec<Task>, gone: &[AgentName]) -> Vec<Lost> {
-    // One process may have held them all.
-    let mut lives: Vec<(Holder, HolderLife)> = Vec::new();
-    let found = tasks.into_iter().filter_map(|task| {
-        if is_abandoned(&task, &mut lives) {
-            return Some(Lost::Holder(task));
-        }
-        let waits_for_agent = task.status == TaskStatus::Interrupted;
-        let agent = task.agent.clone().filter(|agent| gone.contains(agent))?;
-        waits_for_agent.then_some(Lost::Agent(task, agent))
-    });
-    found.collect()
-}
-
-/// By the clock each for itself, by a process once for all that it held.
-fn is_abandoned(task: &Task, lives: &mut Vec<(Holder, HolderLife)>) -> bool {
-    let Some(held) = &task.lease.held else { return false };
-    if matches!(held.holder, Holder::Time { .. }) {
-        return process::holder_life(held) == HolderLife::Gone;
-    }
-    let newest_first = lives.iter().rev().take(HOLDERS_REMEMBERED);
-    let known = newest_first.into_iter().find(|(holder, _)| *holder == held.holder);
-    let life = known.map(|(_, life)| *life).unwrap_or_else(|| {
-        let life = process::holder_life(held);
-        lives.push((held.holder.clone(), life));
-        life
-    });
-    life == HolderLife::Gone
-}
-
-/// Tasks that somebody works on, whether he lives or not, oldest first.
-pub(crate) async fn held(engine: &Engine) -> Result<Vec<Task>, StoreError> {
-    let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress, TaskStatus::Interrupted];
-    engine.store().tasks(TaskQuery { statuses, held: true, ..TaskQuery::default() }).await
+    let query = TaskQuery { statuses, held: true, after, limit, ..TaskQuery::default() };
+    engine.store().tasks(query).await
 }
 
 /// Tasks that wait for whoever was at them, oldest first.
 pub(crate) async fn interrupted(engine: &Engine) -> Result<Vec<Task>, StoreError> {
     let statuses = vec![TaskStatus::Interrupted];
     engine.store().tasks(TaskQuery { statuses, ..TaskQuery::default() }).await
+}
+
+/// Whether the holder of a task is gone.
+fn is_abandoned(task: &Task) -> bool {
+    let held = task.lease.held.as_ref();
+    held.is_some_and(|held| process::holder_life(held) == HolderLife::Gone)
+}
+
+/// Those whose holder is gone. By the clock each for itself, by a process once for all that it held.
+fn abandoned(tasks: Vec<Task>) -> Vec<Lost> {
+    let mut lives: VecDeque<(Holder, bool)> = VecDeque::new();
+    let mut found = Vec::new();
+    for task in tasks {
+        let holder = task.lease.held.as_ref().map(|held| held.holder.clone());
+        let Some(holder) = holder else { continue };
+        let known = lives.iter().find(|(known, _)| *known == holder).map(|(_, gone)| *gone);
+        let is_gone = known.unwrap_or_else(|| is_abandoned(&task));
+        let is_by_clock = matches!(holder, Holder::Time { .. });
+        if known.is_none() && !is_by_clock {
+            lives.push_front((holder, is_gone));
+            lives.truncate(HOLDERS_REMEMBERED);
+        }
+        if is_gone {
+            found.push(Lost::Holder(task));
+        }
+    }
+    found
 }
 
 async fn terminated(engine: &Engine) -> Result<Vec<AgentName>, StoreError> {
@@ -120,21 +118,28 @@ pub struct Swept {
 /// and however many there are, few are in memory.
 pub async fn sweep_all(recoverer: &Recoverer) -> Result<Swept, StoreError> {
     let engine = recoverer.engine();
-    let gone = terminated(engine).await?;
     let mut swept = Swept::default();
     let mut after = None;
     loop {
         let page = page(engine, after, Some(PAGE)).await?;
         let is_last = page.len() < PAGE;
         after = page.last().map(|task| task.id.clone());
-        for result in sweep(recoverer, pick(page, &gone)).await {
-            match result {
-                Ok(recovered) => swept.recovered.push(recovered),
-                Err((task, error)) => swept.failed.push((task.id, error)),
-            }
-        }
+        swept.add(sweep(recoverer, abandoned(page)).await);
         if is_last {
-            return Ok(swept);
+            break;
+        }
+    }
+    swept.add(sweep(recoverer, left_by_terminated(engine).await?).await);
+    Ok(swept)
+}
+
+impl Swept {
+    fn add(&mut self, results: Vec<Result<Recovered, (Box<Task>, ActError)>>) {
+        for result in results {
+            match result {
+                Ok(recovered) => self.recovered.push(recovered),
+                Err((task, error)) => self.failed.push((task.id, error)),
+            }
         }
     }
 }
