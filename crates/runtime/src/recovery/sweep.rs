@@ -72,6 +72,19 @@ pub(crate) async fn interrupted(engine: &Engine) -> Result<Vec<Task>, StoreError
     engine.store().tasks(TaskQuery { statuses, ..TaskQuery::default() }).await
 }
 
+/// Those of them that wait for an agent which is terminated.
+async fn left_by_terminated(engine: &Engine) -> Result<Vec<Lost>, StoreError> {
+    let gone = terminated(engine).await?;
+    if gone.is_empty() {
+        return Ok(Vec::new());
+    }
+    let left = interrupted(engine).await?.into_iter().filter_map(|task| {
+        let agent = task.agent.clone().filter(|agent| gone.contains(agent))?;
+        Some(Lost::Agent(task, agent))
+    });
+    Ok(left.collect())
+}
+
 /// Whether the holder of a task is gone.
 fn is_abandoned(task: &Task) -> bool {
     let held = task.lease.held.as_ref();
