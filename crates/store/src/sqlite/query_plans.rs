@@ -97,6 +97,14 @@ fn claims_walk_along_indexes_whatever_else_is_in_the_store() {
 }
 
 #[test]
+fn the_next_time_that_something_is_due_is_the_first_of_an_index() {
+    let plan = plan_of((tasks::next_due_sql().to_owned(), vec![SqlValue::Null]));
+    let tasks: std::collections::BTreeSet<&str> =
+        plan.lines().filter(|line| line.contains(" task ")).map(str::trim).collect();
+    insta::assert_snapshot!(tasks.into_iter().collect::<Vec<_>>().join("\n"), @"SEARCH task USING COVERING INDEX task_open (status=? AND not_before>?)");
+}
+
+#[test]
 fn open_tasks_are_found_without_the_finished_ones() {
     let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress];
     let plan = plan_of(tasks::list_sql(&TaskQuery { statuses, ..TaskQuery::default() }));

@@ -58,7 +58,8 @@ pub(super) fn list_sql(query: &TaskQuery) -> (String, Vec<SqlValue>) {
     if !query.statuses.is_empty() {
         let codes: Vec<String> = query.statuses.iter().map(|s| s.code().to_string()).collect();
         sql += &format!(" AND t.status IN ({})", codes.join(","));
-        if !query.statuses.iter().any(|status| status.is_terminal()) {
+        let is_rarer = query.in_doubt || query.held || query.held_by.is_some();
+        if !is_rarer && !query.statuses.iter().any(|status| status.is_terminal()) {
             // Said once more in the words of the index, which knows open tasks alone.
             sql += " AND t.status < 10";
         }
@@ -181,6 +182,11 @@ static CLAIMABLE: LazyLock<String> = LazyLock::new(|| {
 });
 
 #[cfg(test)]
+pub(super) fn next_due_sql() -> &'static str {
+    &NEXT_DUE
+}
+
+#[cfg(test)]
 pub(super) fn claimable_sql() -> &'static str {
     &CLAIMABLE
 }
@@ -209,15 +215,18 @@ pub(super) fn claimable(
     rows.collect()
 }
 
-/// Walks what is not finished.
+/// Of each status by itself the first one of the index; together it would be a walk.
 static NEXT_DUE: LazyLock<String> = LazyLock::new(|| {
     let queued = TaskStatus::ALL.into_iter().filter(|status| Claimant::is_for_the_queue(*status));
-    let codes: Vec<String> = queued.map(|status| status.code().to_string()).collect();
-    format!(
-        "SELECT MIN(not_before) FROM task
-         WHERE status IN ({}) AND status < 10 AND not_before > ?1",
-        codes.join(",")
-    )
+    let first = |status: TaskStatus| {
+        format!(
+            "SELECT MIN(not_before) AS at FROM task
+             WHERE status = {} AND status < 10 AND not_before > ?1",
+            status.code()
+        )
+    };
+    let firsts: Vec<String> = queued.map(first).collect();
+    format!("SELECT MIN(at) FROM ({})", firsts.join(" UNION ALL "))
 });
 
 pub(super) fn next_due(db: &Connection, now: Time) -> Result<Option<Time>> {

@@ -23,7 +23,7 @@ use crate::world::tally::{Promise, Tally, Violation};
 
 const WORKERS: usize = 8;
 /// Of these, as many hold by the clock and are frozen now and then.
-const BY_CLOCK: usize = 2;
+const BY_CLOCK: usize = 3;
 /// The longest time between two kills.
 const PAUSE_MAX: Duration = Duration::from_millis(25);
 /// A queue that nobody disturbs any more is empty by then.

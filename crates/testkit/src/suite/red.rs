@@ -1,10 +1,11 @@
 //! Red controls: deliberately broken builds must fail the suite that the good build passes.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::{frozen, power, sessions};
+use super::{frozen, power, queue, sessions};
 use crate::driver::DriverKind;
 use crate::world::product::{Product, plain};
 use crate::world::tally::{Promise, Tally, Violation};
@@ -12,6 +13,8 @@ use crate::world::{clock, disk};
 
 /// Enough that a loss by luck alone does not hide.
 const CUTS: u32 = 12;
+/// How long the workers of a queue are killed and frozen.
+const QUEUE_SPAN: Duration = Duration::from_secs(20);
 /// Ten lives of a gateway take a second each at most.
 const OVERTAKE_MAX: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -22,10 +25,11 @@ struct Control {
     suite: fn(&Product, &Path, u64, &Tally) -> anyhow::Result<()>,
 }
 
-const CONTROLS: [Control; 4] = [
+const CONTROLS: [Control; 5] = [
     Control { feature: "broken-sync-normal", needs_disk: true, suite: cut_stores },
     Control { feature: "broken-no-folder-sync", needs_disk: true, suite: cut_files },
     Control { feature: "broken-no-fence", needs_disk: false, suite: freeze },
+    Control { feature: "broken-no-fence", needs_disk: false, suite: work_through },
     Control { feature: "broken-no-fence", needs_disk: false, suite: overtake },
 ];
 
@@ -69,6 +73,11 @@ fn freeze(product: &Product, work: &Path, _seed: u64, tally: &Tally) -> anyhow::
 fn overtake(product: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow::Result<()> {
     let until = clock::now() + OVERTAKE_MAX;
     sessions::run(product, work, sessions::Options { trials: 10, seed, until }, tally)
+}
+
+fn work_through(product: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow::Result<()> {
+    let options = queue::Options { tasks: 2_000, kills: 1_000, span: QUEUE_SPAN, seed };
+    queue::run(product, work, options, tally)
 }
 
 /// Builds in a target folder of its own, where the three share what is not broken.
