@@ -106,9 +106,11 @@ impl Desk {
             let (tell, told) = oneshot::channel();
             let asking = Asking { agent: agent.clone(), skills: skills.to_vec(), tell };
             if let Some(serving) = self.enter(asking) {
-                serving.serve_first(recoverer).await;
+                // On its own: whoever asked first may go away while others wait. Serving them on the
+                // way to one's own commit would let each go off alone, and their commits share no sync.
+                tokio::spawn(serving.serve(recoverer.clone()));
             }
-            // Unanswered when whoever served went away in the middle.
+            // Unanswered only when that task was ended in the middle.
             if let Ok(offer) = told.await {
                 return offer;
             }
@@ -159,36 +161,22 @@ impl Drop for Serving {
 }
 
 impl Serving {
-    /// Serves all who ask now, the caller among them. Who asks meanwhile is served by somebody who
-    /// has nothing else to do.
-    async fn serve_first(mut self, recoverer: &Recoverer) {
-        // Those who are about to ask join in.
-        tokio::task::yield_now().await;
-        let asking = std::mem::take(&mut self.desk.state().asking);
-        self.answer(recoverer, asking).await;
-        if let Some(asking) = self.next() {
-            tokio::spawn(self.serve_others(recoverer.clone(), asking));
-        }
-    }
-
-    async fn serve_others(mut self, recoverer: Recoverer, first: Vec<Asking>) {
-        let mut next = Some(first);
-        while let Some(asking) = next {
-            self.answer(&recoverer, asking).await;
+    async fn serve(mut self, recoverer: Recoverer) {
+        while !self.ends() {
+            // Those who are about to ask join in.
             tokio::task::yield_now().await;
-            next = self.next();
+            let asking = std::mem::take(&mut self.desk.state().asking);
+            self.answer(&recoverer, asking).await;
         }
     }
 
-    /// Those who ask now; none ends the duty, under the same lock, or somebody could ask in between
-    /// and wait for ever.
-    fn next(&mut self) -> Option<Vec<Asking>> {
+    /// Whether nobody asks; then the duty is over, under the same lock, or somebody could ask in
+    /// between and wait for ever.
+    fn ends(&mut self) -> bool {
         let mut state = self.desk.state();
-        let asking = std::mem::take(&mut state.asking);
-        state.is_served = !asking.is_empty();
-        drop(state);
-        self.is_over = asking.is_empty();
-        (!self.is_over).then_some(asking)
+        state.is_served = !state.asking.is_empty();
+        self.is_over = !state.is_served;
+        self.is_over
     }
 
     async fn answer(&self, recoverer: &Recoverer, asking: Vec<Asking>) {

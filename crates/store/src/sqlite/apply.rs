@@ -246,6 +246,16 @@ fn finish(db: &Connection, row: TaskRow, commit: &Commit, now: LeaseNow) -> Appl
     let TaskRow { n, steps_from, mut task } = row;
     let before = tasks::Hot::of(&task);
     let mut touched = Touched::default();
+    if is_lean(commit) {
+        let mut records = Vec::with_capacity(commit.changes.len());
+        for change in &commit.changes {
+            touched.add(change, &task);
+            records.push(journal::Plain::of(change, &task));
+            change.apply(&mut task, commit.at);
+        }
+        journal::append_together(db, n, commit.at, commit.guard.fence, records)?;
+        return write_back(db, n, &before, task, &touched, commit, now);
+    }
     for change in &commit.changes {
         touched.add(change, &task);
         check_step(db, &commit.task, n, touched.cleared_at.unwrap_or(steps_from), change)?;
@@ -255,11 +265,23 @@ fn finish(db: &Connection, row: TaskRow, commit: &Commit, now: LeaseNow) -> Appl
         }
         change.apply(&mut task, commit.at);
     }
+    write_back(db, n, &before, task, &touched, commit, now)
+}
+
+fn write_back(
+    db: &Connection,
+    n: i64,
+    before: &tasks::Hot,
+    mut task: Task,
+    touched: &Touched,
+    commit: &Commit,
+    now: LeaseNow,
+) -> Applied<Committed> {
     task.seq += 1;
     if touched.names {
         check_key(db, &task, now)?;
     }
-    let ours = tasks::write_hot(db, n, &before, &task)?;
+    let ours = tasks::write_hot(db, n, before, &task)?;
     assert!(ours, "the write lock keeps the row as it was read");
     if touched.body {
         tasks::write_body(db, n, &task)?;

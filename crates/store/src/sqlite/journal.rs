@@ -1,6 +1,7 @@
 //! The journal: what happened, in order. A step's records are its rows with a name.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use relight_core::agent::Agent;
 use relight_core::agent::change::AgentChange;
@@ -53,6 +54,54 @@ pub(super) fn append(
     )?;
     let detail = (!detail.is_null()).then(|| to_json(&detail));
     insert.insert(params![at.as_ms(), change.kind().code(), n, fence_number(fence), detail])
+}
+
+/// Most records that one statement appends.
+const TOGETHER_MAX: usize = 8;
+
+/// The statement that appends so many records.
+static APPEND_TOGETHER: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let row = |at: usize| format!("(?1, ?{}, ?2, ?3, ?{})", 4 + 2 * at, 5 + 2 * at);
+    let sql = |rows: usize| {
+        let rows = (0..rows).map(row).collect::<Vec<_>>().join(", ");
+        format!("INSERT INTO journal (at, kind, task, fence, detail) VALUES {rows}")
+    };
+    (0..=TOGETHER_MAX).map(sql).collect()
+});
+
+/// A change that speaks of no step, as the journal keeps it.
+pub(super) struct Plain {
+    kind: u8,
+    detail: Option<String>,
+}
+
+impl Plain {
+    pub(super) fn of(change: &Change, before: &Task) -> Self {
+        let detail = change.detail(Some(before));
+        Self { kind: change.kind().code(), detail: (!detail.is_null()).then(|| to_json(&detail)) }
+    }
+}
+
+/// Appends the records of one commit with as few statements as possible.
+pub(super) fn append_together(
+    db: &Connection,
+    n: i64,
+    at: Time,
+    fence: Option<Fence>,
+    records: Vec<Plain>,
+) -> Result<()> {
+    let mut records = records.into_iter().peekable();
+    while records.peek().is_some() {
+        let some: Vec<Plain> = records.by_ref().take(TOGETHER_MAX).collect();
+        let mut insert = db.prepare_cached(&APPEND_TOGETHER[some.len()])?;
+        let mut values: Vec<SqlValue> =
+            vec![at.as_ms().into(), n.into(), fence_number(fence).into()];
+        for record in some {
+            values.extend([i64::from(record.kind).into(), record.detail.into()]);
+        }
+        insert.execute(params_from_iter(values))?;
+    }
+    Ok(())
 }
 
 /// Appends the record of one change of an agent.

@@ -1,9 +1,9 @@
 //! The one writer: queued operations share one transaction and one sync.
 //!
-//! A lone caller commits on its own thread without a hand-over, unless it asks not to
-//! (`run_apart`). While somebody commits, others queue; a thread then takes all that waits into one
-//! transaction, each operation in its own savepoint, so that one that fails fails alone. Nobody is
-//! answered before the commit is durable.
+//! A lone caller commits on its own thread without a hand-over, unless it asks not to (`run_apart`)
+//! or several came together the last time. While somebody commits, others queue; a thread then takes
+//! all that waits into one transaction, each operation in its own savepoint where it needs one, so
+//! that one that fails fails alone. Nobody is answered before the commit is durable.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,9 @@ struct Queue {
     awaited: usize,
     /// Somebody is committing.
     leading: bool,
+    /// Several waited for the last commit, and are likely to come again together: the first of them
+    /// must not go ahead alone and make the others wait for a sync of its own.
+    is_crowded: bool,
     /// When the first job that nobody waits for must be on disk.
     due: Option<Instant>,
     /// The thread already sleeps towards `due`.
@@ -150,10 +153,17 @@ impl Writer {
     fn hand_in(&self, operation: Operation) -> HandedIn {
         let mut queue = self.shared.queue();
         let all_fit = queue.jobs.len() < BATCH_MAX;
-        if !queue.leading && queue.awaited == 0 && all_fit {
+        let is_alone = !queue.leading && queue.awaited == 0 && !queue.is_crowded;
+        if is_alone && all_fit {
             return HandedIn::Answered(self.lead(queue, operation));
         }
-        HandedIn::Queued(queue.push(operation))
+        let is_first = !queue.leading && queue.awaited == 0;
+        let answer = queue.push(operation);
+        drop(queue);
+        if is_first {
+            self.start_thread();
+        }
+        HandedIn::Queued(answer)
     }
 
     /// Durable with the next one, or soon.
@@ -309,6 +319,7 @@ impl Shared {
 
     fn take_and_answer(&self, mut queue: MutexGuard<'_, Queue>) {
         queue.leading = true;
+        queue.is_crowded = queue.awaited > 1;
         let jobs = queue.take(BATCH_MAX);
         drop(queue);
         let leading = Leading(self);
