@@ -12,6 +12,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::actor::{self, Mail};
 pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
+use super::beats::{Beats, Slot};
 use super::cgroup::{CgroupSetting, Cgroups};
 use super::desk::Desk;
 use super::log::Growth;
@@ -42,6 +43,7 @@ pub struct Settings {
 pub struct Supervisor {
     desk: Arc<Desk>,
     agents: BTreeMap<AgentName, Handle>,
+    beats: Beats,
     retiring: Retiring,
 }
 
@@ -83,7 +85,13 @@ impl Supervisor {
             git_places: Arc::new(Semaphore::new(GIT_PLACES)),
             places: settings.places,
         });
-        Ok((Self { desk, agents: BTreeMap::new(), retiring: Retiring::default() }, heard))
+        let supervisor = Self {
+            desk,
+            agents: BTreeMap::new(),
+            beats: Beats::default(),
+            retiring: Retiring::default(),
+        };
+        Ok((supervisor, heard))
     }
 
     /// Takes an agent up and supervises it from now on.
@@ -113,14 +121,17 @@ impl Supervisor {
             taking.spawn(async move {
                 let name = spec.name.clone();
                 let (mail, letters) = mpsc::unbounded_channel();
-                let taken = actor::take_up(desk, spec, begin, take_over, letters).await;
-                (name, taken.map(|(actor, view)| (actor, view, mail)))
+                let slot = Arc::new(Slot::default());
+                let heard = Arc::clone(&slot);
+                let taken = actor::take_up(desk, spec, begin, take_over, heard, letters).await;
+                (name, taken.map(|(actor, view)| (actor, view, mail, slot)))
             });
         }
         let mut refused = Vec::new();
         while let Some(taken) = taking.join_next().await {
             match taken.expect("taking an agent up does not panic") {
-                (name, Ok((actor, view, mail))) => {
+                (name, Ok((actor, view, mail, slot))) => {
+                    self.beats.add(name.clone(), slot, view.clone());
                     let task = tokio::spawn(actor.run());
                     self.agents.insert(name, Handle { mail, view, task });
                 }
@@ -128,6 +139,11 @@ impl Supervisor {
             }
         }
         refused
+    }
+
+    /// Where agents that are supervised here are told to live, from any thread.
+    pub fn beats(&self) -> Beats {
+        self.beats.clone()
     }
 
     /// The names of all that are supervised here.
@@ -197,7 +213,8 @@ impl Supervisor {
 
     /// Lets every agent live, gives the leases back, and ends.
     pub async fn leave(&mut self) {
-        for (_, handle) in std::mem::take(&mut self.agents) {
+        for (name, handle) in std::mem::take(&mut self.agents) {
+            self.beats.remove(&name);
             handle.leave().await;
         }
         while self.retiring.tasks.join_next().await.is_some() {}
@@ -208,6 +225,7 @@ impl Supervisor {
     pub fn retire(&mut self, name: &AgentName) {
         let answered = self.ask(name, |answer| Mail::Stop(Stopper::Shutdown, answer));
         let Some(handle) = self.agents.remove(name) else { return };
+        self.beats.remove(name);
         self.retiring.mail.retain(|mail| !mail.is_closed());
         self.retiring.mail.push(handle.mail.clone());
         self.retiring.tasks.spawn(async move {
@@ -235,6 +253,7 @@ impl Supervisor {
         let lost: Vec<AgentName> = self.agents.iter().filter_map(over).collect();
         for name in &lost {
             self.agents.remove(name);
+            self.beats.remove(name);
         }
         lost
     }

@@ -22,6 +22,7 @@ use super::life::Life;
 use super::tree::{Met, Orphan, Tree};
 use super::{Actor, AgentView, Lost, Mail};
 use crate::doors::{clock, file, process};
+use crate::supervise::beats::Slot;
 use crate::supervise::desk::Desk;
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::log::{Log, LogPosition, LogStart};
@@ -80,6 +81,7 @@ pub(in crate::supervise) async fn take_up(
     spec: AgentSpec,
     begin: Begin,
     take_over: bool,
+    beats: Arc<Slot>,
     mail: mpsc::UnboundedReceiver<Mail>,
 ) -> Result<(Actor, watch::Receiver<AgentView>), TakeUpError> {
     let agent = take_lease(&desk, &spec, take_over).await?;
@@ -123,6 +125,7 @@ pub(in crate::supervise) async fn take_up(
         events: std::collections::VecDeque::new(),
         asked: tokio::task::JoinSet::new(),
         open_brief: None,
+        beats,
         mail,
         view,
     };
