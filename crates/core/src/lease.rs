@@ -100,6 +100,19 @@ impl Lease {
     pub fn admits(&self, fence: Fence) -> bool {
         self.held.is_some() && self.fence == fence
     }
+
+    /// Whether this life, or a writer that shows this fence, has it already and goes on with it.
+    pub fn is_continued_by(&self, holder: &Holder, shown: Option<Fence>) -> bool {
+        let Some(held) = &self.held else { return false };
+        let same_life = match (&held.holder, holder) {
+            (Holder::Process(theirs), Holder::Process(ours)) => theirs == ours,
+            (Holder::Attempt { attempt: theirs, .. }, Holder::Attempt { attempt: ours, .. }) => {
+                theirs == ours
+            }
+            _ => false,
+        };
+        same_life || shown == Some(self.fence)
+    }
 }
 
 /// What the world says about a holder; asked at the edges, decided upon here.

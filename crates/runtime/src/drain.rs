@@ -3,15 +3,23 @@
 //! The mark is in the store, so it holds for every process and survives a restart of the daemon. One
 //! from before a reboot does not count: whoever drained did it for that boot.
 
+use relight_core::decide::{Right, TaskEvent};
 use relight_core::event::EventKind;
-use relight_core::time::Time;
+use relight_core::ids::TaskId;
+use relight_core::lease::Holder;
+use relight_core::status::TaskStatus;
+use relight_core::task::{NewTask, Task};
+use relight_core::time::{Span, Time};
 use relight_store::{Store, StoreError, Told};
 use serde::{Deserialize, Serialize};
 
 use crate::doors::{clock, process};
+use crate::engine::{ActError, Engine, Started, TaskView};
 
 /// The name of the mark among the store's small records.
 const NAME: &str = "drain";
+/// Why a task that came while draining waits.
+const REFUSED: &str = "it came while draining";
 /// How often a mark is written again because somebody else was faster.
 const ROUNDS_MAX: usize = 100;
 
@@ -60,6 +68,60 @@ pub async fn cancel(store: &dyn Store) -> Result<bool, StoreError> {
         }
     }
     Err(busy())
+}
+
+/// What starting a task came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Begun {
+    /// It is under a lease.
+    Started(Box<Started>),
+    /// Nothing is begun now; it waits.
+    Waits(Box<Task>),
+}
+
+/// Starts a task. While draining it is added and waits instead, deferred and not failed; whoever holds
+/// it already goes on.
+pub async fn start(
+    engine: &Engine,
+    new: NewTask,
+    right: Right,
+    holder: Holder,
+    ttl: Option<Span>,
+) -> Result<Begun, ActError> {
+    let is_draining = now(engine.store().as_ref()).await?.is_some();
+    if is_draining && !goes_on(engine, &new.id, right, &holder).await? {
+        let id = engine.add(new.clone()).await?.task().id.clone();
+        let task = defer(engine, &id).await?;
+        let cannot_start = task.status.is_terminal() || task.status == TaskStatus::Failed;
+        if !cannot_start {
+            return Ok(Begun::Waits(Box::new(task)));
+        }
+    }
+    let started = engine.start(new, right, holder, ttl).await?;
+    Ok(Begun::Started(Box::new(started)))
+}
+
+async fn goes_on(
+    engine: &Engine,
+    id: &TaskId,
+    right: Right,
+    holder: &Holder,
+) -> Result<bool, StoreError> {
+    let task = engine.store().task(id).await?;
+    Ok(task.is_some_and(|task| task.lease.is_continued_by(holder, right.fence())))
+}
+
+/// What waits for something else already is left as it is.
+async fn defer(engine: &Engine, id: &TaskId) -> Result<Task, ActError> {
+    let plan = |view: &TaskView| {
+        let is_new = matches!(view.task.status, TaskStatus::Created | TaskStatus::Assigned);
+        let is_free = view.task.lease.held.is_none();
+        let reason = Some(REFUSED.to_owned());
+        let event = TaskEvent::Move { to: TaskStatus::Deferred, reason };
+        Ok::<_, ActError>((is_new && is_free).then_some(event).into_iter().collect())
+    };
+    engine.act_in_turn(id, Right::Unfenced, plan).await?;
+    engine.task(id).await
 }
 
 /// Wakes whoever waits for work, or for its end.

@@ -216,6 +216,32 @@ impl Engine {
         Err(ActError::Contended(id.clone()))
     }
 
+    /// Applies several events to a task as one, all or nothing.
+    pub async fn act_together(
+        &self,
+        id: &TaskId,
+        right: Right,
+        mut events: Vec<TaskEvent>,
+    ) -> Result<Acted, ActError> {
+        for event in &mut events {
+            self.check_event(event)?;
+            funnel::clean_event(&self.redactor, event);
+        }
+        for _ in 0..ROUNDS_MAX {
+            let task = self.task(id).await?;
+            let mut steps = Vec::new();
+            for key in events.iter().filter_map(TaskEvent::step) {
+                steps.extend(self.store.step(id, key).await?);
+            }
+            let scene = scene(&task, None, right);
+            let decision = decide_in_turn(&scene, &steps, events.clone())?;
+            if let Some(fence) = self.commit(id, &decision, &scene).await? {
+                return Ok(Acted { before: task, decision, fence });
+            }
+        }
+        Err(ActError::Contended(id.clone()))
+    }
+
     /// Reads a task, lets `plan` say which events that calls for, and applies them as one.
     pub async fn act_in_turn<E: From<ActError>>(
         &self,
@@ -332,7 +358,8 @@ impl Engine {
             TaskEvent::Claim { claimant, .. } | TaskEvent::Assign { claimant, .. } => {
                 funnel::check_name(&self.redactor, "agent name", claimant.agent.as_str())
             }
-            TaskEvent::Retry { agent: Some(agent), .. } => {
+            TaskEvent::Retry { agent: Some(agent), .. }
+            | TaskEvent::Restart { agent: Some(agent) } => {
                 funnel::check_name(&self.redactor, "agent name", agent.as_str())
             }
             _ => Ok(()),

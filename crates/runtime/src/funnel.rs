@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use relight_core::decide::TaskEvent;
-use relight_core::ids::{IdempotencyKey, NAME_BYTES_MAX, StepName};
+use relight_core::ids::{IdempotencyKey, NAME_BYTES_MAX, SessionKey, StepName};
 use relight_core::redact::Redactor;
+use relight_core::session::SessionEvent;
 use relight_core::step::{Output, StepKey};
 use relight_core::task::{CheckpointDoor, NewTask};
 
@@ -79,7 +80,36 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
         | TaskEvent::Review
         | TaskEvent::Done
         | TaskEvent::Retry { .. }
+        | TaskEvent::Restart { .. }
         | TaskEvent::Release { .. } => {}
+    }
+}
+
+/// Redacts everything free in an event of a session, and refuses names that would have to be.
+pub fn clean_session_event(
+    redactor: &Redactor,
+    key: &SessionKey,
+    event: &mut SessionEvent,
+) -> Result<(), SecretName> {
+    check_name(redactor, "session key", key.as_str())?;
+    match event {
+        SessionEvent::Begin { session_id, context, .. } => {
+            clean_pairs(redactor, context);
+            check_name(redactor, "session id", session_id.as_str())
+        }
+        SessionEvent::Touch { session_id, .. } | SessionEvent::Import { session_id, .. } => {
+            check_name(redactor, "session id", session_id.as_str())
+        }
+        SessionEvent::Suspend { reason } => {
+            clean_option(redactor, reason);
+            Ok(())
+        }
+        SessionEvent::End { .. }
+        | SessionEvent::Renew { .. }
+        | SessionEvent::Discard { .. }
+        | SessionEvent::Settle
+        | SessionEvent::Resume
+        | SessionEvent::Clear => Ok(()),
     }
 }
 

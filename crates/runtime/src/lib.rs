@@ -17,11 +17,13 @@ pub mod prune;
 pub mod queue;
 pub mod recovery;
 pub mod running_step;
+pub mod sessions;
 pub mod store_url;
 pub mod supervise;
 
 pub use library::{
-    OpenError, Relight, RunningTask, StepBuilder, StepError, StepRun, TaskBuilder, mark_key_beside,
+    BeginError, OpenError, Relight, RunningTask, SessionBuilder, StepBuilder, StepError, StepRun,
+    TaskBuilder, Turn, mark_key_beside,
 };
 pub use relight_core as core;
 pub use relight_store as store;

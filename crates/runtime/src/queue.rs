@@ -10,6 +10,9 @@ use relight_core::status::TaskStatus;
 use relight_core::time::Span;
 use relight_store::{StoreError, TaskQuery};
 
+use tokio::time::Instant;
+
+use crate::doors::clock;
 use crate::drain;
 use crate::engine::{ActError, Engine, Started};
 use crate::recovery::{Recoverer, lost, sweep};
@@ -93,6 +96,40 @@ impl Queue {
         sweep(&self.recoverer, found).await;
         let started = self.engine().claim(&claimant, holder, ttl, policy).await?;
         Ok(started.map_or(Claimed::Nothing, |started| Claimed::Task(Box::new(started))))
+    }
+
+    /// As `claim`, and waits for a task for up to `wait`: until the store changes, until a task is due,
+    /// and no longer than `sweep` at a time, for nobody tells of holders that die.
+    pub async fn claim_within(
+        &self,
+        wait: Span,
+        sweep: Span,
+        agent: &AgentName,
+        skills: &[String],
+        holder: &Holder,
+        ttl: Option<Span>,
+    ) -> Result<Claimed, ActError> {
+        let store = self.engine().store();
+        let deadline = Instant::now() + wait.as_duration();
+        loop {
+            let newest = store.newest_event().await?;
+            let claimed = self.claim(agent, skills, holder, ttl).await?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if matches!(claimed, Claimed::Task(_)) || left.is_zero() {
+                return Ok(claimed);
+            }
+            let pause = self.until_due(sweep).await?.as_duration().min(left);
+            if let Ok(changed) = tokio::time::timeout(pause, store.changed(newest)).await {
+                changed?;
+            }
+        }
+    }
+
+    /// How long nothing becomes due by time alone; at most `sweep`.
+    async fn until_due(&self, sweep: Span) -> Result<Span, StoreError> {
+        let now = clock::now();
+        let due = self.engine().store().next_due(now).await?;
+        Ok(due.map_or(sweep, |at| at.since(now).min(sweep)))
     }
 
     async fn held_by(&self, agent: &AgentName) -> Result<u32, StoreError> {

@@ -205,6 +205,10 @@ pub struct TaskQuery {
     pub checkpoint_folder: Option<String>,
     /// Only those whose lease this attempt of an agent holds.
     pub held_by: Option<AttemptTag>,
+    /// Only those with a lease, whether its holder lives or not.
+    pub held: bool,
+    /// Only those with a step begun and not ended.
+    pub in_doubt: bool,
     /// Only those added after this one; for paging.
     pub after: Option<TaskId>,
     /// At most so many; all when none.
@@ -437,6 +441,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         now: Time,
         limit: usize,
     ) -> Result<Vec<TaskId>, StoreError>;
+
+    /// When the next task of the queue comes to its `not_before`; none when time alone brings none.
+    async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError>;
 
     // Wake-ups
 

@@ -181,7 +181,7 @@ pub(crate) struct NamesArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  relight logs writer\n  relight logs writer -f -n 0\n\n\
     On a terminal colours are kept and all other control sequences left out; into a pipe or file the\n\
-    bytes go as they are. With -f it goes on over restarts and ends with exit code 0 on Ctrl-C, on SIGTERM, or when\n\
+    bytes go as they are. Secrets that Relight recognises are taken out of all that is shown. With -f it goes on over restarts and ends with exit code 0 on Ctrl-C, on SIGTERM, or when\n\
     nobody reads any more. Exit code 1: there is no such agent, or no such attempt.")]
 pub(crate) struct LogsArguments {
     /// The agent
@@ -198,7 +198,7 @@ pub(crate) struct LogsArguments {
     /// Only of this attempt
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     pub(crate) attempt: Option<u32>,
-    /// The bytes as they are, also on a terminal
+    /// With control sequences, also on a terminal; secrets are taken out all the same
     #[arg(long)]
     pub(crate) raw: bool,
 }

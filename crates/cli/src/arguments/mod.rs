@@ -7,6 +7,7 @@ pub(crate) mod other;
 mod quick;
 #[cfg(test)]
 pub(crate) mod reference;
+pub(crate) mod session;
 pub(crate) mod step;
 pub(crate) mod task;
 
@@ -82,6 +83,9 @@ pub(crate) enum Command {
     /// The checkpoint dialect that agents and skills speak: a workflow is a task
     #[command(subcommand)]
     Checkpoint(checkpoint::CheckpointCommand),
+    /// Conversations whose turns can be cut off: which were in flight when their gateway died
+    #[command(subcommand)]
+    Session(session::SessionCommand),
     /// Supervise one agent in the foreground: bring it back after any death
     Run(Box<agent::RunArguments>),
     /// Supervise all agents of relight.toml
@@ -150,4 +154,32 @@ pub(crate) struct HolderArguments {
     /// under relight run or up; else 10m]
     #[arg(long, value_name = "DURATION", value_parser = crate::values::lease)]
     pub(crate) lease: Option<relight_core::time::Span>,
+}
+
+/// The file that says how work is recovered.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ConfigFile {
+    /// The configuration [default: $RELIGHT_CONFIG, else relight.toml in this folder, else the user's]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// What a piece of work has used.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct UsageArguments {
+    /// What it has cost, in the money or units of your choice, such as 0.25
+    #[arg(long, value_name = "N", value_parser = crate::values::cost)]
+    pub(crate) cost: Option<u64>,
+    /// Turns of a model that it took
+    #[arg(long, value_name = "N")]
+    pub(crate) turns: Option<u64>,
+}
+
+impl UsageArguments {
+    /// None when nothing was said.
+    pub(crate) fn usage(&self) -> Option<relight_core::task::Usage> {
+        let (cost_micros, turns) = (self.cost.unwrap_or(0), self.turns.unwrap_or(0));
+        let is_said = self.cost.is_some() || self.turns.is_some();
+        is_said.then_some(relight_core::task::Usage { cost_micros, turns })
+    }
 }

@@ -8,6 +8,7 @@ use clap::{Args, Command as Parser, FromArgMatches};
 
 use super::agent::BeatArguments;
 use super::checkpoint::CheckpointCommand;
+use super::session::SessionCommand;
 use super::step::StepCommand;
 use super::task::TaskCommand;
 use super::{Cli, Command, Global};
@@ -22,6 +23,7 @@ pub(super) fn parse(words: &[OsString]) -> Option<Cli> {
     match noun {
         "task" => task(words, verb),
         "step" => step(words, verb),
+        "session" => session(words, verb),
         "checkpoint" => checkpoint(words, verb),
         _ => None,
     }
@@ -45,6 +47,17 @@ fn step(words: &[OsString], verb: &str) -> Option<Cli> {
         "run" => read(words, ["step", "run"], |a| done(StepCommand::Run(a))),
         "begin" => read(words, ["step", "begin"], |a| done(StepCommand::Begin(a))),
         "end" => read(words, ["step", "end"], |a| done(StepCommand::End(a))),
+        _ => None,
+    }
+}
+
+fn session(words: &[OsString], verb: &str) -> Option<Cli> {
+    let done = Command::Session;
+    match verb {
+        "begin" => read(words, ["session", "begin"], |a| done(SessionCommand::Begin(a))),
+        "end" => read(words, ["session", "end"], |a| done(SessionCommand::End(a))),
+        "touch" => read(words, ["session", "touch"], |a| done(SessionCommand::Touch(a))),
+        "show" => read(words, ["session", "show"], |a| done(SessionCommand::Show(a))),
         _ => None,
     }
 }
@@ -103,6 +116,11 @@ mod tests {
             "relight step run s --task t --repeat once --accept 1,2 --timeout 5s -- sh -c x --json",
             "relight step begin s --repeat verify --occurrence 2",
             "relight step end s --failed --output - -v",
+            "relight session begin k --id c --owner-pid 1 --set a=b --set c=d",
+            "relight session begin --id c --lease 5m --export --home h",
+            "relight session end k --generation 3 --json",
+            "relight session touch k --id c",
+            "relight session show k",
             "relight checkpoint start --workflow w --agent a --step s --idempotency k --remaining x y",
             "relight checkpoint update --workflow w --complete a --complete b --status blocked",
             "relight checkpoint complete --workflow w --dir d --json",

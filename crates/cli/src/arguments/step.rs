@@ -7,6 +7,8 @@ use relight_core::ids::{StepName, TaskId};
 use relight_core::step::RepeatRule;
 use relight_core::time::Span;
 
+use super::UsageArguments;
+
 /// Verbs of a step.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StepCommand {
@@ -23,7 +25,8 @@ pub(crate) enum StepCommand {
     )]
     Begin(BeginArguments),
     /// Record that a step has acted
-    #[command(after_help = "Example:\n  relight step end publish --output result.txt")]
+    #[command(after_help = "Examples:\n  relight step end publish --output result.txt\n  \
+        relight step end draft --cost 0.12 --turns 4")]
     End(EndArguments),
     /// List the steps of a task
     #[command(after_help = "Example:\n  relight step list --task report-7")]
@@ -64,6 +67,9 @@ pub(crate) struct RunArguments {
     /// Stop the command after this long (exit code 124)
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<Span>,
+    /// What it has used.
+    #[command(flatten)]
+    pub(crate) usage: UsageArguments,
     /// Exit codes that finish the step beside 0, such as 1,3
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     pub(crate) accept: Vec<u8>,
@@ -96,6 +102,9 @@ pub(crate) struct EndArguments {
     /// It did not work; it may be run again
     #[arg(long)]
     pub(crate) failed: bool,
+    /// What it has used.
+    #[command(flatten)]
+    pub(crate) usage: UsageArguments,
     /// Keep this file's content as the step's output (- for standard input)
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

@@ -5,7 +5,7 @@ use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight_core::status::TaskStatus;
 use relight_core::time::Span;
 
-use super::HolderArguments;
+use super::{ConfigFile, HolderArguments, UsageArguments};
 use crate::values;
 
 /// Verbs of a task.
@@ -23,7 +23,11 @@ pub(crate) enum TaskCommand {
     Start(StartArguments),
     /// Take the next task of the queue
     #[command(
-        after_help = "Example:\n  relight task claim --agent writer --owner-pid $$ --wait 5m --json"
+        after_help = "Examples:\n  relight task claim --agent writer --owner-pid $$ --wait 5m --json\n  \
+        eval \"$(relight task claim --agent painter --skill gpu --export)\"\n\n\
+        Tasks whose holder died are given to their strategy on the way. Exit code 1: there is no task;\n\
+        75: nothing is begun while draining, or the agent holds as many tasks as it may; 78: the\n\
+        configuration is wrong."
     )]
     Claim(ClaimArguments),
     /// Keep context that a successor needs
@@ -35,9 +39,17 @@ pub(crate) enum TaskCommand {
     /// The task is done and waits for a second look
     #[command(after_help = "Example:\n  relight task review report-7")]
     Review(EndArguments),
-    /// The task went wrong; it may be assigned again while retries are left
-    #[command(after_help = "Example:\n  relight task fail report-7 --reason 'the API is gone'")]
-    Fail(ReasonArguments),
+    /// The task went wrong: its strategy is asked what becomes of it
+    #[command(after_help = "Example:\n  relight task fail report-7 --reason 'the API is gone'\n\n\
+        The answer says whether it may be taken again. Exit code 0 whatever it is; 78: the\n\
+        configuration is wrong. A strategy that fails, hangs or talks nonsense is told of on\n\
+        standard error and recorded, and fail-and-reassign decides instead.")]
+    Fail(FailArguments),
+    /// Work on the task has cost this much
+    #[command(after_help = "Example:\n  relight task spend report-7 --cost 0.25 --turns 3\n\n\
+        Counts towards cost_max of [queue] and is never reset. Over it nothing stops: the holder may\n\
+        finish, and the next recovery parks the task. step run and step end take the same flags.")]
+    Spend(SpendArguments),
     /// The task cannot go on before a person acts
     #[command(after_help = "Example:\n  relight task block report-7 --reason 'needs a review'")]
     Block(ReasonArguments),
@@ -102,6 +114,9 @@ pub(crate) struct NewArguments {
     /// Context that a successor needs (repeat for more)
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = values::pair)]
     pub(crate) context: Vec<(String, String)>,
+    /// Where the strategy exec has its command.
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
 }
 
 /// `task add`.
@@ -139,9 +154,15 @@ pub(crate) struct ClaimArguments {
     /// Who wants work
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: AgentName,
+    /// What it can do, beside what the store knows of it (repeat for more)
+    #[arg(long = "skill", value_name = "WORD", value_parser = values::skill)]
+    pub(crate) skills: Vec<String>,
     /// Whose life the lease follows.
     #[command(flatten)]
     pub(crate) holder: HolderArguments,
+    /// Where strategies and limits are.
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
     /// Wait for a task this long
     #[arg(long, value_name = "DURATION")]
     pub(crate) wait: Option<Span>,
@@ -171,7 +192,32 @@ pub(crate) struct SetArguments {
     pub(crate) fence: Option<u64>,
 }
 
-/// `task fail`, `task block`.
+/// `task fail`.
+#[derive(Debug, Args)]
+pub(crate) struct FailArguments {
+    /// Which, by what right.
+    #[command(flatten)]
+    pub(crate) which: EndArguments,
+    /// Why
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) reason: String,
+    /// Where strategies and limits are.
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
+}
+
+/// `task spend`.
+#[derive(Debug, Args)]
+pub(crate) struct SpendArguments {
+    /// Which, by what right.
+    #[command(flatten)]
+    pub(crate) which: EndArguments,
+    /// How much.
+    #[command(flatten)]
+    pub(crate) usage: UsageArguments,
+}
+
+/// `task block`.
 #[derive(Debug, Args)]
 pub(crate) struct ReasonArguments {
     /// Which, by what right.

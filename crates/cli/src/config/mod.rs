@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use relight::presets::Preset;
 use relight_core::ids::AgentName;
+use relight_core::session::{Policy, Rules};
 use relight_core::time::Span;
 use toml::de::DeTable;
 
@@ -51,7 +52,7 @@ pub(crate) struct Config {
     /// The limits of tasks, and the pace of taking work up again.
     pub(crate) queue: Queue,
     /// What becomes of sessions that were cut off.
-    pub(crate) sessions: Sessions,
+    pub(crate) sessions: Rules,
     /// How much output is kept.
     pub(crate) log: Log,
     /// Who is told.
@@ -62,23 +63,6 @@ pub(crate) struct Config {
     pub(crate) node: Node,
     /// The agents, in the order of the file.
     pub(crate) agents: Vec<AgentConfig>,
-}
-
-/// `[sessions]`.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sessions {
-    pub(crate) policy: SessionPolicy,
-    /// How long a session may wait to be taken up; no limit when zero.
-    pub(crate) freshness: Span,
-    /// How recently a session that was never marked must have been active.
-    pub(crate) window: Span,
-}
-
-/// What becomes of a session whose turn was cut off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SessionPolicy {
-    Suspend,
-    ResumePending,
 }
 
 /// `[log]`.
@@ -166,7 +150,7 @@ impl Config {
         Self {
             store_url: top.section("store", STORE).parsed("url", store_url),
             queue: Queue::read(&top.section("queue", queue::KEYS)),
-            sessions: Sessions::read(&top.section("sessions", SESSIONS)),
+            sessions: sessions(&top.section("sessions", SESSIONS)),
             log: Log::read(&top.section("log", LOG)),
             alert: Alert::read(&top.section("alert", alert::KEYS), &folder),
             daemon: Daemon::read(&top.section("daemon", DAEMON)),
@@ -178,15 +162,14 @@ impl Config {
     }
 }
 
-impl Sessions {
-    fn read(section: &Section<'_>) -> Self {
-        let policies =
-            [("suspend", SessionPolicy::Suspend), ("resume_pending", SessionPolicy::ResumePending)];
-        Self {
-            policy: section.one_of("policy", &policies).unwrap_or(SessionPolicy::Suspend),
-            freshness: section.span("freshness").unwrap_or(Span::from_secs(3_600)),
-            window: section.span("window").unwrap_or(Span::from_secs(120)),
-        }
+/// `[sessions]`.
+fn sessions(section: &Section<'_>) -> Rules {
+    let usual = Rules::default();
+    let policies = Policy::ALL.map(|policy| (policy.as_str(), policy));
+    Rules {
+        policy: section.one_of("policy", &policies).unwrap_or(usual.policy),
+        freshness: section.span("freshness").unwrap_or(usual.freshness),
+        window: section.span("window").unwrap_or(usual.window),
     }
 }
 

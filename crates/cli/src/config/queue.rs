@@ -27,19 +27,34 @@ pub(crate) struct Queue {
     pub(crate) resume_at_once: u32,
 }
 
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            attempts_max: TaskPolicy::default().attempts_total_max,
+            no_progress_max: None,
+            cost_micros_max: None,
+            sweep: Span::from_secs(5),
+            resume_rate: 0,
+            resume_at_once: 0,
+        }
+    }
+}
+
 impl Queue {
     pub(super) fn read(section: &Section<'_>) -> Self {
-        let policy = TaskPolicy::default();
+        let default = Self::default();
         let cost = section.parsed("cost_max", values::cost).filter(|cost| *cost > 0);
         Self {
             attempts_max: section
                 .count("attempts_max", 1..=u32::MAX)
-                .unwrap_or(policy.attempts_total_max),
+                .unwrap_or(default.attempts_max),
             no_progress_max: section.span("no_progress_max").and_then(unless_zero),
             cost_micros_max: cost,
-            sweep: section.span("sweep").unwrap_or(Span::from_secs(5)),
-            resume_rate: section.count("resume_rate", 0..=u32::MAX).unwrap_or(0),
-            resume_at_once: section.count("resume_at_once", 0..=u32::MAX).unwrap_or(0),
+            sweep: section.span("sweep").unwrap_or(default.sweep),
+            resume_rate: section.count("resume_rate", 0..=u32::MAX).unwrap_or(default.resume_rate),
+            resume_at_once: section
+                .count("resume_at_once", 0..=u32::MAX)
+                .unwrap_or(default.resume_at_once),
         }
     }
 

@@ -1,16 +1,20 @@
-//! `relight logs`: what an agent wrote, and what it goes on to write, over all its attempts.
+//! `relight logs`: what an agent wrote, and what it goes on to write, over all its attempts, without the
+//! secrets that can be recognised: the file is the agent's own, what is shown of it is ours.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
+use std::time::Duration;
 
 use relight::engine::Engine;
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::log::{Log, LogPosition};
 use relight_core::agent::{Agent, Attempt};
+use relight_core::redact::{RedactedStream, Redactor, SIGHT_BYTES};
 use relight_store::AttemptQuery;
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 
 use super::events::end_when_nobody_reads;
 use super::ps::no_such_agent;
@@ -20,9 +24,11 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal_filter::TerminalFilter;
 use crate::{block_on, output};
 
-const CHUNK_BYTES: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 256 * 1024;
 /// A line that has no end is shown in pieces of this size.
 const LINE_BYTES_MAX: usize = 64 * 1024;
+/// How long a line that is being followed may take to end before its words are shown.
+const LINE_WAIT: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outcome {
     let engine = environment.engine()?;
@@ -31,7 +37,7 @@ pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outco
     let folder = AgentFolder::of(&environment.store_folder(&engine)?, name);
     folder.create().map_err(|error| failure(&error))?;
     let log = Log::of(&folder);
-    let mut printer = Printer::new(environment, arguments);
+    let mut printer = Printer::new(environment, arguments, engine.redactor());
     let watch = arguments.follow.then(Watch::begin).transpose();
     let watch = watch.map_err(|error| failure(&error))?;
     let end = match arguments.attempt {
@@ -87,6 +93,7 @@ fn print_end(
 ) -> io::Result<LogPosition> {
     let start = LogPosition::START;
     let from = if arguments.all { start } else { log.last_lines_from(arguments.lines, start)? };
+    look_before(log, from, printer)?;
     each_chunk(log, &Part { from, to: None }, |_, chunk| printer.print(chunk))
 }
 
@@ -97,7 +104,18 @@ fn print_part(
     printer: &mut Printer<'_>,
 ) -> io::Result<LogPosition> {
     let from = if arguments.all { part.from } else { last_lines_of(log, part, arguments.lines)? };
+    look_before(log, from, printer)?;
     each_chunk(log, &Part { from, to: part.to }, |_, chunk| printer.print(chunk))
+}
+
+/// What stands before the first line that is wanted tells of it: a key may have begun there.
+fn look_before(log: &Log, from: LogPosition, printer: &mut Printer<'_>) -> io::Result<()> {
+    let offset = from.offset.saturating_sub(SIGHT_BYTES as u64);
+    if offset == from.offset {
+        return Ok(());
+    }
+    let before = Part { from: LogPosition { offset, ..from }, to: Some(from) };
+    each_chunk(log, &before, |_, chunk| printer.pass_over(chunk)).map(drop)
 }
 
 /// Where the last lines of a part begin.
@@ -170,9 +188,18 @@ impl Watch {
         end_when_nobody_reads();
         self.runtime.block_on(async {
             let mut following = log.follow(from)?;
+            let soon = || Some(Instant::now() + LINE_WAIT);
+            let mut words_at = soon().filter(|_| printer.stream.holds_back());
             loop {
                 tokio::select! {
-                    chunk = following.next() => printer.print(chunk?),
+                    chunk = following.next() => {
+                        printer.print(chunk?);
+                        words_at = words_at.or_else(soon).filter(|_| printer.stream.holds_back());
+                    }
+                    () = at(words_at) => {
+                        words_at = None;
+                        printer.print_words();
+                    }
                     _ = self.interrupted.recv() => break,
                     _ = self.terminated.recv() => break,
                 }
@@ -183,62 +210,103 @@ impl Watch {
     }
 }
 
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// How the bytes reach the reader.
 enum Form {
-    /// As they are.
+    /// With all that a terminal would obey.
     Raw,
-    /// Without what a terminal would obey, but with colours.
+    /// Without that, but with colours.
     Clean(TerminalFilter),
-    /// A JSON object a line.
-    Json,
+    /// A JSON object a line; the beginning of one that has not come to its end.
+    Json(Vec<u8>),
 }
 
 struct Printer<'a> {
     arguments: &'a LogsArguments,
     form: Form,
-    unfinished: Vec<u8>,
+    stream: RedactedStream<'a>,
     has_printed: bool,
 }
 
 impl<'a> Printer<'a> {
-    fn new(environment: &Environment, arguments: &'a LogsArguments) -> Self {
+    fn new(
+        environment: &Environment,
+        arguments: &'a LogsArguments,
+        redactor: &'a Redactor,
+    ) -> Self {
         let form = match (environment.json, arguments.raw || !output::is_terminal()) {
-            (true, _) => Form::Json,
+            (true, _) => Form::Json(Vec::new()),
             (false, true) => Form::Raw,
             (false, false) => Form::Clean(TerminalFilter::new(output::has_colours(environment))),
         };
-        Self { arguments, form, unfinished: Vec::new(), has_printed: false }
+        Self { arguments, form, stream: redactor.stream(), has_printed: false }
     }
 
-    fn print(&mut self, chunk: &[u8]) {
-        self.has_printed |= !chunk.is_empty();
+    fn pass_over(&mut self, chunk: &[u8]) {
         match &mut self.form {
-            Form::Raw => output::write_out(chunk),
-            Form::Clean(filter) => output::write_out(filter.pass(chunk).as_bytes()),
-            Form::Json => self.print_lines(chunk),
+            Form::Clean(filter) => self.stream.pass_over(filter.pass(chunk).as_bytes()),
+            Form::Raw | Form::Json(_) => self.stream.pass_over(chunk),
         }
     }
 
-    fn print_lines(&mut self, chunk: &[u8]) {
-        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
-            self.unfinished.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || self.unfinished.len() > LINE_BYTES_MAX {
-                self.finish();
+    /// Cleaned before it is redacted: what a terminal obeys may stand in the middle of a secret.
+    fn print(&mut self, chunk: &[u8]) {
+        self.has_printed |= !chunk.is_empty();
+        match &mut self.form {
+            Form::Raw => output::write_out(self.stream.pass(chunk)),
+            Form::Clean(filter) => {
+                output::write_out(self.stream.pass(filter.pass(chunk).as_bytes()));
             }
+            Form::Json(line) => print_lines(self.arguments, line, self.stream.pass(chunk)),
+        }
+    }
+
+    /// Prints what is there of a line that does not come to its end.
+    fn print_words(&mut self) {
+        match &self.form {
+            Form::Raw | Form::Clean(_) => output::write_out(self.stream.words()),
+            Form::Json(_) => {}
         }
     }
 
     /// Prints what has no line end yet, and takes colours back.
     fn finish(&mut self) {
-        if let Form::Clean(filter) = &mut self.form {
-            output::write_out(filter.finish().as_bytes());
+        let rest = self.stream.finish();
+        match &mut self.form {
+            Form::Raw => output::write_out(rest),
+            Form::Clean(filter) => {
+                output::write_out(rest);
+                output::write_out(filter.finish().as_bytes());
+            }
+            Form::Json(line) => {
+                print_lines(self.arguments, line, rest);
+                print_line(self.arguments, line);
+            }
         }
-        if self.unfinished.is_empty() {
-            return;
-        }
-        let bytes = std::mem::take(&mut self.unfinished);
-        let text = String::from_utf8_lossy(&bytes);
-        let text = text.trim_end_matches(['\n', '\r']);
-        output::json_line(&json!({"agent": self.arguments.name, "line": text}));
     }
+}
+
+fn print_lines(arguments: &LogsArguments, line: &mut Vec<u8>, text: &[u8]) {
+    for piece in text.split_inclusive(|byte| *byte == b'\n') {
+        line.extend_from_slice(piece);
+        if piece.ends_with(b"\n") || line.len() > LINE_BYTES_MAX {
+            print_line(arguments, line);
+        }
+    }
+}
+
+fn print_line(arguments: &LogsArguments, line: &mut Vec<u8>) {
+    if line.is_empty() {
+        return;
+    }
+    let bytes = std::mem::take(line);
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_end_matches(['\n', '\r']);
+    output::json_line(&json!({"agent": arguments.name, "line": text}));
 }

@@ -9,6 +9,7 @@ use relight_core::decide::{Refusal, Right, TaskEvent};
 use relight_core::ids::{StepName, TaskId};
 use relight_core::progress::Progress;
 use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
+use relight_core::task::Usage;
 use serde_json::{Value, json};
 
 use super::{checkpoint, step_run};
@@ -66,6 +67,24 @@ impl Place {
 
     pub(super) async fn act(&self, event: TaskEvent) -> Result<Acted, ActError> {
         self.engine.act(&self.task, self.right, event).await
+    }
+
+    /// Records an end, and in the same commit what the work has used.
+    pub(super) async fn end(
+        &self,
+        outcome: StepOutcome,
+        output: Output,
+        usage: Option<Usage>,
+    ) -> Result<Acted, ActError> {
+        let key = self.key.clone();
+        let end = TaskEvent::StepEnd { key, outcome, output: Some(output) };
+        match usage {
+            None => self.act(end).await,
+            Some(usage) => {
+                let events = vec![end, TaskEvent::Spend(usage)];
+                self.engine.act_together(&self.task, self.right, events).await
+            }
+        }
     }
 
     /// Records the begin. Whether the step may act is what was decided in the commit, not what was
@@ -152,8 +171,7 @@ fn end(environment: &Environment, arguments: EndArguments) -> Outcome {
     };
     let place = Place::find(environment, arguments.of, arguments.name)?;
     let outcome = if arguments.failed { StepOutcome::Failed } else { StepOutcome::Done };
-    let event = TaskEvent::StepEnd { key: place.key.clone(), outcome, output: Some(output) };
-    let acted = block_on(place.act(event));
+    let acted = block_on(place.end(outcome, output, arguments.usage.usage()));
     let word = match acted {
         Err(ActError::Refused(Refusal::StepFinished { .. })) if !arguments.failed => "was finished",
         other => {

@@ -14,6 +14,7 @@ use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
 use relight_core::event::EventKind;
 use relight_core::lease::Fence;
 use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepOutcome, from_a_line};
+use relight_core::task::Usage;
 use relight_core::time::Span;
 use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -206,7 +207,7 @@ async fn execute(
             let missing = error.kind() == std::io::ErrorKind::NotFound;
             let code = if missing { NOT_FOUND } else { NOT_EXECUTABLE };
             let output = Output { exit_code: i32::from(code), ..Output::default() };
-            end(place, StepOutcome::Failed, output.clone()).await?;
+            end(place, StepOutcome::Failed, output.clone(), None).await?;
             if environment.json {
                 output::json(&report(place, &output, How::Ended, "relight"));
             }
@@ -224,7 +225,7 @@ async fn execute(
     output.stderr = ran.stderr.text();
     let how = match verdict {
         Verdict::Ended(outcome, _) => {
-            end(place, outcome, output.clone()).await?;
+            end(place, outcome, output.clone(), arguments.usage.usage()).await?;
             How::Ended
         }
         Verdict::CutOff(_) => {
@@ -272,9 +273,13 @@ fn hand_over(command: &mut Command, place: &Place) {
         .env("RELIGHT_STEP", place.key.name.as_str());
 }
 
-async fn end(place: &Place, outcome: StepOutcome, output: Output) -> Result<(), Failure> {
-    let event = TaskEvent::StepEnd { key: place.key.clone(), outcome, output: Some(output) };
-    place.act(event).await?;
+async fn end(
+    place: &Place,
+    outcome: StepOutcome,
+    output: Output,
+    usage: Option<Usage>,
+) -> Result<(), Failure> {
+    place.end(outcome, output, usage).await?;
     // The command's own exit code counts; a file copy that is behind is mended by the next verb.
     let _ = checkpoint::refresh(&place.engine, &place.task).await;
     Ok(())

@@ -49,8 +49,9 @@ const NOT_PASSED_ON: [&str; 18] = [
 const SHORT_LIST: [&str; 9] =
     ["PATH", "HOME", "LANG", "TZ", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR"];
 
-/// One thread: a supervisor waits most of the time.
+/// One thread, for a supervisor waits most of the time; but never for whoever reads what it says.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    output::wait_for_no_reader();
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -2,29 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use relight::doors::{clock, process};
-use relight::engine::{ActError, Added, Engine, Started, TaskView};
+use relight::doors::clock;
+use relight::drain::{self, Begun};
+use relight::engine::{ActError, Added, Engine, Started};
 use relight::running_step::RunningStep;
-use relight_core::claimant::Claimant;
+use relight::supervise::successor::{self, RefreshError};
 use relight_core::decide::{Refusal, TaskEvent};
 use relight_core::ids::TaskId;
-use relight_core::lease::{Fence, Held, Holder, HolderLife};
-use relight_core::recovery::TaskPolicy;
+use relight_core::lease::{Fence, Held, Holder};
+use relight_core::recovery::limits::cost_text;
 use relight_core::status::{TRANSITIONS, TaskStatus};
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
 use relight_store::TaskQuery;
 use serde_json::{Value, json};
 
-use super::checkpoint;
+use super::task_view::{list_text, task_json, view_json, view_text};
+use super::{checkpoint, task_queue};
 use crate::arguments::task::{
-    AddArguments, ClaimArguments, EndArguments, ListArguments, NewArguments, SetArguments,
+    AddArguments, EndArguments, ListArguments, NewArguments, SetArguments, SpendArguments,
     StartArguments, TaskCommand,
 };
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain};
+use crate::work::{self, Work};
 use crate::{block_on, output, values};
-use relight::supervise::successor::{self, RefreshError};
 
 pub(crate) fn run(environment: &Environment, command: TaskCommand) -> Outcome {
     match command {
@@ -34,14 +36,13 @@ pub(crate) fn run(environment: &Environment, command: TaskCommand) -> Outcome {
             or_tell_the_shell(export, start(environment, arguments))
         }
         TaskCommand::Claim(arguments) => {
-            or_tell_the_shell(arguments.export, claim(environment, &arguments))
+            or_tell_the_shell(arguments.export, task_queue::claim(environment, &arguments))
         }
         TaskCommand::Set(arguments) => set(environment, arguments),
         TaskCommand::Done(which) => holders_verb(environment, which, TaskEvent::Done),
         TaskCommand::Review(which) => holders_verb(environment, which, TaskEvent::Review),
-        TaskCommand::Fail(given) => {
-            holders_verb(environment, given.which, TaskEvent::Fail { reason: given.reason })
-        }
+        TaskCommand::Fail(given) => task_queue::fail(environment, given),
+        TaskCommand::Spend(given) => spend(environment, given),
         TaskCommand::Block(given) => {
             holders_verb(environment, given.which, TaskEvent::Block { reason: given.reason })
         }
@@ -68,6 +69,7 @@ pub(crate) fn run(environment: &Environment, command: TaskCommand) -> Outcome {
 }
 
 fn add(environment: &Environment, arguments: AddArguments) -> Outcome {
+    check_strategy(environment, &arguments.new)?;
     let engine = environment.engine()?;
     let added = block_on(engine.add(new_task(arguments.id, arguments.new)))?;
     let task = added.task();
@@ -82,6 +84,11 @@ fn add(environment: &Environment, arguments: AddArguments) -> Outcome {
     Ok(0)
 }
 
+/// One that could not be asked is refused now, not when it is needed.
+fn check_strategy(environment: &Environment, new: &NewArguments) -> Result<(), Failure> {
+    work::check_strategy(environment, new.config.config.as_deref(), new.strategy.as_deref())
+}
+
 /// `eval "$(… --export)"` loses our exit code; the shell gets it by a line of its own.
 fn or_tell_the_shell(export: bool, outcome: Outcome) -> Outcome {
     if let (true, Err(failure)) = (export, &outcome) {
@@ -91,18 +98,29 @@ fn or_tell_the_shell(export: bool, outcome: Outcome) -> Outcome {
 }
 
 fn start(environment: &Environment, arguments: StartArguments) -> Outcome {
+    check_strategy(environment, &arguments.new)?;
     let id = environment.task(arguments.id)?;
     let right = environment.right(&id, arguments.fence)?;
     let engine = environment.engine()?;
     let (holder, ttl) = environment.holder(&arguments.holder, engine.store().as_ref())?;
     let started = block_on(async {
         may_start(environment, &engine, &id, arguments.fence).await?;
-        let started = engine.start(new_task(id, arguments.new), right, holder, ttl).await?;
+        let new = new_task(id, arguments.new);
+        let started = match drain::start(&engine, new, right, holder, ttl).await? {
+            Begun::Started(started) => *started,
+            Begun::Waits(task) => return Err(waits(&task)),
+        };
         refresh_state(environment, &engine, &started.view.task).await?;
         Ok::<_, Failure>(started)
     })?;
     print_started(environment, &started, arguments.export);
     Ok(0)
+}
+
+/// Work that comes while draining is put off, not failed.
+fn waits(task: &Task) -> Failure {
+    let text = format!("nothing is begun while draining; task {} is {}", task.id, task.status);
+    Failure::new(Exit::Busy, text).hint("later; relight drain --cancel lets work begin again")
 }
 
 /// The file of a supervised agent says what its task does.
@@ -151,38 +169,6 @@ async fn may_start(
     Ok(())
 }
 
-fn claim(environment: &Environment, arguments: &ClaimArguments) -> Outcome {
-    let engine = environment.engine()?;
-    let (holder, ttl) = environment.holder(&arguments.holder, engine.store().as_ref())?;
-    let claimant = Claimant::new(arguments.agent.clone());
-    let policy = TaskPolicy::default();
-    let claimed = block_on(async {
-        let wait = async {
-            loop {
-                let newest = engine.store().newest_event().await?;
-                if let Some(started) = engine.claim(&claimant, &holder, ttl, &policy).await? {
-                    return Ok::<_, ActError>(started);
-                }
-                // A task may also become due by time alone; nobody tells of that.
-                let second = std::time::Duration::from_secs(1);
-                let _ = tokio::time::timeout(second, engine.store().changed(newest)).await;
-            }
-        };
-        match arguments.wait {
-            None => engine.claim(&claimant, &holder, ttl, &policy).await,
-            Some(span) => match tokio::time::timeout(span.as_duration(), wait).await {
-                Ok(started) => started.map(Some),
-                Err(_) => Ok(None),
-            },
-        }
-    })?;
-    let Some(started) = claimed else {
-        return Err(Failure::new(Exit::No, format!("there is no task for {}", arguments.agent)));
-    };
-    print_started(environment, &started, arguments.export);
-    Ok(0)
-}
-
 fn set(environment: &Environment, arguments: SetArguments) -> Outcome {
     let mut words = arguments.words;
     let names_a_task = words.first().is_some_and(|word| !word.contains('='));
@@ -210,6 +196,23 @@ fn set(environment: &Environment, arguments: SetArguments) -> Outcome {
 
 fn holders_verb(environment: &Environment, which: EndArguments, event: TaskEvent) -> Outcome {
     act(environment, which.id, which.fence, event)
+}
+
+fn spend(environment: &Environment, given: SpendArguments) -> Outcome {
+    let Some(usage) = given.usage.usage() else {
+        return Err(Failure::new(Exit::Usage, "nothing was used; give --cost or --turns"));
+    };
+    let id = environment.task(given.which.id)?;
+    let right = environment.right(&id, given.which.fence)?;
+    let engine = environment.engine()?;
+    let task = block_on(async {
+        engine.act(&id, right, TaskEvent::Spend(usage)).await?;
+        engine.task(&id).await
+    })?;
+    let (cost, turns) = (cost_text(task.tally.cost_micros), task.tally.turns);
+    let text = format!("task {id} has cost {cost} in {turns} turns");
+    output::answer(environment, &json!({"task": task_json(&task)}), &text);
+    Ok(0)
 }
 
 /// One event, then the task as it is now.
@@ -240,19 +243,29 @@ fn show(environment: &Environment, id: Option<TaskId>) -> Outcome {
     let id = environment.task(id)?;
     let engine = environment.engine()?;
     let view = block_on(engine.view(&id))?;
-    output::answer(environment, &view_json(&view), &view_text(&view));
+    let strategy = strategy_in_effect(environment, &view.task);
+    let strategy = strategy.as_deref();
+    output::answer(environment, &view_json(&view, strategy), &view_text(&view, strategy));
     Ok(0)
+}
+
+/// Its own, else the configured one. A configuration that is wrong hides no task.
+fn strategy_in_effect(environment: &Environment, task: &Task) -> Option<String> {
+    if task.spec.strategy.is_some() {
+        return task.spec.strategy.clone();
+    }
+    let work = Work::find(environment, None).ok()?;
+    Some(work.strategies.name_for(task).to_owned())
 }
 
 fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
     let engine = environment.engine()?;
     let query = TaskQuery {
-        held_by: None,
         statuses: arguments.statuses,
         agent: arguments.agent,
-        checkpoint_folder: None,
         after: arguments.after,
         limit: Some(arguments.limit.saturating_add(1)),
+        ..TaskQuery::default()
     };
     let mut tasks = block_on(engine.store().tasks(query))?;
     let more = tasks.len() > arguments.limit;
@@ -318,7 +331,7 @@ pub(super) fn started_json(started: &Started) -> Value {
     })
 }
 
-fn print_started(environment: &Environment, started: &Started, export: bool) {
+pub(super) fn print_started(environment: &Environment, started: &Started, export: bool) {
     if export {
         output::line(&export_text(started));
         return;
@@ -358,123 +371,6 @@ fn export_text(started: &Started) -> String {
 /// One word for any POSIX shell, whatever is in it.
 pub(super) fn shell_quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// A task as JSON: what it is, without its steps.
-pub(super) fn task_json(task: &Task) -> Value {
-    let held = task.lease.held.as_ref();
-    json!({
-        "id": task.id,
-        "status": task.status,
-        "reason": task.reason,
-        "agent": task.agent,
-        "title": task.spec.title,
-        "fence": task.lease.fence,
-        "holder": held.map(|held| json!({
-            "who": held.holder,
-            "since": held.since,
-            "alive": process::holder_life(held) == HolderLife::Alive,
-            "left_ms": held.left.map(Span::as_ms),
-        })),
-        "seq": task.seq,
-        "steps_done": task.steps_done,
-        "steps_open": task.steps_open,
-        "starts": task.starts,
-        "retries": task.retries,
-        "max_retries": task.max_retries(),
-        "strategy": task.spec.strategy,
-        "key": task.spec.key,
-        "priority": task.spec.priority,
-        "payload": task.spec.payload,
-        "context": task.context,
-        "steps_declared": task.spec.steps,
-        "created_at": task.created_at,
-        "updated_at": task.updated_at,
-        "not_before": task.not_before,
-        "expires_at": task.expires_at,
-    })
-}
-
-fn view_json(view: &TaskView) -> Value {
-    let mut value = task_json(&view.task);
-    value["steps"] = json!(super::step::steps_json(&view.task.id, &view.steps));
-    value["done_steps"] = json!(view.progress.done_steps);
-    value["in_doubt"] = json!(view.progress.in_doubt);
-    value["next_step"] = json!(view.progress.next_step);
-    value
-}
-
-fn view_text(view: &TaskView) -> String {
-    let task = &view.task;
-    let mut rows = vec![
-        vec!["task".to_owned(), task.id.to_string()],
-        vec!["status".to_owned(), status_text(task)],
-    ];
-    let mut row = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            rows.push(vec![name.to_owned(), value]);
-        }
-    };
-    row("title", task.spec.title.clone());
-    row("agent", task.agent.as_ref().map(ToString::to_string));
-    row("holder", task.lease.held.as_ref().map(holder_text));
-    row("fence", Some(task.lease.fence.to_string()));
-    row("retries", Some(format!("{} of {}", task.retries, task.max_retries())));
-    row("updated", Some(ago(task)));
-    row("not before", task.not_before.map(|at| at.to_string()));
-    row("expires", task.expires_at.map(|at| at.to_string()));
-    for (key, value) in &task.context {
-        row("context", Some(format!("{key}={value}")));
-    }
-    let mut text = output::table(&rows);
-    text += "\n\n";
-    text += &super::step::steps_text(&view.steps, &view.progress);
-    text
-}
-
-fn status_text(task: &Task) -> String {
-    match &task.reason {
-        Some(reason) => format!("{} ({reason})", task.status),
-        None => task.status.to_string(),
-    }
-}
-
-fn holder_text(held: &Held) -> String {
-    let life = match process::holder_life(held) {
-        HolderLife::Alive => "",
-        HolderLife::Gone => ", gone",
-    };
-    format!("{}{life}, since {}", held.holder, held.since)
-}
-
-fn list_text(tasks: &[Task]) -> String {
-    if tasks.is_empty() {
-        return "no tasks; relight task add ID adds one".to_owned();
-    }
-    let header = ["task", "status", "agent", "steps", "updated", "title"];
-    let mut rows = vec![header.map(str::to_owned).to_vec()];
-    for task in tasks {
-        rows.push(vec![
-            task.id.to_string(),
-            status_mark(task),
-            task.agent.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string),
-            format!("{}/{}", task.steps_done, task.spec.steps.len().max(task.steps_done as usize)),
-            ago(task),
-            task.spec.title.clone().unwrap_or_default(),
-        ]);
-    }
-    output::table(&rows)
-}
-
-/// Nothing is called running whose holder is gone.
-fn status_mark(task: &Task) -> String {
-    let gone = task.status == TaskStatus::InProgress
-        && task.lease.held.as_ref().is_some_and(|h| process::holder_life(h) == HolderLife::Gone);
-    if gone { format!("{} (holder gone)", task.status) } else { task.status.to_string() }
-}
-
-fn ago(task: &Task) -> String {
-    format!("{} ago", clock::now().since(task.updated_at))
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! What the world does to supervisors: odd names and paths, closed pipes, races, and agents that hide.
 
+use std::io::{PipeReader, PipeWriter, Write as _};
 use std::process::Stdio;
 
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -19,6 +21,41 @@ fn odd_names_work_everywhere() {
         run.end();
         assert_eq!(ground.causes(name), ["stopped"]);
     }
+}
+
+/// A pipe that takes no more, and its other end.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (from, mut to) = std::io::pipe().unwrap();
+    fcntl_setfl(&to, OFlags::NONBLOCK).unwrap();
+    while to.write(&[b'.'; 512]).is_ok() {}
+    fcntl_setfl(&to, OFlags::empty()).unwrap();
+    (from, to)
+}
+
+#[test]
+fn a_supervisor_whose_words_nobody_reads_goes_on_and_ends() {
+    let ground = Ground::with_agent("echo $$ >>births; [ $RELIGHT_ATTEMPT_NUMBER = 4 ]");
+    let words = ["run", "--name", "a", "--cooldown", "0s", "-v", "--", "./agent"];
+    let (unread, to) = full_pipe();
+    let ran = finish(ground.stage.command(&words).stderr(to).spawn().unwrap());
+    assert_eq!(ran.code, 0);
+    assert_eq!(ground.births(4).len(), 4);
+    drop(unread);
+}
+
+#[test]
+fn a_reader_that_comes_late_hears_all() {
+    let ground =
+        Ground::with_agent("[ $RELIGHT_ATTEMPT_NUMBER = 2 ] && { echo >ready; sleep 300; }");
+    let words = ["run", "--name", "a", "--", "./agent"];
+    let (from, to) = full_pipe();
+    let child = ground.stage.command(&words).stderr(to).spawn().unwrap();
+    ground.until_lines("ready", 1);
+    let reader = std::thread::spawn(move || std::io::read_to_string(from).unwrap());
+    assert_eq!(ground.call(&["stop", "a"]).code, 0);
+    finish(child);
+    let heard = reader.join().unwrap();
+    assert!(heard.contains("attempt 1 died") && heard.contains("attempt 2 died"), "{heard}");
 }
 
 #[test]

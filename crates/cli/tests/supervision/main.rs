@@ -7,7 +7,11 @@
 #[path = "../relight/mod.rs"]
 mod relight;
 
+#[path = "../../../runtime/tests/alerts/receiver.rs"]
+mod receiver;
+
 mod adoption;
+mod alerts;
 mod daemon;
 mod ground;
 mod hang;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::ground::{Ground, Supervisor};
+use crate::ground::Ground;
 
 /// What an attempt had in its environment.
 fn variable(ground: &Ground, attempt: u32, name: &str) -> Option<String> {
@@ -171,8 +171,8 @@ fn resume_args_replace_what_a_resumed_attempt_gets() {
 }
 
 /// The work folder is a repository with one new file, and git answers only once `go` is there.
-const SLOW_GIT: &str = "until [ -e $HOME/go ] || [ $((n += 1)) -gt 500 ]; do sleep 0.02; done\n\
-    printf '?? new-file\\0'; echo >>$HOME/answered";
+const SLOW_GIT: &str = "until [ -e go ] || [ $((n += 1)) -gt 500 ]; do sleep 0.02; done\n\
+    printf '?? new-file\\0'; echo >>answered";
 
 fn in_a_repository(script: &str) -> Ground {
     let ground = Ground::with_agent(script);
@@ -182,14 +182,6 @@ fn in_a_repository(script: &str) -> Ground {
     ground
 }
 
-fn start_in_it(ground: &Ground, flags: &[&str]) -> Supervisor {
-    let folder = ground.work("");
-    let words = [&["run", "--name", "a", "--cooldown", "0s"], flags, &["--", "./agent"]].concat();
-    let path = ground.stage.folder.path().join("bin");
-    let path = format!("{}:{}", path.display(), std::env::var("PATH").unwrap());
-    ground.start_with(&words, &[("HOME", folder.to_str().unwrap()), ("PATH", &path)])
-}
-
 const WAITS_FOR_THE_REST: &str = "until grep -q new-file $RELIGHT_BRIEF_FILE; do sleep 0.02; done\n\
     cp $RELIGHT_BRIEF_FILE whole.$n\n";
 
@@ -197,7 +189,7 @@ const WAITS_FOR_THE_REST: &str = "until grep -q new-file $RELIGHT_BRIEF_FILE; do
 fn a_restart_does_not_wait_for_git_and_its_brief_is_completed() {
     let script = format!("{RECORDS}[ $n = 1 ] && kill -9 $$\ntouch go\n{WAITS_FOR_THE_REST}");
     let ground = in_a_repository(&script);
-    assert_eq!(start_in_it(&ground, &[]).end().code, 0);
+    assert_eq!(ground.run(&["--cooldown", "0s"]).end().code, 0);
     let (first, whole) = (ground.read("brief.2"), ground.read("whole.2"));
     assert!(first.contains("branch \"fix-42\"") && first.contains("`git status` tells"), "{first}");
     assert!(whole.contains("- 1 changed or new: \"new-file\""), "{whole}");
@@ -212,7 +204,7 @@ fn the_brief_of_an_attempt_is_not_completed_with_that_of_the_one_before() {
          until [ $(wc -l <answered) = 2 ]; do sleep 0.02; done; cp $RELIGHT_BRIEF_FILE last"
     );
     let ground = in_a_repository(&script);
-    assert_eq!(start_in_it(&ground, &[]).end().code, 0);
+    assert_eq!(ground.run(&["--cooldown", "0s"]).end().code, 0);
     for brief in ["brief.3", "whole.3", "last"] {
         assert!(ground.read(brief).starts_with("# Brief for attempt 3 of agent a\n"), "{brief}");
     }
@@ -221,7 +213,7 @@ fn the_brief_of_an_attempt_is_not_completed_with_that_of_the_one_before() {
 #[test]
 fn a_brief_that_is_passed_as_text_is_whole() {
     let ground = in_a_repository("touch go; echo \"$2\" >told; [ $RELIGHT_RESUMED = 1 ]");
-    assert_eq!(start_in_it(&ground, &["--resume-args", "--go-on {brief}"]).end().code, 0);
+    assert_eq!(ground.run(&["--resume-args", "--go-on {brief}"]).end().code, 0);
     assert!(
         ground.read("told").contains("- 1 changed or new: \"new-file\""),
         "{}",

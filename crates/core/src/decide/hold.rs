@@ -138,18 +138,8 @@ pub(super) fn check_retries(task: &Task) -> Result<(), Refusal> {
     Err(Refusal::RetriesUsedUp { task: task.id.clone(), used: task.retries, max })
 }
 
-/// The same process, or a writer that shows the newest fence, goes on with the lease it has.
 fn continues_own_lease(scene: &Scene<'_>, holder: &Holder) -> bool {
-    let Some(held) = &scene.task.lease.held else { return false };
-    let shows_fence = scene.right == Right::Fence(scene.task.lease.fence);
-    let same_life = match (&held.holder, holder) {
-        (Holder::Process(theirs), Holder::Process(ours)) => theirs == ours,
-        (Holder::Attempt { attempt: theirs, .. }, Holder::Attempt { attempt: ours, .. }) => {
-            theirs == ours
-        }
-        _ => false,
-    };
-    shows_fence || same_life
+    scene.task.lease.is_continued_by(holder, scene.right.fence())
 }
 
 /// Nothing when nobody holds it; an interruption when its holder is gone or is robbed.

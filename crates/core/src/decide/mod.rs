@@ -103,6 +103,11 @@ pub enum TaskEvent {
         /// Beyond the limit too.
         force: bool,
     },
+    /// Give it to somebody from its beginning: what was done of it counts no more.
+    Restart {
+        /// To whom; the same as before when none.
+        agent: Option<AgentName>,
+    },
     /// Something worth telling that changes nothing.
     Note(EventKind, serde_json::Value),
     /// Its holder died, or ends: it waits to be taken up again.
@@ -151,6 +156,16 @@ pub enum Right {
     Fence(Fence),
     /// None; taken, and marked so.
     Unfenced,
+}
+
+impl Right {
+    /// The number that is shown.
+    pub fn fence(self) -> Option<Fence> {
+        match self {
+            Self::Fence(fence) => Some(fence),
+            Self::Unfenced => None,
+        }
+    }
 }
 
 /// What must still be true when the changes are committed.
@@ -312,6 +327,7 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
         TaskEvent::Defer { until, reason } => status::defer(scene, until, reason)?,
         TaskEvent::Cancel { reason } => status::cancel(scene, reason)?,
         TaskEvent::Retry { agent, force } => status::retry(scene, agent, force)?,
+        TaskEvent::Restart { agent } => status::restart(scene, agent)?,
         TaskEvent::StepBegin { key, rule, fingerprint } => {
             steps::begin(scene, key, rule, fingerprint)?
         }
@@ -369,6 +385,7 @@ fn is_a_persons(event: &TaskEvent) -> bool {
         event,
         TaskEvent::Cancel { .. }
             | TaskEvent::Retry { .. }
+            | TaskEvent::Restart { .. }
             | TaskEvent::Release { force: true }
             | TaskEvent::StepResolve { .. }
             | TaskEvent::Replace(_)

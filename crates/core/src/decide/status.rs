@@ -128,6 +128,13 @@ pub(super) fn retry(
     Ok(changes)
 }
 
+/// As a retry without a limit, with all steps put aside; history keeps them.
+pub(super) fn restart(scene: &Scene<'_>, agent: Option<AgentName>) -> Result<Vec<Change>, Refusal> {
+    let mut changes = retry(scene, agent, true)?;
+    changes.push(Change::StepsCleared);
+    Ok(changes)
+}
+
 pub(super) fn end_lease(task: &Task) -> Option<Change> {
     task.lease.held.is_some().then_some(Change::LeaseEnded)
 }

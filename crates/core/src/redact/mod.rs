@@ -17,6 +17,7 @@ mod key;
 mod known;
 mod mark;
 mod names;
+mod stream;
 mod trigger;
 mod url;
 mod value;
@@ -30,6 +31,7 @@ use self::finding::{Finding, Rank};
 use self::known::Known;
 pub use self::mark::MarkKey;
 use self::names::KeyName;
+pub use self::stream::{HELD_BYTES_MAX, RedactedStream, SIGHT_BYTES};
 use self::trigger::Rule;
 
 /// A mark may uncover a secret that was glued to its neighbour, so a redacted text is looked at
@@ -144,14 +146,19 @@ impl Redactor {
         marks
     }
 
-    fn round(&self, text: &[u8]) -> Option<Vec<u8>> {
+    /// The secrets in a text, in order and apart from each other.
+    fn findings(&self, text: &[u8]) -> Vec<Finding<'_>> {
         let mut findings = Vec::new();
         self.known.find(text, &mut findings);
         find_by_rule(text, &mut findings);
         if findings.is_empty() {
-            return None;
+            return findings;
         }
-        let findings = finding::settle(text, findings, &self.marks(text));
+        finding::settle(text, findings, &self.marks(text))
+    }
+
+    fn round(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let findings = self.findings(text);
         if findings.is_empty() { None } else { Some(self.render(text, &findings)) }
     }
 
@@ -160,13 +167,17 @@ impl Redactor {
         let mut done = 0;
         for finding in findings {
             out.extend_from_slice(&text[done..finding.start]);
-            out.extend(finding.quote);
-            self.mark_key.write_mark(&mut out, finding.kind, &text[finding.start..finding.end]);
-            out.extend(finding.quote);
+            self.write_mark(&mut out, text, finding);
             done = finding.end;
         }
         out.extend_from_slice(&text[done..]);
         out
+    }
+
+    fn write_mark(&self, out: &mut Vec<u8>, text: &[u8], finding: &Finding<'_>) {
+        out.extend(finding.quote);
+        self.mark_key.write_mark(out, finding.kind, &text[finding.start..finding.end]);
+        out.extend(finding.quote);
     }
 }
 

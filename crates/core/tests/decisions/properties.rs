@@ -226,6 +226,7 @@ fn is_a_persons(event: &TaskEvent) -> bool {
         event,
         TaskEvent::Cancel { .. }
             | TaskEvent::Retry { .. }
+            | TaskEvent::Restart { .. }
             | TaskEvent::Release { force: true }
             | TaskEvent::StepResolve { .. }
             | TaskEvent::Replace(_)
@@ -286,7 +287,9 @@ fn events() -> impl Strategy<Value = TaskEvent> {
         Just(TaskEvent::Block { reason: reason() }),
         Just(TaskEvent::Defer { until: later(), reason: None }),
         Just(TaskEvent::Cancel { reason: None }),
-        (someone, any::<bool>()).prop_map(|(agent, force)| TaskEvent::Retry { agent, force }),
+        (someone.clone(), any::<bool>())
+            .prop_map(|(agent, force)| TaskEvent::Retry { agent, force }),
+        someone.prop_map(|agent| TaskEvent::Restart { agent }),
         any::<bool>().prop_map(|force| TaskEvent::Release { force }),
         begins(key()),
         begins(key()),

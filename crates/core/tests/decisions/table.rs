@@ -175,6 +175,7 @@ fn cases() -> Vec<Case> {
         Case::new("cancel", TaskEvent::Cancel { reason: None }),
         Case::new("retry", retry(false)),
         Case::new("retry for bob", TaskEvent::Retry { agent: Some(agent("bob")), force: false }),
+        Case::new("restart", TaskEvent::Restart { agent: None }),
         Case::new("retry, used up", retry(false)).prepared(used_up),
         Case::new("retry by force, used up", retry(true)).prepared(used_up),
         Case::new("retry, given up", retry(false)).prepared(|task| task.tally.given_up = true),

@@ -165,7 +165,7 @@ mod tests {
     fn a_claim_ends_with_its_process_its_time_or_a_clock_that_jumped() {
         let me = process::identity(std::process::id()).unwrap();
         let dead = ProcessIdentity { start: me.start + 1, ..me.clone() };
-        let elsewhere = ProcessIdentity { boot: "another".to_owned(), ..me.clone() };
+        let elsewhere = ProcessIdentity { boot: "another".to_owned(), ..dead };
         let now = Time::from_ms(1_000_000_000);
         let soon = now.plus(Span::from_secs(30));
         let far = now.plus(Span::from_secs(365 * 24 * 3_600));

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 const ITEMS_MAX: usize = 20;
 /// How much of one text is told.
 const TEXT_CHARS_MAX: usize = 1_000;
+/// How much of one alert's facts is told.
+const MORE_BYTES_MAX: usize = 4 << 10;
 
 /// One alert, or many of one kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,7 +131,7 @@ impl Message {
                 "subject": item.alert.subject.to_string(),
                 "text": shortened(&item.alert.text),
                 "hint": item.alert.hint.as_deref().map(shortened),
-                "more": item.alert.more,
+                "more": bounded(&item.alert.more),
             })
         };
         self.items.iter().map(one).collect()
@@ -190,6 +192,11 @@ fn hint_for_many(kind: AlertKind) -> Option<String> {
     Some(hint.to_owned())
 }
 
+/// Facts that are too many for a message are left to the journal.
+fn bounded(more: &Value) -> &Value {
+    if more.to_string().len() <= MORE_BYTES_MAX { more } else { &Value::Null }
+}
+
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(TEXT_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -222,19 +229,47 @@ mod tests {
     #[test]
     fn one_alert_as_a_cloud_event() {
         let message = Message::of("5f0c", vec![item(7)]);
-        insta::assert_snapshot!(serde_json::to_string_pretty(&message.cloud_event()).unwrap(), @"");
+        insta::assert_snapshot!(serde_json::to_string_pretty(&message.cloud_event()).unwrap(), @r#"
+        {
+          "specversion": "1.0",
+          "id": "msg_5a0fb340cc666229352f45456d",
+          "source": "/relight/5f0c",
+          "type": "relight.alert.terminated",
+          "time": "1970-01-01T00:00:00Z",
+          "datacontenttype": "application/json",
+          "data": {
+            "alert": "terminated",
+            "text": "agent a7 is terminated: recovered 3 times",
+            "hint": "relight deaths a7 says how it died, then relight start a7",
+            "count": 1,
+            "items": [
+              {
+                "event": 7,
+                "at": "1970-01-01T00:00:00Z",
+                "subject": "agent/a7",
+                "text": "agent a7 is terminated: recovered 3 times",
+                "hint": "relight deaths a7 says how it died, then relight start a7",
+                "more": {
+                  "why": "recovered 3 times"
+                }
+              }
+            ]
+          },
+          "subject": "agent/a7"
+        }
+        "#);
     }
 
     #[test]
     fn one_alert_for_a_command() {
         let message = Message::of("5f0c", vec![item(7)]);
-        insta::assert_snapshot!(message.for_command(), @"");
+        insta::assert_snapshot!(message.for_command(), @r#"{"kind":"alert","at":"1970-01-01T00:00:00Z","agent":"a7","task":null,"text":"agent a7 is terminated: recovered 3 times; relight deaths a7 says how it died, then relight start a7","alert":"terminated","subject":"agent/a7","id":"msg_5a0fb340cc666229352f45456d","hint":"relight deaths a7 says how it died, then relight start a7","count":1,"items":[{"event":7,"at":"1970-01-01T00:00:00Z","subject":"agent/a7","text":"agent a7 is terminated: recovered 3 times","hint":"relight deaths a7 says how it died, then relight start a7","more":{"why":"recovered 3 times"}}]}"#);
     }
 
     #[test]
     fn many_are_one_message_with_a_count_and_the_first_of_them() {
         let message = Message::of("s", (1..=100).map(item).collect());
-        insta::assert_snapshot!(message.line(), @"");
+        insta::assert_snapshot!(message.line(), @"100 agents are terminated: a1, a2, a3, a4, a5, …; relight ps shows them");
         let event = message.cloud_event();
         assert_eq!((&event["data"]["count"], event.get("subject")), (&json!(100), None));
         assert_eq!(event["data"]["items"].as_array().unwrap().len(), ITEMS_MAX);

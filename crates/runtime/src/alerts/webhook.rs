@@ -1,6 +1,7 @@
 //! An HTTP endpoint that is told: a CloudEvents body with the signature of Standard Webhooks.
 
 use std::net::IpAddr;
+use std::path::Path;
 
 use relight_core::time::{Span, Time};
 use ureq::http::{Response, StatusCode, Uri};
@@ -10,7 +11,7 @@ use super::message::Message;
 use super::secret::Key;
 use super::signature::signatures;
 use super::sink::NotSent;
-use crate::doors::clock;
+use crate::doors::{clock, environment};
 
 /// More headers than this are no answer.
 const HEADER_BYTES_MAX: usize = 16 << 10;
@@ -104,14 +105,16 @@ impl Webhook {
         match sent {
             Ok(response) => judge(&response, clock::now()),
             // What a client says may name the whole address.
-            Err(error) => Err(NotSent::later(error.to_string().replace(&self.url, &self.place))),
+            Err(error) => {
+                let why = error.to_string().replace(&self.url, &self.place);
+                Err(NotSent::later(why.trim_start_matches("io: ")))
+            }
         }
     }
 
     /// One call and one connection: alerts are rare, and nothing is kept between them.
     fn agent(&self) -> ureq::Agent {
-        let has_system_roots = SYSTEM_ROOTS.iter().any(|file| std::path::Path::new(file).exists());
-        let roots = if has_system_roots { RootCerts::PlatformVerifier } else { RootCerts::WebPki };
+        let roots = if has_own_roots() { RootCerts::PlatformVerifier } else { RootCerts::WebPki };
         let mut config = ureq::Agent::config_builder()
             .timeout_global(Some(self.timeout.as_duration()))
             .http_status_as_error(false)
@@ -126,6 +129,14 @@ impl Webhook {
         }
         config.build().into()
     }
+}
+
+/// Whether this machine says whom it trusts; a small container does not.
+fn has_own_roots() -> bool {
+    let variables = environment::variables();
+    let is_named =
+        variables.iter().any(|(name, _)| name == "SSL_CERT_FILE" || name == "SSL_CERT_DIR");
+    is_named || SYSTEM_ROOTS.iter().any(|file| Path::new(file).exists())
 }
 
 /// What its status means; its body is not read.

@@ -5,18 +5,21 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use relight_core::decide::{Refusal, Right};
-use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName, TaskId};
-use relight_core::lease::{Held, Holder, LEASE_MAX};
+use relight_core::ids::{AgentName, IdError, IdempotencyKey, SessionKey, StepName, TaskId};
+use relight_core::lease::{Held, Holder, LEASE_MAX, ProcessIdentity};
 use relight_core::redact::{MarkKey, Redactor};
+use relight_core::session::Rules;
 use relight_core::task::{NewTask, TaskSpec};
 use relight_core::time::Span;
 use relight_store::StoreError;
 use relight_store::sqlite::Use;
 
 use super::home::mark_key_beside;
+use super::session::SessionBuilder;
 use super::task::RunningTask;
 use crate::doors::{clock, environment, process, random};
 use crate::engine::{ActError, Engine};
+use crate::sessions::{self, Decided, Owner, SessionError};
 use crate::store_url::{StoreUrl, StoreUrlError};
 
 /// Why a store could not be opened.
@@ -88,6 +91,26 @@ impl Relight {
         let new = NewTask::bare(TaskId::new(id)?);
         Ok(TaskBuilder { engine: self.engine.clone(), new, ttl: None, lifetime: None })
     }
+
+    /// Asks for a session by its key; nothing happens before `begin`.
+    pub fn session(&self, key: &str) -> Result<SessionBuilder, IdError> {
+        Ok(SessionBuilder::new(self.engine.clone(), SessionKey::new(key)?))
+    }
+
+    /// What a gateway calls at its start: decides every session whose turn was cut off, and answers
+    /// those that it decided. Live turns of other gateways are left alone.
+    pub async fn recover_sessions(&self, rules: &Rules) -> Result<Vec<Decided>, SessionError> {
+        sessions::recover(&self.engine, rules).await
+    }
+
+    /// What a gateway calls at its end: the marks of this process are discarded.
+    pub async fn shutdown_sessions(&self) -> Result<Vec<SessionKey>, SessionError> {
+        let mut discarded = Vec::new();
+        for own in [own_process(), own_lease()] {
+            discarded.extend(sessions::shutdown(&self.engine, &Owner::Holder(own)).await?);
+        }
+        Ok(discarded)
+    }
 }
 
 /// A task to be started or continued.
@@ -154,7 +177,7 @@ impl TaskBuilder {
     pub async fn start(mut self) -> Result<RunningTask, ActError> {
         self.new.expires_at = self.lifetime.map(|span| clock::now().plus(span));
         let holder = match self.ttl {
-            Some(_) => Holder::Time { by: format!("process {}", std::process::id()) },
+            Some(_) => own_lease(),
             None => own_process(),
         };
         // The key may belong to another task: that one is started, and its seat is taken.
@@ -173,9 +196,18 @@ impl TaskBuilder {
     }
 }
 
-fn own_process() -> Holder {
-    let me = process::identity(std::process::id());
-    Holder::Process(me.expect("this process is there while it asks"))
+pub(super) fn own_process() -> Holder {
+    static ME: OnceLock<ProcessIdentity> = OnceLock::new();
+    let me = ME.get_or_init(|| {
+        let me = process::identity(std::process::id());
+        me.expect("this process is there while it asks")
+    });
+    Holder::Process(me.clone())
+}
+
+/// The holder of a lease that this process renews.
+pub(super) fn own_lease() -> Holder {
+    Holder::Time { by: format!("process {}", std::process::id()) }
 }
 
 /// The right of one handle in this process to hold a task: to the store all of a process's

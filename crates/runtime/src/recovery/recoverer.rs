@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use relight_core::agent::step_deaths;
 use relight_core::change::Change;
-use relight_core::decide::{Right, TaskEvent};
+use relight_core::decide::{Right, Scene, TaskEvent, decide};
 use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
+use relight_core::lease::HolderLife;
 use relight_core::recovery::{HolderDeath, Recovery, RecoveryContext, TaskPolicy};
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
@@ -96,6 +97,19 @@ impl Recoverer {
         let event = TaskEvent::Recover(Box::new(recovery));
         let acted = self.engine.act(&task.id, right, event).await?;
         Ok(told(acted))
+    }
+
+    /// What would become of a task whose holder is gone; nothing is done. None where a strategy that is
+    /// not Relight's own would have to be asked.
+    pub async fn foresee(&self, task: &Task, death: HolderDeath) -> Option<Recovered> {
+        if !self.strategies.is_own(self.strategies.name_for(task)) {
+            return None;
+        }
+        let recovery = TaskEvent::Recover(Box::new(self.ask(task, death, None).await));
+        let (life, right) = (HolderLife::Gone, Right::Unfenced);
+        let scene = Scene { task, step: None, life, right, now: clock::now() };
+        let decision = decide(&scene, recovery).ok()?;
+        Some(told(Acted { before: task.clone(), decision, fence: task.lease.fence }))
     }
 
     /// The holder of a task died together with its supervisor. A step that was being run then may be

@@ -100,6 +100,16 @@ impl Strategies {
         builtin.into_iter().chain(self.registered.keys().cloned()).collect()
     }
 
+    /// The name of the one that is asked about a task.
+    pub fn name_for<'a>(&'a self, task: &'a Task) -> &'a str {
+        task.spec.strategy.as_deref().unwrap_or(&self.default)
+    }
+
+    /// Whether this is one of Relight's own, which only count.
+    pub fn is_own(&self, name: &str) -> bool {
+        !self.registered.contains_key(name) && Builtin::named(name).is_some()
+    }
+
     /// Asks the strategy of a task, or `instead`. One that fails, panics, hangs or is not known here is
     /// answered for by `fail-and-reassign`, and what was wrong with it is told beside.
     pub async fn ask(

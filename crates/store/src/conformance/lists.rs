@@ -91,6 +91,26 @@ pub async fn tasks_can_be_asked_for_by_status_agent_and_folder(harness: &dyn Har
     assert_eq!(list(&*store, query).await, ["in-x"]);
 }
 
+/// Whoever holds them, whatever became of them.
+pub async fn tasks_can_be_asked_for_by_lease_and_doubt(harness: &dyn Harness) {
+    let store = harness.open().await;
+    for task in ["bare", "over", "sure"] {
+        add(&*store, task).await;
+    }
+    for task in ["held", "held-in-doubt"] {
+        super::given::add_held(&*store, task).await;
+    }
+    done(&*store, "held-in-doubt", FREE, vec![begun("s")]).await;
+    done(&*store, "over", FREE, vec![begun("s"), to(TaskStatus::Cancelled)]).await;
+    done(&*store, "sure", FREE, vec![begun("s"), ended("s", "x")]).await;
+    let held = TaskQuery { held: true, ..Default::default() };
+    assert_eq!(list(&*store, held.clone()).await, ["held", "held-in-doubt"]);
+    let in_doubt = TaskQuery { in_doubt: true, ..Default::default() };
+    assert_eq!(list(&*store, in_doubt).await, ["over", "held-in-doubt"]);
+    let both = TaskQuery { in_doubt: true, ..held };
+    assert_eq!(list(&*store, both).await, ["held-in-doubt"]);
+}
+
 /// Failed ones too; completed and cancelled ones not.
 pub async fn unfinished_lists_every_non_terminal_task(harness: &dyn Harness) {
     let store = harness.open().await;

@@ -137,6 +137,7 @@ macro_rules! conformance_suite {
                 tasks_can_be_read_in_pages,
                 a_page_after_a_task_that_is_gone_is_empty,
                 tasks_can_be_asked_for_by_status_agent_and_folder,
+                tasks_can_be_asked_for_by_lease_and_doubt,
                 unfinished_lists_every_non_terminal_task,
                 forget_leaves_a_task_that_moved_on,
                 a_forgotten_task_leaves_nothing_behind,
@@ -150,6 +151,7 @@ macro_rules! conformance_suite {
                 a_held_task_is_not_in_the_queue,
                 a_task_whose_lease_ran_out_is_in_the_queue_again,
                 a_task_is_in_the_queue_from_its_time_on,
+                the_queue_tells_when_the_next_task_is_due,
                 an_expired_task_is_not_in_the_queue,
                 the_queue_gives_no_more_than_was_asked_for,
             ]

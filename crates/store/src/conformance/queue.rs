@@ -102,6 +102,26 @@ pub async fn a_task_is_in_the_queue_from_its_time_on(harness: &dyn Harness) {
     assert_eq!(queue(&*store, "ann", later(10)).await, ["t"]);
 }
 
+/// Of what the queue gives; what waits for a person waits for no time.
+pub async fn the_queue_tells_when_the_next_task_is_due(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let due = async |now| store.next_due(now).await.expect("a store that can be read");
+    assert_eq!(due(noon()).await, None);
+    for (task, status, secs) in [
+        ("blocked", TaskStatus::Blocked, 5),
+        ("over", TaskStatus::Completed, 6),
+        ("failed", TaskStatus::Failed, 20),
+        ("deferred", TaskStatus::Deferred, 10),
+    ] {
+        add(&*store, task).await;
+        let changes = vec![to(status), Change::NotBefore(Some(later(secs)))];
+        done(&*store, task, FREE, changes).await;
+    }
+    assert_eq!(due(noon()).await, Some(later(10)));
+    assert_eq!(due(later(10)).await, Some(later(20)));
+    assert_eq!(due(later(20)).await, None);
+}
+
 /// From the moment on at which it expires.
 pub async fn an_expired_task_is_not_in_the_queue(harness: &dyn Harness) {
     let store = harness.open().await;

@@ -210,6 +210,10 @@ impl Store for MemoryStore {
         Ok(self.state().claimable(claimant, now, limit))
     }
 
+    async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
+        Ok(self.state().next_due(now))
+    }
+
     async fn newest_event(&self) -> Result<u64, StoreError> {
         Ok(self.state().newest_event())
     }

@@ -253,6 +253,8 @@ impl State {
                 && (query.agent.is_none() || query.agent == task.agent)
                 && (query.checkpoint_folder.is_none() || query.checkpoint_folder == folder(task))
                 && query.held_by.as_ref().is_none_or(|tag| is_held_by(task, tag))
+                && (!query.held || task.lease.held.is_some())
+                && (!query.in_doubt || task.steps_open > 0)
         };
         let found = self.in_order_added().into_iter().filter(wanted);
         let limit = query.limit.unwrap_or(usize::MAX);
@@ -263,6 +265,12 @@ impl State {
         let tasks = self.in_order_added().into_iter().map(|kept| &kept.task);
         let unfinished = tasks.filter(|task| !task.status.is_terminal());
         unfinished.map(glance).collect()
+    }
+
+    pub(super) fn next_due(&self, now: Time) -> Option<Time> {
+        let tasks = self.tasks.values().map(|kept| &kept.task);
+        let waiting = tasks.filter(|task| Claimant::is_for_the_queue(task.status));
+        waiting.filter_map(|task| task.not_before.filter(|at| *at > now)).min()
     }
 
     pub(super) fn claimable(&self, claimant: &Claimant, now: Time, limit: usize) -> Vec<TaskId> {

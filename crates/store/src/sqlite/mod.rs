@@ -272,6 +272,10 @@ impl Store for SqliteStore {
         self.read(|db| tasks::claimable(db, claimant, now, self.clock.now(), limit))
     }
 
+    async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
+        self.read(|db| tasks::next_due(db, now))
+    }
+
     async fn newest_event(&self) -> Result<u64, StoreError> {
         self.read(journal::newest)
     }

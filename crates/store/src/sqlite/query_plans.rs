@@ -49,6 +49,14 @@ fn tasks_of_an_attempt_are_found_by_its_lease() {
 }
 
 #[test]
+fn tasks_in_doubt_or_held_are_found_among_many_finished_ones() {
+    let query = TaskQuery { in_doubt: true, ..TaskQuery::default() };
+    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"");
+    let query = TaskQuery { held: true, ..TaskQuery::default() };
+    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"");
+}
+
+#[test]
 fn attempts_of_an_agent_are_walked_newest_first() {
     let query = AttemptQuery { agent: agent(), ended: true, limit: 5 };
     insta::assert_snapshot!(plan_of(attempts::list_sql(&query)), @"

@@ -59,21 +59,28 @@ pub(super) fn list_sql(query: &TaskQuery) -> (String, Vec<SqlValue>) {
         let codes: Vec<String> = query.statuses.iter().map(|s| s.code().to_string()).collect();
         sql += &format!(" AND t.status IN ({})", codes.join(","));
     }
-    let mut also = |condition: &str, value: SqlValue| {
+    let mut also = |condition: &str, value: Option<SqlValue>| {
         sql += condition;
-        values.push(value);
+        values.extend(value);
     };
     if let Some(agent) = &query.agent {
-        also(" AND t.agent = ?", agent.as_str().to_owned().into());
+        also(" AND t.agent = ?", Some(agent.as_str().to_owned().into()));
     }
     if let Some(folder) = &query.checkpoint_folder {
-        also(" AND b.folder = ?", folder.clone().into());
+        also(" AND b.folder = ?", Some(folder.clone().into()));
     }
     if let Some(tag) = &query.held_by {
-        also(" AND l.attempt = ?", tag.as_str().to_owned().into());
+        also(" AND l.attempt = ?", Some(tag.as_str().to_owned().into()));
+    }
+    if query.held {
+        also(" AND t.n IN (SELECT n FROM lease)", None);
+    }
+    if query.in_doubt {
+        also(" AND t.steps_open > 0", None);
     }
     if let Some(after) = &query.after {
-        also(" AND t.n > (SELECT n FROM task WHERE id = ?)", after.as_str().to_owned().into());
+        let value = after.as_str().to_owned().into();
+        also(" AND t.n > (SELECT n FROM task WHERE id = ?)", Some(value));
     }
     sql += " ORDER BY t.n";
     if let Some(limit) = query.limit {
@@ -177,6 +184,22 @@ pub(super) fn claimable(
         |row| parse(row.get_ref(0)?.as_str()?, "task.id"),
     )?;
     rows.collect()
+}
+
+/// Walks what is not finished.
+static NEXT_DUE: LazyLock<String> = LazyLock::new(|| {
+    let queued = TaskStatus::ALL.into_iter().filter(|status| Claimant::is_for_the_queue(*status));
+    let codes: Vec<String> = queued.map(|status| status.code().to_string()).collect();
+    format!(
+        "SELECT MIN(not_before) FROM task
+         WHERE status IN ({}) AND status < 10 AND not_before > ?1",
+        codes.join(",")
+    )
+});
+
+pub(super) fn next_due(db: &Connection, now: Time) -> Result<Option<Time>> {
+    let mut select = db.prepare_cached(&NEXT_DUE)?;
+    select.query_row([now.as_ms()], |row| Ok(row.get::<_, Option<i64>>(0)?.map(Time::from_ms)))
 }
 
 /// The first row of a new task; its body follows by `write_body`.

@@ -224,7 +224,9 @@ impl<'a> Pair<'a> {
             read(a.claimable(&claimant, now, limit).await),
             read(b.claimable(&claimant, now, limit).await),
         ];
+        let due = [read(a.next_due(now).await), read(b.next_due(now).await)];
         self.same(&format!("claimable {agent} {now} {limit}"), both);
+        self.same(&format!("next_due {now}"), due);
     }
 
     /// `after` is a place in the list of all events: ids grow in both, but need not be equal.

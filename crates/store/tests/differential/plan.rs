@@ -185,6 +185,8 @@ impl Plan {
                 .dice
                 .chance(15)
                 .then(|| AttemptTag::from_text(format!("attempt {}", self.dice.below(3)))),
+            held: self.dice.chance(15),
+            in_doubt: self.dice.chance(15),
             after: self.dice.chance(30).then(|| self.task_id()),
             limit: self.dice.maybe(|dice| dice.below(4) as usize),
         }

@@ -26,6 +26,10 @@ fn run(words: &[&str]) -> anyhow::Result<u8> {
         ["effect", ledger, task, step] => {
             Ok(effect::command(&Ledger::at(ledger), task, step, &idempotency_key()))
         }
+        ["gateway", home, log, seed] => {
+            let store = format!("sqlite:{home}/relight.db");
+            driver::gateway::run(&store, Path::new(log), seed.parse()?)
+        }
         ["happened", ledger, task, step] => Ok(effect::happened(&Ledger::at(ledger), task, step)),
         [kind, home, checkpoints, ledger, task, rest @ ..] => {
             let stage = stage(home, checkpoints, ledger, task)?;

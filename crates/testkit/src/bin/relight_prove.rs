@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use relight_testkit::driver::DriverKind;
-use relight_testkit::suite::{crowd, disks, faults, frozen, kill, power, red, supervise, syscalls};
+use relight_testkit::suite::{
+    crowd, disks, faults, frozen, kill, power, red, sessions, supervise, syscalls,
+};
 use relight_testkit::world::product::Product;
 use relight_testkit::world::seed::Seed;
 use relight_testkit::world::tally::Tally;
@@ -64,6 +66,12 @@ enum Suite {
         /// Only this trial of the seed
         #[arg(long)]
         trial: Option<u64>,
+    },
+    /// A gateway with a thousand sessions killed at random: are the turns in flight found?
+    Sessions {
+        /// How many kills
+        #[arg(long)]
+        trials: Option<u64>,
     },
     /// The part of `supervise` that needs a PID namespace of its own
     #[command(hide = true)]
@@ -147,6 +155,11 @@ impl Prover<'_> {
                 power::run(product, work, options, tally)?;
             }
             Suite::Supervise { trials, trial } => self.supervise(*trials, *trial)?,
+            Suite::Sessions { trials } => {
+                let trials = trials.unwrap_or(self.few_or_many(20, 1_000));
+                let options = sessions::Options { trials, seed: *seed, until: began + KILL_MAX };
+                sessions::run(product, work, options, tally)?;
+            }
             Suite::PidReuse { folder } => {
                 tally.trial("reused pids", &supervise::pid_reuse::inside(product, folder)?);
             }
@@ -163,7 +176,8 @@ impl Prover<'_> {
         self.suite(&Suite::Faults)?;
         self.suite(&Suite::Crowd)?;
         self.suite(&Suite::Power { trials: None })?;
-        self.suite(&Suite::Supervise { trials: None, trial: None })
+        self.suite(&Suite::Supervise { trials: None, trial: None })?;
+        self.suite(&Suite::Sessions { trials: None })
     }
 
     fn kill(&self, trials: Option<u64>, only_trial: Option<u64>) -> anyhow::Result<()> {

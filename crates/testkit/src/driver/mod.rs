@@ -6,6 +6,7 @@
 pub mod checkpoint;
 pub mod cli;
 pub mod effect;
+pub mod gateway;
 pub mod library;
 pub mod slow;
 

@@ -9,6 +9,7 @@ pub mod kill;
 pub mod power;
 pub mod red;
 mod reference;
+pub mod sessions;
 pub mod supervise;
 pub mod syscalls;
 pub mod verbs;

@@ -13,3 +13,4 @@ pub mod shown;
 pub mod stage;
 pub mod strace;
 pub mod tally;
+pub mod turn_log;

@@ -1,0 +1,217 @@
+//! `relight session`: conversations whose turns can be cut off.
+
+mod file;
+mod recovery;
+mod view;
+
+use relight::engine::Engine;
+use relight::sessions::{self, Acted, Owner};
+use relight_core::ids::SessionKey;
+use relight_core::lease::Holder;
+use relight_core::session::{Generation, SessionEvent, SessionStateKind};
+use relight_core::time::Span;
+use relight_store::SessionQuery;
+use serde_json::json;
+
+use self::view::{list_text, session_json, show_text};
+use super::task::shell_quote;
+use crate::arguments::HolderArguments;
+use crate::arguments::session::{
+    BeginArguments, EndArguments, ListArguments, SessionCommand, ShutdownArguments, TouchArguments,
+};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{block_on, output};
+
+pub(crate) fn run(environment: &Environment, command: SessionCommand) -> Outcome {
+    match command {
+        SessionCommand::Begin(arguments) => begin(environment, arguments),
+        SessionCommand::End(arguments) => end(environment, arguments),
+        SessionCommand::Touch(arguments) => touch(environment, arguments),
+        SessionCommand::List(arguments) => list(environment, arguments),
+        SessionCommand::Show(which) => show(environment, which.key),
+        SessionCommand::Resume(which) => resume(environment, which.key),
+        SessionCommand::Suspend(arguments) => {
+            let suspend = SessionEvent::Suspend { reason: arguments.reason };
+            persons_verb(environment, arguments.key, suspend)
+        }
+        SessionCommand::Clear(which) => persons_verb(environment, which.key, SessionEvent::Clear),
+        SessionCommand::Shutdown(arguments) => shutdown(environment, &arguments),
+        SessionCommand::Recover(arguments) => recovery::recover(environment, &arguments),
+        SessionCommand::Import(arguments) => file::import(environment, &arguments),
+        SessionCommand::Export(arguments) => file::export(environment, &arguments),
+    }
+}
+
+fn begin(environment: &Environment, arguments: BeginArguments) -> Outcome {
+    let key = environment.session(arguments.key)?;
+    let engine = environment.engine()?;
+    let (owner, ttl) = owner(environment, &engine, &arguments.holder)?;
+    let context = arguments.context.into_iter().collect();
+    let event = SessionEvent::Begin { session_id: arguments.id, owner, ttl, context };
+    let acted = block_on(sessions::act(&engine, &key, event))?;
+    let resumed = was_cut_off(&acted);
+    let generation = acted.after.generation;
+    if arguments.export {
+        output::line(&format!(
+            "export RELIGHT_SESSION={}\nexport RELIGHT_GENERATION={generation}\nexport RELIGHT_RESUMED={}",
+            shell_quote(key.as_str()),
+            u8::from(resumed)
+        ));
+        return Ok(0);
+    }
+    let answer = json!({
+        "key": key,
+        "generation": generation,
+        "session_id": acted.after.session_id,
+        "resumed": resumed,
+        "previous_state": acted.before.as_ref().map(|before| before.state_at(acted.after.updated_at)),
+        "reason": acted.after.reason.as_ref().map(|reason| &reason.text),
+        "deaths_in_a_row": acted.after.deaths_in_a_row,
+        "context": acted.after.context,
+    });
+    output::answer(environment, &answer, &generation.to_string());
+    if let (true, false, Some(reason)) = (resumed, environment.json, &acted.after.reason) {
+        output::note(environment, &format!("its turn before was cut off: {}", reason.text));
+    }
+    Ok(0)
+}
+
+/// Whether the turn before did not end.
+fn was_cut_off(acted: &Acted) -> bool {
+    let before = acted.before.as_ref();
+    before.is_some_and(|before| before.finished < before.generation)
+}
+
+/// Whose life a turn follows. Those without a process or an attempt are told apart by their user alone.
+fn owner(
+    environment: &Environment,
+    engine: &Engine,
+    given: &HolderArguments,
+) -> Result<(Holder, Option<Span>), Failure> {
+    let (holder, ttl) = environment.holder(given, &**engine.store())?;
+    Ok(match holder {
+        Holder::Time { .. } => (Holder::Time { by: environment.user() }, ttl),
+        Holder::Process(_) | Holder::Attempt { .. } => (holder, ttl),
+    })
+}
+
+fn end(environment: &Environment, arguments: EndArguments) -> Outcome {
+    let key = environment.session(arguments.key)?;
+    let generation = Generation(environment.generation(&key, arguments.generation)?);
+    let engine = environment.engine()?;
+    let acted = block_on(sessions::act(&engine, &key, SessionEvent::End { generation }))?;
+    let text = match acted.changed {
+        true => format!("session {key}: turn {generation} ended"),
+        false => format!("session {key}: turn {generation} had ended before"),
+    };
+    let answer = json!({
+        "key": key, "generation": generation, "state": acted.after.state.kind(),
+        "ended_before": !acted.changed,
+    });
+    output::answer(environment, &answer, &text);
+    Ok(0)
+}
+
+fn touch(environment: &Environment, arguments: TouchArguments) -> Outcome {
+    let key = environment.session(arguments.key)?;
+    let engine = environment.engine()?;
+    let at = relight::doors::clock::now();
+    let event = SessionEvent::Touch { session_id: arguments.id, at };
+    let acted = block_on(sessions::act(&engine, &key, event))?;
+    let text = format!("session {key} was seen");
+    output::answer(environment, &session_json(&acted.after), &text);
+    Ok(0)
+}
+
+fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
+    let engine = environment.engine()?;
+    let query = SessionQuery {
+        states: arguments.states,
+        seen: false,
+        after: arguments.after,
+        limit: Some(arguments.limit.saturating_add(1)),
+    };
+    let mut found = block_on(engine.store().sessions(query))?;
+    let more = found.len() > arguments.limit;
+    found.truncate(arguments.limit);
+    let next = found.last().filter(|_| more).map(|session| session.key.clone());
+    let items: Vec<_> = found.iter().map(session_json).collect();
+    output::answer(environment, &json!({"items": items, "next": next}), &list_text(&found));
+    if let (Some(next), false) = (next, environment.json) {
+        output::note(environment, &format!("there are more: --after {next}"));
+    }
+    Ok(0)
+}
+
+fn show(environment: &Environment, key: Option<SessionKey>) -> Outcome {
+    let key = environment.session(key)?;
+    let engine = environment.engine()?;
+    let session = block_on(sessions::session(&engine, &key))?;
+    output::answer(environment, &session_json(&session), &show_text(&session));
+    Ok(0)
+}
+
+fn resume(environment: &Environment, key: Option<SessionKey>) -> Outcome {
+    let key = environment.session(key)?;
+    let engine = environment.engine()?;
+    let acted = block_on(sessions::act(&engine, &key, SessionEvent::Resume))?;
+    let before = acted.before.as_ref().expect("only what is there is resumed");
+    let was = before.state_at(acted.after.updated_at);
+    let mut answer = session_json(&acted.after);
+    answer["previous_state"] = json!(was);
+    let text = format!("session {key} goes on with {}; it was {was}", acted.after.session_id);
+    output::answer(environment, &answer, &text);
+    Ok(0)
+}
+
+/// One event, then the session as it is now.
+fn persons_verb(
+    environment: &Environment,
+    key: Option<SessionKey>,
+    event: SessionEvent,
+) -> Outcome {
+    let key = environment.session(key)?;
+    let engine = environment.engine()?;
+    let acted = block_on(sessions::act(&engine, &key, event))?;
+    let was = acted.before.as_ref().map(|before| before.state.kind());
+    let mut answer = session_json(&acted.after);
+    answer["previous_state"] = json!(was);
+    let text = format!("session {key} is {}", acted.after.state.kind());
+    output::answer(environment, &answer, &text);
+    if was == Some(SessionStateKind::Active) {
+        let turn = acted.after.generation;
+        output::note(environment, &format!("its turn {turn} was taken from its owner"));
+    }
+    Ok(0)
+}
+
+fn shutdown(environment: &Environment, arguments: &ShutdownArguments) -> Outcome {
+    let engine = environment.engine()?;
+    let whose = match arguments.owner_pid {
+        Some(pid) => match relight::doors::process::identity(pid) {
+            Some(process) => Owner::Holder(Holder::Process(process)),
+            None => Owner::GonePid(pid),
+        },
+        None => {
+            let given = HolderArguments { owner_pid: None, lease: None };
+            Owner::Holder(owner(environment, &engine, &given)?.0)
+        }
+    };
+    let discarded = block_on(sessions::shutdown(&engine, &whose))?;
+    let text = match discarded.len() {
+        0 => "no turn was in flight".to_owned(),
+        count => format!("{count} marks discarded"),
+    };
+    output::answer(environment, &json!({"discarded": discarded}), &text);
+    Ok(0)
+}
+
+/// A process that was named, by its number.
+fn live_process(pid: u32) -> Result<Holder, Failure> {
+    let process = relight::doors::process::identity(pid).ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("there is no process {pid}"))
+            .hint("--owner-pid takes the pid of a live process; in a shell that is $$")
+    })?;
+    Ok(Holder::Process(process))
+}

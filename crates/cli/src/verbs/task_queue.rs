@@ -1,0 +1,116 @@
+//! `relight task claim` and `relight task fail`: the ends of the queue, where strategies are asked.
+
+use relight::doors::clock;
+use relight::queue::Claimed;
+use relight::recovery::Recovered;
+use relight_core::ids::AgentName;
+use relight_core::recovery::Decision;
+use relight_core::status::TaskStatus;
+use relight_core::task::Task;
+use serde_json::json;
+
+use super::checkpoint;
+use super::task::print_started;
+use super::task_view::task_json;
+use crate::arguments::task::{ClaimArguments, FailArguments};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::work::Work;
+use crate::{block_on, output};
+
+pub(super) fn claim(environment: &Environment, arguments: &ClaimArguments) -> Outcome {
+    let work = Work::find(environment, arguments.config.config.as_deref())?;
+    let engine = environment.engine()?;
+    let (holder, ttl) = environment.holder(&arguments.holder, engine.store().as_ref())?;
+    let queue = work.queue(engine);
+    let (agent, skills) = (&arguments.agent, &arguments.skills);
+    let claimed = block_on(async {
+        match arguments.wait {
+            None => queue.claim(agent, skills, &holder, ttl).await,
+            Some(wait) => queue.claim_within(wait, work.sweep, agent, skills, &holder, ttl).await,
+        }
+    })?;
+    match claimed {
+        Claimed::Task(started) => {
+            print_started(environment, &started, arguments.export);
+            Ok(0)
+        }
+        Claimed::Nothing => Err(Failure::new(Exit::No, format!("there is no task for {agent}"))),
+        Claimed::Draining => Err(Failure::new(Exit::Busy, "nothing is begun while draining")
+            .hint("later; relight drain --cancel lets work begin again")),
+        Claimed::Full { held } => Err(full(agent, held)),
+    }
+}
+
+fn full(agent: &AgentName, held: u32) -> Failure {
+    let tasks = if held == 1 { "1 task".to_owned() } else { format!("{held} tasks") };
+    let text = format!("{agent} holds {tasks} already, which is as many as it may");
+    Failure::new(Exit::Busy, text)
+        .hint(format!("finish one; relight task list --agent {agent} --status in_progress"))
+}
+
+/// Asks the strategy. A task that does not go on is still what was asked for: exit code 0.
+pub(super) fn fail(environment: &Environment, arguments: FailArguments) -> Outcome {
+    let id = environment.task(arguments.which.id)?;
+    let right = environment.right(&id, arguments.which.fence)?;
+    let work = Work::find(environment, arguments.config.config.as_deref())?;
+    let recoverer = work.recoverer(environment.engine()?);
+    block_on(async {
+        let recovered = recoverer.fail(&id, right, &arguments.reason).await?;
+        let task = recoverer.engine().task(&id).await?;
+        if let Some(trouble) = &recovered.trouble {
+            output::alert(&trouble_text(&recovered, trouble));
+        }
+        let value = json!({"task": task_json(&task), "recovery": recovered});
+        output::answer(environment, &value, &recovered_text(&recovered, &task));
+        checkpoint::refresh(recoverer.engine(), &id).await?;
+        Ok(0)
+    })
+}
+
+/// What was wrong with a strategy, and whose answer stands.
+pub(super) fn trouble_text(recovered: &Recovered, trouble: &str) -> String {
+    let strategy = recovered.strategy.as_deref().unwrap_or_default();
+    let default = relight_core::task::STRATEGY_DEFAULT;
+    let task = &recovered.task;
+    format!("task {task}: the strategy {strategy} has no answer: {trouble}; {default} decided")
+}
+
+/// What became of a task, as a sentence.
+pub(super) fn recovered_text(recovered: &Recovered, task: &Task) -> String {
+    let id = &recovered.task;
+    let when = match recovered.not_before.filter(|at| *at > clock::now()) {
+        Some(at) => format!("from {at} on"),
+        None => "at once".to_owned(),
+    };
+    let agent = task.agent.as_ref().map_or("whoever takes it", AgentName::as_str);
+    let outcome = recovered.outcome.as_deref().unwrap_or_default();
+    let resume = Decision::Resume.as_str();
+    let defer = Decision::Defer { until: clock::now() }.as_str();
+    match recovered.status {
+        TaskStatus::Failed if outcome == Decision::GiveUp.as_str() => {
+            format!("task {id} failed; its strategy gives it up (relight task retry {id} --force)")
+        }
+        TaskStatus::Failed if task.has_retry_left() => {
+            let (next, max) = (task.retries + 1, task.max_retries());
+            format!("task {id} failed; may be taken again {when} (retry {next} of {max})")
+        }
+        TaskStatus::Failed => {
+            format!("task {id} failed; no retry is left (relight task retry {id} --force)")
+        }
+        TaskStatus::Interrupted if outcome == resume => {
+            format!("task {id} is interrupted; {agent} may go on with it {when}")
+        }
+        TaskStatus::Deferred if outcome == defer => {
+            format!("task {id} is deferred; it goes on {when}")
+        }
+        TaskStatus::Suspended => {
+            let reason = recovered.reason.as_deref().unwrap_or("its strategy wants that");
+            format!("task {id} is suspended and waits for a person: {reason}")
+        }
+        status => match &recovered.reason {
+            Some(reason) => format!("task {id} is {status}: {reason}"),
+            None => format!("task {id} is {status}"),
+        },
+    }
+}

@@ -1,0 +1,172 @@
+//! A task as people and programs read it.
+
+use relight::doors::{clock, process};
+use relight::engine::TaskView;
+use relight_core::lease::{Held, HolderLife};
+use relight_core::recovery::limits::cost_text;
+use relight_core::status::TaskStatus;
+use relight_core::task::Task;
+use relight_core::time::Span;
+use serde_json::{Value, json};
+
+use crate::output;
+
+/// A task as JSON: what it is, without its steps.
+pub(super) fn task_json(task: &Task) -> Value {
+    let held = task.lease.held.as_ref();
+    json!({
+        "id": task.id,
+        "status": task.status,
+        "reason": task.reason,
+        "agent": task.agent,
+        "title": task.spec.title,
+        "fence": task.lease.fence,
+        "holder": held.map(|held| json!({
+            "who": held.holder,
+            "since": held.since,
+            "alive": process::holder_life(held) == HolderLife::Alive,
+            "left_ms": held.left.map(Span::as_ms),
+        })),
+        "seq": task.seq,
+        "steps_done": task.steps_done,
+        "steps_open": task.steps_open,
+        "starts": task.starts,
+        "retries": task.retries,
+        "max_retries": task.max_retries(),
+        "tally": task.tally,
+        "strategy": task.spec.strategy,
+        "key": task.spec.key,
+        "priority": task.spec.priority,
+        "needs": task.spec.needs,
+        "payload": task.spec.payload,
+        "context": task.context,
+        "steps_declared": task.spec.steps,
+        "created_at": task.created_at,
+        "updated_at": task.updated_at,
+        "not_before": task.not_before,
+        "expires_at": task.expires_at,
+    })
+}
+
+/// With its steps, and the strategy that will be asked about it, where that is known.
+pub(super) fn view_json(view: &TaskView, strategy: Option<&str>) -> Value {
+    let mut value = task_json(&view.task);
+    value["strategy_in_effect"] = json!(strategy);
+    value["steps"] = json!(super::step::steps_json(&view.task.id, &view.steps));
+    value["done_steps"] = json!(view.progress.done_steps);
+    value["in_doubt"] = json!(view.progress.in_doubt);
+    value["next_step"] = json!(view.progress.next_step);
+    value
+}
+
+pub(super) fn view_text(view: &TaskView, strategy: Option<&str>) -> String {
+    let task = &view.task;
+    let tally = &task.tally;
+    let mut rows = vec![
+        vec!["task".to_owned(), task.id.to_string()],
+        vec!["status".to_owned(), status_text(task)],
+    ];
+    let mut row = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            rows.push(vec![name.to_owned(), value]);
+        }
+    };
+    row("title", task.spec.title.clone());
+    row("agent", task.agent.as_ref().map(ToString::to_string));
+    row("holder", task.lease.held.as_ref().map(holder_text));
+    row("fence", Some(task.lease.fence.to_string()));
+    row("needs", (!task.spec.needs.is_empty()).then(|| task.spec.needs.join(", ")));
+    row("strategy", Some(strategy_text(task, strategy)));
+    row("retries", Some(retries_text(task)));
+    row("starts", Some(starts_text(task)));
+    row("cost", (tally.cost_micros > 0).then(|| cost_text(tally.cost_micros)));
+    row("turns", (tally.turns > 0).then(|| tally.turns.to_string()));
+    row("updated", Some(ago(task)));
+    row("not before", task.not_before.map(|at| at.to_string()));
+    row("expires", task.expires_at.map(|at| at.to_string()));
+    for (key, value) in &task.context {
+        row("context", Some(format!("{key}={value}")));
+    }
+    let mut text = output::table(&rows);
+    text += "\n\n";
+    text += &super::step::steps_text(&view.steps, &view.progress);
+    text
+}
+
+fn status_text(task: &Task) -> String {
+    match &task.reason {
+        Some(reason) => format!("{} ({reason})", task.status),
+        None => task.status.to_string(),
+    }
+}
+
+fn holder_text(held: &Held) -> String {
+    let life = match process::holder_life(held) {
+        HolderLife::Alive => "",
+        HolderLife::Gone => ", gone",
+    };
+    format!("{}{life}, since {}", held.holder, held.since)
+}
+
+pub(super) fn list_text(tasks: &[Task]) -> String {
+    if tasks.is_empty() {
+        return "no tasks; relight task add ID adds one".to_owned();
+    }
+    let header = ["task", "status", "agent", "steps", "updated", "title"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for task in tasks {
+        rows.push(vec![
+            task.id.to_string(),
+            status_mark(task),
+            task.agent.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string),
+            format!("{}/{}", task.steps_done, task.spec.steps.len().max(task.steps_done as usize)),
+            ago(task),
+            task.spec.title.clone().unwrap_or_default(),
+        ]);
+    }
+    output::table(&rows)
+}
+
+/// Nothing is called running whose holder is gone; what waits says for what.
+fn status_mark(task: &Task) -> String {
+    let held = task.lease.held.as_ref();
+    let is_gone = held.is_some_and(|held| process::holder_life(held) == HolderLife::Gone);
+    let now = clock::now();
+    let waits = task.not_before.filter(|at| *at > now).map(|at| format!("in {}", at.since(now)));
+    let note = match task.status {
+        TaskStatus::InProgress if is_gone => Some("holder gone".to_owned()),
+        TaskStatus::Failed if task.tally.given_up => Some("given up".to_owned()),
+        TaskStatus::Failed if !task.has_retry_left() => Some("no retry left".to_owned()),
+        TaskStatus::Failed => Some(format!("again {}", waits.as_deref().unwrap_or("now"))),
+        TaskStatus::Deferred | TaskStatus::Interrupted | TaskStatus::Assigned => waits,
+        _ => None,
+    };
+    match note {
+        Some(note) => format!("{} ({note})", task.status),
+        None => task.status.to_string(),
+    }
+}
+
+fn strategy_text(task: &Task, in_effect: Option<&str>) -> String {
+    match (&task.spec.strategy, in_effect) {
+        (Some(named), _) => named.clone(),
+        (None, Some(configured)) => format!("{configured} (as configured)"),
+        (None, None) => "as configured (relight.toml cannot be read)".to_owned(),
+    }
+}
+
+fn retries_text(task: &Task) -> String {
+    let given_up = if task.tally.given_up { ", given up by its strategy" } else { "" };
+    format!("{} of {}{given_up}", task.retries, task.max_retries())
+}
+
+fn starts_text(task: &Task) -> String {
+    match task.tally.recoveries {
+        0 => task.starts.to_string(),
+        recoveries => format!("{} ({recoveries} recovered since a step was finished)", task.starts),
+    }
+}
+
+fn ago(task: &Task) -> String {
+    format!("{} ago", clock::now().since(task.updated_at))
+}

@@ -1,0 +1,111 @@
+//! What the configuration says of work: the strategies, the limits of tasks, and the pace.
+//!
+//! Only verbs that ask a strategy, or that keep a limit, read the file; without one the defaults hold.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use relight::engine::Engine;
+use relight::queue::Queue;
+use relight::recovery::{Exec, Recoverer, Strategies};
+use relight_core::recovery::TaskPolicy;
+use relight_core::recovery::strategies::Builtin;
+use relight_core::time::Span;
+
+use crate::config::{self, Config, Recovery};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, cannot_use};
+
+/// The strategy that is a command of the user's.
+const EXEC: &str = "exec";
+/// What asking a command may take beside the time that the command has.
+const ASKING: Duration = Duration::from_secs(1);
+
+/// How work is recovered, and how fast.
+#[derive(Debug, Clone)]
+pub(crate) struct Work {
+    /// By name, with the default.
+    pub(crate) strategies: Strategies,
+    /// What tasks may use up.
+    pub(crate) policy: TaskPolicy,
+    /// How often it is looked for holders that died.
+    pub(crate) sweep: Span,
+    /// Tasks that are taken up again in a second; no limit when zero.
+    pub(crate) resume_rate: u32,
+}
+
+impl Work {
+    /// As the configuration has it: the given file, else the one that `up` would find, else defaults.
+    pub(crate) fn find(environment: &Environment, given: Option<&Path>) -> Result<Self, Failure> {
+        match find_config(environment, given)? {
+            Some(config) => Self::of(&config),
+            None => Self::with(&Recovery::default(), &config::Queue::default(), Path::new(".")),
+        }
+    }
+
+    /// As this configuration has it.
+    pub(crate) fn of(config: &Config) -> Result<Self, Failure> {
+        Self::with(&config.recovery, &config.queue, &config.folder)
+    }
+
+    fn with(recovery: &Recovery, queue: &config::Queue, folder: &Path) -> Result<Self, Failure> {
+        let strategies = strategies(recovery, folder).with_default(&recovery.strategy);
+        Ok(Self {
+            strategies: strategies
+                .map_err(|error| Failure::new(Exit::Config, error.to_string()))?,
+            policy: queue.policy(recovery),
+            sweep: queue.sweep,
+            resume_rate: queue.resume_rate,
+        })
+    }
+
+    /// Recovers tasks of this store so.
+    pub(crate) fn recoverer(&self, engine: Engine) -> Recoverer {
+        Recoverer::new(engine, self.strategies.clone(), self.policy.clone())
+    }
+
+    /// The queue of this store, by these rules.
+    pub(crate) fn queue(&self, engine: Engine) -> Queue {
+        Queue::new(self.recoverer(engine))
+    }
+}
+
+/// Refuses a strategy that could not be asked when it is needed. Relight's own need no file.
+pub(crate) fn check_strategy(
+    environment: &Environment,
+    given: Option<&Path>,
+    strategy: Option<&str>,
+) -> Result<(), Failure> {
+    let Some(name) = strategy.filter(|name| Builtin::named(name).is_none()) else { return Ok(()) };
+    Work::find(environment, given)?.strategies.check(name).map_err(|_| {
+        Failure::new(Exit::Config, format!("the strategy `{name}` has no command"))
+            .hint("write exec = [\"PROGRAM\", …] in [recovery] of relight.toml")
+    })
+}
+
+/// The configuration that there is: the given file, `$RELIGHT_CONFIG`, `relight.toml` here, the user's.
+pub(crate) fn find_config(
+    environment: &Environment,
+    given: Option<&Path>,
+) -> Result<Option<Config>, Failure> {
+    let user = environment.config_folder();
+    let named = environment.get("RELIGHT_CONFIG").map(PathBuf::from);
+    let given = given.or(named.as_deref());
+    let found = Config::find(given, Path::new("."), user.as_deref().and_then(Path::parent));
+    let Some(file) = found else { return Ok(None) };
+    let file = std::path::absolute(&file).map_err(|error| cannot_use(&file, &error))?;
+    Config::load(&file, user.map(|user| user.join("presets")).as_deref()).map(Some)
+}
+
+/// Relight's own strategies, and the user's command where there is one.
+fn strategies(recovery: &Recovery, folder: &Path) -> Strategies {
+    let time_max = recovery.exec_timeout.as_duration();
+    // The command itself is stopped first: what it did wrong is told better then.
+    let strategies = Strategies::default().with_time_max(time_max * 2 + ASKING);
+    if recovery.exec.is_empty() {
+        return strategies;
+    }
+    let exec =
+        Exec { command: recovery.exec.clone(), folder: Some(folder.to_path_buf()), time_max };
+    strategies.register(EXEC, exec)
+}

@@ -1,0 +1,33 @@
+//! Whether owners live, asked once each: one gateway owns thousands of turns.
+
+use std::collections::HashMap;
+
+use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
+use relight_core::session::Session;
+
+use crate::doors::process;
+
+/// What was found out so far.
+#[derive(Debug, Default)]
+pub(super) struct Lives {
+    known: HashMap<ProcessIdentity, HolderLife>,
+}
+
+impl Lives {
+    /// Whether the owner of its turn lives; gone where there is none.
+    pub(super) fn of(&mut self, session: &Session) -> HolderLife {
+        session.owner().map_or(HolderLife::Gone, |held| self.of_holder(held))
+    }
+
+    fn of_holder(&mut self, held: &Held) -> HolderLife {
+        let (Holder::Process(whose) | Holder::Attempt { shim: whose, .. }) = &held.holder else {
+            return process::holder_life(held);
+        };
+        if let Some(life) = self.known.get(whose) {
+            return *life;
+        }
+        let life = process::holder_life(held);
+        self.known.insert(whose.clone(), life);
+        life
+    }
+}

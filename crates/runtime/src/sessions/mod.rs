@@ -1,0 +1,103 @@
+//! Sessions: turns a wish into a commit, and finds after a crash which turns were cut off.
+//!
+//! Rules are `core::session`'s, memory is `store`'s. Leaves to others: which conversation a message
+//! belongs to, and running the turn.
+
+mod lives;
+mod marks;
+mod recovery;
+mod shutdown;
+
+use relight_core::ids::SessionKey;
+use relight_core::lease::HolderLife;
+use relight_core::session::{Scene, Session, SessionEvent, SessionRefusal, decide};
+use relight_store::StoreError;
+
+pub use marks::{Imported, NotImported, import, in_flight};
+pub use recovery::{Decided, find, recover};
+pub use shutdown::{Owner, shutdown};
+
+use crate::doors::{clock, process};
+use crate::engine::Engine;
+use crate::funnel;
+
+/// How often a decision is made again because the session moved on meanwhile.
+const ROUNDS_MAX: usize = 1_000;
+/// How many sessions are read and committed at a time.
+const PAGE: usize = 4_096;
+
+/// Why something was not done. Nothing was changed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum SessionError {
+    /// The rules say no.
+    #[error(transparent)]
+    Refused(#[from] SessionRefusal),
+    /// A name that must not be written.
+    #[error(transparent)]
+    SecretName(#[from] funnel::SecretName),
+    /// Others were faster every time.
+    #[error("session {0} is being changed by others all the time")]
+    Contended(SessionKey),
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What became of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acted {
+    /// The session it was decided upon; none when it was new.
+    pub before: Option<Session>,
+    /// The session as it is on disk.
+    pub after: Session,
+    /// Whether anything had to be changed.
+    pub changed: bool,
+}
+
+/// One session.
+pub async fn session(engine: &Engine, key: &SessionKey) -> Result<Session, SessionError> {
+    let found = engine.store().session(key).await?;
+    Ok(found.ok_or_else(|| SessionRefusal::Unknown(key.clone()))?)
+}
+
+/// Applies one event to a session.
+pub async fn act(
+    engine: &Engine,
+    key: &SessionKey,
+    event: SessionEvent,
+) -> Result<Acted, SessionError> {
+    let read = engine.store().session(key).await?;
+    act_upon(engine, key, read, event).await
+}
+
+/// The same upon a session that was read before; read again only when it moved on since.
+pub(crate) async fn act_upon(
+    engine: &Engine,
+    key: &SessionKey,
+    mut session: Option<Session>,
+    mut event: SessionEvent,
+) -> Result<Acted, SessionError> {
+    funnel::clean_session_event(engine.redactor(), key, &mut event)?;
+    for _ in 0..ROUNDS_MAX {
+        let now = clock::now();
+        let life = session.as_ref().map_or(HolderLife::Gone, owner_life);
+        let scene = Scene { key, session: session.as_ref(), life, now };
+        let Some(change) = decide(scene, event.clone())? else {
+            let after = session.clone().expect("only what is there needs no change");
+            return Ok(Acted { before: session, after, changed: false });
+        };
+        let mut after = change.next.clone();
+        let taken = engine.store().commit_sessions(vec![change], now).await?;
+        if taken == [true] {
+            after.seq += 1;
+            return Ok(Acted { before: session, after, changed: true });
+        }
+        session = engine.store().session(key).await?;
+    }
+    Err(SessionError::Contended(key.clone()))
+}
+
+/// Whether the owner of its turn lives; gone where there is none.
+pub fn owner_life(session: &Session) -> HolderLife {
+    session.owner().map_or(HolderLife::Gone, process::holder_life)
+}

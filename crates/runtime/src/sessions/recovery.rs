@@ -1,0 +1,145 @@
+//! What a gateway calls at its start: which turns were cut off, and what became of them.
+//!
+//! In pages, each decided and committed by itself: killed half way, the next call goes on with the
+//! rest. Several gateways may call it at once; each session is answered to one of them.
+
+use std::collections::BTreeMap;
+
+use relight_core::ids::{SessionId, SessionKey};
+use relight_core::session::{
+    Generation, Rules, Session, SessionChange, SessionStateKind, recover as decide,
+};
+use relight_core::time::{Span, Time};
+use relight_store::{SessionQuery, StoreError};
+use serde::Serialize;
+
+use super::lives::Lives;
+use super::{PAGE, SessionError, owner_life};
+use crate::doors::clock;
+use crate::engine::Engine;
+
+/// A session about which something was decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Decided {
+    /// By which the gateway knows it.
+    pub key: SessionKey,
+    /// The agent's own id of it.
+    pub session_id: SessionId,
+    /// Its newest turn.
+    pub generation: Generation,
+    /// Where it stood.
+    pub from: SessionStateKind,
+    /// Where it stands now.
+    pub state: SessionStateKind,
+    /// Why.
+    pub reason: Option<String>,
+    /// How many owners died in a turn of it since one was finished.
+    pub deaths_in_a_row: u32,
+    /// What whoever resumes it needs.
+    pub context: BTreeMap<String, String>,
+}
+
+/// Decides every session that is not what the store says, and answers those that it decided.
+pub async fn recover(engine: &Engine, rules: &Rules) -> Result<Vec<Decided>, SessionError> {
+    let mut decided = Vec::new();
+    look(engine, rules, &mut decided, true).await?;
+    Ok(decided)
+}
+
+/// What `recover` would decide; changes nothing.
+pub async fn find(engine: &Engine, rules: &Rules) -> Result<Vec<Decided>, SessionError> {
+    let mut found = Vec::new();
+    look(engine, rules, &mut found, false).await?;
+    Ok(found)
+}
+
+async fn look(
+    engine: &Engine,
+    rules: &Rules,
+    decided: &mut Vec<Decided>,
+    commits: bool,
+) -> Result<(), SessionError> {
+    let of = |state| SessionQuery { states: vec![state], ..SessionQuery::default() };
+    let mut queries = vec![of(SessionStateKind::Active)];
+    if rules.freshness > Span::ZERO {
+        queries.push(of(SessionStateKind::ResumePending));
+    }
+    if rules.window > Span::ZERO {
+        queries.push(SessionQuery { seen: true, ..SessionQuery::default() });
+    }
+    let (mut lives, now) = (Lives::default(), clock::now());
+    for mut query in queries {
+        query.limit = Some(PAGE);
+        loop {
+            let page = engine.store().sessions(query.clone()).await?;
+            let Some(last) = page.last() else { break };
+            query.after = Some(last.key.clone());
+            let found = decide_page(&page, rules, &mut lives, now);
+            if commits {
+                commit(engine, rules, found, decided).await?;
+            } else {
+                decided.extend(found.into_iter().map(|(from, change)| told(from, &change.next)));
+            }
+        }
+    }
+    Ok(())
+}
+
+type Found = (SessionStateKind, SessionChange);
+
+fn decide_page(page: &[Session], rules: &Rules, lives: &mut Lives, now: Time) -> Vec<Found> {
+    let found = page.iter().filter_map(|session| {
+        let change = decide(session, lives.of(session), rules, now)?;
+        Some((session.state.kind(), change))
+    });
+    found.collect()
+}
+
+async fn commit(
+    engine: &Engine,
+    rules: &Rules,
+    found: Vec<Found>,
+    decided: &mut Vec<Decided>,
+) -> Result<(), SessionError> {
+    if found.is_empty() {
+        return Ok(());
+    }
+    let answers: Vec<Decided> = found.iter().map(|(from, c)| told(*from, &c.next)).collect();
+    let changes = found.into_iter().map(|(_, change)| change).collect();
+    let taken = engine.store().commit_sessions(changes, clock::now()).await?;
+    for (answer, taken) in answers.into_iter().zip(taken) {
+        match taken {
+            true => decided.push(answer),
+            false => decided.extend(once_more(engine, rules, &answer.key).await?),
+        }
+    }
+    Ok(())
+}
+
+/// It moved on since the page was read: most likely it ended, or another gateway decided it.
+async fn once_more(
+    engine: &Engine,
+    rules: &Rules,
+    key: &SessionKey,
+) -> Result<Option<Decided>, StoreError> {
+    let Some(session) = engine.store().session(key).await? else { return Ok(None) };
+    let now = clock::now();
+    let Some(change) = decide(&session, owner_life(&session), rules, now) else { return Ok(None) };
+    let answer = told(session.state.kind(), &change.next);
+    // Moved on again: it lives, and the next recovery looks at it.
+    let taken = engine.store().commit_sessions(vec![change], now).await?;
+    Ok((taken == [true]).then_some(answer))
+}
+
+fn told(from: SessionStateKind, next: &Session) -> Decided {
+    Decided {
+        key: next.key.clone(),
+        session_id: next.session_id.clone(),
+        generation: next.generation,
+        from,
+        state: next.state.kind(),
+        reason: next.reason.as_ref().map(|reason| reason.text.clone()),
+        deaths_in_a_row: next.deaths_in_a_row,
+        context: next.context.clone(),
+    }
+}

@@ -1,0 +1,76 @@
+//! A clean stop of a gateway: its marks mean nothing any more.
+
+use relight_core::ids::SessionKey;
+use relight_core::lease::Holder;
+use relight_core::session::{
+    Scene, Session, SessionEvent, SessionStateKind, decide, is_same_owner,
+};
+use relight_store::SessionQuery;
+
+use super::{PAGE, SessionError, owner_life};
+use crate::doors::{clock, process};
+use crate::engine::Engine;
+
+/// Whose marks are discarded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    /// Of this holder.
+    Holder(Holder),
+    /// Of a process of this boot that is gone already and had this number.
+    GonePid(u32),
+}
+
+impl Owner {
+    fn owns(&self, session: &Session, boot: &str) -> bool {
+        let Some(held) = session.owner() else { return false };
+        match (self, &held.holder) {
+            (Self::Holder(own), theirs) => is_same_owner(own, theirs),
+            (Self::GonePid(pid), Holder::Process(theirs)) => {
+                theirs.pid == *pid && theirs.boot == boot
+            }
+            (Self::GonePid(_), Holder::Attempt { .. } | Holder::Time { .. }) => false,
+        }
+    }
+}
+
+/// Discards the marks of this owner, and what was seen of sessions that are never marked; answers the
+/// sessions whose turn was discarded.
+pub async fn shutdown(engine: &Engine, owner: &Owner) -> Result<Vec<SessionKey>, SessionError> {
+    let boot = process::boot_id();
+    let active = SessionQuery { states: vec![SessionStateKind::Active], ..SessionQuery::default() };
+    let discarded = sweep(engine, active, |session| {
+        let generation = session.generation;
+        owner.owns(session, &boot).then_some(SessionEvent::Discard { generation })
+    });
+    let discarded = discarded.await?;
+    let seen = SessionQuery { seen: true, ..SessionQuery::default() };
+    sweep(engine, seen, |_| Some(SessionEvent::Settle)).await?;
+    Ok(discarded)
+}
+
+/// Applies an event to each session that it is for, page by page.
+async fn sweep(
+    engine: &Engine,
+    mut query: SessionQuery,
+    event: impl Fn(&Session) -> Option<SessionEvent>,
+) -> Result<Vec<SessionKey>, SessionError> {
+    let mut changed = Vec::new();
+    query.limit = Some(PAGE);
+    loop {
+        let page = engine.store().sessions(query.clone()).await?;
+        let Some(last) = page.last() else { return Ok(changed) };
+        query.after = Some(last.key.clone());
+        let now = clock::now();
+        let mut changes = Vec::new();
+        for session in &page {
+            let Some(event) = event(session) else { continue };
+            let (key, life) = (&session.key, owner_life(session));
+            changes.extend(decide(Scene { key, session: Some(session), life, now }, event)?);
+        }
+        let keys: Vec<SessionKey> = changes.iter().map(|change| change.next.key.clone()).collect();
+        let taken = engine.store().commit_sessions(changes, now).await?;
+        // One that moved on meanwhile has ended, or is somebody else's by now.
+        let made = keys.into_iter().zip(taken).filter(|(_, taken)| *taken);
+        changed.extend(made.map(|(key, _)| key));
+    }
+}
