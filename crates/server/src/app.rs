@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 
 use crate::backend::Backend;
 use crate::guard::audit::Audit;
@@ -52,7 +52,6 @@ impl App {
     pub(crate) fn router(&self) -> Router {
         routes::all()
             .layer(from_fn_with_state(self.clone(), remembered::remember))
-            .layer(from_fn(routes::not_a_panic))
             .layer(from_fn_with_state(self.clone(), guard))
             .with_state(self.clone())
     }

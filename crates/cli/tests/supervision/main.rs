@@ -16,6 +16,7 @@ mod daemon;
 mod ground;
 mod hang;
 mod harsh;
+mod http;
 mod loops;
 mod presets;
 mod recover;

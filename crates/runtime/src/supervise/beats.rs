@@ -56,12 +56,7 @@ impl Beats {
         Some(view)
     }
 
-    pub(super) fn add(
-        &self,
-        agent: AgentName,
-        slot: Arc<Slot>,
-        view: watch::Receiver<AgentView>,
-    ) {
+    pub(super) fn add(&self, agent: AgentName, slot: Arc<Slot>, view: watch::Receiver<AgentView>) {
         let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
         entries.insert(agent, Entry { slot, view });
     }

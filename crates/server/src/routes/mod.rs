@@ -17,10 +17,7 @@ mod tasks;
 mod verbs;
 
 use axum::Router;
-use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use relight_core::time::{Span, Time};
 use utoipa::OpenApi;
@@ -145,14 +142,6 @@ pub(crate) struct Described;
 async fn not_this_way() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this is not done this way")
         .hint("GET /openapi.json tells how")
-}
-
-/// A handler that breaks takes no connection down with it.
-pub(crate) async fn not_a_panic(request: Request, next: Next) -> Response {
-    match tokio::spawn(next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => ApiError::internal("a handler panicked").into_response(),
-    }
 }
 
 /// A duration in a request.

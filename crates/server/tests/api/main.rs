@@ -9,4 +9,5 @@ mod limits;
 mod login;
 mod pages;
 mod stream;
+mod tls;
 mod work;
