@@ -5,7 +5,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
 export PATH="$target/release:$PATH"
-unset RELIGHT_STORE RELIGHT_TASK RELIGHT_FENCE RELIGHT_CHECKPOINT_DIR RELIGHT_ATTEMPT NOTIFY_SOCKET
+unset RELIGHT_STORE RELIGHT_TASK RELIGHT_FENCE RELIGHT_CHECKPOINT_DIR RELIGHT_ATTEMPT RELIGHT_SESSION \
+  RELIGHT_GENERATION NOTIFY_SOCKET
 work=$(mktemp -d)
 daemon=
 clean_up() {
@@ -128,6 +129,18 @@ out=$("$root/examples/checkpoint-agent.sh")
 same "checkpoint-agent.sh: goes on" "going on with migrate" "$(head -1 <<<"$out")"
 same "checkpoint-agent.sh: done before" "deploy-42 was completed before; nothing to do" \
   "$("$root/examples/checkpoint-agent.sh")"
+
+# The gateway: killed in a slow turn, it is told of that one alone.
+printf 'ann hello\nben slow question\n' | SLOW=5 "$root/examples/gateway.sh" >gateway.out 2>&1 &
+gateway=$!
+in_turn() { relight session list --state active | grep -q '^ben '; }
+within 10 "the gateway's slow turn" in_turn
+kill -9 "$gateway"
+wait "$gateway" 2>/dev/null || true
+same "gateway.sh: before the kill" 'no session was cut off
+ann: you said "hello"' "$(<gateway.out)"
+same "gateway.sh: after the kill" "session ben is resume_pending: its owner, process N, is gone with a turn in flight" \
+  "$("$root/examples/gateway.sh" </dev/null | plain)"
 
 # The verifier in docs/concepts/checkpoints.md.
 if command -v python3 >/dev/null; then

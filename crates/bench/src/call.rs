@@ -3,9 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+
+use crate::usage;
+
+/// How often the memory of a program is looked at.
+const LOOK_EVERY: Duration = Duration::from_micros(500);
 
 /// A program with its arguments and surroundings; may be made many times.
 #[derive(Debug, Clone)]
@@ -61,6 +66,27 @@ impl Call {
         let elapsed = began.elapsed();
         self.ensure_code(status.code(), "")?;
         Ok(elapsed.as_secs_f64() * 1e3)
+    }
+
+    /// The same, and the most memory it had; looked at until it is gone.
+    pub(crate) fn wall_ms_and_peak_kib(&self) -> anyhow::Result<(f64, f64)> {
+        let mut command = self.command(&self.program);
+        command.args(&self.arguments).stdout(Stdio::null()).stderr(Stdio::null());
+        let began = Instant::now();
+        let mut child = command.spawn().with_context(|| self.text())?;
+        let mut peak_kib = 0.0;
+        let status = loop {
+            if let Ok(kib) = usage::peak_kib(child.id()) {
+                peak_kib = kib;
+            }
+            match child.try_wait()? {
+                Some(status) => break status,
+                None => std::thread::sleep(LOOK_EVERY),
+            }
+        };
+        let elapsed = began.elapsed();
+        self.ensure_code(status.code(), "")?;
+        Ok((elapsed.as_secs_f64() * 1e3, peak_kib))
     }
 
     /// What it prints on stdout.

@@ -28,12 +28,15 @@ mod machine;
 mod many;
 mod product;
 mod prose;
+mod queue;
 mod redact;
 mod report;
 mod restart;
+mod restart_tasks;
 mod row;
 mod samples;
 mod scan;
+mod sessions;
 mod sinks;
 mod stage;
 mod steps;
@@ -78,6 +81,10 @@ enum Bench {
     Redact,
     /// How soon a killed agent is back, and what supervision costs.
     Restart,
+    /// Tasks claimed and done per second, and the start after a crash with many in flight.
+    Queue,
+    /// Turns marked and cleared per second; a gateway's restart with many in flight.
+    Sessions,
     /// All of them.
     All,
 }
@@ -109,6 +116,8 @@ fn run(bench: Bench, arguments: &Arguments) -> anyhow::Result<Report> {
         Bench::Scan => ("scan", "`check` over many tasks and many files", scan::rows(&stage)?),
         Bench::Redact => ("redact", "Redaction, one core", redact::rows(&stage)?),
         Bench::Restart => ("restart", "Agents brought back", restart::rows(&stage)?),
+        Bench::Queue => ("queue", "The queue", queue::rows(&stage)?),
+        Bench::Sessions => ("sessions", "Turns of sessions", sessions::rows(&stage)?),
         Bench::All => unreachable!("`all` was taken apart by `each`"),
     };
     Ok(Report::new(name, title, arguments.quick, machine, rows))
@@ -124,13 +133,17 @@ impl Bench {
                 Bench::Scan,
                 Bench::Redact,
                 Bench::Restart,
+                Bench::Queue,
+                Bench::Sessions,
             ],
             Bench::Steps
             | Bench::Growth
             | Bench::Cli
             | Bench::Scan
             | Bench::Redact
-            | Bench::Restart => vec![self],
+            | Bench::Restart
+            | Bench::Queue
+            | Bench::Sessions => vec![self],
         }
     }
 }

@@ -1,18 +1,44 @@
 //! The product as the benches see it: everything they call of Relight is in this file.
 
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use anyhow::Context as _;
+use relight::core::change::Change;
 use relight::core::checkpoint::{Checkpoint, Extra, SchemaVersion, Status};
-use relight::core::ids::TaskId;
+use relight::core::decide::Guard;
+use relight::core::ids::{SessionId, SessionKey, TaskId};
+use relight::core::lease::{Holder, HolderLife, ProcessIdentity};
 use relight::core::redact::{MarkKey, Redactor};
+use relight::core::session::{Scene, SessionChange, SessionEvent, decide};
+use relight::core::status::TaskStatus;
 use relight::core::task::NewTask;
-use relight::doors::clock;
+use relight::core::time::Span;
+use relight::doors::{clock, process};
+use relight::store::Commit;
 use relight::{Relight, RunningTask};
+use tokio::task::JoinSet;
+
+/// How many commits are handed in at a time while a store is filled.
+const FILLERS: usize = 256;
+/// A process that nobody is any more: of another boot.
+const NOBODY: u32 = 1;
 
 /// A store opened through the library, in a home of its own.
 pub(crate) struct Library(Relight);
+
+/// What a store is filled with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backlog {
+    /// Waits to be claimed.
+    Waiting,
+    /// Completed long ago.
+    Finished,
+    /// Not due for a year.
+    Deferred,
+    /// Held by a process that died.
+    InFlight,
+}
 
 impl Library {
     /// Opens (and makes) the SQLite store of `home`, with the library's defaults.
@@ -26,10 +52,90 @@ impl Library {
         Ok(Task(self.0.task(id)?.start().await?))
     }
 
+    /// Marks a turn of this session and clears it; each durable.
+    pub(crate) async fn turn(&self, key: &str) -> anyhow::Result<()> {
+        let turn = self.0.session(key)?.begin("conversation").await?;
+        Ok(turn.end().await?)
+    }
+
+    /// Leaves so many turns in flight whose owner is gone.
+    pub(crate) async fn cut_off_sessions(&self, count: usize) -> anyhow::Result<()> {
+        let me = process::identity(std::process::id()).context("this process lives")?;
+        let gone = Holder::Process(ProcessIdentity { start: me.start + 1, ..me });
+        let now = clock::now();
+        for batch in (0..count).collect::<Vec<_>>().chunks(10_000) {
+            let begun = |number: &usize| -> anyhow::Result<SessionChange> {
+                let key = SessionKey::new(format!("telegram:dm:{number:06}"))?;
+                let session_id = SessionId::new(format!("0197f3a2-conversation-{number:06}"))?;
+                let owner = gone.clone();
+                let context = [("model".to_owned(), "opus".to_owned())].into();
+                let event = SessionEvent::Begin { session_id, owner, ttl: None, context };
+                let scene = Scene { key: &key, session: None, life: HolderLife::Gone, now };
+                decide(scene, event)?.context("a begin changes something")
+            };
+            let changes = batch.iter().map(begun).collect::<anyhow::Result<Vec<_>>>()?;
+            self.0.engine().store().commit_sessions(changes, now).await?;
+        }
+        Ok(())
+    }
+
     /// Adds a task that `relight check` must name once it is older than `--stale`.
     pub(crate) async fn add_unfinished_task(&self, id: &str) -> anyhow::Result<()> {
         self.0.engine().add(NewTask::bare(TaskId::new(id)?)).await?;
         Ok(())
+    }
+
+    /// Adds `count` tasks of one kind whose ids begin with `name`.
+    pub(crate) async fn fill(
+        &self,
+        name: &str,
+        count: usize,
+        backlog: Backlog,
+    ) -> anyhow::Result<()> {
+        let mut filling = JoinSet::new();
+        for number in 0..count {
+            if filling.len() >= FILLERS {
+                filling.join_next().await.context("a filler")???;
+            }
+            let mut new = NewTask::bare(TaskId::new(format!("{name}-{number}"))?);
+            new.spec.title = Some("a task with a title of usual length".to_owned());
+            new.spec.strategy = (backlog == Backlog::InFlight).then(|| "resume".to_owned());
+            let (task, at) = (new.id.clone(), clock::now());
+            let mut changes = vec![Change::Created(Box::new(new))];
+            changes.extend(backlog.changes());
+            let commit = Commit { task, guard: Guard::default(), at, changes };
+            let store = Arc::clone(self.0.engine().store());
+            filling.spawn(async move { store.commit(commit).await.map(drop) });
+        }
+        while let Some(filled) = filling.join_next().await {
+            filled??;
+        }
+        Ok(())
+    }
+
+    /// Takes the best task there is, and ends it.
+    pub(crate) async fn claim_and_end(&self) -> anyhow::Result<()> {
+        let task = self.0.queue().claim("bench", &[]).await?.context("the queue ran dry")?;
+        Ok(task.done().await?)
+    }
+}
+
+impl Backlog {
+    fn changes(self) -> Vec<Change> {
+        let to = |to| Change::Status { to, reason: None };
+        match self {
+            Self::Waiting => Vec::new(),
+            Self::Finished => vec![to(TaskStatus::InProgress), to(TaskStatus::Completed)],
+            Self::Deferred => {
+                let year = Span::from_secs(365 * 24 * 3_600);
+                vec![to(TaskStatus::Deferred), Change::NotBefore(Some(clock::now().plus(year)))]
+            }
+            Self::InFlight => {
+                let boot = "a boot long ago".to_owned();
+                let holder = Holder::Process(ProcessIdentity { pid: NOBODY, start: 1, boot });
+                vec![Change::LeaseTaken { holder, ttl: None }, to(TaskStatus::InProgress)]
+            }
+        }
     }
 }
 

@@ -65,6 +65,11 @@ impl Work {
     }
 }
 
+/// The most memory that a process had so far; a dead one has none.
+pub(crate) fn peak_kib(pid: u32) -> anyhow::Result<f64> {
+    field(&read(&format!("/proc/{pid}/status"))?, "VmHWM:")
+}
+
 fn read(path: &str) -> anyhow::Result<String> {
     fs::read_to_string(path).with_context(|| path.to_owned())
 }

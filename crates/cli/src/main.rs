@@ -72,6 +72,8 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Deaths(arguments) => verbs::deaths::run(environment, &arguments),
         Command::Beat(arguments) => verbs::beat::run(environment, &arguments),
         Command::Recover(arguments) => verbs::recover::run(environment, &arguments),
+        Command::Inflight(_) => verbs::inflight::run(environment),
+        Command::Drain(arguments) => verbs::drain::run(environment, &arguments),
         Command::Trap(command) => verbs::trap::run(environment, &command),
         Command::Presets(command) => verbs::presets::run(environment, &command),
         Command::Alerts(command) => verbs::alerts::run(environment, &command),

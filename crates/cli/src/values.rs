@@ -90,6 +90,12 @@ pub(crate) fn cost(text: &str) -> Result<u64, String> {
     whole.checked_mul(1_000_000).and_then(|micros| micros.checked_add(places)).ok_or_else(bad)
 }
 
+/// `5` or `5/s`.
+pub(crate) fn rate(text: &str) -> Result<u32, String> {
+    let count = text.strip_suffix("/s").unwrap_or(text);
+    count.parse().map_err(|_| "write how many in a second: 5/s".to_owned())
+}
+
 /// `step.done` and the like.
 pub(crate) fn event_kind(text: &str) -> Result<EventKind, String> {
     let found = EventKind::ALL.into_iter().find(|kind| kind.as_str() == text);

@@ -39,8 +39,13 @@ impl Work {
     pub(crate) fn find(environment: &Environment, given: Option<&Path>) -> Result<Self, Failure> {
         match find_config(environment, given)? {
             Some(config) => Self::of(&config),
-            None => Self::with(&Recovery::default(), &config::Queue::default(), Path::new(".")),
+            None => Self::by_default(),
         }
+    }
+
+    /// As it is without a configuration.
+    pub(crate) fn by_default() -> Result<Self, Failure> {
+        Self::with(&Recovery::default(), &config::Queue::default(), Path::new("."))
     }
 
     /// As this configuration has it.

@@ -16,7 +16,7 @@ use relight_core::recovery::TaskPolicy;
 use relight_core::redact::Redactor;
 use relight_core::step::Step;
 use relight_core::task::{NewTask, Task};
-use relight_core::time::Span;
+use relight_core::time::{Span, Time};
 use relight_store::{Commit, CommitError, Store, StoreError};
 
 use crate::doors::{clock, process};
@@ -85,11 +85,24 @@ pub struct Acted {
     pub decision: Decision,
     /// The newest fence by this very commit.
     pub fence: Fence,
+    /// When it was decided.
+    pub at: Time,
 }
 
 impl Acted {
     fn takes_lease(&self) -> bool {
         self.decision.changes.iter().any(|change| matches!(change, Change::LeaseTaken { .. }))
+    }
+
+    /// The task as the commit left it.
+    fn after(self) -> Task {
+        let mut task = self.before;
+        for change in &self.decision.changes {
+            change.apply(&mut task, self.at);
+        }
+        task.lease.fence = self.fence;
+        task.seq += u64::from(!self.decision.changes.is_empty());
+        task
     }
 }
 
@@ -197,12 +210,26 @@ impl Engine {
         &self,
         id: &TaskId,
         right: Right,
+        event: TaskEvent,
+    ) -> Result<Acted, ActError> {
+        self.act_upon(None, id, right, event).await
+    }
+
+    /// As `act`, upon the task as the caller knows it; it is read only when it has moved on since.
+    pub async fn act_upon(
+        &self,
+        mut known: Option<Task>,
+        id: &TaskId,
+        right: Right,
         mut event: TaskEvent,
     ) -> Result<Acted, ActError> {
         self.check_event(&event)?;
         funnel::clean_event(&self.redactor, &mut event);
         for _ in 0..ROUNDS_MAX {
-            let task = self.task(id).await?;
+            let task = match known.take() {
+                Some(task) => task,
+                None => self.task(id).await?,
+            };
             let step = match event.step() {
                 Some(key) => self.store.step(id, key).await?,
                 None => None,
@@ -210,7 +237,8 @@ impl Engine {
             let scene = scene(&task, step.as_ref(), right);
             let decision = decide(&scene, event.clone())?;
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
-                return Ok(Acted { before: task, decision, fence });
+                let at = scene.now;
+                return Ok(Acted { before: task, decision, fence, at });
             }
         }
         Err(ActError::Contended(id.clone()))
@@ -236,7 +264,8 @@ impl Engine {
             let scene = scene(&task, None, right);
             let decision = decide_in_turn(&scene, &steps, events.clone())?;
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
-                return Ok(Acted { before: task, decision, fence });
+                let at = scene.now;
+                return Ok(Acted { before: task, decision, fence, at });
             }
         }
         Err(ActError::Contended(id.clone()))
@@ -252,11 +281,15 @@ impl Engine {
         for _ in 0..ROUNDS_MAX {
             let view = self.view(id).await?;
             let mut events = plan(&view)?;
+            for event in &events {
+                self.check_event(event).map_err(ActError::from)?;
+            }
             events.iter_mut().for_each(|event| funnel::clean_event(&self.redactor, event));
             let scene = scene(&view.task, None, right);
             let decision = decide_in_turn(&scene, &view.steps, events).map_err(ActError::from)?;
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
-                return Ok(Acted { before: view.task, decision, fence });
+                let at = scene.now;
+                return Ok(Acted { before: view.task, decision, fence, at });
             }
         }
         Err(ActError::Contended(id.clone()).into())
@@ -311,21 +344,43 @@ impl Engine {
                 return Ok(None);
             }
             for id in candidates {
-                let (claimant, policy) = (claimant.clone(), policy.clone());
-                let event = TaskEvent::Claim { claimant, holder: holder.clone(), ttl, policy };
-                match self.act(&id, Right::Unfenced, event).await {
-                    Ok(acted) if acted.takes_lease() => {
-                        let view = self.view(&id).await?;
-                        let resumed = acted.before.was_started();
-                        return Ok(Some(Started { view, fence: acted.fence, resumed }));
-                    }
-                    // Parked, or somebody else was faster; the next one then.
-                    Ok(_) | Err(ActError::Refused(_) | ActError::NoSuchTask(_)) => {}
-                    Err(error) => return Err(error),
+                let started = self.claim_one(&id, claimant, holder, ttl, policy).await?;
+                if started.is_some() {
+                    return Ok(started);
                 }
             }
         }
         Ok(None)
+    }
+
+    /// Takes this task of the queue; none when somebody else was faster, or when it was parked
+    /// because it has used up what it may.
+    pub async fn claim_one(
+        &self,
+        id: &TaskId,
+        claimant: &Claimant,
+        holder: &Holder,
+        ttl: Option<Span>,
+        policy: &TaskPolicy,
+    ) -> Result<Option<Started>, ActError> {
+        let (claimant, policy) = (claimant.clone(), policy.clone());
+        let event = TaskEvent::Claim { claimant, holder: holder.clone(), ttl, policy };
+        match self.act(id, Right::Unfenced, event).await {
+            Ok(acted) if acted.takes_lease() => Ok(Some(self.started(acted).await?)),
+            Ok(_) | Err(ActError::Refused(_) | ActError::NoSuchTask(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A lease that was just taken, with what the commit itself tells.
+    async fn started(&self, acted: Acted) -> Result<Started, ActError> {
+        let resumed = acted.before.was_started();
+        // Nobody but who added it has written to it: there are no steps to read.
+        let is_new = acted.before.seq <= 1;
+        let (fence, task) = (acted.fence, acted.after());
+        let steps = if is_new { Vec::new() } else { self.store.steps(&task.id).await? };
+        let progress = progress(&task.spec.steps, &steps);
+        Ok(Started { view: TaskView { task, steps, progress }, fence, resumed })
     }
 
     /// The newest fence after the commit; none when the task moved on meanwhile. A later look could

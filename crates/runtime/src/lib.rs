@@ -11,6 +11,7 @@ pub mod doors;
 pub mod drain;
 pub mod engine;
 pub mod funnel;
+pub mod inflight;
 mod library;
 pub mod presets;
 pub mod prune;
@@ -22,8 +23,11 @@ pub mod store_url;
 pub mod supervise;
 
 pub use library::{
-    BeginError, OpenError, Relight, RunningTask, SessionBuilder, StepBuilder, StepError, StepRun,
-    TaskBuilder, Turn, mark_key_beside,
+    BeginError, End, EndError, Ended, OpenError, Relight, RelightBuilder, RunningTask,
+    SessionBuilder, StepBuilder, StepError, StepRun, TaskBuilder, TaskQueue, Turn, Worked, Worker,
+    mark_key_beside,
 };
+pub use recovery::{Answer, RecoveryStrategy, StrategyError};
 pub use relight_core as core;
+pub use relight_core::recovery::{Decision, HolderDeath, RecoveryContext, TaskPolicy};
 pub use relight_store as store;

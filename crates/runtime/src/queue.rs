@@ -3,24 +3,30 @@
 //! Tasks whose holder died are given to their strategy on the way, so that a queue without a daemon
 //! is never stuck behind a dead worker.
 
-use relight_core::claimant::Claimant;
+mod desk;
+
+use std::sync::Arc;
+
 use relight_core::ids::AgentName;
 use relight_core::lease::Holder;
-use relight_core::status::TaskStatus;
 use relight_core::time::Span;
-use relight_store::{StoreError, TaskQuery};
-
+use relight_store::StoreError;
 use tokio::time::Instant;
 
+use self::desk::{Desk, Offer};
 use crate::doors::clock;
-use crate::drain;
-use crate::engine::{ActError, Engine, Started};
-use crate::recovery::{Recoverer, lost, sweep};
+use crate::engine::{ActError, Started};
+use crate::funnel;
+use crate::recovery::{Recoverer, Swept};
 
-/// The queue of a store.
+/// How many tasks that others were faster at are tried before there seems to be none.
+const ROUNDS_MAX: usize = 1_000;
+
+/// The queue of a store; its clones work hand in hand.
 #[derive(Debug, Clone)]
 pub struct Queue {
     recoverer: Recoverer,
+    desk: Arc<Desk>,
 }
 
 /// What asking for work came to.
@@ -42,31 +48,23 @@ pub enum Claimed {
 impl Queue {
     /// The queue with these strategies and limits.
     pub fn new(recoverer: Recoverer) -> Self {
-        Self { recoverer }
+        Self { recoverer, desk: Arc::default() }
     }
 
-    fn engine(&self) -> &Engine {
-        self.recoverer.engine()
+    /// The strategies and limits.
+    pub fn recoverer(&self) -> &Recoverer {
+        &self.recoverer
     }
 
-    /// An agent as the store knows it, with what it says of itself.
-    pub async fn claimant(
-        &self,
-        agent: &AgentName,
-        skills: &[String],
-    ) -> Result<(Claimant, Option<u32>), StoreError> {
-        let known = self.engine().store().agent(agent).await?;
-        let mut claimant = Claimant::new(agent.clone());
-        let mut concurrency = None;
-        if let Some(known) = known {
-            claimant = known.plan.claimant(agent);
-            concurrency = known.plan.concurrency;
-        }
-        claimant.skills.extend(skills.iter().cloned());
-        Ok((claimant, concurrency))
+    /// Gives what dead holders left to its strategies. Claims do not look for it meanwhile.
+    pub async fn recover(&self) -> Result<Swept, StoreError> {
+        self.desk.sweep_all(&self.recoverer).await
     }
 
-    /// Takes the best task there is for an agent.
+    /// Takes the best task there is for an agent: by priority, then by age, of those that the store
+    /// had when this was called. Skills come on top of what the store knows of the agent; so does
+    /// its concurrency, which several processes of one name may overstep by what they claim at the
+    /// same moment. Must be called inside a Tokio runtime.
     pub async fn claim(
         &self,
         agent: &AgentName,
@@ -74,28 +72,22 @@ impl Queue {
         holder: &Holder,
         ttl: Option<Span>,
     ) -> Result<Claimed, ActError> {
-        if drain::now(self.engine().store().as_ref()).await?.is_some() {
-            return Ok(Claimed::Draining);
-        }
-        let (claimant, concurrency) = self.claimant(agent, skills).await?;
-        if let Some(max) = concurrency {
-            let held = self.held_by(agent).await?;
-            if held >= max {
-                return Ok(Claimed::Full { held });
+        let engine = self.recoverer.engine();
+        funnel::check_name(engine.redactor(), "agent name", agent.as_str())?;
+        for _ in 0..ROUNDS_MAX {
+            let (reserved, claimant) = match self.desk.ask(&self.recoverer, agent, skills).await? {
+                Offer::Task(reserved, claimant) => (reserved, claimant),
+                Offer::Nothing => return Ok(Claimed::Nothing),
+                Offer::Draining => return Ok(Claimed::Draining),
+                Offer::Full { held } => return Ok(Claimed::Full { held }),
+            };
+            let policy = self.recoverer.policy();
+            let claimed = engine.claim_one(reserved.id(), &claimant, holder, ttl, policy).await?;
+            if let Some(started) = claimed {
+                return Ok(Claimed::Task(Box::new(started)));
             }
         }
-        let policy = self.recoverer.policy();
-        if let Some(started) = self.engine().claim(&claimant, holder, ttl, policy).await? {
-            return Ok(Claimed::Task(Box::new(started)));
-        }
-        let found = lost(self.engine()).await?;
-        if found.is_empty() {
-            return Ok(Claimed::Nothing);
-        }
-        // One that cannot be recovered is in nobody's way; `recover` tells of it.
-        sweep(&self.recoverer, found).await;
-        let started = self.engine().claim(&claimant, holder, ttl, policy).await?;
-        Ok(started.map_or(Claimed::Nothing, |started| Claimed::Task(Box::new(started))))
+        Ok(Claimed::Nothing)
     }
 
     /// As `claim`, and waits for a task for up to `wait`: until the store changes, until a task is due,
@@ -109,7 +101,7 @@ impl Queue {
         holder: &Holder,
         ttl: Option<Span>,
     ) -> Result<Claimed, ActError> {
-        let store = self.engine().store();
+        let store = self.recoverer.engine().store();
         let deadline = Instant::now() + wait.as_duration();
         loop {
             let newest = store.newest_event().await?;
@@ -126,18 +118,9 @@ impl Queue {
     }
 
     /// How long nothing becomes due by time alone; at most `sweep`.
-    async fn until_due(&self, sweep: Span) -> Result<Span, StoreError> {
+    pub(crate) async fn until_due(&self, sweep: Span) -> Result<Span, StoreError> {
         let now = clock::now();
-        let due = self.engine().store().next_due(now).await?;
+        let due = self.recoverer.engine().store().next_due(now).await?;
         Ok(due.map_or(sweep, |at| at.since(now).min(sweep)))
-    }
-
-    async fn held_by(&self, agent: &AgentName) -> Result<u32, StoreError> {
-        let statuses = vec![TaskStatus::InProgress];
-        let agent = Some(agent.clone());
-        let query = TaskQuery { statuses, agent, ..TaskQuery::default() };
-        let tasks = self.engine().store().tasks(query).await?;
-        let held = tasks.iter().filter(|task| task.lease.held.is_some()).count();
-        Ok(u32::try_from(held).unwrap_or(u32::MAX))
     }
 }

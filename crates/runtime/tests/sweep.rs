@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use relight::core::agent::AttemptTag;
@@ -10,7 +12,9 @@ use relight::core::ids::AgentName;
 use relight::core::time::Span;
 use relight::doors::process::{command, identity, is_alive};
 use relight::doors::{clock, random};
-use relight::supervise::sweep::{self, Found};
+use relight::supervise::sweep::{self, Found, Lock, Swept};
+use rustix::event::{Timespec, poll};
+use rustix::fs::{FlockOperation, flock};
 
 const LONG: Span = Span::from_secs(30);
 const SHORT: Span = Span::from_ms(50);
@@ -187,4 +191,79 @@ fn two_thousand_processes_are_scanned_quickly_and_cleared() {
 fn cpu_ms() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec * 1_000 + time.tv_nsec / 1_000_000
+}
+
+/// Takes the lock `file` by a descriptor that it keeps, and drops its environment.
+fn untagged(file: &Path, program: &str) -> Child {
+    let script = format!("exec 9>>'{}'; flock 9; exec env -i {program} 60", file.display());
+    command("sh", &["-c", &script]).stdin(Stdio::null()).spawn().unwrap()
+}
+
+/// Waits until somebody has the lock.
+fn until_locked(file: &Path) {
+    let mut open = OpenOptions::new();
+    let probe = open.append(true).create(true).open(file).unwrap();
+    for _ in 0..10_000 {
+        if flock(&probe, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return;
+        }
+        flock(&probe, FlockOperation::Unlock).unwrap();
+        poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 })).unwrap();
+    }
+    panic!("nobody took {}", file.display());
+}
+
+fn lock_at(file: &Path) -> Lock {
+    Lock::at(file, vec![rustix::process::geteuid().as_raw()]).unwrap()
+}
+
+#[test]
+fn who_holds_the_lock_is_ours_and_who_only_opened_the_file_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lock");
+    let mut holder = untagged(&file, "sleep");
+    until_locked(&file);
+    let script = format!("exec 9>>'{}'; echo ready; exec sleep 60", file.display());
+    let mut other = command("sh", &["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(other.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let swept = sweep::clear_lock(&lock_at(&file), LONG, LONG).unwrap();
+    assert!(swept.stopped == 1 && swept.survivors.is_empty(), "{swept:?}");
+    holder.wait().unwrap();
+    assert!(other.try_wait().unwrap().is_none(), "it only has the file open");
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+#[test]
+fn neither_a_part_of_relight_nor_another_user_is_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, program) = (folder.path().join("lock"), folder.path().join("relight-x"));
+    std::fs::copy("/bin/sleep", &program).unwrap();
+    let mut shim = untagged(&file, program.to_str().unwrap());
+    until_locked(&file);
+    until_named(shim.id(), "relight-x");
+    assert_eq!(sweep::clear_lock(&lock_at(&file), LONG, LONG).unwrap(), Swept::default());
+    assert!(shim.try_wait().unwrap().is_none());
+    shim.kill().unwrap();
+    shim.wait().unwrap();
+    let mut theirs = untagged(&file, "sleep");
+    until_locked(&file);
+    let nobody = Lock::at(&file, vec![u32::MAX - 1]).unwrap();
+    assert_eq!(sweep::clear_lock(&nobody, LONG, LONG).unwrap(), Swept::default());
+    assert!(theirs.try_wait().unwrap().is_none());
+    theirs.kill().unwrap();
+    theirs.wait().unwrap();
+}
+
+/// Waits until a process is in that program.
+fn until_named(pid: u32, name: &str) {
+    for _ in 0..10_000 {
+        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+        if comm.trim() == name {
+            return;
+        }
+        poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 })).unwrap();
+    }
+    panic!("{pid} never became {name}");
 }

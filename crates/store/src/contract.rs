@@ -451,7 +451,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn newest_event(&self) -> Result<u64, StoreError>;
 
     /// Returns when an event after this one may be there, from whatever process it came. May also
-    /// return early; never misses one for longer than a second.
+    /// return early. Tells within milliseconds once the commit can be seen; where the system does not
+    /// tell, within half a minute.
     async fn changed(&self, after: u64) -> Result<(), StoreError>;
 
     /// The file that holds everything, where there is one.

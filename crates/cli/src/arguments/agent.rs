@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use relight_core::agent::{AgentStateKind, RestartRule};
 use relight_core::ids::{AgentName, TaskId};
+use relight_core::status::TaskStatus;
 use relight_core::time::Span;
 
 use crate::values;
@@ -305,13 +306,61 @@ pub(crate) struct BeatArguments {
 
 /// `recover`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  relight recover --dry-run\n  relight recover\n\n\
-    Says of everything whose holder is gone what it really is, and does what its rule says. Asks\n\
-    nothing; the dry run is the list.")]
+#[command(after_help = "Examples:\n  relight recover --dry-run\n  relight recover\n  \
+    relight recover report-7 --resume\n  relight recover --all --status failed --restart --rate 2/s\n  \
+    relight recover report-7 report-8 --hand-over writer-2\n\n\
+    Alone it says of everything whose holder is gone what it really is, and does what its strategy\n\
+    says. It asks nothing; the dry run is the list, with all work that waits, why, and what becomes\n\
+    of it. With --resume, --restart, --abandon or --hand-over a person decides about the named\n\
+    tasks, or --all that wait; one that is being worked on is left alone. Exit code 1: something\n\
+    could not be done; the others were. 78: the configuration is wrong.")]
 pub(crate) struct RecoverArguments {
+    /// The tasks to decide about
+    #[arg(value_name = "TASK")]
+    pub(crate) tasks: Vec<TaskId>,
+    /// All tasks that wait
+    #[arg(long, conflicts_with = "tasks")]
+    pub(crate) all: bool,
+    /// Only those of this status (repeat for more)
+    #[arg(long = "status", value_name = "STATUS", conflicts_with = "tasks")]
+    pub(crate) statuses: Vec<TaskStatus>,
+    /// Only those of this agent
+    #[arg(long, value_name = "NAME", conflicts_with = "tasks")]
+    pub(crate) agent: Option<AgentName>,
+    /// What to do with them.
+    #[command(flatten)]
+    pub(crate) deed: DeskDeed,
+    /// Why they are abandoned
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true,
+          conflicts_with_all = ["resume", "restart", "hand_over"])]
+    pub(crate) reason: Option<String>,
+    /// At most so many in a second; 0 for no limit [default: resume_rate of the configuration]
+    #[arg(long, value_name = "N/s", value_parser = values::rate)]
+    pub(crate) rate: Option<u32>,
     /// Only say what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Where strategies and limits are.
+    #[command(flatten)]
+    pub(crate) config: super::ConfigFile,
+}
+
+/// What a person decides.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct DeskDeed {
+    /// Let them go on where they were, with their agent, now
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Let them begin anew, with their agent, now
+    #[arg(long)]
+    pub(crate) restart: bool,
+    /// Cancel them
+    #[arg(long)]
+    pub(crate) abandon: bool,
+    /// Let them go on where they were, with this agent
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) hand_over: Option<AgentName>,
 }
 
 /// `trap`.

@@ -118,8 +118,12 @@ pub(crate) enum Command {
     Deaths(agent::DeathsArguments),
     /// Tell the supervisor that the agent lives
     Beat(agent::BeatArguments),
-    /// Bring back what died together with its supervisor
-    Recover(agent::RecoverArguments),
+    /// Recover work whose holder is gone; list what waits, and decide about it
+    Recover(Box<agent::RecoverArguments>),
+    /// Everything in doubt or in flight
+    Inflight(other::InflightArguments),
+    /// Finish what runs and begin nothing, before an upgrade or a reboot
+    Drain(other::DrainArguments),
     /// Record why a loop ended that is not under relight run
     #[command(subcommand)]
     Trap(agent::TrapCommand),

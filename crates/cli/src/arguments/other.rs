@@ -38,6 +38,30 @@ pub(crate) struct PruneArguments {
     pub(crate) older_than: Span,
 }
 
+/// `drain`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  relight drain --wait 10m && sudo reboot\n  relight drain --cancel\n\n\
+    What runs is finished; nothing is begun: task claim finds nothing (75), task start defers (75).\n\
+    The mark survives a restart of the daemon; one from before a reboot does not count. Exit code 1:\n\
+    with --wait, something still runs when the time is over."
+)]
+pub(crate) struct DrainArguments {
+    /// Let work begin again
+    #[arg(long, conflicts_with = "wait")]
+    pub(crate) cancel: bool,
+    /// Wait until nothing runs any more, for ever or this long
+    #[arg(long, value_name = "DURATION", num_args = 0..=1)]
+    pub(crate) wait: Option<Option<Span>>,
+}
+
+/// `inflight`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  relight inflight --json\n\n\
+    Steps in doubt come first, with what their rule will do and what to type; then tasks whose holder\n\
+    is gone, tasks held now, agents without a supervisor, sessions with a turn in flight.")]
+pub(crate) struct InflightArguments {}
+
 /// `doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  relight doctor\n  relight doctor --salvage rescued.db\n\n\

@@ -152,6 +152,10 @@ impl AgentConfig {
             placement: section.parsed("placement", not_empty).filter(|node| node != "any"),
             recovery: choice,
         };
+        if agent.takes == Takes::Start && agent.task.is_some() {
+            let text = "an agent that is started with tasks of the queue has none of its own";
+            section.problem("task", text, Some("leave out `task`, or write takes = \"claim\""));
+        }
         is_whole.then_some(agent)
     }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use relight::doors::{clock, process};
+use relight::drain;
 use relight::engine::Engine;
 use relight::supervise::control::{self, Reply, Request, Signs, Status, daemon_socket, run_socket};
 use relight::supervise::folder::AgentFolder;
@@ -30,13 +31,18 @@ const SIGNS_WAIT_MAX: Span = Span::from_ms(500);
 pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome {
     let engine = environment.engine()?;
     let mut views = block_on(views(&engine, arguments))?;
+    let drain = block_on(drain::now(engine.store().as_ref()))?;
     add_signs(&environment.store_folder(&engine)?, &mut views);
     let now = clock::now();
     if environment.json {
         let agents: Vec<Value> = views.iter().map(|view| view.to_json(now)).collect();
-        output::json(&json!({"agents": agents}));
+        let since = drain.map(|drain| drain.since);
+        output::json(&json!({"agents": agents, "draining_since": since}));
     } else if !environment.quiet {
         print(environment, arguments, &views, now);
+        if let Some(drain) = drain {
+            output::line(&super::drain::line(drain.since));
+        }
     }
     Ok(0)
 }
@@ -252,6 +258,7 @@ impl View {
                 };
                 format!("suspended{until}: {pause}")
             }
+            (AgentState::Stopped { .. }, _) if self.agent.is_idle() => "idle".to_owned(),
             (AgentState::Stopped { by }, _) => stopped_text(*by).to_owned(),
             (AgentState::Terminated { why }, _) => {
                 let name = &self.agent.name;
@@ -436,6 +443,9 @@ impl View {
             })),
             "session": agent.session,
             "iteration": agent.iteration,
+            "takes": agent.plan.takes,
+            "skills": agent.plan.skills,
+            "pool": agent.plan.pool,
             "preset": agent.plan.preset,
             "command": agent.plan.command,
             "folder": agent.plan.folder,
@@ -518,6 +528,8 @@ fn pause_text(why: Pause) -> &'static str {
         Pause::Asking => "a round is over",
         Pause::Resting => "it succeeded, and rests",
         Pause::Task => "its task waits for a person",
+        Pause::Draining => "nothing is begun while draining",
+        Pause::Turn => "it waits for its turn",
     }
 }
 

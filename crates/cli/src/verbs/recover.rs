@@ -1,38 +1,152 @@
-//! `relight recover`: says of everything whose holder is gone what it really is.
+//! `relight recover`: says of everything whose holder is gone what it really is, and does what its rule
+//! says; or what a person says (`desk`).
 
+use std::collections::HashSet;
+
+use relight::engine::Engine;
+use relight::recovery::desk::Filter;
+use relight::recovery::{Lost, Recovered, Recoverer, lost, sweep};
 use relight::supervise::recover::{self, Finding};
 use relight::supervise::supervisor::Supervisor;
+use relight_core::event::EventKind;
+use relight_core::ids::TaskId;
+use relight_core::lease::Holder;
+use relight_core::task::Task;
+use relight_store::EventQuery;
 use serde_json::json;
 
+use super::desk::{self, waiting_text};
 use super::supervision::{self, cannot_use};
+use super::task_queue::{recovered_text, trouble_text};
 use crate::arguments::agent::RecoverArguments;
 use crate::environment::Environment;
-use crate::exit::Outcome;
+use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
+use crate::work::Work;
 
 pub(crate) fn run(environment: &Environment, arguments: &RecoverArguments) -> Outcome {
-    supervision::runtime()?.block_on(recover(environment, arguments.dry_run))
+    if let Some(verb) = desk::verb(arguments) {
+        return desk::act(environment, arguments, &verb);
+    }
+    if !arguments.tasks.is_empty() || arguments.all {
+        return Err(Failure::new(Exit::Usage, "what is to become of them?")
+            .hint("add --resume, --restart, --abandon or --hand-over AGENT"));
+    }
+    let work = Work::find(environment, arguments.config.config.as_deref())?;
+    supervision::runtime()?.block_on(async {
+        let engine = environment.long_engine()?;
+        let recoverer = work.recoverer(engine.clone());
+        if arguments.dry_run {
+            return list(environment, &recoverer, &desk::filter(arguments)).await;
+        }
+        recover(environment, &engine, &recoverer).await
+    })
 }
 
-async fn recover(environment: &Environment, dry_run: bool) -> Outcome {
-    let engine = environment.long_engine()?;
-    let findings = recover::find(&engine).await?;
-    let left_alone = if dry_run { Vec::new() } else { put_right(environment).await? };
-    let verb = if dry_run { "would be" } else { "is" };
-    let lines: Vec<String> = findings.iter().map(|finding| in_words(finding, verb)).collect();
-    let text = match lines.is_empty() {
-        true => "nothing to recover".to_owned(),
-        false => lines.join("\n"),
-    };
-    let answer = json!({"dry_run": dry_run, "findings": findings, "left_alone": left_alone});
-    output::answer(environment, &answer, &text);
+/// Everything that is not as the store says, and all work that waits. Nothing is done.
+async fn list(environment: &Environment, recoverer: &Recoverer, filter: &Filter) -> Outcome {
+    let findings = recover::find(recoverer.engine()).await?;
+    let waiting = desk::list(recoverer, filter).await?;
+    let of_agents = findings.iter().filter(|finding| matches!(finding, Finding::Agent { .. }));
+    let mut lines: Vec<String> = of_agents.map(|finding| in_words(finding, "would be")).collect();
+    lines.extend(waiting.iter().map(waiting_text));
+    // One that has a lease and is not at work is on no desk.
+    let on_desk = |id: &TaskId| waiting.iter().any(|waiting| waiting.task == *id);
+    let others = findings.iter().filter(|finding| match finding {
+        Finding::Task { task, .. } => !on_desk(task),
+        Finding::Agent { .. } => false,
+    });
+    lines.extend(others.map(|finding| in_words(finding, "would be")));
+    let answer = json!({
+        "dry_run": true, "findings": findings, "left_alone": [], "recovered": [],
+        "waiting": waiting,
+    });
+    output::answer(environment, &answer, &or_nothing(&lines));
     Ok(0)
 }
 
-async fn put_right(environment: &Environment) -> Result<Vec<String>, crate::exit::Failure> {
+/// Asks nothing. One that cannot be recovered stops no other.
+async fn recover(environment: &Environment, engine: &Engine, recoverer: &Recoverer) -> Outcome {
+    let findings = recover::find(engine).await?;
+    let newest = engine.store().newest_event().await?;
+    let failures = sweep_workers(recoverer).await?;
+    let left_alone = put_right(environment).await?;
+    let decided = decisions(engine, newest).await?;
+    let recovered: Vec<&Recovered> = decided.iter().map(|(recovered, _)| recovered).collect();
+    let answer = json!({
+        "dry_run": false, "findings": findings, "left_alone": left_alone, "recovered": recovered,
+    });
+    output::answer(environment, &answer, &or_nothing(&told(&findings, &decided)));
+    for recovered in recovered {
+        if let Some(trouble) = &recovered.trouble {
+            output::alert(&trouble_text(recovered, trouble));
+        }
+    }
+    for failure in &failures {
+        output::failure(environment.json, failure);
+    }
+    Ok(if failures.is_empty() { 0 } else { Exit::No as u8 })
+}
+
+/// Gives tasks of workers to their strategies; those of agents are put right with their agents.
+async fn sweep_workers(recoverer: &Recoverer) -> Result<Vec<Failure>, Failure> {
+    let is_a_workers = |lost: &Lost| {
+        let held = lost.task().lease.held.as_ref();
+        !held.is_some_and(|held| matches!(held.holder, Holder::Attempt { .. }))
+    };
+    let mut found = lost(recoverer.engine()).await?;
+    found.retain(is_a_workers);
+    let swept = sweep(recoverer, found).await.into_iter();
+    Ok(swept.filter_map(Result::err).map(|(_, error)| Failure::from(error)).collect())
+}
+
+/// What strategies decided after this event, with the tasks as they are now.
+async fn decisions(engine: &Engine, after: u64) -> Result<Vec<(Recovered, Task)>, Failure> {
+    let kinds = vec![EventKind::TaskRecovery];
+    let query =
+        EventQuery { after, task: None, agent: None, kinds, limit: usize::MAX, newest: false };
+    let mut decided = Vec::new();
+    for event in engine.store().events(query).await? {
+        let Some(id) = &event.task else { continue };
+        if let Some(task) = engine.store().task(id).await? {
+            decided.push((Recovered::read(&task, Some(&event.detail)), task));
+        }
+    }
+    Ok(decided)
+}
+
+/// A line for each thing that was found, then for what else was decided.
+fn told(findings: &[Finding], decided: &[(Recovered, Task)]) -> Vec<String> {
+    let of_task = |id: &TaskId| decided.iter().find(|(recovered, _)| recovered.task == *id);
+    let mut lines = Vec::new();
+    let mut named = HashSet::new();
+    for finding in findings {
+        let decided = match finding {
+            Finding::Task { task, .. } => of_task(task),
+            Finding::Agent { .. } => None,
+        };
+        lines.push(match decided {
+            Some((recovered, task)) => {
+                named.insert(&recovered.task);
+                recovered_text(recovered, task)
+            }
+            None => in_words(finding, "is"),
+        });
+    }
+    let others = decided.iter().filter(|(recovered, _)| !named.contains(&recovered.task));
+    lines.extend(others.map(|(recovered, task)| recovered_text(recovered, task)));
+    lines
+}
+
+fn or_nothing(lines: &[String]) -> String {
+    if lines.is_empty() { "nothing to recover".to_owned() } else { lines.join("\n") }
+}
+
+async fn put_right(environment: &Environment) -> Result<Vec<String>, Failure> {
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
     let settings = supervision::settings(environment, &home)?;
+    let settings = supervision::with_work(settings, Work::find(environment, None)?);
     let generic = supervision::preset(environment, None)?;
     // One that is not there any more tells nothing.
     let preset = |name: &str| {
@@ -62,7 +176,7 @@ fn in_words(finding: &Finding, verb: &str) -> String {
             )
         }
         Finding::Task { task, holder } => {
-            format!("task {task} {verb} interrupted: its holder, {holder}, is gone")
+            format!("task {task} {verb} given to its strategy: its holder, {holder}, is gone")
         }
     }
 }

@@ -37,6 +37,7 @@ use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 use crate::terminal_filter::TerminalFilter;
+use crate::work::Work;
 
 #[expect(clippy::needless_pass_by_value, reason = "every verb takes its arguments over")]
 pub(crate) fn run(environment: &Environment, arguments: RunArguments) -> Outcome {
@@ -68,6 +69,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         refuse_if_held(&engine, &name, task).await?;
     }
     let settings = supervision::settings(environment, &home)?;
+    let settings = supervision::with_work(settings, work(environment)?);
     let alerting = alerting(environment, &engine, &home).await;
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
@@ -117,6 +119,16 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         }
     }
     finish(environment, &name, &view, &Ending { told, condition_holds, ended_before })
+}
+
+/// What becomes of tasks that the agent takes by itself, says the configuration that is found here. One
+/// that is wrong is no reason not to run.
+fn work(environment: &Environment) -> Result<Work, Failure> {
+    Work::find(environment, None).or_else(|failure| {
+        let text = format!("the default strategies hold: {}", failure.message);
+        output::note(environment, &text);
+        Work::by_default()
+    })
 }
 
 /// Who is told, says the `[alert]` of a configuration that is found here. One that is wrong is no
@@ -487,6 +499,7 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
         user: arguments.user.as_deref().map(supervision::user).transpose()?,
         until: arguments.until.clone().map(|words| words.0.into_iter().map(Word::from).collect()),
         ladder: None,
+        strategy: None,
         log_limits: LogLimits::default(),
     })
 }

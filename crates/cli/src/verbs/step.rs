@@ -12,6 +12,7 @@ use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepKey, StepOutco
 use relight_core::task::Usage;
 use serde_json::{Value, json};
 
+use super::inflight::resolve_command;
 use super::{checkpoint, step_run};
 use crate::arguments::step::{
     BeginArguments, EndArguments, ListArguments, OfTask, ResolveArguments, StepCommand,
@@ -120,15 +121,7 @@ impl Place {
 
     /// What a person types who found out.
     pub(super) fn resolve_hint(&self) -> String {
-        let (key, task) = (&self.key, &self.task);
-        let occurrence = match key.occurrence {
-            1 => String::new(),
-            n => format!(" --occurrence {n}"),
-        };
-        format!(
-            "find out, then: relight step resolve {:?} --task {task}{occurrence} --happened (or --did-not)",
-            key.name.as_str()
-        )
+        format!("find out, then: {}", resolve_command(&self.task, &self.key))
     }
 }
 

@@ -22,6 +22,7 @@ use crate::environment::Environment;
 pub(crate) use crate::exit::cannot_use;
 use crate::exit::{Exit, Failure, chain};
 use crate::output;
+use crate::work::Work;
 
 /// Variables of an outer agent, or of Relight itself, that an agent must not take for its own.
 const NOT_PASSED_ON: [&str; 18] = [
@@ -69,7 +70,12 @@ pub(crate) fn settings(environment: &Environment, home: &Path) -> Result<Setting
         Some(path) => CgroupSetting::At(path.into()),
         None => CgroupSetting::Auto,
     };
-    Ok(Settings { home: home.to_path_buf(), program: None, places, cgroups })
+    Ok(Settings { home: home.to_path_buf(), places, cgroups, ..Settings::default() })
+}
+
+/// With what the configuration says of work.
+pub(crate) fn with_work(settings: Settings, work: Work) -> Settings {
+    Settings { strategies: work.strategies, policy: work.policy, ..settings }
 }
 
 /// The environment that `relight run` passes on: all of its own, or the short list.
@@ -260,6 +266,10 @@ fn in_words(what: &What) -> Option<(String, bool)> {
         }
         What::TaskWaits { task, status } => {
             let text = format!("it waits: its task {task} is {status} (relight task show {task})");
+            (text, true)
+        }
+        What::TaskRecovered { task, status } => {
+            let text = format!("its task {task} lost its holder, and is {status} now");
             (text, true)
         }
         What::Swept { stopped: 1, survivors: 0 } => {

@@ -1,10 +1,13 @@
 //! `relight up`: the daemon. All agents of `relight.toml`, until it is told to end.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use relight::doors::clock;
 use relight::engine::Engine;
 use relight::supervise::boots;
 use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request, daemon_socket};
@@ -13,25 +16,32 @@ use relight::supervise::notice::{Notice, What};
 use relight::supervise::reception::{Call, Reception};
 use relight::supervise::shim::wire::Input;
 use relight::supervise::spec::AgentSpec;
-use relight::supervise::supervisor::{Answer, Begin, Supervisor};
+use relight::supervise::supervisor::{AgentView, Answer, Begin, QueueSettings, Supervisor};
 use relight::supervise::systemd::Systemd;
 use relight::supervise::word::Word;
 use relight_core::agent::boots::{STABLE_AFTER, Verdict};
 use relight_core::agent::silence::SignSource;
+use relight_core::agent::{Agent, AgentState, Pause, Takes};
 use relight_core::alert::Alert;
 use relight_core::ids::AgentName;
 use relight_server::Server;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::alerting::Alerting;
 use super::http;
 use super::supervision::{self, Signals, Told, cannot_use};
 use crate::arguments::agent::UpArguments;
-use crate::config::{AgentConfig, Config};
+use crate::config::{self, AgentConfig, Config};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
+use crate::work::Work;
+
+/// Most tasks of one agent that are counted before anything is given out.
+const SHOWN_TASKS_MAX: usize = 1_000;
+/// How long it may take to see what was held back.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome {
     let config = load(environment, arguments.config.as_deref())?;
@@ -83,6 +93,10 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
     let threads = http::threads()?;
     let control = threads.bind(|| bind(&home, arguments.take_over))?;
     let settings = supervision::settings(environment, &home)?;
+    let work = Work::of(&config)?;
+    check_strategies(&config, &work)?;
+    let settings = supervision::with_work(settings, work);
+    let queue = queue_settings(&config.queue);
     let specs = specs(environment, &engine, &config)?;
     let alerting = Alerting::start(environment, &engine, &config, &home).await?;
     let (supervisor, notices) =
@@ -114,7 +128,7 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
     };
     // Before anything is started: whoever is told to end then has something to stop.
     let signals = Signals::new()?;
-    daemon.begin(specs).await?;
+    daemon.begin(specs, &queue).await?;
     daemon.run(signals).await
 }
 
@@ -127,8 +141,9 @@ fn bind(home: &Path, take_over: bool) -> Result<Control, Failure> {
 
 impl Daemon<'_> {
     /// Takes every agent up, or holds them back after a boot loop.
-    async fn begin(&mut self, specs: Vec<AgentSpec>) -> Result<(), Failure> {
+    async fn begin(&mut self, specs: Vec<AgentSpec>, queue: &QueueSettings) -> Result<(), Failure> {
         let count = specs.len();
+        self.supervisor.mind_drain().await?;
         let store = self.supervisor.engine().store().as_ref();
         let boot = self.supervisor.boot_id();
         let forgive = self.arguments.resume_anyway;
@@ -138,14 +153,26 @@ impl Daemon<'_> {
         }
         let holds_back = self.arguments.paused || verdict != Verdict::Resume;
         self.held_back.store(holds_back, Ordering::Relaxed);
-        let begin = if holds_back { Begin::HoldBack } else { Begin::Wake };
+        let is_paced = queue.resume_rate > 0 || queue.resume_at_once > 0;
+        let begin = match (holds_back, is_paced) {
+            (true, _) => Begin::HoldBack,
+            (false, true) => Begin::Turn,
+            (false, false) => Begin::Wake,
+        };
         if count > 100 {
             self.say(&format!("taking up {count} agents"));
         }
         self.take_up(specs, begin).await;
         let running = self.supervisor.names().count();
+        self.supervisor.serve_queue(queue);
         self.say(&format!("up with {running} of {count} agents; relight ps shows them"));
         self.tell_where();
+        if holds_back {
+            self.say_what_is_held_back().await?;
+        }
+        if self.supervisor.is_draining() {
+            self.say("draining: nothing is begun; relight drain --cancel ends that");
+        }
         // Without systemd there is nobody to tell.
         let _ = self.systemd.ready();
         Ok(())
@@ -163,6 +190,36 @@ impl Daemon<'_> {
         if let Some(link) = self.server.login_link() {
             self.say(&format!("dashboard: {link} (once, within a minute; then relight dashboard)"));
         }
+    }
+
+    /// What would be done, were it not held back.
+    async fn say_what_is_held_back(&self) -> Result<(), Failure> {
+        let mut views: Vec<AgentView> = Vec::new();
+        for name in self.supervisor.names() {
+            let Some(mut view) = self.supervisor.follow(name) else { continue };
+            // One whose supervision ended meanwhile is shown as it was.
+            let settled = timeout(SETTLE_MAX, view.wait_for(has_settled)).await;
+            views.extend(settled.ok().and_then(Result::ok).map(|view| view.clone()));
+        }
+        let is_held = |view: &&AgentView| {
+            matches!(view.agent.state, AgentState::Suspended { why: Pause::HeldBack, .. })
+        };
+        let mut held: Vec<&Agent> = views.iter().filter(is_held).map(|view| &view.agent).collect();
+        let store = self.supervisor.engine().store();
+        let mut tasks = BTreeSet::new();
+        for agent in held.iter().filter(|agent| agent.plan.takes == Takes::Start) {
+            let claimant = agent.plan.claimant(&agent.name);
+            tasks.extend(store.claimable(&claimant, clock::now(), SHOWN_TASKS_MAX).await?);
+        }
+        held.retain(|agent| agent.plan.takes == Takes::Claim || agent.plan.task.is_some());
+        let names: Vec<&str> = held.iter().map(|agent| agent.name.as_str()).collect();
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        self.say(&format!(
+            "held back: agents that would be started: {names}; tasks that would be given out: {}; \
+             relight start NAME begins one",
+            tasks.len()
+        ));
+        Ok(())
     }
 
     async fn take_up(&mut self, specs: Vec<AgentSpec>, begin: Begin) {
@@ -335,6 +392,11 @@ impl Daemon<'_> {
     }
 }
 
+/// Whether it is clear what became of an agent that was taken up.
+fn has_settled(view: &AgentView) -> bool {
+    view.at_rest || view.phase.is_some()
+}
+
 /// Returns once nothing is awaited any more; never while agents are supervised.
 async fn all_stopped(phase: &mut Phase) {
     match phase {
@@ -385,8 +447,56 @@ fn specs(
     engine: &Engine,
     config: &Config,
 ) -> Result<Vec<AgentSpec>, Failure> {
-    let enabled = config.agents.iter().filter(|agent| agent.enabled);
-    enabled.map(|agent| spec(environment, engine, config, agent)).collect()
+    let mut specs: Vec<AgentSpec> = Vec::new();
+    for agent in config.agents.iter().filter(|agent| agent.enabled) {
+        specs.extend(pool(agent, spec(environment, engine, config, agent)?)?);
+    }
+    let mut names = BTreeSet::new();
+    match specs.iter().find(|spec| !names.insert(&spec.name)) {
+        None => Ok(specs),
+        Some(twice) => Err(Failure::new(
+            Exit::Config,
+            format!("two agents would be called {}: one of a pool, and one of its own", twice.name),
+        )
+        .hint("give one of them another name in relight.toml")),
+    }
+}
+
+/// As many as work at a time: those that are started with tasks are one process a task.
+fn pool(agent: &AgentConfig, spec: AgentSpec) -> Result<Vec<AgentSpec>, Failure> {
+    if agent.takes == Takes::Claim || agent.concurrency == 1 {
+        return Ok(vec![spec]);
+    }
+    let member = |number: u32| {
+        let mut member = spec.clone();
+        member.name = AgentName::new(format!("{}-{number}", spec.name))
+            .map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
+        member.plan.pool = Some(spec.name.clone());
+        member.plan.concurrency = Some(1);
+        Ok(member)
+    };
+    (1..=agent.concurrency).map(member).collect()
+}
+
+/// Refuses strategies of agents that could not be asked when they are needed.
+fn check_strategies(config: &Config, work: &Work) -> Result<(), Failure> {
+    for agent in &config.agents {
+        let name = agent.recovery.over(&config.recovery).strategy;
+        work.strategies.check(&name).map_err(|error| {
+            let text = format!("agent {}: {error}", agent.name);
+            Failure::new(Exit::Config, text)
+                .hint("write exec = [\"PROGRAM\", …] in [recovery] of relight.toml")
+        })?;
+    }
+    Ok(())
+}
+
+fn queue_settings(queue: &config::Queue) -> QueueSettings {
+    QueueSettings {
+        sweep: queue.sweep,
+        resume_rate: queue.resume_rate,
+        resume_at_once: queue.resume_at_once,
+    }
 }
 
 fn spec(
@@ -407,7 +517,9 @@ fn spec(
         Some(signs) => signs.clone(),
         None => supervision::signs(&preset),
     };
+    let strategy = agent.recovery.over(&config.recovery).strategy;
     Ok(AgentSpec {
+        strategy: (strategy != config.recovery.strategy).then_some(strategy),
         name: agent.name.clone(),
         environment: agent.environment(environment.variables(), &preset),
         ladder: Some(agent.ladder(&preset, plan.grace)),

@@ -185,7 +185,8 @@ fn a_boot_loop_tells_once_a_boot() {
     for _ in 0..2 {
         let daemon = ground.up(&[]);
         daemon.until_said("ALERT the machine went down 3 times in a row");
-        until("it is told", || (ground.lines("told").len() == 1).then_some(()));
+        let told = || ground.json(&["alerts", "list"])["alerts"][0]["told"] == json!(["command"]);
+        until("it is told", || told().then_some(()));
         daemon.kill();
     }
     let told: Value = serde_json::from_str(&ground.read("told")).unwrap();

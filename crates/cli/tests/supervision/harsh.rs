@@ -139,6 +139,26 @@ fn a_grandchild_without_the_tag_goes_too_while_the_shim_lives() {
 }
 
 #[test]
+fn a_grandchild_without_the_tag_goes_too_when_leader_and_shim_were_killed() {
+    let ground = Ground::with_agent(
+        "if [ $RELIGHT_ATTEMPT_NUMBER = 2 ]; then\n\
+         cut -d' ' -f3 /proc/$(cat hidden)/stat 2>/dev/null | grep -v Z >found; exit 0; fi\n\
+         (env -i setsid bash -c \"echo \\$\\$ >$PWD/hidden; exec sleep 300\" &)\n\
+         until [ -s hidden ]; do sleep 0.01; done; echo >ready; sleep 300",
+    );
+    let words = ["run", "--name", "a", "--", "./agent"];
+    let run = ground.start_with(&words, &[("RELIGHT_CGROUP", "off")]);
+    let leader = ground.until_runs("a", 1);
+    ground.until_lines("ready", 1);
+    signal(ground.shim("a"), Signal::KILL);
+    signal(leader, Signal::KILL);
+    let ran = run.end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ground.read("found"), "", "{ran:?}");
+    assert!(ran.stderr.contains("an earlier attempt left behind"), "{ran:?}");
+}
+
+#[test]
 fn many_kills_in_a_row_are_all_recovered_from_and_never_double() {
     let ground = Ground::with_agent(&format!(
         "{ONLY_ONE}[ $RELIGHT_ATTEMPT_NUMBER = 21 ] && exit 0; sleep 300"

@@ -68,7 +68,7 @@ fn a_lost_agent_is_recorded_as_lost_and_its_leftovers_go() {
 }
 
 #[test]
-fn a_task_whose_holder_is_gone_is_interrupted() {
+fn a_task_whose_holder_is_gone_is_given_to_its_strategy() {
     let ground = Ground::new();
     let mut holder = ground.stage.command(&["--version"]).spawn().unwrap();
     let pid = holder.id().to_string();
@@ -84,8 +84,10 @@ fn a_task_whose_holder_is_gone_is_interrupted() {
     assert_eq!(ran.code, 0, "{pid}: {ran:?}");
     assert!(owner.is_alive());
     owner.kill();
-    assert_eq!(ground.json(&["recover"])["findings"][0]["task"], "u");
-    assert_eq!(ground.task_status("u"), "interrupted");
+    let recovered = ground.json(&["recover"]);
+    assert_eq!(recovered["findings"][0]["task"], "u");
+    assert_eq!(recovered["recovered"][0]["strategy"], "fail-and-reassign");
+    assert_eq!(ground.task_status("u"), "failed");
     assert_eq!(ground.task_status("t"), "in_progress");
 }
 

@@ -51,7 +51,9 @@ fn too_many_deaths_without_progress_terminate_it_and_somebody_is_told() {
     let why = "recovered 3 times in a row without progress";
     let next = "relight deaths a, then relight start a";
     assert_eq!(ground.agent("a")["detail"], format!("terminated: {why}; {next}"));
-    assert_eq!(ground.events("alert")[0]["detail"], json!({"why": why}));
+    let told = &ground.events("alert")[0]["detail"];
+    assert_eq!((&told["alert"], &told["subject"]), (&json!("terminated"), &json!("agent/a")));
+    assert_eq!(told["more"], json!({"why": why}));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::death::{Ended, PostMortem};
 use super::{Agent, AgentPlan, AgentState};
 use crate::budget::Tally;
 use crate::event::EventKind;
-use crate::ids::AgentName;
+use crate::ids::{AgentName, TaskId};
 use crate::lease::{Fence, Held, Holder, Lease, ProcessIdentity};
 use crate::time::{Span, Time};
 
@@ -18,6 +18,8 @@ pub enum AgentChange {
     Created(Box<AgentPlan>),
     /// It is asked to be something else.
     Planned(Box<AgentPlan>),
+    /// The queue gave it a task to be started with, or it has none any more.
+    Given(Option<TaskId>),
     /// Its state changes.
     State(AgentState),
     /// Budgets are used, or given back.
@@ -73,7 +75,7 @@ impl AgentChange {
     pub fn kind(&self) -> EventKind {
         match self {
             Self::Created(_) => EventKind::AgentCreated,
-            Self::Planned(_) => EventKind::AgentChanged,
+            Self::Planned(_) | Self::Given(_) => EventKind::AgentChanged,
             Self::State(_) => EventKind::AgentState,
             Self::Tally(_) | Self::Reserved(_) => EventKind::AgentBudget,
             Self::Begun { .. } => EventKind::AttemptBegun,
@@ -96,6 +98,7 @@ impl AgentChange {
     pub fn detail(&self, before: Option<&Agent>) -> Value {
         match self {
             Self::Created(plan) | Self::Planned(plan) => json!({"command": plan.command}),
+            Self::Given(task) => json!({"task": task}),
             Self::State(state) => state_detail(before, state),
             Self::Tally(tally) => json!({"in_a_row": tally.in_a_row, "total": tally.total()}),
             Self::Reserved(tag) => json!({"next": tag}),
@@ -119,6 +122,7 @@ impl AgentChange {
             Self::Created(_) | Self::Spawned { .. } | Self::Ended { .. } => {}
             Self::Noted(..) => return,
             Self::Planned(plan) => agent.plan = (**plan).clone(),
+            Self::Given(task) => agent.plan.task.clone_from(task),
             Self::State(state) => agent.state = state.clone(),
             Self::Tally(tally) => agent.tally = tally.clone(),
             Self::Begun { number, tag } => {

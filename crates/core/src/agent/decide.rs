@@ -1,30 +1,37 @@
 //! The table of agent state and event. Pure: the same agent, event, time and chance give the same
 //! decision.
 //!
-//! | state \ event | wake | start | stop | end | died | due |
-//! |---|---|---|---|---|---|---|
-//! | created | begin | begin | stopped | – | – | – |
-//! | running | – | – | ending | ending | judge | – |
-//! | running, being stopped | stop again | ending: restart | – | – | stopped | – |
-//! | running, ending otherwise | stop again | – | ending: stop | – | as it was ended | – |
-//! | crashed | wait or begin | begin, forgiven | stopped | – | – | begin |
-//! | suspended | wait or begin | begin, forgiven | stopped | – | – | begin |
-//! | stopped by a person or itself | – | begin, forgiven | stopped | – | – | – |
-//! | stopped with its supervisor | begin | begin, forgiven | stopped | – | – | – |
-//! | terminated | – | begin, forgiven | stopped | – | – | – |
+//! | state \ event | wake | start | work | stop | end | died | due |
+//! |---|---|---|---|---|---|---|---|
+//! | created | begin | begin | – | stopped | – | – | – |
+//! | running | – | – | – | ending | ending | judge | – |
+//! | running, being stopped | stop again | ending: restart | – | – | – | stopped | – |
+//! | running, ending otherwise | stop again | – | – | ending: stop | – | as it was ended | – |
+//! | crashed | wait or begin | begin, forgiven | – | stopped | – | – | begin |
+//! | suspended | wait or begin | begin, forgiven | – | stopped | – | – | begin |
+//! | stopped by a person | – | begin, forgiven | – | stopped | – | – | – |
+//! | stopped by itself | – | begin, forgiven | begin, when idle | stopped | – | – | – |
+//! | stopped with its supervisor | begin | begin, forgiven | – | stopped | – | – | – |
+//! | terminated | – | begin, forgiven | – | stopped | – | – | – |
 //!
-//! *begin*: the next attempt; an agent whose task waits for a person is suspended instead. *forgiven*: the row of recoveries without progress is counted anew, the
-//! total is not. *judge*: by cause, restart rule, budgets, and whether its task is
-//! still to be done. *stop again*: the supervisor that recorded
-//! the end may have died before its signal. *–*: nothing happens.
+//! *begin*: the next attempt; an agent whose task waits for a person is suspended instead.
+//! *forgiven*: the row of recoveries without progress is counted anew, the total is not. *judge*: by
+//! cause, restart rule, budgets, and whether its task is still to be done. *stop again*: the supervisor
+//! that recorded the end may have died before its signal. *–*: nothing happens.
+//!
+//! Agents that are started with a task (`Takes::Start`) are *idle* in between: stopped by itself, with
+//! no task. Whatever would begin an attempt makes one idle whose task is not its to do any more; only
+//! `work` begins one then. A death that cost it its task is charged as any other, so one that cannot do
+//! anything has cooldowns and an end, and does not eat the queue.
 
 use super::attempt::AttemptTag;
 use super::change::AgentChange;
 use super::death::{Cause, Death, Ended, PostMortem, Said};
-use super::{Agent, AgentState, Ending, Pause, RestartRule, Stopper};
+use super::{Agent, AgentState, Ending, Pause, RestartRule, Stopper, Takes};
 use crate::alert::Alert;
 use crate::budget::{self, Verdict};
 use crate::event::EventKind;
+use crate::ids::TaskId;
 use crate::status::TaskStatus;
 use crate::time::{Span, Time};
 
@@ -35,6 +42,8 @@ pub enum AgentEvent {
     Wake,
     /// A person wants it to run.
     Start,
+    /// The queue has a task for it to be started with.
+    Work(TaskId),
     /// It is to end and stay so: by a person, or with its supervisor.
     Stop(Stopper),
     /// Its attempt is to end, and the agent goes on.
@@ -45,7 +54,7 @@ pub enum AgentEvent {
         death: Box<Death>,
         /// What was found.
         post_mortem: Box<PostMortem>,
-        /// Where the task of its plan is now, when there is one.
+        /// Where the task of its plan is now, when there is one and it is still its own.
         task: Option<TaskStatus>,
     },
     /// The time that it waited for has come.
@@ -105,7 +114,7 @@ pub struct Moment {
     pub jitter: f64,
     /// Makes new tags unique.
     pub chance: u64,
-    /// Where the task of its plan is, when there is one.
+    /// Where the task of its plan is, when there is one and it is still its own.
     pub task: Option<TaskStatus>,
 }
 
@@ -114,6 +123,7 @@ pub fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentDecision
     match event {
         AgentEvent::Wake => wake(agent, moment),
         AgentEvent::Start => start(agent, moment),
+        AgentEvent::Work(task) => work(agent, task, moment),
         AgentEvent::Stop(by) => stop(agent, by),
         AgentEvent::End(ending) => end(agent, ending),
         AgentEvent::Died { death, post_mortem, task } => {
@@ -127,12 +137,19 @@ pub fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentDecision
     }
 }
 
-/// Decides as `decide`, for what a supervisor finds when it takes an agent up while work may not be
-/// resumed: what would begin an attempt waits for a person instead, and deaths are recorded as ever.
-pub fn decide_held_back(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentDecision {
-    let is_wanted = matches!(event, AgentEvent::Start);
+/// Decides as `decide` while nothing is to be begun: what would begin an attempt is paused instead, and
+/// deaths are recorded as ever. Only what a person wants of this very agent is done; one who holds
+/// everything back is asked again for a restart that was wanted before.
+pub fn decide_held(agent: &Agent, event: AgentEvent, moment: Moment, why: Pause) -> AgentDecision {
+    let is_restart =
+        matches!(agent.state, AgentState::Running { ending: Some(Ending::Restart), .. });
+    let is_wanted = match event {
+        AgentEvent::Start => true,
+        AgentEvent::Died { .. } => is_restart && why != Pause::HeldBack,
+        _ => false,
+    };
     let decision = decide(agent, event, moment);
-    if is_wanted { decision } else { decision.held_back() }
+    if is_wanted { decision } else { decision.held(why) }
 }
 
 fn wake(agent: &Agent, moment: Moment) -> AgentDecision {
@@ -140,9 +157,10 @@ fn wake(agent: &Agent, moment: Moment) -> AgentDecision {
         AgentState::Created | AgentState::Stopped { by: Stopper::Shutdown } => begin(agent, moment),
         AgentState::Crashed { again_at: Some(at) }
         | AgentState::Suspended { until: Some(at), .. } => wait_or_begin(agent, *at, moment),
-        AgentState::Suspended { why: Pause::HeldBack | Pause::Task, until: None } => {
-            begin(agent, moment)
-        }
+        AgentState::Suspended {
+            why: Pause::HeldBack | Pause::Task | Pause::Draining | Pause::Turn,
+            until: None,
+        } => begin(agent, moment),
         AgentState::Suspended { why: Pause::Asking, until: None } => ask(),
         AgentState::Running { ending: None, .. } => AgentDecision::default(),
         // It was to end with a supervisor that is gone; with this one it begins anew.
@@ -173,6 +191,15 @@ fn start(agent: &Agent, moment: Moment) -> AgentDecision {
             progress(agent).then(begin(agent, moment))
         }
     }
+}
+
+/// One that is not idle has something else to do, or nobody wants it to run.
+fn work(agent: &Agent, task: TaskId, moment: Moment) -> AgentDecision {
+    if !agent.is_idle() {
+        return AgentDecision::default();
+    }
+    let given = AgentChange::Given(Some(task));
+    AgentDecision { changes: vec![given], effects: Vec::new() }.then(spawn(agent, moment))
 }
 
 fn stop(agent: &Agent, by: Stopper) -> AgentDecision {
@@ -231,6 +258,7 @@ fn died(
     let advanced = death.made_progress || is_stable;
     let until = later(&death, moment.now, agent.plan.defer);
     let has_succeeded = cause == Cause::Completed || has_said_so(&death);
+    let let_go = death.unfinished_task.is_none();
     let ended = AgentChange::Ended {
         number: agent.attempt_number,
         ended: Box::new(Ended { cause, death }),
@@ -240,7 +268,12 @@ fn died(
     if cause == Cause::Completed && agent.session.is_some() {
         decision.changes.push(AgentChange::Session(None));
     }
+    let is_started = agent.plan.takes == Takes::Start;
     let next = match (ending, cause, task.and_then(rest_with)) {
+        _ if is_started => {
+            let end = StartedEnd { has_succeeded, advanced, let_go, until };
+            died_with_work(agent, *ending, cause, &end, moment)
+        }
         (Some(Ending::Stop), _, _) => come_to_rest(AgentState::Stopped { by: Stopper::Person }),
         (Some(Ending::Restart), _, _) => begin(agent, moment),
         (_, _, Some(state)) if has_succeeded && agent.plan.is_loop() => {
@@ -270,6 +303,87 @@ fn died(
         _ => recover(agent, advanced, moment),
     };
     decision.then(next)
+}
+
+/// What an end says of an agent that was started with a task.
+struct StartedEnd {
+    has_succeeded: bool,
+    /// It made progress, or lived for long.
+    advanced: bool,
+    /// It had let go of its task itself.
+    let_go: bool,
+    /// When "later" is.
+    until: Time,
+}
+
+/// An agent that was started with a task: it goes on with it while that is its to do, and is idle then.
+fn died_with_work(
+    agent: &Agent,
+    ending: Option<Ending>,
+    cause: Cause,
+    end: &StartedEnd,
+    moment: Moment,
+) -> AgentDecision {
+    let goes_on = has_work(agent, moment.task);
+    let is_finished = matches!(moment.task, Some(TaskStatus::Completed | TaskStatus::InReview));
+    match ending {
+        Some(Ending::Stop) => {
+            return come_to_rest(AgentState::Stopped { by: Stopper::Person });
+        }
+        Some(Ending::Restart) => return begin(agent, moment),
+        Some(Ending::Shutdown) if goes_on => {
+            return come_to_rest(AgentState::Stopped { by: Stopper::Shutdown });
+        }
+        Some(Ending::Shutdown) => return idle(agent),
+        Some(Ending::Hung | Ending::Timeout) | None => {}
+    }
+    // Another task would only find it so again.
+    if cause == Cause::Deferred {
+        return pause(Pause::Deferred, end.until);
+    }
+    let has_failed = goes_on || !(end.has_succeeded || end.let_go);
+    match has_failed {
+        true if agent.plan.restart == RestartRule::Never => {
+            come_to_rest(AgentState::Crashed { again_at: None })
+        }
+        true => recover(agent, end.advanced, moment),
+        false if is_finished || end.advanced => progress(agent).then(idle(agent)),
+        false => idle(agent),
+    }
+}
+
+/// Whether an agent that is started with tasks has one to go on with.
+fn has_work(agent: &Agent, task: Option<TaskStatus>) -> bool {
+    match task {
+        Some(TaskStatus::Assigned | TaskStatus::InProgress | TaskStatus::Interrupted) => true,
+        // What it deferred itself it takes up itself; the rest is the queue's.
+        Some(TaskStatus::Deferred) => {
+            matches!(agent.state, AgentState::Suspended { why: Pause::Deferred, .. })
+        }
+        Some(
+            TaskStatus::Created
+            | TaskStatus::InReview
+            | TaskStatus::Blocked
+            | TaskStatus::Suspended
+            | TaskStatus::Failed
+            | TaskStatus::Completed
+            | TaskStatus::Cancelled,
+        )
+        | None => false,
+    }
+}
+
+/// It has nothing to do, and waits for work.
+fn idle(agent: &Agent) -> AgentDecision {
+    let mut decision = at_rest();
+    if agent.plan.task.is_some() {
+        decision.changes.push(AgentChange::Given(None));
+    }
+    if !agent.is_idle() {
+        let state = AgentState::Stopped { by: Stopper::Itself };
+        decision.changes.push(AgentChange::State(state));
+    }
+    decision
 }
 
 /// A supervisor that takes it up looks at the task again.
@@ -335,6 +449,9 @@ fn due(agent: &Agent, moment: Moment) -> AgentDecision {
 /// The breaker of boot loops: what would be started waits for a person instead.
 fn hold_back(agent: &Agent) -> AgentDecision {
     match &agent.state {
+        AgentState::Stopped { by: Stopper::Itself } if agent.is_idle() => {
+            come_to_rest(AgentState::Suspended { why: Pause::HeldBack, until: None })
+        }
         AgentState::Created
         | AgentState::Crashed { again_at: Some(_) }
         | AgentState::Stopped { by: Stopper::Shutdown }
@@ -410,12 +527,20 @@ pub fn later(death: &Death, now: Time, defer: Span) -> Time {
     asked.unwrap_or_else(|| now.plus(defer)).max(now.plus(LATER_MIN))
 }
 
-/// The next attempt: with the tag that was allocated ahead, and the one after it allocated now. None
-/// while a person has to act on its task, and nothing is charged for that.
+/// The next attempt. None while a person has to act on its task, and nothing is charged for that; nor
+/// when it is started with tasks and has none.
 fn begin(agent: &Agent, moment: Moment) -> AgentDecision {
+    if agent.plan.takes == Takes::Start && !has_work(agent, moment.task) {
+        return idle(agent);
+    }
     if moment.task.is_some_and(TaskStatus::waits_for_person) {
         return come_to_rest(WAITS_WITH_TASK);
     }
+    spawn(agent, moment)
+}
+
+/// With the tag that was allocated ahead, and the one after it allocated now.
+fn spawn(agent: &Agent, moment: Moment) -> AgentDecision {
     let number = agent.attempt_number + 1;
     let ahead = agent.next_attempt.clone().filter(|tag| tag.number() == Some(number));
     let at_once = ahead.is_some();
@@ -497,11 +622,14 @@ fn at_rest() -> AgentDecision {
 }
 
 impl AgentDecision {
-    /// What would begin an attempt, now or later, waits for a person; a loop asks its condition when it
-    /// is woken next.
-    fn held_back(mut self) -> Self {
-        let begins = |effect: &AgentEffect| {
-            matches!(effect, AgentEffect::Spawn { .. } | AgentEffect::WaitUntil(_))
+    /// What would begin an attempt is paused. Where that lasts until a person acts, what would begin one
+    /// later is too, and a loop asks its condition when it is woken next.
+    fn held(mut self, why: Pause) -> Self {
+        let for_good = why == Pause::HeldBack;
+        let begins = |effect: &AgentEffect| match effect {
+            AgentEffect::Spawn { .. } => true,
+            AgentEffect::WaitUntil(_) => for_good,
+            _ => false,
         };
         if self.effects.iter().any(begins) {
             self.changes.retain(|change| {
@@ -510,11 +638,11 @@ impl AgentDecision {
                     AgentChange::Begun { .. } | AgentChange::Reserved(_) | AgentChange::State(_)
                 )
             });
-            let waits = AgentState::Suspended { why: Pause::HeldBack, until: None };
+            let waits = AgentState::Suspended { why, until: None };
             self.changes.push(AgentChange::State(waits));
         }
-        let acts =
-            |effect: &AgentEffect| !begins(effect) && !matches!(effect, AgentEffect::AskUntil);
+        let asks = |effect: &AgentEffect| for_good && matches!(effect, AgentEffect::AskUntil);
+        let acts = |effect: &AgentEffect| !begins(effect) && !asks(effect);
         let effects_before = self.effects.len();
         self.effects.retain(acts);
         if self.effects.len() < effects_before {

@@ -160,6 +160,13 @@ impl AgentState {
     }
 }
 
+impl Agent {
+    /// Whether it waits for a task of the queue to be started with.
+    pub fn is_idle(&self) -> bool {
+        self.plan.takes == Takes::Start && self.state == AgentState::Stopped { by: Stopper::Itself }
+    }
+}
+
 /// Why a live attempt is being ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -203,6 +210,10 @@ pub enum Pause {
     Resting,
     /// Its task is blocked, in review or suspended: working on it is not the agent's turn.
     Task,
+    /// Nothing is begun while a drain lasts.
+    Draining,
+    /// It goes on when it is its turn: what comes back is paced.
+    Turn,
 }
 
 /// When an agent that ended is started again.
@@ -238,7 +249,7 @@ pub struct AgentPlan {
     pub folder: String,
     /// The preset's name.
     pub preset: String,
-    /// The task it works on, when one was named.
+    /// The task it works on, when one was named, or given to it by the queue.
     pub task: Option<TaskId>,
     /// When it is started again.
     pub restart: RestartRule,

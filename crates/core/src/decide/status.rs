@@ -100,7 +100,8 @@ pub(super) fn cancel(scene: &Scene<'_>, reason: Option<String>) -> Result<Vec<Ch
     Ok(vec![status, Change::FenceRaised])
 }
 
-/// A failed task uses up one of its retries; one that only waits does not. Recoveries without
+/// A failed task uses up one of its retries; one that only waits does not, and one that is assigned is
+/// only given to another agent. Recoveries without
 /// progress are forgiven, what was used up in all is not.
 pub(super) fn retry(
     scene: &Scene<'_>,
@@ -108,7 +109,11 @@ pub(super) fn retry(
     force: bool,
 ) -> Result<Vec<Change>, Refusal> {
     let task = scene.task;
-    let mut changes = vec![become_status(task, TaskStatus::Assigned, None)?, Change::FenceRaised];
+    let is_handed_on = task.status == TaskStatus::Assigned && agent.is_some();
+    let mut changes = match is_handed_on {
+        true => vec![Change::FenceRaised],
+        false => vec![become_status(task, TaskStatus::Assigned, None)?, Change::FenceRaised],
+    };
     if task.status == TaskStatus::Failed {
         if !force {
             hold::check_retries(task)?;

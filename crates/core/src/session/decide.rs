@@ -353,7 +353,7 @@ fn resume(scene: Scene<'_>, session: &Session) -> Result<SessionChange, SessionR
         | SessionState::ResumePending { .. }
         | SessionState::Expired { .. } => {}
     }
-    let mut change = moved(&next, SessionState::Idle, scene.now);
+    let mut change = moved(next, SessionState::Idle, scene.now);
     told.append(&mut change.told);
     Ok(SessionChange { told, ..change })
 }
@@ -363,11 +363,11 @@ fn suspend(scene: Scene<'_>, session: &Session, reason: Option<String>) -> Sessi
     let reason = given.or_else(|| session.reason.clone());
     let session = Session { reason, seen_at: None, ..session.clone() };
     let state = SessionState::Suspended { since: scene.now, by: Suspender::Person };
-    moved(&session, state, scene.now)
+    moved(session, state, scene.now)
 }
 
 fn clear(scene: Scene<'_>, session: &Session) -> SessionChange {
-    let mut change = moved(session, SessionState::Idle, scene.now);
+    let mut change = moved(session.clone(), SessionState::Idle, scene.now);
     let next = &mut change.next;
     (next.deaths_in_a_row, next.reason, next.seen_at) = (0, None, None);
     next.context.clear();
@@ -375,13 +375,13 @@ fn clear(scene: Scene<'_>, session: &Session) -> SessionChange {
 }
 
 /// Into another state, which the journal tells with its reason.
-pub(super) fn moved(session: &Session, to: SessionState, now: Time) -> SessionChange {
+pub(super) fn moved(session: Session, to: SessionState, now: Time) -> SessionChange {
     let detail = json!({
         "session": session.key, "from": session.state.kind(), "to": to.kind(),
         "reason": session.reason.as_ref().map(|reason| &reason.text),
         "generation": session.generation, "deaths_in_a_row": session.deaths_in_a_row,
     });
-    let next = Session { state: to, updated_at: now, ..session.clone() };
+    let next = Session { state: to, updated_at: now, ..session };
     let told = vec![SessionTold { kind: EventKind::SessionState, detail }];
     SessionChange { next, told, renews: false }
 }

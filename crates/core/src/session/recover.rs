@@ -94,7 +94,7 @@ pub fn recover(
             let is_over = fresh_until.is_some_and(|until| until <= now);
             let discovered_at = *discovered_at;
             let expired = SessionState::Expired { since: now, discovered_at };
-            (is_over && rules.freshness > Span::ZERO).then(|| moved(session, expired, now))
+            (is_over && rules.freshness > Span::ZERO).then(|| moved(session.clone(), expired, now))
         }
         SessionState::Idle => {
             let age = now.since(session.seen_at?);
@@ -115,17 +115,17 @@ pub(super) fn cut_off(session: &Session, rules: &Rules, now: Time) -> SessionCha
     let session = Session { deaths_in_a_row: deaths, ..session.clone() };
     if deaths < DEATHS_MAX {
         let session = with_reason(session, found);
-        return moved(&session, by_policy(rules, now), now);
+        return moved(session, by_policy(rules, now), now);
     }
     let session = with_reason(session, format!("{deaths} owners in a row died in a turn of it"));
-    moved(&session, SessionState::Suspended { since: now, by: Suspender::Limit }, now)
+    moved(session, SessionState::Suspended { since: now, by: Suspender::Limit }, now)
 }
 
 /// Nothing but the time tells that a turn may have been in flight; so no death is counted.
 fn seen_recently(session: &Session, age: Span, rules: &Rules, now: Time) -> SessionChange {
     let found = format!("it was active {age} before, and its turns are not marked");
     let session = with_reason(Session { seen_at: None, ..session.clone() }, found);
-    moved(&session, by_policy(rules, now), now)
+    moved(session, by_policy(rules, now), now)
 }
 
 fn by_policy(rules: &Rules, now: Time) -> SessionState {

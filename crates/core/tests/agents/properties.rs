@@ -2,11 +2,12 @@
 
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::{Death, HowEnded, Said};
-use relight_core::agent::decide::{
-    AgentDecision, AgentEffect, AgentEvent, decide, decide_held_back,
+use relight_core::agent::decide::{AgentDecision, AgentEffect, AgentEvent, decide, decide_held};
+use relight_core::agent::{
+    Agent, AgentPlan, AgentState, Ending, Pause, RestartRule, Stopper, Takes,
 };
-use relight_core::agent::{Agent, AgentPlan, AgentState, Ending, Pause, RestartRule, Stopper};
 use relight_core::budget::RestartPolicy;
+use relight_core::ids::TaskId;
 use relight_core::time::{Span, Time};
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, proptest};
@@ -110,7 +111,8 @@ proptest! {
             }
             let is_start = matches!(event, AgentEvent::Start);
             let is_stop = matches!(event, AgentEvent::Stop(_));
-            assert_eq!(begins(decision), is_start);
+            let waits_for_work = plan.takes == Takes::Start;
+            assert!(begins(decision) == is_start || (waits_for_work && !begins(decision)));
             assert!(is_start || is_stop || before.state == after.state);
         });
     }
@@ -196,7 +198,7 @@ proptest! {
     ) {
         let agent = live(&plan, &moves, |_, _, _, _| {});
         let free = decide(&agent, event.clone(), at(noon()));
-        let held = decide_held_back(&agent, event.clone(), at(noon()));
+        let held = decide_held(&agent, event.clone(), at(noon()), Pause::HeldBack);
         assert!(!begins(&held) || matches!(event, AgentEvent::Start));
         let deaths = |decision: &AgentDecision| {
             let is_death = |change: &&AgentChange| matches!(change, AgentChange::Ended { .. });
@@ -264,9 +266,11 @@ fn rests(decision: &AgentDecision) -> bool {
 
 fn plans() -> impl Strategy<Value = AgentPlan> {
     let rules = select(vec![RestartRule::OnFailure, RestartRule::Always, RestartRule::Never]);
-    (rules, 0u32..4, 0u32..8, prop::option::of(0u32..3)).prop_map(
-        |(restart, max_attempts, total_max, iterations_max)| AgentPlan {
+    let takes = select(vec![Takes::Claim, Takes::Claim, Takes::Start]);
+    (rules, 0u32..4, 0u32..8, prop::option::of(0u32..3), takes).prop_map(
+        |(restart, max_attempts, total_max, iterations_max, takes)| AgentPlan {
             restart,
+            takes,
             iterations_max,
             policy: RestartPolicy { max_attempts, total_max, ..RestartPolicy::default() },
             ..AgentPlan::default()
@@ -292,6 +296,7 @@ fn events() -> impl Strategy<Value = AgentEvent> {
         3 => Just(AgentEvent::Due),
         1 => Just(AgentEvent::HoldBack),
         1 => Just(AgentEvent::Progress),
+        4 => Just(AgentEvent::Work(TaskId::new("t").expect("a valid id"))),
         2 => any::<bool>().prop_map(|finished| AgentEvent::RoundOver { finished }),
     ]
 }

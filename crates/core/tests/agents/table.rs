@@ -6,10 +6,13 @@
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::{Death, HowEnded, Said};
 use relight_core::agent::decide::{
-    AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held_back,
+    AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held,
 };
-use relight_core::agent::{Agent, AgentPlan, AgentState, Ending, Pause, RestartRule, Stopper};
+use relight_core::agent::{
+    Agent, AgentPlan, AgentState, Ending, Pause, RestartRule, Stopper, Takes,
+};
 use relight_core::budget::RestartPolicy;
+use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
 
@@ -20,7 +23,7 @@ fn a_supervisor_takes_an_agent_up() {
     let table = [("wake", AgentEvent::Wake), ("hold back", AgentEvent::HoldBack)];
     insta::assert_snapshot!(blocks(&table), @"
     ## wake
-    created | crashed, due | deferred, due | boot loop | waits with its task | resting, due | stopped with its supervisor
+    created | crashed, due | deferred, due | boot loop | waits with its task | draining | waits for its turn | resting, due | stopped with its supervisor
         begun#5 reserved#6 →running#5 ! spawn#5 at once
     running
         -
@@ -55,7 +58,7 @@ fn a_supervisor_takes_an_agent_up() {
         ! stop tree: hung
     running: timeout
         ! stop tree: timeout
-    crashed for good | deferred for good | boot loop | asking | waits with its task | stopped by a person | stopped by itself | terminated
+    crashed for good | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | stopped by a person | stopped by itself | terminated
         ! rest
     ");
 }
@@ -75,7 +78,7 @@ fn a_person_or_a_limit_wants_something() {
     ];
     insta::assert_snapshot!(blocks(&table), @"
     ## start
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped with its supervisor
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped with its supervisor
         row=0 total=1 begun#5 reserved#6 →running#5 ! spawn#5 at once
     running | running: shutdown | running: restart | running: hung | running: timeout
         -
@@ -84,7 +87,7 @@ fn a_person_or_a_limit_wants_something() {
     stopped by a person | stopped by itself | terminated
         row=0 total=1 iteration=0 begun#5 reserved#6 →running#5 ! spawn#5 at once
     ## stop by a person
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped with its supervisor | stopped by itself | terminated
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped with its supervisor | stopped by itself | terminated
         →stopped(person) ! rest
     running | running: shutdown | running: restart | running: hung | running: timeout
         →running#4: stop ! stop tree: stop
@@ -93,14 +96,14 @@ fn a_person_or_a_limit_wants_something() {
     stopped by a person
         ! rest
     ## stop with the supervisor
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         ! rest
     running | running: restart | running: hung | running: timeout
         →running#4: shutdown ! stop tree: shutdown
     running: stop | running: shutdown
         -
     ## stop by itself
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped with its supervisor | stopped by itself | terminated
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped with its supervisor | stopped by itself | terminated
         →stopped(itself) ! rest
     running | running: shutdown | running: restart | running: hung | running: timeout
         →running#4: stop ! stop tree: stop
@@ -109,27 +112,27 @@ fn a_person_or_a_limit_wants_something() {
     stopped by a person
         ! rest
     ## end to restart
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: restart ! stop tree: restart
     ## end as hung
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: hung ! stop tree: hung
     ## end for its time
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: timeout ! stop tree: timeout
     ## end to stop
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: stop ! stop tree: stop
     ## end with the supervisor
-    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         →running#4: shutdown ! stop tree: shutdown
@@ -148,32 +151,32 @@ fn time_passes_and_work_goes_on() {
     ];
     insta::assert_snapshot!(blocks(&table), @"
     ## due
-    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed for good | deferred for good | boot loop | asking | waits with its task | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed for good | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     crashed, due | deferred, due | resting, due
         begun#5 reserved#6 →running#5 ! spawn#5 at once
     crashed, waits | deferred, waits | resting, waits
         ! wait in 30s
     ## progress
-    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         row=0 total=1
     ## a round is over
-    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     asking
         row=0 total=1 begun#5 reserved#6 →running#5 ! spawn#5 at once
     ## the last round is over
-    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     asking
         →stopped(itself) ! rest
     ## its condition cannot be asked
-    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     asking
         →crashed(for good) ! rest
     ## died by signal 9
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running
         ended#4(signal) row=2 total=2 →crashed(in 1m) ! wait in 1m
@@ -422,16 +425,22 @@ fn a_death_found_in_a_boot_loop_is_recorded_and_waits_for_a_person() {
     let lost = died(Death::lost(noon(), "the machine went down"));
     for (name, plan) in plans() {
         let agent = Agent { plan, ..agent(running(None)) };
-        rows.add(name, short(&agent, &decide_held_back(&agent, lost.clone(), moment())));
+        rows.add(
+            name,
+            short(&agent, &decide_held(&agent, lost.clone(), moment(), Pause::HeldBack)),
+        );
     }
     let second = Agent { tally: Default::default(), ..agent(running(None)) };
-    rows.add("first", short(&second, &decide_held_back(&second, lost, moment())));
+    rows.add("first", short(&second, &decide_held(&second, lost, moment(), Pause::HeldBack)));
     let round = Agent { plan: loop_plan(), ..agent(running(None)) };
     let done = died(death(HowEnded::Code(0)));
-    rows.add("a round done", short(&round, &decide_held_back(&round, done, moment())));
+    rows.add("a round done", short(&round, &decide_held(&round, done, moment(), Pause::HeldBack)));
     rows.add(
         "start",
-        short(&round, &decide_held_back(&agent(AgentState::Created), AgentEvent::Start, moment())),
+        short(
+            &round,
+            &decide_held(&agent(AgentState::Created), AgentEvent::Start, moment(), Pause::HeldBack),
+        ),
     );
     insta::assert_snapshot!(rows.text(), @"
     on-failure | always | loop
@@ -553,6 +562,350 @@ fn every_status_of_the_task_it_was_named() {
     ");
 }
 
+#[test]
+fn an_agent_that_is_started_with_tasks_begins_only_with_one() {
+    let mut text = String::new();
+    for (name, event, task) in [
+        ("work", AgentEvent::Work(task_id("next")), None),
+        ("wake, with nothing to do", AgentEvent::Wake, None),
+        ("wake, its task is interrupted", AgentEvent::Wake, Some(TaskStatus::Interrupted)),
+        ("wake, its task is deferred", AgentEvent::Wake, Some(TaskStatus::Deferred)),
+        ("start, with nothing to do", AgentEvent::Start, None),
+        ("due, with nothing to do", AgentEvent::Due, None),
+        ("hold back", AgentEvent::HoldBack, None),
+    ] {
+        text += &format!("## {name}\n");
+        let mut rows = Rows::default();
+        for (state_name, state) in states() {
+            let agent = started(state, task.map(|_| "t"));
+            let moment = Moment { task, ..moment() };
+            rows.add(state_name, short(&agent, &decide(&agent, event.clone(), moment)));
+        }
+        text += &rows.text();
+    }
+    insta::assert_snapshot!(text, @"
+    ## work
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | terminated
+        -
+    stopped by itself
+        given next begun#5 reserved#6 →running#5 ! spawn#5 at once
+    ## wake, with nothing to do
+    created | crashed, due | deferred, due | boot loop | waits with its task | draining | waits for its turn | resting, due | stopped with its supervisor
+        →stopped(itself) ! rest
+    running
+        -
+    running: stop
+        ! stop tree: stop
+    running: shutdown
+        →running#4: restart ! stop tree: restart
+    running: restart
+        ! stop tree: restart
+    running: hung
+        ! stop tree: hung
+    running: timeout
+        ! stop tree: timeout
+    crashed, waits | deferred, waits | resting, waits
+        ! wait in 30s
+    crashed for good | deferred for good | stopped by a person | stopped by itself | terminated
+        ! rest
+    asking
+        ! ask
+    ## wake, its task is interrupted
+    created | crashed, due | deferred, due | boot loop | waits with its task | draining | waits for its turn | resting, due | stopped with its supervisor
+        begun#5 reserved#6 →running#5 ! spawn#5 at once
+    running
+        -
+    running: stop
+        ! stop tree: stop
+    running: shutdown
+        →running#4: restart ! stop tree: restart
+    running: restart
+        ! stop tree: restart
+    running: hung
+        ! stop tree: hung
+    running: timeout
+        ! stop tree: timeout
+    crashed, waits | deferred, waits | resting, waits
+        ! wait in 30s
+    crashed for good | deferred for good | stopped by a person | stopped by itself | terminated
+        ! rest
+    asking
+        ! ask
+    ## wake, its task is deferred
+    created | crashed, due | boot loop | waits with its task | draining | waits for its turn | resting, due | stopped with its supervisor
+        given nothing →stopped(itself) ! rest
+    running
+        -
+    running: stop
+        ! stop tree: stop
+    running: shutdown
+        →running#4: restart ! stop tree: restart
+    running: restart
+        ! stop tree: restart
+    running: hung
+        ! stop tree: hung
+    running: timeout
+        ! stop tree: timeout
+    crashed, waits | deferred, waits | resting, waits
+        ! wait in 30s
+    crashed for good | deferred for good | stopped by a person | stopped by itself | terminated
+        ! rest
+    deferred, due
+        begun#5 reserved#6 →running#5 ! spawn#5 at once
+    asking
+        ! ask
+    ## start, with nothing to do
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped with its supervisor
+        row=0 total=1 →stopped(itself) ! rest
+    running | running: shutdown | running: restart | running: hung | running: timeout
+        -
+    running: stop
+        →running#4: restart
+    stopped by a person | terminated
+        row=0 total=1 iteration=0 →stopped(itself) ! rest
+    stopped by itself
+        row=0 total=1 iteration=0 ! rest
+    ## due, with nothing to do
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed for good | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    crashed, due | deferred, due | resting, due
+        →stopped(itself) ! rest
+    crashed, waits | deferred, waits | resting, waits
+        ! wait in 30s
+    ## hold back
+    created | crashed, due | crashed, waits | deferred, due | deferred, waits | resting, due | resting, waits | stopped with its supervisor | stopped by itself
+        →suspended(heldback, for good) ! rest
+    running
+        -
+    running: stop
+        ! stop tree: stop
+    running: shutdown
+        ! stop tree: shutdown
+    running: restart
+        ! stop tree: restart
+    running: hung
+        ! stop tree: hung
+    running: timeout
+        ! stop tree: timeout
+    crashed for good | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | stopped by a person | terminated
+        ! rest
+    ");
+}
+
+#[test]
+fn work_is_for_agents_that_are_started_with_it() {
+    for (name, state) in states() {
+        let agent = agent(state);
+        let decision = decide(&agent, AgentEvent::Work(task_id("t")), moment());
+        assert_eq!(decision, AgentDecision::default(), "{name}");
+    }
+}
+
+#[test]
+fn every_status_of_the_task_that_it_was_started_with() {
+    let held = Some("t".to_owned());
+    let killed = Death { unfinished_task: held.clone(), ..death(HowEnded::Signal(9)) };
+    let progressed = Death { made_progress: true, ..killed.clone() };
+    let mut text = String::new();
+    for (name, death) in [
+        ("exit 0, had let go of it", death(HowEnded::Code(0))),
+        ("exit 0, held it", Death { unfinished_task: held.clone(), ..death(HowEnded::Code(0)) }),
+        ("exit 1, had let go of it", death(HowEnded::Code(1))),
+        ("exit 75", Death { unfinished_task: held, ..death(HowEnded::Code(75)) }),
+        ("signal 9, held it", killed),
+        ("signal 9, held it, after a finished step", progressed),
+    ] {
+        text += &format!("## {name}\n");
+        let mut rows = Rows::default();
+        let statuses = TaskStatus::ALL.into_iter().map(|status| (status.as_str(), Some(status)));
+        for (status_name, status) in statuses.chain([("another's", None)]) {
+            let agent = started(running(None), Some("t"));
+            let event = died_with(death.clone(), status);
+            rows.add(status_name, short(&agent, &decide(&agent, event, moment())));
+        }
+        text += &rows.text();
+    }
+    insta::assert_snapshot!(text, @"
+    ## exit 0, had let go of it
+    created | blocked | deferred | suspended | failed | cancelled | another's
+        ended#4(completed) given nothing →stopped(itself) ! rest
+    assigned | in_progress | interrupted
+        ended#4(completed) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    in_review | completed
+        ended#4(completed) row=0 total=1 given nothing →stopped(itself) ! rest
+    ## exit 0, held it
+    created | assigned | in_progress | in_review | blocked | deferred | interrupted | suspended | failed | completed | cancelled | another's
+        ended#4(failed) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    ## exit 1, had let go of it
+    created | blocked | deferred | suspended | failed | cancelled | another's
+        ended#4(failed) given nothing →stopped(itself) ! rest
+    assigned | in_progress | interrupted
+        ended#4(failed) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    in_review | completed
+        ended#4(failed) row=0 total=1 given nothing →stopped(itself) ! rest
+    ## exit 75
+    created | assigned | in_progress | in_review | blocked | deferred | interrupted | suspended | failed | completed | cancelled | another's
+        ended#4(deferred) →suspended(deferred, in 1m) ! wait in 1m
+    ## signal 9, held it
+    created | assigned | in_progress | in_review | blocked | deferred | interrupted | suspended | failed | completed | cancelled | another's
+        ended#4(signal) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    ## signal 9, held it, after a finished step
+    created | in_review | blocked | deferred | suspended | failed | completed | cancelled | another's
+        ended#4(signal) row=1 total=2 given nothing →stopped(itself) ! rest
+    assigned | in_progress | interrupted
+        ended#4(signal) row=1 total=2 begun#5 reserved#6 →running#5 ! spawn#5 at once
+    ");
+}
+
+#[test]
+fn an_ordered_end_of_an_agent_that_was_started_with_a_task() {
+    let mut text = String::new();
+    for (name, status) in
+        [("its task is interrupted", TaskStatus::Interrupted), ("done", TaskStatus::Completed)]
+    {
+        text += &format!("## {name}\n");
+        let mut rows = Rows::default();
+        for (ending_name, ending) in endings() {
+            let agent = started(running(Some(ending)), Some("t"));
+            let event = died_with(death(HowEnded::Signal(15)), Some(status));
+            rows.add(ending_name, short(&agent, &decide(&agent, event, moment())));
+        }
+        text += &rows.text();
+    }
+    insta::assert_snapshot!(text, @"
+    ## its task is interrupted
+    stop
+        ended#4(stopped) →stopped(person) ! rest
+    shutdown
+        ended#4(stopped) →stopped(shutdown) ! rest
+    restart
+        ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
+    hung
+        ended#4(hung) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    timeout
+        ended#4(timeout) row=2 total=2 →crashed(in 1m) ! wait in 1m
+    ## done
+    stop
+        ended#4(stopped) →stopped(person) ! rest
+    shutdown | restart
+        ended#4(stopped) given nothing →stopped(itself) ! rest
+    hung
+        ended#4(hung) row=0 total=1 given nothing →stopped(itself) ! rest
+    timeout
+        ended#4(timeout) row=0 total=1 given nothing →stopped(itself) ! rest
+    ");
+}
+
+#[test]
+fn an_agent_that_can_do_nothing_does_not_eat_the_queue() {
+    let mut agent = started(AgentState::Stopped { by: Stopper::Itself }, None);
+    agent.tally = Default::default();
+    let mut lives = 0;
+    let mut now = noon();
+    while lives < 100 && !matches!(agent.state, AgentState::Terminated { .. }) {
+        let event = match &agent.state {
+            AgentState::Running { .. } => {
+                lives += 1;
+                let unfinished_task = Some("t".to_owned());
+                let death = Death { unfinished_task, ..death(HowEnded::Code(1)) };
+                died_with(death, Some(TaskStatus::Failed))
+            }
+            AgentState::Crashed { again_at: Some(at) } => {
+                now = *at;
+                AgentEvent::Due
+            }
+            _ => AgentEvent::Work(task_id("t")),
+        };
+        let decision = decide(&agent, event, at(now));
+        decision.changes.iter().for_each(|change| change.apply(&mut agent, now));
+    }
+    assert_eq!(lives, 4);
+    assert_eq!(now.since(noon()), Span::from_secs(60 + 120));
+}
+
+#[test]
+fn while_draining_nothing_begins_and_what_waits_goes_on_waiting() {
+    let mut text = String::new();
+    for (name, event) in [
+        ("wake", AgentEvent::Wake),
+        ("start", AgentEvent::Start),
+        ("due", AgentEvent::Due),
+        ("work", AgentEvent::Work(task_id("t"))),
+        ("died by signal 9", died(death(HowEnded::Signal(9)))),
+    ] {
+        text += &format!("## {name}\n");
+        let mut rows = Rows::default();
+        for (state_name, state) in states() {
+            let agent = match event {
+                AgentEvent::Work(_) => started(state, None),
+                _ => Agent { tally: Default::default(), ..agent(state) },
+            };
+            let decision = decide_held(&agent, event.clone(), moment(), Pause::Draining);
+            rows.add(state_name, short(&agent, &decision));
+        }
+        text += &rows.text();
+    }
+    insta::assert_snapshot!(text, @"
+    ## wake
+    created | crashed, due | deferred, due | boot loop | waits with its task | draining | waits for its turn | resting, due | stopped with its supervisor
+        →suspended(draining, for good) ! rest
+    running
+        -
+    running: stop
+        ! stop tree: stop
+    running: shutdown
+        →running#4: restart ! stop tree: restart
+    running: restart
+        ! stop tree: restart
+    running: hung
+        ! stop tree: hung
+    running: timeout
+        ! stop tree: timeout
+    crashed, waits | deferred, waits | resting, waits
+        ! wait in 30s
+    crashed for good | deferred for good | stopped by a person | stopped by itself | terminated
+        ! rest
+    asking
+        ! ask
+    ## start
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped with its supervisor
+        begun#5 reserved#6 →running#5 ! spawn#5 at once
+    running | running: shutdown | running: restart | running: hung | running: timeout
+        -
+    running: stop
+        →running#4: restart
+    stopped by a person | stopped by itself | terminated
+        iteration=0 begun#5 reserved#6 →running#5 ! spawn#5 at once
+    ## due
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed for good | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    crashed, due | deferred, due | resting, due
+        →suspended(draining, for good) ! rest
+    crashed, waits | deferred, waits | resting, waits
+        ! wait in 30s
+    ## work
+    created | running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | terminated
+        -
+    stopped by itself
+        given t →suspended(draining, for good) ! rest
+    ## died by signal 9
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    running
+        ended#4(signal) row=1 total=1 →suspended(draining, for good) ! rest
+    running: stop
+        ended#4(stopped) →stopped(person) ! rest
+    running: shutdown
+        ended#4(stopped) →stopped(shutdown) ! rest
+    running: restart
+        ended#4(stopped) begun#5 reserved#6 →running#5 ! spawn#5 at once
+    running: hung
+        ended#4(hung) row=1 total=1 →suspended(draining, for good) ! rest
+    running: timeout
+        ended#4(timeout) row=1 total=1 →suspended(draining, for good) ! rest
+    ");
+}
+
 fn blocks(events: &[(&str, AgentEvent)]) -> String {
     let mut text = String::new();
     for (name, event) in events {
@@ -628,6 +981,8 @@ fn states() -> Vec<(&'static str, AgentState)> {
         ("boot loop", suspended(Pause::HeldBack, None)),
         ("asking", suspended(Pause::Asking, None)),
         ("waits with its task", suspended(Pause::Task, None)),
+        ("draining", suspended(Pause::Draining, None)),
+        ("waits for its turn", suspended(Pause::Turn, None)),
         ("resting, due", suspended(Pause::Resting, past())),
         ("resting, waits", suspended(Pause::Resting, ahead())),
         ("stopped by a person", AgentState::Stopped { by: Stopper::Person }),
@@ -645,6 +1000,16 @@ fn endings() -> [(&'static str, Ending); 5] {
         ("hung", Ending::Hung),
         ("timeout", Ending::Timeout),
     ]
+}
+
+fn started(state: AgentState, task: Option<&str>) -> Agent {
+    let task = task.map(task_id);
+    let plan = AgentPlan { takes: Takes::Start, task, ..AgentPlan::default() };
+    Agent { plan, ..agent(state) }
+}
+
+fn task_id(id: &str) -> TaskId {
+    TaskId::new(id).expect("a valid id")
 }
 
 fn loop_plan() -> AgentPlan {
@@ -705,6 +1070,8 @@ fn short_change(before: &Agent, change: &AgentChange) -> String {
         AgentChange::Reserved(tag) => format!("reserved#{}", tag.number().unwrap_or(0)),
         AgentChange::Ended { number, ended, .. } => format!("ended#{number}({})", ended.cause),
         AgentChange::Iteration(number) => format!("iteration={number}"),
+        AgentChange::Given(Some(task)) => format!("given {task}"),
+        AgentChange::Given(None) => "given nothing".to_owned(),
         AgentChange::Noted(kind, _) => format!("noted {}", kind.as_str()),
         AgentChange::Created(_)
         | AgentChange::Planned(_)

@@ -196,7 +196,7 @@ fn cases() -> Vec<Case> {
 }
 
 fn recover(decision: Decision) -> TaskEvent {
-    let task = Change::first(&NewTask::bare(TaskId::new("t").unwrap()), noon());
+    let task = Change::first(&NewTask::bare(TaskId::new("t").expect("a valid id")), noon());
     let death = HolderDeath::of(&task, Cause::Signal, "why".to_owned(), noon());
     let policy = TaskPolicy::default();
     let context = RecoveryContext::of(&task, &death, &policy, false);

@@ -1,29 +1,19 @@
 //! An HTTP endpoint that is told: a CloudEvents body with the signature of Standard Webhooks.
 
 use std::net::IpAddr;
-use std::path::Path;
 
 use relight_core::time::{Span, Time};
 use ureq::http::{Response, StatusCode, Uri};
-use ureq::tls::{RootCerts, TlsConfig};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use super::message::Message;
 use super::secret::Key;
 use super::signature::signatures;
 use super::sink::NotSent;
-use crate::doors::{clock, environment};
+use crate::doors::clock;
 
 /// More headers than this are no answer.
 const HEADER_BYTES_MAX: usize = 16 << 10;
-/// Where the usual systems have the authorities that they trust.
-const SYSTEM_ROOTS: [&str; 5] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-];
-
 /// An endpoint, and what it is signed with.
 #[derive(Clone)]
 pub struct Webhook {
@@ -114,7 +104,6 @@ impl Webhook {
 
     /// One call and one connection: alerts are rare, and nothing is kept between them.
     fn agent(&self) -> ureq::Agent {
-        let roots = if has_own_roots() { RootCerts::PlatformVerifier } else { RootCerts::WebPki };
         let mut config = ureq::Agent::config_builder()
             .timeout_global(Some(self.timeout.as_duration()))
             .http_status_as_error(false)
@@ -123,7 +112,7 @@ impl Webhook {
             .max_response_header_size(HEADER_BYTES_MAX)
             .max_idle_connections(0)
             .user_agent(concat!("relight/", env!("CARGO_PKG_VERSION")))
-            .tls_config(TlsConfig::builder().root_certs(roots).build());
+            .tls_config(TlsConfig::builder().root_certs(roots()).build());
         if self.is_loopback {
             config = config.proxy(None);
         }
@@ -131,12 +120,13 @@ impl Webhook {
     }
 }
 
-/// Whether this machine says whom it trusts; a small container does not.
-fn has_own_roots() -> bool {
-    let variables = environment::variables();
-    let is_named =
-        variables.iter().any(|(name, _)| name == "SSL_CERT_FILE" || name == "SSL_CERT_DIR");
-    is_named || SYSTEM_ROOTS.iter().any(|file| Path::new(file).exists())
+/// Those whom this machine trusts; Mozilla's where it says nothing, as in a small container.
+fn roots() -> RootCerts {
+    let certificates = rustls_native_certs::load_native_certs().certs;
+    if certificates.is_empty() {
+        return RootCerts::WebPki;
+    }
+    RootCerts::from(certificates.iter().map(|one| Certificate::from_der(one).to_owned()))
 }
 
 /// What its status means; its body is not read.

@@ -1,14 +1,25 @@
-//! What a Rust program embeds: open a store, start or continue a task and record its steps, mark the
-//! turns of sessions.
+//! What a Rust program embeds: open a store, start or continue a task and record its steps, work
+//! through the queue, mark the turns of sessions.
 
+mod boundary;
 mod home;
+mod open;
+mod queue;
 mod relight;
+mod seat;
 mod session;
 mod step;
 mod task;
+mod task_builder;
+mod worker;
 
+pub use boundary::{End, EndError, Ended};
 pub use home::mark_key_beside;
-pub use relight::{OpenError, Relight, TaskBuilder};
+pub use open::{OpenError, RelightBuilder};
+pub use queue::TaskQueue;
+pub use relight::Relight;
 pub use session::{BeginError, SessionBuilder, Turn};
 pub use step::{StepBuilder, StepError, StepRun};
 pub use task::RunningTask;
+pub use task_builder::TaskBuilder;
+pub use worker::{Worked, Worker};

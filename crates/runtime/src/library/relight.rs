@@ -1,40 +1,26 @@
-//! Opening a store, and asking for a task.
+//! An open store, and the doors to its tasks, its queue and its sessions.
 
-use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::error::Error;
+use std::sync::Arc;
 
-use relight_core::decide::{Refusal, Right};
-use relight_core::ids::{AgentName, IdError, IdempotencyKey, SessionKey, StepName, TaskId};
-use relight_core::lease::{Held, Holder, LEASE_MAX, ProcessIdentity};
-use relight_core::redact::{MarkKey, Redactor};
+use relight_core::ids::{AgentName, IdError, SessionKey, TaskId};
+use relight_core::recovery::TaskPolicy;
 use relight_core::session::Rules;
-use relight_core::task::{NewTask, TaskSpec};
-use relight_core::time::Span;
+use relight_core::task::NewTask;
 use relight_store::StoreError;
-use relight_store::sqlite::Use;
 
-use super::home::mark_key_beside;
+use super::boundary::End;
+use super::open::{OpenError, RelightBuilder};
+use super::queue::TaskQueue;
+use super::seat::{Place, own_lease, own_process};
 use super::session::SessionBuilder;
 use super::task::RunningTask;
-use crate::doors::{clock, environment, process, random};
+use super::task_builder::TaskBuilder;
+use super::worker::{Worked, Worker};
 use crate::engine::{ActError, Engine};
+use crate::queue::Queue;
+use crate::recovery::{Recoverer, Strategies, Swept};
 use crate::sessions::{self, Decided, Owner, SessionError};
-use crate::store_url::{StoreUrl, StoreUrlError};
-
-/// Why a store could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The URL names no store.
-    #[error(transparent)]
-    Url(#[from] StoreUrlError),
-    /// The store itself.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The folder of the store.
-    #[error("cannot use the folder of the store")]
-    Folder(#[source] std::io::Error),
-}
 
 /// An open store.
 ///
@@ -59,186 +45,136 @@ pub enum OpenError {
 /// finished step gives its recorded value and is not run again.
 #[derive(Debug, Clone)]
 pub struct Relight {
-    engine: Engine,
+    queue: Queue,
+    place: Place,
 }
 
 impl Relight {
     /// Opens a store by its URL, `sqlite:PATH` or `memory:`, creating it when there is none.
     pub async fn open(url: &str) -> Result<Self, OpenError> {
-        let url = StoreUrl::parse(url, Path::new("."))?;
-        let store = url.open(Use::Long)?;
-        let key = match store.file().as_deref().and_then(Path::parent) {
-            Some(folder) => mark_key_beside(folder).map_err(OpenError::Folder)?,
-            None => MarkKey::new(random::bytes()),
-        };
-        let variables = environment::variables();
-        let redactor = Redactor::new(key).with_environment(environment::texts(&variables));
-        Ok(Self { engine: Engine::new(store, redactor) })
+        Self::builder(url).open().await
     }
 
-    /// Uses an engine that is there.
+    /// Opens a store with strategies and limits of the program's own.
+    ///
+    /// ```
+    /// # tokio_test(async {
+    /// use relight::{Answer, Decision, HolderDeath, RecoveryContext, RecoveryStrategy, Relight, StrategyError};
+    /// use relight::core::task::Task;
+    ///
+    /// /// Tasks that were not begun go to somebody else; the others wait for a person.
+    /// struct AskOps;
+    ///
+    /// impl RecoveryStrategy for AskOps {
+    ///     fn recover(&self, _: &Task, _: &HolderDeath, context: &RecoveryContext) -> Result<Answer, StrategyError> {
+    ///         if context.steps_done == 0 {
+    ///             return Ok(Decision::Reassign { keep_progress: true }.into());
+    ///         }
+    ///         Ok(Answer::from(Decision::Suspend).because("it had effects already"))
+    ///     }
+    /// }
+    ///
+    /// let relight = Relight::builder("memory:")
+    ///     .strategy("ask-ops", AskOps)
+    ///     .default_strategy("ask-ops")
+    ///     .open()
+    ///     .await?;
+    /// # let _ = relight;
+    /// # anyhow::Ok(()) });
+    /// # fn tokio_test(f: impl Future<Output = anyhow::Result<()>>) {
+    /// #     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(f).unwrap();
+    /// # }
+    /// ```
+    pub fn builder(url: &str) -> RelightBuilder {
+        RelightBuilder::new(url)
+    }
+
+    /// Uses an engine that is there, with Relight's own strategies.
     pub fn with_engine(engine: Engine) -> Self {
-        Self { engine }
+        let (strategies, policy) = (Strategies::default(), TaskPolicy::default());
+        Self::with_recoverer(Recoverer::new(engine, strategies, policy))
+    }
+
+    /// Uses an engine, strategies and limits that are there.
+    pub fn with_recoverer(recoverer: Recoverer) -> Self {
+        let place = Place::of(recoverer.engine());
+        Self { queue: Queue::new(recoverer), place }
     }
 
     /// What the rest of the product works with.
     pub fn engine(&self) -> &Engine {
-        &self.engine
+        self.recoverer().engine()
     }
 
-    /// Asks for a task by its id; nothing happens before `start`.
+    /// The strategies and limits that tasks are recovered by.
+    pub fn recoverer(&self) -> &Recoverer {
+        self.queue.recoverer()
+    }
+
+    /// Asks for a task by its id; nothing happens before `start` or `add`.
     pub fn task(&self, id: &str) -> Result<TaskBuilder, IdError> {
         let new = NewTask::bare(TaskId::new(id)?);
-        Ok(TaskBuilder { engine: self.engine.clone(), new, ttl: None, lifetime: None })
+        Ok(TaskBuilder::new(self.recoverer().clone(), self.place.clone(), new))
+    }
+
+    /// The tasks that wait for somebody to take them.
+    pub fn queue(&self) -> TaskQueue {
+        TaskQueue::new(self.queue.clone(), self.place.clone())
+    }
+
+    /// Somebody who works through the queue under this name.
+    pub fn worker(&self, agent: &str) -> Result<Worker, IdError> {
+        Ok(Worker::new(self.queue(), AgentName::new(agent)?))
+    }
+
+    /// Works through the queue under this name for as long as the store can be used: `Ok(())` ends a
+    /// task, an error or a panic is given to its strategy, and the next one is taken. See
+    /// [`Worker::run`].
+    ///
+    /// ```no_run
+    /// # async fn example(relight: relight::Relight) -> anyhow::Result<()> {
+    /// relight
+    ///     .work("mailer", |task| async move {
+    ///         let sent: u32 = task.step("send", || async { Ok::<_, std::io::Error>(1) }).await?;
+    ///         anyhow::ensure!(sent > 0, "nothing was sent");
+    ///         Ok(())
+    ///     })
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn work<T, E, F, Fut>(&self, agent: &str, work: F) -> Result<Worked, ActError>
+    where
+        F: Fn(Arc<RunningTask>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Into<End> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
+    {
+        self.worker(agent)?.run(work).await
+    }
+
+    /// Finds what dead holders left and gives each task to its strategy. Claims do the same when the
+    /// queue is empty; a program calls it at its start to know at once where it stands.
+    pub async fn recover(&self) -> Result<Swept, StoreError> {
+        self.queue.recover().await
     }
 
     /// Asks for a session by its key; nothing happens before `begin`.
     pub fn session(&self, key: &str) -> Result<SessionBuilder, IdError> {
-        Ok(SessionBuilder::new(self.engine.clone(), SessionKey::new(key)?))
+        Ok(SessionBuilder::new(self.engine().clone(), SessionKey::new(key)?))
     }
 
     /// What a gateway calls at its start: decides every session whose turn was cut off, and answers
     /// those that it decided. Live turns of other gateways are left alone.
     pub async fn recover_sessions(&self, rules: &Rules) -> Result<Vec<Decided>, SessionError> {
-        sessions::recover(&self.engine, rules).await
+        sessions::recover(self.engine(), rules).await
     }
 
     /// What a gateway calls at its end: the marks of this process are discarded.
     pub async fn shutdown_sessions(&self) -> Result<Vec<SessionKey>, SessionError> {
         let mut discarded = Vec::new();
         for own in [own_process(), own_lease()] {
-            discarded.extend(sessions::shutdown(&self.engine, &Owner::Holder(own)).await?);
+            discarded.extend(sessions::shutdown(self.engine(), &Owner::Holder(own)).await?);
         }
         Ok(discarded)
     }
-}
-
-/// A task to be started or continued.
-#[derive(Debug)]
-pub struct TaskBuilder {
-    engine: Engine,
-    new: NewTask,
-    ttl: Option<Span>,
-    lifetime: Option<Span>,
-}
-
-impl TaskBuilder {
-    /// One line for people.
-    pub fn title(mut self, title: &str) -> Self {
-        self.spec().title = Some(title.to_owned());
-        self
-    }
-
-    /// Declares a step ahead, so that others can see what is still to do.
-    pub fn declare(mut self, step: &str) -> Result<Self, IdError> {
-        self.spec().steps.push(StepName::new(step)?);
-        Ok(self)
-    }
-
-    /// What makes two requests the same request.
-    pub fn key(mut self, key: &str) -> Result<Self, IdError> {
-        self.spec().key = Some(IdempotencyKey::new(key)?);
-        Ok(self)
-    }
-
-    /// Whose task it is.
-    pub fn agent(mut self, agent: &str) -> Result<Self, IdError> {
-        self.new.agent = Some(AgentName::new(agent)?);
-        Ok(self)
-    }
-
-    /// What the task is about.
-    pub fn payload(mut self, payload: serde_json::Value) -> Self {
-        self.spec().payload = Some(payload);
-        self
-    }
-
-    /// First context for a successor.
-    pub fn context(mut self, pairs: BTreeMap<String, String>) -> Self {
-        self.new.context = pairs;
-        self
-    }
-
-    /// After this long it is not worth resuming.
-    pub fn expires_in(mut self, span: Span) -> Self {
-        self.lifetime = Some(span);
-        self.spec().ttl_ms = Some(span.as_ms());
-        self
-    }
-
-    /// Holds the task by a lease of this length that is renewed in the background, instead of for
-    /// as long as this process lives. For stores that other machines share.
-    pub fn lease(mut self, ttl: Span) -> Self {
-        self.ttl = Some(ttl.min(LEASE_MAX));
-        self
-    }
-
-    /// Starts the task, or continues it where it was. Must be called inside a Tokio runtime.
-    pub async fn start(mut self) -> Result<RunningTask, ActError> {
-        self.new.expires_at = self.lifetime.map(|span| clock::now().plus(span));
-        let holder = match self.ttl {
-            Some(_) => own_lease(),
-            None => own_process(),
-        };
-        // The key may belong to another task: that one is started, and its seat is taken.
-        let task = self.engine.add(self.new).await?.task().clone();
-        let seat = Seat::take(&self.engine, &task.id)?;
-        // Nobody sits there, so what this process still holds belongs to a handle that is gone. A
-        // lease of its own keeps what that one left behind from ending it.
-        let left_over = task.lease.held.is_some_and(|held| held.holder == holder);
-        let started =
-            self.engine.take(&task.id, Right::Unfenced, holder, self.ttl, left_over).await?;
-        Ok(RunningTask::new(self.engine, started, self.ttl, seat))
-    }
-
-    fn spec(&mut self) -> &mut TaskSpec {
-        &mut self.new.spec
-    }
-}
-
-pub(super) fn own_process() -> Holder {
-    static ME: OnceLock<ProcessIdentity> = OnceLock::new();
-    let me = ME.get_or_init(|| {
-        let me = process::identity(std::process::id());
-        me.expect("this process is there while it asks")
-    });
-    Holder::Process(me.clone())
-}
-
-/// The holder of a lease that this process renews.
-pub(super) fn own_lease() -> Holder {
-    Holder::Time { by: format!("process {}", std::process::id()) }
-}
-
-/// The right of one handle in this process to hold a task: to the store all of a process's
-/// handles are the same holder.
-#[derive(Debug)]
-pub(super) struct Seat {
-    key: (String, TaskId),
-}
-
-impl Seat {
-    fn take(engine: &Engine, task: &TaskId) -> Result<Arc<Self>, ActError> {
-        let place = match engine.store().file() {
-            Some(path) => path.canonicalize().unwrap_or(path).display().to_string(),
-            None => format!("{:p}", Arc::as_ptr(engine.store())),
-        };
-        let key = (place, task.clone());
-        if seats().insert(key.clone()) {
-            return Ok(Arc::new(Self { key }));
-        }
-        let held = Held { holder: own_process(), ttl: None, since: clock::now(), left: None };
-        Err(Refusal::Held { task: task.clone(), held: Box::new(held) }.into())
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        seats().remove(&self.key);
-    }
-}
-
-fn seats() -> std::sync::MutexGuard<'static, HashSet<(String, TaskId)>> {
-    static SEATS: OnceLock<Mutex<HashSet<(String, TaskId)>>> = OnceLock::new();
-    SEATS.get_or_init(Mutex::default).lock().expect("nothing panics while it is locked")
 }

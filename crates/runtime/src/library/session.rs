@@ -9,7 +9,7 @@ use relight_core::session::{Generation, Session, SessionEvent};
 use relight_core::time::Span;
 use tokio::task::JoinHandle;
 
-use super::relight::{own_lease, own_process};
+use super::seat::{own_lease, own_process};
 use crate::doors::clock;
 use crate::engine::Engine;
 use crate::sessions::{self, Acted, SessionError};
@@ -150,9 +150,10 @@ impl Turn {
     /// It is finished. Refused when a newer turn was begun meanwhile, or when this one was taken away.
     pub async fn end(mut self) -> Result<(), SessionError> {
         let generation = self.shared.generation;
-        self.shared.act(SessionEvent::End { generation }).await?;
-        self.ended = true;
-        Ok(())
+        let ended = self.shared.act(SessionEvent::End { generation }).await;
+        // A turn that is somebody else's needs no giving up.
+        self.ended = matches!(ended, Ok(()) | Err(SessionError::Refused(_)));
+        ended
     }
 }
 

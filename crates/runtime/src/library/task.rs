@@ -11,17 +11,20 @@ use relight_core::lease::Fence;
 use relight_core::progress::Progress;
 use relight_core::status::TaskStatus;
 use relight_core::step::{Step, StepKey};
+use relight_core::task::{Task, Usage};
 use relight_core::time::{Span, Time};
 use relight_store::{Commit, CommitError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::relight::Seat;
+use super::seat::Seat;
 use super::step::{StepBuilder, StepError};
 use crate::doors::clock;
 use crate::engine::{ActError, Engine, Started, act_error};
+use crate::recovery::{Recovered, Recoverer};
 
 /// A task under this process's lease. Steps are recorded under its fence; once somebody else has
 /// the lease, every call says so.
@@ -32,13 +35,15 @@ pub struct RunningTask {
     pub(super) shared: Arc<Shared>,
     renewal: Option<JoinHandle<()>>,
     resumed: bool,
+    record: Task,
     progress: Progress,
-    _seat: Arc<Seat>,
+    _seat: Seat,
 }
 
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) engine: Engine,
+    recoverer: Recoverer,
     pub(super) id: TaskId,
     pub(super) fence: Fence,
     /// Steps as the store had them when the task was started, and as this handle ended them.
@@ -49,6 +54,8 @@ pub(super) struct Shared {
     passes: Mutex<HashMap<StepName, Passes>>,
     lost: watch::Sender<Option<Fence>>,
     ended: AtomicBool,
+    /// Nothing was written by this handle yet.
+    is_as_given: AtomicBool,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -59,25 +66,28 @@ struct Passes {
 
 impl RunningTask {
     pub(super) fn new(
-        engine: Engine,
+        recoverer: Recoverer,
         started: Started,
         ttl: Option<Span>,
-        seat: Arc<Seat>,
+        seat: Seat,
     ) -> Self {
         let steps = started.view.steps.into_iter().map(|step| (step.key.clone(), step));
+        let record = started.view.task;
         let shared = Arc::new(Shared {
-            engine,
-            id: started.view.task.id,
+            engine: recoverer.engine().clone(),
+            recoverer,
+            id: record.id.clone(),
             fence: started.fence,
             steps: Mutex::new(steps.collect()),
             given_up: Mutex::default(),
             passes: Mutex::default(),
             lost: watch::Sender::new(None),
             ended: AtomicBool::new(false),
+            is_as_given: AtomicBool::new(true),
         });
         let renewal = ttl.map(|ttl| tokio::spawn(renew(Arc::clone(&shared), ttl)));
         let progress = started.view.progress;
-        Self { shared, renewal, resumed: started.resumed, progress, _seat: seat }
+        Self { shared, renewal, resumed: started.resumed, record, progress, _seat: seat }
     }
 
     /// Its id.
@@ -93,6 +103,16 @@ impl RunningTask {
     /// Whether somebody worked on it before.
     pub fn resumed(&self) -> bool {
         self.resumed
+    }
+
+    /// The task as it was when this handle was given it: title, payload, context, counts.
+    pub fn record(&self) -> &Task {
+        &self.record
+    }
+
+    /// What was asked for.
+    pub fn payload(&self) -> Option<&Value> {
+        self.record.spec.payload.as_ref()
     }
 
     /// What was done, in doubt and next when it was started.
@@ -124,14 +144,20 @@ impl RunningTask {
         self.act(TaskEvent::Set([(key.to_owned(), value.to_owned())].into())).await
     }
 
+    /// Adds to what the task has cost; past the limit of the policy nobody goes on with it by
+    /// himself. Never reset.
+    pub async fn spend(&self, usage: Usage) -> Result<(), ActError> {
+        self.act(TaskEvent::Spend(usage)).await
+    }
+
     /// It is finished.
     pub async fn done(self) -> Result<(), ActError> {
         self.end(TaskEvent::Done).await
     }
 
-    /// It went wrong.
-    pub async fn fail(self, reason: &str) -> Result<(), ActError> {
-        self.end(TaskEvent::Fail { reason: reason.to_owned() }).await
+    /// It went wrong: its strategy is asked what becomes of it.
+    pub async fn fail(self, reason: &str) -> Result<Recovered, ActError> {
+        self.end_as_failed(reason).await
     }
 
     /// It cannot go on before a person acts.
@@ -161,15 +187,34 @@ impl RunningTask {
 
     async fn act(&self, event: TaskEvent) -> Result<(), ActError> {
         let right = Right::Fence(self.shared.fence);
-        let result = self.shared.engine.act(&self.shared.id, right, event).await;
+        // Where nothing was written since, what it was given is what the store has.
+        let known = self.shared.is_as_given.swap(false, Ordering::Relaxed);
+        let known = known.then(|| self.record.clone());
+        let result = self.shared.engine.act_upon(known, &self.shared.id, right, event).await;
         self.shared.note(&result);
         result.map(|_| ())
     }
 
-    async fn end(self, event: TaskEvent) -> Result<(), ActError> {
+    pub(super) async fn end(&self, event: TaskEvent) -> Result<(), ActError> {
         self.act(event).await?;
         self.shared.ended.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    pub(super) async fn end_as_failed(&self, reason: &str) -> Result<Recovered, ActError> {
+        let Shared { recoverer, id, fence, .. } = &*self.shared;
+        let result = recoverer.fail(id, Right::Fence(*fence), reason).await;
+        self.shared.note(&result);
+        let recovered = result?;
+        self.shared.ended.store(true, Ordering::Relaxed);
+        Ok(recovered)
+    }
+
+    /// Completes when this handle was told that somebody else has the lease; looks for nothing.
+    pub(super) async fn told_of_loss(&self) -> Refusal {
+        let mut told = self.shared.lost.subscribe();
+        let newest = told.wait_for(Option::is_some).await.ok().and_then(|newest| *newest);
+        self.shared.fenced(newest.expect("the sender lives as long as this handle"))
     }
 }
 
@@ -259,6 +304,7 @@ impl Shared {
     }
 
     pub(super) fn under_fence(&self, changes: Vec<Change>) -> Commit {
+        self.is_as_given.store(false, Ordering::Relaxed);
         let guard = Guard { fence: Some(self.fence), seq: None };
         Commit { task: self.id.clone(), guard, at: clock::now(), changes }
     }

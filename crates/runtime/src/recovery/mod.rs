@@ -2,6 +2,7 @@
 //!
 //! Rules are `core::recovery`'s. Leaves to others: agents and their processes (`supervise`).
 
+pub mod desk;
 mod exec;
 mod recoverer;
 mod strategies;
@@ -12,4 +13,5 @@ pub use exec::{Exec, ExecError};
 pub use recoverer::{Recovered, Recoverer};
 pub use strategies::{Asked, Strategies, UnknownStrategy};
 pub use strategy::{Answer, RecoveryStrategy, StrategyError};
-pub use sweep::{Lost, lost, sweep};
+pub use sweep::{Lost, Swept, lost, sweep, sweep_all};
+pub(crate) use sweep::{held, left_by_terminated};

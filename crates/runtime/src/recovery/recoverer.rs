@@ -6,7 +6,7 @@ use relight_core::agent::step_deaths;
 use relight_core::change::Change;
 use relight_core::decide::{Right, Scene, TaskEvent, decide};
 use relight_core::event::EventKind;
-use relight_core::ids::TaskId;
+use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::HolderLife;
 use relight_core::recovery::{HolderDeath, Recovery, RecoveryContext, TaskPolicy};
 use relight_core::status::TaskStatus;
@@ -14,6 +14,7 @@ use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::{EventQuery, StoreError};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::strategies::Strategies;
 use crate::doors::{clock, random};
@@ -35,6 +36,8 @@ pub struct Recoverer {
 pub struct Recovered {
     /// Which.
     pub task: TaskId,
+    /// Whose it is; anybody's when none.
+    pub agent: Option<AgentName>,
     /// Which strategy was asked; none when it had no say.
     pub strategy: Option<String>,
     /// What it decided.
@@ -70,6 +73,13 @@ impl Recoverer {
     /// The strategies.
     pub fn strategies(&self) -> &Strategies {
         &self.strategies
+    }
+
+    /// The same, for tasks that whoever died goes on with by a budget of its own.
+    #[must_use]
+    pub fn without_max_attempts(&self) -> Self {
+        let policy = TaskPolicy { max_attempts: u32::MAX, ..self.policy.clone() };
+        Self { policy, ..self.clone() }
     }
 
     /// The holder says that the task failed: its strategy is asked, and both are one commit.
@@ -109,7 +119,7 @@ impl Recoverer {
         let (life, right) = (HolderLife::Gone, Right::Unfenced);
         let scene = Scene { task, step: None, life, right, now: clock::now() };
         let decision = decide(&scene, recovery).ok()?;
-        Some(told(Acted { before: task.clone(), decision, fence: task.lease.fence }))
+        Some(told(Acted { before: task.clone(), decision, fence: task.lease.fence, at: scene.now }))
     }
 
     /// The holder of a task died together with its supervisor. A step that was being run then may be
@@ -182,23 +192,30 @@ impl Recoverer {
 fn told(acted: Acted) -> Recovered {
     let mut task = acted.before;
     let now = clock::now();
-    let noted = acted.decision.changes.iter().find_map(|change| match change {
-        Change::Noted(EventKind::TaskRecovery, detail) => Some(detail.clone()),
-        _ => None,
-    });
     for change in &acted.decision.changes {
         change.apply(&mut task, now);
     }
-    let word =
-        |name: &str| noted.as_ref().and_then(|noted| noted[name].as_str()).map(str::to_owned);
-    Recovered {
-        strategy: word("strategy"),
-        decision: word("decision"),
-        outcome: word("outcome"),
-        trouble: word("trouble"),
-        task: task.id,
-        status: task.status,
-        not_before: task.not_before,
-        reason: task.reason,
+    let noted = acted.decision.changes.iter().find_map(|change| match change {
+        Change::Noted(EventKind::TaskRecovery, detail) => Some(detail),
+        _ => None,
+    });
+    Recovered::read(&task, noted)
+}
+
+impl Recovered {
+    /// From a task as it is, and the detail of the event `task.recovery` that tells of it.
+    pub fn read(task: &Task, detail: Option<&Value>) -> Self {
+        let word = |name: &str| detail.and_then(|detail| detail[name].as_str()).map(str::to_owned);
+        Self {
+            strategy: word("strategy"),
+            decision: word("decision"),
+            outcome: word("outcome"),
+            trouble: word("trouble"),
+            task: task.id.clone(),
+            agent: task.agent.clone(),
+            status: task.status,
+            not_before: task.not_before,
+            reason: task.reason.clone(),
+        }
     }
 }

@@ -3,10 +3,12 @@
 //! Decides by lease alone: a slow holder that lost its lease counts as dead, and its late writes are
 //! refused by the fence.
 
+use std::collections::VecDeque;
+
 use relight_core::agent::AgentStateKind;
 use relight_core::decide::Refusal;
-use relight_core::ids::AgentName;
-use relight_core::lease::HolderLife;
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::lease::{Holder, HolderLife};
 use relight_core::recovery::HolderDeath;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
@@ -19,6 +21,10 @@ use crate::engine::{ActError, Engine};
 
 /// Recoveries that are under way at a time: their commits share a sync.
 const AT_ONCE: usize = 64;
+/// Tasks that are looked at before those found among them are recovered.
+const PAGE: usize = 1_000;
+/// Holders whose life is not asked for again within one look.
+const HOLDERS_REMEMBERED: usize = 16;
 
 /// A task that lost whoever was to do it.
 #[derive(Debug, Clone)]
@@ -38,31 +44,113 @@ impl Lost {
     }
 }
 
-/// All of them, oldest first.
+/// All of them, those whose holder is gone first.
 pub async fn lost(engine: &Engine) -> Result<Vec<Lost>, StoreError> {
-    let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress, TaskStatus::Interrupted];
-    let tasks = engine.store().tasks(TaskQuery { statuses, ..TaskQuery::default() }).await?;
-    let waits_for_agent = |task: &Task| task.status == TaskStatus::Interrupted;
-    let gone = if tasks.iter().any(waits_for_agent) { terminated(engine).await? } else { vec![] };
-    let found = tasks.into_iter().filter_map(|task| {
-        if is_abandoned(&task) {
-            return Some(Lost::Holder(task));
-        }
-        let agent = task.agent.clone().filter(|agent| gone.contains(agent))?;
-        waits_for_agent(&task).then_some(Lost::Agent(task, agent))
-    });
-    Ok(found.collect())
+    let mut found = abandoned(page(engine, None, None).await?);
+    found.extend(left_by_terminated(engine).await?);
+    Ok(found)
 }
 
+/// Tasks that somebody works on, whether he lives or not, oldest first.
+pub(crate) async fn held(engine: &Engine) -> Result<Vec<Task>, StoreError> {
+    page(engine, None, None).await
+}
+
+async fn page(
+    engine: &Engine,
+    after: Option<TaskId>,
+    limit: Option<usize>,
+) -> Result<Vec<Task>, StoreError> {
+    let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress, TaskStatus::Interrupted];
+    let query = TaskQuery { statuses, held: true, after, limit, ..TaskQuery::default() };
+    engine.store().tasks(query).await
+}
+
+/// Tasks that wait for an agent which is terminated, oldest first.
+pub(crate) async fn left_by_terminated(engine: &Engine) -> Result<Vec<Lost>, StoreError> {
+    let gone = terminated(engine).await?;
+    if gone.is_empty() {
+        return Ok(Vec::new());
+    }
+    let statuses = vec![TaskStatus::Interrupted];
+    let tasks = engine.store().tasks(TaskQuery { statuses, ..TaskQuery::default() }).await?;
+    let left = tasks.into_iter().filter_map(|task| {
+        let agent = task.agent.clone().filter(|agent| gone.contains(agent))?;
+        Some(Lost::Agent(task, agent))
+    });
+    Ok(left.collect())
+}
+
+/// Whether the holder of a task is gone.
 fn is_abandoned(task: &Task) -> bool {
     let held = task.lease.held.as_ref();
     held.is_some_and(|held| process::holder_life(held) == HolderLife::Gone)
+}
+
+/// Those whose holder is gone. By the clock each for itself, by a process once for all that it held.
+fn abandoned(tasks: Vec<Task>) -> Vec<Lost> {
+    let mut lives: VecDeque<(Holder, bool)> = VecDeque::new();
+    let mut found = Vec::new();
+    for task in tasks {
+        let holder = task.lease.held.as_ref().map(|held| held.holder.clone());
+        let Some(holder) = holder else { continue };
+        let known = lives.iter().find(|(known, _)| *known == holder).map(|(_, gone)| *gone);
+        let is_gone = known.unwrap_or_else(|| is_abandoned(&task));
+        let is_by_clock = matches!(holder, Holder::Time { .. });
+        if known.is_none() && !is_by_clock {
+            lives.push_front((holder, is_gone));
+            lives.truncate(HOLDERS_REMEMBERED);
+        }
+        if is_gone {
+            found.push(Lost::Holder(task));
+        }
+    }
+    found
 }
 
 async fn terminated(engine: &Engine) -> Result<Vec<AgentName>, StoreError> {
     let states = vec![AgentStateKind::Terminated];
     let query = AgentQuery { states, ..AgentQuery::default() };
     Ok(engine.store().agents(query).await?.into_iter().map(|agent| agent.name).collect())
+}
+
+/// What a sweep over the whole store came to.
+#[derive(Debug, Default)]
+pub struct Swept {
+    /// What became of each.
+    pub recovered: Vec<Recovered>,
+    /// Those that could not be recovered, and why.
+    pub failed: Vec<(TaskId, ActError)>,
+}
+
+/// Finds and recovers all there is, some at a time: the first goes on while others are looked for,
+/// and however many there are, few are in memory.
+pub async fn sweep_all(recoverer: &Recoverer) -> Result<Swept, StoreError> {
+    let engine = recoverer.engine();
+    let mut swept = Swept::default();
+    let mut after = None;
+    loop {
+        let page = page(engine, after, Some(PAGE)).await?;
+        let is_last = page.len() < PAGE;
+        after = page.last().map(|task| task.id.clone());
+        swept.add(sweep(recoverer, abandoned(page)).await);
+        if is_last {
+            break;
+        }
+    }
+    swept.add(sweep(recoverer, left_by_terminated(engine).await?).await);
+    Ok(swept)
+}
+
+impl Swept {
+    fn add(&mut self, results: Vec<Result<Recovered, (Box<Task>, ActError)>>) {
+        for result in results {
+            match result {
+                Ok(recovered) => self.recovered.push(recovered),
+                Err((task, error)) => self.failed.push((task.id, error)),
+            }
+        }
+    }
 }
 
 /// Recovers each of them; one that cannot be stops no other. What others recovered meanwhile is left

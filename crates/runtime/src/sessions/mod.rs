@@ -14,7 +14,7 @@ use relight_core::session::{Scene, Session, SessionEvent, SessionRefusal, decide
 use relight_store::StoreError;
 
 pub use marks::{Imported, NotImported, import, in_flight};
-pub use recovery::{Decided, find, recover};
+pub use recovery::{Decided, Tell, find, find_each, recover, recover_each};
 pub use shutdown::{Owner, shutdown};
 
 use crate::doors::{clock, process};
@@ -23,8 +23,8 @@ use crate::funnel;
 
 /// How often a decision is made again because the session moved on meanwhile.
 const ROUNDS_MAX: usize = 1_000;
-/// How many sessions are read and committed at a time.
-const PAGE: usize = 4_096;
+/// How many sessions are read and committed at a time; the pages that so many dirty fit into SQLite's cache.
+const PAGE: usize = 2_048;
 
 /// Why something was not done. Nothing was changed.
 #[derive(Debug, Clone, thiserror::Error)]

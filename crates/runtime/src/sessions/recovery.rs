@@ -39,24 +39,41 @@ pub struct Decided {
     pub context: BTreeMap<String, String>,
 }
 
+/// Takes each session as it is decided, so that a hundred thousand of them need no memory.
+pub type Tell<'t> = &'t mut (dyn FnMut(Decided) + Send);
+
 /// Decides every session that is not what the store says, and answers those that it decided.
 pub async fn recover(engine: &Engine, rules: &Rules) -> Result<Vec<Decided>, SessionError> {
     let mut decided = Vec::new();
-    look(engine, rules, &mut decided, true).await?;
+    recover_each(engine, rules, &mut |one| decided.push(one)).await?;
     Ok(decided)
+}
+
+/// The same, telling each once it is on disk.
+pub async fn recover_each(
+    engine: &Engine,
+    rules: &Rules,
+    tell: Tell<'_>,
+) -> Result<(), SessionError> {
+    look(engine, rules, tell, true).await
 }
 
 /// What `recover` would decide; changes nothing.
 pub async fn find(engine: &Engine, rules: &Rules) -> Result<Vec<Decided>, SessionError> {
     let mut found = Vec::new();
-    look(engine, rules, &mut found, false).await?;
+    find_each(engine, rules, &mut |one| found.push(one)).await?;
     Ok(found)
+}
+
+/// The same, telling each as it is found.
+pub async fn find_each(engine: &Engine, rules: &Rules, tell: Tell<'_>) -> Result<(), SessionError> {
+    look(engine, rules, tell, false).await
 }
 
 async fn look(
     engine: &Engine,
     rules: &Rules,
-    decided: &mut Vec<Decided>,
+    tell: Tell<'_>,
     commits: bool,
 ) -> Result<(), SessionError> {
     let of = |state| SessionQuery { states: vec![state], ..SessionQuery::default() };
@@ -75,10 +92,11 @@ async fn look(
             let Some(last) = page.last() else { break };
             query.after = Some(last.key.clone());
             let found = decide_page(&page, rules, &mut lives, now);
+            drop(page);
             if commits {
-                commit(engine, rules, found, decided).await?;
+                commit(engine, rules, found, tell).await?;
             } else {
-                decided.extend(found.into_iter().map(|(from, change)| told(from, &change.next)));
+                found.into_iter().for_each(|(from, change)| tell(told(from, change.next)));
             }
         }
     }
@@ -99,18 +117,19 @@ async fn commit(
     engine: &Engine,
     rules: &Rules,
     found: Vec<Found>,
-    decided: &mut Vec<Decided>,
+    tell: Tell<'_>,
 ) -> Result<(), SessionError> {
     if found.is_empty() {
         return Ok(());
     }
-    let answers: Vec<Decided> = found.iter().map(|(from, c)| told(*from, &c.next)).collect();
+    let answers: Vec<Decided> =
+        found.iter().map(|(from, change)| told(*from, change.next.clone())).collect();
     let changes = found.into_iter().map(|(_, change)| change).collect();
     let taken = engine.store().commit_sessions(changes, clock::now()).await?;
     for (answer, taken) in answers.into_iter().zip(taken) {
         match taken {
-            true => decided.push(answer),
-            false => decided.extend(once_more(engine, rules, &answer.key).await?),
+            true => tell(answer),
+            false => once_more(engine, rules, &answer.key).await?.into_iter().for_each(&mut *tell),
         }
     }
     Ok(())
@@ -125,21 +144,21 @@ async fn once_more(
     let Some(session) = engine.store().session(key).await? else { return Ok(None) };
     let now = clock::now();
     let Some(change) = decide(&session, owner_life(&session), rules, now) else { return Ok(None) };
-    let answer = told(session.state.kind(), &change.next);
+    let answer = told(session.state.kind(), change.next.clone());
     // Moved on again: it lives, and the next recovery looks at it.
     let taken = engine.store().commit_sessions(vec![change], now).await?;
     Ok((taken == [true]).then_some(answer))
 }
 
-fn told(from: SessionStateKind, next: &Session) -> Decided {
+fn told(from: SessionStateKind, next: Session) -> Decided {
     Decided {
-        key: next.key.clone(),
-        session_id: next.session_id.clone(),
+        key: next.key,
+        session_id: next.session_id,
         generation: next.generation,
         from,
         state: next.state.kind(),
-        reason: next.reason.as_ref().map(|reason| reason.text.clone()),
+        reason: next.reason.map(|reason| reason.text),
         deaths_in_a_row: next.deaths_in_a_row,
-        context: next.context.clone(),
+        context: next.context,
     }
 }

@@ -1,17 +1,21 @@
 //! What all agents of one supervisor share.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use relight_core::ids::AgentName;
+use relight_core::decide::{Right, TaskEvent};
+use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, ProcessIdentity};
-use tokio::sync::Semaphore;
+use relight_core::status::TaskStatus;
+use tokio::sync::{Notify, Semaphore, watch};
 
 use super::cgroup::Cgroups;
 use super::log::Growth;
-use super::notice::Notices;
+use super::notice::{Notices, What};
 use super::word::Word;
-use crate::engine::Engine;
+use crate::engine::{ActError, Engine, TaskView};
+use crate::recovery::Recoverer;
 
 /// What all agents of one supervisor share.
 #[derive(Debug)]
@@ -34,6 +38,14 @@ pub(super) struct Desk {
     pub(super) nofile: Option<u64>,
     /// Room for so many who ask git something that nobody waits for.
     pub(super) git_places: Arc<Semaphore>,
+    /// Gives tasks to their strategy.
+    pub(super) recoverer: Recoverer,
+    /// Whether nothing is to be begun: a drain lasts.
+    pub(super) draining: watch::Receiver<bool>,
+    /// Rung when an agent has come to rest: it may be given work, or its turn.
+    pub(super) bell: Arc<Notify>,
+    /// Tasks whose strategy is being asked beside their agent.
+    pub(super) asking: Mutex<BTreeSet<TaskId>>,
     /// Where agents find the store again.
     pub(super) places: Vec<(Word, Word)>,
 }
@@ -41,5 +53,37 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn holder(&self) -> Holder {
         Holder::Process(self.owner.clone())
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
+    /// Notes whether the strategy of a task is being asked beside its agent.
+    pub(super) fn asks(&self, task: &TaskId, begins: bool) {
+        let mut asking = self.asking.lock().expect("nothing panics while it is locked");
+        if begins {
+            asking.insert(task.clone());
+        } else {
+            asking.remove(task);
+        }
+    }
+
+    pub(super) fn is_asked_about(&self, task: &TaskId) -> bool {
+        self.asking.lock().expect("nothing panics while it is locked").contains(task)
+    }
+
+    /// Puts a task back into the queue that was given to an agent who cannot take it now.
+    pub(super) async fn give_back(&self, task: &TaskId, agent: &AgentName) {
+        let plan = |view: &TaskView| {
+            let task = &view.task;
+            let is_its_own = task.agent.as_ref() == Some(agent) && task.lease.held.is_none();
+            let waits = is_its_own && task.status == TaskStatus::Assigned;
+            let back = TaskEvent::Move { to: TaskStatus::Created, reason: None };
+            Ok::<_, ActError>(waits.then_some(back).into_iter().collect())
+        };
+        if let Err(error) = self.engine.act_in_turn(task, Right::Unfenced, plan).await {
+            self.notices.tell(agent, What::Trouble(format!("task {task}: {error}")));
+        }
     }
 }

@@ -67,6 +67,13 @@ pub enum What {
         /// Where it is.
         status: TaskStatus,
     },
+    /// A task that lost its holder was given to its strategy.
+    TaskRecovered {
+        /// Which task.
+        task: TaskId,
+        /// Where it is now.
+        status: TaskStatus,
+    },
     /// Processes that outlived an earlier attempt were stopped.
     Swept {
         /// How many.

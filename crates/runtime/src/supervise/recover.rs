@@ -3,14 +3,10 @@
 
 use std::sync::Arc;
 
-use relight_core::agent::step_deaths;
 use relight_core::agent::{Agent, AgentState};
-use relight_core::decide::{Right, TaskEvent};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{HolderLife, ProcessIdentity};
-use relight_core::status::TaskStatus;
-use relight_core::task::Task;
-use relight_store::{AgentQuery, EventQuery, StoreError, TaskQuery};
+use relight_store::{AgentQuery, StoreError};
 use serde::Serialize;
 
 use super::log::LogLimits;
@@ -20,9 +16,7 @@ use super::supervisor::{Begin, Supervisor, TakeUpError};
 use crate::doors::process;
 use crate::engine::{ActError, Engine};
 use crate::presets::Preset;
-
-/// Most events of a task that are looked at.
-const EVENTS_MAX: usize = 1_000;
+use crate::recovery::{self, Lost, sweep};
 
 /// Something that is not what the store says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -51,12 +45,18 @@ pub async fn find(engine: &Engine) -> Result<Vec<Finding>, StoreError> {
         let lives = lives(engine, &agent).await?;
         findings.push(Finding::Agent { agent: agent.name, lives });
     }
-    for task in abandoned(engine).await? {
-        let held = task.lease.held.as_ref();
-        let holder = held.map_or_else(String::new, |held| held.holder.to_string());
-        findings.push(Finding::Task { task: task.id, holder });
-    }
+    findings.extend(recovery::lost(engine).await?.iter().map(finding));
     Ok(findings)
+}
+
+fn finding(lost: &Lost) -> Finding {
+    let task = lost.task();
+    let held = task.lease.held.as_ref();
+    let holder = match lost {
+        Lost::Agent(_, agent) => format!("agent {agent}"),
+        Lost::Holder(_) => held.map_or_else(String::new, |held| held.holder.to_string()),
+    };
+    Finding::Task { task: task.id.clone(), holder }
 }
 
 /// Agents that run, says the store, and that no live supervisor has.
@@ -85,19 +85,8 @@ pub async fn live_leader(
     Ok(attempt.and_then(|attempt| attempt.process).filter(process::is_alive))
 }
 
-/// Tasks that somebody works on, says the store, whose holder is gone.
-async fn abandoned(engine: &Engine) -> Result<Vec<Task>, StoreError> {
-    let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress];
-    let tasks = engine.store().tasks(TaskQuery { statuses, ..TaskQuery::default() }).await?;
-    let is_abandoned = |task: &Task| {
-        let held = task.lease.held.as_ref();
-        held.is_some_and(|held| process::holder_life(held) == HolderLife::Gone)
-    };
-    Ok(tasks.into_iter().filter(is_abandoned).collect())
-}
-
 /// Puts right what `find` found: deaths are recorded with their real end where anything can tell it,
-/// tasks are interrupted. What lives is left alone. `preset` finds the one of an agent's plan, by which
+/// tasks are given to their strategy. What lives is left alone. `preset` finds the one of an agent's plan, by which
 /// its end is judged.
 pub async fn put_right(
     supervisor: &mut Supervisor,
@@ -112,9 +101,8 @@ pub async fn put_right(
     let specs = agents.into_iter().map(spec).collect();
     let refused = supervisor.take_up_all(specs, Begin::HoldBack, false).await;
     supervisor.leave().await;
-    for task in abandoned(&engine).await? {
-        let reason = "its holder is gone".to_owned();
-        interrupt(&engine, &task, TaskEvent::Interrupt { reason }).await?;
+    for recovered in sweep(supervisor.recoverer(), recovery::lost(&engine).await?).await {
+        recovered.map_err(|(_, error)| error)?;
     }
     Ok(refused)
 }
@@ -132,38 +120,8 @@ pub fn spec_of(agent: Agent, preset: Preset) -> AgentSpec {
         until: None,
         signs: Vec::new(),
         ladder: None,
+        strategy: None,
         log_limits: LogLimits::default(),
         plan: agent.plan,
     }
-}
-
-/// Takes a task from a holder that died together with its supervisor. A step that was being run then
-/// may be what killed both: after the second time in a row it waits for a person.
-pub(super) async fn interrupt(
-    engine: &Engine,
-    task: &Task,
-    event: TaskEvent,
-) -> Result<(), ActError> {
-    let query = EventQuery {
-        after: 0,
-        task: Some(task.id.clone()),
-        agent: None,
-        kinds: step_deaths::EVENT_KINDS.to_vec(),
-        limit: EVENTS_MAX,
-        newest: true,
-    };
-    let events = engine.store().events(query).await?;
-    let right = Right::Fence(task.lease.fence);
-    let plan = |view: &crate::engine::TaskView| -> Result<Vec<TaskEvent>, ActError> {
-        let mut plan = Vec::new();
-        for step in view.steps.iter().filter(|step| step.is_open()) {
-            plan.extend(step_deaths::decide(&task.id, &events, &step.key));
-        }
-        let is_parked = plan.iter().any(|event| matches!(event, TaskEvent::Block { .. }));
-        if !is_parked {
-            plan.push(event.clone());
-        }
-        Ok(plan)
-    };
-    engine.act_in_turn(&task.id, right, plan).await.map(drop)
 }

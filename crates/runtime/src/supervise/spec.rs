@@ -36,6 +36,8 @@ pub struct AgentSpec {
     pub signs: Vec<SignSource>,
     /// How it is told to end, where it is not as the preset says.
     pub ladder: Option<Vec<Rung>>,
+    /// What becomes of tasks that name no strategy when it dies; the default when none.
+    pub strategy: Option<String>,
     /// How much of its output is kept.
     pub log_limits: LogLimits,
 }

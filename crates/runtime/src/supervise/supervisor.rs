@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use relight_core::agent::Stopper;
 use relight_core::ids::AgentName;
+use relight_core::recovery::TaskPolicy;
+use relight_core::time::Span;
+use relight_store::StoreError;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use super::actor::{self, Mail};
 pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
@@ -17,17 +21,41 @@ use super::cgroup::{CgroupSetting, Cgroups};
 use super::desk::Desk;
 use super::log::Growth;
 use super::notice::{Notice, Notices};
+use super::roster::Roster;
+use super::router::Router;
 use super::spec::AgentSpec;
+use super::sweeper::Sweeper;
+use super::tidings::Tidings;
 use super::word::Word;
 use crate::doors::{limits, process};
+use crate::drain;
 use crate::engine::Engine;
+use crate::recovery::{Recoverer, Strategies};
 
 /// At most so many look at repositories at once while nobody waits for it.
 const GIT_PLACES: usize = 2;
 
+/// No shorter period is kept.
+const SWEEP_MIN: Duration = Duration::from_millis(100);
+
+/// How the queue is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// How often it is looked for tasks whose holder is gone, where nothing tells of it.
+    pub sweep: Span,
+    /// Recovered tasks and agents that are started in a second; no limit when zero.
+    pub resume_rate: u32,
+    /// Recovered tasks that are worked on at a time; no limit when zero.
+    pub resume_at_once: u32,
+}
+
 /// How a supervisor is set up.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
+    /// What becomes of tasks whose holder died.
+    pub strategies: Strategies,
+    /// What tasks may use up.
+    pub policy: TaskPolicy,
     /// The folder that the store is in.
     pub home: PathBuf,
     /// What is started as a shim; this very program when none.
@@ -45,6 +73,12 @@ pub struct Supervisor {
     agents: BTreeMap<AgentName, Handle>,
     beats: Beats,
     retiring: Retiring,
+    /// The same agents, for whoever serves the queue.
+    roster: Roster,
+    draining: watch::Sender<bool>,
+    tidings: Option<Tidings>,
+    /// Who serves the queue.
+    servants: Vec<AbortHandle>,
 }
 
 /// Agents that are being stopped and given back.
@@ -73,7 +107,13 @@ impl Supervisor {
             .ok_or_else(|| io::Error::other("/proc cannot be read"))?;
         let nofile = limits::raise_open_files();
         let cgroups = Cgroups::find(&settings.cgroups, &settings.home);
+        let (draining, drains) = watch::channel(false);
+        let recoverer = Recoverer::new(engine.clone(), settings.strategies, settings.policy);
         let desk = Arc::new(Desk {
+            recoverer,
+            draining: drains,
+            bell: Arc::default(),
+            asking: Mutex::default(),
             engine,
             home: settings.home,
             program: settings.program.unwrap_or_else(|| PathBuf::from("/proc/self/exe")),
@@ -90,8 +130,73 @@ impl Supervisor {
             agents: BTreeMap::new(),
             beats: Beats::default(),
             retiring: Retiring::default(),
+            roster: Roster::default(),
+            draining,
+            tidings: None,
+            servants: Vec::new(),
         };
         Ok((supervisor, heard))
+    }
+
+    /// Obeys the mark of a drain from now on. To be called before anything is taken up.
+    pub async fn mind_drain(&mut self) -> Result<(), StoreError> {
+        let mark = drain::now(self.desk.engine.store().as_ref()).await?;
+        self.draining.send_replace(mark.is_some());
+        let mut tidings = self.tidings();
+        let (draining, desk) = (self.draining.clone(), Arc::clone(&self.desk));
+        self.serve(async move {
+            loop {
+                tidings.next().await;
+                let Ok(mark) = drain::now(desk.engine.store().as_ref()).await else { continue };
+                let is_draining = mark.is_some();
+                if draining
+                    .send_if_modified(|now| std::mem::replace(now, is_draining) != is_draining)
+                {
+                    desk.bell.notify_one();
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Whether nothing is begun: a drain lasts.
+    pub fn is_draining(&self) -> bool {
+        self.desk.is_draining()
+    }
+
+    /// Gives out tasks of the queue, and recovers those whose holder is gone, from now on. To be called
+    /// once everything is taken up: what lives is adopted first.
+    pub fn serve_queue(&mut self, settings: &QueueSettings) {
+        let (desk, roster) = (Arc::clone(&self.desk), self.roster.clone());
+        let tidings = self.tidings();
+        let router = Router::new(desk, roster, tidings.clone(), settings);
+        self.serve(router.serve());
+        let (desk, roster) = (Arc::clone(&self.desk), self.roster.clone());
+        let every = settings.sweep.as_duration().max(SWEEP_MIN);
+        self.serve(Sweeper { desk, roster, tidings, every }.serve());
+    }
+
+    fn tidings(&mut self) -> Tidings {
+        if let Some(tidings) = &self.tidings {
+            return tidings.clone();
+        }
+        let (tidings, bring) = Tidings::of(self.desk.engine.clone());
+        self.serve(bring);
+        self.tidings.insert(tidings).clone()
+    }
+
+    fn serve(&mut self, servant: impl Future<Output = ()> + Send + 'static) {
+        self.servants.push(tokio::spawn(servant).abort_handle());
+    }
+
+    /// Nothing is given out any more.
+    fn dismiss_servants(&self) {
+        self.servants.iter().for_each(AbortHandle::abort);
+    }
+
+    /// Gives tasks to their strategy.
+    pub fn recoverer(&self) -> &Recoverer {
+        &self.desk.recoverer
     }
 
     /// Takes an agent up and supervises it from now on.
@@ -133,6 +238,7 @@ impl Supervisor {
                 (name, Ok((actor, view, mail, slot))) => {
                     self.beats.add(name.clone(), slot, view.clone());
                     let task = tokio::spawn(actor.run());
+                    self.roster.add(name.clone(), mail.clone(), view.clone());
                     self.agents.insert(name, Handle { mail, view, task });
                 }
                 (name, Err(error)) => refused.push((name, error)),
@@ -198,6 +304,7 @@ impl Supervisor {
     /// Stops every agent, as the end of this supervisor; the next one starts them again. Answered one
     /// by one, as they come to rest.
     pub fn shut_down(&self) -> Vec<oneshot::Receiver<Answer>> {
+        self.dismiss_servants();
         let names: Vec<AgentName> = self.agents.keys().cloned().collect();
         let stop = |answer| Mail::Stop(Stopper::Shutdown, answer);
         names.iter().filter_map(|name| self.ask(name, stop)).collect()
@@ -213,6 +320,7 @@ impl Supervisor {
 
     /// Lets every agent live, gives the leases back, and ends.
     pub async fn leave(&mut self) {
+        self.dismiss_servants();
         for (name, handle) in std::mem::take(&mut self.agents) {
             self.beats.remove(&name);
             handle.leave().await;
@@ -224,6 +332,7 @@ impl Supervisor {
     /// the end of this supervisor waits for it.
     pub fn retire(&mut self, name: &AgentName) {
         let answered = self.ask(name, |answer| Mail::Stop(Stopper::Shutdown, answer));
+        self.roster.remove(name);
         let Some(handle) = self.agents.remove(name) else { return };
         self.beats.remove(name);
         self.retiring.mail.retain(|mail| !mail.is_closed());
@@ -252,6 +361,7 @@ impl Supervisor {
             |(name, handle): (&AgentName, &Handle)| handle.task.is_finished().then(|| name.clone());
         let lost: Vec<AgentName> = self.agents.iter().filter_map(over).collect();
         for name in &lost {
+            self.roster.remove(name);
             self.agents.remove(name);
             self.beats.remove(name);
         }

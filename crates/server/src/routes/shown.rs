@@ -203,6 +203,8 @@ fn why(state: &AgentState) -> Option<String> {
             Pause::Asking => "whether its loop is over is being asked",
             Pause::Resting => "it rests before its next attempt",
             Pause::Task => "its task waits for a person",
+            Pause::Draining => "nothing is begun while draining",
+            Pause::Turn => "it waits for its turn to be taken up",
         },
         AgentState::Stopped { by } => match by {
             Stopper::Person => "a person stopped it",

@@ -29,8 +29,18 @@ pub(super) fn apply(db: &Connection, commit: &Commit, now: LeaseNow) -> Applied<
     }
 }
 
-/// Whether a commit is refused, if at all, before its first write, and so needs no savepoint.
-pub(super) fn is_steps_only(commit: &Commit) -> bool {
+/// Whether a commit is refused, if at all, before its first write, and so needs no savepoint: what
+/// it is compared with is the guard alone, or the steps of the hot path.
+pub(super) fn is_refused_before_it_writes(commit: &Commit) -> bool {
+    let is_plain = |change: &Change| {
+        let has_names =
+            matches!(change, Change::Created(_) | Change::Replaced(_) | Change::Door(_));
+        change.mark().is_none() && !has_names
+    };
+    is_steps_only(commit) || commit.changes.iter().all(is_plain)
+}
+
+fn is_steps_only(commit: &Commit) -> bool {
     let under_fence = matches!(commit.guard, Guard { fence: Some(_), seq: None });
     let has_steps = !commit.changes.is_empty();
     under_fence && has_steps && commit.changes.iter().all(|change| change.mark().is_some())
@@ -209,7 +219,7 @@ fn finish(db: &Connection, row: TaskRow, commit: &Commit, now: LeaseNow) -> Appl
     let before = tasks::Hot::of(&task);
     let mut touched = Touched::default();
     for change in &commit.changes {
-        touched.add(change);
+        touched.add(change, &task);
         check_step(db, &commit.task, n, touched.cleared_at.unwrap_or(steps_from), change)?;
         let id = journal::append(db, n, commit.at, commit.guard.fence, change, &task)?;
         if matches!(change, Change::StepsCleared) {
@@ -235,7 +245,8 @@ fn finish(db: &Connection, row: TaskRow, commit: &Commit, now: LeaseNow) -> Appl
     if let Some(id) = touched.cleared_at {
         db.prepare_cached("UPDATE task SET steps_from = ?2 WHERE n = ?1")?.execute([n, id])?;
     }
-    if touched.lease || commit.guard.fence.is_some() {
+    let is_timed = task.lease.held.as_ref().is_some_and(|held| held.ttl.is_some());
+    if is_timed && (touched.lease || commit.guard.fence.is_some()) {
         set_lease_time(db, n, now)?;
     }
     Ok(Committed { seq: task.seq, fence: task.lease.fence })
@@ -252,12 +263,11 @@ struct Touched {
 }
 
 impl Touched {
-    fn add(&mut self, change: &Change) {
+    fn add(&mut self, change: &Change, before: &Task) {
         match change {
+            Change::Status { reason, .. } => self.body |= *reason != before.reason,
             Change::Replaced(_) | Change::Door(_) => (self.body, self.names) = (true, true),
-            Change::Status { .. } | Change::ContextSet(_) | Change::StepsDeclared(_) => {
-                self.body = true;
-            }
+            Change::ContextSet(_) | Change::StepsDeclared(_) => self.body = true,
             Change::LeaseTaken { .. } | Change::LeaseEnded | Change::FenceRaised => {
                 self.lease = true;
             }

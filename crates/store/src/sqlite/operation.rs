@@ -30,7 +30,7 @@ impl Operation {
     /// The many small ones do without a savepoint.
     pub(super) fn is_refused_before_it_writes(&self) -> bool {
         match self {
-            Self::Commit(commit) => apply::is_steps_only(commit),
+            Self::Commit(commit) => apply::is_refused_before_it_writes(commit),
             // Compared by the statement that writes it.
             Self::CommitSessions(changes, _) => changes.len() <= 1,
             _ => false,

@@ -3,6 +3,7 @@
 use relight_core::agent::AttemptTag;
 use relight_core::ids::{AgentName, SessionKey};
 use relight_core::session::SessionStateKind;
+use relight_core::status::TaskStatus;
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params_from_iter};
 
@@ -50,10 +51,20 @@ fn tasks_of_an_attempt_are_found_by_its_lease() {
 
 #[test]
 fn tasks_in_doubt_or_held_are_found_among_many_finished_ones() {
-    let query = TaskQuery { in_doubt: true, ..TaskQuery::default() };
-    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"");
+    let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal()).collect();
+    let query = TaskQuery { statuses: open, in_doubt: true, ..TaskQuery::default() };
+    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"
+    SCAN t USING INDEX task_in_doubt
+    SEARCH b USING INTEGER PRIMARY KEY (rowid=?)
+    SEARCH l USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN
+    ");
     let query = TaskQuery { held: true, ..TaskQuery::default() };
-    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"");
+    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"
+    SEARCH t USING INTEGER PRIMARY KEY (rowid=?)
+    USING ROWID SEARCH ON TABLE lease FOR IN-OPERATOR
+    SEARCH b USING INTEGER PRIMARY KEY (rowid=?)
+    SEARCH l USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN
+    ");
 }
 
 #[test]
@@ -65,6 +76,35 @@ fn attempts_of_an_agent_are_walked_newest_first() {
     SEARCH agent USING COVERING INDEX agent_name (name=?)
     REUSE SUBQUERY 1
     SEARCH a USING INDEX attempt_number (agent=?)
+    ");
+}
+
+#[test]
+fn claims_walk_along_indexes_whatever_else_is_in_the_store() {
+    let plan = plan_of((tasks::claimable_sql().to_owned(), vec![SqlValue::Null; 7]));
+    let tasks: std::collections::BTreeSet<&str> =
+        plan.lines().filter(|line| line.contains(" task ")).map(str::trim).collect();
+    insta::assert_snapshot!(tasks.into_iter().collect::<Vec<_>>().join("\n"), @"
+    SEARCH task USING INDEX task_failed (not_before<?)
+    SEARCH task USING INDEX task_failed (not_before=?)
+    SEARCH task USING INDEX task_for_agent (agent=? AND status=? AND not_before<?)
+    SEARCH task USING INDEX task_for_agent (agent=? AND status=? AND not_before=?)
+    SEARCH task USING INDEX task_open (status=? AND not_before<?)
+    SEARCH task USING INDEX task_open (status=? AND not_before=?)
+    ");
+    // The only sort is that of the few that were found.
+    assert_eq!(plan.matches("USE TEMP B-TREE").count(), 1, "{plan}");
+}
+
+#[test]
+fn open_tasks_are_found_without_the_finished_ones() {
+    let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress];
+    let plan = plan_of(tasks::list_sql(&TaskQuery { statuses, ..TaskQuery::default() }));
+    insta::assert_snapshot!(plan, @"
+    SEARCH t USING INDEX task_open (status=?)
+    SEARCH b USING INTEGER PRIMARY KEY (rowid=?)
+    SEARCH l USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN
+    USE TEMP B-TREE FOR ORDER BY
     ");
 }
 

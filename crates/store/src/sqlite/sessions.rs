@@ -9,6 +9,7 @@ use relight_core::time::{Span, Time};
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
 
+use super::apply::fence_checked;
 use super::error::bad_value;
 use super::journal;
 use super::lease_clock::LeaseNow;
@@ -177,7 +178,7 @@ fn update(db: &Connection, change: &SessionChange, now: LeaseNow) -> Result<bool
                 lease_ttl = ?12, lease_until = CASE WHEN ?13 THEN ?14 + ?12 ELSE lease_until END,
                 lease_boot = CASE WHEN ?13 THEN ?15 ELSE lease_boot END,
                 reason = ?16, reason_given = ?17, context = ?18, seen_at = ?19, updated_at = ?20
-         WHERE key = ?1 AND seq = ?2",
+         WHERE key = ?1 AND (seq = ?2 OR ?21)",
     )?;
     let session = &change.next;
     let state = StateColumns::of(&session.state);
@@ -202,6 +203,7 @@ fn update(db: &Connection, change: &SessionChange, now: LeaseNow) -> Result<bool
         context(session),
         session.seen_at.map(Time::as_ms),
         session.updated_at.as_ms(),
+        !fence_checked(),
     ])?;
     Ok(updated == 1)
 }

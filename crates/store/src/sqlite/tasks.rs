@@ -58,6 +58,10 @@ pub(super) fn list_sql(query: &TaskQuery) -> (String, Vec<SqlValue>) {
     if !query.statuses.is_empty() {
         let codes: Vec<String> = query.statuses.iter().map(|s| s.code().to_string()).collect();
         sql += &format!(" AND t.status IN ({})", codes.join(","));
+        if !query.statuses.iter().any(|status| status.is_terminal()) {
+            // Said once more in the words of the index, which knows open tasks alone.
+            sql += " AND t.status < 10";
+        }
     }
     let mut also = |condition: &str, value: Option<SqlValue>| {
         sql += condition;
@@ -134,33 +138,52 @@ pub(super) fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>> {
     readable(rows)
 }
 
-/// Each status by itself is a walk along the index; together they would be a scan and a sort.
+/// Of those that waited for a time, the ones that are due longest are looked at.
+const DUE_MAX: usize = 1_000;
+
+/// Each part by itself is a walk along an index that ends at the limit; together they would be a scan
+/// and a sort. Nothing that is not due, failed for good or for another agent is looked at.
 static CLAIMABLE: LazyLock<String> = LazyLock::new(|| {
-    let of_status = |status: TaskStatus, condition: &str| {
-        format!(
-            "SELECT * FROM (
-                 SELECT id, priority, n FROM task WHERE status = {} AND status < 10 AND {condition}
-                   AND (not_before IS NULL OR not_before <= ?4)
-                   AND (expires_at IS NULL OR expires_at > ?4)
+    let usable = "(expires_at IS NULL OR expires_at > ?4)
                    AND (held = 0
                         OR (lease_ttl IS NOT NULL AND (lease_boot != ?5 OR lease_until <= ?6)))
                    AND (needs IS NULL OR NOT EXISTS (
                         SELECT 1 FROM json_each(needs) AS need
-                        WHERE need.value NOT IN (SELECT value FROM json_each(?3))))
-                 ORDER BY priority DESC, n LIMIT ?7)",
-            status.code()
-        )
+                        WHERE need.value NOT IN (SELECT value FROM json_each(?3))))";
+    let both = |index: &str, condition: &str| {
+        let part = |time: &str, order: &str, limit: &str| {
+            format!(
+                "SELECT * FROM (
+                 SELECT id, priority, n FROM task INDEXED BY {index}
+                 WHERE {condition} AND not_before {time} AND {usable} ORDER BY {order} LIMIT {limit})"
+            )
+        };
+        let ready = part("IS NULL", "priority DESC, n", "?7");
+        let due = part("<= ?4", "not_before", &DUE_MAX.to_string());
+        format!("{ready} UNION ALL {due}")
     };
-    let is_its_own = "(agent IS NULL OR agent = ?1 OR agent = ?2)";
-    let all = [
-        of_status(TaskStatus::Created, "1"),
-        of_status(TaskStatus::Assigned, is_its_own),
-        of_status(TaskStatus::Interrupted, is_its_own),
-        of_status(TaskStatus::Deferred, "1"),
-        of_status(TaskStatus::Failed, "retries < max_retries AND given_up = 0"),
+    let (created, deferred) = (TaskStatus::Created.code(), TaskStatus::Deferred.code());
+    let mut all = vec![
+        both("task_open", &format!("status = {created} AND status < 10")),
+        both("task_open", &format!("status = {deferred} AND status < 10")),
     ];
+    for status in [TaskStatus::Assigned.code(), TaskStatus::Interrupted.code()] {
+        for whose in ["IS NULL", "= ?1", "= ?2"] {
+            // The second condition is the index's own.
+            let condition = format!("status = {status} AND (status = 2 OR status = 7)");
+            all.push(both("task_for_agent", &format!("agent {whose} AND {condition}")));
+        }
+    }
+    let failed = TaskStatus::Failed.code();
+    let may_be_tried = format!("status = {failed} AND retries < max_retries AND given_up = 0");
+    all.push(both("task_failed", &may_be_tried));
     format!("SELECT id FROM ({}) ORDER BY priority DESC, n LIMIT ?7", all.join(" UNION ALL "))
 });
+
+#[cfg(test)]
+pub(super) fn claimable_sql() -> &'static str {
+    &CLAIMABLE
+}
 
 /// Candidates for an agent, best first; which of them are held is told by the lease clock.
 pub(super) fn claimable(
@@ -230,39 +253,38 @@ fn needs(task: &Task) -> Option<String> {
 /// Writes the hot row, if nobody else did since it was read. What an index stands on is written
 /// apart, and only when it changed: naming it here would rewrite the index each time.
 pub(super) fn write_hot(db: &Connection, n: i64, before: &Hot, task: &Task) -> Result<bool> {
-    let mut update = db.prepare_cached(
-        "UPDATE task SET agent = ?3, fence = ?4, held = ?5, lease_ttl = ?6, seq = ?7,
-                steps_done = ?8, starts = ?9, retries = ?10, max_retries = ?11, updated_at = ?12,
-                not_before = ?13, expires_at = ?14, recoveries = ?15, progress_at = ?16, cost = ?17,
-                turns = ?18, given_up = ?19
-         WHERE n = ?1 AND seq = ?2",
-    )?;
+    let place = Place::of(task);
+    let is_moved = place != before.place;
+    let mut update = db.prepare_cached(if is_moved { UPDATE_MOVED } else { UPDATE_HOT })?;
     let held = task.lease.held.as_ref();
-    let changed = update.execute(params![
-        n,
-        before.seq.cast_signed(),
-        task.agent.as_ref().map(AgentName::as_str),
-        task.lease.fence.0.cast_signed(),
-        held.is_some(),
-        held.and_then(|h| h.ttl).map(|ttl| ttl.as_ms().cast_signed()),
-        task.seq.cast_signed(),
-        task.steps_done.cast_signed(),
-        task.starts,
-        task.retries,
-        task.max_retries(),
-        task.updated_at.as_ms(),
-        task.not_before.map(Time::as_ms),
-        task.expires_at.map(Time::as_ms),
-        task.tally.recoveries,
-        task.tally.progress_at.map(Time::as_ms),
-        task.tally.cost_micros.cast_signed(),
-        task.tally.turns.cast_signed(),
-        task.tally.given_up,
-    ])?;
-    if (task.status, task.spec.priority) != (before.status, before.priority) {
-        db.prepare_cached("UPDATE task SET status = ?2, priority = ?3 WHERE n = ?1")?
-            .execute(params![n, task.status.code(), task.spec.priority])?;
+    let mut values: Vec<SqlValue> = vec![
+        n.into(),
+        before.seq.cast_signed().into(),
+        task.lease.fence.0.cast_signed().into(),
+        held.is_some().into(),
+        held.and_then(|h| h.ttl).map(|ttl| ttl.as_ms().cast_signed()).into(),
+        task.seq.cast_signed().into(),
+        task.steps_done.cast_signed().into(),
+        task.starts.into(),
+        task.updated_at.as_ms().into(),
+        task.expires_at.map(Time::as_ms).into(),
+        task.tally.recoveries.into(),
+        task.tally.progress_at.map(Time::as_ms).into(),
+        task.tally.cost_micros.cast_signed().into(),
+        task.tally.turns.cast_signed().into(),
+    ];
+    if is_moved {
+        values.extend([
+            i64::from(place.status.code()).into(),
+            place.priority.into(),
+            place.not_before.map(Time::as_ms).into(),
+            place.agent.map(|agent| agent.as_str().to_owned()).into(),
+            place.retries.into(),
+            place.max_retries.into(),
+            place.given_up.into(),
+        ]);
     }
+    let changed = update.execute(params_from_iter(values))?;
     if task.steps_open != before.steps_open {
         db.prepare_cached("UPDATE task SET steps_open = ?2 WHERE n = ?1")?
             .execute([n, task.steps_open.cast_signed()])?;
@@ -270,19 +292,56 @@ pub(super) fn write_hot(db: &Connection, n: i64, before: &Hot, task: &Task) -> R
     Ok(changed == 1)
 }
 
+const UPDATE_HOT: &str = "
+    UPDATE task SET fence = ?3, held = ?4, lease_ttl = ?5, seq = ?6, steps_done = ?7, starts = ?8,
+        updated_at = ?9, expires_at = ?10, recoveries = ?11, progress_at = ?12, cost = ?13, turns = ?14
+    WHERE n = ?1 AND seq = ?2";
+
+/// With what the indexes of the queue stand on.
+const UPDATE_MOVED: &str = "
+    UPDATE task SET fence = ?3, held = ?4, lease_ttl = ?5, seq = ?6, steps_done = ?7, starts = ?8,
+        updated_at = ?9, expires_at = ?10, recoveries = ?11, progress_at = ?12, cost = ?13, turns = ?14,
+        status = ?15, priority = ?16, not_before = ?17, agent = ?18, retries = ?19, max_retries = ?20,
+        given_up = ?21
+    WHERE n = ?1 AND seq = ?2";
+
 /// What of a task an index stands on, and its sequence number, as they were read.
 #[derive(Debug)]
 pub(super) struct Hot {
     seq: u64,
+    steps_open: u64,
+    place: Place,
+}
+
+/// Where a task stands in the queue.
+#[derive(Debug, PartialEq)]
+struct Place {
     status: TaskStatus,
     priority: i32,
-    steps_open: u64,
+    not_before: Option<Time>,
+    agent: Option<AgentName>,
+    retries: u32,
+    max_retries: u32,
+    given_up: bool,
+}
+
+impl Place {
+    fn of(task: &Task) -> Self {
+        Self {
+            status: task.status,
+            priority: task.spec.priority,
+            not_before: task.not_before,
+            agent: task.agent.clone(),
+            retries: task.retries,
+            max_retries: task.max_retries(),
+            given_up: task.tally.given_up,
+        }
+    }
 }
 
 impl Hot {
     pub(super) fn of(task: &Task) -> Self {
-        let (seq, status, steps_open) = (task.seq, task.status, task.steps_open);
-        Self { seq, status, priority: task.spec.priority, steps_open }
+        Self { seq: task.seq, steps_open: task.steps_open, place: Place::of(task) }
     }
 }
 

@@ -1,14 +1,15 @@
 //! Wakes whoever waits for a commit, from this process or another.
 //!
 //! SQLite tells nobody; but every commit of every process appends to the `-wal` file, and the kernel
-//! tells of that. The watching thread starts with the first waiter. Once a second it wakes them
-//! anyway, as a net.
+//! tells of that. The watching thread starts with the first waiter and ends with the store. Half a
+//! minute after the last write it begins to wake them anyway, as a net.
 
 use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::inotify;
 use rustix::time::Timespec;
 use tokio::sync::Notify;
@@ -18,7 +19,8 @@ use tokio::sync::Notify;
 pub(super) struct Watch {
     file: PathBuf,
     bell: Notify,
-    thread: OnceLock<()>,
+    /// Ends the thread when it is rung.
+    thread: OnceLock<Option<Arc<OwnedFd>>>,
 }
 
 impl Watch {
@@ -33,22 +35,36 @@ impl Watch {
 
     /// Completes at the next commit after it was first polled or enabled.
     pub(super) fn next(self: &Arc<Self>) -> tokio::sync::futures::Notified<'_> {
-        self.thread.get_or_init(|| {
-            let watch = Arc::downgrade(self);
-            let folder = self.file.parent().unwrap_or(Path::new(".")).to_owned();
-            let named = std::thread::Builder::new().name("relight-watch".to_owned());
-            // Without the thread, waiters are still told of this process's own commits.
-            let _ = named.spawn(move || listen(&watch, &folder));
-        });
+        // Without the thread, waiters are still told of this process's own commits.
+        self.thread.get_or_init(|| self.begin().ok());
         self.bell.notified()
+    }
+
+    fn begin(self: &Arc<Self>) -> std::io::Result<Arc<OwnedFd>> {
+        let end = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let (watch, ended) = (Arc::downgrade(self), Arc::clone(&end));
+        let folder = self.file.parent().unwrap_or(Path::new(".")).to_owned();
+        let named = std::thread::Builder::new().name("relight-watch".to_owned());
+        named.spawn(move || listen(&watch, &folder, &ended))?;
+        Ok(end)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(Some(end)) = self.thread.get() {
+            // Else it ends when it wakes next.
+            let _ = rustix::io::write(end, &1u64.to_ne_bytes());
+        }
     }
 }
 
 /// How long to wait before ringing again, in milliseconds. A log is written before its commit can be
-/// seen, so a single ring at the write would come too early; the last is the net.
-const RINGS_MS: [u32; 6] = [1, 3, 10, 30, 100, 1_000];
+/// seen, on a slow disk long before, so a single ring at the write would come too early; the last is
+/// the net.
+const RINGS_MS: [u32; 9] = [1, 3, 10, 30, 100, 300, 1_000, 4_000, 30_000];
 
-fn listen(watch: &Weak<Watch>, folder: &Path) {
+fn listen(watch: &Weak<Watch>, folder: &Path, end: &OwnedFd) {
     let Ok(source) = inotify::init(inotify::CreateFlags::CLOEXEC) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let wanted = inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE;
@@ -63,8 +79,12 @@ fn listen(watch: &Weak<Watch>, folder: &Path) {
         let ms = RINGS_MS[ring];
         let pause =
             Timespec { tv_sec: i64::from(ms / 1_000), tv_nsec: i64::from(ms % 1_000) * 1_000_000 };
-        let mut ready = [PollFd::new(&source, PollFlags::IN)];
-        if poll(&mut ready, Some(&pause)).is_ok_and(|count| count > 0) {
+        let mut ready = [PollFd::new(&source, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
+        let is_ready = poll(&mut ready, Some(&pause)).is_ok_and(|count| count > 0);
+        if !ready[1].revents().is_empty() {
+            return;
+        }
+        if is_ready {
             // One read takes a whole buffer of them; what they say does not matter.
             let _ = inotify::Reader::new(&source, &mut space).next();
             ring = 0;

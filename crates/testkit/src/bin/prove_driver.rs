@@ -38,6 +38,9 @@ fn run(words: &[&str]) -> anyhow::Result<u8> {
                 ("library", []) => driver::library::run(&stage),
                 ("checkpoint", []) => driver::checkpoint::run(&stage),
                 ("slow", []) => driver::slow::run(&stage),
+                ("queue-worker", []) => driver::queue::work(&stage, false),
+                ("queue-worker-by-clock", []) => driver::queue::work(&stage, true),
+                ("queue-sweeper", []) => driver::queue::sweep(&stage),
                 ("many", [count]) => driver::library::run_many(&stage, count.parse()?),
                 _ => anyhow::bail!("unknown words"),
             }

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use relight_testkit::driver::DriverKind;
 use relight_testkit::suite::{
-    crowd, disks, faults, frozen, kill, power, red, sessions, supervise, syscalls,
+    crowd, disks, faults, frozen, kill, power, queue, red, sessions, supervise, syscalls,
 };
 use relight_testkit::world::product::Product;
 use relight_testkit::world::seed::Seed;
@@ -19,6 +19,8 @@ use relight_testkit::world::{clock, group};
 const KILL_MAX: Duration = Duration::from_secs(3_600);
 /// Nor a short run of supervision for longer than this, beside what freezes and reuses.
 const SUPERVISE_QUICK: Duration = Duration::from_secs(12);
+/// Nor are the workers of a queue killed for longer than this in a short run.
+const QUEUE_QUICK: Duration = Duration::from_secs(8);
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -57,6 +59,12 @@ enum Suite {
         /// How many cuts
         #[arg(long)]
         trials: Option<u32>,
+    },
+    /// Workers of a queue killed and frozen at random, and whoever sweeps after them
+    Queue {
+        /// How many kills at most
+        #[arg(long)]
+        trials: Option<u64>,
     },
     /// Agents, shims and supervisors killed at random; frozen supervisors, reused pids, clock jumps
     Supervise {
@@ -154,6 +162,7 @@ impl Prover<'_> {
                 let options = power::Options { kinds: &DriverKind::ALL, cuts, seed: *seed };
                 power::run(product, work, options, tally)?;
             }
+            Suite::Queue { trials } => self.queue(*trials)?,
             Suite::Supervise { trials, trial } => self.supervise(*trials, *trial)?,
             Suite::Sessions { trials } => {
                 let trials = trials.unwrap_or(self.few_or_many(20, 1_000));
@@ -176,6 +185,7 @@ impl Prover<'_> {
         self.suite(&Suite::Faults)?;
         self.suite(&Suite::Crowd)?;
         self.suite(&Suite::Power { trials: None })?;
+        self.suite(&Suite::Queue { trials: None })?;
         self.suite(&Suite::Supervise { trials: None, trial: None })?;
         self.suite(&Suite::Sessions { trials: None })
     }
@@ -189,6 +199,19 @@ impl Prover<'_> {
             until: clock::now() + KILL_MAX,
         };
         kill::run(&self.product, self.work, options, &self.tally)
+    }
+
+    fn queue(&self, trials: Option<u64>) -> anyhow::Result<()> {
+        let is_short = self.quick && trials.is_none();
+        let kills = trials.unwrap_or(2_000);
+        let options = queue::Options {
+            // Enough work for so many kills.
+            tasks: if is_short { 1_000 } else { 1_000.max(kills as usize * 2) },
+            kills,
+            span: if is_short { QUEUE_QUICK } else { KILL_MAX },
+            seed: self.seed,
+        };
+        queue::run(&self.product, self.work, options, &self.tally)
     }
 
     fn supervise(&self, trials: Option<u64>, only_trial: Option<u64>) -> anyhow::Result<()> {

@@ -5,6 +5,7 @@
 mod events;
 mod files;
 mod history;
+pub mod queue;
 pub mod supervision;
 
 use std::collections::BTreeMap;

@@ -24,21 +24,19 @@ pub fn run(store_url: &str, log: &Path, seed: u64) -> anyhow::Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let relight = Arc::new(runtime.block_on(Relight::open(store_url))?);
     let log = Arc::new(TurnLog::open(log)?);
-    let workers: Vec<_> = (0..WORKERS)
-        .map(|number| {
-            let (relight, log) = (Arc::clone(&relight), Arc::clone(&log));
-            let seed = Seed::of_trial(seed, number as u64);
-            std::thread::spawn(move || {
-                Worker { relight, log, seed, number, open: Vec::new() }.work()
-            })
-        })
-        .collect();
-    for worker in workers {
-        match worker.join() {
-            Ok(Err(error)) => eprintln!("gateway: {error:#}"),
-            _ => eprintln!("gateway: a worker ended"),
-        }
+    let (tell, told) = std::sync::mpsc::channel();
+    for number in 0..WORKERS {
+        let (relight, log, tell) = (Arc::clone(&relight), Arc::clone(&log), tell.clone());
+        let seed = Seed::of_trial(seed, number as u64);
+        let worker = Worker { relight, log, seed, number, open: Vec::new() };
+        std::thread::spawn(move || {
+            let end = worker.work();
+            tell.send(end.map_or_else(|error| format!("{error:#}"), |()| "no reason".to_owned()))
+        });
     }
+    drop(tell);
+    // None of them ends but by an answer that must not be.
+    eprintln!("gateway: {}", told.recv().unwrap_or_else(|_| "a worker panicked".to_owned()));
     Ok(UNEXPECTED)
 }
 

@@ -8,6 +8,7 @@ pub mod cli;
 pub mod effect;
 pub mod gateway;
 pub mod library;
+pub mod queue;
 pub mod slow;
 
 /// How a driver ends when the task is completed.

@@ -7,6 +7,7 @@ pub mod faults;
 pub mod frozen;
 pub mod kill;
 pub mod power;
+pub mod queue;
 pub mod red;
 mod reference;
 pub mod sessions;

@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::{frozen, power};
+use super::{frozen, power, sessions};
 use crate::driver::DriverKind;
-use crate::world::disk;
 use crate::world::product::{Product, plain};
 use crate::world::tally::{Promise, Tally, Violation};
+use crate::world::{clock, disk};
 
 /// Enough that a loss by luck alone does not hide.
 const CUTS: u32 = 12;
+/// Ten lives of a gateway take a second each at most.
+const OVERTAKE_MAX: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// A way to break the product, and the suite that must notice.
 struct Control {
@@ -20,10 +22,11 @@ struct Control {
     suite: fn(&Product, &Path, u64, &Tally) -> anyhow::Result<()>,
 }
 
-const CONTROLS: [Control; 3] = [
+const CONTROLS: [Control; 4] = [
     Control { feature: "broken-sync-normal", needs_disk: true, suite: cut_stores },
     Control { feature: "broken-no-folder-sync", needs_disk: true, suite: cut_files },
     Control { feature: "broken-no-fence", needs_disk: false, suite: freeze },
+    Control { feature: "broken-no-fence", needs_disk: false, suite: overtake },
 ];
 
 /// Builds each broken product and holds it against its suite.
@@ -60,6 +63,12 @@ fn cut_files(product: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow
 
 fn freeze(product: &Product, work: &Path, _seed: u64, tally: &Tally) -> anyhow::Result<()> {
     frozen::run(product, work, 1, tally)
+}
+
+/// Turns that are overtaken end late.
+fn overtake(product: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow::Result<()> {
+    let until = clock::now() + OVERTAKE_MAX;
+    sessions::run(product, work, sessions::Options { trials: 10, seed, until }, tally)
 }
 
 /// Builds in a target folder of its own, where the three share what is not broken.

@@ -78,7 +78,10 @@ pub fn run(product: &Product, work: &Path, options: Options, tally: &Tally) -> a
 impl Run<'_> {
     fn trial(&mut self, number: u64, seed: &mut Seed) -> anyhow::Result<Vec<Violation>> {
         let log = self.folder.join(format!("life-{number}"));
-        let pid = self.one_life(&log, seed)?;
+        let pid = match self.one_life(&log, seed)? {
+            Ok(pid) => pid,
+            Err(violation) => return Ok(vec![violation]),
+        };
         let told = turn_log::read(&log)?;
         let ends_in_order = seed.below(12) == 0;
         if ends_in_order {
@@ -102,8 +105,9 @@ impl Run<'_> {
         Ok(found)
     }
 
-    /// Starts a gateway and kills it in the middle; answers its pid.
-    fn one_life(&self, log: &Path, seed: &mut Seed) -> anyhow::Result<i32> {
+    /// Starts a gateway and kills it in the middle; answers its pid. One that ends by itself was told
+    /// something that it must not be told.
+    fn one_life(&self, log: &Path, seed: &mut Seed) -> anyhow::Result<Result<i32, Violation>> {
         let (home, log_text) = (self.home.display().to_string(), log.display().to_string());
         let words = ["gateway", &home, &log_text, &seed.draw().to_string()];
         let said = std::fs::File::create(self.folder.join("said"))?;
@@ -112,12 +116,14 @@ impl Run<'_> {
         let begun = || Ok(std::fs::metadata(log).is_ok_and(|found| found.len() > 0));
         anyhow::ensure!(clock::becomes(PATIENCE, begun)?, "the gateway began no turn");
         let ended = group.leader_ends_within(seed.moment(LIFE_MAX))?;
-        let said = std::fs::read_to_string(self.folder.join("said")).unwrap_or_default();
-        anyhow::ensure!(!ended, "the gateway ended by itself: {said}");
         let pid = group.leader().as_raw_nonzero().get();
         group.kill_all();
         group.wait_for_all(PATIENCE)?;
-        Ok(pid)
+        if ended {
+            let said = std::fs::read_to_string(self.folder.join("said")).unwrap_or_default();
+            return Ok(Err(Violation::new(Promise::Fence, said.trim())));
+        }
+        Ok(Ok(pid))
     }
 
     /// What so many gateways that start at once are told, all together.

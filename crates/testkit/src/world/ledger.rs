@@ -3,6 +3,7 @@
 //! One file holds both, so that "after" means after. Each line is one append with its own sync, made
 //! by whoever caused it; it lies outside of whatever is cut off or filled up.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -54,6 +55,15 @@ impl Ledger {
 
     /// Writes one line for a task; on disk when this returns.
     pub fn append(&self, task: &str, entry: &Entry) -> io::Result<()> {
+        self.write(task, entry)?.sync_data()
+    }
+
+    /// Writes one line that survives the death of its process, though not of the machine.
+    pub fn append_unsynced(&self, task: &str, entry: &Entry) -> io::Result<()> {
+        self.write(task, entry).map(drop)
+    }
+
+    fn write(&self, task: &str, entry: &Entry) -> io::Result<File> {
         let line = match entry {
             Entry::Started { fence } => format!("started\t{task}\t{fence}\n"),
             Entry::Effect { step, key, token } => {
@@ -64,7 +74,17 @@ impl Ledger {
         };
         let mut file = OpenOptions::new().append(true).create(true).open(&self.path)?;
         file.write_all(line.as_bytes())?;
-        file.sync_data()
+        Ok(file)
+    }
+
+    /// The lines of all tasks.
+    pub fn by_task(&self) -> io::Result<BTreeMap<String, Vec<Entry>>> {
+        let mut all: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+        for line in io::read_to_string(File::open(&self.path)?)?.lines() {
+            let task = line.split('\t').nth(1).unwrap_or_default();
+            all.entry(task.to_owned()).or_default().extend(parse(line, task));
+        }
+        Ok(all)
     }
 
     /// The lines of one task.

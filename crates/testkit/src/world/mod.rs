@@ -8,6 +8,7 @@ pub mod ledger;
 pub mod plan;
 pub mod processes;
 pub mod product;
+pub mod queue_plan;
 pub mod seed;
 pub mod shown;
 pub mod stage;

@@ -19,12 +19,14 @@ use crate::arguments::other::DoctorArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Outcome};
 use crate::output;
+use crate::work::Work;
 
 pub(crate) fn run(environment: &Environment, arguments: &DoctorArguments) -> Outcome {
     let mut findings = machine::look();
     findings.extend(machine::look_at_home(environment));
     let (of_store, store_exit) = store::look(environment, arguments.whole);
     findings.extend(of_store);
+    findings.push(queue(environment));
     findings.push(agents_md());
     let has_problem = findings.iter().any(|finding| finding.level == Level::Problem);
     let Some(to) = &arguments.salvage else {
@@ -62,6 +64,18 @@ fn print(environment: &Environment, findings: &[Finding], salvaged: Option<&salv
     }
     if let Some(salvaged) = salvaged {
         output::line(&output::clean(&salvaged.text()));
+    }
+}
+
+/// What a daemon looks for by the clock; it is told of everything else.
+fn queue(environment: &Environment) -> Finding {
+    match Work::find(environment, None) {
+        Ok(work) => {
+            let sweep = work.sweep;
+            let text = format!("dead holders that nobody tells of are looked for every {sweep}");
+            Finding::ok("queue", text)
+        }
+        Err(failure) => Finding::warning("queue", failure.message),
     }
 }
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use relight::doors::{clock, process};
+use relight::drain;
 use relight::store_url::StoreUrl;
 use relight_core::lease::HolderLife;
 use relight_core::status::TaskStatus;
@@ -24,8 +25,6 @@ use crate::exit::{A_HOME_OF_YOUR_OWN, Exit, Failure};
 const FREE_BYTES_MIN: u64 = 64 << 20;
 /// Clocks of one machine differ by less.
 const CLOCK_SLACK: Span = Span::from_secs(60);
-const PAGE: usize = 1_000;
-const TASKS_LOOKED_AT_MAX: usize = 100_000;
 const NAMED_MAX: usize = 5;
 
 /// The findings, and the exit code that they lead to.
@@ -168,6 +167,10 @@ async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<Finding>, S
         _ => steps_in_doubt(store).await?,
     });
     findings.extend(agents::look(store).await?);
+    if let Some(drain) = drain::now(store).await? {
+        let text = format!("since {} nothing is begun", drain.since);
+        findings.push(Finding::warning("draining", text).hint("relight drain --cancel"));
+    }
     let newest =
         EventQuery { after: 0, task: None, agent: None, kinds: Vec::new(), limit: 1, newest: true };
     if let Some(event) = store.events(newest).await?.first() {
@@ -183,29 +186,15 @@ async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<Finding>, S
 /// A step that a live holder has begun is under way; only without one it is in doubt.
 async fn steps_in_doubt(store: &dyn Store) -> Result<Finding, StoreError> {
     let (mut under_way, mut in_doubt) = (0, Vec::new());
-    let (mut after, mut looked_at) = (None, 0);
-    while looked_at < TASKS_LOOKED_AT_MAX {
-        let statuses = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal());
-        let query = TaskQuery {
-            statuses: statuses.collect(),
-            after: after.take(),
-            limit: Some(PAGE),
-            ..TaskQuery::default()
-        };
-        let page = store.tasks(query).await?;
-        for task in page.iter().filter(|task| task.steps_open > 0) {
-            let held = task.lease.held.as_ref();
-            let is_alive = held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
-            if is_alive {
-                under_way += 1;
-            } else {
-                in_doubt.push(task.id.to_string());
-            }
-        }
-        looked_at += page.len();
-        after = page.last().map(|task| task.id.clone());
-        if page.len() < PAGE {
-            break;
+    let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal()).collect();
+    let query = TaskQuery { statuses: open, in_doubt: true, ..TaskQuery::default() };
+    for task in store.tasks(query).await? {
+        let held = task.lease.held.as_ref();
+        let is_alive = held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
+        if is_alive {
+            under_way += 1;
+        } else {
+            in_doubt.push(task.id.to_string());
         }
     }
     if in_doubt.is_empty() {
@@ -216,8 +205,7 @@ async fn steps_in_doubt(store: &dyn Store) -> Result<Finding, StoreError> {
     }
     let named = in_doubt.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
     let text = format!("{} tasks have a step begun and not ended: {named}", in_doubt.len());
-    let hint = format!("relight step list --task {}", in_doubt[0]);
-    Ok(Finding::warning("in doubt", text).hint(hint))
+    Ok(Finding::warning("in doubt", text).hint("relight inflight"))
 }
 
 fn room(path: &Path) -> Finding {

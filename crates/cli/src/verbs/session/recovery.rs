@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use relight::sessions::{self, Decided};
 use relight_core::session::{Policy, Rules};
-use serde::Serialize;
 
 use crate::arguments::session::RecoverArguments;
 use crate::config::Config;
@@ -12,30 +11,78 @@ use crate::environment::Environment;
 use crate::exit::{Failure, Outcome, cannot_use};
 use crate::{block_on, output};
 
-#[derive(Debug, Serialize)]
-struct Answer {
-    dry_run: bool,
-    policy: Policy,
-    items: Vec<Decided>,
-}
+/// So much of the answer is printed at a time.
+const PRINTED_AT_ONCE_BYTES: usize = 64 << 10;
 
 pub(super) fn recover(environment: &Environment, arguments: &RecoverArguments) -> Outcome {
     let rules = rules(environment, arguments)?;
     let engine = environment.long_engine()?;
-    let dry_run = arguments.dry_run;
-    let items = block_on(async {
-        match dry_run {
-            true => sessions::find(&engine, &rules).await,
-            false => sessions::recover(&engine, &rules).await,
+    let mut page = Page::begin(environment, arguments.dry_run, rules.policy);
+    block_on(async {
+        let mut tell = |one| page.add(&one);
+        match arguments.dry_run {
+            true => sessions::find_each(&engine, &rules, &mut tell).await,
+            false => sessions::recover_each(&engine, &rules, &mut tell).await,
         }
     })?;
-    if environment.json {
-        // Not through a tree of values: there may be a hundred thousand.
-        output::json(&Answer { dry_run, policy: rules.policy, items });
-    } else {
-        output::answer(environment, &(), &in_words(&items, dry_run));
-    }
+    page.end();
     Ok(0)
+}
+
+/// The answer, printed as it comes: there may be a hundred thousand sessions, and each is told once it
+/// is on disk.
+struct Page {
+    json: bool,
+    quiet: bool,
+    verb: &'static str,
+    /// Not printed yet.
+    text: String,
+    is_empty: bool,
+}
+
+impl Page {
+    fn begin(environment: &Environment, dry_run: bool, policy: Policy) -> Self {
+        let head =
+            format!("{{\n  \"dry_run\": {dry_run},\n  \"policy\": \"{policy}\",\n  \"items\": [");
+        Self {
+            json: environment.json,
+            quiet: environment.quiet,
+            verb: if dry_run { "would become" } else { "is" },
+            text: if environment.json { head } else { String::new() },
+            is_empty: true,
+        }
+    }
+
+    fn add(&mut self, one: &Decided) {
+        if self.json {
+            self.text += if self.is_empty { "\n    " } else { ",\n    " };
+            self.text += &serde_json::to_string(one).expect("answers have string keys");
+        } else {
+            self.text += &in_words(one, self.verb);
+            self.text.push('\n');
+        }
+        self.is_empty = false;
+        if self.text.len() >= PRINTED_AT_ONCE_BYTES {
+            self.print();
+        }
+    }
+
+    fn end(mut self) {
+        match (self.json, self.is_empty) {
+            (true, true) => self.text += "]\n}\n",
+            (true, false) => self.text += "\n  ]\n}\n",
+            (false, true) => self.text += "no session was cut off\n",
+            (false, false) => {}
+        }
+        self.print();
+    }
+
+    fn print(&mut self) {
+        if self.json || !self.quiet {
+            output::write_out(self.text.as_bytes());
+        }
+        self.text.clear();
+    }
 }
 
 /// What the flags say, over what the configuration says.
@@ -60,15 +107,7 @@ fn configured(environment: &Environment, given: Option<&Path>) -> Result<Rules, 
     Ok(config.sessions)
 }
 
-fn in_words(items: &[Decided], dry_run: bool) -> String {
-    if items.is_empty() {
-        return "no session was cut off".to_owned();
-    }
-    let verb = if dry_run { "would become" } else { "is" };
-    let line = |one: &Decided| {
-        let reason = one.reason.as_deref().unwrap_or("no reason is known");
-        let (key, state) = (&one.key, one.state);
-        output::one_line(&format!("session {key} {verb} {state}: {reason}"))
-    };
-    items.iter().map(line).collect::<Vec<_>>().join("\n")
+fn in_words(one: &Decided, verb: &str) -> String {
+    let reason = one.reason.as_deref().unwrap_or("no reason is known");
+    output::one_line(&format!("session {} {verb} {}: {reason}", one.key, one.state))
 }

@@ -41,10 +41,19 @@ impl Brief {
     }
 }
 
-/// The brief of the live attempt while git is asked what changed; one that is dropped is not completed.
+/// The brief of the live attempt before git has said what changed; one that is dropped is not completed.
 pub(super) struct OpenBrief {
     brief: Brief,
+    /// Empty until the attempt has begun.
     looking: JoinSet<Option<DirtyFiles>>,
+}
+
+impl OpenBrief {
+    /// None when there is nothing to complete.
+    pub(super) fn of(brief: Option<Brief>) -> Option<Self> {
+        let brief = brief.filter(Brief::lacks_changes)?;
+        Some(Self { brief, looking: JoinSet::new() })
+    }
 }
 
 impl Actor {
@@ -55,11 +64,12 @@ impl Actor {
 
     /// What a resumed attempt is told, as far as it is known at once; none for a first one.
     pub(super) async fn brief(&self, number: u32, task: Option<&TaskId>) -> Option<Brief> {
-        if !self.is_resumed() {
+        if !self.is_resumed() && !self.takes_over {
             return None;
         }
-        let post_mortem = self.last.as_ref()?.post_mortem.as_ref()?;
-        let held = post_mortem.task.as_deref().and_then(|task| TaskId::new(task).ok());
+        let post_mortem = self.last.as_ref().and_then(|last| last.post_mortem.as_ref());
+        let held = post_mortem.and_then(|found| found.task.as_deref());
+        let held = held.and_then(|task| TaskId::new(task).ok());
         let view = self.view_of(task.or(held.as_ref())).await;
         let workspace = match view.as_ref().and_then(|view| view.task.context.get("workspace")) {
             Some(workspace) => PathBuf::from(workspace),
@@ -72,14 +82,16 @@ impl Actor {
     }
 
     fn text_of(&self, about: &Brief) -> Option<String> {
-        let last = self.last.as_ref()?;
-        let (ended, post_mortem) = (last.ended.as_ref()?, last.post_mortem.as_ref()?);
         let head_at_begin = self.head.as_deref();
+        let before = self.last.as_ref().and_then(|last| {
+            let (ended, post_mortem) = (last.ended.as_ref()?, last.post_mortem.as_ref()?);
+            Some(Interrupted { number: last.number, ended, post_mortem, head_at_begin })
+        });
         let place = about.workspace.to_string_lossy();
         let facts = BriefFacts {
             agent: &self.spec.name,
             attempt_number: about.number,
-            before: Some(Interrupted { number: last.number, ended, post_mortem, head_at_begin }),
+            before,
             task: about.view.as_ref().map(|view| (&view.task, view.steps.as_slice())),
             git: about.git.as_ref().map(|git| (&*place, git)),
             host: None,
@@ -96,13 +108,13 @@ impl Actor {
         self.with_changes(brief, dirty)
     }
 
-    /// Has git asked beside the attempt that was just started. Only so many at once: many that died
+    /// Has git asked beside the attempt, now that it has begun. Only so many at once: many that died
     /// together are brought back together, and that comes first.
-    pub(super) fn look_for_changes(&mut self, brief: Brief) {
-        let workspace = brief.workspace.clone();
+    pub(super) fn look_for_changes(&mut self) {
+        let Some(open) = &mut self.open_brief else { return };
+        let workspace = open.brief.workspace.clone();
         let places = Arc::clone(&self.desk.git_places);
-        let mut looking = JoinSet::new();
-        looking.spawn(async move {
+        open.looking.spawn(async move {
             let place = places.acquire_owned().await.ok()?;
             let ask = move || {
                 let dirty = successor::dirty_files(&workspace, GIT_WAIT_BESIDE);
@@ -111,7 +123,6 @@ impl Actor {
             };
             tokio::task::spawn_blocking(ask).await.ok().flatten()
         });
-        self.open_brief = Some(OpenBrief { brief, looking });
     }
 
     /// Completes the brief of the live attempt.
@@ -161,11 +172,15 @@ impl Actor {
     }
 }
 
-/// What git says for a brief that is being completed; never, when there is none.
+/// What git says for a brief that is being completed; never, while it is not asked.
 pub(super) async fn changes(open: Option<&mut OpenBrief>) -> Option<DirtyFiles> {
-    match open {
+    let answer = match open {
+        Some(open) => open.looking.join_next().await,
+        None => None,
+    };
+    match answer {
         // A question that broke off found nothing.
-        Some(open) => open.looking.join_next().await.and_then(Result::ok).flatten(),
+        Some(answer) => answer.ok().flatten(),
         None => std::future::pending().await,
     }
 }

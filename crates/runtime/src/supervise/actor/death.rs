@@ -1,11 +1,15 @@
 //! The end of an attempt: what is known of it, what becomes of its tasks, what its successor is told.
 
+use std::sync::Arc;
+
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::{HowEnded, Said};
 use relight_core::agent::decide::{AgentEvent, later};
 use relight_core::agent::{AgentState, Attempt, AttemptTag, Cause, Death, Ending};
 use relight_core::decide::{Right, TaskEvent};
 use relight_core::lease::ProcessIdentity;
+use relight_core::recovery::HolderDeath;
+use relight_core::recovery::strategies::Builtin;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::Span;
@@ -13,11 +17,12 @@ use relight_core::time::Span;
 use super::tree::{Orphan, Tree, TreeEvent};
 use super::{Actor, Lost};
 use crate::doors::{clock, process};
+use crate::engine::ActError;
+use crate::recovery::Recoverer;
 use crate::supervise::log::{Log, LogPosition};
 use crate::supervise::notice::What;
 use crate::supervise::oom::MemoryKill;
 use crate::supervise::post_mortem::{self, LOG_END_BYTES};
-use crate::supervise::recover;
 use crate::supervise::shim::record;
 use crate::supervise::shim::wire::{ExitRecord, Report};
 
@@ -38,6 +43,7 @@ impl Actor {
         life.started(process.clone());
         let (number, log) = (life.number, Some((life.log.number, life.log.offset)));
         let shim = self.tree.shim().cloned();
+        self.look_for_changes();
         let resumed = self.is_resumed();
         self.tell(What::Started { number, resumed, process: process.clone() });
         self.commit_soon(vec![AgentChange::Spawned { number, process, shim, log }]);
@@ -139,31 +145,30 @@ impl Actor {
         AgentEvent::Died { death: Box::new(death), post_mortem, task }
     }
 
-    /// The attempt's leases end with it: its tasks wait to be taken up again, or for later.
+    /// The attempt's leases end with it. A deliberate end is no failure, and "later" none either; what
+    /// was lost otherwise goes where its strategy says.
     async fn let_go(&self, held: &[Task], death: &Death, completes: bool) {
         let cause = death.cause(self.ending());
         for task in held {
             let is_its_own = self.spec.plan.task.as_ref() == Some(&task.id);
-            let event = match cause {
-                _ if completes && is_its_own => TaskEvent::Done,
-                Cause::Deferred => TaskEvent::Defer {
-                    until: later(death, clock::now(), self.spec.plan.defer),
-                    reason: Some("its agent said: later".to_owned()),
-                },
+            let ended = match cause {
+                _ if completes && is_its_own => self.end_hold(task, TaskEvent::Done).await,
+                Cause::Deferred => {
+                    let until = later(death, clock::now(), self.spec.plan.defer);
+                    let reason = Some("its agent said: later".to_owned());
+                    self.end_hold(task, TaskEvent::Defer { until, reason }).await
+                }
+                Cause::Stopped => {
+                    let reason = self.why_interrupted(cause);
+                    self.end_hold(task, TaskEvent::Interrupt { reason }).await
+                }
                 Cause::Completed
                 | Cause::Failed
                 | Cause::Signal
                 | Cause::Oom
                 | Cause::Hung
                 | Cause::Timeout
-                | Cause::Stopped
-                | Cause::Lost => TaskEvent::Interrupt { reason: self.why_interrupted(cause) },
-            };
-            let right = Right::Fence(task.lease.fence);
-            let ended = if self.died_unwatched {
-                recover::interrupt(&self.desk.engine, task, event).await
-            } else {
-                self.desk.engine.act(&task.id, right, event).await.map(drop)
+                | Cause::Lost => self.recover(task, cause, is_its_own).await,
             };
             if let Err(error) = ended {
                 self.tell(What::Trouble(format!("task {}: {error}", task.id)));
@@ -171,17 +176,71 @@ impl Actor {
         }
     }
 
+    async fn end_hold(&self, task: &Task, event: TaskEvent) -> Result<(), ActError> {
+        if self.died_unwatched {
+            return self.desk.recoverer.interrupt_unwatched(task, event).await;
+        }
+        let right = Right::Fence(task.lease.fence);
+        self.desk.engine.act(&task.id, right, event).await.map(drop)
+    }
+
+    /// Gives a task to its strategy. What the agent goes on with waits for the answer; the rest does not
+    /// hold up its restart.
+    async fn recover(&self, task: &Task, cause: Cause, is_its_own: bool) -> Result<(), ActError> {
+        let reason = self.why_interrupted(cause);
+        let death = HolderDeath {
+            agent: Some(self.spec.name.clone()),
+            ..HolderDeath::of(task, cause, reason, clock::now())
+        };
+        let strategy = self.strategy_for(task).map(str::to_owned);
+        let recoverer = self.recoverer_for(task);
+        let name = strategy.as_deref().unwrap_or(recoverer.strategies().name_for(task));
+        let answers_at_once = recoverer.strategies().is_own(name);
+        let lost = LostTask { task: task.clone(), death, strategy, unwatched: self.died_unwatched };
+        if is_its_own || answers_at_once {
+            return lost.recover(&recoverer).await;
+        }
+        let desk = Arc::clone(&self.desk);
+        let agent = self.spec.name.clone();
+        desk.asks(&lost.task.id, true);
+        tokio::spawn(async move {
+            let recovered = lost.recover(&recoverer).await;
+            desk.asks(&lost.task.id, false);
+            if let Err(error) = recovered {
+                let text = format!("task {}: {error}", lost.task.id);
+                desk.notices.tell(&agent, What::Trouble(text));
+            }
+        });
+        Ok(())
+    }
+
+    /// The task that it was named for good is its own to go on with. What the queue gave it, or what it
+    /// took by itself, goes by the task's strategy, else by its own, else by the default.
+    pub(super) fn strategy_for<'a>(&'a self, task: &'a Task) -> Option<&'a str> {
+        if self.is_named_for(task) {
+            return Some(Builtin::Resume.as_str());
+        }
+        task.spec.strategy.as_deref().or(self.spec.strategy.as_deref())
+    }
+
+    /// What the supervisor brings back by itself is charged to the agent: its row of recoveries counts,
+    /// and the task's does not end it a second time.
+    fn recoverer_for(&self, task: &Task) -> Recoverer {
+        if self.is_named_for(task) {
+            return self.desk.recoverer.without_max_attempts();
+        }
+        self.desk.recoverer.clone()
+    }
+
+    fn is_named_for(&self, task: &Task) -> bool {
+        !self.is_started_with_tasks() && self.spec.plan.task.as_ref() == Some(&task.id)
+    }
+
     /// The task of its plan, when it is to be gone on with though nobody holds it: whoever let go of it
     /// at this very death was killed before the death was recorded.
     async fn interrupted_task(&self) -> Option<String> {
         let id = self.spec.plan.task.as_ref()?;
         (self.task_status().await? == TaskStatus::Interrupted).then(|| id.to_string())
-    }
-
-    /// Where the task of its plan is now; none when it has none, or that cannot be read.
-    pub(super) async fn task_status(&self) -> Option<TaskStatus> {
-        let id = self.spec.plan.task.as_ref()?;
-        self.desk.engine.store().task(id).await.ok()?.map(|task| task.status)
     }
 
     fn why_interrupted(&self, cause: Cause) -> String {
@@ -248,6 +307,28 @@ impl Actor {
     /// What its shim left about an attempt.
     pub(super) fn record_of(&self, number: u32, tag: &AttemptTag) -> Option<ExitRecord> {
         record::read(&self.folder, number, tag)
+    }
+}
+
+/// A task whose holder died.
+struct LostTask {
+    task: Task,
+    death: HolderDeath,
+    strategy: Option<String>,
+    /// Its supervisor died too.
+    unwatched: bool,
+}
+
+impl LostTask {
+    async fn recover(&self, recoverer: &Recoverer) -> Result<(), ActError> {
+        let (task, death, strategy) = (&self.task, self.death.clone(), self.strategy.as_deref());
+        let recovered = if self.unwatched {
+            recoverer.recover_unwatched(task, death, strategy).await
+        } else {
+            let right = Right::Fence(task.lease.fence);
+            recoverer.recover(task, right, death, strategy).await
+        };
+        recovered.map(drop)
     }
 }
 

@@ -14,11 +14,11 @@ use relight_core::decide::Right;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder};
 use relight_core::status::TaskStatus;
-use relight_core::task::{NewTask, TaskSpec};
+use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::brief::Brief;
+use super::brief::{Brief, OpenBrief};
 use super::life::Life;
 use super::tree::{KILL_WAIT, Tree};
 use super::{Actor, Lost};
@@ -32,8 +32,9 @@ use crate::supervise::oom::Oom;
 use crate::supervise::program::{self, NotStarted};
 use crate::supervise::shim::client;
 use crate::supervise::shim::wire::{Input, Order, StartOrder};
+use crate::supervise::successor;
+use crate::supervise::sweep::{self, Swept};
 use crate::supervise::word::Word;
-use crate::supervise::{successor, sweep};
 
 /// How long what outlived an attempt has to end.
 const LEFTOVER_GRACE: Span = Span::from_secs(2);
@@ -53,6 +54,8 @@ enum LaunchError {
     Survivors,
     #[error("its task cannot be taken: {0}")]
     Task(#[source] ActError),
+    #[error("task {0} is not its to do any more")]
+    NotItsTask(TaskId),
     #[error(transparent)]
     Lost(#[from] Lost),
 }
@@ -75,8 +78,13 @@ impl Actor {
             Err(error) => {
                 self.life = None;
                 let mut death = Death::lost(clock::now(), error.to_string());
+                let is_its_task = !matches!(error, LaunchError::NotItsTask(_));
+                if self.is_started_with_tasks() && is_its_task {
+                    let lost = self.lose_task(error.to_string()).await;
+                    death.unfinished_task = lost.map(|task| task.to_string());
+                }
                 let task = self.task_status().await;
-                let is_done = task == Some(TaskStatus::Completed);
+                let is_done = task == Some(TaskStatus::Completed) || !is_its_task;
                 death.how = HowEnded::Code(if is_done { 0 } else { CANNOT_START });
                 let post_mortem = Box::new(PostMortem::default());
                 self.last = None;
@@ -108,10 +116,8 @@ impl Actor {
         let life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
         self.life = Some(life);
         self.tree.order(&Order::Start(Box::new(order))).await.map_err(LaunchError::Shim)?;
-        // What is not needed yet is looked up while it starts.
-        if let Some(brief) = brief.filter(Brief::lacks_changes) {
-            self.look_for_changes(brief);
-        }
+        self.open_brief = OpenBrief::of(brief);
+        // What is only needed at its end is looked up while it starts.
         let head = successor::git_head(&self.workspace());
         if let Some(life) = &mut self.life {
             life.head = head;
@@ -138,6 +144,7 @@ impl Actor {
                 tags.push(tag.clone());
                 self.clear_tags(tags).await?;
                 self.clear_cgroups().await;
+                self.clear_lock().await?;
                 self.lock()?.ok_or(LaunchError::Survivors)?
             }
         };
@@ -165,30 +172,52 @@ impl Actor {
             .map_err(|error| LaunchError::File(self.folder.lock(), error))
     }
 
-    /// Ends everything that carries a tag of this agent.
+    /// Ends everything that carries a tag of this agent, or holds its lock.
     pub(super) async fn clear_leftovers(&mut self) -> Result<(), Lost> {
         let tags = self.tags().await;
-        self.clear_tags(tags).await
+        self.clear_tags(tags).await?;
+        self.clear_lock().await
+    }
+
+    /// Ends what holds the agent's lock though no shim of ours does: it has dropped its tag.
+    async fn clear_lock(&mut self) -> Result<(), Lost> {
+        let is_held = matches!(client::take_lock(&self.folder), Ok(None));
+        if self.tree.is_ready() || !is_held {
+            return Ok(());
+        }
+        self.prove_right().await?;
+        let own = rustix::process::geteuid().as_raw();
+        let users = self.spec.user.map(|(uid, _)| uid).into_iter().chain([own]).collect();
+        let path = self.folder.lock();
+        self.sweep(move || {
+            sweep::clear_lock(&sweep::Lock::at(&path, users)?, LEFTOVER_GRACE, KILL_WAIT)
+        })
+        .await;
+        Ok(())
     }
 
     /// Ends everything that carries one of these tags. A supervisor that was frozen may have lost the
     /// agent meanwhile: then what lives is another's.
     pub(super) async fn clear_tags(&mut self, tags: Vec<AttemptTag>) -> Result<(), Lost> {
         self.prove_right().await?;
-        let clear = move || sweep::clear(&tags, LEFTOVER_GRACE, KILL_WAIT);
-        let swept = match tokio::task::spawn_blocking(clear).await {
-            Ok(Ok(swept)) => swept,
+        self.sweep(move || sweep::clear(&tags, LEFTOVER_GRACE, KILL_WAIT)).await;
+        Ok(())
+    }
+
+    /// Sweeps outside of this task, and tells what came of it.
+    async fn sweep(&self, clear: impl FnOnce() -> io::Result<Swept> + Send + 'static) {
+        match tokio::task::spawn_blocking(clear).await {
+            Ok(Ok(Swept { stopped, survivors })) => {
+                let survivors = u32::try_from(survivors.len()).unwrap_or(u32::MAX);
+                if stopped > 0 || survivors > 0 {
+                    self.tell(What::Swept { stopped, survivors });
+                }
+            }
             Ok(Err(error)) => {
                 self.tell(What::Trouble(format!("cannot look for leftovers: {error}")));
-                return Ok(());
             }
-            Err(_) => return Ok(()),
-        };
-        let survivors = u32::try_from(swept.survivors.len()).unwrap_or(u32::MAX);
-        if swept.stopped > 0 || survivors > 0 {
-            self.tell(What::Swept { stopped: swept.stopped, survivors });
+            Err(_) => {}
         }
-        Ok(())
     }
 
     /// Asks the store whether the agent is still ours.
@@ -266,7 +295,12 @@ impl Actor {
         let engine = &self.desk.engine;
         let right = Right::Unfenced;
         let is_there = engine.store().task(&id).await.map_err(ActError::from);
-        let started = match is_there.map_err(LaunchError::Task)? {
+        let is_there = is_there.map_err(LaunchError::Task)?;
+        let is_its_own = |task: &Task| task.agent.as_ref() == Some(&self.spec.name);
+        if self.is_started_with_tasks() && !is_there.as_ref().is_some_and(is_its_own) {
+            return Err(LaunchError::NotItsTask(id));
+        }
+        let started = match is_there {
             Some(task) => {
                 // Nothing of an earlier attempt lives, whatever its lease says.
                 let is_its_own = task.lease.held.is_some_and(|held| self.is_own(&held.holder));
@@ -419,12 +453,15 @@ impl Actor {
         set("RELIGHT_ATTEMPT", tag.to_string());
         set("RELIGHT_ATTEMPT_NUMBER", number.to_string());
         let is_resumed = self.is_resumed();
-        set("RELIGHT_RESUMED", u8::from(is_resumed).to_string());
+        set("RELIGHT_RESUMED", u8::from(is_resumed || self.takes_over).to_string());
         set("RELIGHT_STATE_FILE", self.folder.state().to_string_lossy().into_owned());
         if let Some(ended) = self.last.as_ref().and_then(|last| last.ended.as_ref())
             && is_resumed
         {
             set("RELIGHT_DEATH_CAUSE", ended.cause.to_string());
+            set("RELIGHT_BRIEF_FILE", launch.brief_file.to_owned());
+        }
+        if self.takes_over {
             set("RELIGHT_BRIEF_FILE", launch.brief_file.to_owned());
         }
         if let Some((task, fence)) = task {

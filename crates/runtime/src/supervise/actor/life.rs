@@ -259,7 +259,7 @@ impl Actor {
     /// Something that was waited for by time may have come.
     pub(super) async fn look_at_the_clock(&mut self) {
         let now = Instant::now();
-        if self.due.is_some_and(|(at, _)| at <= now) {
+        if self.due.is_some_and(|(at_ms, _)| at_ms <= clock::boot_ms()) {
             self.events.push_back(AgentEvent::Due);
         }
         let is_ending = matches!(self.agent.state, AgentState::Running { ending: Some(_), .. });

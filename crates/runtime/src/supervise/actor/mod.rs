@@ -10,6 +10,7 @@ mod ledger;
 mod life;
 mod take_up;
 mod tree;
+mod work;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,9 +19,11 @@ use std::time::Duration;
 use relight_core::agent::brief::DirtyFiles;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::decide::{
-    AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held_back,
+    AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held,
 };
-use relight_core::agent::{Agent, AgentState, AgentStateKind, Attempt, Ending, Pause, Stopper};
+use relight_core::agent::{
+    Agent, AgentState, AgentStateKind, Attempt, Ending, Pause, Stopper, Takes,
+};
 use relight_core::ids::TaskId;
 use relight_core::lease::Fence;
 use relight_core::time::Time;
@@ -62,6 +65,10 @@ pub(super) enum Mail {
     Grew,
     /// It is asked to be something else from its next attempt on.
     Replan(Box<AgentSpec>),
+    /// What it waited for has come: its turn, or the end of a drain.
+    Wake,
+    /// A task of the queue was given to it.
+    Work(TaskId),
 }
 
 /// What became of a wish.
@@ -128,8 +135,8 @@ pub(super) struct Actor {
     tree: Tree,
     life: Option<Life>,
     notify: Option<NotifySocket>,
-    /// When what it waits for is due, and the moment that was asked for.
-    due: Option<(Instant, Time)>,
+    /// When what it waits for is due, in boot time, and the moment that was asked for.
+    due: Option<(u64, Time)>,
     /// The newest attempt that ended, for its successor.
     last: Option<Attempt>,
     /// Git's HEAD when that attempt began.
@@ -143,8 +150,10 @@ pub(super) struct Actor {
     /// What was just read in its output about its session: an id, or that it is gone.
     captured_session: Option<Option<String>>,
     at_rest: bool,
-    /// Nothing is to be started now.
-    holds_back: bool,
+    /// Why nothing is to be started now.
+    holds: Option<Pause>,
+    /// The queue gave it a task that somebody else has begun.
+    takes_over: bool,
     leaving: bool,
     waiters: Vec<Waiter>,
     /// Events that effects have led to, oldest first.
@@ -207,35 +216,31 @@ impl Actor {
     }
 
     async fn next(&mut self) -> Happening {
-        let timer = self.next_timer();
+        let look = self.life.as_ref().and_then(Life::next_look);
+        let due = self.due.map(|(at_ms, _)| at_ms);
         tokio::select! {
             event = self.tree.next() => Happening::Tree(event),
             mail = self.mail.recv() => Happening::Mail(mail),
             signs = hear(self.notify.as_ref()) => Happening::Signs(signs),
             signs = self.beats.heard() => Happening::Signs(signs),
-            () = wait_for(timer) => Happening::Timer,
+            () = wait_for(look) => Happening::Timer,
+            () = wait_until_due(due) => Happening::Timer,
             answer = asked(&mut self.asked) => Happening::Asked(answer),
             dirty = changes(self.open_brief.as_mut()) => Happening::Changes(dirty),
             lost = self.ledger.lost() => Happening::Lost(lost),
         }
     }
 
-    fn next_timer(&self) -> Option<Instant> {
-        let life = self.life.as_ref().and_then(Life::next_look);
-        let due = self.due.map(|(at, _)| at);
-        life.into_iter().chain(due).min()
-    }
-
     async fn open(&mut self, mail: Mail) -> Result<(), Lost> {
         match mail {
             Mail::Start(answer) => {
-                self.holds_back = false;
+                self.holds = None;
                 self.await_state(Wants::Running, answer);
                 self.at_rest = false;
                 self.events.push_back(AgentEvent::Start);
             }
             Mail::Restart(answer) => {
-                self.holds_back = false;
+                self.holds = None;
                 self.await_state(Wants::Running, answer);
                 self.at_rest = false;
                 self.events.push_back(match self.agent.state {
@@ -257,6 +262,8 @@ impl Actor {
             }
             Mail::Grew => self.output_grew(),
             Mail::Replan(spec) => self.replan(*spec).await?,
+            Mail::Wake => self.woken(),
+            Mail::Work(task) => self.given(task).await?,
         }
         Ok(())
     }
@@ -277,13 +284,15 @@ impl Actor {
         let runs = matches!(self.agent.state, AgentState::Running { ending: None, .. })
             && self.life.as_ref().is_some_and(Life::has_started);
         let rests = self.at_rest;
+        // It is started as soon as there is work for it.
+        let is_idle = rests && self.agent.is_idle();
         for waiter in std::mem::take(&mut self.waiters) {
             let met = match waiter.wants {
-                Wants::Running => runs,
+                Wants::Running => runs || is_idle,
                 Wants::Rest => rests,
             };
             let failed = match waiter.wants {
-                Wants::Running => rests && !runs,
+                Wants::Running => rests && !runs && !is_idle,
                 // A later wish overtook this one.
                 Wants::Rest => runs && !rests,
             };
@@ -365,8 +374,8 @@ impl Actor {
             AgentEffect::StopTree(ending) => self.stop_tree(ending).await,
             AgentEffect::WaitUntil(at) => {
                 let is_known = self.due.is_some_and(|(_, known)| known == at);
-                let wait = at.since(clock::now()).as_duration();
-                self.due = Some((Instant::now() + wait, at));
+                let wait_ms = at.since(clock::now()).as_ms();
+                self.due = Some((clock::boot_ms().saturating_add(wait_ms), at));
                 let deferred =
                     matches!(self.agent.state, AgentState::Suspended { why: Pause::Deferred, .. });
                 // Said when it died, perhaps, and not again when it is taken up.
@@ -391,6 +400,8 @@ impl Actor {
                     self.tell(What::TaskWaits { task, status });
                 }
                 self.tell(What::AtRest);
+                self.show();
+                self.desk.bell.notify_one();
             }
         }
         Ok(())
@@ -411,6 +422,9 @@ impl Actor {
         let at = clock::now();
         for change in &changes {
             change.apply(&mut self.agent, at);
+            if let AgentChange::Given(task) = change {
+                self.spec.plan.task.clone_from(task);
+            }
         }
         self.ledger.hand_in(changes, at);
     }
@@ -434,7 +448,11 @@ impl Actor {
         self.commit(vec![AgentChange::LeaseEnded]).await
     }
 
-    async fn replan(&mut self, spec: AgentSpec) -> Result<(), Lost> {
+    /// What the queue gave it stays its own.
+    async fn replan(&mut self, mut spec: AgentSpec) -> Result<(), Lost> {
+        if spec.plan.takes == Takes::Start {
+            spec.plan.task.clone_from(&self.spec.plan.task);
+        }
         let changed = spec.plan != self.spec.plan;
         self.spec = spec;
         if changed {
@@ -549,6 +567,14 @@ async fn wait_for(timer: Option<Instant>) {
     }
 }
 
+/// A host that slept has waited as well.
+async fn wait_until_due(due: Option<u64>) {
+    match due {
+        Some(at_ms) => clock::until_boot_ms(at_ms).await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn asked(question: &mut JoinSet<Result<bool, NotStarted>>) -> Result<bool, NotStarted> {
     match question.join_next().await {
         // A question that broke off was not answered with yes.
@@ -563,10 +589,11 @@ impl Actor {
     }
 
     fn decide(&self, event: AgentEvent, moment: Moment) -> AgentDecision {
-        if self.holds_back {
-            return decide_held_back(&self.agent, event, moment);
+        let draining = self.desk.is_draining().then_some(Pause::Draining);
+        match self.holds.or(draining) {
+            Some(why) => decide_held(&self.agent, event, moment, why),
+            None => decide(&self.agent, event, moment),
         }
-        decide(&self.agent, event, moment)
     }
 
     async fn moment(&self) -> Moment {

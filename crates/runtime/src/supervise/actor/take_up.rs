@@ -9,7 +9,7 @@ use std::sync::Arc;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::{HowEnded, Said};
 use relight_core::agent::decide::{AgentEffect, AgentEvent, decide};
-use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag};
+use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag, Pause, Takes};
 use relight_core::decide::Guard;
 use relight_core::lease::{Held, HolderLife, ProcessIdentity};
 use relight_core::time::Span;
@@ -71,6 +71,8 @@ pub enum Begin {
     Start,
     /// A person wants it to run as another command than before: it goes on with nothing of that.
     Anew,
+    /// As its state says, but what was begun before waits for its turn.
+    Turn,
     /// Only put right what is not so any more; start nothing.
     HoldBack,
 }
@@ -78,13 +80,13 @@ pub enum Begin {
 /// Takes the lease, finds out what lives, and puts the record right.
 pub(in crate::supervise) async fn take_up(
     desk: Arc<Desk>,
-    spec: AgentSpec,
+    mut spec: AgentSpec,
     begin: Begin,
     take_over: bool,
     beats: Arc<Slot>,
     mail: mpsc::UnboundedReceiver<Mail>,
 ) -> Result<(Actor, watch::Receiver<AgentView>), TakeUpError> {
-    let agent = take_lease(&desk, &spec, take_over).await?;
+    let agent = take_lease(&desk, &mut spec, take_over).await?;
     let folder = AgentFolder::of(&desk.home, &spec.name);
     successor::sweep(&folder);
     let query = AttemptQuery { agent: Some(spec.name.clone()), ended: true, limit: 1 };
@@ -100,6 +102,11 @@ pub(in crate::supervise) async fn take_up(
     };
     let (view, views) = watch::channel(first_view);
     let fence = agent.lease.fence;
+    let holds = match begin {
+        Begin::HoldBack => Some(Pause::HeldBack),
+        Begin::Turn => (agent.attempt_number > 0).then_some(Pause::Turn),
+        Begin::Wake | Begin::Start | Begin::Anew => None,
+    };
     let ledger = Ledger::open(Arc::clone(&desk), spec.name.clone(), fence);
     let mut actor = Actor {
         desk,
@@ -119,7 +126,8 @@ pub(in crate::supervise) async fn take_up(
         died_unwatched: false,
         captured_session: None,
         at_rest: false,
-        holds_back: begin == Begin::HoldBack,
+        holds,
+        takes_over: false,
         leaving: false,
         waiters: Vec::new(),
         events: std::collections::VecDeque::new(),
@@ -137,7 +145,11 @@ pub(in crate::supervise) async fn take_up(
     Ok((actor, views))
 }
 
-async fn take_lease(desk: &Desk, spec: &AgentSpec, take_over: bool) -> Result<Agent, TakeUpError> {
+async fn take_lease(
+    desk: &Desk,
+    spec: &mut AgentSpec,
+    take_over: bool,
+) -> Result<Agent, TakeUpError> {
     let store = desk.engine.store();
     for _ in 0..ROUNDS_MAX {
         let at = clock::now();
@@ -154,6 +166,10 @@ async fn take_lease(desk: &Desk, spec: &AgentSpec, take_over: bool) -> Result<Ag
                 {
                     let held = Box::new(held.clone());
                     return Err(TakeUpError::Held { agent: spec.name.clone(), held });
+                }
+                // What the queue gave it is known to the store alone.
+                if [spec.plan.takes, agent.plan.takes] == [Takes::Start; 2] {
+                    spec.plan.task.clone_from(&agent.plan.task);
                 }
                 if agent.plan != spec.plan {
                     changes.push(AgentChange::Planned(Box::new(spec.plan.clone())));
@@ -189,7 +205,7 @@ fn held_by_another<'a>(agent: &'a Agent, owner: &ProcessIdentity) -> Option<&'a 
 impl Actor {
     fn begin(&mut self, begin: Begin) {
         let event = match begin {
-            Begin::Wake => AgentEvent::Wake,
+            Begin::Wake | Begin::Turn => AgentEvent::Wake,
             Begin::Start | Begin::Anew => AgentEvent::Start,
             Begin::HoldBack => AgentEvent::HoldBack,
         };
@@ -297,6 +313,8 @@ impl Actor {
             life.waits_until(until);
         }
         self.life = Some(life);
+        // Only what has to be brought back waits for its turn.
+        self.has_its_turn();
         self.listen();
         self.watch_output();
         let recorded = attempt.as_ref().is_some_and(|attempt| attempt.process.is_some());

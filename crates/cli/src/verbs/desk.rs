@@ -1,0 +1,255 @@
+//! The operator's desk: what `relight recover` lists, and what a person does with it.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use relight::doors::clock;
+use relight::engine::{ActError, Engine};
+use relight::recovery::desk::{self, Filter, Then, Verb, Waiting};
+use relight::recovery::{Recovered, Recoverer};
+use relight_core::ids::TaskId;
+use relight_core::task::Task;
+use relight_core::time::Time;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::checkpoint;
+use crate::arguments::agent::RecoverArguments;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::work::Work;
+use crate::{block_on, output};
+
+/// Without a pace: so many share a sync of the disk.
+const AT_ONCE: usize = 64;
+/// How long it takes until somebody wants to know how far it is, and again.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+/// Why a task was abandoned when nobody said.
+const ABANDONED: &str = "abandoned by a person";
+
+/// What a person asked for; none when a strategy decides.
+pub(super) fn verb(arguments: &RecoverArguments) -> Option<Verb> {
+    let deed = &arguments.deed;
+    let reason = || Some(arguments.reason.clone().unwrap_or_else(|| ABANDONED.to_owned()));
+    let flags = [
+        deed.resume.then_some(Verb::Resume),
+        deed.restart.then_some(Verb::Restart),
+        deed.abandon.then(|| Verb::Abandon { reason: reason() }),
+        deed.hand_over.clone().map(|agent| Verb::HandOver { agent }),
+    ];
+    flags.into_iter().flatten().next()
+}
+
+/// Does it with each of the tasks, at the wanted pace.
+pub(super) fn act(environment: &Environment, arguments: &RecoverArguments, verb: &Verb) -> Outcome {
+    if arguments.tasks.is_empty() && !arguments.all {
+        return Err(Failure::new(Exit::Usage, "no task is named")
+            .hint("name the tasks, or give --all; relight recover --dry-run lists them"));
+    }
+    let rate = match arguments.rate {
+        Some(rate) => rate,
+        None => Work::find(environment, arguments.config.config.as_deref())?.resume_rate,
+    };
+    let engine = environment.engine()?;
+    block_on(async {
+        let tasks = if arguments.all {
+            let found = desk::tasks(&engine, &filter(arguments)).await?;
+            found.into_iter().map(|task| task.id).collect()
+        } else {
+            arguments.tasks.clone()
+        };
+        let mut all = Deeds { environment, engine, verb, dry_run: arguments.dry_run, done: vec![] };
+        all.run(&tasks, rate).await;
+        Ok(all.tell())
+    })
+}
+
+pub(super) fn filter(arguments: &RecoverArguments) -> Filter {
+    Filter { statuses: arguments.statuses.clone(), agent: arguments.agent.clone() }
+}
+
+/// What was done, task by task.
+struct Deeds<'a> {
+    environment: &'a Environment,
+    engine: Engine,
+    verb: &'a Verb,
+    dry_run: bool,
+    done: Vec<(TaskId, Result<Task, Failure>)>,
+}
+
+impl Deeds<'_> {
+    /// One that cannot be done stops no other.
+    async fn run(&mut self, tasks: &[TaskId], rate: u32) {
+        let is_paced = rate > 0 && !self.dry_run;
+        let at_once = if is_paced { 1 } else { AT_ONCE };
+        let pause = Duration::from_secs(1) / rate.max(1);
+        let mut told_at = Instant::now();
+        for chunk in tasks.chunks(at_once) {
+            if is_paced && !self.done.is_empty() {
+                tokio::time::sleep(pause).await;
+            }
+            if told_at.elapsed() >= PROGRESS_EVERY && std::io::stderr().is_terminal() {
+                let text = format!("{} of {} tasks", self.done.len(), tasks.len());
+                output::note(self.environment, &text);
+                told_at = Instant::now();
+            }
+            self.run_together(chunk).await;
+        }
+    }
+
+    async fn run_together(&mut self, tasks: &[TaskId]) {
+        let mut under_way = JoinSet::new();
+        for (at, id) in tasks.iter().enumerate() {
+            let (engine, verb, dry_run) = (self.engine.clone(), self.verb.clone(), self.dry_run);
+            let id = id.clone();
+            under_way.spawn(async move { (at, one(&engine, id, &verb, dry_run).await) });
+        }
+        let mut done = under_way.join_all().await;
+        done.sort_by_key(|(at, _)| *at);
+        self.done.extend(done.into_iter().map(|(_, done)| done));
+    }
+
+    fn tell(&self) -> u8 {
+        let items: Vec<Value> = self.done.iter().map(|(id, done)| item(id, done)).collect();
+        let value = json!({"dry_run": self.dry_run, "action": word(self.verb), "tasks": items});
+        let done = self.done.iter().filter_map(|(_, done)| done.as_ref().ok());
+        let lines: Vec<String> = done.map(|task| self.in_words(task)).collect();
+        let text = if self.done.is_empty() { "no task waits".to_owned() } else { lines.join("\n") };
+        output::answer(self.environment, &value, &text);
+        let mut code = 0;
+        for (_, done) in &self.done {
+            if let Err(failure) = done {
+                code = Exit::No as u8;
+                if !self.environment.json {
+                    output::failure(false, failure);
+                }
+            }
+        }
+        code
+    }
+
+    fn in_words(&self, task: &Task) -> String {
+        let (id, whose) = (&task.id, whose(task));
+        match (self.verb, self.dry_run) {
+            (Verb::Resume, false) => format!("task {id} goes on with {whose}"),
+            (Verb::Resume, true) => format!("task {id} would go on with {whose}"),
+            (Verb::Restart, false) => format!("task {id} begins anew with {whose}"),
+            (Verb::Restart, true) => format!("task {id} would begin anew with {whose}"),
+            (Verb::Abandon { .. }, false) => format!("task {id} is cancelled"),
+            (Verb::Abandon { .. }, true) => format!("task {id} would be cancelled"),
+            (Verb::HandOver { .. }, false) => format!("task {id} is handed over to {whose}"),
+            (Verb::HandOver { .. }, true) => format!("task {id} would be handed over to {whose}"),
+        }
+    }
+}
+
+async fn one(
+    engine: &Engine,
+    id: TaskId,
+    verb: &Verb,
+    dry_run: bool,
+) -> (TaskId, Result<Task, Failure>) {
+    let done = if dry_run {
+        desk::foresee(engine, &id, verb).await
+    } else {
+        desk::act(engine, &id, verb).await
+    };
+    let done = match done {
+        Ok(task) if !dry_run => checkpoint::refresh(engine, &id).await.map(|()| task),
+        other => other.map_err(|error: ActError| Failure::from(error)),
+    };
+    (id, done)
+}
+
+fn item(id: &TaskId, done: &Result<Task, Failure>) -> Value {
+    match done {
+        Ok(task) => {
+            json!({"task": id, "status": task.status, "agent": task.agent, "error": null})
+        }
+        Err(failure) => {
+            let error = json!({"code": failure.exit as u8, "message": failure.message});
+            json!({"task": id, "status": null, "agent": null, "error": error})
+        }
+    }
+}
+
+fn word(verb: &Verb) -> &'static str {
+    match verb {
+        Verb::Resume => "resume",
+        Verb::Restart => "restart",
+        Verb::Abandon { .. } => "abandon",
+        Verb::HandOver { .. } => "hand_over",
+    }
+}
+
+fn whose(task: &Task) -> &str {
+    task.agent.as_ref().map_or("whoever takes it", |agent| agent.as_str())
+}
+
+/// Everything that waits, with all that a person needs.
+pub(super) async fn list(recoverer: &Recoverer, filter: &Filter) -> Result<Vec<Waiting>, Failure> {
+    let mut list = Vec::new();
+    for task in desk::tasks(recoverer.engine(), filter).await? {
+        match desk::waiting(recoverer, task).await {
+            Ok(waiting) => list.push(waiting),
+            // Somebody removed it meanwhile.
+            Err(ActError::NoSuchTask(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(list)
+}
+
+/// A task on the desk: what it is, why, how far, and what becomes of it.
+pub(super) fn waiting_text(waiting: &Waiting) -> String {
+    let Waiting { task, status, strategy, .. } = waiting;
+    let mut text = format!("task {task} is {status}");
+    if waiting.then == Then::Recovered {
+        text += ", and its holder is gone";
+    }
+    if let Some(reason) = &waiting.reason {
+        text += &format!(": {}", output::one_line(reason));
+    }
+    let mut facts = vec![format!("strategy {strategy}")];
+    facts.extend(waiting.agent.as_ref().map(|agent| format!("agent {agent}")));
+    facts.extend(waiting.last_step.as_ref().map(|step| format!("last step {step}")));
+    facts.extend(waiting.next_step.as_ref().map(|step| format!("next step {step}")));
+    if !waiting.in_doubt.is_empty() {
+        facts.push(format!("in doubt {}", waiting.in_doubt.join(", ")));
+    }
+    format!("{text}\n    {}\n    {}", facts.join(" · "), then_text(waiting, clock::now()))
+}
+
+fn then_text(waiting: &Waiting, now: Time) -> String {
+    let id = &waiting.task;
+    let when = match waiting.not_before.filter(|at| *at > now) {
+        Some(at) => format!("in {}", at.since(now)),
+        None => "now".to_owned(),
+    };
+    let agent = waiting.agent.as_ref().map_or("whoever takes it", |agent| agent.as_str());
+    match waiting.then {
+        Then::Recovered => match &waiting.foreseen {
+            Some(foreseen) => format!("recover: {}", foreseen_text(foreseen)),
+            None => format!("recover: the strategy {} is asked", waiting.strategy),
+        },
+        Then::Resumed => format!("goes on with {agent} {when}"),
+        Then::Taken => format!("may be taken by anybody who can do it, {when}"),
+        Then::Waits => format!(
+            "waits for a person: relight recover {id} --resume, --restart, --abandon or --hand-over AGENT"
+        ),
+    }
+}
+
+/// What a strategy of Relight's own would make of a task.
+fn foreseen_text(foreseen: &Recovered) -> String {
+    let strategy = foreseen.strategy.as_deref().unwrap_or("nobody");
+    let what = match foreseen.outcome.as_deref() {
+        Some("reassign") => "failed, and whoever can do it may take it",
+        Some("retries_used_up") => "failed, and no retry is left",
+        Some("resume") => "interrupted, and its agent goes on with it",
+        Some("parked") => "parked: it has used up what it may",
+        _ => return format!("{} ({strategy})", foreseen.status),
+    };
+    format!("{what} ({strategy})")
+}

@@ -1,0 +1,116 @@
+//! `relight drain`: what runs is finished, nothing is begun.
+
+use std::io::IsTerminal as _;
+
+use relight::doors::clock;
+use relight::drain;
+use relight::engine::Engine;
+use relight::inflight::{self, Holding, Inflight};
+use relight_core::time::{Span, Time};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::arguments::other::DrainArguments;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::work::Work;
+use crate::{block_on, output};
+
+/// How many of what still runs are named in a line.
+const NAMED_MAX: usize = 5;
+
+pub(crate) fn run(environment: &Environment, arguments: &DrainArguments) -> Outcome {
+    let engine = environment.engine()?;
+    if arguments.cancel {
+        return cancel(environment, &engine);
+    }
+    block_on(async {
+        let mark = drain::begin(engine.store().as_ref()).await?;
+        let running = match arguments.wait {
+            None => still_running(environment, &engine).await?,
+            Some(most) => wait(environment, &engine, most).await?,
+        };
+        tell(environment, mark.since, &running);
+        let has_waited_in_vain = arguments.wait.is_some() && !running.is_empty();
+        Ok(if has_waited_in_vain { Exit::No as u8 } else { 0 })
+    })
+}
+
+fn cancel(environment: &Environment, engine: &Engine) -> Outcome {
+    let was_set = block_on(drain::cancel(engine.store().as_ref()))?;
+    let text = if was_set { "work begins again" } else { "nothing was draining" };
+    output::answer(environment, &json!({"draining": false, "was_draining": was_set}), text);
+    Ok(0)
+}
+
+/// Work that somebody alive is at: tasks that are held, turns whose owner lives.
+async fn still_running(environment: &Environment, engine: &Engine) -> Result<Inflight, Failure> {
+    let home = environment.store_folder(engine)?;
+    let mut found = inflight::look(engine, &home).await?;
+    found.sessions.retain(|turn| turn.lives == Some(true));
+    Ok(Inflight { in_doubt: Vec::new(), lost: Vec::new(), agents: Vec::new(), ..found })
+}
+
+/// Until nothing runs, or the time is over; what runs then. Deaths are told by nobody: it is looked for
+/// them now and then.
+async fn wait(
+    environment: &Environment,
+    engine: &Engine,
+    most: Option<Span>,
+) -> Result<Inflight, Failure> {
+    let sweep = Work::find(environment, None).map_or(Span::from_secs(5), |work| work.sweep);
+    let deadline = most.map(|most| Instant::now() + most.as_duration());
+    let mut told = usize::MAX;
+    loop {
+        let newest = engine.store().newest_event().await?;
+        let running = still_running(environment, engine).await?;
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        if running.is_empty() || left.is_some_and(|left| left.is_zero()) {
+            return Ok(running);
+        }
+        let count = running.held.len() + running.sessions.len();
+        if count != told && std::io::stderr().is_terminal() {
+            output::note(environment, &running_text(&running));
+            told = count;
+        }
+        let pause = left.map_or(sweep.as_duration(), |left| left.min(sweep.as_duration()));
+        if let Ok(changed) = tokio::time::timeout(pause, engine.store().changed(newest)).await {
+            changed?;
+        }
+    }
+}
+
+fn tell(environment: &Environment, since: Time, running: &Inflight) {
+    let text = if running.is_empty() {
+        "draining; nothing runs any more (relight drain --cancel lets work begin again)".to_owned()
+    } else {
+        format!("draining; {}", running_text(running))
+    };
+    let value = json!({
+        "draining": true, "since": since, "running": running.held, "sessions": running.sessions,
+    });
+    output::answer(environment, &value, &text);
+}
+
+fn running_text(running: &Inflight) -> String {
+    let mut parts = Vec::new();
+    if !running.held.is_empty() {
+        let now = clock::now();
+        let one =
+            |it: &Holding| format!("{} ({}, for {})", it.task, it.holder, now.since(it.since));
+        let mut named: Vec<String> = running.held.iter().take(NAMED_MAX).map(one).collect();
+        if running.held.len() > NAMED_MAX {
+            named.push("…".to_owned());
+        }
+        parts.push(format!("{} tasks still run: {}", running.held.len(), named.join(", ")));
+    }
+    if !running.sessions.is_empty() {
+        parts.push(format!("{} turns of sessions are in flight", running.sessions.len()));
+    }
+    parts.join("; ")
+}
+
+/// For those that show more than this: since when nothing is begun.
+pub(super) fn line(since: Time) -> String {
+    format!("draining since {since}: nothing is begun; relight drain --cancel ends that")
+}

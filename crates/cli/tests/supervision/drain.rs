@@ -1,0 +1,78 @@
+//! `relight drain`: what runs is finished, nothing is begun, and that outlives the daemon.
+
+use rustix::process::Signal;
+
+use crate::ground::{Ground, is_alive, signal, until};
+
+const AGENTS: &str = "[[agent]]\nname = \"w\"\ncommand = [\"./agent\"]\ntakes = \"start\"\n\
+    [[agent]]\nname = \"a\"\ncommand = [\"./other\"]\ncooldown = \"10ms\"\n";
+
+/// An agent that works on a task for as long as it is let, and one that just runs.
+fn ground() -> Ground {
+    let ground = Ground::with_agent(
+        "echo $RELIGHT_TASK >>starts; while [ ! -e go ]; do read -t 0.05 <> <(:); done\n\
+         relight task done",
+    );
+    ground.script("other", "echo $$ >>births; exec sleep 300");
+    ground.config(AGENTS);
+    ground
+}
+
+fn until_status(ground: &Ground, task: &str, status: &str) {
+    until(&format!("{task} is {status}"), || (ground.task_status(task) == status).then_some(()));
+}
+
+#[test]
+fn what_runs_is_finished_and_nothing_is_begun_until_it_is_cancelled() {
+    let ground = ground();
+    let _daemon = ground.up(&[]);
+    ground.call(&["task", "add", "one"]);
+    ground.until_lines("starts", 1);
+    assert_eq!(ground.call(&["drain"]).code, 0);
+    ground.call(&["task", "add", "two"]);
+    std::fs::write(ground.work("go"), "").unwrap();
+    until_status(&ground, "one", "completed");
+    ground.until_agent("w", |agent| agent["detail"] == "idle");
+    signal(ground.births(1)[0], Signal::KILL);
+    let agent = ground.until_state("a", "suspended");
+    assert!(agent["detail"].as_str().unwrap().contains("draining"), "{agent}");
+    assert_eq!(ground.task_status("two"), "created");
+    assert_eq!(ground.call(&["drain", "--cancel"]).code, 0);
+    until_status(&ground, "two", "completed");
+    ground.until_runs("a", 2);
+    assert_eq!(ground.lines("starts"), ["one", "two"]);
+}
+
+#[test]
+fn a_drain_outlives_the_daemon_and_what_lives_is_adopted() {
+    let ground = ground();
+    let daemon = ground.up(&[]);
+    ground.call(&["task", "add", "one"]);
+    ground.until_lines("starts", 1);
+    let (working, other) = (ground.until_runs("w", 1), ground.until_runs("a", 1));
+    assert_eq!(ground.call(&["drain"]).code, 0);
+    daemon.kill();
+    signal(other, Signal::KILL);
+    ground.call(&["task", "add", "two"]);
+    let daemon = ground.up(&[]);
+    daemon.until_said("draining");
+    assert!(is_alive(working));
+    assert_eq!(ground.until_runs("w", 1), working);
+    assert_eq!(ground.until_state("a", "suspended")["attempt"], 1);
+    std::fs::write(ground.work("go"), "").unwrap();
+    until_status(&ground, "one", "completed");
+    assert_eq!(ground.task_status("two"), "created");
+    assert_eq!(ground.call(&["drain", "--cancel"]).code, 0);
+    until_status(&ground, "two", "completed");
+    ground.until_runs("a", 2);
+}
+
+#[test]
+fn a_person_may_start_one_all_the_same() {
+    let ground = ground();
+    assert_eq!(ground.call(&["drain"]).code, 0);
+    let _daemon = ground.up(&[]);
+    ground.until_state("a", "suspended");
+    assert_eq!(ground.call(&["start", "a"]).code, 0);
+    ground.until_runs("a", 1);
+}

@@ -1,0 +1,69 @@
+//! `relight drain`.
+
+use serde_json::json;
+
+use crate::cases::Place;
+use crate::given::holder;
+
+#[test]
+fn work_that_comes_while_draining_is_deferred_not_failed() {
+    let place = Place::new();
+    place.ok("task add waits --agent a");
+    place.ok("drain");
+    place.fails("task start t --step s", 75).says(&["draining", "task t is deferred"]);
+    place.fails("task start waits", 75).says(&["task waits is deferred"]);
+    place.fails("task claim --agent a", 75).says(&["draining", "relight drain --cancel"]);
+    assert_eq!((place.status("t"), place.status("waits")), ("deferred".into(), "deferred".into()));
+    place.ok("drain --cancel");
+    assert_eq!(place.json("task start t --step s")["next_step"], "s");
+    assert_eq!(place.json("task claim --agent a")["task"], "waits");
+}
+
+#[test]
+fn whoever_holds_a_task_goes_on_and_finishes_it() {
+    let place = Place::new();
+    let holder = holder(&place);
+    let start = format!("task start t --owner-pid {}", holder.pid());
+    place.ok(&start);
+    place.ok("task start u");
+    place.ok("drain");
+    place.ok(&start);
+    place.ok("task start u --fence 1");
+    place.ok("step run s --task u --fence 1 -- true");
+    place.ok("task done u --fence 1");
+    holder.kill();
+}
+
+#[test]
+fn what_is_over_is_refused_as_ever() {
+    let place = Place::new();
+    place.ok("task start t");
+    place.ok("task done t");
+    place.ok("drain");
+    place.fails("task start t", 1).says(&["completed"]);
+}
+
+#[test]
+fn it_says_what_still_runs_and_waits_for_it() {
+    let place = Place::new();
+    place.ok("task start t");
+    let answer = place.json("drain");
+    assert_eq!((&answer["draining"], &answer["running"][0]["task"]), (&json!(true), &json!("t")));
+    assert!(place.ok("drain").text().contains("1 tasks still run: t"));
+    place.fails("drain --wait 50ms", 1);
+    let waiting = place.relight("--json drain --wait 1h").spawn();
+    place.ok("task done t");
+    assert_eq!(waiting.end().with_code(0).json()["running"], json!([]));
+}
+
+#[test]
+fn it_is_shown_where_people_look() {
+    let place = Place::new();
+    assert_eq!(place.json("ps")["draining_since"], json!(null));
+    place.ok("drain");
+    assert!(place.json("ps")["draining_since"].is_string());
+    assert!(place.ok("ps").text().contains("draining since"));
+    assert!(place.relight("doctor").run().text().contains("relight drain --cancel"));
+    assert_eq!(place.json("drain --cancel"), json!({"draining": false, "was_draining": true}));
+    assert_eq!(place.ok("drain --cancel").text(), "nothing was draining\n");
+}

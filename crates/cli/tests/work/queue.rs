@@ -1,0 +1,135 @@
+//! `relight task claim`.
+
+use serde_json::json;
+
+use crate::cases::{Place, at_once};
+use crate::given::{config, decisions, holder, lose};
+
+#[test]
+fn a_task_that_asks_for_a_skill_is_given_to_who_has_it() {
+    let place = Place::new();
+    place.ok("task add t --skill gpu --skill rust");
+    place.fails("task claim --agent a", 1).says(&["there is no task for a"]);
+    place.fails("task claim --agent a --skill gpu", 1);
+    assert_eq!(place.json("task claim --agent a --skill rust --skill gpu")["task"], "t");
+}
+
+#[test]
+fn each_task_is_claimed_once_however_many_ask() {
+    let place = Place::new();
+    for task in ["t1", "t2", "t3"] {
+        place.ok(&format!("task add {task}"));
+    }
+    let calls = (0..8).map(|n| place.relight(&format!("--json task claim --agent a{n}")));
+    let answers = at_once(calls);
+    let taken = answers.iter().filter(|answer| answer.code == 0);
+    let mut tasks: Vec<String> = taken.map(|it| it.json()["task"].to_string()).collect();
+    tasks.sort();
+    assert_eq!(tasks, [r#""t1""#, r#""t2""#, r#""t3""#]);
+    assert_eq!(answers.iter().filter(|answer| answer.code == 1).count(), 5);
+}
+
+#[test]
+fn the_task_of_a_killed_process_is_recovered_by_the_next_claim() {
+    let place = Place::new();
+    lose(&place, "t");
+    let claimed = place.json("task claim --agent b");
+    assert_eq!((&claimed["task"], &claimed["resumed"]), (&json!("t"), &json!(true)));
+    let task = place.json("task show t");
+    assert_eq!((&task["agent"], &task["retries"]), (&json!("b"), &json!(1)));
+    assert_eq!(decisions(&place, "t")[0]["cause"], "lost");
+}
+
+#[test]
+fn a_waiting_claim_is_woken_by_a_new_task() {
+    let place = Place::new();
+    config(&place, "[queue]\nsweep = \"1h\"\n");
+    let mut waiting = place.relight("--json task claim --agent a --wait 1h").spawn();
+    waiting.until("a store is there", || place.home("relight.db").exists());
+    place.ok("task add t");
+    assert_eq!(waiting.end().with_code(0).json()["task"], "t");
+}
+
+#[test]
+fn a_waiting_claim_is_woken_when_a_deferred_task_is_due() {
+    let place = Place::new();
+    config(&place, "[queue]\nsweep = \"1h\"\n");
+    place.ok("task start t");
+    place.ok("task defer t --until 300ms");
+    assert_eq!(place.json("task claim --agent a --wait 1h")["task"], "t");
+}
+
+#[test]
+fn a_waiting_claim_finds_a_holder_that_died_meanwhile() {
+    let place = Place::new();
+    config(&place, "[queue]\nsweep = \"50ms\"\n");
+    let holder = holder(&place);
+    place.ok(&format!("task start t --owner-pid {}", holder.pid()));
+    let waiting = place.relight("--json task claim --agent b --wait 1h").spawn();
+    holder.kill();
+    assert_eq!(waiting.end().with_code(0).json()["task"], "t");
+}
+
+#[test]
+fn waiting_in_vain_ends_with_no_task() {
+    let place = Place::new();
+    place.fails("task claim --agent a --wait 50ms", 1).says(&["there is no task for a"]);
+}
+
+#[test]
+fn a_strategy_without_a_command_is_refused_when_the_task_is_added() {
+    let place = Place::new();
+    for words in ["task add t --strategy exec", "task start t --strategy exec"] {
+        place.fails(words, 78).says(&["has no command", "exec = [\"PROGRAM\", …] in [recovery]"]);
+    }
+    place.fails("task add t --strategy hope", 2);
+    assert_eq!(place.json("task list")["items"], json!([]));
+    config(&place, "[recovery]\nexec = [\"true\"]\n");
+    place.ok("task add t --strategy exec");
+}
+
+#[test]
+fn a_broken_configuration_stops_only_who_needs_it() {
+    let place = Place::new();
+    config(&place, "[recovery]\nstrategy = \"hope\"\n");
+    place.ok("task add t --strategy resume");
+    place.fails("task claim --agent a", 78).says(&["strategy", "hope"]);
+    place.ok("task start t");
+    place.fails("task fail t --reason r", 78);
+    place.fails("recover", 78);
+    assert_eq!(place.status("t"), "in_progress");
+    place.ok("task show t");
+    place.ok("task done t");
+    assert_eq!(place.json("inflight")["held"], json!([]));
+}
+
+#[test]
+fn the_configuration_can_be_named() {
+    let place = Place::new();
+    std::fs::write(place.work("mine.toml"), "[recovery]\nstrategy = \"suspend\"\n").unwrap();
+    for (task, flag, named) in [("t1", " --config mine.toml", ""), ("t2", "", "mine.toml")] {
+        place.ok(&format!("task start {task}"));
+        let fail = place.relight(&format!("--json task fail {task} --reason r{flag}"));
+        let answer = fail.env("RELIGHT_CONFIG", named).run().with_code(0).json();
+        assert_eq!(answer["task"]["status"], "suspended", "{task}");
+    }
+}
+
+#[test]
+fn an_agent_that_holds_as_many_as_it_may_gets_no_more() {
+    let place = Place::new();
+    config(
+        &place,
+        "[[agent]]\nname = \"a\"\ncommand = [\"true\"]\nconcurrency = 1\nskills = [\"x\"]\n",
+    );
+    let mut daemon = place.relight("up --paused").spawn();
+    daemon.until("the agent is known", || place.json("ps")["agents"][0]["name"] == "a");
+    place.ok("down");
+    daemon.end().with_code(0);
+    place.ok("task add t1 --skill x");
+    place.ok("task add t2");
+    place.ok("task claim --agent a");
+    place.fails("task claim --agent a", 75).says(&["a holds 1 task already"]);
+    place.ok("task done t1");
+    place.ok("task claim --agent a");
+}

@@ -1,0 +1,96 @@
+//! The pace at which work is taken up again after a crash, so that a thousand things do not come back in
+//! the same moment.
+//!
+//! Pure: the time is an argument, by a clock that does not jump. Leaves to others: what is paced.
+
+use crate::time::Span;
+
+/// What one turn costs; the bucket holds one, so turns are evenly apart.
+const TURN: u64 = 1_000_000;
+
+/// Gives turns, so many in a second.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pace {
+    per_second: u32,
+    /// Millionths of a turn.
+    filled: u64,
+    at_ms: u64,
+}
+
+impl Pace {
+    /// With the first turn free now; no limit when zero.
+    pub fn new(per_second: u32, now_ms: u64) -> Self {
+        Self { per_second, filled: TURN, at_ms: now_ms }
+    }
+
+    /// Takes a turn; when there is none, how long it takes until there is.
+    pub fn take(&mut self, now_ms: u64) -> Result<(), Span> {
+        if self.per_second == 0 {
+            return Ok(());
+        }
+        let per_ms = u64::from(self.per_second) * (TURN / 1_000);
+        let passed_ms = now_ms.saturating_sub(self.at_ms);
+        self.filled = self.filled.saturating_add(passed_ms.saturating_mul(per_ms)).min(TURN);
+        self.at_ms = now_ms.max(self.at_ms);
+        if self.filled < TURN {
+            return Err(Span::from_ms((TURN - self.filled).div_ceil(per_ms)));
+        }
+        self.filled = 0;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When each of the first turns is given, to one who waits for each.
+    fn turns(per_second: u32, count: usize) -> Vec<u64> {
+        let mut pace = Pace::new(per_second, 500);
+        let mut now_ms = 500;
+        let mut given = Vec::new();
+        while given.len() < count {
+            match pace.take(now_ms) {
+                Ok(()) => given.push(now_ms - 500),
+                Err(wait) => now_ms += wait.as_ms(),
+            }
+        }
+        given
+    }
+
+    #[test]
+    fn the_first_turn_is_at_once_and_the_others_are_evenly_apart() {
+        assert_eq!(turns(4, 5), [0, 250, 500, 750, 1_000]);
+        assert_eq!(turns(1, 3), [0, 1_000, 2_000]);
+    }
+
+    #[test]
+    fn a_wait_is_never_too_short() {
+        for per_second in [3, 7, 999, 1_001, u32::MAX] {
+            let last = *turns(per_second, 50).last().expect("fifty turns");
+            let soonest_ms = 49_000 / u64::from(per_second);
+            assert!(last >= soonest_ms, "{per_second}: {last}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_used_is_not_saved_up() {
+        let mut pace = Pace::new(2, 0);
+        assert_eq!(pace.take(3_600_000), Ok(()));
+        assert_eq!(pace.take(3_600_000), Err(Span::from_ms(500)));
+    }
+
+    #[test]
+    fn zero_is_no_limit() {
+        let mut pace = Pace::new(0, 0);
+        assert!((0..1_000).all(|_| pace.take(0) == Ok(())));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_gives_nothing_away() {
+        let mut pace = Pace::new(1, 10_000);
+        assert_eq!(pace.take(10_000), Ok(()));
+        assert_eq!(pace.take(0), Err(Span::from_secs(1)));
+        assert_eq!(pace.take(10_999), Err(Span::from_ms(1)));
+    }
+}

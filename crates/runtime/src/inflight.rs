@@ -1,0 +1,202 @@
+//! Everything that is in doubt or in flight: what somebody must know before a machine is switched off,
+//! or after it came back.
+//!
+//! Reads only. Finished work costs nothing, however much there is of it.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use relight_core::ids::{AgentName, SessionKey, TaskId};
+use relight_core::lease::{Fence, Held, HolderLife};
+use relight_core::session::{Generation, SessionState, SessionStateKind};
+use relight_core::status::TaskStatus;
+use relight_core::step::{RepeatRule, Step, StepKey};
+use relight_core::task::Task;
+use relight_core::time::Time;
+use relight_store::{SessionQuery, Store, StoreError, TaskQuery};
+use serde::Serialize;
+
+use crate::doors::process;
+use crate::engine::Engine;
+use crate::running_step::RunningStep;
+use crate::supervise::recover::{self, Finding};
+
+/// What was found, the most urgent first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Inflight {
+    /// Steps begun and not ended that nobody is at.
+    pub in_doubt: Vec<Doubt>,
+    /// Tasks whose holder is gone.
+    pub lost: Vec<Holding>,
+    /// Tasks that somebody holds.
+    pub held: Vec<Holding>,
+    /// Agents that run without a supervisor.
+    pub agents: Vec<Unsupervised>,
+    /// Sessions with a turn in flight.
+    pub sessions: Vec<Turn>,
+}
+
+impl Inflight {
+    /// Whether there is nothing to know.
+    pub fn is_empty(&self) -> bool {
+        let work = self.in_doubt.len() + self.lost.len() + self.held.len();
+        work + self.agents.len() + self.sessions.len() == 0
+    }
+}
+
+/// A step that may or may not have happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Doubt {
+    /// Of which task.
+    pub task: TaskId,
+    /// Where that stands.
+    pub status: TaskStatus,
+    /// Which step.
+    #[serde(flatten)]
+    pub step: StepKey,
+    /// The rule that holds for it.
+    pub rule: RepeatRule,
+    /// How often it was tried.
+    pub tries: u32,
+    /// When it was begun.
+    pub since: Time,
+}
+
+/// A task under a lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Holding {
+    /// Which.
+    pub task: TaskId,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// Whose it is.
+    pub agent: Option<AgentName>,
+    /// Who holds it, for people to read.
+    pub holder: String,
+    /// Since when.
+    pub since: Time,
+    /// The steps that the holder is at.
+    pub steps: Vec<String>,
+}
+
+/// An agent whose death nobody would notice, or has noticed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unsupervised {
+    /// Which.
+    pub agent: AgentName,
+    /// Whether it lives.
+    pub lives: bool,
+}
+
+/// A turn that is being run, or was cut off and not decided about yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Turn {
+    /// Of which session.
+    pub session: SessionKey,
+    /// Its number.
+    pub generation: Generation,
+    /// Since when.
+    pub since: Time,
+    /// Who runs it, where that is known.
+    pub owner: Option<String>,
+    /// Whether that one lives; none when nobody knows.
+    pub lives: Option<bool>,
+}
+
+/// Looks at everything. `home` is the folder of the store, where running steps have their locks.
+pub async fn look(engine: &Engine, home: &Path) -> Result<Inflight, StoreError> {
+    let store = engine.store().as_ref();
+    let (in_doubt, mut under_way) = steps(store, home).await?;
+    let (mut held, mut lost) = (Vec::new(), Vec::new());
+    for task in store.tasks(TaskQuery { held: true, ..TaskQuery::default() }).await? {
+        let Some(holder) = &task.lease.held else { continue };
+        let steps = under_way.remove(&task.id).unwrap_or_default();
+        let list = match process::holder_life(holder) {
+            HolderLife::Alive => &mut held,
+            HolderLife::Gone => &mut lost,
+        };
+        list.push(holding(&task, holder, steps));
+    }
+    let agents = agents(engine).await?;
+    Ok(Inflight { in_doubt, lost, held, agents, sessions: turns(store).await? })
+}
+
+/// Steps in doubt, and the names of those that somebody is at. A task that has ended is history.
+async fn steps(
+    store: &dyn Store,
+    home: &Path,
+) -> Result<(Vec<Doubt>, HashMap<TaskId, Vec<String>>), StoreError> {
+    let (mut in_doubt, mut under_way) = (Vec::new(), HashMap::new());
+    let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal()).collect();
+    let query = TaskQuery { statuses: open, in_doubt: true, ..TaskQuery::default() };
+    for task in store.tasks(query).await? {
+        for step in store.steps(&task.id).await?.into_iter().filter(Step::is_open) {
+            if is_under_way(home, &task, &step) {
+                let names: &mut Vec<String> = under_way.entry(task.id.clone()).or_default();
+                names.push(step.key.to_string());
+            } else {
+                in_doubt.push(doubt(&task, step));
+            }
+        }
+    }
+    Ok((in_doubt, under_way))
+}
+
+/// Whether somebody is at it: it runs, or it was begun by whoever holds the task and lives. One begun
+/// without a fence counts as that one's.
+fn is_under_way(home: &Path, task: &Task, step: &Step) -> bool {
+    let held = task.lease.held.as_ref();
+    let is_alive = held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
+    let is_the_holders = step.fence == task.lease.fence || step.fence == Fence::default();
+    // A lock that cannot be looked at tells nothing.
+    let runs = || RunningStep::is_taken(home, &task.id, &step.key).unwrap_or(false);
+    (is_alive && is_the_holders) || runs()
+}
+
+fn doubt(task: &Task, step: Step) -> Doubt {
+    Doubt {
+        task: task.id.clone(),
+        status: task.status,
+        step: step.key,
+        rule: step.rule,
+        tries: step.tries,
+        since: step.at,
+    }
+}
+
+fn holding(task: &Task, held: &Held, steps: Vec<String>) -> Holding {
+    Holding {
+        task: task.id.clone(),
+        status: task.status,
+        agent: task.agent.clone(),
+        holder: held.holder.to_string(),
+        since: held.since,
+        steps,
+    }
+}
+
+async fn agents(engine: &Engine) -> Result<Vec<Unsupervised>, StoreError> {
+    let found = recover::find(engine).await?.into_iter();
+    let of_agents = found.filter_map(|finding| match finding {
+        Finding::Agent { agent, lives } => Some(Unsupervised { agent, lives }),
+        Finding::Task { .. } => None,
+    });
+    Ok(of_agents.collect())
+}
+
+async fn turns(store: &dyn Store) -> Result<Vec<Turn>, StoreError> {
+    let states = vec![SessionStateKind::Active];
+    let sessions = store.sessions(SessionQuery { states, ..SessionQuery::default() }).await?;
+    let turns = sessions.into_iter().filter_map(|session| {
+        let SessionState::Active { since, owner } = session.state else { return None };
+        let owner = owner.as_ref();
+        Some(Turn {
+            session: session.key,
+            generation: session.generation,
+            since,
+            owner: owner.map(|held| held.holder.to_string()),
+            lives: owner.map(|held| process::holder_life(held) == HolderLife::Alive),
+        })
+    });
+    Ok(turns.collect())
+}

@@ -1,0 +1,85 @@
+//! Which handles of this process hold a task: to the store all of them are the same holder.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use relight_core::decide::Refusal;
+use relight_core::ids::TaskId;
+use relight_core::lease::{Held, Holder};
+
+use crate::doors::{clock, process};
+use crate::engine::{ActError, Engine};
+
+/// This process as the holder of leases.
+pub(super) fn own_process() -> Holder {
+    static ME: OnceLock<Holder> = OnceLock::new();
+    let me = || {
+        let me = process::identity(std::process::id());
+        Holder::Process(me.expect("this process is there while it asks"))
+    };
+    ME.get_or_init(me).clone()
+}
+
+/// The holder of a lease that this process renews.
+pub(super) fn own_lease() -> Holder {
+    Holder::Time { by: format!("process {}", std::process::id()) }
+}
+
+/// Where seats are counted: one store, however often this process has opened it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Place(Arc<str>);
+
+impl Place {
+    pub(super) fn of(engine: &Engine) -> Self {
+        let name = match engine.store().file() {
+            Some(path) => path.canonicalize().unwrap_or(path).display().to_string(),
+            None => format!("{:p}", Arc::as_ptr(engine.store())),
+        };
+        Self(name.into())
+    }
+}
+
+/// The right of one handle in this process to hold a task.
+#[derive(Debug)]
+pub(super) struct Seat(SeatKey);
+
+type SeatKey = (Place, TaskId);
+
+impl Seat {
+    /// Takes the seat; refused when a handle of this process has it.
+    pub(super) fn take(place: &Place, task: &TaskId) -> Result<Self, ActError> {
+        let key = (place.clone(), task.clone());
+        let mut seats = seats();
+        if seats.contains_key(&key) {
+            let held = Held { holder: own_process(), ttl: None, since: clock::now(), left: None };
+            return Err(Refusal::Held { task: task.clone(), held: Box::new(held) }.into());
+        }
+        seats.insert(key.clone(), 1);
+        Ok(Self(key))
+    }
+
+    /// Sits down with a new lease; whoever still sits there has lost its own.
+    pub(super) fn join(place: &Place, task: &TaskId) -> Self {
+        let key = (place.clone(), task.clone());
+        *seats().entry(key.clone()).or_default() += 1;
+        Self(key)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut seats = seats();
+        if let Some(count) = seats.get_mut(&self.0) {
+            *count -= 1;
+            if *count == 0 {
+                seats.remove(&self.0);
+            }
+        }
+    }
+}
+
+/// How many handles sit at each task; more than one only where the others have lost their lease.
+fn seats() -> MutexGuard<'static, HashMap<SeatKey, usize>> {
+    static SEATS: OnceLock<Mutex<HashMap<SeatKey, usize>>> = OnceLock::new();
+    SEATS.get_or_init(Mutex::default).lock().expect("nothing panics while it is locked")
+}

@@ -1,0 +1,141 @@
+//! A task to be added, started or continued.
+
+use std::collections::BTreeMap;
+
+use relight_core::decide::Right;
+use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName};
+use relight_core::lease::{Holder, LEASE_MAX};
+use relight_core::task::{NewTask, Task, TaskSpec};
+use relight_core::time::Span;
+
+use super::seat::{Place, Seat, own_lease, own_process};
+use super::task::RunningTask;
+use crate::doors::clock;
+use crate::engine::ActError;
+use crate::recovery::{Recoverer, UnknownStrategy};
+
+/// A task to be added, started or continued.
+#[derive(Debug)]
+pub struct TaskBuilder {
+    recoverer: Recoverer,
+    place: Place,
+    new: NewTask,
+    ttl: Option<Span>,
+    lifetime: Option<Span>,
+}
+
+impl TaskBuilder {
+    pub(super) fn new(recoverer: Recoverer, place: Place, new: NewTask) -> Self {
+        Self { recoverer, place, new, ttl: None, lifetime: None }
+    }
+
+    /// One line for people.
+    pub fn title(mut self, title: &str) -> Self {
+        self.spec().title = Some(title.to_owned());
+        self
+    }
+
+    /// Declares a step ahead, so that others can see what is still to do.
+    pub fn declare(mut self, step: &str) -> Result<Self, IdError> {
+        self.spec().steps.push(StepName::new(step)?);
+        Ok(self)
+    }
+
+    /// What makes two requests the same request.
+    pub fn key(mut self, key: &str) -> Result<Self, IdError> {
+        self.spec().key = Some(IdempotencyKey::new(key)?);
+        Ok(self)
+    }
+
+    /// Whose task it is.
+    pub fn agent(mut self, agent: &str) -> Result<Self, IdError> {
+        self.new.agent = Some(AgentName::new(agent)?);
+        Ok(self)
+    }
+
+    /// What the task is about.
+    pub fn payload(mut self, payload: serde_json::Value) -> Self {
+        self.spec().payload = Some(payload);
+        self
+    }
+
+    /// First context for a successor.
+    pub fn context(mut self, pairs: BTreeMap<String, String>) -> Self {
+        self.new.context = pairs;
+        self
+    }
+
+    /// What becomes of it when its holder dies or it fails. A name that this program has not
+    /// registered is refused here, not at the first death.
+    pub fn strategy(mut self, name: &str) -> Result<Self, UnknownStrategy> {
+        self.recoverer.strategies().check(name)?;
+        self.spec().strategy = Some(name.to_owned());
+        Ok(self)
+    }
+
+    /// How often it may be given to somebody again after a failure; 0 is never, the default 1.
+    pub fn max_retries(mut self, max_retries: u32) -> Self {
+        self.spec().max_retries = Some(max_retries);
+        self
+    }
+
+    /// Larger is taken first.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.spec().priority = priority;
+        self
+    }
+
+    /// What an agent must be able to do to take it.
+    pub fn needs(mut self, skill: &str) -> Self {
+        self.spec().needs.push(skill.to_owned());
+        self
+    }
+
+    /// After this long it is not worth resuming.
+    pub fn expires_in(mut self, span: Span) -> Self {
+        self.lifetime = Some(span);
+        self.spec().ttl_ms = Some(span.as_ms());
+        self
+    }
+
+    /// Holds the task by a lease of this length that is renewed in the background, instead of for
+    /// as long as this process lives. For stores that other machines share.
+    pub fn lease(mut self, ttl: Span) -> Self {
+        self.ttl = Some(ttl.min(LEASE_MAX));
+        self
+    }
+
+    /// Adds the task to the queue. The same request again changes nothing; one whose key another
+    /// task has answers that task.
+    pub async fn add(mut self) -> Result<Task, ActError> {
+        self.new.expires_at = self.lifetime.map(|span| clock::now().plus(span));
+        Ok(self.recoverer.engine().add(self.new).await?.task().clone())
+    }
+
+    /// Starts the task, or continues it where it was. Must be called inside a Tokio runtime.
+    pub async fn start(mut self) -> Result<RunningTask, ActError> {
+        self.new.expires_at = self.lifetime.map(|span| clock::now().plus(span));
+        let holder = holder(self.ttl);
+        let engine = self.recoverer.engine();
+        // The key may belong to another task: that one is started, and its seat is taken.
+        let task = engine.add(self.new).await?.task().clone();
+        let seat = Seat::take(&self.place, &task.id)?;
+        // Nobody sits there, so what this process still holds belongs to a handle that is gone. A
+        // lease of its own keeps what that one left behind from ending it.
+        let left_over = task.lease.held.is_some_and(|held| held.holder == holder);
+        let started = engine.take(&task.id, Right::Unfenced, holder, self.ttl, left_over).await?;
+        Ok(RunningTask::new(self.recoverer, started, self.ttl, seat))
+    }
+
+    fn spec(&mut self) -> &mut TaskSpec {
+        &mut self.new.spec
+    }
+}
+
+/// Who holds a lease of this program: its process, or the clock.
+pub(super) fn holder(ttl: Option<Span>) -> Holder {
+    match ttl {
+        Some(_) => own_lease(),
+        None => own_process(),
+    }
+}

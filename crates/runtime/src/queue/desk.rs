@@ -1,0 +1,299 @@
+//! Hands candidates to all who ask for work in this process at the same time.
+//!
+//! One read of the queue serves everybody who was waiting when it began, and each gets another task:
+//! claimers side by side neither read the same nor race for it. Whoever asks is served by a read
+//! that began after it asked, so nothing that was added before is overlooked. Other processes are
+//! not known here; the commit tells who was faster.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use relight_core::claimant::Claimant;
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::status::TaskStatus;
+use relight_store::{StoreError, TaskQuery};
+use tokio::sync::oneshot;
+
+use crate::doors::clock;
+use crate::drain;
+use crate::recovery::{Recoverer, Swept, sweep_all};
+
+/// Looking for dead holders takes at most one part in so many of the time.
+const SWEEP_SHARE: u64 = 20;
+
+/// What the queue has for somebody.
+#[derive(Debug)]
+pub(super) enum Offer {
+    /// A task that nobody else of this process goes for meanwhile.
+    Task(Reserved, Arc<Claimant>),
+    /// There is none.
+    Nothing,
+    /// Nothing is begun now.
+    Draining,
+    /// It works on as many as it may.
+    Full {
+        /// How many.
+        held: u32,
+    },
+}
+
+/// Where claimers of this process meet.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    state: Mutex<State>,
+    /// Whoever looks for dead holders.
+    sweeping: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    asking: Vec<Asking>,
+    /// Somebody serves them.
+    is_served: bool,
+    /// Tasks that are being claimed right now, and for whom.
+    reserved: HashMap<TaskId, AgentName>,
+    /// When dead holders need not be looked for yet, by the clock that nobody can set.
+    swept_until_ms: u64,
+}
+
+#[derive(Debug)]
+struct Asking {
+    agent: AgentName,
+    skills: Vec<String>,
+    tell: oneshot::Sender<Result<Offer, StoreError>>,
+}
+
+/// A task that is being claimed; others of this process leave it alone until this is dropped.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    desk: Arc<Desk>,
+    id: TaskId,
+}
+
+impl Reserved {
+    pub(super) fn id(&self) -> &TaskId {
+        &self.id
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.desk.state().reserved.remove(&self.id);
+    }
+}
+
+impl Desk {
+    /// What there is for an agent with these skills.
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        recoverer: &Recoverer,
+        agent: &AgentName,
+        skills: &[String],
+    ) -> Result<Offer, StoreError> {
+        let (tell, told) = oneshot::channel();
+        let asking = Asking { agent: agent.clone(), skills: skills.to_vec(), tell };
+        if self.enter(asking) {
+            // On its own: whoever asked first may go away while others wait.
+            tokio::spawn(
+                Serving { desk: Arc::clone(self), is_over: false }.serve(recoverer.clone()),
+            );
+        }
+        // Only a runtime that shuts down leaves it unanswered.
+        told.await.unwrap_or(Ok(Offer::Nothing))
+    }
+
+    /// Recovers what dead holders left; one at a time.
+    pub(super) async fn sweep_all(&self, recoverer: &Recoverer) -> Result<Swept, StoreError> {
+        let _alone = self.sweeping.lock().await;
+        sweep_all(recoverer).await
+    }
+
+    /// Whether somebody has to serve now.
+    fn enter(&self, asking: Asking) -> bool {
+        let mut state = self.state();
+        state.asking.push(asking);
+        !std::mem::replace(&mut state.is_served, true)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it is locked")
+    }
+}
+
+/// Serves until nobody asks; one at a time.
+struct Serving {
+    desk: Arc<Desk>,
+    is_over: bool,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let mut state = self.desk.state();
+            state.is_served = false;
+            // A runtime that shuts down ends this: they are told by the missing answer.
+            state.asking.clear();
+        }
+    }
+}
+
+impl Serving {
+    async fn serve(mut self, recoverer: Recoverer) {
+        loop {
+            // Those who are about to ask join in.
+            tokio::task::yield_now().await;
+            let asking = {
+                let mut state = self.desk.state();
+                // Under one lock, or somebody could ask in between and wait for ever.
+                state.is_served = !state.asking.is_empty();
+                std::mem::take(&mut state.asking)
+            };
+            if asking.is_empty() {
+                self.is_over = true;
+                return;
+            }
+            self.answer(&recoverer, asking).await;
+        }
+    }
+
+    async fn answer(&self, recoverer: &Recoverer, asking: Vec<Asking>) {
+        match drain::now(recoverer.engine().store().as_ref()).await {
+            Ok(None) => {}
+            Ok(Some(_)) => return tell_all(asking, || Ok(Offer::Draining)),
+            Err(error) => return tell_all(asking, || Err(error.clone())),
+        }
+        for alike in by_claimant(asking) {
+            let (agent, skills) = (alike[0].agent.clone(), alike[0].skills.clone());
+            match self.offers(recoverer, &agent, &skills, alike.len()).await {
+                Ok((offers, last)) => {
+                    let offers =
+                        offers.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+                    for (asking, offer) in alike.into_iter().zip(offers) {
+                        // Who does not wait any more leaves its task to others.
+                        let _ = asking.tell.send(Ok(offer.unwrap_or_else(|| last.to_offer())));
+                    }
+                }
+                Err(error) => tell_all(alike, || Err(error.clone())),
+            }
+        }
+    }
+
+    /// Up to `wanted` tasks for one claimant, and what is said to those who get none.
+    async fn offers(
+        &self,
+        recoverer: &Recoverer,
+        agent: &AgentName,
+        skills: &[String],
+        wanted: usize,
+    ) -> Result<(Vec<Offer>, NoMore), StoreError> {
+        let store = recoverer.engine().store();
+        let mut claimant = Claimant::new(agent.clone());
+        let mut room = usize::MAX;
+        let mut last = NoMore::Nothing;
+        if let Some(known) = store.agent(agent).await? {
+            claimant = known.plan.claimant(agent);
+            if let Some(max) = known.plan.concurrency {
+                let held = self.held_by(recoverer, agent).await?;
+                room = (max as usize).saturating_sub(held);
+                if room < wanted {
+                    last = NoMore::Full { held: u32::try_from(held).unwrap_or(u32::MAX) };
+                }
+            }
+        }
+        claimant.skills.extend(skills.iter().cloned());
+        let claimant = Arc::new(claimant);
+        let wanted = wanted.min(room);
+        let mut offers = self.reserve(recoverer, &claimant, wanted).await?;
+        if offers.len() < wanted && self.sweep(recoverer).await? {
+            let missing = wanted - offers.len();
+            offers.extend(self.reserve(recoverer, &claimant, missing).await?);
+        }
+        if offers.len() < wanted {
+            last = NoMore::Nothing;
+        }
+        Ok((offers, last))
+    }
+
+    /// The best ones that nobody of this process goes for.
+    async fn reserve(
+        &self,
+        recoverer: &Recoverer,
+        claimant: &Arc<Claimant>,
+        wanted: usize,
+    ) -> Result<Vec<Offer>, StoreError> {
+        let desk = &self.desk;
+        let limit = wanted + desk.state().reserved.len();
+        let store = recoverer.engine().store();
+        let candidates = store.claimable(claimant, clock::now(), limit).await?;
+        let mut state = desk.state();
+        let free = candidates.into_iter().filter(|id| {
+            let is_free = !state.reserved.contains_key(id);
+            is_free.then(|| state.reserved.insert(id.clone(), claimant.agent.clone())).is_some()
+        });
+        let offer = |id| Offer::Task(Reserved { desk: Arc::clone(desk), id }, Arc::clone(claimant));
+        Ok(free.take(wanted).map(offer).collect())
+    }
+
+    /// Whether dead holders were looked for, and some were found.
+    async fn sweep(&self, recoverer: &Recoverer) -> Result<bool, StoreError> {
+        let began_ms = clock::monotonic_ms();
+        if began_ms < self.desk.state().swept_until_ms {
+            return Ok(false);
+        }
+        // Who sweeps already has a commit to tell of whatever it finds.
+        let Ok(_alone) = self.desk.sweeping.try_lock() else { return Ok(false) };
+        // One that cannot be recovered is in nobody's way; `recover` tells of it.
+        let swept = sweep_all(recoverer).await?;
+        let ended_ms = clock::monotonic_ms();
+        self.desk.state().swept_until_ms = ended_ms + (ended_ms - began_ms) * SWEEP_SHARE;
+        Ok(!swept.recovered.is_empty())
+    }
+
+    async fn held_by(&self, recoverer: &Recoverer, agent: &AgentName) -> Result<usize, StoreError> {
+        let statuses = vec![TaskStatus::InProgress];
+        let query = TaskQuery { statuses, agent: Some(agent.clone()), ..TaskQuery::default() };
+        let tasks = recoverer.engine().store().tasks(query).await?;
+        let held = tasks.iter().filter(|task| task.lease.held.is_some()).map(|task| &task.id);
+        let mut all: std::collections::HashSet<TaskId> = held.cloned().collect();
+        let state = self.desk.state();
+        let reserved = state.reserved.iter().filter(|(_, for_whom)| *for_whom == agent);
+        all.extend(reserved.map(|(id, _)| id.clone()));
+        Ok(all.len())
+    }
+}
+
+/// What is said to those for whom nothing is left.
+#[derive(Debug, Clone, Copy)]
+enum NoMore {
+    Nothing,
+    Full { held: u32 },
+}
+
+impl NoMore {
+    fn to_offer(self) -> Offer {
+        match self {
+            Self::Nothing => Offer::Nothing,
+            Self::Full { held } => Offer::Full { held },
+        }
+    }
+}
+
+fn tell_all(asking: Vec<Asking>, answer: impl Fn() -> Result<Offer, StoreError>) {
+    for asking in asking {
+        let _ = asking.tell.send(answer());
+    }
+}
+
+/// In the order in which they came.
+fn by_claimant(asking: Vec<Asking>) -> Vec<Vec<Asking>> {
+    let mut groups: Vec<Vec<Asking>> = Vec::new();
+    for one in asking {
+        let is_alike =
+            |group: &&mut Vec<Asking>| group[0].agent == one.agent && group[0].skills == one.skills;
+        match groups.iter_mut().find(is_alike) {
+            Some(group) => group.push(one),
+            None => groups.push(vec![one]),
+        }
+    }
+    groups
+}

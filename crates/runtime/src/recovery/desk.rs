@@ -1,0 +1,223 @@
+//! The operator's desk: work that does not go on by itself just now, and what a person may do with it.
+//!
+//! Whoever holds a task and lives is left alone: a person's verbs here are for what nobody works on.
+
+use relight_core::decide::{Refusal, Right, Scene, TaskEvent, decide};
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::lease::HolderLife;
+use relight_core::recovery::HolderDeath;
+use relight_core::status::TaskStatus;
+use relight_core::step::{Step, StepState};
+use relight_core::task::Task;
+use relight_core::time::Time;
+use relight_store::{StoreError, TaskQuery};
+use serde::Serialize;
+
+use super::recoverer::{Recovered, Recoverer};
+use crate::doors::{clock, process};
+use crate::engine::{ActError, Engine, TaskView};
+
+/// The statuses of work that waits for somebody or something.
+const WAITING: [TaskStatus; 5] = [
+    TaskStatus::Interrupted,
+    TaskStatus::Suspended,
+    TaskStatus::Failed,
+    TaskStatus::Blocked,
+    TaskStatus::Deferred,
+];
+
+/// Which of it. All conditions hold together; the default is all.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only of these statuses; any when empty.
+    pub statuses: Vec<TaskStatus>,
+    /// Only of this agent.
+    pub agent: Option<AgentName>,
+}
+
+/// A task on the desk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Waiting {
+    /// Which.
+    pub task: TaskId,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// Why it stands there.
+    pub reason: Option<String>,
+    /// Whose it is.
+    pub agent: Option<AgentName>,
+    /// Which strategy is asked about it.
+    pub strategy: String,
+    /// The step that was finished last.
+    pub last_step: Option<String>,
+    /// The step in doubt, else the first not finished.
+    pub next_step: Option<String>,
+    /// Steps begun and not ended.
+    pub in_doubt: Vec<String>,
+    /// What becomes of it without a person.
+    pub then: Then,
+    /// Not before.
+    pub not_before: Option<Time>,
+    /// When it last moved.
+    pub updated_at: Time,
+    /// What its strategy would make of it, where its holder is gone and no command has to be asked.
+    pub foreseen: Option<Recovered>,
+}
+
+/// What becomes of waiting work without a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Then {
+    /// Its holder is gone: the next recovery gives it to its strategy.
+    Recovered,
+    /// Its agent goes on with it.
+    Resumed,
+    /// Whoever can do it may take it.
+    Taken,
+    /// Nothing.
+    Waits,
+}
+
+/// What a person wants of a task on the desk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verb {
+    /// It goes on where it was, with its agent, now.
+    Resume,
+    /// It begins anew, with its agent, now.
+    Restart,
+    /// It is not wanted any more.
+    Abandon {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// It goes on where it was, with another agent.
+    HandOver {
+        /// With which.
+        agent: AgentName,
+    },
+}
+
+impl Verb {
+    fn event(&self) -> TaskEvent {
+        match self {
+            Self::Resume => TaskEvent::Retry { agent: None, force: true },
+            Self::Restart => TaskEvent::Restart { agent: None },
+            Self::Abandon { reason } => TaskEvent::Cancel { reason: reason.clone() },
+            Self::HandOver { agent } => {
+                TaskEvent::Retry { agent: Some(agent.clone()), force: true }
+            }
+        }
+    }
+
+    fn leads_to(&self) -> TaskStatus {
+        match self {
+            Self::Abandon { .. } => TaskStatus::Cancelled,
+            Self::Resume | Self::Restart | Self::HandOver { .. } => TaskStatus::Assigned,
+        }
+    }
+}
+
+/// The tasks on the desk: the most important first, then the oldest.
+pub async fn tasks(engine: &Engine, filter: &Filter) -> Result<Vec<Task>, StoreError> {
+    let is_wanted = |task: &Task| {
+        let has_status = filter.statuses.is_empty() || filter.statuses.contains(&task.status);
+        has_status && filter.agent.as_ref().is_none_or(|agent| task.agent.as_ref() == Some(agent))
+    };
+    let query = TaskQuery { statuses: WAITING.to_vec(), ..TaskQuery::default() };
+    let mut found = engine.store().tasks(query).await?;
+    let held = engine.store().tasks(TaskQuery { held: true, ..TaskQuery::default() }).await?;
+    found.extend(held.into_iter().filter(is_lost));
+    found.retain(|task| is_wanted(task));
+    found.sort_by_key(|task| (std::cmp::Reverse(task.spec.priority), task.created_at));
+    Ok(found)
+}
+
+/// At work, says the store, and its holder is gone.
+fn is_lost(task: &Task) -> bool {
+    task.status == TaskStatus::InProgress && !is_held(task)
+}
+
+fn is_held(task: &Task) -> bool {
+    let held = task.lease.held.as_ref();
+    held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive)
+}
+
+/// A task with all that a person needs to decide.
+pub async fn waiting(recoverer: &Recoverer, task: Task) -> Result<Waiting, ActError> {
+    let view = recoverer.engine().view(&task.id).await?;
+    let foreseen = if is_lost(&task) {
+        recoverer.foresee(&task, HolderDeath::vanished(&task, clock::now())).await
+    } else {
+        None
+    };
+    Ok(Waiting {
+        strategy: recoverer.strategies().name_for(&task).to_owned(),
+        last_step: last_finished(&view.steps),
+        next_step: view.progress.next_step,
+        in_doubt: view.progress.in_doubt,
+        then: then(&task),
+        foreseen,
+        task: task.id,
+        status: task.status,
+        reason: task.reason,
+        agent: task.agent,
+        not_before: task.not_before,
+        updated_at: task.updated_at,
+    })
+}
+
+fn last_finished(steps: &[Step]) -> Option<String> {
+    let done = steps.iter().filter(|step| step.state == StepState::Done);
+    done.max_by_key(|step| step.at).map(|step| step.key.to_string())
+}
+
+fn then(task: &Task) -> Then {
+    match task.status {
+        TaskStatus::InProgress | TaskStatus::Assigned => Then::Recovered,
+        TaskStatus::Interrupted => Then::Resumed,
+        TaskStatus::Deferred => Then::Taken,
+        TaskStatus::Failed if task.has_retry_left() => Then::Taken,
+        TaskStatus::Failed
+        | TaskStatus::Suspended
+        | TaskStatus::Blocked
+        | TaskStatus::Created
+        | TaskStatus::InReview
+        | TaskStatus::Completed
+        | TaskStatus::Cancelled => Then::Waits,
+    }
+}
+
+/// Does what a person wants with a task that nobody works on; answers it as it is then.
+pub async fn act(engine: &Engine, id: &TaskId, verb: &Verb) -> Result<Task, ActError> {
+    let plan = |view: &TaskView| {
+        check(&view.task, verb)?;
+        Ok::<_, ActError>(vec![verb.event()])
+    };
+    engine.act_in_turn(id, Right::Unfenced, plan).await?;
+    engine.task(id).await
+}
+
+/// What `act` would make of a task; nothing is done.
+pub async fn foresee(engine: &Engine, id: &TaskId, verb: &Verb) -> Result<Task, ActError> {
+    let mut task = engine.task(id).await?;
+    check(&task, verb)?;
+    let (life, right, now) = (HolderLife::Gone, Right::Unfenced, clock::now());
+    let scene = Scene { task: &task, step: None, life, right, now };
+    for change in decide(&scene, verb.event())?.changes {
+        change.apply(&mut task, now);
+    }
+    Ok(task)
+}
+
+fn check(task: &Task, verb: &Verb) -> Result<(), Refusal> {
+    if is_held(task) {
+        let held = task.lease.held.clone().expect("only a held task is held");
+        return Err(Refusal::Held { task: task.id.clone(), held: Box::new(held) });
+    }
+    // One that an agent was given may be given to another.
+    let is_handed_on = task.status == TaskStatus::Assigned && matches!(verb, Verb::HandOver { .. });
+    if WAITING.contains(&task.status) || is_lost(task) || is_handed_on {
+        return Ok(());
+    }
+    Err(Refusal::Illegal { task: task.id.clone(), from: task.status, to: verb.leads_to() })
+}

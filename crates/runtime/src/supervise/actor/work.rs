@@ -1,0 +1,94 @@
+//! An agent that is started with tasks of the queue: what it is given, and what of it is still its own.
+
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::decide::AgentEvent;
+use relight_core::agent::{Cause, Pause, Takes};
+use relight_core::decide::Right;
+use relight_core::ids::TaskId;
+use relight_core::recovery::HolderDeath;
+use relight_core::status::TaskStatus;
+use relight_core::task::Task;
+
+use super::{Actor, Lost};
+use crate::doors::clock;
+use crate::supervise::notice::What;
+
+impl Actor {
+    /// Whether it is started with tasks of the queue.
+    pub(super) fn is_started_with_tasks(&self) -> bool {
+        self.spec.plan.takes == Takes::Start
+    }
+
+    /// It is its turn, or a drain is over.
+    pub(super) fn woken(&mut self) {
+        self.has_its_turn();
+        self.at_rest = false;
+        self.events.push_back(AgentEvent::Wake);
+    }
+
+    pub(super) fn has_its_turn(&mut self) {
+        if self.holds == Some(Pause::Turn) {
+            self.holds = None;
+        }
+    }
+
+    /// Begins a task of the queue. One that has something else to do by now, or that nobody wants to
+    /// run, gives it back.
+    pub(super) async fn given(&mut self, task: TaskId) -> Result<(), Lost> {
+        if !self.agent.is_idle() {
+            self.desk.give_back(&task, &self.spec.name).await;
+            return Ok(());
+        }
+        let was_begun = self.desk.engine.task(&task).await.is_ok_and(|task| task.was_started());
+        let is_the_same = self.last_task() == Some(task.as_str());
+        self.takes_over = was_begun && !is_the_same;
+        if !is_the_same {
+            // Neither the work nor the session of the last one is this one's.
+            self.last = None;
+            if self.agent.session.is_some() {
+                self.commit(vec![AgentChange::Session(None)]).await?;
+            }
+        }
+        self.has_its_turn();
+        self.at_rest = false;
+        self.events.push_back(AgentEvent::Work(task));
+        Ok(())
+    }
+
+    /// The task that its last attempt held.
+    fn last_task(&self) -> Option<&str> {
+        self.last.as_ref()?.post_mortem.as_ref()?.task.as_deref()
+    }
+
+    /// The task of its plan, as long as it is its own: one of the queue may be another's by now.
+    pub(super) async fn own_task(&self) -> Option<Task> {
+        let id = self.spec.plan.task.as_ref()?;
+        let task = self.desk.engine.store().task(id).await.ok()??;
+        let is_own = task.agent.as_ref() == Some(&self.spec.name);
+        (is_own || !self.is_started_with_tasks()).then_some(task)
+    }
+
+    /// Where the task of its plan is now; none when it has none, or that cannot be read.
+    pub(super) async fn task_status(&self) -> Option<TaskStatus> {
+        self.own_task().await.map(|task| task.status)
+    }
+
+    /// It could not be started with its task, which goes where its strategy says. Answers which.
+    pub(super) async fn lose_task(&self, reason: String) -> Option<TaskId> {
+        let task = self.own_task().await.filter(|task| !task.status.is_terminal())?;
+        let death = HolderDeath {
+            agent: Some(self.spec.name.clone()),
+            ..HolderDeath::of(&task, Cause::Failed, reason, clock::now())
+        };
+        let right = match task.lease.held {
+            Some(_) => Right::Fence(task.lease.fence),
+            None => Right::Unfenced,
+        };
+        let strategy = self.strategy_for(&task);
+        let recovered = self.desk.recoverer.recover(&task, right, death, strategy).await;
+        if let Err(error) = recovered {
+            self.tell(What::Trouble(format!("task {}: {error}", task.id)));
+        }
+        Some(task.id)
+    }
+}

@@ -1,0 +1,131 @@
+//! The agents of one supervisor, for those who look at all of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use relight_core::agent::{Agent, AgentState, AttemptTag, Pause};
+use relight_core::claimant::Claimant;
+use relight_core::ids::{AgentName, TaskId};
+use tokio::sync::{mpsc, watch};
+
+use super::actor::{AgentView, Mail};
+
+/// All agents that are supervised here.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Roster(Arc<Mutex<BTreeMap<AgentName, Member>>>);
+
+#[derive(Debug)]
+struct Member {
+    mail: mpsc::UnboundedSender<Mail>,
+    view: watch::Receiver<AgentView>,
+    /// It was told something that its view does not show yet.
+    is_told: bool,
+}
+
+/// What the attempt that a lease names is to this supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AttemptIs {
+    /// It lives, as far as its supervision knows.
+    Current,
+    /// Of an agent that is supervised here, and over.
+    Over,
+    /// Of an agent that is not.
+    Elsewhere,
+}
+
+impl Roster {
+    fn members(&self) -> MutexGuard<'_, BTreeMap<AgentName, Member>> {
+        self.0.lock().expect("nothing panics while it is locked")
+    }
+
+    pub(super) fn add(
+        &self,
+        name: AgentName,
+        mail: mpsc::UnboundedSender<Mail>,
+        view: watch::Receiver<AgentView>,
+    ) {
+        self.members().insert(name, Member { mail, view, is_told: false });
+    }
+
+    pub(super) fn remove(&self, name: &AgentName) {
+        self.members().remove(name);
+    }
+
+    /// Agents that are at rest and so, as they are now.
+    fn at_rest(&self, is_so: impl Fn(&Agent) -> bool) -> Vec<Agent> {
+        let mut found = Vec::new();
+        for member in self.members().values_mut() {
+            if let Some(agent) = member.seen().filter(|agent| is_so(agent)) {
+                found.push(agent);
+            }
+        }
+        found
+    }
+
+    /// Agents that wait for a task, each as one who wants work.
+    pub(super) fn idle(&self) -> Vec<Claimant> {
+        let idle = self.at_rest(Agent::is_idle);
+        idle.iter().map(|agent| agent.plan.claimant(&agent.name)).collect()
+    }
+
+    /// Agents that wait for their turn, with the task that each has.
+    pub(super) fn waiting(&self) -> Vec<(AgentName, Option<TaskId>)> {
+        let waits = |agent: &Agent| {
+            let why = [Pause::Turn, Pause::Draining];
+            matches!(agent.state, AgentState::Suspended { why: w, .. } if why.contains(&w))
+        };
+        self.at_rest(waits).into_iter().map(|agent| (agent.name, agent.plan.task)).collect()
+    }
+
+    /// Whether an agent works on this task, or is about to go on with it.
+    pub(super) fn works_on(&self, name: &AgentName, task: &TaskId) -> bool {
+        let members = self.members();
+        let Some(member) = members.get(name) else { return false };
+        member.is_told || member.view.borrow().agent.plan.task.as_ref() == Some(task)
+    }
+
+    /// Gives an idle agent a task; false when it is not idle any more.
+    pub(super) fn give(&self, name: &AgentName, task: TaskId) -> bool {
+        self.tell(name, Agent::is_idle, Mail::Work(task))
+    }
+
+    /// It is its turn.
+    pub(super) fn wake(&self, name: &AgentName) {
+        self.tell(name, |_| true, Mail::Wake);
+    }
+
+    fn tell(&self, name: &AgentName, is_so: impl Fn(&Agent) -> bool, mail: Mail) -> bool {
+        let mut members = self.members();
+        let Some(member) = members.get_mut(name) else { return false };
+        if !member.seen().is_some_and(|agent| is_so(&agent)) {
+            return false;
+        }
+        member.is_told = member.mail.send(mail).is_ok();
+        member.is_told
+    }
+
+    /// What is known of the attempt with this tag.
+    pub(super) fn attempt(&self, tag: &AttemptTag) -> AttemptIs {
+        let members = self.members();
+        let member = members.iter().find(|(name, _)| tag.agent() == Some(name.as_str()));
+        let Some((_, member)) = member else { return AttemptIs::Elsewhere };
+        let view = member.view.borrow();
+        let runs =
+            matches!(&view.agent.state, AgentState::Running { attempt, .. } if attempt == tag);
+        // One that was just begun is not shown yet.
+        let is_newer = tag.number().is_some_and(|number| number > view.agent.attempt_number);
+        if runs || is_newer { AttemptIs::Current } else { AttemptIs::Over }
+    }
+}
+
+impl Member {
+    /// The agent, when it is at rest and has shown what became of what it was told.
+    fn seen(&mut self) -> Option<Agent> {
+        if self.is_told && !self.view.has_changed().unwrap_or(false) {
+            return None;
+        }
+        self.is_told = false;
+        let view = self.view.borrow_and_update();
+        view.at_rest.then(|| view.agent.clone())
+    }
+}

@@ -1,0 +1,236 @@
+//! Gives tasks of the queue to agents that are started with them, and agents that come back their turn.
+//!
+//! Wakes by changes of the store, by agents that come to rest, and by the clock where something is due;
+//! while nobody is idle only by the second. Rules are `core::claimant`'s and `core::decide`'s.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use relight_core::change::Change;
+use relight_core::claimant::Claimant;
+use relight_core::decide::{Right, TaskEvent};
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::pace::Pace;
+use relight_core::status::TaskStatus;
+use relight_core::task::Task;
+use relight_core::time::Span;
+use relight_store::StoreError;
+use tokio::time::{Instant, sleep_until};
+
+use super::desk::Desk;
+use super::notice::What;
+use super::roster::Roster;
+use super::supervisor::QueueSettings;
+use super::tidings::Tidings;
+use crate::doors::clock;
+use crate::drain;
+use crate::engine::{ActError, Acted};
+
+/// How many tasks are looked at for one agent.
+const CANDIDATES_MAX: usize = 64;
+/// How long a store that cannot be read is left alone.
+const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
+
+/// The router of one supervisor.
+pub(super) struct Router {
+    desk: Arc<Desk>,
+    roster: Roster,
+    tidings: Tidings,
+    pace: Pace,
+    /// Most recovered tasks that are worked on at a time; any number when zero.
+    at_once_max: usize,
+    /// Recovered tasks that were given out, by agent.
+    recovered: BTreeMap<AgentName, TaskId>,
+}
+
+/// When to look again by the clock.
+#[derive(Debug, Default)]
+struct Next(Option<Instant>);
+
+impl Next {
+    fn within(&mut self, wait: Span) {
+        let at = Instant::now() + wait.as_duration();
+        self.0 = Some(self.0.map_or(at, |known| known.min(at)));
+    }
+}
+
+/// Whom a failed task is given to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Round {
+    /// Not to whom it failed with.
+    ToOthers,
+    /// To whoever is left.
+    ToAnybody,
+}
+
+impl Router {
+    pub(super) fn new(
+        desk: Arc<Desk>,
+        roster: Roster,
+        tidings: Tidings,
+        settings: &QueueSettings,
+    ) -> Self {
+        Self {
+            desk,
+            roster,
+            tidings,
+            pace: Pace::new(settings.resume_rate, clock::monotonic_ms()),
+            at_once_max: settings.resume_at_once as usize,
+            recovered: BTreeMap::new(),
+        }
+    }
+
+    /// Routes for as long as it is polled.
+    pub(super) async fn serve(mut self) {
+        let bell = Arc::clone(&self.desk.bell);
+        loop {
+            let mut next = Next::default();
+            if self.look(&mut next).await.is_err() {
+                next = Next(Some(Instant::now() + TROUBLE_PAUSE));
+            }
+            let somebody_waits = !self.roster.idle().is_empty();
+            tokio::select! {
+                () = bell.notified() => {}
+                () = self.tidings.next(), if somebody_waits => {}
+                () = at(next.0) => {}
+            }
+        }
+    }
+
+    /// Gives out what there is.
+    async fn look(&mut self, next: &mut Next) -> Result<(), StoreError> {
+        let store = Arc::clone(self.desk.engine.store());
+        let idle = self.roster.idle();
+        let waiting = self.roster.waiting();
+        if idle.is_empty() && waiting.is_empty() {
+            return Ok(());
+        }
+        // What the mark says, and not what was last heard of it.
+        if drain::now(store.as_ref()).await?.is_some() {
+            return Ok(());
+        }
+        self.recovered.retain(|agent, task| self.roster.works_on(agent, task));
+        for (agent, task) in waiting {
+            if !self.may_resume(task.is_some(), next) {
+                break;
+            }
+            self.roster.wake(&agent);
+            self.recovered.extend(task.map(|task| (agent, task)));
+        }
+        let mut left = idle;
+        for round in [Round::ToOthers, Round::ToAnybody] {
+            let mut still = Vec::new();
+            for claimant in left {
+                if !self.find_work(&claimant, round, next).await? {
+                    still.push(claimant);
+                }
+            }
+            left = still;
+        }
+        if !left.is_empty()
+            && let now = clock::now()
+            && let Some(due) = store.next_due(now).await?
+        {
+            next.within(due.since(now).max(Span::from_ms(1)));
+        }
+        Ok(())
+    }
+
+    /// Whether something was found for it.
+    async fn find_work(
+        &mut self,
+        claimant: &Claimant,
+        round: Round,
+        next: &mut Next,
+    ) -> Result<bool, StoreError> {
+        let store = Arc::clone(self.desk.engine.store());
+        for id in store.claimable(claimant, clock::now(), CANDIDATES_MAX).await? {
+            let Some(task) = store.task(&id).await? else { continue };
+            let failed_with_it =
+                task.status == TaskStatus::Failed && task.agent.as_ref() == Some(&claimant.agent);
+            if round == Round::ToOthers && failed_with_it {
+                continue;
+            }
+            let is_recovered = task.was_started();
+            if is_recovered && !self.may_resume_soon(next) {
+                continue;
+            }
+            if self.give(claimant, &id).await? {
+                if is_recovered {
+                    // It was looked at just before, and nobody else takes turns.
+                    let _ = self.pace.take(clock::monotonic_ms());
+                    self.recovered.insert(claimant.agent.clone(), id);
+                }
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// False when it was parked, or somebody else was faster.
+    async fn give(&self, claimant: &Claimant, id: &TaskId) -> Result<bool, StoreError> {
+        let policy = self.desk.recoverer.policy().clone();
+        let assign = TaskEvent::Assign { claimant: claimant.clone(), policy };
+        let acted = match self.desk.engine.act(id, Right::Unfenced, assign).await {
+            Ok(acted) => acted,
+            Err(ActError::Store(error)) => return Err(error),
+            Err(ActError::Refused(_) | ActError::NoSuchTask(_)) => return Ok(false),
+            Err(error) => {
+                let text = format!("task {id} cannot be given to it: {error}");
+                self.desk.notices.tell(&claimant.agent, What::Trouble(text));
+                return Ok(false);
+            }
+        };
+        if !is_given(acted) {
+            return Ok(false);
+        }
+        if !self.roster.give(&claimant.agent, id.clone()) {
+            self.desk.give_back(id, &claimant.agent).await;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Takes a turn to bring something back.
+    fn may_resume(&mut self, is_task: bool, next: &mut Next) -> bool {
+        if is_task && self.is_full() {
+            return false;
+        }
+        match self.pace.take(clock::monotonic_ms()) {
+            Ok(()) => true,
+            Err(wait) => {
+                next.within(wait);
+                false
+            }
+        }
+    }
+
+    /// Whether a turn could be taken for a task.
+    fn may_resume_soon(&self, next: &mut Next) -> bool {
+        if self.is_full() {
+            return false;
+        }
+        let taken = self.pace.clone().take(clock::monotonic_ms());
+        taken.map_err(|wait| next.within(wait)).is_ok()
+    }
+
+    fn is_full(&self) -> bool {
+        self.at_once_max > 0 && self.recovered.len() >= self.at_once_max
+    }
+}
+
+/// Whether the task waits for the agent now; else it was parked.
+fn is_given(acted: Acted) -> bool {
+    let mut task: Task = acted.before;
+    let now = clock::now();
+    acted.decision.changes.iter().for_each(|change: &Change| change.apply(&mut task, now));
+    task.status == TaskStatus::Assigned
+}
+
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

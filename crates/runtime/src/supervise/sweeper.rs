@@ -1,0 +1,109 @@
+//! Looks for tasks whose holder is gone, while a supervisor runs, and gives them to their strategy.
+//!
+//! Its own agents' deaths are told to it; a process that somebody named, a time that runs out and an
+//! agent of another supervisor are not. So it looks now and then, only while there is such a lease, and
+//! after changes of the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use relight_core::agent::AttemptTag;
+use relight_core::lease::{Holder, HolderLife};
+use relight_core::task::Task;
+use relight_store::StoreError;
+use tokio::time::{Instant, sleep_until};
+
+use super::desk::Desk;
+use super::notice::What;
+use super::roster::{AttemptIs, Roster};
+use super::tidings::Tidings;
+use crate::doors::process;
+use crate::recovery::{self, Lost, Recovered};
+
+/// The sweeper of one supervisor.
+pub(super) struct Sweeper {
+    pub(super) desk: Arc<Desk>,
+    pub(super) roster: Roster,
+    pub(super) tidings: Tidings,
+    /// The shortest time between two looks, and the longest while there is something to watch.
+    pub(super) every: Duration,
+}
+
+/// What a look came to.
+struct Look {
+    lost: Vec<Lost>,
+    /// Somebody has a lease whose end nobody tells us of.
+    has_to_look_again: bool,
+}
+
+impl Sweeper {
+    /// Sweeps for as long as it is polled.
+    pub(super) async fn serve(mut self) {
+        loop {
+            let again_at = Instant::now() + self.every;
+            let found = self.look().await;
+            let watches = found.as_ref().map_or(true, |look| look.has_to_look_again);
+            if let Ok(look) = found {
+                self.recover(look.lost).await;
+            }
+            if !watches {
+                self.tidings.next().await;
+            }
+            sleep_until(again_at).await;
+        }
+    }
+
+    async fn look(&self) -> Result<Look, StoreError> {
+        let engine = &self.desk.engine;
+        let mut look = Look { lost: Vec::new(), has_to_look_again: false };
+        for task in recovery::held(engine).await? {
+            if self.is_lost(&task, &mut look.has_to_look_again) {
+                look.lost.push(Lost::Holder(task));
+            }
+        }
+        look.lost.extend(recovery::left_by_terminated(engine).await?);
+        Ok(look)
+    }
+
+    /// Leases of live attempts here are their supervision's.
+    fn is_lost(&self, task: &Task, has_to_look_again: &mut bool) -> bool {
+        let Some(held) = &task.lease.held else { return false };
+        let attempt = match &held.holder {
+            Holder::Attempt { attempt, .. } => {
+                self.roster.attempt(&AttemptTag::from_text(attempt.clone()))
+            }
+            Holder::Process(_) | Holder::Time { .. } => AttemptIs::Elsewhere,
+        };
+        match attempt {
+            AttemptIs::Current => false,
+            AttemptIs::Over => !self.desk.is_asked_about(&task.id),
+            AttemptIs::Elsewhere => {
+                let is_lost = process::holder_life(held) == HolderLife::Gone;
+                *has_to_look_again |= !is_lost;
+                is_lost
+            }
+        }
+    }
+
+    async fn recover(&self, lost: Vec<Lost>) {
+        for recovered in recovery::sweep(&self.desk.recoverer, lost).await {
+            match recovered {
+                Ok(recovered) => self.tell(recovered),
+                Err((task, error)) => {
+                    if let Some(agent) = &task.agent {
+                        let text = format!("task {}: {error}", task.id);
+                        self.desk.notices.tell(agent, What::Trouble(text));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is of no agent is told by the journal alone.
+    fn tell(&self, recovered: Recovered) {
+        if let Some(agent) = recovered.agent.clone() {
+            let (task, status) = (recovered.task, recovered.status);
+            self.desk.notices.tell(&agent, What::TaskRecovered { task, status });
+        }
+    }
+}
