@@ -1,6 +1,6 @@
 //! Translates HTTP, SSE and the dashboard to runtime calls and store views.
 //!
-//! Every request passes the [`guard`] before anything else happens. The types of the wire live here
+//! Every request passes the guard (`guard/`) before anything else happens. The types of the wire live here
 //! alone (`wire`, one noun a file). Leaves to others: SQL, processes, decisions.
 
 mod answer;

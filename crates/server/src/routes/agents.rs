@@ -235,7 +235,7 @@ impl App {
         let reply = match self.call(request.clone()).await? {
             Reply::Error(Refused { code: RefusedCode::NotFound, message, hint }) => {
                 let elsewhere = self.ask_elsewhere(&agent, request).await;
-                elsewhere.ok_or_else(|| Refused { code: RefusedCode::NotFound, message, hint })?
+                elsewhere.ok_or(Refused { code: RefusedCode::NotFound, message, hint })?
             }
             reply => reply,
         };

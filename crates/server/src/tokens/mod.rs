@@ -124,7 +124,7 @@ mod tests {
         assert_ne!(keyring.epoch(), epoch);
         let (record, reader) = new(home.path(), Some("grafana"), Scope::Read).unwrap();
         assert_eq!(scope(&reader), Some(Scope::Read));
-        assert_eq!(list(home.path()).unwrap(), [record.clone()]);
+        assert_eq!(list(home.path()).unwrap(), std::slice::from_ref(&record));
         let kept = std::fs::read_to_string(home.path().join(RECORDS_NAME)).unwrap();
         assert!(!kept.contains(&reader));
         assert!(revoke(home.path(), &record.id).unwrap());

@@ -6,7 +6,7 @@ use relight_core::ids::TaskId;
 use relight_core::task::NewTask;
 use serde_json::{Value, json};
 
-use crate::ground::{Ground, Stream};
+use crate::ground::{Ground, Stream, now};
 
 /// A watcher; the answer's head is read already.
 struct Watcher(BufReader<Box<dyn Stream>>);
@@ -103,7 +103,7 @@ fn a_watcher_that_comes_back_misses_nothing_and_sees_nothing_twice() {
 fn a_stream_ends_with_the_daemon() {
     let mut ground = Ground::new();
     let mut watcher = Watcher::begin(&ground, "/api/events", None);
-    let begun = std::time::Instant::now();
+    let begun = now();
     ground.stop();
     assert_eq!(watcher.next(), None);
     assert!(begun.elapsed() < std::time::Duration::from_secs(10));

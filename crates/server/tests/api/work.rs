@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::ground::Ground;
+use crate::ground::{Ground, now};
 
 /// Starts a task; its fence.
 fn started(ground: &Ground, id: &str) -> u64 {
@@ -186,7 +186,7 @@ fn a_daemon_that_ends_lets_no_claim_hang() {
         ground.ask("POST", "/api/tasks/claim").token(&ground.token).json(&body).open();
     // Answered after the claim was taken in, for it came later on a connection of its own.
     assert_eq!(ground.get("/api/health").status, 200);
-    let begun = std::time::Instant::now();
+    let begun = now();
     ground.stop();
     let mut rest = String::new();
     let _ = std::io::Read::read_to_string(&mut waiting, &mut rest);
