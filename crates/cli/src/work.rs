@@ -10,6 +10,7 @@ use relight::queue::Queue;
 use relight::recovery::{Exec, Recoverer, Strategies};
 use relight_core::recovery::TaskPolicy;
 use relight_core::recovery::strategies::Builtin;
+use relight_core::session::Rules;
 use relight_core::time::Span;
 
 use crate::config::{self, Config, Recovery};
@@ -32,6 +33,8 @@ pub(crate) struct Work {
     pub(crate) sweep: Span,
     /// Tasks that are taken up again in a second; no limit when zero.
     pub(crate) resume_rate: u32,
+    /// What becomes of sessions that were cut off.
+    pub(crate) sessions: Rules,
 }
 
 impl Work {
@@ -45,15 +48,25 @@ impl Work {
 
     /// As it is without a configuration.
     pub(crate) fn by_default() -> Result<Self, Failure> {
-        Self::with(&Recovery::default(), &config::Queue::default(), Path::new("."))
+        Self::with(
+            &Recovery::default(),
+            &config::Queue::default(),
+            Rules::default(),
+            Path::new("."),
+        )
     }
 
     /// As this configuration has it.
     pub(crate) fn of(config: &Config) -> Result<Self, Failure> {
-        Self::with(&config.recovery, &config.queue, &config.folder)
+        Self::with(&config.recovery, &config.queue, config.sessions, &config.folder)
     }
 
-    fn with(recovery: &Recovery, queue: &config::Queue, folder: &Path) -> Result<Self, Failure> {
+    fn with(
+        recovery: &Recovery,
+        queue: &config::Queue,
+        sessions: Rules,
+        folder: &Path,
+    ) -> Result<Self, Failure> {
         let strategies = strategies(recovery, folder).with_default(&recovery.strategy);
         Ok(Self {
             strategies: strategies
@@ -61,6 +74,7 @@ impl Work {
             policy: queue.policy(recovery),
             sweep: queue.sweep,
             resume_rate: queue.resume_rate,
+            sessions,
         })
     }
 

@@ -42,7 +42,7 @@ fn misbehaving(time_max: Duration) -> RelightBuilder {
             "hangs",
             Made(|_: &_, _: &_, _: &_| {
                 loop {
-                    std::thread::park()
+                    std::thread::park();
                 }
             }),
         )
@@ -53,37 +53,53 @@ fn misbehaving(time_max: Duration) -> RelightBuilder {
 
 /// Fails a task of this strategy.
 async fn failed(relight: &Relight, id: &str, strategy: &str) -> Recovered {
-    let builder = relight.task(id).unwrap().strategy(strategy).unwrap();
-    builder.start().await.unwrap().fail("the first error").await.unwrap()
+    let builder = relight
+        .task(id)
+        .expect("a test that can be set up")
+        .strategy(strategy)
+        .expect("a test that can be set up");
+    builder
+        .start()
+        .await
+        .expect("a test that can be set up")
+        .fail("the first error")
+        .await
+        .expect("a test that can be set up")
 }
 
 /// A task that a process held which is gone.
 async fn left_behind(relight: &Relight, id: &str, strategy: Option<&str>, max_retries: u32) {
-    let mut new = NewTask::bare(TaskId::new(id).unwrap());
+    let mut new = NewTask::bare(TaskId::new(id).expect("a test that can be set up"));
     new.spec.strategy = strategy.map(str::to_owned);
     new.spec.max_retries = Some(max_retries);
     let boot = "a boot long ago".to_owned();
     let holder = Holder::Process(ProcessIdentity { pid: 1, start: 1, boot });
     let changes = vec![
         Change::Created(Box::new(new)),
-        Change::Assigned(Some(relight::core::ids::AgentName::new("ann").unwrap())),
+        Change::Assigned(Some(
+            relight::core::ids::AgentName::new("ann").expect("a test that can be set up"),
+        )),
         Change::LeaseTaken { holder, ttl: None },
         Change::Status { to: TaskStatus::InProgress, reason: None },
     ];
-    let task = TaskId::new(id).unwrap();
+    let task = TaskId::new(id).expect("a test that can be set up");
     let commit = Commit { task, guard: Guard::default(), at: clock::now(), changes };
-    relight.engine().store().commit(commit).await.unwrap();
+    relight.engine().store().commit(commit).await.expect("a test that can be set up");
 }
 
 async fn task(relight: &Relight, id: &str) -> Task {
-    relight.engine().task(&TaskId::new(id).unwrap()).await.unwrap()
+    relight
+        .engine()
+        .task(&TaskId::new(id).expect("a test that can be set up"))
+        .await
+        .expect("a test that can be set up")
 }
 
 async fn decisions(relight: &Relight, id: &str) -> Vec<serde_json::Value> {
-    let task = Some(TaskId::new(id).unwrap());
+    let task = Some(TaskId::new(id).expect("a test that can be set up"));
     let kinds = vec![EventKind::TaskRecovery];
     let query = EventQuery { after: 0, task, agent: None, kinds, limit: 100, newest: false };
-    let events = relight.engine().store().events(query).await.unwrap();
+    let events = relight.engine().store().events(query).await.expect("a test that can be set up");
     events.into_iter().map(|event| event.detail).collect()
 }
 
@@ -196,7 +212,7 @@ fn exec(script: &str, time_max: Duration) -> Exec {
 
 async fn decided(script: &str, time_max: Duration) -> (Recovered, Task) {
     let builder = Relight::builder("memory:").strategy("exec", exec(script, time_max));
-    let relight = builder.open().await.unwrap();
+    let relight = builder.open().await.expect("the store opens");
     let recovered = failed(&relight, "t", "exec").await;
     (recovered, task(&relight, "t").await)
 }

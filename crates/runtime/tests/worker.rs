@@ -18,33 +18,45 @@ use tempfile::TempDir;
 const LONG: Duration = Duration::from_secs(30);
 
 async fn memory() -> Relight {
-    Relight::open("memory:").await.unwrap()
+    Relight::open("memory:").await.expect("a test that can be set up")
 }
 
 /// A store on disk, opened twice, as by two processes.
 async fn two_sides() -> (TempDir, Relight, Relight) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a test that can be set up");
     let url = format!("sqlite:{}/relight.db", folder.path().display());
-    let (one, other) = (Relight::open(&url).await.unwrap(), Relight::open(&url).await.unwrap());
+    let (one, other) = (
+        Relight::open(&url).await.expect("a test that can be set up"),
+        Relight::open(&url).await.expect("a test that can be set up"),
+    );
     (folder, one, other)
 }
 
 async fn add(relight: &Relight, ids: &[&str]) {
     for id in ids {
-        relight.task(id).unwrap().add().await.unwrap();
+        relight
+            .task(id)
+            .expect("a test that can be set up")
+            .add()
+            .await
+            .expect("a test that can be set up");
     }
 }
 
 async fn task(relight: &Relight, id: &str) -> Task {
-    relight.engine().task(&TaskId::new(id).unwrap()).await.unwrap()
+    relight
+        .engine()
+        .task(&TaskId::new(id).expect("a test that can be set up"))
+        .await
+        .expect("a test that can be set up")
 }
 
 /// The details of all events of a kind.
 async fn events(relight: &Relight, id: &str, kind: EventKind) -> Vec<serde_json::Value> {
-    let task = Some(TaskId::new(id).unwrap());
+    let task = Some(TaskId::new(id).expect("a test that can be set up"));
     let kinds = vec![kind];
     let query = EventQuery { after: 0, task, agent: None, kinds, limit: 100, newest: false };
-    let events = relight.engine().store().events(query).await.unwrap();
+    let events = relight.engine().store().events(query).await.expect("a test that can be set up");
     events.into_iter().map(|event| event.detail).collect()
 }
 

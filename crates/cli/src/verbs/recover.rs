@@ -6,16 +6,20 @@ use std::collections::HashSet;
 use relight::engine::Engine;
 use relight::recovery::desk::Filter;
 use relight::recovery::{Lost, Recovered, Recoverer, lost, sweep};
+use relight::sessions;
 use relight::supervise::recover::{self, Finding};
 use relight::supervise::supervisor::Supervisor;
 use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
 use relight_core::lease::Holder;
+use relight_core::session::Rules;
 use relight_core::task::Task;
+use relight_core::time::Span;
 use relight_store::EventQuery;
 use serde_json::json;
 
 use super::desk::{self, waiting_text};
+use super::session::recovery::in_words as session_in_words;
 use super::supervision::{self, cannot_use};
 use super::task_queue::{recovered_text, trouble_text};
 use crate::arguments::agent::RecoverArguments;
@@ -37,14 +41,19 @@ pub(crate) fn run(environment: &Environment, arguments: &RecoverArguments) -> Ou
         let engine = environment.long_engine()?;
         let recoverer = work.recoverer(engine.clone());
         if arguments.dry_run {
-            return list(environment, &recoverer, &desk::filter(arguments)).await;
+            return list(environment, &recoverer, &work.sessions, &desk::filter(arguments)).await;
         }
-        recover(environment, &engine, &recoverer).await
+        recover(environment, &engine, &recoverer, &work.sessions).await
     })
 }
 
 /// Everything that is not as the store says, and all work that waits. Nothing is done.
-async fn list(environment: &Environment, recoverer: &Recoverer, filter: &Filter) -> Outcome {
+async fn list(
+    environment: &Environment,
+    recoverer: &Recoverer,
+    rules: &Rules,
+    filter: &Filter,
+) -> Outcome {
     let findings = recover::find(recoverer.engine()).await?;
     let waiting = desk::list(recoverer, filter).await?;
     let of_agents = findings.iter().filter(|finding| matches!(finding, Finding::Agent { .. }));
@@ -57,26 +66,37 @@ async fn list(environment: &Environment, recoverer: &Recoverer, filter: &Filter)
         Finding::Agent { .. } => false,
     });
     lines.extend(others.map(|finding| in_words(finding, "would be")));
+    let sessions = sessions::find(recoverer.engine(), &marked(rules)).await?;
+    lines.extend(sessions.iter().map(|session| session_in_words(session, "would become")));
     let answer = json!({
         "dry_run": true, "findings": findings, "left_alone": [], "recovered": [],
-        "waiting": waiting,
+        "waiting": waiting, "sessions": sessions,
     });
     output::answer(environment, &answer, &or_nothing(&lines));
     Ok(0)
 }
 
 /// Asks nothing. One that cannot be recovered stops no other.
-async fn recover(environment: &Environment, engine: &Engine, recoverer: &Recoverer) -> Outcome {
+async fn recover(
+    environment: &Environment,
+    engine: &Engine,
+    recoverer: &Recoverer,
+    rules: &Rules,
+) -> Outcome {
     let findings = recover::find(engine).await?;
     let newest = engine.store().newest_event().await?;
     let failures = sweep_workers(recoverer).await?;
     let left_alone = put_right(environment).await?;
     let decided = decisions(engine, newest).await?;
+    let sessions = sessions::recover(engine, &marked(rules)).await?;
     let recovered: Vec<&Recovered> = decided.iter().map(|(recovered, _)| recovered).collect();
     let answer = json!({
         "dry_run": false, "findings": findings, "left_alone": left_alone, "recovered": recovered,
+        "sessions": sessions,
     });
-    output::answer(environment, &answer, &or_nothing(&told(&findings, &decided)));
+    let mut lines = told(&findings, &decided);
+    lines.extend(sessions.iter().map(|session| session_in_words(session, "is")));
+    output::answer(environment, &answer, &or_nothing(&lines));
     for recovered in recovered {
         if let Some(trouble) = &recovered.trouble {
             output::alert(&trouble_text(recovered, trouble));
@@ -86,6 +106,12 @@ async fn recover(environment: &Environment, engine: &Engine, recoverer: &Recover
         output::failure(environment.json, failure);
     }
     Ok(if failures.is_empty() { 0 } else { Exit::No as u8 })
+}
+
+/// Only sessions whose turn was marked: whether one that never was has been cut off is for its gateway
+/// to say, which knows that it starts.
+fn marked(rules: &Rules) -> Rules {
+    Rules { window: Span::ZERO, ..*rules }
 }
 
 /// Gives tasks of workers to their strategies; those of agents are put right with their agents.

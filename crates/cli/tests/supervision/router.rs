@@ -236,6 +236,25 @@ fn work_of_a_terminated_agent_goes_to_another_one() {
 }
 
 #[test]
+fn work_of_agents_that_are_not_in_the_configuration_any_more_goes_to_others() {
+    let ground = ground("[ -e go ] || sleep 300");
+    ground.config(&entry("w", "concurrency = 2"));
+    add(&ground, "one", &[]);
+    add(&ground, "two", &[]);
+    let daemon = ground.up(&[]);
+    ground.until_lines("starts", 2);
+    daemon.signal(Signal::TERM);
+    daemon.end();
+    assert_eq!(statuses(&ground), BTreeMap::from([("interrupted".to_owned(), 2)]));
+    std::fs::write(ground.work("go"), "").unwrap();
+    ground.config(&("[queue]\nsweep = \"100ms\"\n".to_owned() + &entry("w", "")));
+    let _daemon = ground.up(&[]);
+    until_all_completed(&ground, 2);
+    assert_each_once(&ground, 2);
+    assert!(starts(&ground)[2..].iter().all(|(agent, _)| agent == "w"));
+}
+
+#[test]
 fn an_agent_that_was_stopped_gets_no_work_until_it_is_started() {
     let ground = ground("");
     ground.config(&entry("a", ""));
@@ -255,11 +274,11 @@ fn an_agent_that_was_stopped_gets_no_work_until_it_is_started() {
 
 #[test]
 fn work_that_its_agent_was_stopped_at_waits_for_it() {
-    let ground = ground("[ -e stopped ] || { touch stopped; sleep 300; }");
+    let ground = ground("[ -e stopped ] || { echo >stopped; sleep 300; }");
     ground.config(&entry("w", "concurrency = 2"));
     let _daemon = ground.up(&[]);
     add(&ground, "t", &[]);
-    ground.until_lines("starts", 1);
+    ground.until_lines("stopped", 1);
     let (agent, _) = starts(&ground).remove(0);
     assert_eq!(ground.call(&["stop", &agent]).code, 0);
     assert_eq!(ground.task_status("t"), "interrupted");

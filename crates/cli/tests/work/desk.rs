@@ -145,3 +145,18 @@ fn half_a_wish_is_wrong_usage() {
         place.fails(words, 2);
     }
 }
+
+#[test]
+fn sessions_whose_gateway_died_are_recovered_too() {
+    let place = Place::new();
+    let gateway = holder(&place);
+    place.ok(&format!("session begin cut --id s-1 --owner-pid {}", gateway.pid()));
+    place.ok(&format!("session begin live --id s-2 --owner-pid {}", std::process::id()));
+    gateway.kill();
+    let list = place.json("recover --dry-run");
+    assert_eq!(list["sessions"][0]["key"], "cut");
+    assert_eq!(list["sessions"].as_array().unwrap().len(), 1);
+    assert!(place.ok("recover").text().contains("session cut is suspended"));
+    assert_eq!(place.json("session show live")["state"], "active");
+    assert_eq!(place.ok("recover").text().trim(), "nothing to recover");
+}

@@ -47,7 +47,7 @@ fn the_answer_tells_strategy_decision_and_what_came_of_it() {
     assert_eq!(
         recovered,
         json!({
-            "task": "t", "strategy": "resume", "decision": "resume", "outcome": "resume",
+            "task": "t", "agent": "a-t", "strategy": "resume", "decision": "resume", "outcome": "resume",
             "status": "interrupted", "not_before": null, "reason": "boom", "trouble": null,
         })
     );

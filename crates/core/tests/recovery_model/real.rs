@@ -40,14 +40,14 @@ fn policy() -> TaskPolicy {
 }
 
 fn agent(number: u32) -> AgentName {
-    AgentName::new(format!("agent-{number}")).unwrap()
+    AgentName::new(format!("agent-{number}")).expect("a valid name")
 }
 
 impl Real {
     pub(crate) fn new(max_retries: &[u32]) -> Self {
         let now = Time::from_ms(BEGIN_MS);
         let task = |(number, max_retries): (usize, &u32)| {
-            let mut new = NewTask::bare(TaskId::new(format!("t{number}")).unwrap());
+            let mut new = NewTask::bare(TaskId::new(format!("t{number}")).expect("a valid id"));
             new.spec.max_retries = Some(*max_retries);
             relight_core::change::Change::first(&new, now)
         };
@@ -65,7 +65,7 @@ impl Real {
 
     pub(crate) fn step(&mut self, task: usize, fence: u64) -> bool {
         self.steps += 1;
-        let key = StepKey::first(StepName::new(format!("s{}", self.steps)).unwrap());
+        let key = StepKey::first(StepName::new(format!("s{}", self.steps)).expect("a valid name"));
         let rule = RepeatRule::Keyed;
         let begin = TaskEvent::StepBegin { key: key.clone(), rule, fingerprint: None };
         let end = TaskEvent::StepEnd { key, outcome: StepOutcome::Done, output: None };
@@ -141,7 +141,7 @@ impl Real {
         let since = |at: Time| (at.as_ms() - BEGIN_MS).cast_unsigned();
         let seen = |(task, forced): (&Task, &u32)| Seen {
             status: word(task.status),
-            agent: task.agent.as_ref().map(|name| name.as_str()[6..].parse().unwrap()),
+            agent: task.agent.as_ref().map(|name| name.as_str()[6..].parse().expect("its number")),
             holder: task.lease.held.as_ref().map(|held| match &held.holder {
                 Holder::Process(process) => (process.pid - 10, process.start),
                 other => panic!("nobody in this walk is {other}"),

@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
 use relight_core::time::Span;
@@ -19,9 +20,16 @@ pub fn identity(pid: u32) -> Option<ProcessIdentity> {
     stat.is_alive().then(|| ProcessIdentity { pid, start: stat.start, boot: boot_id() })
 }
 
+/// This process.
+pub fn me() -> &'static ProcessIdentity {
+    static ME: OnceLock<ProcessIdentity> = OnceLock::new();
+    let look = || identity(std::process::id()).expect("this process is there while it asks");
+    ME.get_or_init(look)
+}
+
 /// Whether that very process still lives.
 pub fn is_alive(process: &ProcessIdentity) -> bool {
-    identity(process.pid).as_ref() == Some(process)
+    process == me() || identity(process.pid).as_ref() == Some(process)
 }
 
 /// How long ago a process of this boot started, by a clock that nobody can set.
@@ -112,10 +120,14 @@ fn numbers_in(folder: String) -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The boot that start times count from.
+/// The boot that start times count from; no process sees two of them.
 pub fn boot_id() -> String {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    text.trim().to_owned()
+    static BOOT: OnceLock<String> = OnceLock::new();
+    let look = || {
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        text.trim().to_owned()
+    };
+    BOOT.get_or_init(look).clone()
 }
 
 #[cfg(test)]

@@ -12,12 +12,7 @@ use crate::engine::{ActError, Engine};
 
 /// This process as the holder of leases.
 pub(super) fn own_process() -> Holder {
-    static ME: OnceLock<Holder> = OnceLock::new();
-    let me = || {
-        let me = process::identity(std::process::id());
-        Holder::Process(me.expect("this process is there while it asks"))
-    };
-    ME.get_or_init(me).clone()
+    Holder::Process(process::me().clone())
 }
 
 /// The holder of a lease that this process renews.

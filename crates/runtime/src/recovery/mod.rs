@@ -14,4 +14,4 @@ pub use recoverer::{Recovered, Recoverer};
 pub use strategies::{Asked, Strategies, UnknownStrategy};
 pub use strategy::{Answer, RecoveryStrategy, StrategyError};
 pub use sweep::{Lost, Swept, lost, sweep, sweep_all};
-pub(crate) use sweep::{held, left_by_terminated};
+pub(crate) use sweep::{held, interrupted};

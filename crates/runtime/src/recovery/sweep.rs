@@ -66,15 +66,19 @@ async fn page(
     engine.store().tasks(query).await
 }
 
-/// Tasks that wait for an agent which is terminated, oldest first.
-pub(crate) async fn left_by_terminated(engine: &Engine) -> Result<Vec<Lost>, StoreError> {
+/// Tasks that wait for whoever was at them, oldest first.
+pub(crate) async fn interrupted(engine: &Engine) -> Result<Vec<Task>, StoreError> {
+    let statuses = vec![TaskStatus::Interrupted];
+    engine.store().tasks(TaskQuery { statuses, ..TaskQuery::default() }).await
+}
+
+/// Those of them that wait for an agent which is terminated.
+async fn left_by_terminated(engine: &Engine) -> Result<Vec<Lost>, StoreError> {
     let gone = terminated(engine).await?;
     if gone.is_empty() {
         return Ok(Vec::new());
     }
-    let statuses = vec![TaskStatus::Interrupted];
-    let tasks = engine.store().tasks(TaskQuery { statuses, ..TaskQuery::default() }).await?;
-    let left = tasks.into_iter().filter_map(|task| {
+    let left = interrupted(engine).await?.into_iter().filter_map(|task| {
         let agent = task.agent.clone().filter(|agent| gone.contains(agent))?;
         Some(Lost::Agent(task, agent))
     });
@@ -182,7 +186,7 @@ async fn one(recoverer: Recoverer, lost: Lost) -> Option<Result<Recovered, (Box<
         }
         Lost::Agent(task, agent) => {
             let death = HolderDeath {
-                reason: format!("its agent {agent} is terminated"),
+                reason: format!("its agent {agent} does not come back"),
                 agent_gone: true,
                 ..HolderDeath::vanished(&task, clock::now())
             };

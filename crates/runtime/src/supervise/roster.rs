@@ -51,6 +51,10 @@ impl Roster {
         self.members().remove(name);
     }
 
+    pub(super) fn has(&self, name: &AgentName) -> bool {
+        self.members().contains_key(name)
+    }
+
     /// Agents that are at rest and so, as they are now.
     fn at_rest(&self, is_so: impl Fn(&Agent) -> bool) -> Vec<Agent> {
         let mut found = Vec::new();

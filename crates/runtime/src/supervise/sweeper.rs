@@ -7,7 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight_core::agent::AttemptTag;
+use relight_core::agent::{AgentState, AttemptTag, Takes};
+use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::task::Task;
 use relight_store::StoreError;
@@ -61,8 +62,24 @@ impl Sweeper {
                 look.lost.push(Lost::Holder(task));
             }
         }
-        look.lost.extend(recovery::left_by_terminated(engine).await?);
+        for task in recovery::interrupted(engine).await? {
+            let Some(agent) = task.agent.clone() else { continue };
+            if self.is_gone(&agent).await? {
+                look.lost.push(Lost::Agent(task, agent));
+            }
+        }
         Ok(look)
+    }
+
+    /// Whether an agent does not come back by itself: it is terminated, or was of a queue's and nobody
+    /// supervises it any more, for it is not in the configuration.
+    async fn is_gone(&self, name: &AgentName) -> Result<bool, StoreError> {
+        let Some(agent) = self.desk.engine.store().agent(name).await? else { return Ok(false) };
+        let is_terminated = matches!(agent.state, AgentState::Terminated { .. });
+        let held = agent.lease.held.as_ref();
+        let is_supervised = self.roster.has(name)
+            || held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
+        Ok(is_terminated || (agent.plan.takes == Takes::Start && !is_supervised))
     }
 
     /// Leases of live attempts here are their supervision's.

@@ -127,6 +127,7 @@ fn describe(inventory: &Inventory, whole: bool) -> Vec<Finding> {
         durability(inventory),
         counted("tasks", &inventory.tasks),
         counted("agents", &inventory.agents),
+        counted("sessions", &inventory.sessions),
     ];
     for damage in &inventory.damage {
         findings.push(Finding::problem("damage", damage.clone()).hint("relight doctor --salvage"));

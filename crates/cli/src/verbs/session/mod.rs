@@ -1,7 +1,7 @@
 //! `relight session`: conversations whose turns can be cut off.
 
 mod file;
-mod recovery;
+pub(super) mod recovery;
 mod view;
 
 use relight::engine::Engine;

@@ -1,14 +1,12 @@
 //! `relight session recover`: what a gateway calls at its start.
 
-use std::path::{Path, PathBuf};
-
 use relight::sessions::{self, Decided};
 use relight_core::session::{Policy, Rules};
 
 use crate::arguments::session::RecoverArguments;
-use crate::config::Config;
 use crate::environment::Environment;
-use crate::exit::{Failure, Outcome, cannot_use};
+use crate::exit::{Failure, Outcome};
+use crate::work::find_config;
 use crate::{block_on, output};
 
 /// So much of the answer is printed at a time.
@@ -87,7 +85,8 @@ impl Page {
 
 /// What the flags say, over what the configuration says.
 fn rules(environment: &Environment, arguments: &RecoverArguments) -> Result<Rules, Failure> {
-    let configured = configured(environment, arguments.config.as_deref())?;
+    let configured = find_config(environment, arguments.config.as_deref())?;
+    let configured = configured.map_or_else(Rules::default, |config| config.sessions);
     Ok(Rules {
         policy: arguments.policy.unwrap_or(configured.policy),
         freshness: arguments.freshness.unwrap_or(configured.freshness),
@@ -95,19 +94,7 @@ fn rules(environment: &Environment, arguments: &RecoverArguments) -> Result<Rule
     })
 }
 
-/// `[sessions]` of the configuration that `relight up` would find; the defaults where there is none.
-fn configured(environment: &Environment, given: Option<&Path>) -> Result<Rules, Failure> {
-    let user = environment.config_folder();
-    let user_config = user.as_deref().and_then(Path::parent);
-    let Some(file) = Config::find(given, &PathBuf::from("."), user_config) else {
-        return Ok(Rules::default());
-    };
-    let file = std::path::absolute(&file).map_err(|error| cannot_use(&file, &error))?;
-    let config = Config::load(&file, environment.presets_folder().as_deref())?;
-    Ok(config.sessions)
-}
-
-fn in_words(one: &Decided, verb: &str) -> String {
+pub(crate) fn in_words(one: &Decided, verb: &str) -> String {
     let reason = one.reason.as_deref().unwrap_or("no reason is known");
     output::one_line(&format!("session {} {verb} {}: {reason}", one.key, one.state))
 }

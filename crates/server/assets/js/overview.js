@@ -1,0 +1,57 @@
+// The first view: what is running, what died and why, what came back, and what needs a person.
+import { agentsCard } from "./agents.js";
+import { chartsCard } from "./charts.js";
+import { el, keyed, setText } from "./dom.js";
+import { icon } from "./icons.js";
+import { needsCard } from "./needs.js";
+import { recentCard } from "./recent.js";
+import { count } from "./text.js";
+import { crashCauses } from "./words.js";
+
+export const title = "Overview";
+
+export function mount(root, scope) {
+  root.append(tiles(scope), el("div", { class: "overview" },
+    el("div", { class: "stack" }, needsCard(scope), recentCard(scope)),
+    el("div", { class: "stack" }, agentsCard(scope), chartsCard(scope))));
+}
+
+const TILES = [["needs", "hand", "Needs me"], ["running", "play", "Running"], ["died", "bolt", "Died, 24 h"],
+  ["back", "again", "Came back"], ["work", "tasks", "Under way"], ["doubt", "doubt", "In doubt"]];
+
+function tiles(scope) {
+  const strip = el("dl", { class: "tiles" });
+  const make = ([key, name, label]) => el("div", { class: "tile" }, el("dt", {}, icon(name), label), el("dd", {}, el("b", { class: "tabular loading", text: "00" }), el("small")));
+  keyed(strip, TILES, ([key]) => key, make, () => {});
+  scope.on("stats", (stats) => {
+    const numbers = sums(stats);
+    keyed(strip, TILES, ([key]) => key, make, (node, [key]) => {
+      const [number, beside, tone] = numbers[key];
+      const [big, small] = node.lastChild.children;
+      big.classList.remove("loading");
+      setText(big, count(number));
+      setText(small, beside);
+      node.dataset.tone = tone;
+    });
+  });
+  return strip;
+}
+
+function sums(stats) {
+  const agents = Object.values(stats.agents).reduce((all, number) => all + number, 0);
+  const causes = crashCauses
+    .map((cause) => [cause, stats.deaths_per_hour.reduce((all, hour) => all + (hour.causes[cause] ?? 0), 0)])
+    .filter(([, number]) => number > 0)
+    .sort((a, b) => b[1] - a[1]);
+  const died = causes.reduce((all, [, number]) => all + number, 0);
+  const back = stats.recoveries_per_hour.reduce((all, hour) => all + hour.count, 0);
+  const needs = stats.needs_me.length;
+  return {
+    needs: [needs, needs ? "see below" : "all is well", needs ? "warn" : "good"],
+    running: [stats.agents.running ?? 0, `of ${count(agents)} agents`, "plain"],
+    died: [died, causes.slice(0, 2).map(([cause, number]) => `${number} ${cause}`).join(", "), died ? "bad" : "plain"],
+    back: [back, died ? `${Math.round((100 * Math.min(back, died)) / died)} % of those` : "", back ? "good" : "plain"],
+    work: [stats.tasks.in_progress ?? 0, `tasks, ${count(stats.tasks.blocked ?? 0)} blocked`, "plain"],
+    doubt: [stats.in_doubt, stats.in_doubt ? "steps to look at" : "steps", stats.in_doubt ? "warn" : "plain"],
+  };
+}

@@ -1,0 +1,199 @@
+// The timeline: who lived when, who died of what, and who came back. Zoom by buttons, keys or wheel.
+import { getAll } from "./api.js";
+import { now } from "./clock.js";
+import { el, keyed, replace, setAttribute, setText } from "./dom.js";
+import { Lanes, addEvent, deathText, listed, toLanes } from "./lanes.js";
+import { button, card, empty, pager, searchBox, subjectLink } from "./parts.js";
+import { duration } from "./text.js";
+import { CAUSES, isCrash } from "./words.js";
+
+export const title = "Timeline";
+
+const HOUR_MS = 3_600_000;
+const SPANS = [["1 h", HOUR_MS], ["6 h", 6 * HOUR_MS], ["24 h", 24 * HOUR_MS], ["7 d", 168 * HOUR_MS]];
+const SPAN_MS_MIN = 60_000;
+const SPAN_MS_MAX = 14 * 24 * HOUR_MS;
+const ATTEMPTS_MAX = 5000;
+const ATTEMPTS_PAGE = 1000; // the most that the daemon gives at once
+const PAGE = 40;
+const ROWS_MAX = 200;
+
+export function mount(root, scope) {
+  root.append(new Timeline(scope).node);
+}
+
+class Timeline {
+  span = 24 * HOUR_MS;
+  end = null; // null follows the present
+  search = "";
+  only_crashed = false;
+  page = 0;
+  lanes = null;
+
+  constructor(scope) {
+    this.canvas = el("canvas", { tabindex: 0, role: "img", "aria-label": "Timeline of attempts. Plus and minus zoom, arrows move, Home goes to the present. The table below says the same." });
+    this.names = el("div", { class: "lane-names" });
+    this.tip = el("div", { class: "tip", hidden: true });
+    this.none = el("div", { hidden: true });
+    this.note = el("p", { class: "soft pad", hidden: true, text: "There are more attempts in this time; only the newest are drawn." });
+    this.spans = SPANS.map(([label, span]) => button(label, () => this.zoomTo(span, null), { data: { span } }));
+    this.range = el("span", { class: "soft tabular" });
+    this.rows = el("tbody");
+    this.pager = pager((by) => { this.page += by; this.show(); });
+    this.field = el("div", { class: "lanes" }, this.names, el("div", { class: "lane-field" }, this.canvas, this.tip));
+    this.node = card("Attempts, deaths and recoveries", { end: this.toolbar() }, legend(), this.field, this.none, this.note, this.pager.node, this.alternative());
+    this.drawing = new Lanes(this.canvas);
+    this.listen(scope);
+    this.load = scope.refresh(() => this.fetch(), { concerns: () => false, gap_ms: 1200 });
+    scope.on("events", (events) => this.take(events.filter((event) => event.kind.startsWith("attempt."))));
+    scope.every(2000, () => this.draw());
+  }
+
+  toolbar() {
+    const crashed = el("input", { type: "checkbox", on: { change: () => { this.only_crashed = crashed.checked; this.page = 0; this.show(); } } });
+    return el("div", { class: "filters" }, this.range, el("div", { class: "group", role: "group", "aria-label": "Time shown" }, ...this.spans),
+      button("−", () => this.zoom(2), { "aria-label": "Zoom out" }), button("+", () => this.zoom(0.5), { "aria-label": "Zoom in" }),
+      el("label", { class: "check" }, crashed, "only crashed"), searchBox("Find an agent", (text) => { this.search = text.toLowerCase(); this.page = 0; this.show(); }));
+  }
+
+  alternative() {
+    const head = ["Agent", "Died", "What"].map((text) => el("th", { scope: "col", text }));
+    return el("details", { class: "as-table pad", on: { toggle: () => this.fillTable() } }, el("summary", { text: "As a table" }),
+      el("div", {}, el("table", {}, el("caption", { class: "unseen", text: "Deaths in the time shown" }), el("thead", {}, el("tr", {}, ...head)), this.rows)));
+  }
+
+  listen(scope) {
+    scope.listen(this.canvas, "wheel", (event) => this.wheel(event), { passive: false });
+    scope.listen(this.canvas, "keydown", (event) => this.key(event));
+    scope.listen(this.canvas, "pointerdown", (event) => this.grab(event));
+    scope.listen(this.canvas, "pointermove", (event) => this.hover(event));
+    scope.listen(this.canvas, "pointerleave", () => { this.tip.hidden = true; });
+    scope.listen(window, "resize", () => this.draw());
+    scope.listen(window, "relight-theme", () => { this.drawing.readColours(); this.draw(); });
+    scope.listen(matchMedia("(prefers-color-scheme: dark)"), "change", () => { this.drawing.readColours(); this.draw(); });
+  }
+
+  // -- data --------------------------------------------------------------------------------------------
+
+  get to() { return this.end ?? now() + this.span * 0.02; }
+  get from() { return this.to - this.span; }
+
+  async fetch() {
+    const from = this.from - this.span * 0.1;
+    const page = await getAll(["attempts"], { since: new Date(from).toISOString(), newest: true }, ATTEMPTS_MAX).catch(() => null);
+    if (!page) return;
+    this.lanes = toLanes(page.items);
+    this.loaded_from = from;
+    this.note.hidden = !page.more && page.items.length !== ATTEMPTS_PAGE;
+    this.show();
+  }
+
+  take(events) {
+    if (!this.lanes || !events.length) return;
+    for (const event of events) addEvent(this.lanes, event);
+    this.show();
+  }
+
+  show() {
+    if (!this.lanes) return;
+    const found = listed(this.lanes).filter((lane) => lane.agent.toLowerCase().includes(this.search) && (!this.only_crashed || this.crashed(lane)));
+    this.page = Math.min(this.page, Math.max(0, Math.ceil(found.length / PAGE) - 1));
+    this.shown = found.slice(this.page * PAGE, (this.page + 1) * PAGE);
+    keyed(this.names, this.shown, (lane) => lane.agent, (lane) => subjectLink("agent", lane.agent, { class: "agent-text", title: lane.agent }), () => {});
+    this.field.hidden = found.length === 0;
+    this.none.hidden = found.length > 0;
+    if (!found.length) replace(this.none, this.lanes.size ? empty("No agent matches.") : empty("Nothing lived in this time. Start an agent:", "relight run -- ./agent.sh"));
+    this.pager.show(`${this.page * PAGE + 1}–${this.page * PAGE + this.shown.length} of ${found.length} agents`, this.page > 0, (this.page + 1) * PAGE < found.length);
+    this.draw();
+    this.fillTable();
+  }
+
+  crashed(lane) {
+    return lane.attempts.some((one) => one.ended > this.from && one.ended < this.to && isCrash(one.cause));
+  }
+
+  draw() {
+    if (!this.shown || this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.drawing.draw(this.shown, this.from, this.to);
+      setText(this.range, this.end === null ? `last ${duration(this.span)}` : `${duration(this.span)} until ${new Date(this.end).toLocaleString()}`);
+      for (const one of this.spans) setAttribute(one, "aria-pressed", String(Number(one.dataset.span) === this.span && this.end === null));
+    });
+  }
+
+  fillTable() {
+    if (!this.rows.closest("details").open || !this.shown) return;
+    const deaths = this.shown.flatMap((lane) => lane.attempts.filter((one) => one.ended > this.from && one.ended < this.to).map((death) => ({ lane, death })));
+    deaths.sort((a, b) => b.death.ended - a.death.ended);
+    keyed(this.rows, deaths.slice(0, ROWS_MAX), ({ lane, death }) => `${lane.agent} ${death.number}`,
+      () => el("tr", {}, el("td", { class: "agent-text" }), el("td"), el("td")), (row, { lane, death }) => {
+        setText(row.children[0], lane.agent);
+        setText(row.children[1], new Date(death.ended).toLocaleString());
+        setText(row.children[2], deathText(lane, death));
+      });
+  }
+
+  // -- moving ------------------------------------------------------------------------------------------
+
+  zoomTo(span, end) {
+    this.span = Math.min(SPAN_MS_MAX, Math.max(SPAN_MS_MIN, span));
+    this.end = end !== null && end < now() ? end : null;
+    if (this.from < this.loaded_from) this.load();
+    this.draw();
+    this.fillTable();
+  }
+
+  /** The time at `x` (the right edge when not given) stays where it is. */
+  zoom(factor, x = this.canvas.clientWidth) {
+    const part = x / this.canvas.clientWidth;
+    const fixed = this.from + part * this.span;
+    const span = Math.min(SPAN_MS_MAX, Math.max(SPAN_MS_MIN, this.span * factor));
+    this.zoomTo(span, this.end === null && part > 0.9 ? null : fixed + (1 - part) * span);
+  }
+
+  move(ms) {
+    this.zoomTo(this.span, this.to + ms);
+  }
+
+  // Without Ctrl the wheel scrolls the page, as everywhere.
+  wheel(event) {
+    if (event.ctrlKey || event.metaKey) this.zoom(event.deltaY > 0 ? 1.25 : 0.8, event.offsetX);
+    else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) this.move(((event.deltaX || event.deltaY) / this.canvas.clientWidth) * this.span);
+    else return;
+    event.preventDefault();
+  }
+
+  key(event) {
+    const act = { "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2), ArrowLeft: () => this.move(-this.span / 5),
+      ArrowRight: () => this.move(this.span / 5), Home: () => this.zoomTo(this.span, null) }[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  }
+
+  grab(event) {
+    this.canvas.setPointerCapture(event.pointerId);
+    this.grabbed = { x: event.clientX, to: this.to };
+    this.canvas.addEventListener("pointerup", () => { this.grabbed = null; }, { once: true });
+  }
+
+  hover(event) {
+    if (this.grabbed && event.buttons) {
+      return this.zoomTo(this.span, this.grabbed.to - ((event.clientX - this.grabbed.x) / this.canvas.clientWidth) * this.span);
+    }
+    const lines = this.drawing.tell(event.offsetX, event.offsetY);
+    this.tip.hidden = !lines;
+    if (!lines) return;
+    replace(this.tip, ...lines.map((text, index) => el(index ? "div" : "b", { class: "agent-text", text })));
+    this.tip.style.setProperty("left", `${Math.max(0, Math.min(event.offsetX + 12, this.canvas.clientWidth - 300))}px`);
+    this.tip.style.setProperty("top", `${event.offsetY + 16}px`);
+  }
+}
+
+function legend() {
+  const one = (kind, letter, text) => el("span", { class: "mark" }, el("i", { class: `letter ${kind}`, text: letter }), text);
+  const causes = Object.entries(CAUSES).map(([cause, [, , letter, crash]]) => one(crash ? `cause-${cause}` : `open ${cause}`, letter, cause));
+  return el("p", { class: "legend pad" }, ...causes, el("span", { class: "mark" }, el("i", { class: "foot" }), "came back"),
+    el("span", { class: "hint", text: "Drag to move, Ctrl + wheel to zoom." }));
+}

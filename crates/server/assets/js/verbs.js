@@ -1,0 +1,82 @@
+// Which verbs make sense for agents, tasks, steps and sessions, as buttons. What a click does is in
+// actions.js, which is fetched with the first click.
+import { mayOperate } from "./api.js";
+import { sayError } from "./notice.js";
+import { button } from "./parts.js";
+import { stepName } from "./text.js";
+
+export const AGENT_VERBS = {
+  restart: { label: "Restart", tone: "primary", icon: "again" },
+  start: { label: "Start", tone: "primary", icon: "play" },
+  stop: { label: "Stop", tone: "danger", icon: "square" },
+};
+
+export const TASK_VERBS = {
+  retry: { label: "Retry", tone: "primary", icon: "again" },
+  cancel: { label: "Cancel task", tone: "danger", icon: "slash" },
+};
+
+/** Agents that report by themselves are nobody's to start. */
+export function agentVerbs(agent) {
+  if (agent.self_reporting) return [];
+  switch (agent.state) {
+    case "running": return ["restart", "stop"];
+    case "crashed": case "suspended": return ["start", "stop"];
+    default: return ["start"];
+  }
+}
+
+/** `agent` is a function where the row outlives what it shows. */
+export function agentButton(agent, verb) {
+  const { label, icon } = AGENT_VERBS[verb];
+  const present = typeof agent === "function" ? agent : () => agent;
+  const name = `${label} ${present().name}`;
+  return operate(button(label, () => act("changeAgent", present(), verb), { icon, class: `verb-${verb}`, title: name, "aria-label": name }));
+}
+
+/** A step that was begun is under way while somebody works on the task, and in doubt after. */
+export const isWorkedOn = (task) => Boolean(task.holder) && task.status === "in_progress";
+
+/** The steps a person has to decide about. */
+export function inDoubt(task) {
+  if (isWorkedOn(task)) return [];
+  const names = new Set((task.in_doubt ?? []).map(stepName));
+  return task.steps.filter((step) => step.state === "begun" && names.has(stepName(step)));
+}
+
+export function resolveButton(task, step) {
+  return operate(button("Resolve …", () => act("resolveStep", task, step), { class: "primary", "aria-label": `Resolve step ${step.name}` }));
+}
+
+export function taskVerbs(task) {
+  if (task.status === "completed" || task.status === "cancelled") return [];
+  return ["failed", "interrupted", "suspended", "blocked", "deferred"].includes(task.status) ? ["retry", "cancel"] : ["cancel"];
+}
+
+export function taskButton(task, verb) {
+  const { label, icon } = TASK_VERBS[verb];
+  return operate(button(label, () => act("changeTask", task, verb), { icon, "aria-label": `${label}: ${task.id}` }));
+}
+
+export function sessionButton(session) {
+  const verb = session.state === "suspended" ? "resume" : "suspend";
+  const label = verb === "resume" ? "Resume" : "Suspend";
+  return operate(button(label, () => act("changeSession", session, verb), { "aria-label": `${label} ${session.key}` }));
+}
+
+/** Greys a button out for those who may only read. */
+function operate(node) {
+  if (mayOperate()) return node;
+  node.disabled = true;
+  node.title = "This login may only read";
+  return node;
+}
+
+async function act(name, ...subjects) {
+  try {
+    const actions = await import("./actions.js");
+    await actions[name](...subjects);
+  } catch (error) {
+    sayError(error);
+  }
+}

@@ -1,0 +1,47 @@
+// The fixed words of Relight, each with its icon and tone. A word that is not here is shown as it is.
+
+export const VIEWS = ["overview", "timeline", "tasks", "sessions", "events"];
+
+/** Every kind of event; EventSource hears only kinds that were asked for. */
+export const KINDS = [
+  "step.begun", "step.done", "step.failed", "step.resolved", "step.cleared", "step.parked",
+  "task.created", "task.status", "task.assigned", "task.context", "task.changed", "task.forgotten", "task.recovery", "task.budget",
+  "lease.taken", "lease.ended", "fence.raised", "checkpoint.damaged", "checkpoint.imported",
+  "agent.created", "agent.changed", "agent.state", "agent.budget", "agent.session", "agent.iteration", "agent.taken", "agent.left",
+  "attempt.begun", "attempt.started", "attempt.died", "alert", "recovered", "boot.loop",
+  "session.begun", "session.ended", "session.state", "drain",
+];
+
+export const AGENT_STATES = {
+  running: ["play", "good"], crashed: ["bolt", "bad"], suspended: ["pause", "warn"],
+  terminated: ["cross", "bad"], stopped: ["square", "calm"], created: ["circle", "info"],
+};
+
+export const TASK_STATUSES = {
+  created: ["circle", "calm"], assigned: ["person", "info"], in_progress: ["play", "good"], in_review: ["eye", "info"],
+  blocked: ["hand", "warn"], deferred: ["clock", "warn"], interrupted: ["bolt", "bad"], suspended: ["pause", "warn"],
+  failed: ["cross", "bad"], completed: ["check", "good"], cancelled: ["slash", "calm"],
+};
+
+export const SESSION_STATES = {
+  active: ["play", "good"], resume_pending: ["again", "info"], suspended: ["pause", "warn"],
+  expired: ["clock", "calm"], idle: ["circle", "calm"],
+};
+
+export const STEP_STATES = { done: ["check", "good"], begun: ["play", "info"], failed: ["cross", "bad"], in_doubt: ["doubt", "warn"], waiting: ["circle", "calm"] };
+
+export const NEEDS = {
+  in_doubt: ["doubt", "warn"], blocked: ["hand", "warn"], parked: ["pause", "warn"],
+  terminated: ["cross", "bad"], given_up: ["cross", "bad"], suspended: ["pause", "warn"],
+};
+
+/** Causes of death: icon, tone, letter on the timeline, and whether it was a crash. */
+export const CAUSES = {
+  failed: ["cross", "bad", "F", true], signal: ["bolt", "bad", "S", true], oom: ["memory", "bad", "M", true],
+  hung: ["hourglass", "bad", "H", true], timeout: ["clock", "bad", "T", true], lost: ["doubt", "bad", "L", true],
+  deferred: ["clock", "warn", "D", false], stopped: ["square", "calm", "■", false], completed: ["check", "good", "✓", false],
+};
+
+export const isCrash = (cause) => CAUSES[cause]?.[3] ?? true;
+export const crashCauses = Object.keys(CAUSES).filter(isCrash);
+export const calmCauses = Object.keys(CAUSES).filter((cause) => !isCrash(cause));
