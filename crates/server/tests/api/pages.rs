@@ -25,6 +25,27 @@ fn the_login_page_is_the_same_whatever_its_code() {
 }
 
 #[test]
+fn everything_that_the_dashboard_names_is_served() {
+    let ground = Ground::new();
+    let given = ground.ask("POST", "/api/login-codes").over_socket().send().ok();
+    let login = ground.ask("POST", "/api/login").json(&json!({"code": given["code"]})).send();
+    let cookie = login.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let page = ground.ask("GET", "/").header("Cookie", &cookie).send();
+    assert_eq!(page.status, 200, "{page:?}");
+    let named: Vec<&str> =
+        page.text.split('"').filter(|text| text.starts_with("/assets/")).collect();
+    assert!(named.len() > 3, "{named:?}");
+    for path in named {
+        let answer = ground.ask("GET", path).send();
+        let kind = answer.header("content-type").unwrap_or_default();
+        assert_eq!(answer.status, 200, "{path}");
+        assert_ne!(kind, "application/octet-stream", "{path}");
+    }
+    assert!(!page.text.contains("<style") && !page.text.contains("style="), "inline style");
+    assert!(!page.text.contains("onclick") && !page.text.contains("<script>"), "inline script");
+}
+
+#[test]
 fn no_path_leads_out_of_the_assets() {
     let ground = Ground::new();
     for path in ["/assets/../Cargo.toml", "/assets/..%2f..%2fetc/passwd", "/assets//etc/passwd"] {
