@@ -134,7 +134,7 @@ fn claims_per_second(
     workers: usize,
     round: usize,
 ) -> anyhow::Result<f64> {
-    let each = stage.pick(TASKS, TASKS / 8) / workers.max(8);
+    let each = stage.pick(TASKS, TASKS / 2) / workers.max(8);
     let name = format!("round-{round}-of-{workers}");
     fill(stage, library, &name, each * workers, Backlog::Waiting)?;
     let claimers = (0..workers).map(|_| Claimer(Arc::clone(library))).collect();

@@ -344,7 +344,7 @@ impl Engine {
                 return Ok(None);
             }
             for id in candidates {
-                let started = self.claim_one(&id, claimant, holder, ttl, policy).await?;
+                let started = self.claim_one(None, &id, claimant, holder, ttl, policy).await?;
                 if started.is_some() {
                     return Ok(started);
                 }
@@ -353,10 +353,11 @@ impl Engine {
         Ok(None)
     }
 
-    /// Takes this task of the queue; none when somebody else was faster, or when it was parked
-    /// because it has used up what it may.
+    /// Takes this task of the queue, as the caller knows it; none when somebody else was faster, or
+    /// when it was parked because it has used up what it may.
     pub async fn claim_one(
         &self,
+        known: Option<Task>,
         id: &TaskId,
         claimant: &Claimant,
         holder: &Holder,
@@ -365,7 +366,7 @@ impl Engine {
     ) -> Result<Option<Started>, ActError> {
         let (claimant, policy) = (claimant.clone(), policy.clone());
         let event = TaskEvent::Claim { claimant, holder: holder.clone(), ttl, policy };
-        match self.act(id, Right::Unfenced, event).await {
+        match self.act_upon(known, id, Right::Unfenced, event).await {
             Ok(acted) if acted.takes_lease() => Ok(Some(self.started(acted).await?)),
             Ok(_) | Err(ActError::Refused(_) | ActError::NoSuchTask(_)) => Ok(None),
             Err(error) => Err(error),

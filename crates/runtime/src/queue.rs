@@ -75,14 +75,16 @@ impl Queue {
         let engine = self.recoverer.engine();
         funnel::check_name(engine.redactor(), "agent name", agent.as_str())?;
         for _ in 0..ROUNDS_MAX {
-            let (reserved, claimant) = match self.desk.ask(&self.recoverer, agent, skills).await? {
-                Offer::Task(reserved, claimant) => (reserved, claimant),
-                Offer::Nothing => return Ok(Claimed::Nothing),
-                Offer::Draining => return Ok(Claimed::Draining),
-                Offer::Full { held } => return Ok(Claimed::Full { held }),
-            };
+            let (mut reserved, claimant) =
+                match self.desk.ask(&self.recoverer, agent, skills).await? {
+                    Offer::Task(reserved, claimant) => (reserved, claimant),
+                    Offer::Nothing => return Ok(Claimed::Nothing),
+                    Offer::Draining => return Ok(Claimed::Draining),
+                    Offer::Full { held } => return Ok(Claimed::Full { held }),
+                };
             let policy = self.recoverer.policy();
-            let claimed = engine.claim_one(reserved.id(), &claimant, holder, ttl, policy).await?;
+            let (known, id) = (reserved.take_task(), reserved.id());
+            let claimed = engine.claim_one(known, id, &claimant, holder, ttl, policy).await?;
             if let Some(started) = claimed {
                 return Ok(Claimed::Task(Box::new(started)));
             }

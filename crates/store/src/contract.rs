@@ -342,6 +342,15 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// One task.
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError>;
 
+    /// Those of these tasks that are there, in the same order; a backend may read them at once.
+    async fn tasks_by_id(&self, ids: &[TaskId]) -> Result<Vec<Task>, StoreError> {
+        let mut found = Vec::with_capacity(ids.len());
+        for id in ids {
+            found.extend(self.task(id).await?);
+        }
+        Ok(found)
+    }
+
     /// The task that has this idempotency key.
     async fn task_with_key(&self, key: &IdempotencyKey) -> Result<Option<Task>, StoreError>;
 

@@ -65,7 +65,8 @@ async fn one_bad_row_hides_no_other_and_is_told_of() {
     tamper(&file, "UPDATE task_body SET spec = 'x' WHERE n = 2");
     let tasks = store.tasks(TaskQuery::default()).await.unwrap();
     assert_eq!(tasks.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["a", "c"]);
-    let touch = |task| commit(task, vec![Change::Status { to: TaskStatus::Blocked, reason: None }]);
+    let pairs = || [("stage".to_owned(), "two".to_owned())].into();
+    let touch = |task| commit(task, vec![Change::ContextSet(pairs())]);
     let (bad, good) = tokio::join!(store.commit(touch("b")), store.commit(touch("c")));
     assert!(bad.is_err() && good.is_ok(), "{bad:?} {good:?}");
     let damage = store.inventory(true).await.unwrap().damage;

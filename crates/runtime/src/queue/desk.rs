@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use relight_core::claimant::Claimant;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::status::TaskStatus;
+use relight_core::task::Task;
 use relight_store::{StoreError, TaskQuery};
 use tokio::sync::oneshot;
 
@@ -20,6 +21,11 @@ use crate::recovery::{Recoverer, Swept, sweep_all};
 
 /// Looking for dead holders takes at most one part in so many of the time.
 const SWEEP_SHARE: u64 = 20;
+
+/// How often somebody asks again because whoever served went away.
+const ASKED_MAX: usize = 1_000;
+/// So many tasks at the head of the queue may be unreadable before they hide others.
+const UNREADABLE_MAX: usize = 16;
 
 /// What the queue has for somebody.
 #[derive(Debug)]
@@ -68,11 +74,17 @@ struct Asking {
 pub(super) struct Reserved {
     desk: Arc<Desk>,
     id: TaskId,
+    task: Option<Box<Task>>,
 }
 
 impl Reserved {
     pub(super) fn id(&self) -> &TaskId {
         &self.id
+    }
+
+    /// The task as it was read for whoever asked; none when it was taken before.
+    pub(super) fn take_task(&mut self) -> Option<Task> {
+        self.task.take().map(|task| *task)
     }
 }
 
@@ -90,16 +102,18 @@ impl Desk {
         agent: &AgentName,
         skills: &[String],
     ) -> Result<Offer, StoreError> {
-        let (tell, told) = oneshot::channel();
-        let asking = Asking { agent: agent.clone(), skills: skills.to_vec(), tell };
-        if self.enter(asking) {
-            // On its own: whoever asked first may go away while others wait.
-            tokio::spawn(
-                Serving { desk: Arc::clone(self), is_over: false }.serve(recoverer.clone()),
-            );
+        for _ in 0..ASKED_MAX {
+            let (tell, told) = oneshot::channel();
+            let asking = Asking { agent: agent.clone(), skills: skills.to_vec(), tell };
+            if let Some(serving) = self.enter(asking) {
+                serving.serve_first(recoverer).await;
+            }
+            // Unanswered when whoever served went away in the middle.
+            if let Ok(offer) = told.await {
+                return offer;
+            }
         }
-        // Only a runtime that shuts down leaves it unanswered.
-        told.await.unwrap_or(Ok(Offer::Nothing))
+        Ok(Offer::Nothing)
     }
 
     /// Recovers what dead holders left; one at a time.
@@ -108,11 +122,18 @@ impl Desk {
         sweep_all(recoverer).await
     }
 
-    /// Whether somebody has to serve now.
-    fn enter(&self, asking: Asking) -> bool {
+    fn reserve(self: &Arc<Self>, task: Task, agent: &AgentName) -> Reserved {
+        let id = task.id.clone();
+        self.state().reserved.insert(id.clone(), agent.clone());
+        Reserved { desk: Arc::clone(self), id, task: Some(Box::new(task)) }
+    }
+
+    /// The duty to serve, where nobody has it.
+    fn enter(self: &Arc<Self>, asking: Asking) -> Option<Serving> {
         let mut state = self.state();
         state.asking.push(asking);
-        !std::mem::replace(&mut state.is_served, true)
+        let is_served = std::mem::replace(&mut state.is_served, true);
+        (!is_served).then(|| Serving { desk: Arc::clone(self), is_over: false })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -120,7 +141,7 @@ impl Desk {
     }
 }
 
-/// Serves until nobody asks; one at a time.
+/// The duty to serve until nobody asks; one has it at a time.
 struct Serving {
     desk: Arc<Desk>,
     is_over: bool,
@@ -131,29 +152,43 @@ impl Drop for Serving {
         if !self.is_over {
             let mut state = self.desk.state();
             state.is_served = false;
-            // A runtime that shuts down ends this: they are told by the missing answer.
+            // They are told by the missing answer, and ask again.
             state.asking.clear();
         }
     }
 }
 
 impl Serving {
-    async fn serve(mut self, recoverer: Recoverer) {
-        loop {
-            // Those who are about to ask join in.
-            tokio::task::yield_now().await;
-            let asking = {
-                let mut state = self.desk.state();
-                // Under one lock, or somebody could ask in between and wait for ever.
-                state.is_served = !state.asking.is_empty();
-                std::mem::take(&mut state.asking)
-            };
-            if asking.is_empty() {
-                self.is_over = true;
-                return;
-            }
-            self.answer(&recoverer, asking).await;
+    /// Serves all who ask now, the caller among them. Who asks meanwhile is served by somebody who
+    /// has nothing else to do.
+    async fn serve_first(mut self, recoverer: &Recoverer) {
+        // Those who are about to ask join in.
+        tokio::task::yield_now().await;
+        let asking = std::mem::take(&mut self.desk.state().asking);
+        self.answer(recoverer, asking).await;
+        if let Some(asking) = self.next() {
+            tokio::spawn(self.serve_others(recoverer.clone(), asking));
         }
+    }
+
+    async fn serve_others(mut self, recoverer: Recoverer, first: Vec<Asking>) {
+        let mut next = Some(first);
+        while let Some(asking) = next {
+            self.answer(&recoverer, asking).await;
+            tokio::task::yield_now().await;
+            next = self.next();
+        }
+    }
+
+    /// Those who ask now; none ends the duty, under the same lock, or somebody could ask in between
+    /// and wait for ever.
+    fn next(&mut self) -> Option<Vec<Asking>> {
+        let mut state = self.desk.state();
+        let asking = std::mem::take(&mut state.asking);
+        state.is_served = !asking.is_empty();
+        drop(state);
+        self.is_over = asking.is_empty();
+        (!self.is_over).then_some(asking)
     }
 
     async fn answer(&self, recoverer: &Recoverer, asking: Vec<Asking>) {
@@ -214,24 +249,31 @@ impl Serving {
         Ok((offers, last))
     }
 
-    /// The best ones that nobody of this process goes for.
+    /// The best ones that nobody of this process goes for. One that cannot be read is passed over: it
+    /// must not stand in the way of the others.
     async fn reserve(
         &self,
         recoverer: &Recoverer,
         claimant: &Arc<Claimant>,
         wanted: usize,
     ) -> Result<Vec<Offer>, StoreError> {
-        let desk = &self.desk;
-        let limit = wanted + desk.state().reserved.len();
         let store = recoverer.engine().store();
-        let candidates = store.claimable(claimant, clock::now(), limit).await?;
-        let mut state = desk.state();
-        let free = candidates.into_iter().filter(|id| {
-            let is_free = !state.reserved.contains_key(id);
-            is_free.then(|| state.reserved.insert(id.clone(), claimant.agent.clone())).is_some()
-        });
-        let offer = |id| Offer::Task(Reserved { desk: Arc::clone(desk), id }, Arc::clone(claimant));
-        Ok(free.take(wanted).map(offer).collect())
+        let limit = wanted + self.desk.state().reserved.len() + UNREADABLE_MAX;
+        let mut candidates = store.claimable(claimant, clock::now(), limit).await?;
+        {
+            let state = self.desk.state();
+            candidates.retain(|id| !state.reserved.contains_key(id));
+        }
+        let mut offers = Vec::with_capacity(wanted);
+        while offers.len() < wanted && !candidates.is_empty() {
+            let more = (wanted - offers.len()).min(candidates.len());
+            let ids: Vec<TaskId> = candidates.drain(..more).collect();
+            for task in store.tasks_by_id(&ids).await? {
+                let reserved = self.desk.reserve(task, &claimant.agent);
+                offers.push(Offer::Task(reserved, Arc::clone(claimant)));
+            }
+        }
+        Ok(offers)
     }
 
     /// Whether dead holders were looked for, and some were found.

@@ -183,14 +183,42 @@ fn create(db: &Connection, commit: &Commit, new: &NewTask, now: LeaseNow) -> App
 }
 
 fn any(db: &Connection, commit: &Commit, now: LeaseNow) -> Applied<Committed> {
-    let row = tasks::by_id(db, &commit.task, now)?
-        .ok_or_else(|| CommitError::Absent(commit.task.clone()))?;
+    let row = match is_lean(commit) {
+        true => tasks::lean_by_id(db, &commit.task, now)?,
+        false => tasks::by_id(db, &commit.task, now)?,
+    };
+    let row = row.ok_or_else(|| CommitError::Absent(commit.task.clone()))?;
     check_guard(&row.task, commit.guard)?;
     if commit.changes.is_empty() {
         renew_row(db, row.n, &row.task, commit.guard, now)?;
         return Ok(Committed { seq: row.task.seq, fence: row.task.lease.fence });
     }
     finish(db, row, commit, now)
+}
+
+/// Whether nothing of the body but the reason is looked at or changed.
+fn is_lean(commit: &Commit) -> bool {
+    commit.changes.iter().all(|change| match change {
+        Change::Status { .. }
+        | Change::Assigned(_)
+        | Change::Retried
+        | Change::Tally(_)
+        | Change::Spent(_)
+        | Change::LeaseTaken { .. }
+        | Change::LeaseEnded
+        | Change::FenceRaised
+        | Change::NotBefore(_)
+        | Change::Noted(..) => true,
+        Change::Created(_)
+        | Change::Replaced(_)
+        | Change::ContextSet(_)
+        | Change::StepsDeclared(_)
+        | Change::Door(_)
+        | Change::StepBegun(_)
+        | Change::StepEnded { .. }
+        | Change::StepResolved { .. }
+        | Change::StepsCleared => false,
+    })
 }
 
 fn check_guard(task: &Task, guard: Guard) -> Result<(), CommitError> {
@@ -235,6 +263,8 @@ fn finish(db: &Connection, row: TaskRow, commit: &Commit, now: LeaseNow) -> Appl
     assert!(ours, "the write lock keeps the row as it was read");
     if touched.body {
         tasks::write_body(db, n, &task)?;
+    } else if touched.reason {
+        tasks::write_reason(db, n, &task)?;
     }
     if touched.names {
         tasks::write_names(db, n, &task)?;
@@ -256,6 +286,7 @@ fn finish(db: &Connection, row: TaskRow, commit: &Commit, now: LeaseNow) -> Appl
 #[derive(Debug, Default)]
 struct Touched {
     body: bool,
+    reason: bool,
     lease: bool,
     /// Its key or its folder.
     names: bool,
@@ -265,7 +296,7 @@ struct Touched {
 impl Touched {
     fn add(&mut self, change: &Change, before: &Task) {
         match change {
-            Change::Status { reason, .. } => self.body |= *reason != before.reason,
+            Change::Status { reason, .. } => self.reason |= *reason != before.reason,
             Change::Replaced(_) | Change::Door(_) => (self.body, self.names) = (true, true),
             Change::ContextSet(_) | Change::StepsDeclared(_) => self.body = true,
             Change::LeaseTaken { .. } | Change::LeaseEnded | Change::FenceRaised => {

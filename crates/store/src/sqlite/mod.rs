@@ -123,6 +123,10 @@ impl Store for SqliteStore {
         Ok(row.map(|row| row.task))
     }
 
+    async fn tasks_by_id(&self, ids: &[TaskId]) -> Result<Vec<Task>, StoreError> {
+        self.read(|db| tasks::by_ids(db, ids, self.clock.now()))
+    }
+
     async fn task_with_key(&self, key: &IdempotencyKey) -> Result<Option<Task>, StoreError> {
         let row = self.read(|db| tasks::by_key(db, key, self.clock.now()))?;
         Ok(row.map(|row| row.task))

@@ -7,7 +7,7 @@ use relight_core::claimant::Claimant;
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
 use relight_core::lease::{Fence, Held, Holder, Lease};
 use relight_core::status::TaskStatus;
-use relight_core::task::{Task, TaskSpec, TaskTally};
+use relight_core::task::{CheckpointDoor, Task, TaskSpec, TaskTally};
 use relight_core::time::{Span, Time};
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
@@ -32,9 +32,31 @@ const SELECT: &str = "
            t.steps_from, t.recoveries, t.progress_at, t.cost, t.turns, t.given_up
     FROM task t JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n";
 
+const SELECT_LEAN: &str = "
+    SELECT t.n, t.id, t.status, t.agent, t.fence, t.held, t.lease_ttl, t.lease_until, t.lease_boot,
+           t.seq, t.steps_done, t.steps_open, t.starts, t.retries, t.created_at, t.updated_at,
+           t.not_before, t.expires_at, b.reason, t.max_retries, t.priority, NULL, l.holder, l.since,
+           t.steps_from, t.recoveries, t.progress_at, t.cost, t.turns, t.given_up
+    FROM task t JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n WHERE t.id = ?1";
+
 pub(super) fn by_id(db: &Connection, id: &TaskId, now: LeaseNow) -> Result<Option<TaskRow>> {
     let mut select = db.prepare_cached(&format!("{SELECT} WHERE t.id = ?1"))?;
     select.query_row([id.as_str()], |row| read(row, now)).optional()
+}
+
+/// In one look at the file: taking its locks costs more than reading a row.
+pub(super) fn by_ids(db: &Connection, ids: &[TaskId], now: LeaseNow) -> Result<Vec<Task>> {
+    let look = db.unchecked_transaction()?;
+    let found = ids.iter().filter_map(|id| by_id(db, id, now).transpose());
+    let found = readable(found.map(|row| row.map(|row| row.task)));
+    look.finish()?;
+    found
+}
+
+/// A task without what is kept in its body but the reason: all that most commits need to know.
+pub(super) fn lean_by_id(db: &Connection, id: &TaskId, now: LeaseNow) -> Result<Option<TaskRow>> {
+    let mut select = db.prepare_cached(SELECT_LEAN)?;
+    select.query_row([id.as_str()], |row| read_lean(row, now)).optional()
 }
 
 pub(super) fn by_key(
@@ -387,6 +409,13 @@ pub(super) fn write_body(db: &Connection, n: i64, task: &Task) -> Result<()> {
     Ok(())
 }
 
+/// The reason alone of a task that changed.
+pub(super) fn write_reason(db: &Connection, n: i64, task: &Task) -> Result<()> {
+    db.prepare_cached("UPDATE task_body SET reason = ?2 WHERE n = ?1")?
+        .execute(params![n, task.reason])?;
+    Ok(())
+}
+
 /// What a task can be found by, and by whom.
 pub(super) fn write_names(db: &Connection, n: i64, task: &Task) -> Result<()> {
     db.prepare_cached("UPDATE task SET needs = ?2 WHERE n = ?1")?
@@ -420,6 +449,32 @@ fn attempt(held: &Held) -> Option<&str> {
 }
 
 fn read(row: &Row<'_>, now: LeaseNow) -> Result<TaskRow> {
+    let body = Body {
+        spec: from_json::<TaskSpec>(row.get_ref(19)?.as_str()?, "task_body.spec")?,
+        context: from_json::<BTreeMap<_, _>>(row.get_ref(20)?.as_str()?, "task_body.context")?,
+        checkpoint: match row.get_ref(21)?.as_str_or_null()? {
+            Some(door) => Some(from_json(door, "task_body.door")?),
+            None => None,
+        },
+    };
+    read_with(row, now, body)
+}
+
+/// With as much of the body as stands in the hot row.
+fn read_lean(row: &Row<'_>, now: LeaseNow) -> Result<TaskRow> {
+    let (max_retries, priority) = (Some(row.get(19)?), row.get(20)?);
+    let spec = TaskSpec { max_retries, priority, ..TaskSpec::default() };
+    read_with(row, now, Body { spec, context: BTreeMap::new(), checkpoint: None })
+}
+
+/// What of a task is JSON.
+struct Body {
+    spec: TaskSpec,
+    context: BTreeMap<String, String>,
+    checkpoint: Option<CheckpointDoor>,
+}
+
+fn read_with(row: &Row<'_>, now: LeaseNow, body: Body) -> Result<TaskRow> {
     let ttl = row.get::<_, Option<i64>>(6)?.map(|ms| Span::from_ms(ms.cast_unsigned()));
     let held = if row.get(5)? {
         Some(Held {
@@ -456,12 +511,9 @@ fn read(row: &Row<'_>, now: LeaseNow) -> Result<TaskRow> {
         updated_at: Time::from_ms(row.get(15)?),
         not_before: row.get::<_, Option<i64>>(16)?.map(Time::from_ms),
         expires_at: row.get::<_, Option<i64>>(17)?.map(Time::from_ms),
-        spec: from_json::<TaskSpec>(row.get_ref(19)?.as_str()?, "task_body.spec")?,
-        context: from_json::<BTreeMap<_, _>>(row.get_ref(20)?.as_str()?, "task_body.context")?,
-        checkpoint: match row.get_ref(21)?.as_str_or_null()? {
-            Some(door) => Some(from_json(door, "task_body.door")?),
-            None => None,
-        },
+        spec: body.spec,
+        context: body.context,
+        checkpoint: body.checkpoint,
     };
     Ok(TaskRow { n: row.get(0)?, steps_from: row.get(24)?, task })
 }
