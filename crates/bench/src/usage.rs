@@ -86,13 +86,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_has_memory_and_has_worked() {
-        let me = std::process::id();
-        let memory = Memory::of(me).unwrap();
+    fn a_process_has_memory_and_works_when_it_is_woken() {
+        use std::io::{Read as _, Write as _};
+        use std::process::Stdio;
+        let mut cat = relight::doors::process::command("cat", &[] as &[&str]);
+        let mut cat = cat.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let pid = cat.id();
+        let (mut input, mut output) = (cat.stdin.take().unwrap(), cat.stdout.take().unwrap());
+        let mut echo = || {
+            input.write_all(b"x").unwrap();
+            output.read_exact(&mut [0]).unwrap();
+        };
+        echo();
+        let memory = Memory::of(pid).unwrap();
         assert!(memory.rss_kib >= memory.pss_kib && memory.pss_kib > 0.0, "{memory:?}");
-        let before = Work::of(&[me]).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(1));
-        assert!(Work::of(&[me]).unwrap().since(before).wake_ups >= 1.0);
+        let before = Work::of(&[pid]).unwrap();
+        (0..3).for_each(|_| echo());
+        assert!(Work::of(&[pid]).unwrap().since(before).wake_ups >= 1.0);
+        drop(input);
+        cat.wait().unwrap();
     }
 
     #[test]

@@ -62,6 +62,8 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Run(arguments) => verbs::run::run(environment, *arguments),
         Command::Up(arguments) => verbs::up::run(environment, &arguments),
         Command::Down(arguments) => verbs::control::down(environment, &arguments),
+        Command::Dashboard(arguments) => verbs::dashboard::run(environment, &arguments),
+        Command::Token(command) => verbs::token::run(environment, &command),
         Command::Ps(arguments) => verbs::ps::run(environment, &arguments),
         Command::Start(arguments) => verbs::control::start(environment, &arguments),
         Command::Stop(arguments) => verbs::control::stop(environment, &arguments),

@@ -41,10 +41,36 @@ fn answering(path: &Path, answer: &Value) -> JoinHandle<Value> {
     })
 }
 
+/// A daemon that hears one request and answers so; gives the request's line and body.
+fn daemon(stage: &Stage, status: &str, answer: &Value) -> JoinHandle<(String, Value)> {
+    let listener = UnixListener::bind(stage.folder.path().join("home/relight.sock")).unwrap();
+    let (status, answer) = (status.to_owned(), answer.to_string());
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut from = BufReader::new(stream.try_clone().unwrap());
+        let mut lines = Vec::new();
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            from.read_line(&mut line).unwrap();
+            if let Some(value) = line.strip_prefix("Content-Length: ") {
+                length = value.trim().parse().unwrap();
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+            lines.push(line.trim().to_owned());
+        }
+        let mut body = vec![0; length];
+        from.read_exact(&mut body).unwrap();
+        let length = answer.len();
+        write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{answer}").unwrap();
+        (lines.remove(0), serde_json::from_slice(&body).unwrap_or_default())
+    })
+}
+
 fn changed(from: &str, to: &str) -> Value {
-    json!({"ok": {
-        "agent": "writer", "previous_state": from, "state": to, "task_cancelled": null,
-    }})
+    json!({"agent": "writer", "previous_state": from, "state": to, "task_cancelled": null})
 }
 
 #[test]
@@ -53,7 +79,7 @@ fn a_stop_is_asked_of_the_run_that_supervises_the_agent() {
     let told = Told::of(&stage, "writer");
     told.held_by(alive()).runs(1, alive(), (1, 0));
     let socket = folder(&stage).path().join("supervisor.sock");
-    let heard = answering(&socket, &changed("running", "stopped"));
+    let heard = answering(&socket, &json!({"ok": changed("running", "stopped")}));
     let ran = stage.run(&["stop", "writer"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "writer: running → stopped\n"), "{ran:?}");
     assert_eq!(heard.join().unwrap(), json!({"verb": "stop", "agent": "writer"}));
@@ -64,24 +90,22 @@ fn a_restart_is_asked_of_the_daemon_and_answers_the_state_before() {
     let stage = Stage::new();
     let told = Told::of(&stage, "writer");
     told.held_by(alive());
-    let socket = stage.folder.path().join("home/relight.sock");
-    let heard = answering(&socket, &changed("terminated", "running"));
+    let heard = daemon(&stage, "200 OK", &changed("terminated", "running"));
     let ran = stage.run(&["restart", "writer", "--json"]);
     let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((ran.code, answer["previous_state"].as_str()), (0, Some("terminated")), "{ran:?}");
-    assert_eq!(heard.join().unwrap()["verb"], "restart");
+    assert_eq!(heard.join().unwrap().0, "POST /api/agents/writer/restart HTTP/1.1");
 }
 
 #[test]
 fn what_is_not_possible_now_is_exit_75_with_the_supervisors_words() {
     let stage = Stage::new();
     Told::of(&stage, "writer").held_by(alive());
-    let socket = stage.folder.path().join("home/relight.sock");
     let error = json!({"error": {"code": "conflict", "message": "it is ending", "hint": "wait"}});
-    let heard = answering(&socket, &error);
+    let heard = daemon(&stage, "409 Conflict", &error);
     let ran = stage.run(&["start", "writer"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (75, "relight: it is ending\n  try: wait\n"));
-    heard.join().unwrap();
+    assert_eq!(heard.join().unwrap().1, json!({"keep_running": true}));
 }
 
 #[test]
@@ -104,8 +128,8 @@ fn without_a_supervisor_the_code_is_69_and_the_hint_says_what_to_type() {
 fn a_daemon_that_does_not_have_the_agent_is_nobody_to_it() {
     let stage = Stage::new();
     Told::of(&stage, "writer");
-    let socket = stage.folder.path().join("home/relight.sock");
-    let heard = answering(&socket, &json!({"error": {"code": "not_found", "message": "no"}}));
+    let error = json!({"error": {"code": "not_supervised", "message": "no", "hint": null}});
+    let heard = daemon(&stage, "409 Conflict", &error);
     assert_eq!(stage.run(&["start", "writer"]).code, 69);
     heard.join().unwrap();
 }
@@ -132,11 +156,11 @@ fn down_waits_for_the_daemons_end() {
     let mut gone = stage.command(&["--version"]).spawn().unwrap();
     let pid = gone.id();
     gone.wait().unwrap();
-    let socket = stage.folder.path().join("home/relight.sock");
-    let heard = answering(&socket, &json!({"ok": {"pid": pid, "agents": 1}}));
+    let heard = daemon(&stage, "200 OK", &json!({"pid": pid, "agents": 1}));
     let ran = stage.run(&["down", "--keep-agents"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert_eq!(heard.join().unwrap(), json!({"verb": "down", "keep_agents": true}));
+    let asked = ("POST /api/down HTTP/1.1".to_owned(), json!({"keep_agents": true}));
+    assert_eq!(heard.join().unwrap(), asked);
 }
 
 #[test]

@@ -85,11 +85,13 @@ pub enum EventKind {
     SessionState,
     /// Nothing is begun any more, or work goes on again.
     Drain,
+    /// Somebody was refused at the daemon's door.
+    Audit,
 }
 
 impl EventKind {
     /// All of them; the order gives the numbers and is never changed.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::StepBegun,
         Self::StepDone,
         Self::StepFailed,
@@ -127,6 +129,7 @@ impl EventKind {
         Self::SessionEnded,
         Self::SessionState,
         Self::Drain,
+        Self::Audit,
     ];
 
     /// The word used everywhere.
@@ -169,6 +172,7 @@ impl EventKind {
             Self::SessionEnded => "session.ended",
             Self::SessionState => "session.state",
             Self::Drain => "drain",
+            Self::Audit => "audit",
         }
     }
 
@@ -224,5 +228,6 @@ mod tests {
         assert_eq!(EventKind::BootLoop.code(), 31);
         assert_eq!(EventKind::TaskBudget.code(), 33);
         assert_eq!(EventKind::Drain.code(), 37);
+        assert_eq!(EventKind::Audit.code(), 38);
     }
 }

@@ -1,3 +1,33 @@
-//! Translates HTTP, SSE, MCP and the dashboard to runtime calls and store views.
+//! Translates HTTP, SSE and the dashboard to runtime calls and store views.
 //!
-//! Nothing is served in this version; the crate marks the place.
+//! Every request passes the guard (`guard/`) before anything else happens. The types of the wire live here
+//! alone (`wire`, one noun a file). Leaves to others: SQL, processes, decisions.
+
+mod answer;
+mod app;
+mod backend;
+pub mod client;
+mod error;
+mod given;
+mod guard;
+mod journal;
+mod listen;
+mod login;
+mod openapi;
+mod pages;
+mod pulse;
+mod remembered;
+mod routes;
+mod serve;
+pub mod tokens;
+mod wire;
+
+pub use backend::Backend;
+pub use error::ApiError;
+pub use guard::scope::Scope;
+pub use listen::tls::{Tls, TlsError};
+pub use openapi::document as openapi_document;
+pub use serve::{ServeError, Server, Settings, Threads};
+
+/// The version that the daemon tells.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -144,6 +144,71 @@ pub(crate) struct UpArguments {
     /// Resume work although the machine went down again and again soon after
     #[arg(long)]
     pub(crate) resume_anyway: bool,
+    /// Address and port of the API and the dashboard [default: 127.0.0.1:7717]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<std::net::SocketAddr>,
+    /// Serve the Unix socket alone
+    #[arg(long, conflicts_with = "listen")]
+    pub(crate) no_http: bool,
+    /// Let other machines reach it; needs TLS
+    #[arg(long)]
+    pub(crate) allow_remote: bool,
+}
+
+/// `dashboard`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  relight dashboard\n  relight dashboard --print\n\n\
+    The link logs one browser in, once, within a minute. Exit code 69: no daemon runs.")]
+pub(crate) struct DashboardArguments {
+    /// Print the link instead of opening it
+    #[arg(long)]
+    pub(crate) print: bool,
+}
+
+/// `token`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Print the token that may do everything; made when there is none
+    #[command(after_help = "Example:\n  curl -H \"Authorization: Bearer $(relight token show)\" \
+        http://127.0.0.1:7717/api/agents")]
+    Show,
+    /// Replace it; the old one is worth nothing at once, and every browser is logged out
+    #[command(after_help = "Example:\n  relight token rotate")]
+    Rotate,
+    /// Make another one, which may do less; it is printed this once
+    #[command(
+        after_help = "Examples:\n  relight token new --read-only --name grafana\n  relight token new --operate"
+    )]
+    New(NewTokenArguments),
+    /// Tokens beside the first, without their secrets
+    #[command(after_help = "Example:\n  relight token list --json")]
+    List,
+    /// Take one away
+    #[command(
+        after_help = "Example:\n  relight token revoke 9f3c2a1b\n\nExit code 1: there is no such token."
+    )]
+    Revoke(RevokeArguments),
+}
+
+/// `token new`.
+#[derive(Debug, Args)]
+pub(crate) struct NewTokenArguments {
+    /// It may look at everything and change nothing
+    #[arg(long, required_unless_present = "operate", conflicts_with = "operate")]
+    pub(crate) read_only: bool,
+    /// It may work: tasks, steps, sessions, beats, start and stop agents
+    #[arg(long)]
+    pub(crate) operate: bool,
+    /// What it is for
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+/// `token revoke`.
+#[derive(Debug, Args)]
+pub(crate) struct RevokeArguments {
+    /// Its id, as relight token list shows it
+    pub(crate) id: String,
 }
 
 /// `down`.

@@ -92,6 +92,11 @@ pub(crate) enum Command {
     Up(agent::UpArguments),
     /// End the daemon, and the agents with it
     Down(agent::DownArguments),
+    /// Open the dashboard in a browser
+    Dashboard(agent::DashboardArguments),
+    /// Who may use the API
+    #[command(subcommand)]
+    Token(agent::TokenCommand),
     /// Agents and what they are doing
     Ps(agent::PsArguments),
     /// Start agents, also those that were stopped or given up

@@ -15,7 +15,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use relight::presets::Preset;
@@ -82,6 +82,10 @@ pub(crate) struct Daemon {
     pub(crate) http: bool,
     /// Whether an agent with a command may be registered over HTTP.
     pub(crate) commands: bool,
+    /// Further names by which the daemon is called.
+    pub(crate) hosts: Vec<String>,
+    /// The files of certificate and key.
+    pub(crate) tls: Option<(PathBuf, PathBuf)>,
 }
 
 /// `[node]`.
@@ -93,12 +97,16 @@ pub(crate) struct Node {
     pub(crate) renew: Span,
 }
 
+/// Where API and dashboard are served, unless somebody says otherwise.
+pub(crate) const LISTEN_DEFAULT: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7717);
+
 const TOP: &[&str] =
     &["store", "recovery", "queue", "sessions", "log", "alert", "daemon", "node", "agent"];
 const STORE: &[&str] = &["url"];
 const SESSIONS: &[&str] = &["policy", "freshness", "window"];
 const LOG: &[&str] = &["file_max", "files"];
-const DAEMON: &[&str] = &["listen", "http", "commands"];
+const DAEMON: &[&str] = &["listen", "http", "commands", "hosts", "tls_cert", "tls_key"];
 const NODE: &[&str] = &["name", "lease", "renew"];
 
 impl Config {
@@ -153,7 +161,7 @@ impl Config {
             sessions: sessions(&top.section("sessions", SESSIONS)),
             log: Log::read(&top.section("log", LOG)),
             alert: Alert::read(&top.section("alert", alert::KEYS), &folder),
-            daemon: Daemon::read(&top.section("daemon", DAEMON)),
+            daemon: Daemon::read(&top.section("daemon", DAEMON), &folder),
             node: Node::read(&top.section("node", NODE)),
             recovery,
             agents,
@@ -183,13 +191,28 @@ impl Log {
 }
 
 impl Daemon {
-    fn read(section: &Section<'_>) -> Self {
+    fn read(section: &Section<'_>, folder: &Path) -> Self {
         let address = |text: &str| {
             text.parse().map_err(|_| "write ADDRESS:PORT, such as 127.0.0.1:7717".to_owned())
         };
         let listen = section.parsed("listen", address);
+        let file = |key| section.text(key).map(|path| folder.join(path));
+        let tls = match (file("tls_cert"), file("tls_key")) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            (Some(_), None) => {
+                section.problem("tls_cert", "`tls_cert` needs `tls_key` beside it", None);
+                None
+            }
+            (None, Some(_)) => {
+                section.problem("tls_key", "`tls_key` needs `tls_cert` beside it", None);
+                None
+            }
+        };
         Self {
-            listen: listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 7717))),
+            hosts: section.words("hosts").unwrap_or_default(),
+            tls,
+            listen: listen.unwrap_or(LISTEN_DEFAULT),
             http: section.flag("http").unwrap_or(true),
             commands: section.flag("commands").unwrap_or(false),
         }

@@ -14,6 +14,7 @@ use relight::supervise::supervisor::{Begin, Supervisor};
 use relight_core::agent::{Agent, AgentState, AgentStateKind, Stopper};
 use relight_core::ids::AgentName;
 use relight_core::time::Span;
+use relight_server::client;
 use relight_store::AgentQuery;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -115,7 +116,7 @@ fn change(
     Err(Failure::new(Exit::Unreachable, text).hint("try again; relight ps shows it"))
 }
 
-/// Asks whoever listens, in this order.
+/// Asks whoever listens, in this order: those that supervise one agent, then the daemon.
 fn ask_first(sockets: &[PathBuf], request: &Request, patience: Span) -> Result<Reply, AskError> {
     let (last, others) = sockets.split_last().expect("there is a socket");
     for socket in others {
@@ -124,7 +125,7 @@ fn ask_first(sockets: &[PathBuf], request: &Request, patience: Span) -> Result<R
             answered => return answered,
         }
     }
-    control::ask(last, request, patience)
+    client::ask(last, request, patience)
 }
 
 fn is_stopped_already(agent: &Agent, request: &Request) -> bool {
@@ -219,7 +220,7 @@ fn no_answer(of: &str, error: &AskError) -> Failure {
 pub(crate) fn down(environment: &Environment, arguments: &DownArguments) -> Outcome {
     let socket = daemon_socket(&environment.state_folder()?);
     let request = Request::Down { keep_agents: arguments.keep_agents };
-    let reply = match control::ask(&socket, &request, PATIENCE) {
+    let reply = match client::ask(&socket, &request, PATIENCE) {
         Err(AskError::Nobody(_)) => {
             return Err(Failure::new(Exit::Unreachable, "no daemon runs here")
                 .hint("relight ps shows what does; a relight run is ended by Ctrl-C"));

@@ -16,6 +16,7 @@ use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
+use relight_server::client;
 use relight_store::{AgentQuery, AttemptQuery, TaskQuery};
 use serde_json::{Value, json};
 
@@ -209,8 +210,11 @@ struct Answer {
 /// Asks where a `relight run` of this agent would listen, then where the daemon does.
 fn ask_for_signs(home: &Path, name: &AgentName, pid: u32) -> Option<Answer> {
     let own = run_socket(&AgentFolder::of(home, name));
-    for (kind, socket) in [("run", own), ("up", daemon_socket(home))] {
-        let reply = control::ask(&socket, &Request::Status, SIGNS_WAIT_MAX);
+    let asked = [
+        ("run", control::ask(&own, &Request::Status, SIGNS_WAIT_MAX)),
+        ("up", client::ask(&daemon_socket(home), &Request::Status, SIGNS_WAIT_MAX)),
+    ];
+    for (kind, reply) in asked {
         let Ok(Reply::Ok(value)) = reply else { continue };
         let Ok(status) = serde_json::from_value::<Status>(value) else { continue };
         if status.pid == pid {

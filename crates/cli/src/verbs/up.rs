@@ -1,8 +1,10 @@
 //! `relight up`: the daemon. All agents of `relight.toml`, until it is told to end.
 
 use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use relight::doors::clock;
@@ -22,10 +24,12 @@ use relight_core::agent::silence::SignSource;
 use relight_core::agent::{Agent, AgentState, Pause, Takes};
 use relight_core::alert::Alert;
 use relight_core::ids::AgentName;
+use relight_server::Server;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
 use super::alerting::Alerting;
+use super::http;
 use super::supervision::{self, Signals, Told, cannot_use};
 use crate::arguments::agent::UpArguments;
 use crate::config::{self, AgentConfig, Config};
@@ -52,6 +56,10 @@ struct Daemon<'a> {
     supervisor: Supervisor,
     notices: mpsc::UnboundedReceiver<Notice>,
     reception: Reception,
+    /// The API and the dashboard.
+    server: Server,
+    /// Nothing was resumed at the start.
+    held_back: Arc<AtomicBool>,
     systemd: Systemd,
     /// What it was told to do last.
     phase: Phase,
@@ -82,7 +90,8 @@ enum Woken {
 async fn serve(environment: &Environment, arguments: &UpArguments, config: Config) -> Outcome {
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
-    let control = bind(&home, arguments.take_over)?;
+    let threads = http::threads()?;
+    let control = threads.bind(|| bind(&home, arguments.take_over))?;
     let settings = supervision::settings(environment, &home)?;
     let work = Work::of(&config)?;
     check_strategies(&config, &work)?;
@@ -91,13 +100,27 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
     let specs = specs(environment, &engine, &config)?;
     let alerting = Alerting::start(environment, &engine, &config, &home).await?;
     let (supervisor, notices) =
-        Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
+        Supervisor::new(engine.clone(), settings).map_err(|error| cannot_use(&home, &error))?;
+    let beats = supervisor.beats();
+    let held_back = Arc::new(AtomicBool::new(false));
+    let ground = http::Ground {
+        environment,
+        arguments,
+        config: &config,
+        home: &home,
+        engine: &engine,
+        beats,
+        held_back: Arc::clone(&held_back),
+    };
+    let (server, reception) = http::start(ground, threads, control)?;
     let mut daemon = Daemon {
         environment,
         arguments,
         supervisor,
         notices,
-        reception: Reception::open(control),
+        reception,
+        server,
+        held_back,
         systemd: Systemd::from_environment(environment.variables()),
         phase: Phase::Serving,
         told: None,
@@ -129,6 +152,7 @@ impl Daemon<'_> {
             output::alert(&format!("ALERT {}", Alert::boot_loop(boots).line()));
         }
         let holds_back = self.arguments.paused || verdict != Verdict::Resume;
+        self.held_back.store(holds_back, Ordering::Relaxed);
         let is_paced = queue.resume_rate > 0 || queue.resume_at_once > 0;
         let begin = match (holds_back, is_paced) {
             (true, _) => Begin::HoldBack,
@@ -142,6 +166,7 @@ impl Daemon<'_> {
         let running = self.supervisor.names().count();
         self.supervisor.serve_queue(queue);
         self.say(&format!("up with {running} of {count} agents; relight ps shows them"));
+        self.tell_where();
         if holds_back {
             self.say_what_is_held_back().await?;
         }
@@ -151,6 +176,20 @@ impl Daemon<'_> {
         // Without systemd there is nobody to tell.
         let _ = self.systemd.ready();
         Ok(())
+    }
+
+    /// A person at a terminal gets a link that logs in; a log file gets none.
+    fn tell_where(&self) {
+        if rustix::process::geteuid().is_root() {
+            self.say("running as root: agents without a `user` of their own run as root too");
+        }
+        let Some(url) = self.server.url() else { return };
+        if !std::io::stderr().is_terminal() {
+            return self.say(&format!("serving {url}; relight dashboard opens it"));
+        }
+        if let Some(link) = self.server.login_link() {
+            self.say(&format!("dashboard: {link} (once, within a minute; then relight dashboard)"));
+        }
     }
 
     /// What would be done, were it not held back.
@@ -339,7 +378,10 @@ impl Daemon<'_> {
         }
         let boot = self.supervisor.boot_id().to_owned();
         let engine = self.supervisor.engine().clone();
+        // From here on nobody is there to answer: whoever asks is told so.
+        drop(self.reception);
         self.supervisor.leave().await;
+        self.server.stop().await;
         boots::clean_end(engine.store().as_ref(), &boot).await?;
         self.alerting.finish().await;
         Ok(self.told.map_or(0, supervision::code_of_signal))

@@ -17,6 +17,7 @@ mod drain;
 mod ground;
 mod hang;
 mod harsh;
+mod http;
 mod loops;
 mod presets;
 mod recover;

@@ -186,7 +186,9 @@ impl Model {
 
     pub(crate) fn retry(&mut self, task: usize, agent: Option<u32>, force: bool) -> bool {
         let task = &mut self.tasks[task];
-        if matches!(task.status, Word::Assigned | Word::Completed | Word::Cancelled) {
+        // What was given to somebody already can only be handed on.
+        let stays = task.status == Word::Assigned && agent.is_none();
+        if stays || matches!(task.status, Word::Completed | Word::Cancelled) {
             return false;
         }
         if task.status == Word::Failed {

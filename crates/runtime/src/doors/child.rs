@@ -5,7 +5,7 @@ use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use rustix::time::Timespec;
 
 /// Waits for a child; one that takes longer is killed. None when it did not end by itself.
@@ -15,6 +15,17 @@ pub fn wait_or_kill(child: &mut Child, at_most: Duration) -> Option<ExitStatus> 
     }
     // It may have ended just now.
     let _ = child.kill();
+    let _ = child.wait();
+    None
+}
+
+/// As `wait_or_kill`, for a child that leads a process group: what it started is killed with it.
+pub fn wait_or_kill_group(child: &mut Child, at_most: Duration) -> Option<ExitStatus> {
+    if ends_within(child, at_most) {
+        return child.wait().ok();
+    }
+    // Not waited for yet, so the number is still its own.
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     let _ = child.wait();
     None
 }
@@ -37,5 +48,18 @@ mod tests {
         assert!(wait_or_kill(&mut quick, Duration::from_secs(30)).unwrap().success());
         let mut slow = command("sleep", &["1000"]).spawn().unwrap();
         assert_eq!(wait_or_kill(&mut slow, Duration::from_millis(10)), None);
+    }
+
+    #[test]
+    fn what_a_slow_leader_started_is_killed_with_it() {
+        use std::io::Read as _;
+        use std::os::unix::process::CommandExt as _;
+        let mut leader = command("sh", &["-c", "sleep 1000 & sleep 1000"]);
+        leader.process_group(0).stdout(std::process::Stdio::piped());
+        let mut leader = leader.spawn().unwrap();
+        let mut held_open = leader.stdout.take().unwrap();
+        assert_eq!(wait_or_kill_group(&mut leader, Duration::from_millis(50)), None);
+        // Ends only when nobody of the group has it open any more.
+        held_open.read_to_end(&mut Vec::new()).unwrap();
     }
 }

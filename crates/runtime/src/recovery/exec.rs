@@ -2,6 +2,7 @@
 //! standard output.
 
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::mpsc;
@@ -104,6 +105,7 @@ impl Exec {
         let not_run = |source| ExecError::NotRun { program: program.clone(), source };
         let mut command = process::command(&program, self.command.get(1..).unwrap_or_default());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.process_group(0);
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
@@ -119,7 +121,7 @@ impl Exec {
             let read = output.take(ANSWER_BYTES_MAX).read_to_string(&mut text);
             said.send(read.map(|_| text))
         });
-        let Some(status) = child::wait_or_kill(&mut running, self.time_max) else {
+        let Some(status) = child::wait_or_kill_group(&mut running, self.time_max) else {
             return Err(ExecError::TooSlow { program, time_max: self.time_max });
         };
         if !status.success() {

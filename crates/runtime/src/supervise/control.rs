@@ -1,5 +1,6 @@
-//! How commands talk with a live supervisor: one JSON object a line, on a Unix stream. The daemon
-//! listens at `relight.sock` in the home folder, a `relight run` at `supervisor.sock` in its agent's.
+//! How commands talk with a live supervisor: one JSON object a line, on a Unix stream. A `relight run`
+//! listens at `supervisor.sock` in its agent's folder. The daemon listens at `relight.sock` in the home
+//! folder and speaks HTTP there; who may come in is decided here for both.
 //!
 //! A socket belongs to whoever holds the lock beside it, so that one left behind by a dead process is
 //! replaced and a live one never is. Leaves to others: what a request does.
@@ -225,6 +226,12 @@ impl Control {
     pub async fn accept(&self) -> io::Result<Client> {
         let place = Arc::clone(&self.places).acquire_owned().await;
         let place = place.expect("it is never closed");
+        let stream = self.accept_stream().await?;
+        Ok(Client { stream, heard: Vec::new(), _place: place })
+    }
+
+    /// The same for whoever speaks another language with them, and counts them.
+    pub async fn accept_stream(&self) -> io::Result<UnixStream> {
         loop {
             let (stream, _) = match self.listener.accept().await {
                 // Gone before it came in.
@@ -232,7 +239,7 @@ impl Control {
                 other => other?,
             };
             if stream.peer_cred().is_ok_and(|peer| is_welcome(peer.uid())) {
-                return Ok(Client { stream, heard: Vec::new(), _place: place });
+                return Ok(stream);
             }
         }
     }
@@ -383,9 +390,9 @@ pub fn ask(path: &Path, request: &Request, patience: Span) -> Result<Reply, AskE
     serde_json::from_slice(&line).map_err(|error| AskError::Broken(error.into()))
 }
 
-/// The limit is set before the connection is made: a frozen supervisor whose queue is full keeps
-/// callers waiting there.
-fn call(path: &Path, patience: Span) -> io::Result<blocking::UnixStream> {
+/// A connection that neither reads nor writes for longer than this. The limit is set before the
+/// connection is made: a frozen supervisor whose queue is full keeps callers waiting there.
+pub fn call(path: &Path, patience: Span) -> io::Result<blocking::UnixStream> {
     let address = SocketPath::of(path)?;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let limit = Some(patience.as_duration().max(Duration::from_millis(1)));

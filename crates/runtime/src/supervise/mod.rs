@@ -4,6 +4,7 @@
 //! supervisor, which only connects and is disposable.
 
 mod actor;
+pub mod beats;
 pub mod boots;
 pub mod cgroup;
 pub mod control;

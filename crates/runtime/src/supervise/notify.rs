@@ -26,6 +26,7 @@ use tokio::io::unix::AsyncFd;
 use super::folder::AgentFolder;
 use crate::doors::descriptor;
 
+pub(super) use sign::clean;
 pub use sign::{STATUS_BYTES_MAX, Sign};
 
 /// Longer datagrams are dropped whole.

@@ -1,4 +1,5 @@
 //! Receives the clients of a supervisor's socket: each in its own task, their requests in one queue.
+//! The daemon's clients come over HTTP and are let in elsewhere; their requests enter here too.
 
 use relight_core::ids::AgentName;
 use tokio::sync::{mpsc, oneshot};
@@ -28,6 +29,12 @@ impl Reception {
         let (calls, waiting) = mpsc::channel(QUEUE_MAX);
         tokio::spawn(let_in(control, calls));
         Self(waiting)
+    }
+
+    /// For clients that somebody else lets in, in any thread.
+    pub fn channel() -> (mpsc::Sender<Call>, Self) {
+        let (calls, waiting) = mpsc::channel(QUEUE_MAX);
+        (calls, Self(waiting))
     }
 
     /// The next request. Nothing is lost when it is dropped.

@@ -16,6 +16,7 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use super::actor::{self, Mail};
 pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
+use super::beats::{Beats, Slot};
 use super::cgroup::{CgroupSetting, Cgroups};
 use super::desk::Desk;
 use super::log::Growth;
@@ -70,6 +71,7 @@ pub struct Settings {
 pub struct Supervisor {
     desk: Arc<Desk>,
     agents: BTreeMap<AgentName, Handle>,
+    beats: Beats,
     retiring: Retiring,
     /// The same agents, for whoever serves the queue.
     roster: Roster,
@@ -126,6 +128,7 @@ impl Supervisor {
         let supervisor = Self {
             desk,
             agents: BTreeMap::new(),
+            beats: Beats::default(),
             retiring: Retiring::default(),
             roster: Roster::default(),
             draining,
@@ -223,14 +226,17 @@ impl Supervisor {
             taking.spawn(async move {
                 let name = spec.name.clone();
                 let (mail, letters) = mpsc::unbounded_channel();
-                let taken = actor::take_up(desk, spec, begin, take_over, letters).await;
-                (name, taken.map(|(actor, view)| (actor, view, mail)))
+                let slot = Arc::new(Slot::default());
+                let heard = Arc::clone(&slot);
+                let taken = actor::take_up(desk, spec, begin, take_over, heard, letters).await;
+                (name, taken.map(|(actor, view)| (actor, view, mail, slot)))
             });
         }
         let mut refused = Vec::new();
         while let Some(taken) = taking.join_next().await {
             match taken.expect("taking an agent up does not panic") {
-                (name, Ok((actor, view, mail))) => {
+                (name, Ok((actor, view, mail, slot))) => {
+                    self.beats.add(name.clone(), slot, view.clone());
                     let task = tokio::spawn(actor.run());
                     self.roster.add(name.clone(), mail.clone(), view.clone());
                     self.agents.insert(name, Handle { mail, view, task });
@@ -239,6 +245,11 @@ impl Supervisor {
             }
         }
         refused
+    }
+
+    /// Where agents that are supervised here are told to live, from any thread.
+    pub fn beats(&self) -> Beats {
+        self.beats.clone()
     }
 
     /// The names of all that are supervised here.
@@ -310,7 +321,8 @@ impl Supervisor {
     /// Lets every agent live, gives the leases back, and ends.
     pub async fn leave(&mut self) {
         self.dismiss_servants();
-        for (_, handle) in std::mem::take(&mut self.agents) {
+        for (name, handle) in std::mem::take(&mut self.agents) {
+            self.beats.remove(&name);
             handle.leave().await;
         }
         while self.retiring.tasks.join_next().await.is_some() {}
@@ -322,6 +334,7 @@ impl Supervisor {
         let answered = self.ask(name, |answer| Mail::Stop(Stopper::Shutdown, answer));
         self.roster.remove(name);
         let Some(handle) = self.agents.remove(name) else { return };
+        self.beats.remove(name);
         self.retiring.mail.retain(|mail| !mail.is_closed());
         self.retiring.mail.push(handle.mail.clone());
         self.retiring.tasks.spawn(async move {
@@ -350,6 +363,7 @@ impl Supervisor {
         for name in &lost {
             self.roster.remove(name);
             self.agents.remove(name);
+            self.beats.remove(name);
         }
         lost
     }

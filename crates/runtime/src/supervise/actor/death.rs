@@ -11,7 +11,7 @@ use relight_core::lease::ProcessIdentity;
 use relight_core::recovery::HolderDeath;
 use relight_core::recovery::strategies::Builtin;
 use relight_core::status::TaskStatus;
-use relight_core::task::Task;
+use relight_core::task::{STRATEGY_DEFAULT, Task};
 use relight_core::time::Span;
 
 use super::tree::{Orphan, Tree, TreeEvent};
@@ -214,8 +214,8 @@ impl Actor {
         Ok(())
     }
 
-    /// The task that it was named for good is its own to go on with. What the queue gave it, or what it
-    /// took by itself, goes by the task's strategy, else by its own, else by the default.
+    /// The task that it was named for good, or took by its name, is its own to go on with. What it got
+    /// from the queue goes by the task's strategy, else by its own, else by the default.
     pub(super) fn strategy_for<'a>(&'a self, task: &'a Task) -> Option<&'a str> {
         if self.is_named_for(task) {
             return Some(Builtin::Resume.as_str());
@@ -232,8 +232,15 @@ impl Actor {
         self.desk.recoverer.clone()
     }
 
+    /// Its supervisor or it itself has named the task: the queue did not give it.
     fn is_named_for(&self, task: &Task) -> bool {
-        !self.is_started_with_tasks() && self.spec.plan.task.as_ref() == Some(&task.id)
+        let is_planned = self.spec.plan.task.as_ref() == Some(&task.id);
+        // A claim makes the task its agent's; `task start` takes one by its name.
+        let asked = task.spec.strategy.as_deref().or(self.spec.strategy.as_deref());
+        let is_by_default =
+            asked.is_none() && self.desk.recoverer.strategies().name_for(task) == STRATEGY_DEFAULT;
+        let is_started_by_name = task.agent.is_none() && is_by_default;
+        !self.is_started_with_tasks() && (is_planned || is_started_by_name)
     }
 
     /// The task of its plan, when it is to be gone on with though nobody holds it: whoever let go of it

@@ -60,6 +60,15 @@ enum LaunchError {
     Lost(#[from] Lost),
 }
 
+impl LaunchError {
+    /// The shim was there, and was killed before it was told to start anything.
+    fn is_of_a_dead_shim(&self) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        matches!(self, Self::Shim(error)
+            if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof))
+    }
+}
+
 impl Actor {
     /// Starts an attempt. What goes wrong is the attempt's death: it is charged, and bounded.
     pub(super) async fn launch(&mut self, number: u32, tag: AttemptTag) -> Result<(), Lost> {
@@ -67,7 +76,11 @@ impl Actor {
         self.open_brief = None;
         let had_shim = self.tree.is_ready();
         let mut launched = self.try_launch(number, &tag).await;
-        if had_shim && matches!(launched, Err(LaunchError::Shim(_))) {
+        let is_again = match &launched {
+            Err(error @ LaunchError::Shim(_)) => had_shim || error.is_of_a_dead_shim(),
+            _ => false,
+        };
+        if is_again {
             // It was killed while nothing ran, which is no death of the agent's.
             self.tree = Tree::None;
             launched = self.try_launch(number, &tag).await;
@@ -85,7 +98,11 @@ impl Actor {
                 }
                 let task = self.task_status().await;
                 let is_done = task == Some(TaskStatus::Completed) || !is_its_task;
-                death.how = HowEnded::Code(if is_done { 0 } else { CANNOT_START });
+                death.how = match is_done {
+                    true => HowEnded::Code(0),
+                    false if error.is_of_a_dead_shim() => HowEnded::Unknown,
+                    false => HowEnded::Code(CANNOT_START),
+                };
                 let post_mortem = Box::new(PostMortem::default());
                 self.last = None;
                 let death = Box::new(death);

@@ -165,6 +165,14 @@ impl Life {
         }
     }
 
+    /// A beat that nobody was woken for.
+    fn beaten_at_ms(&mut self, at_ms: u64) {
+        if at_ms > self.silence.last_sign_ms() {
+            self.silence.sign(SignSource::Beat, at_ms);
+            self.last_sign = clock::now();
+        }
+    }
+
     /// It says that nothing will come until then.
     pub(super) fn waits_until(&mut self, at: Time) {
         let now_ms = clock::monotonic_ms();
@@ -305,6 +313,7 @@ impl Actor {
         if life.log_grew() {
             life.sign(SignSource::Output);
         }
+        life.beaten_at_ms(self.beats.last_ms());
         if let Some(moved_at) = moved_at.filter(|moved_at| Some(*moved_at) > life.tasks_moved_at) {
             life.tasks_moved_at = Some(moved_at);
             life.sign_at(SignSource::Steps, moved_at);

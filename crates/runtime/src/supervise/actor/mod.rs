@@ -37,6 +37,7 @@ use self::life::Life;
 pub(super) use self::take_up::take_up;
 pub use self::take_up::{Begin, TakeUpError};
 use self::tree::{Tree, TreeEvent};
+use super::beats::Slot;
 use super::desk::Desk;
 use super::folder::AgentFolder;
 use super::notice::What;
@@ -161,6 +162,8 @@ pub(super) struct Actor {
     asked: JoinSet<Result<bool, NotStarted>>,
     /// The live attempt's brief while it lacks what only git can tell.
     open_brief: Option<OpenBrief>,
+    /// Signs of life that came over HTTP.
+    beats: Arc<Slot>,
     mail: mpsc::UnboundedReceiver<Mail>,
     view: watch::Sender<AgentView>,
 }
@@ -219,6 +222,7 @@ impl Actor {
             event = self.tree.next() => Happening::Tree(event),
             mail = self.mail.recv() => Happening::Mail(mail),
             signs = hear(self.notify.as_ref()) => Happening::Signs(signs),
+            signs = self.beats.heard() => Happening::Signs(signs),
             () = wait_for(look) => Happening::Timer,
             () = wait_until_due(due) => Happening::Timer,
             answer = asked(&mut self.asked) => Happening::Asked(answer),

@@ -22,6 +22,7 @@ use super::life::Life;
 use super::tree::{Met, Orphan, Tree};
 use super::{Actor, AgentView, Lost, Mail};
 use crate::doors::{clock, file, process};
+use crate::supervise::beats::Slot;
 use crate::supervise::desk::Desk;
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::log::{Log, LogPosition, LogStart};
@@ -82,6 +83,7 @@ pub(in crate::supervise) async fn take_up(
     mut spec: AgentSpec,
     begin: Begin,
     take_over: bool,
+    beats: Arc<Slot>,
     mail: mpsc::UnboundedReceiver<Mail>,
 ) -> Result<(Actor, watch::Receiver<AgentView>), TakeUpError> {
     let agent = take_lease(&desk, &mut spec, take_over).await?;
@@ -131,6 +133,7 @@ pub(in crate::supervise) async fn take_up(
         events: std::collections::VecDeque::new(),
         asked: tokio::task::JoinSet::new(),
         open_brief: None,
+        beats,
         mail,
         view,
     };

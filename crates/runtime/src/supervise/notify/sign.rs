@@ -66,7 +66,7 @@ pub(super) fn signs(datagram: &[u8]) -> Vec<Sign> {
 }
 
 /// Without what could steer a terminal, and not too long.
-pub(super) fn clean(text: &str) -> String {
+pub(in crate::supervise) fn clean(text: &str) -> String {
     let mut cleaned = String::new();
     for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
         if cleaned.len() + c.len_utf8() > STATUS_BYTES_MAX {

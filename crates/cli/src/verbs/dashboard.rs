@@ -1,0 +1,59 @@
+//! `relight dashboard`: a link that logs a browser in, opened or printed.
+
+use std::process::Stdio;
+
+use relight::doors::process;
+use relight::supervise::control::{AskError, daemon_socket};
+use relight_core::time::Span;
+use relight_server::client;
+
+use crate::arguments::agent::DashboardArguments;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome, chain};
+use crate::output;
+
+const PATIENCE: Span = Span::from_secs(10);
+/// Programs that open a link, the likeliest first.
+const OPENERS: [&str; 3] = ["xdg-open", "open", "wslview"];
+
+pub(crate) fn run(environment: &Environment, arguments: &DashboardArguments) -> Outcome {
+    let socket = daemon_socket(&environment.state_folder()?);
+    let asked = client::login_code(&socket, PATIENCE).map_err(|error| no_answer(&error))?;
+    let code = asked.map_err(|refused| {
+        let failure = Failure::new(Exit::No, refused.message);
+        match refused.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })?;
+    let is_opened = !arguments.print && !environment.json && open(&code.url);
+    if is_opened {
+        output::note(environment, "the dashboard is opened in a browser");
+        return Ok(0);
+    }
+    output::answer(environment, &code, &code.url);
+    if !arguments.print {
+        output::note(environment, "open it in a browser within a minute; it works once");
+    }
+    Ok(0)
+}
+
+/// Whether a program took the link.
+fn open(url: &str) -> bool {
+    OPENERS.iter().any(|opener| {
+        let mut command = process::command(opener, &[url]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    })
+}
+
+fn no_answer(error: &AskError) -> Failure {
+    match error {
+        AskError::Nobody(_) => {
+            Failure::new(Exit::Unreachable, "no daemon runs here").hint("relight up starts it")
+        }
+        AskError::Broken(_) | AskError::TooSlow(_) => {
+            Failure::new(Exit::Unreachable, format!("the daemon: {}", chain(error)))
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What `relight up` lends to its HTTP side, and where that listens.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use relight::engine::Engine;
+use relight::supervise::beats::Beats;
+use relight::supervise::control::Control;
+use relight::supervise::reception::Reception;
+use relight_server::{Backend, ServeError, Server, Settings, Threads, Tls};
+
+use crate::arguments::agent::UpArguments;
+use crate::config::{Config, LISTEN_DEFAULT};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, chain};
+use crate::output;
+use crate::work::Work;
+
+/// The daemon's parts that HTTP stands on.
+pub(super) struct Ground<'a> {
+    pub(super) environment: &'a Environment,
+    pub(super) arguments: &'a UpArguments,
+    pub(super) config: &'a Config,
+    pub(super) home: &'a Path,
+    pub(super) engine: &'a Engine,
+    pub(super) beats: Beats,
+    pub(super) held_back: Arc<AtomicBool>,
+}
+
+/// The threads on which requests are answered.
+pub(super) fn threads() -> Result<Threads, Failure> {
+    Threads::new().map_err(|error| Failure::new(Exit::Io, format!("cannot start threads: {error}")))
+}
+
+/// Serves from now on; what only the supervisor can do comes in at the reception.
+pub(super) fn start(
+    ground: Ground<'_>,
+    threads: Threads,
+    control: Control,
+) -> Result<(Server, Reception), Failure> {
+    let settings = settings(ground.arguments, ground.config)?;
+    let (calls, reception) = Reception::channel();
+    let work = Work::of(ground.config)?;
+    let environment = ground.environment.clone();
+    let backend = Backend {
+        engine: ground.engine.clone(),
+        queue: work.queue(ground.engine.clone()),
+        recoverer: work.recoverer(ground.engine.clone()),
+        calls,
+        beats: ground.beats,
+        home: ground.home.to_path_buf(),
+        node: ground.config.node.name.clone(),
+        held_back: ground.held_back,
+        allows_commands: ground.config.daemon.commands,
+        complain: Arc::new(move |text| output::note(&environment, &format!("http: {text}"))),
+    };
+    let server =
+        Server::start(threads, control, settings, backend).map_err(|error| refused(&error))?;
+    if let Some(error) = server.skipped() {
+        let address = ground.config.daemon.listen;
+        let text = format!("{address} is not served ({error}); the socket is");
+        output::note(ground.environment, &text);
+    }
+    Ok((server, reception))
+}
+
+fn settings(arguments: &UpArguments, config: &Config) -> Result<Settings, Failure> {
+    let daemon = &config.daemon;
+    let is_wanted = !arguments.no_http && (daemon.http || arguments.listen.is_some());
+    let listen = arguments.listen.unwrap_or(daemon.listen);
+    let tls = match &daemon.tls {
+        Some((certificate, key)) => Some(Tls::load(certificate, key).map_err(|error| {
+            Failure::new(Exit::Config, error.to_string()).hint("mend [daemon] tls_cert and tls_key")
+        })?),
+        None => None,
+    };
+    Ok(Settings {
+        listen: is_wanted.then_some(listen),
+        // Another daemon of this machine has the usual one already, most likely.
+        may_skip_listen: listen == LISTEN_DEFAULT && arguments.listen.is_none(),
+        allows_remote: arguments.allow_remote,
+        tls,
+        hosts: daemon.hosts.clone(),
+        ..Settings::default()
+    })
+}
+
+fn refused(error: &ServeError) -> Failure {
+    match error {
+        ServeError::Exposed { .. } => Failure::new(Exit::Config, error.to_string())
+            .hint("listen at 127.0.0.1, or see docs/operate/security.md"),
+        ServeError::Bind { .. } => Failure::new(Exit::Unreachable, chain(error))
+            .hint("--listen takes another address, --no-http serves the socket alone"),
+        ServeError::Token(_) => Failure::new(Exit::Config, chain(error)),
+    }
+}

@@ -1,0 +1,151 @@
+//! The daemon over HTTP, as programs and browsers use it.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::ground::{Ground, ONLY_ONE, signal, until};
+
+/// One agent that lives until it is told to end.
+fn with_daemon(more: &str) -> (Ground, crate::ground::Supervisor) {
+    let ground = Ground::with_agent(&format!("{ONLY_ONE}exec sleep 1000"));
+    ground.config(&format!(
+        "[daemon]\nlisten = \"127.0.0.1:0\"\n{more}\n[[agent]]\nname = \"writer\"\ncommand = [\"./agent\"]\n\
+         cooldown = \"50ms\"\n"
+    ));
+    let daemon = ground.up(&[]);
+    ground.births(1);
+    (ground, daemon)
+}
+
+/// Where the daemon listens, by the link that it gives.
+fn address(ground: &Ground) -> String {
+    let link = ground.json(&["dashboard", "--print"])["url"].as_str().unwrap().to_owned();
+    link.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned()
+}
+
+fn send(address: &str, method: &str, path: &str, token: &str, body: &str) -> (u16, Value) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let status = head[9..12].parse().unwrap();
+    (status, serde_json::from_str(body).unwrap_or_default())
+}
+
+#[test]
+fn an_agent_is_seen_killed_brought_back_and_restarted_over_http() {
+    let (ground, daemon) = with_daemon("");
+    let token = ground.call(&["token", "show"]).stdout.trim().to_owned();
+    let address = address(&ground);
+    let get = |path: &str| send(&address, "GET", path, &token, "").1;
+    let shown = get("/api/agents/writer");
+    assert_eq!((&shown["state"], &shown["supervised"]), (&json!("running"), &json!(true)));
+    let first = ground.births(1)[0];
+    assert_eq!(shown["pid"], json!(first));
+    signal(first, Signal::KILL);
+    let second = ground.births(2)[1];
+    until("the new attempt is shown", || {
+        (get("/api/agents/writer")["pid"] == second).then_some(())
+    });
+    let deaths = get("/api/agents/writer/deaths");
+    assert_eq!(
+        (&deaths["items"][0]["cause"], &deaths["items"][0]["signal"]),
+        (&json!("signal"), &json!(9))
+    );
+    let (status, changed) = send(&address, "POST", "/api/agents/writer/restart", &token, "");
+    assert_eq!(
+        (status, &changed["previous_state"], &changed["state"]),
+        (200, &json!("running"), &json!("running"))
+    );
+    assert_eq!(ground.births(3).len(), 3);
+    let beat =
+        send(&address, "POST", "/api/agents/writer/heartbeat", &token, "{\"status\":\"thinks\"}");
+    assert_eq!(beat.0, 200);
+    until("the status is shown", || {
+        (get("/api/agents/writer")["status_text"] == "thinks").then_some(())
+    });
+    let stats = get("/api/stats");
+    assert_eq!(
+        (&stats["agents"]["running"], &stats["time_to_recover_ms"]["count"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(send(&address, "POST", "/api/agents/writer/stop", &token, "").1["state"], "stopped");
+    assert_eq!(send(&address, "GET", "/api/agents", "wrong", "").0, 401);
+    assert_eq!(ground.call(&["down"]).code, 0);
+    assert_eq!(daemon.end().code, 0);
+    assert_eq!(ground.read("complaints"), "");
+}
+
+#[test]
+fn a_token_is_made_revoked_and_rotated_while_the_daemon_runs() {
+    let (ground, _daemon) = with_daemon("");
+    let address = address(&ground);
+    let made = ground.json(&["token", "new", "--read-only", "--name", "grafana"]);
+    let token = made["token"].as_str().unwrap();
+    let status = |method: &str, path: &str, token: &str| send(&address, method, path, token, "").0;
+    assert_eq!(status("GET", "/metrics", token), 200);
+    assert_eq!(status("POST", "/api/agents/writer/restart", token), 403);
+    assert_eq!(ground.json(&["token", "list"])["tokens"][0]["name"], "grafana");
+    assert_eq!(ground.call(&["token", "revoke", made["id"].as_str().unwrap()]).code, 0);
+    assert_eq!(status("GET", "/metrics", token), 401);
+    let first = ground.call(&["token", "show"]).stdout.trim().to_owned();
+    assert_eq!(status("GET", "/api/me", &first), 200);
+    let second = ground.call(&["token", "rotate"]).stdout.trim().to_owned();
+    assert_eq!((status("GET", "/api/me", &first), status("GET", "/api/me", &second)), (401, 200));
+    assert_eq!(ground.call(&["token", "revoke", "nobody"]).code, 1);
+    assert_eq!(ground.call(&["token", "new"]).code, 2);
+}
+
+#[test]
+fn what_other_machines_can_reach_is_not_served_without_tls_and_a_flag() {
+    let ground = Ground::new();
+    ground.config("");
+    for (words, missing) in [
+        (vec!["up", "--listen", "0.0.0.0:0"], "--allow-remote"),
+        (vec!["up", "--listen", "0.0.0.0:0", "--allow-remote"], "TLS"),
+    ] {
+        let ran = ground.call(&words);
+        assert_eq!(ran.code, 78, "{ran:?}");
+        assert!(ran.stderr.contains(missing), "{ran:?}");
+    }
+    assert_eq!(ground.call(&["up", "--listen", "nowhere"]).code, 2);
+    assert_eq!(ground.call(&["dashboard"]).code, 69);
+}
+
+#[test]
+fn without_http_there_is_the_socket_alone() {
+    let ground = Ground::with_agent("exec sleep 1000");
+    ground.config("[[agent]]\nname = \"writer\"\ncommand = [\"./agent\"]\n");
+    let _daemon = ground.up(&["--no-http"]);
+    ground.until_agent("writer", |agent| agent["state"] == "running");
+    let ran = ground.call(&["dashboard", "--print"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert_eq!(ground.call(&["restart", "writer"]).code, 0);
+}
+
+#[test]
+fn agents_inherit_no_secret_of_the_daemon() {
+    let ground = Ground::with_agent("env >environment; exec sleep 1000");
+    ground.config("[daemon]\nlisten = \"127.0.0.1:0\"\n[[agent]]\nname = \"writer\"\ncommand = [\"./agent\"]\nenv_inherit = true\n");
+    let _daemon = ground.up(&[]);
+    ground.until_lines("environment", 1);
+    let token = ground.call(&["token", "show"]).stdout.trim().to_owned();
+    assert!(!ground.read("environment").contains(&token));
+    let descriptors = ground.agent("writer")["pid"].as_u64().unwrap();
+    for entry in std::fs::read_dir(format!("/proc/{descriptors}/fd")).unwrap().flatten() {
+        let target = std::fs::read_link(entry.path()).unwrap_or_default();
+        let target = target.to_string_lossy().into_owned();
+        assert!(!target.contains("token") && !target.contains("relight.sock"), "{target}");
+    }
+}

@@ -1,0 +1,160 @@
+//! Signs of life that come from another thread: the daemon's HTTP side says "agent X lives".
+//!
+//! A beat is one store into memory. The agent's supervision is woken at most once a second by plain
+//! ones, and looks at the rest when it judges silence, so that a hundred thousand beats a second cost
+//! it nothing and nothing is queued. What says more (waiting, a status) wakes it every time.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use relight_core::ids::AgentName;
+use relight_core::time::{Span, Time};
+use tokio::sync::{Notify, watch};
+
+use super::actor::AgentView;
+use super::notify::{Sign, clean};
+use crate::doors::clock;
+
+/// Plain beats wake the supervision of an agent at most so often.
+const RING_EVERY_MS: u64 = 1_000;
+
+/// What an agent says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Beat {
+    /// Nothing will come until then.
+    pub waiting_until: Option<Time>,
+    /// What it is doing.
+    pub status: Option<String>,
+}
+
+/// The agents that are supervised here, for other threads.
+#[derive(Debug, Clone, Default)]
+pub struct Beats(Arc<RwLock<HashMap<AgentName, Entry>>>);
+
+#[derive(Debug, Clone)]
+struct Entry {
+    slot: Arc<Slot>,
+    view: watch::Receiver<AgentView>,
+}
+
+impl Beats {
+    /// The agent lives; false when it is not supervised here.
+    pub fn beat(&self, agent: &AgentName, beat: Beat) -> bool {
+        let entries = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(entry) = entries.get(agent) else { return false };
+        entry.slot.beat(beat);
+        true
+    }
+
+    /// What is known of an agent beyond the store; none when it is not supervised here.
+    pub fn view(&self, agent: &AgentName) -> Option<AgentView> {
+        let entry = self.0.read().unwrap_or_else(PoisonError::into_inner).get(agent)?.clone();
+        let mut view = entry.view.borrow().clone();
+        let beaten = entry.slot.last_beat();
+        view.last_sign = view.last_sign.map(|sign| beaten.map_or(sign, |beat| beat.max(sign)));
+        Some(view)
+    }
+
+    pub(super) fn add(&self, agent: AgentName, slot: Arc<Slot>, view: watch::Receiver<AgentView>) {
+        let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        entries.insert(agent, Entry { slot, view });
+    }
+
+    pub(super) fn remove(&self, agent: &AgentName) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(agent);
+    }
+}
+
+/// Where the beats of one agent are put down.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    last_ms: AtomicU64,
+    rung_ms: AtomicU64,
+    /// The next beat ends a declared wait, and must be heard at once.
+    waits: AtomicBool,
+    said: Mutex<Beat>,
+    bell: Notify,
+}
+
+impl Slot {
+    fn beat(&self, beat: Beat) {
+        let now_ms = clock::monotonic_ms();
+        self.last_ms.store(now_ms, Ordering::Relaxed);
+        let is_plain = beat == Beat::default();
+        let waited = self.waits.swap(beat.waiting_until.is_some(), Ordering::Relaxed);
+        if is_plain && !waited && now_ms < self.rung_ms.load(Ordering::Relaxed) + RING_EVERY_MS {
+            return;
+        }
+        self.rung_ms.store(now_ms, Ordering::Relaxed);
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        // A later beat without it ends the wait; a status stays what it was.
+        said.waiting_until = beat.waiting_until;
+        if beat.status.is_some() {
+            said.status = beat.status;
+        }
+        drop(said);
+        self.bell.notify_one();
+    }
+
+    /// Waits for a beat that the supervision must hear of. May be given up at any time.
+    pub(super) async fn heard(&self) -> Vec<Sign> {
+        self.bell.notified().await;
+        let said = std::mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut signs = vec![Sign::Alive];
+        signs.extend(said.waiting_until.map(Sign::WaitingUntil));
+        signs.extend(said.status.map(|text| Sign::Status(clean(&text))));
+        signs
+    }
+
+    /// When the last beat came, by the monotonic clock; 0 when none did.
+    pub(super) fn last_ms(&self) -> u64 {
+        self.last_ms.load(Ordering::Relaxed)
+    }
+
+    fn last_beat(&self) -> Option<Time> {
+        let last_ms = self.last_ms();
+        let ago = Span::from_ms(clock::monotonic_ms().saturating_sub(last_ms));
+        let at_ms = clock::now().as_ms().saturating_sub_unsigned(ago.as_ms());
+        (last_ms > 0).then(|| Time::from_ms(at_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting() -> Beat {
+        Beat { waiting_until: Some(Time::from_ms(5)), status: None }
+    }
+
+    fn status(text: &str) -> Beat {
+        Beat { waiting_until: None, status: Some(text.to_owned()) }
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_beats_wakes_once_and_is_not_queued() {
+        let slot = Slot::default();
+        (0..10_000).for_each(|_| slot.beat(Beat::default()));
+        assert_eq!(slot.heard().await, [Sign::Alive]);
+        let again = tokio::time::timeout(std::time::Duration::from_millis(20), slot.heard()).await;
+        assert!(again.is_err());
+        assert!(slot.last_ms() > 0);
+    }
+
+    #[tokio::test]
+    async fn what_says_more_is_heard_at_once_and_a_beat_ends_a_wait() {
+        let slot = Slot::default();
+        slot.beat(Beat::default());
+        slot.heard().await;
+        slot.beat(waiting());
+        assert_eq!(slot.heard().await, [Sign::Alive, Sign::WaitingUntil(Time::from_ms(5))]);
+        slot.beat(Beat::default());
+        assert_eq!(slot.heard().await, [Sign::Alive]);
+        slot.beat(status("reading\u{1b}[31m"));
+        slot.beat(waiting());
+        let heard = slot.heard().await;
+        assert_eq!(heard.len(), 3);
+        assert_eq!(heard[2], Sign::Status("reading [31m".to_owned()));
+    }
+}

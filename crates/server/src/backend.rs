@@ -1,0 +1,43 @@
+//! What the daemon lends to its HTTP side.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use relight::engine::Engine;
+use relight::queue::Queue;
+use relight::recovery::Recoverer;
+use relight::supervise::beats::Beats;
+use relight::supervise::reception::Call;
+use tokio::sync::mpsc;
+
+/// What the daemon lends to its HTTP side.
+#[derive(Clone)]
+pub struct Backend {
+    /// The store, with the funnel in front of it.
+    pub engine: Engine,
+    /// What claims go through.
+    pub queue: Queue,
+    /// Who is asked about tasks that failed.
+    pub recoverer: Recoverer,
+    /// What only the supervisor can do.
+    pub calls: mpsc::Sender<Call>,
+    /// Where agents that are supervised here are told to live.
+    pub beats: Beats,
+    /// The folder of the state.
+    pub home: PathBuf,
+    /// This machine in a fleet.
+    pub node: Option<String>,
+    /// Nothing was resumed at the start.
+    pub held_back: Arc<AtomicBool>,
+    /// Whether an agent with a command may be registered over HTTP.
+    pub allows_commands: bool,
+    /// Where it is told what callers are not: the cause of an error inside.
+    pub complain: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl std::fmt::Debug for Backend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Backend").field("home", &self.home).finish_non_exhaustive()
+    }
+}

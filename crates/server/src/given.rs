@@ -1,0 +1,193 @@
+//! What a request gives: its body as JSON within limits, its path and its query, each refused in the
+//! one shape of all refusals.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use crate::app::App;
+use crate::error::ApiError;
+
+/// The largest body.
+pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
+/// The deepest JSON.
+pub(crate) const DEPTH_MAX: usize = 64;
+/// How long a whole body may take to come.
+const BODY_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// Whether this kind of request may carry something that changes anything.
+pub(crate) fn is_write(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// Only JSON is taken: forms and plain text are what a foreign page can send without being asked.
+pub(crate) fn check_content(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
+    if !is_write(method) {
+        return Ok(());
+    }
+    if content_length(headers).is_some_and(|length| length > BODY_BYTES_MAX as u64) {
+        return Err(too_large());
+    }
+    let has_body = headers.contains_key(header::TRANSFER_ENCODING)
+        || content_length(headers).is_some_and(|length| length > 0);
+    match headers.get(header::CONTENT_TYPE) {
+        None if !has_body => Ok(()),
+        Some(kind) if is_json(kind.as_bytes()) => Ok(()),
+        _ => Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "only application/json is taken",
+        )
+        .hint("send Content-Type: application/json")),
+    }
+}
+
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn is_json(kind: &[u8]) -> bool {
+    let end = kind.iter().position(|byte| *byte == b';').unwrap_or(kind.len());
+    kind[..end].trim_ascii().eq_ignore_ascii_case(b"application/json")
+}
+
+fn too_large() -> ApiError {
+    let message = format!("the body is larger than {BODY_BYTES_MAX} bytes");
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+}
+
+/// Reads the whole body of a request and puts it back, so that whoever comes later need not wait.
+pub(crate) async fn read_body(request: Request) -> Result<(Request, Bytes), ApiError> {
+    let (parts, body) = request.into_parts();
+    let collected = timeout(BODY_WAIT_MAX, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    let bytes = match collected {
+        Ok(Ok(collected)) => collected.to_bytes(),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => return Err(too_large()),
+        Ok(Err(_)) => return Err(ApiError::bad_request("the body broke off")),
+        Err(_) => {
+            return Err(ApiError::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "too_slow",
+                "the body did not come in time",
+            ));
+        }
+    };
+    check_depth(&bytes)?;
+    Ok((Request::from_parts(parts, Body::from(bytes.clone())), bytes))
+}
+
+/// Refuses JSON that is nested too deeply before anything is built from it.
+fn check_depth(bytes: &[u8]) -> Result<(), ApiError> {
+    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    for byte in bytes {
+        match (in_text, byte) {
+            (true, _) if escaped => escaped = false,
+            (true, b'\\') => escaped = true,
+            (_, b'"') => in_text = !in_text,
+            (false, b'[' | b'{') => depth += 1,
+            (false, b']' | b'}') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEPTH_MAX {
+            let message = format!("the JSON is nested deeper than {DEPTH_MAX}");
+            return Err(ApiError::bad_request(message));
+        }
+    }
+    Ok(())
+}
+
+/// A body as JSON; an empty one is `{}`.
+#[derive(Debug)]
+pub(crate) struct Given<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Given<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        let body = request.into_body().collect().await;
+        let bytes = body.map_err(|_| ApiError::bad_request("the body broke off"))?.to_bytes();
+        parse(&bytes).map(Self)
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
+    serde_json::from_slice(bytes).map_err(|error| {
+        let message = format!("the body is not what is asked for here: {error}");
+        if error.is_data() { ApiError::invalid(message) } else { ApiError::bad_request(message) }
+    })
+}
+
+/// A piece of the path, decoded and checked.
+#[derive(Debug)]
+pub(crate) struct Named<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Named<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let found = Path::<T>::from_request_parts(parts, app).await;
+        found.map(|Path(value)| Self(value)).map_err(|error| ApiError::invalid(error.body_text()))
+    }
+}
+
+/// The query, checked.
+#[derive(Debug)]
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Asked<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let found = Query::<T>::from_request_parts(parts, app).await;
+        found.map(|Query(value)| Self(value)).map_err(|error| ApiError::invalid(error.body_text()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_counts_brackets_outside_of_texts() {
+        let nested = |depth: usize| [vec![b'['; depth], vec![b']'; depth]].concat();
+        assert!(check_depth(&nested(DEPTH_MAX)).is_ok());
+        assert!(check_depth(&nested(DEPTH_MAX + 1)).is_err());
+        let in_text = format!("\"\\\"{}\"", "[".repeat(1_000));
+        assert!(check_depth(in_text.as_bytes()).is_ok());
+        assert!(check_depth("[]".repeat(1_000).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn only_json_is_taken() {
+        let check = |kind: Option<&str>, length: &str| {
+            let mut headers = HeaderMap::new();
+            if let Some(kind) = kind {
+                headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
+            }
+            headers.insert(header::CONTENT_LENGTH, length.parse().unwrap());
+            check_content(&Method::POST, &headers).map_err(|error| error.status.as_u16())
+        };
+        assert_eq!(check(Some("application/json"), "2"), Ok(()));
+        assert_eq!(check(Some("Application/JSON; charset=utf-8"), "2"), Ok(()));
+        assert_eq!(check(None, "0"), Ok(()));
+        for bad in [
+            Some("text/plain"),
+            Some("application/x-www-form-urlencoded"),
+            Some("multipart/form-data; boundary=x"),
+            Some("application/jsonp"),
+            Some(""),
+            None,
+        ] {
+            assert_eq!(check(bad, "2"), Err(415), "{bad:?}");
+        }
+        assert_eq!(check(Some("text/plain"), "0"), Err(415));
+        assert_eq!(check(Some("application/json"), "1048577"), Err(413));
+    }
+}

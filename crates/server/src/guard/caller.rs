@@ -1,0 +1,104 @@
+//! Who asks: whoever may use the socket, the owner of a token, or a browser that logged in.
+
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use subtle::ConstantTimeEq as _;
+
+use super::scope::Scope;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::given::is_write;
+use crate::listen::Peer;
+use crate::login::COOKIE;
+
+/// The header by which a page of ours proves that it may write.
+pub(crate) const CSRF_HEADER: &str = "x-relight-csrf";
+
+/// How a caller came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Via {
+    Socket,
+    Token,
+    Cookie,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub(crate) via: Via,
+    pub(crate) scope: Scope,
+    /// What a page must send with writes.
+    pub(crate) csrf: Option<String>,
+    /// Apart from others: answers that are remembered belong to whoever asked.
+    pub(crate) id: String,
+}
+
+impl Caller {
+    /// A browser sends the cookie by itself, a page of ours sends the header too.
+    pub(super) fn check_csrf(&self, method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
+        let Some(csrf) = self.csrf.as_deref().filter(|_| is_write(method)) else { return Ok(()) };
+        let given = headers.get(CSRF_HEADER).map_or(&[][..], |value| value.as_bytes());
+        if bool::from(given.ct_eq(csrf.as_bytes())) {
+            return Ok(());
+        }
+        Err(ApiError::forbidden("a write by cookie needs the header X-Relight-Csrf")
+            .hint("GET /api/me tells its value"))
+    }
+}
+
+/// Finds out who asks. A token that was given counts, and a cookie beside it does not.
+pub(super) fn find(app: &App, peer: Peer, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    if peer == Peer::Socket {
+        // The system has said already whose process it is.
+        let id = "socket".to_owned();
+        return Ok(Caller { via: Via::Socket, scope: Scope::Admin, csrf: None, id });
+    }
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    match (given.next(), given.next()) {
+        (Some(given), None) => by_token(app, given.as_bytes()),
+        (Some(_), Some(_)) => Err(ApiError::bad_request("send one Authorization header")),
+        (None, _) => by_cookie(app, headers),
+    }
+}
+
+fn by_token(app: &App, given: &[u8]) -> Result<Caller, ApiError> {
+    let token = given
+        .split_at_checked(7)
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"bearer "))
+        .map(|(_, token)| token.trim_ascii());
+    // Looked at before the failures of others are: a valid token is never held up by them.
+    let grant = token.and_then(|token| app.keyring.find(token));
+    let Some(grant) = grant else { return Err(failed(app, "this token is not known")) };
+    let id = format!("token {}", grant.id);
+    Ok(Caller { via: Via::Token, scope: grant.scope, csrf: None, id })
+}
+
+fn by_cookie(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    let Some(secret) = cookie(headers) else {
+        return Err(ApiError::unauthorized("a token is needed here"));
+    };
+    let Some(visit) = app.visits.find(&secret, app.keyring.epoch()) else {
+        return Err(failed(app, "this login is over").hint("relight dashboard opens a new one"));
+    };
+    let id = format!("visit {}", visit.id);
+    Ok(Caller { via: Via::Cookie, scope: visit.scope, csrf: Some(visit.csrf), id })
+}
+
+/// Our cookie among those that the browser sent.
+pub(crate) fn cookie(headers: &HeaderMap) -> Option<String> {
+    let pairs = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let mut pairs = pairs.flat_map(|line| line.split(';')).map(str::trim);
+    pairs.find_map(|pair| pair.strip_prefix(COOKIE)?.strip_prefix('=').map(str::to_owned))
+}
+
+/// Whoever guesses too fast is told to wait; nobody else is.
+pub(crate) fn failed(app: &App, message: &str) -> ApiError {
+    if app.failures.is_one_too_many() {
+        return ApiError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "rate_limited",
+            "too many wrong tokens lately",
+        )
+        .hint("wait, and use the right one: relight token show");
+    }
+    ApiError::unauthorized(message)
+}

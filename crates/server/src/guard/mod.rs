@@ -1,0 +1,77 @@
+//! Who may come in, decided before anything happens.
+//!
+//! In this order, for every request: the host that it names, the page that it comes from, who asks,
+//! what that one may do, the header by which a page of ours proves itself, and what it carries. A
+//! request that fails one of them reaches no handler.
+
+pub(crate) mod audit;
+pub(crate) mod caller;
+pub(crate) mod failures;
+pub(crate) mod host;
+pub(crate) mod origin;
+pub(crate) mod scope;
+
+use axum::extract::{Request, State};
+use axum::http::{Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use crate::answer::seal;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::given;
+use crate::listen::Peer;
+use crate::pages;
+
+pub(crate) use caller::{Caller, Via};
+
+/// Lets a request through to its handler, or refuses it.
+pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let mut response = match check(&app, &mut request) {
+        Ok(()) => next.run(request).await,
+        Err(error) => refuse(&app, &request, error),
+    };
+    if let Some(inside) = response.extensions().get::<ApiError>().and_then(|e| e.inside.as_ref()) {
+        (app.backend.complain)(inside);
+    }
+    seal(response.headers_mut());
+    response
+}
+
+fn check(app: &App, request: &mut Request) -> Result<(), ApiError> {
+    let peer = request.extensions().get::<Peer>().copied();
+    let peer = peer.ok_or_else(|| ApiError::internal("a request came without its connection"))?;
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    host::check(&app.hosts, peer, request.uri(), request.headers())?;
+    origin::check(&app.hosts, peer, request.headers())?;
+    if !is_open(&method, &path) {
+        let caller = caller::find(app, peer, request.headers())?;
+        scope::check(&method, &path, caller.scope)?;
+        caller.check_csrf(&method, request.headers())?;
+        request.extensions_mut().insert(caller);
+    }
+    given::check_content(&method, request.headers())
+}
+
+/// What needs no login: whether the daemon lives, and how to log in.
+fn is_open(method: &Method, path: &str) -> bool {
+    match path {
+        "/api/health" => matches!(*method, Method::GET | Method::HEAD),
+        "/api/login" => *method == Method::POST,
+        _ => pages::is_open(path) && matches!(*method, Method::GET | Method::HEAD),
+    }
+}
+
+/// A person with a browser is shown how to log in; a program gets the error.
+fn refuse(app: &App, request: &Request, error: ApiError) -> Response {
+    app.audit.refused(app, &error);
+    let is_page = request.uri().path() == "/" && *request.method() == Method::GET;
+    let wants_html = request
+        .headers()
+        .get(header::ACCEPT)
+        .is_none_or(|accept| accept.as_bytes().windows(4).any(|word| word == b"html"));
+    if is_page && wants_html && error.code == "unauthorized" {
+        return pages::how_to_log_in();
+    }
+    error.into_response()
+}

@@ -1,0 +1,157 @@
+//! Connections: how many, how slow, and who is at the other end.
+//!
+//! The socket and TCP have places of their own, so that ten thousand idle connections from anywhere
+//! leave the socket free. Whoever is slow to speak or to listen is cut off.
+
+mod patient;
+pub(crate) mod tls;
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use relight::supervise::control::Control;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+
+use patient::Patient;
+
+/// TCP connections at a time; further ones wait to be taken.
+const TCP_MAX: usize = 2_048;
+/// The same on the socket.
+const SOCKET_MAX: usize = 256;
+/// How long the first words of TLS may take.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// All headers together.
+const HEADER_BYTES_MAX: usize = 32 << 10;
+const HEADERS_MAX: usize = 64;
+/// After an error of the listener itself: out of descriptors, most likely.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A process of our own user, or root's.
+    Socket,
+    /// Anybody.
+    Tcp {
+        /// From there.
+        ip: IpAddr,
+    },
+}
+
+/// What every connection shares.
+#[derive(Clone)]
+pub(crate) struct Hall {
+    pub(crate) router: Router,
+    /// Turns true when the daemon ends.
+    pub(crate) ends: watch::Receiver<bool>,
+    /// Dropped by each connection; when all are gone, the other end closes.
+    pub(crate) open: tokio::sync::mpsc::Sender<()>,
+    /// How long one may take to say all its headers, and to be idle between two requests.
+    pub(crate) header_wait_max: Duration,
+}
+
+/// Takes connections of the socket until the end.
+pub(crate) async fn socket(control: Control, hall: Hall) {
+    let places = Arc::new(Semaphore::new(SOCKET_MAX));
+    let mut ends = hall.ends.clone();
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await.expect("it is never closed");
+        let stream = tokio::select! {
+            stream = control.accept_stream() => stream,
+            () = ended(&mut ends) => return,
+        };
+        match stream {
+            Ok(stream) => {
+                let hall = hall.clone();
+                tokio::spawn(async move {
+                    attend(stream, Peer::Socket, hall).await;
+                    drop(place);
+                });
+            }
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+/// Takes TCP connections until the end.
+pub(crate) async fn tcp(listener: TcpListener, tls: Option<TlsAcceptor>, hall: Hall) {
+    let places = Arc::new(Semaphore::new(TCP_MAX));
+    let mut ends = hall.ends.clone();
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await.expect("it is never closed");
+        let taken = tokio::select! {
+            taken = listener.accept() => taken,
+            () = ended(&mut ends) => return,
+        };
+        let (stream, address) = match taken {
+            Ok(taken) => taken,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+            Err(_) => {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        // Small answers go at once.
+        let _ = stream.set_nodelay(true);
+        let (hall, tls, peer) = (hall.clone(), tls.clone(), Peer::Tcp { ip: address.ip() });
+        tokio::spawn(async move {
+            match tls {
+                None => attend(stream, peer, hall).await,
+                Some(tls) => {
+                    let shaken = tokio::time::timeout(HANDSHAKE_MAX, tls.accept(stream)).await;
+                    if let Ok(Ok(stream)) = shaken {
+                        attend(stream, peer, hall).await;
+                    }
+                }
+            }
+            drop(place);
+        });
+    }
+}
+
+/// Answers the requests of one connection, one after the other.
+async fn attend<S>(stream: S, peer: Peer, hall: Hall)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Hall { router, mut ends, open, header_wait_max } = hall;
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        router.call(request)
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(header_wait_max)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(HEADER_BYTES_MAX);
+    let connection = http.serve_connection(TokioIo::new(Patient::new(stream)), service);
+    tokio::pin!(connection);
+    // A connection that breaks has nobody to tell.
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = ended(&mut ends) => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+    drop(open);
+}
+
+/// Returns when the daemon ends.
+pub(crate) async fn ended(ends: &mut watch::Receiver<bool>) {
+    // One whose other end is gone has ended too.
+    let _ = ends.wait_for(|ends| *ends).await;
+}

@@ -1,0 +1,221 @@
+//! What happened lately, counted from the journal: read on when somebody asks, never by itself.
+//!
+//! The first question reads the last hours; each further one only what came since.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use relight::doors::clock;
+use relight_core::event::{Event, EventKind};
+use relight_core::ids::AgentName;
+use relight_core::time::Time;
+use relight_store::{EventQuery, Store, StoreError};
+use tokio::sync::Mutex;
+
+use crate::journal::every_event;
+
+const HOUR_MS: i64 = 3_600_000;
+const MINUTE_MS: i64 = 60_000;
+/// How far back is counted.
+pub(crate) const HOURS_MAX: u32 = 168;
+const MINUTES: i64 = 60;
+/// Events that the first question reads at most.
+const FIRST_MAX: usize = 50_000;
+const PAGE: usize = 1_000;
+/// Recoveries whose time is kept.
+const TIMES_MAX: usize = 10_000;
+/// Upper bounds of the histogram of recoveries, in milliseconds.
+pub(crate) const BOUNDS_MS: [u64; 9] = [1, 5, 25, 100, 500, 2_500, 10_000, 60_000, 300_000];
+
+const KINDS: [EventKind; 5] = [
+    EventKind::AttemptDied,
+    EventKind::AttemptStarted,
+    EventKind::AttemptBegun,
+    EventKind::StepDone,
+    EventKind::Alert,
+];
+
+/// What happened lately.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse(Mutex<Counts>);
+
+/// Counted so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counts {
+    /// The last event that was counted.
+    after: u64,
+    has_begun: bool,
+    /// By hours since 1970, then by cause.
+    pub(crate) deaths: BTreeMap<i64, BTreeMap<String, u64>>,
+    /// By hours since 1970.
+    pub(crate) recoveries: BTreeMap<i64, u64>,
+    /// By minutes since 1970.
+    pub(crate) steps: BTreeMap<i64, u64>,
+    /// When each recovery was, and how long it took in milliseconds; oldest first.
+    pub(crate) times: VecDeque<(Time, u64)>,
+    /// Agents whose attempt died and that have not come back.
+    gone: HashMap<AgentName, Time>,
+    /// Since the daemon began to count; these never go down.
+    pub(crate) totals: Totals,
+}
+
+/// Counts that only grow.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Totals {
+    pub(crate) attempts: u64,
+    pub(crate) deaths: BTreeMap<String, u64>,
+    pub(crate) recoveries: u64,
+    /// Those no longer than each of the bounds, then all.
+    pub(crate) within: [u64; BOUNDS_MS.len() + 1],
+    pub(crate) recovery_ms: u64,
+    pub(crate) steps: u64,
+    pub(crate) alerts: u64,
+}
+
+impl Pulse {
+    /// What is known up to now.
+    pub(crate) async fn now(&self, store: &dyn Store) -> Result<Counts, StoreError> {
+        let mut counts = self.0.lock().await;
+        counts.read_on(store).await?;
+        Ok(counts.clone())
+    }
+}
+
+impl Counts {
+    async fn read_on(&mut self, store: &dyn Store) -> Result<(), StoreError> {
+        if !self.has_begun {
+            self.begin(store).await?;
+        }
+        loop {
+            let kinds = KINDS.to_vec();
+            let query = EventQuery { after: self.after, kinds, limit: PAGE, ..every_event() };
+            let events = store.events(query).await?;
+            let is_last = events.len() < PAGE;
+            events.iter().for_each(|event| self.count(event));
+            if is_last {
+                break;
+            }
+        }
+        self.forget_old();
+        Ok(())
+    }
+
+    /// Reads the past. It is not counted in the totals: those are of this daemon.
+    async fn begin(&mut self, store: &dyn Store) -> Result<(), StoreError> {
+        let kinds = KINDS.to_vec();
+        let query = EventQuery { kinds, limit: FIRST_MAX, newest: true, ..every_event() };
+        let since = clock::now().as_ms() - i64::from(HOURS_MAX) * HOUR_MS;
+        for event in store.events(query).await? {
+            self.after = event.id;
+            if event.at.as_ms() >= since {
+                self.count(&event);
+            }
+        }
+        self.totals = Totals::default();
+        self.has_begun = true;
+        Ok(())
+    }
+
+    fn count(&mut self, event: &Event) {
+        self.after = self.after.max(event.id);
+        let (hour, minute) = (event.at.as_ms() / HOUR_MS, event.at.as_ms() / MINUTE_MS);
+        match event.kind {
+            EventKind::AttemptBegun => self.totals.attempts += 1,
+            EventKind::AttemptDied => {
+                let cause = event.detail["cause"].as_str().unwrap_or("lost").to_owned();
+                *self.totals.deaths.entry(cause.clone()).or_default() += 1;
+                let is_wanted = matches!(cause.as_str(), "completed" | "stopped" | "deferred");
+                if let Some(agent) = event.agent.clone().filter(|_| !is_wanted) {
+                    self.gone.insert(agent, event.at);
+                }
+                *self.deaths.entry(hour).or_default().entry(cause).or_default() += 1;
+            }
+            EventKind::AttemptStarted => {
+                let died_at = event.agent.as_ref().and_then(|agent| self.gone.remove(agent));
+                if let Some(died_at) = died_at {
+                    self.recovered(event.at, died_at);
+                }
+            }
+            EventKind::StepDone => {
+                self.totals.steps += 1;
+                *self.steps.entry(minute).or_default() += 1;
+            }
+            EventKind::Alert => self.totals.alerts += 1,
+            _ => {}
+        }
+    }
+
+    fn recovered(&mut self, at: Time, died_at: Time) {
+        let took_ms = at.since(died_at).as_ms();
+        *self.recoveries.entry(at.as_ms() / HOUR_MS).or_default() += 1;
+        self.times.push_back((at, took_ms));
+        if self.times.len() > TIMES_MAX {
+            self.times.pop_front();
+        }
+        self.totals.recoveries += 1;
+        self.totals.recovery_ms += took_ms;
+        for (count, bound) in self.totals.within.iter_mut().zip(BOUNDS_MS) {
+            *count += u64::from(took_ms <= bound);
+        }
+        self.totals.within[BOUNDS_MS.len()] += 1;
+    }
+
+    fn forget_old(&mut self) {
+        let now_ms = clock::now().as_ms();
+        let oldest = now_ms / HOUR_MS - i64::from(HOURS_MAX);
+        self.deaths.retain(|hour, _| *hour >= oldest);
+        self.recoveries.retain(|hour, _| *hour >= oldest);
+        self.steps.retain(|minute, _| *minute >= now_ms / MINUTE_MS - MINUTES);
+    }
+}
+
+/// Where an hour since 1970 begins.
+pub(crate) fn hour(hour: i64) -> Time {
+    Time::from_ms(hour * HOUR_MS)
+}
+
+/// Where a minute since 1970 begins.
+pub(crate) fn minute(minute: i64) -> Time {
+    Time::from_ms(minute * MINUTE_MS)
+}
+
+/// The hour of a moment, counted from 1970.
+pub(crate) fn hour_of(at: Time) -> i64 {
+    at.as_ms() / HOUR_MS
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(id: u64, kind: EventKind, at_ms: i64, detail: serde_json::Value) -> Event {
+        let agent = Some(AgentName::new("writer").unwrap());
+        let at = Time::from_ms(at_ms);
+        Event { id, at, kind, agent, task: None, step: None, fence: None, detail }
+    }
+
+    #[test]
+    fn a_recovery_is_the_start_after_a_death_that_nobody_wanted() {
+        let mut counts = Counts::default();
+        let died = |id, at_ms, cause: &str| {
+            event(id, EventKind::AttemptDied, at_ms, json!({"cause": cause}))
+        };
+        let started = |id, at_ms| event(id, EventKind::AttemptStarted, at_ms, json!({}));
+        for event in [
+            started(1, 0),
+            died(2, 1_000, "signal"),
+            started(3, 1_040),
+            died(4, 2_000, "stopped"),
+            started(5, 9_000),
+            died(6, 10_000, "failed"),
+        ] {
+            counts.count(&event);
+        }
+        assert_eq!(counts.times, [(Time::from_ms(1_040), 40)]);
+        assert_eq!(counts.totals.recoveries, 1);
+        assert_eq!(counts.totals.within, [0, 0, 0, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(counts.deaths[&0].values().sum::<u64>(), 3);
+        assert_eq!(counts.after, 6);
+    }
+}

@@ -1,0 +1,259 @@
+//! Agents: shown, registered, started and stopped.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use relight::doors::clock;
+use relight::supervise::control::{
+    self, Changed, Refused, RefusedCode, Reply, Request, run_socket,
+};
+use relight::supervise::folder::AgentFolder;
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::{Agent, AgentPlan, AgentStateKind};
+use relight_core::decide::Guard;
+use relight_core::ids::AgentName;
+use relight_core::time::Span;
+use relight_store::{AgentCommit, AgentQuery};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::heartbeat::SELF_REPORTING;
+use crate::answer::{Answer, json_bytes};
+use crate::app::App;
+use crate::error::ApiError;
+use crate::given::{Asked, Given, Named};
+use crate::wire;
+use crate::wire::agent::{AgentChanged, NewAgent, StartAgent};
+use crate::wire::list::List;
+use crate::wire::problem::ProblemBody;
+
+/// What another supervisor may take beyond the agent's own grace.
+const PATIENCE: Span = Span::from_secs(30);
+const SKILLS_MAX: usize = 100;
+
+/// Which agents.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct WhichAgents {
+    /// Only in this state.
+    state: Option<String>,
+    /// At most so many, 1 to 1000.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<usize>,
+    /// The `next` of the page before.
+    after: Option<String>,
+}
+
+/// All agents, in the order of their names.
+#[utoipa::path(get, path = "/api/agents", tag = "agents", params(WhichAgents),
+    responses((status = 200, body = List<wire::agent::Agent>), (status = 422, body = ProblemBody)))]
+pub(super) async fn list(
+    State(app): State<App>,
+    Asked(which): Asked<WhichAgents>,
+) -> Result<Answer<List<wire::agent::Agent>>, ApiError> {
+    let limit = wire::list::Page { limit: which.limit, after: None }.limit()?;
+    let states = which.state.as_deref().map(state).transpose()?.into_iter().collect();
+    let after = which.after.map(AgentName::new).transpose()?;
+    let query = AgentQuery { states, after, limit: Some(limit + 1) };
+    let mut agents = app.backend.engine.store().agents(query).await?;
+    let has_more = agents.len() > limit;
+    agents.truncate(limit);
+    let next = agents.last().filter(|_| has_more).map(|agent| agent.name.to_string());
+    Ok(Answer(List { items: app.shown(agents).await?, next }))
+}
+
+fn state(word: &str) -> Result<AgentStateKind, ApiError> {
+    let found = AgentStateKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+    found.ok_or_else(|| ApiError::invalid(format!("{word:?} is no state of an agent")))
+}
+
+/// One agent.
+#[utoipa::path(get, path = "/api/agents/{name}", tag = "agents", params(("name" = String, Path)),
+    responses((status = 200, body = wire::agent::Agent), (status = 404, body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
+pub(super) async fn show(
+    State(app): State<App>,
+    Named(name): Named<String>,
+) -> Result<Answer<wire::agent::Agent>, ApiError> {
+    let agent = app.agent(&AgentName::new(name)?).await?;
+    app.shown_one(agent).await.map(Answer)
+}
+
+impl App {
+    /// The agent's row.
+    pub(super) async fn agent(&self, name: &AgentName) -> Result<Agent, ApiError> {
+        let found = self.backend.engine.store().agent(name).await?;
+        found.ok_or_else(|| {
+            ApiError::not_found(format!("there is no agent {name}")).hint("GET /api/agents")
+        })
+    }
+
+    async fn shown_one(&self, agent: Agent) -> Result<wire::agent::Agent, ApiError> {
+        let mut shown = self.shown(vec![agent]).await?;
+        shown.pop().ok_or_else(|| ApiError::internal("an agent was not shown"))
+    }
+
+    /// Has the supervisor do something.
+    pub(super) async fn call(&self, request: Request) -> Result<Reply, ApiError> {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let call = relight::supervise::reception::Call { request, reply };
+        let ending = || {
+            let text = "the daemon is ending";
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "ending", text)
+        };
+        self.backend.calls.send(call).await.map_err(|_| ending())?;
+        answer.await.map_err(|_| ending())
+    }
+}
+
+/// Registers an agent that reports by itself. A command is refused unless the configuration allows it.
+#[utoipa::path(post, path = "/api/agents", tag = "agents", request_body = NewAgent,
+    responses((status = 201, body = wire::agent::Agent), (status = 200, body = wire::agent::Agent),
+        (status = 403, body = ProblemBody), (status = 409, body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
+pub(super) async fn register(
+    State(app): State<App>,
+    Given(given): Given<NewAgent>,
+) -> Result<Response, ApiError> {
+    let name = AgentName::new(given.name)?;
+    if given.command.is_some() && !app.backend.allows_commands {
+        return Err(ApiError::forbidden("commands are not taken over the network")
+            .hint("write it into relight.toml, or set [daemon] commands = true"));
+    }
+    if given.skills.len() > SKILLS_MAX {
+        return Err(ApiError::invalid(format!("an agent has at most {SKILLS_MAX} skills")));
+    }
+    let redactor = app.backend.engine.redactor();
+    relight::funnel::check_name(redactor, "agent name", name.as_str())
+        .map_err(|error| ApiError::invalid(error.to_string()))?;
+    let clean = |words: Vec<String>| {
+        words.iter().map(|word| redactor.text(word).into_owned()).collect::<Vec<_>>()
+    };
+    let plan = AgentPlan {
+        command: clean(given.command.unwrap_or_default()),
+        skills: clean(given.skills),
+        labels: [(SELF_REPORTING.to_owned(), "true".to_owned())].into(),
+        ..AgentPlan::default()
+    };
+    let status = app.create(&name, plan).await?;
+    let agent = app.agent(&name).await?;
+    Ok(json_bytes(status, &app.shown_one(agent).await?))
+}
+
+impl App {
+    /// The same agent again changes nothing.
+    async fn create(&self, name: &AgentName, plan: AgentPlan) -> Result<StatusCode, ApiError> {
+        let store = self.backend.engine.store();
+        if let Some(known) = store.agent(name).await? {
+            if known.plan.labels.contains_key(SELF_REPORTING) && known.plan == plan {
+                return Ok(StatusCode::OK);
+            }
+            return Err(ApiError::conflict(format!("there is an agent {name} already"))
+                .hint("take another name, or DELETE it first"));
+        }
+        let changes = vec![AgentChange::Created(Box::new(plan))];
+        let guard = Guard::default();
+        let commit = AgentCommit { agent: name.clone(), guard, at: clock::now(), changes };
+        store.commit_agent(commit).await?;
+        Ok(StatusCode::CREATED)
+    }
+}
+
+/// Removes an agent that nobody holds.
+#[utoipa::path(delete, path = "/api/agents/{name}", tag = "agents", params(("name" = String, Path)),
+    responses((status = 204), (status = 404, body = ProblemBody), (status = 409, body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
+pub(super) async fn forget(
+    State(app): State<App>,
+    Named(name): Named<String>,
+) -> Result<Response, ApiError> {
+    let name = AgentName::new(name)?;
+    let agent = app.agent(&name).await?;
+    let store = app.backend.engine.store();
+    if !store.forget_agent(&name, agent.seq, clock::now()).await? {
+        return Err(ApiError::conflict(format!("agent {name} is supervised, or just changed"))
+            .hint("take it out of relight.toml and stop it first"));
+    }
+    app.signs.forget(&name);
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Cancels what runs of an agent and starts it, or leaves one that runs alone when told so.
+#[utoipa::path(post, path = "/api/agents/{name}/start", tag = "agents",
+    params(("name" = String, Path)), request_body = StartAgent,
+    responses((status = 200, body = AgentChanged), (status = 404, body = ProblemBody),
+        (status = 409, body = ProblemBody), (status = 422, body = ProblemBody),
+        (status = 503, body = ProblemBody)))]
+pub(super) async fn start(
+    State(app): State<App>,
+    Named(name): Named<String>,
+    Given(given): Given<StartAgent>,
+) -> Result<Answer<AgentChanged>, ApiError> {
+    let agent = AgentName::new(name)?;
+    let request = match given.keep_running {
+        true => Request::Start { agent: agent.clone() },
+        false => Request::Restart { agent: agent.clone() },
+    };
+    app.change(agent, request).await
+}
+
+/// Ends what runs of an agent; nothing brings it back but a person.
+#[utoipa::path(post, path = "/api/agents/{name}/stop", tag = "agents",
+    params(("name" = String, Path)),
+    responses((status = 200, body = AgentChanged), (status = 404, body = ProblemBody),
+        (status = 409, body = ProblemBody), (status = 422, body = ProblemBody),
+        (status = 503, body = ProblemBody)))]
+pub(super) async fn stop(
+    State(app): State<App>,
+    Named(name): Named<String>,
+) -> Result<Answer<AgentChanged>, ApiError> {
+    let agent = AgentName::new(name)?;
+    app.change(agent.clone(), Request::Stop { agent }).await
+}
+
+/// Cancels what runs of an agent and starts it anew, without touching others.
+#[utoipa::path(post, path = "/api/agents/{name}/restart", tag = "agents",
+    params(("name" = String, Path)),
+    responses((status = 200, body = AgentChanged), (status = 404, body = ProblemBody),
+        (status = 409, body = ProblemBody), (status = 422, body = ProblemBody),
+        (status = 503, body = ProblemBody)))]
+pub(super) async fn restart(
+    State(app): State<App>,
+    Named(name): Named<String>,
+) -> Result<Answer<AgentChanged>, ApiError> {
+    let agent = AgentName::new(name)?;
+    app.change(agent.clone(), Request::Restart { agent }).await
+}
+
+impl App {
+    async fn change(
+        &self,
+        name: AgentName,
+        request: Request,
+    ) -> Result<Answer<AgentChanged>, ApiError> {
+        let agent = self.agent(&name).await?;
+        let reply = match self.call(request.clone()).await? {
+            Reply::Error(Refused { code: RefusedCode::NotFound, message, hint }) => {
+                let elsewhere = self.ask_elsewhere(&agent, request).await;
+                elsewhere.ok_or(Refused { code: RefusedCode::NotFound, message, hint })?
+            }
+            reply => reply,
+        };
+        match reply {
+            Reply::Ok(value) => {
+                let changed: Changed = serde_json::from_value(value)
+                    .map_err(|error| ApiError::internal(error.to_string()))?;
+                Ok(Answer(changed.into()))
+            }
+            Reply::Error(refused) => Err(refused.into()),
+        }
+    }
+
+    /// A `relight run` may have it.
+    async fn ask_elsewhere(&self, agent: &Agent, request: Request) -> Option<Reply> {
+        let socket = run_socket(&AgentFolder::of(&self.backend.home, &agent.name));
+        let patience = Span::from_ms(PATIENCE.as_ms().saturating_add(agent.plan.grace.as_ms()));
+        let asked = move || control::ask(&socket, &request, patience);
+        tokio::task::spawn_blocking(asked).await.ok()?.ok()
+    }
+}

@@ -1,0 +1,78 @@
+//! The daemon itself: what it knows beyond the store, and its end.
+
+use axum::extract::State;
+use relight::supervise::control::{Ending, Reply, Request, Status};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::answer::Answer;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::given::Given;
+use crate::wire::problem::ProblemBody;
+
+/// How the daemon ends.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Down {
+    /// Leave the agents to be adopted.
+    #[serde(default)]
+    pub(crate) keep_agents: bool,
+}
+
+/// How it recovers.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Recover {
+    /// Only say what would be done.
+    #[serde(default)]
+    pub(crate) dry_run: bool,
+}
+
+/// What the daemon knows beyond the store: its pid, and the signs of life of its agents.
+#[utoipa::path(get, path = "/api/status", tag = "daemon",
+    responses((status = 200, body = Object), (status = 503, body = ProblemBody)))]
+pub(super) async fn status(State(app): State<App>) -> Result<Answer<Status>, ApiError> {
+    app.answer(Request::Status).await.map(Answer)
+}
+
+/// Ends the daemon, and its agents with it unless told otherwise.
+#[utoipa::path(post, path = "/api/down", tag = "daemon", request_body = Down,
+    responses((status = 200, body = Object), (status = 422, body = ProblemBody),
+        (status = 503, body = ProblemBody)))]
+pub(super) async fn down(
+    State(app): State<App>,
+    Given(given): Given<Down>,
+) -> Result<Answer<Ending>, ApiError> {
+    app.answer(Request::Down { keep_agents: given.keep_agents }).await.map(Answer)
+}
+
+/// Reads the configuration again.
+#[utoipa::path(post, path = "/api/reload", tag = "daemon",
+    responses((status = 200, body = Object), (status = 503, body = ProblemBody)))]
+pub(super) async fn reload(State(app): State<App>) -> Result<Answer<serde_json::Value>, ApiError> {
+    app.answer(Request::Reload).await.map(Answer)
+}
+
+/// Brings back what died with its supervisor.
+#[utoipa::path(post, path = "/api/recover", tag = "daemon", request_body = Recover,
+    responses((status = 200, body = Object), (status = 422, body = ProblemBody),
+        (status = 503, body = ProblemBody)))]
+pub(super) async fn recover(
+    State(app): State<App>,
+    Given(given): Given<Recover>,
+) -> Result<Answer<serde_json::Value>, ApiError> {
+    app.answer(Request::Recover { dry_run: given.dry_run }).await.map(Answer)
+}
+
+impl App {
+    async fn answer<A: DeserializeOwned>(&self, request: Request) -> Result<A, ApiError> {
+        match self.call(request).await? {
+            Reply::Ok(value) => {
+                serde_json::from_value(value).map_err(|error| ApiError::internal(error.to_string()))
+            }
+            Reply::Error(refused) => Err(refused.into()),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Events: as a list, or as a stream that goes on.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse as _, Response};
+use relight_core::event::EventKind;
+use relight_core::ids::{AgentName, TaskId};
+use relight_store::EventQuery;
+
+use crate::answer::Answer;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::given::Asked;
+use crate::journal::Wanted;
+use crate::wire::event::{Event, WhichEvents};
+use crate::wire::list::{List, Page};
+use crate::wire::problem::ProblemBody;
+
+/// Events as a list, or with `Accept: text/event-stream` as a stream that resumes by `Last-Event-ID`.
+#[utoipa::path(get, path = "/api/events", tag = "events",
+    params(WhichEvents, ("Last-Event-ID" = Option<u64>, Header)),
+    responses((status = 200, content((List<Event> = "application/json"), (String = "text/event-stream"))),
+        (status = 422, body = ProblemBody)))]
+pub(super) async fn events(
+    State(app): State<App>,
+    Asked(which): Asked<WhichEvents>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let limit = Page { limit: which.limit, after: None }.limit()?;
+    let query = EventQuery {
+        after: which.after.unwrap_or(0),
+        task: which.task.map(TaskId::new).transpose()?,
+        agent: which.agent.map(AgentName::new).transpose()?,
+        kinds: which.kind.as_deref().map(kinds).transpose()?.unwrap_or_default(),
+        limit,
+        newest: which.newest.unwrap_or(false),
+    };
+    if wants_stream(&headers) {
+        let after = last_seen(&headers)?.or(which.after);
+        let query = EventQuery { newest: false, ..query };
+        return app.watch(Wanted { after, query }).await;
+    }
+    let is_newest = query.newest;
+    let found = app.backend.engine.store().events(query).await?;
+    let is_full = found.len() == limit && !is_newest;
+    let next = found.last().filter(|_| is_full).map(|event| event.id.to_string());
+    let items = found.into_iter().map(Event::from).collect();
+    Ok(Answer(List { items, next }).into_response())
+}
+
+fn wants_stream(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/event-stream"))
+}
+
+fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+    let Some(value) = headers.get("last-event-id").filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let id = value.to_str().ok().and_then(|text| text.parse().ok());
+    id.map(Some).ok_or_else(|| ApiError::invalid("Last-Event-ID is a number"))
+}
+
+fn kinds(text: &str) -> Result<Vec<EventKind>, ApiError> {
+    let kind = |word: &str| {
+        let found = EventKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+        found.ok_or_else(|| ApiError::invalid(format!("{word:?} is no kind of event")))
+    };
+    text.split(',').filter(|word| !word.is_empty()).map(kind).collect()
+}

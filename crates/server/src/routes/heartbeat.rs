@@ -1,0 +1,115 @@
+//! Signs of life: cheap, with no write to disk.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use axum::extract::State;
+use relight::doors::clock;
+use relight::supervise::beats::Beat;
+use relight_core::agent::plain::{clipped, plain_line};
+use relight_core::ids::AgentName;
+use relight_core::time::Time;
+
+use super::moment;
+use crate::answer::Answer;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::given::{Given, Named};
+use crate::wire::agent::Heartbeat;
+use crate::wire::problem::ProblemBody;
+
+/// The label of agents that nobody supervises and that say themselves that they live.
+pub(crate) const SELF_REPORTING: &str = "self_reporting";
+/// Agents whose signs are kept in memory.
+const AGENTS_MAX: usize = 10_000;
+const STATUS_BYTES_MAX: usize = 1024;
+
+/// What agents that report by themselves said last.
+#[derive(Debug, Default)]
+pub(crate) struct Signs(RwLock<HashMap<AgentName, Sign>>);
+
+/// What one of them said last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sign {
+    pub(crate) at: Time,
+    pub(crate) waiting_until: Option<Time>,
+    pub(crate) status: Option<String>,
+}
+
+impl Sign {
+    /// The word for what it is at.
+    pub(crate) fn phase(&self, now: Time) -> &'static str {
+        match self.waiting_until {
+            Some(until) if until > now => "waiting",
+            _ => "working",
+        }
+    }
+}
+
+impl Signs {
+    pub(crate) fn of(&self, agent: &AgentName) -> Option<Sign> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(agent).cloned()
+    }
+
+    pub(super) fn forget(&self, agent: &AgentName) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(agent);
+    }
+
+    /// Whether the agent is known here.
+    fn heard(&self, agent: &AgentName, beat: &Beat) -> bool {
+        let mut signs = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(sign) = signs.get_mut(agent) else { return false };
+        sign.at = clock::now();
+        sign.waiting_until = beat.waiting_until;
+        if beat.status.is_some() {
+            sign.status.clone_from(&beat.status);
+        }
+        true
+    }
+
+    fn first(&self, agent: AgentName, beat: Beat) {
+        let mut signs = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if signs.len() < AGENTS_MAX {
+            let Beat { waiting_until, status } = beat;
+            signs.insert(agent, Sign { at: clock::now(), waiting_until, status });
+        }
+    }
+}
+
+/// A sign of life of an agent.
+#[utoipa::path(post, path = "/api/agents/{name}/heartbeat", tag = "agents",
+    params(("name" = String, Path)), request_body = Heartbeat,
+    responses((status = 200), (status = 404, body = ProblemBody), (status = 422, body = ProblemBody)))]
+pub(super) async fn beat(
+    State(app): State<App>,
+    Named(name): Named<String>,
+    Given(given): Given<Heartbeat>,
+) -> Result<Answer<Done>, ApiError> {
+    let name = AgentName::new(name)?;
+    let beat = read(&app, given)?;
+    if app.backend.beats.beat(&name, beat.clone()) || app.signs.heard(&name, &beat) {
+        return Ok(Answer(Done {}));
+    }
+    if app.backend.engine.store().agent(&name).await?.is_none() {
+        return Err(ApiError::not_found(format!("there is no agent {name}"))
+            .hint("POST /api/agents registers one that reports by itself"));
+    }
+    app.signs.first(name, beat);
+    Ok(Answer(Done {}))
+}
+
+fn read(app: &App, given: Heartbeat) -> Result<Beat, ApiError> {
+    let waiting_until = match given.waiting_until {
+        Some(text) => Some(moment(&text, clock::now())?),
+        None => None,
+    };
+    let status = given.status.map(|text| {
+        let clean = clipped(&plain_line(&text), STATUS_BYTES_MAX);
+        app.backend.engine.redactor().text(&clean).into_owned()
+    });
+    Ok(Beat { waiting_until, status })
+}
+
+/// Nothing to say but that it was done.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Done {}

@@ -1,0 +1,88 @@
+//! Whether the daemon lives, who asks, and how a browser logs in.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, http::StatusCode};
+use relight::doors::clock;
+
+use crate::VERSION;
+use crate::answer::Answer;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::given::Given;
+use crate::guard::caller::{cookie, failed};
+use crate::guard::{Caller, Via};
+use crate::login::{AGE_MAX, COOKIE, GOOD_FOR};
+use crate::serve::url;
+use crate::wire::login::{Health, LoggedIn, Login, LoginCode, Me};
+use crate::wire::problem::ProblemBody;
+
+/// Whether the daemon lives. Needs no token.
+#[utoipa::path(get, path = "/api/health", tag = "daemon", responses((status = 200, body = Health)))]
+pub(super) async fn health() -> Answer<Health> {
+    Answer(Health { status: "ok".to_owned(), version: VERSION.to_owned() })
+}
+
+/// Who asks, as the daemon sees it.
+#[utoipa::path(get, path = "/api/me", tag = "daemon", responses((status = 200, body = Me)))]
+pub(super) async fn me(Extension(caller): Extension<Caller>) -> Answer<Me> {
+    let via = match caller.via {
+        Via::Socket => "socket",
+        Via::Token => "token",
+        Via::Cookie => "cookie",
+    };
+    Answer(Me { via: via.to_owned(), scope: caller.scope, csrf: caller.csrf })
+}
+
+/// A one-time code that logs a browser in: good once, for a minute.
+#[utoipa::path(post, path = "/api/login-codes", tag = "daemon",
+    responses((status = 200, body = LoginCode), (status = 409, body = ProblemBody)))]
+pub(super) async fn give_code(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Answer<LoginCode>, ApiError> {
+    let Some(address) = app.address else {
+        return Err(ApiError::conflict("no address is served; there is only the socket")
+            .hint("start the daemon without --no-http"));
+    };
+    let code = app.codes.give(caller.scope);
+    let url = format!("{}/login/{code}", url(address, app.is_tls));
+    Ok(Answer(LoginCode { code, url, expires_at: clock::now().plus(GOOD_FOR) }))
+}
+
+/// Logs a browser in by a one-time code: sets the cookie, and answers what writes need beside it.
+#[utoipa::path(post, path = "/api/login", tag = "daemon", request_body = Login,
+    responses((status = 200, body = LoggedIn), (status = 401, body = ProblemBody)))]
+pub(super) async fn log_in(
+    State(app): State<App>,
+    Given(login): Given<Login>,
+) -> Result<Response, ApiError> {
+    let Some(scope) = app.codes.take(&login.code) else {
+        let error = failed(&app, "this code is not good, or not any more")
+            .hint("relight dashboard gives a new one");
+        app.audit.refused(&app, &error);
+        return Err(error);
+    };
+    let (secret, visit) = app.visits.begin(scope, app.keyring.epoch());
+    let answer = Answer(LoggedIn { scope, csrf: visit.csrf });
+    Ok(with_cookie(&app, &secret, AGE_MAX.as_ms() / 1_000, answer.into_response()))
+}
+
+/// Logs a browser out.
+#[utoipa::path(post, path = "/api/logout", tag = "daemon", responses((status = 204)))]
+pub(super) async fn log_out(State(app): State<App>, headers: HeaderMap) -> Response {
+    if let Some(secret) = cookie(&headers) {
+        app.visits.end(&secret);
+    }
+    with_cookie(&app, "", 0, StatusCode::NO_CONTENT.into_response())
+}
+
+fn with_cookie(app: &App, secret: &str, seconds: u64, mut response: Response) -> Response {
+    let secure = if app.is_tls { "; Secure" } else { "" };
+    let text =
+        format!("{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
+    let value = HeaderValue::try_from(text).expect("a secret is plain text");
+    response.headers_mut().insert(header::SET_COOKIE, value);
+    response
+}

@@ -1,0 +1,69 @@
+//! What an agent wrote last: without secrets, and without what a terminal obeys.
+
+use axum::extract::State;
+use relight::supervise::folder::AgentFolder;
+use relight::supervise::log::{Log, LogPosition};
+use relight_core::agent::plain::plain_line;
+use relight_core::ids::AgentName;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::answer::Answer;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::given::{Asked, Named};
+use crate::wire::agent::Logs;
+use crate::wire::problem::ProblemBody;
+
+const LINES_DEFAULT: usize = 200;
+const LINES_MAX: usize = 5_000;
+/// All lines together; the last ones are kept.
+const BYTES_MAX: usize = 2 << 20;
+
+/// How much.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct HowMuch {
+    /// The last so many lines, 1 to 5000.
+    #[param(minimum = 1, maximum = 5000, default = 200)]
+    lines: Option<usize>,
+}
+
+/// The last lines of an agent's output, over all its attempts.
+#[utoipa::path(get, path = "/api/agents/{name}/logs", tag = "agents",
+    params(("name" = String, Path), HowMuch),
+    responses((status = 200, body = Logs), (status = 404, body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
+pub(super) async fn logs(
+    State(app): State<App>,
+    Named(name): Named<String>,
+    Asked(how_much): Asked<HowMuch>,
+) -> Result<Answer<Logs>, ApiError> {
+    let count = how_much.lines.unwrap_or(LINES_DEFAULT);
+    if !(1..=LINES_MAX).contains(&count) {
+        return Err(ApiError::invalid(format!("lines is {count}; write 1 to {LINES_MAX}")));
+    }
+    let agent = app.agent(&AgentName::new(name)?).await?.name;
+    let folder = AgentFolder::of(&app.backend.home, &agent);
+    // One more than wanted tells whether there are more.
+    let read = move || Log::of(&folder).last_lines(count + 1, LogPosition::START);
+    let read = tokio::task::spawn_blocking(read).await;
+    let read = read.map_err(|error| ApiError::internal(error.to_string()))?;
+    let found = match read {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        other => other.map_err(|error| ApiError::internal(error.to_string()))?,
+    };
+    let plain: Vec<String> =
+        found.iter().map(|line| plain_line(&String::from_utf8_lossy(&line.bytes))).collect();
+    // Redacted after cleaning, for colours may stand in the middle of a secret.
+    let text = app.backend.engine.redactor().text(&plain.join("\n")).into_owned();
+    let mut lines: Vec<String> =
+        if plain.is_empty() { Vec::new() } else { text.split('\n').map(str::to_owned).collect() };
+    let mut truncated = lines.len() > count;
+    lines.drain(..lines.len().saturating_sub(count));
+    while lines.iter().map(String::len).sum::<usize>() > BYTES_MAX {
+        lines.remove(0);
+        truncated = true;
+    }
+    Ok(Answer(Logs { agent: agent.to_string(), lines, truncated }))
+}

@@ -1,0 +1,161 @@
+//! What is served where: the one table of routes.
+
+mod agents;
+mod claim;
+mod daemon;
+mod deaths;
+mod events;
+pub(crate) mod heartbeat;
+mod login;
+mod logs;
+mod metrics;
+mod sessions;
+mod shown;
+mod stats;
+mod steps;
+mod tasks;
+mod verbs;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use relight_core::time::{Span, Time};
+use utoipa::OpenApi;
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::{openapi, pages};
+
+/// Every route.
+pub(crate) fn all() -> Router<App> {
+    Router::new()
+        .route("/", get(pages::dashboard))
+        .route("/login/{code}", get(pages::login))
+        .route("/assets/{*name}", get(pages::asset))
+        .route("/openapi.json", get(openapi::serve))
+        .route("/metrics", get(metrics::metrics))
+        .nest("/api", api())
+        .fallback(async || ApiError::not_found("there is nothing here").hint("GET /openapi.json"))
+        .method_not_allowed_fallback(not_this_way)
+}
+
+fn api() -> Router<App> {
+    Router::new()
+        .route("/health", get(login::health))
+        .route("/me", get(login::me))
+        .route("/login-codes", post(login::give_code))
+        .route("/login", post(login::log_in))
+        .route("/logout", post(login::log_out))
+        .route("/agents", get(agents::list).post(agents::register))
+        .route("/agents/{name}", get(agents::show).delete(agents::forget))
+        .route("/agents/{name}/start", post(agents::start))
+        .route("/agents/{name}/stop", post(agents::stop))
+        .route("/agents/{name}/restart", post(agents::restart))
+        .route("/agents/{name}/heartbeat", post(heartbeat::beat))
+        .route("/agents/{name}/deaths", get(deaths::deaths))
+        .route("/agents/{name}/logs", get(logs::logs))
+        .route("/attempts", get(deaths::attempts))
+        .route("/tasks", get(tasks::list).post(tasks::add))
+        .route("/tasks/claim", post(claim::claim))
+        .route("/tasks/{id}", get(tasks::show))
+        .route("/tasks/{id}/start", post(tasks::start))
+        .route("/tasks/{id}/done", post(verbs::done))
+        .route("/tasks/{id}/fail", post(verbs::fail))
+        .route("/tasks/{id}/block", post(verbs::block))
+        .route("/tasks/{id}/defer", post(verbs::defer))
+        .route("/tasks/{id}/cancel", post(verbs::cancel))
+        .route("/tasks/{id}/retry", post(verbs::retry))
+        .route("/tasks/{id}/release", post(verbs::release))
+        .route("/tasks/{id}/steps/{name}/begin", post(steps::begin))
+        .route("/tasks/{id}/steps/{name}/end", post(steps::end))
+        .route("/tasks/{id}/steps/{name}/resolve", post(steps::resolve))
+        .route("/sessions", get(sessions::list))
+        .route("/sessions/{key}/begin", post(sessions::begin))
+        .route("/sessions/{key}/end", post(sessions::end))
+        .route("/sessions/{key}/resume", post(sessions::resume))
+        .route("/sessions/{key}/suspend", post(sessions::suspend))
+        .route("/events", get(events::events))
+        .route("/stats", get(stats::stats))
+        .route("/status", get(daemon::status))
+        .route("/down", post(daemon::down))
+        .route("/reload", post(daemon::reload))
+        .route("/recover", post(daemon::recover))
+}
+
+/// The same routes, described.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Relight",
+        description = "Brings AI agents back after any crash: the daemon's API.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    paths(
+        login::health,
+        login::me,
+        login::give_code,
+        login::log_in,
+        login::log_out,
+        agents::list,
+        agents::register,
+        agents::show,
+        agents::forget,
+        agents::start,
+        agents::stop,
+        agents::restart,
+        heartbeat::beat,
+        deaths::deaths,
+        logs::logs,
+        deaths::attempts,
+        tasks::list,
+        tasks::add,
+        claim::claim,
+        tasks::show,
+        tasks::start,
+        verbs::done,
+        verbs::fail,
+        verbs::block,
+        verbs::defer,
+        verbs::cancel,
+        verbs::retry,
+        verbs::release,
+        steps::begin,
+        steps::end,
+        steps::resolve,
+        sessions::list,
+        sessions::begin,
+        sessions::end,
+        sessions::resume,
+        sessions::suspend,
+        events::events,
+        stats::stats,
+        daemon::status,
+        daemon::down,
+        daemon::reload,
+        daemon::recover,
+        metrics::metrics,
+    ),
+    components(schemas(crate::wire::problem::ProblemBody))
+)]
+pub(crate) struct Described;
+
+async fn not_this_way() -> ApiError {
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this is not done this way")
+        .hint("GET /openapi.json tells how")
+}
+
+/// A duration in a request.
+fn span(text: &str) -> Result<Span, ApiError> {
+    Ok(text.parse::<Span>()?)
+}
+
+/// A moment in a request: a time, or a duration from now.
+fn moment(text: &str, now: Time) -> Result<Time, ApiError> {
+    match text.parse::<Span>() {
+        Ok(span) => Ok(now.plus(span)),
+        Err(_) => text.parse().map_err(|_| {
+            ApiError::invalid(format!("{text:?} is neither a time nor a duration"))
+                .hint("write 2026-05-01T12:00:00Z, or 90s")
+        }),
+    }
+}

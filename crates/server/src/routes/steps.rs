@@ -1,0 +1,171 @@
+//! Steps: begun before they act, ended after, and resolved by a person in between.
+
+use axum::extract::State;
+use relight::engine::ActError;
+use relight_core::change::Change;
+use relight_core::decide::{Refusal, StepAdvice, TaskEvent, advise};
+use relight_core::ids::{StepName, TaskId};
+use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome};
+use relight_core::task::Usage;
+
+use super::heartbeat::Done;
+use super::tasks::right;
+use crate::answer::Answer;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::given::{Given, Named};
+use crate::wire::problem::ProblemBody;
+use crate::wire::step::{Advice, BeginStep, EndStep, ResolveStep};
+use crate::wire::task::Task;
+
+/// A step is about to act: what to do with it.
+#[utoipa::path(post, path = "/api/tasks/{id}/steps/{name}/begin", tag = "steps",
+    params(("id" = String, Path), ("name" = String, Path)), request_body = BeginStep,
+    responses((status = 200, body = Advice), (status = 404, body = ProblemBody),
+        (status = 409, body = ProblemBody), (status = 422, body = ProblemBody)))]
+pub(super) async fn begin(
+    State(app): State<App>,
+    Named((id, name)): Named<(String, String)>,
+    Given(given): Given<BeginStep>,
+) -> Result<Answer<Advice>, ApiError> {
+    let id = TaskId::new(id)?;
+    let key = app.step_key(name, given.occurrence)?;
+    let rule = given.rule.as_deref().map(str::parse::<RepeatRule>).transpose();
+    let rule = rule.map_err(|error| ApiError::invalid(error.to_string()))?.unwrap_or_default();
+    let event = TaskEvent::StepBegin { key: key.clone(), rule, fingerprint: None };
+    let engine = &app.backend.engine;
+    let advice = match engine.act(&id, right(given.fence), event).await {
+        Err(ActError::Refused(Refusal::StepFinished { .. })) => StepAdvice::Finished,
+        acted => {
+            let changes = acted?.decision.changes;
+            let begun = changes.iter().find_map(|change| match change {
+                Change::StepBegun(mark) => Some(mark.was_open),
+                _ => None,
+            });
+            match begun {
+                Some(true) => StepAdvice::Again,
+                Some(false) => StepAdvice::Go,
+                // Its rule leaves it to a question, or to a person.
+                None => advise(engine.store().step(&id, &key).await?.as_ref()),
+            }
+        }
+    };
+    app.refresh(&id).await;
+    let output = match advice {
+        StepAdvice::Finished => engine.store().output(&id, &key).await?,
+        _ => None,
+    };
+    Ok(Answer(Advice {
+        advice: word(advice).to_owned(),
+        idempotency_key: key.idempotency_key(&id),
+        exit_code: output.as_ref().map(|output| output.exit_code),
+        output: output.map(|output| String::from_utf8_lossy(&output.body).into_owned()),
+    }))
+}
+
+fn word(advice: StepAdvice) -> &'static str {
+    match advice {
+        StepAdvice::Go => "go",
+        StepAdvice::Again => "again",
+        StepAdvice::Ask => "ask",
+        StepAdvice::Wait => "wait",
+        StepAdvice::Finished => "finished",
+    }
+}
+
+/// A step has acted. One that was finished before stays as it is.
+#[utoipa::path(post, path = "/api/tasks/{id}/steps/{name}/end", tag = "steps",
+    params(("id" = String, Path), ("name" = String, Path)), request_body = EndStep,
+    responses((status = 200), (status = 404, body = ProblemBody), (status = 409, body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
+pub(super) async fn end(
+    State(app): State<App>,
+    Named((id, name)): Named<(String, String)>,
+    Given(given): Given<EndStep>,
+) -> Result<Answer<Done>, ApiError> {
+    let id = TaskId::new(id)?;
+    let key = app.step_key(name, given.occurrence)?;
+    let exit_code = given.exit_code.unwrap_or(i32::from(given.failed));
+    let usage = Usage {
+        cost_micros: given.cost.as_deref().map(micros).transpose()?.unwrap_or(0),
+        turns: given.turns.unwrap_or(0),
+    };
+    let outcome = if given.failed { StepOutcome::Failed } else { StepOutcome::Done };
+    let output = Output::keep(exit_code, given.output.unwrap_or_default().into_bytes());
+    let event = TaskEvent::StepEnd { key, outcome, output: Some(output) };
+    let (engine, right) = (&app.backend.engine, right(given.fence));
+    match engine.act(&id, right, event).await {
+        // Said twice; the first time counts.
+        Err(ActError::Refused(Refusal::StepFinished { .. })) if !given.failed => {
+            return Ok(Answer(Done {}));
+        }
+        acted => drop(acted?),
+    }
+    if usage != Usage::default() {
+        engine.act(&id, right, TaskEvent::Spend(usage)).await?;
+    }
+    app.refresh(&id).await;
+    Ok(Answer(Done {}))
+}
+
+/// `0.25` in millionths.
+fn micros(text: &str) -> Result<u64, ApiError> {
+    let bad = || ApiError::invalid(format!("{text:?} is no cost; write a number such as 0.25"));
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || part.len() > 6 || !is_number(whole) || !is_number(part) {
+        return Err(bad());
+    }
+    let whole: u64 = whole.parse().map_err(|_| bad())?;
+    let part: u64 = format!("{part:0<6}").parse().map_err(|_| bad())?;
+    whole.checked_mul(1_000_000).and_then(|whole| whole.checked_add(part)).ok_or_else(bad)
+}
+
+/// A person knows what became of a step in doubt.
+#[utoipa::path(post, path = "/api/tasks/{id}/steps/{name}/resolve", tag = "steps",
+    params(("id" = String, Path), ("name" = String, Path)), request_body = ResolveStep,
+    responses((status = 200, body = Task), (status = 404, body = ProblemBody),
+        (status = 409, body = ProblemBody), (status = 422, body = ProblemBody)))]
+pub(super) async fn resolve(
+    State(app): State<App>,
+    Named((id, name)): Named<(String, String)>,
+    Given(given): Given<ResolveStep>,
+) -> Result<Answer<Task>, ApiError> {
+    let id = TaskId::new(id)?;
+    let key = app.step_key(name, given.occurrence)?;
+    let engine = &app.backend.engine;
+    let event = TaskEvent::StepResolve { key, happened: given.happened };
+    engine.act(&id, right(None), event).await?;
+    app.refresh(&id).await;
+    Ok(Answer(engine.task(&id).await?.into()))
+}
+
+impl App {
+    /// The step as the store knows it: a secret in its name is marked.
+    fn step_key(&self, name: String, occurrence: Option<u32>) -> Result<StepKey, ApiError> {
+        let occurrence = occurrence.unwrap_or(1);
+        if occurrence == 0 {
+            return Err(ApiError::invalid("occurrence counts from 1"));
+        }
+        let mut key = StepKey { name: StepName::new(name)?, occurrence };
+        relight::funnel::clean_step(self.backend.engine.redactor(), &mut key);
+        Ok(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_read_as_people_write_them() {
+        for (text, expected) in
+            [("0", 0), ("0.25", 250_000), ("3", 3_000_000), ("1.000001", 1_000_001)]
+        {
+            assert_eq!(micros(text).unwrap(), expected);
+        }
+        for bad in ["", ".", ".5", "-1", "1e3", "0.0000001", "1.2.3", "99999999999999999999"] {
+            assert!(micros(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Tasks: shown, added, started.
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use relight::dialect::Dialect;
+use relight::doors::clock;
+use relight::engine::{Added, Engine};
+use relight::supervise::successor;
+use relight_core::decide::Right;
+use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
+use relight_core::lease::{Fence, Holder, LEASE_MAX};
+use relight_core::status::TaskStatus;
+use relight_core::task::{DECLARED_STEPS_MAX, NewTask, Task, TaskSpec};
+use relight_core::time::Span;
+use relight_store::TaskQuery;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::span;
+use crate::answer::{Answer, json_bytes};
+use crate::app::App;
+use crate::error::ApiError;
+use crate::given::{Asked, Given, Named};
+use crate::guard::Caller;
+use crate::wire;
+use crate::wire::list::{List, Page};
+use crate::wire::problem::ProblemBody;
+use crate::wire::task::{StartTask, Started, WholeTask};
+
+/// How long a lease lasts that nobody gave a length.
+const LEASE: Span = Span::from_secs(600);
+/// Tasks that are looked through for those with a step in doubt.
+const IN_DOUBT_PAGE: usize = 1_000;
+
+/// Which tasks.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct WhichTasks {
+    /// Only of these statuses, with commas between.
+    status: Option<String>,
+    /// Only of this agent.
+    agent: Option<String>,
+    /// Only those with a step in doubt.
+    in_doubt: Option<bool>,
+    /// At most so many, 1 to 1000.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<usize>,
+    /// The `next` of the page before.
+    after: Option<String>,
+}
+
+/// Tasks in the order they were added.
+#[utoipa::path(get, path = "/api/tasks", tag = "tasks", params(WhichTasks),
+    responses((status = 200, body = List<wire::task::Task>), (status = 422, body = ProblemBody)))]
+pub(super) async fn list(
+    State(app): State<App>,
+    Asked(which): Asked<WhichTasks>,
+) -> Result<Answer<List<wire::task::Task>>, ApiError> {
+    let limit = Page { limit: which.limit, after: None }.limit()?;
+    let words = which.status.as_deref().unwrap_or_default();
+    let statuses: Result<Vec<TaskStatus>, _> =
+        words.split(',').filter(|word| !word.is_empty()).map(str::parse).collect();
+    let query = TaskQuery {
+        statuses: statuses.map_err(|error| ApiError::invalid(error.to_string()))?,
+        agent: which.agent.map(AgentName::new).transpose()?,
+        after: which.after.map(TaskId::new).transpose()?,
+        limit: Some(limit + 1),
+        ..TaskQuery::default()
+    };
+    let found = match which.in_doubt {
+        Some(true) => in_doubt(&app, query, limit + 1).await?,
+        _ => app.backend.engine.store().tasks(query).await?,
+    };
+    let cursor = |task: &Task| task.id.to_string();
+    Ok(Answer(List::cut(found, limit, cursor, wire::task::Task::from)))
+}
+
+/// Pages through all, for the store has no such question.
+async fn in_doubt(app: &App, mut query: TaskQuery, count: usize) -> Result<Vec<Task>, ApiError> {
+    let mut found = Vec::new();
+    query.limit = Some(IN_DOUBT_PAGE);
+    loop {
+        let page = app.backend.engine.store().tasks(query.clone()).await?;
+        let is_last = page.len() < IN_DOUBT_PAGE;
+        query.after = page.last().map(|task| task.id.clone());
+        found.extend(page.into_iter().filter(|task| task.steps_open > 0));
+        if is_last || found.len() >= count {
+            found.truncate(count);
+            return Ok(found);
+        }
+    }
+}
+
+/// One task with its steps, its context and its payload.
+#[utoipa::path(get, path = "/api/tasks/{id}", tag = "tasks", params(("id" = String, Path)),
+    responses((status = 200, body = WholeTask), (status = 404, body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
+pub(super) async fn show(
+    State(app): State<App>,
+    Named(id): Named<String>,
+) -> Result<Answer<WholeTask>, ApiError> {
+    Ok(Answer(app.backend.engine.view(&TaskId::new(id)?).await?.into()))
+}
+
+/// Adds a task; the same one again, or one whose key another has, changes nothing.
+#[utoipa::path(post, path = "/api/tasks", tag = "tasks", request_body = wire::task::NewTask,
+    responses((status = 201, body = wire::task::Task), (status = 200, body = wire::task::Task),
+        (status = 409, body = ProblemBody), (status = 422, body = ProblemBody)))]
+pub(super) async fn add(
+    State(app): State<App>,
+    Given(given): Given<wire::task::NewTask>,
+) -> Result<Response, ApiError> {
+    let new = new_task(TaskId::new(given.id)?, given.spec)?;
+    app.check_strategy(&new)?;
+    let (status, task) = match app.backend.engine.add(new).await? {
+        Added::Created(task) => (StatusCode::CREATED, task),
+        Added::Same(task) | Added::KeyTaken(task) => (StatusCode::OK, task),
+    };
+    Ok(json_bytes(status, &wire::task::Task::from(task)))
+}
+
+/// Takes the lease of a task, adding it first where it is absent; the same agent continues by its fence.
+#[utoipa::path(post, path = "/api/tasks/{id}/start", tag = "tasks", params(("id" = String, Path)),
+    request_body = StartTask,
+    responses((status = 200, body = Started), (status = 409, body = ProblemBody),
+        (status = 422, body = ProblemBody), (status = 503, body = ProblemBody)))]
+pub(super) async fn start(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Named(id): Named<String>,
+    Given(given): Given<StartTask>,
+) -> Result<Answer<Started>, ApiError> {
+    let id = TaskId::new(id)?;
+    let lease = lease(given.lease.as_deref())?;
+    let agent = given.spec.agent.as_ref().map(|agent| format!("agent {agent}"));
+    let new = new_task(id.clone(), given.spec)?;
+    app.check_strategy(&new)?;
+    let engine = &app.backend.engine;
+    app.check_begin(engine, &id, given.fence).await?;
+    let holder = holder(agent.as_ref().unwrap_or(&caller.id));
+    let started = engine.start(new, right(given.fence), holder, Some(lease)).await?;
+    app.refresh(&started.view.task.id).await;
+    Ok(Answer(started.into()))
+}
+
+impl App {
+    /// Nothing new is begun while draining; a fence that was given must be good.
+    async fn check_begin(
+        &self,
+        engine: &Engine,
+        id: &TaskId,
+        fence: Option<u64>,
+    ) -> Result<(), ApiError> {
+        let task = engine.store().task(id).await?;
+        if let (Some(ours), Some(task)) = (fence.map(Fence), &task)
+            && !task.lease.admits(ours)
+        {
+            let newest = task.lease.fence;
+            return Err(
+                relight_core::decide::Refusal::Fenced { task: id.clone(), ours, newest }.into()
+            );
+        }
+        let is_held = task.is_some_and(|task| task.lease.held.is_some());
+        if !is_held && relight::drain::now(engine.store().as_ref()).await?.is_some() {
+            return Err(ApiError::draining());
+        }
+        Ok(())
+    }
+
+    fn check_strategy(&self, new: &NewTask) -> Result<(), ApiError> {
+        let Some(name) = &new.spec.strategy else { return Ok(()) };
+        let known = self.backend.recoverer.strategies().check(name);
+        known.map_err(|error| ApiError::invalid(error.to_string()))
+    }
+
+    /// Brings up to date what lies beside the store: the checkpoint file of a workflow, the state file
+    /// of a supervised agent. One that cannot be written now is written with the next change.
+    pub(super) async fn refresh(&self, id: &TaskId) {
+        let engine = &self.backend.engine;
+        let Ok(task) = engine.task(id).await else { return };
+        let _ = successor::refresh_state(&self.backend.home, engine, &task).await;
+        if let Some(door) = &task.checkpoint {
+            let _ = Dialect::new(engine.clone(), door.folder.clone().into()).save(id).await;
+        }
+    }
+}
+
+/// By what right a request writes.
+pub(super) fn right(fence: Option<u64>) -> Right {
+    fence.map_or(Right::Unfenced, |fence| Right::Fence(Fence(fence)))
+}
+
+/// The length of a lease.
+pub(super) fn lease(given: Option<&str>) -> Result<Span, ApiError> {
+    let lease = given.map(span).transpose()?.unwrap_or(LEASE);
+    if lease == Span::ZERO || lease > LEASE_MAX {
+        return Err(ApiError::invalid(format!("a lease lasts at most {LEASE_MAX}, and some time")));
+    }
+    Ok(lease)
+}
+
+/// Over HTTP nobody's life can be seen: a lease lasts for a time, and each write renews it.
+pub(super) fn holder(who: &str) -> Holder {
+    Holder::Time { by: format!("{who} over HTTP") }
+}
+
+fn new_task(id: TaskId, given: wire::task::TaskSpec) -> Result<NewTask, ApiError> {
+    if given.steps.len() > DECLARED_STEPS_MAX {
+        return Err(ApiError::invalid(format!("a task has at most {DECLARED_STEPS_MAX} steps")));
+    }
+    let steps: Result<Vec<StepName>, _> = given.steps.into_iter().map(StepName::new).collect();
+    let ttl = given.ttl.as_deref().map(span).transpose()?;
+    Ok(NewTask {
+        id,
+        agent: given.agent.map(AgentName::new).transpose()?,
+        spec: TaskSpec {
+            title: given.title,
+            steps: steps?,
+            payload: given.payload,
+            strategy: given.strategy,
+            max_retries: given.max_retries,
+            key: given.key.map(IdempotencyKey::new).transpose()?,
+            priority: given.priority,
+            needs: given.needs,
+            ttl_ms: ttl.map(Span::as_ms),
+            spent_keys: Vec::new(),
+        },
+        context: given.set,
+        expires_at: ttl.map(|ttl| clock::now().plus(ttl)),
+        checkpoint: None,
+    })
+}

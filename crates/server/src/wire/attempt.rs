@@ -1,0 +1,38 @@
+//! An attempt, as far as a timeline needs it.
+
+use relight::doors::clock;
+use relight_core::agent;
+use relight_core::time::Time;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// One life of an agent's process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct Attempt {
+    pub(crate) agent: String,
+    pub(crate) number: u32,
+    #[schema(value_type = String)]
+    pub(crate) begun_at: Time,
+    #[schema(value_type = Option<String>)]
+    pub(crate) ended_at: Option<Time>,
+    pub(crate) cause: Option<String>,
+    pub(crate) lived_ms: u64,
+}
+
+impl From<agent::Attempt> for Attempt {
+    fn from(attempt: agent::Attempt) -> Self {
+        let ended = attempt.ended.as_ref();
+        let lived = match ended {
+            Some(ended) => ended.death.lived,
+            None => clock::now().since(attempt.begun_at),
+        };
+        Self {
+            agent: attempt.agent.to_string(),
+            number: attempt.number,
+            begun_at: attempt.begun_at,
+            ended_at: ended.map(|ended| ended.death.at),
+            cause: ended.map(|ended| ended.cause.to_string()),
+            lived_ms: lived.as_ms(),
+        }
+    }
+}

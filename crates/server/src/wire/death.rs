@@ -1,0 +1,82 @@
+//! A death, with its post-mortem.
+
+use relight_core::agent::death::HowEnded;
+use relight_core::agent::{Attempt, Ended};
+use relight_core::time::Time;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::agent::LastDeath;
+
+/// The end of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct Death {
+    pub(crate) agent: String,
+    pub(crate) number: u32,
+    #[schema(value_type = String)]
+    pub(crate) begun_at: Time,
+    #[schema(value_type = String)]
+    pub(crate) ended_at: Time,
+    pub(crate) lived_ms: u64,
+    /// `completed`, `failed`, `signal`, `oom`, `hung`, `timeout`, `stopped`, `lost` or `deferred`.
+    pub(crate) cause: String,
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) note: Option<String>,
+    pub(crate) last_step: Option<String>,
+    pub(crate) memory_max_kib: Option<u64>,
+    pub(crate) post_mortem: PostMortem,
+}
+
+/// What was found then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct PostMortem {
+    /// The last lines, redacted.
+    pub(crate) output: Vec<String>,
+    pub(crate) done_steps: Vec<String>,
+    pub(crate) in_doubt: Vec<String>,
+    pub(crate) next_step: Option<String>,
+}
+
+impl Death {
+    /// Of an attempt that ended.
+    pub(crate) fn of(attempt: Attempt) -> Option<Self> {
+        let (ended, found) = (attempt.ended?, attempt.post_mortem.unwrap_or_default());
+        let (code, signal) = how(&ended);
+        Some(Self {
+            agent: attempt.agent.to_string(),
+            number: attempt.number,
+            begun_at: attempt.begun_at,
+            ended_at: ended.death.at,
+            lived_ms: ended.death.lived.as_ms(),
+            cause: ended.cause.to_string(),
+            code,
+            signal,
+            note: ended.death.note,
+            last_step: found.last_step,
+            memory_max_kib: found.memory_max_kib,
+            post_mortem: PostMortem {
+                output: found.last_output.lines().map(str::to_owned).collect(),
+                done_steps: found.done,
+                in_doubt: found.in_doubt,
+                next_step: found.next,
+            },
+        })
+    }
+}
+
+impl LastDeath {
+    pub(crate) fn of(number: u32, ended: &Ended) -> Self {
+        let (code, signal) = how(ended);
+        let cause = ended.cause.to_string();
+        Self { number, cause, at: ended.death.at, code, signal }
+    }
+}
+
+fn how(ended: &Ended) -> (Option<i32>, Option<i32>) {
+    match ended.death.how {
+        HowEnded::Code(code) => (Some(code), None),
+        HowEnded::Signal(signal) => (None, Some(signal)),
+        HowEnded::Unknown => (None, None),
+    }
+}

@@ -1,0 +1,60 @@
+//! An event.
+
+use relight_core::event;
+use relight_core::time::Time;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(crate) struct Event {
+    /// Grows, is never reused.
+    pub(crate) id: u64,
+    #[schema(value_type = String)]
+    pub(crate) at: Time,
+    #[schema(example = "attempt.died")]
+    pub(crate) kind: String,
+    pub(crate) agent: Option<String>,
+    pub(crate) task: Option<String>,
+    pub(crate) step: Option<String>,
+    /// The lease under which it was written.
+    pub(crate) fence: Option<u64>,
+    /// The rest, by kind.
+    #[schema(value_type = Object)]
+    pub(crate) detail: Value,
+}
+
+impl From<event::Event> for Event {
+    fn from(event: event::Event) -> Self {
+        Self {
+            id: event.id,
+            at: event.at,
+            kind: event.kind.as_str().to_owned(),
+            agent: event.agent.map(String::from),
+            task: event.task.map(String::from),
+            step: event.step.map(|step| step.to_string()),
+            fence: event.fence.map(|fence| fence.0),
+            detail: event.detail,
+        }
+    }
+}
+
+/// Which events.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct WhichEvents {
+    /// At most so many, 1 to 1000.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    pub(crate) limit: Option<usize>,
+    /// Only those after this one.
+    pub(crate) after: Option<u64>,
+    /// Only of these kinds, with commas between.
+    pub(crate) kind: Option<String>,
+    /// Only of this agent.
+    pub(crate) agent: Option<String>,
+    /// Only of this task.
+    pub(crate) task: Option<String>,
+    /// The newest instead of the oldest; still given oldest first.
+    pub(crate) newest: Option<bool>,
+}

@@ -1,0 +1,53 @@
+//! Lists: a page of things, and where the next one begins.
+
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::error::ApiError;
+
+const LIMIT_DEFAULT: usize = 100;
+const LIMIT_MAX: usize = 1_000;
+
+/// A page of things.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(crate) struct List<T> {
+    pub(crate) items: Vec<T>,
+    /// Give it as `after` for the next page; none when this is the last.
+    pub(crate) next: Option<String>,
+}
+
+/// Which page.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Page {
+    /// At most so many, 1 to 1000.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    pub(crate) limit: Option<usize>,
+    /// The `next` of the page before.
+    pub(crate) after: Option<String>,
+}
+
+impl Page {
+    pub(crate) fn limit(&self) -> Result<usize, ApiError> {
+        let limit = self.limit.unwrap_or(LIMIT_DEFAULT);
+        if (1..=LIMIT_MAX).contains(&limit) {
+            return Ok(limit);
+        }
+        Err(ApiError::invalid(format!("limit is {limit}; write 1 to {LIMIT_MAX}")))
+    }
+}
+
+impl<T> List<T> {
+    /// Of one more than fits, where there are more.
+    pub(crate) fn cut<S>(
+        mut found: Vec<S>,
+        limit: usize,
+        cursor: impl Fn(&S) -> String,
+        shown: impl Fn(S) -> T,
+    ) -> Self {
+        let has_more = found.len() > limit;
+        found.truncate(limit);
+        let next = found.last().filter(|_| has_more).map(cursor);
+        Self { items: found.into_iter().map(shown).collect(), next }
+    }
+}

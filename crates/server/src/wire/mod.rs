@@ -1,0 +1,13 @@
+//! What goes over the wire, one noun a file. Times are RFC 3339 UTC, durations `90s`, `10m`, `7d`.
+
+pub(crate) mod agent;
+pub(crate) mod attempt;
+pub(crate) mod death;
+pub(crate) mod event;
+pub(crate) mod list;
+pub(crate) mod login;
+pub(crate) mod problem;
+pub(crate) mod session;
+pub(crate) mod stats;
+pub(crate) mod step;
+pub(crate) mod task;

@@ -1,0 +1,90 @@
+//! The whole at a glance.
+
+use std::collections::BTreeMap;
+
+use relight_core::time::Time;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// Which part of the past.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct WhichHours {
+    /// How far back, 1 to 168.
+    #[param(minimum = 1, maximum = 168, default = 24)]
+    pub(crate) hours: Option<u32>,
+}
+
+/// The whole at a glance.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(crate) struct Stats {
+    #[schema(value_type = String)]
+    pub(crate) now: Time,
+    pub(crate) version: String,
+    pub(crate) node: Option<String>,
+    /// Nothing is begun.
+    pub(crate) draining: bool,
+    /// Nothing was resumed at the start.
+    pub(crate) held_back: bool,
+    /// By state.
+    pub(crate) agents: BTreeMap<String, u64>,
+    /// By status.
+    pub(crate) tasks: BTreeMap<String, u64>,
+    /// By state.
+    pub(crate) sessions: BTreeMap<String, u64>,
+    /// Tasks with a step in doubt.
+    pub(crate) in_doubt: u64,
+    pub(crate) deaths_per_hour: Vec<DeathsOfHour>,
+    pub(crate) recoveries_per_hour: Vec<RecoveriesOfHour>,
+    pub(crate) time_to_recover_ms: TimeToRecover,
+    /// Of the last hour.
+    pub(crate) steps_per_minute: Vec<StepsOfMinute>,
+    pub(crate) needs_me: Vec<NeedsMe>,
+}
+
+/// The deaths of one hour.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct DeathsOfHour {
+    #[schema(value_type = String)]
+    pub(crate) hour: Time,
+    /// By cause; those that are there.
+    pub(crate) causes: BTreeMap<String, u64>,
+}
+
+/// The recoveries of one hour.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct RecoveriesOfHour {
+    #[schema(value_type = String)]
+    pub(crate) hour: Time,
+    pub(crate) count: u64,
+}
+
+/// From a death to the start of the next attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct TimeToRecover {
+    pub(crate) p50: Option<u64>,
+    pub(crate) p99: Option<u64>,
+    pub(crate) count: usize,
+}
+
+/// Steps finished in one minute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct StepsOfMinute {
+    #[schema(value_type = String)]
+    pub(crate) minute: Time,
+    pub(crate) count: u64,
+}
+
+/// Something that waits for a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct NeedsMe {
+    /// `terminated`, `blocked`, `suspended`, `given_up`, `parked` or `in_doubt`.
+    pub(crate) kind: String,
+    /// `task/ID`, `agent/NAME` or `session/KEY`.
+    pub(crate) subject: String,
+    pub(crate) text: String,
+    /// What to type.
+    pub(crate) hint: String,
+    #[schema(value_type = String)]
+    pub(crate) at: Time,
+}

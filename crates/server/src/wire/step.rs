@@ -1,0 +1,95 @@
+//! A step.
+
+use relight_core::step::{self, StepState};
+use relight_core::time::Time;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// One recorded piece of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct Step {
+    pub(crate) name: String,
+    pub(crate) occurrence: u32,
+    /// `begun`, `done` or `failed`.
+    pub(crate) state: String,
+    /// `keyed`, `repeatable`, `verify` or `once`.
+    pub(crate) rule: String,
+    pub(crate) tries: u32,
+    #[schema(value_type = String)]
+    pub(crate) at: Time,
+    pub(crate) exit_code: Option<i32>,
+}
+
+impl From<step::Step> for Step {
+    fn from(step: step::Step) -> Self {
+        let state = match step.state {
+            StepState::Begun => "begun",
+            StepState::Done => "done",
+            StepState::Failed => "failed",
+        };
+        Self {
+            name: step.key.name.to_string(),
+            occurrence: step.key.occurrence,
+            state: state.to_owned(),
+            rule: step.rule.to_string(),
+            tries: step.tries,
+            at: step.at,
+            exit_code: step.exit_code,
+        }
+    }
+}
+
+/// A step that is about to act.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BeginStep {
+    /// The right to write.
+    pub(crate) fence: Option<u64>,
+    /// `keyed` when none.
+    pub(crate) rule: Option<String>,
+    /// 1 when none.
+    pub(crate) occurrence: Option<u32>,
+}
+
+/// What to do with a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct Advice {
+    /// `go`, `again`, `ask`, `wait` or `finished`.
+    pub(crate) advice: String,
+    /// Stays the same however often the step is tried.
+    pub(crate) idempotency_key: String,
+    /// Of a finished step.
+    pub(crate) output: Option<String>,
+    /// Of a finished step.
+    pub(crate) exit_code: Option<i32>,
+}
+
+/// A step that has acted.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EndStep {
+    /// The right to write.
+    pub(crate) fence: Option<u64>,
+    /// It is known not to have worked.
+    #[serde(default)]
+    pub(crate) failed: bool,
+    /// What it gave.
+    pub(crate) output: Option<String>,
+    /// 0, or 1 for one that failed, when none.
+    pub(crate) exit_code: Option<i32>,
+    /// What it cost, such as `0.25`.
+    pub(crate) cost: Option<String>,
+    /// Turns of a model that it took.
+    pub(crate) turns: Option<u64>,
+    /// 1 when none.
+    pub(crate) occurrence: Option<u32>,
+}
+
+/// What a person found out about a step in doubt.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResolveStep {
+    pub(crate) happened: bool,
+    /// 1 when none.
+    pub(crate) occurrence: Option<u32>,
+}

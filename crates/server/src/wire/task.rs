@@ -1,0 +1,295 @@
+//! A task.
+
+use std::collections::BTreeMap;
+
+use relight::engine::{self, TaskView};
+use relight_core::lease::{Held, Holder};
+use relight_core::task;
+use relight_core::task::STRATEGY_DEFAULT;
+use relight_core::time::Time;
+use serde::de::Error as _;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, from_value};
+use utoipa::ToSchema;
+
+use super::step::Step;
+
+/// One unit of recoverable work.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(crate) struct Task {
+    pub(crate) id: String,
+    pub(crate) title: Option<String>,
+    pub(crate) status: String,
+    pub(crate) reason: Option<String>,
+    pub(crate) agent: Option<String>,
+    pub(crate) holder: Option<TaskHolder>,
+    /// Number of the newest lease.
+    pub(crate) fence: u64,
+    pub(crate) steps_done: u64,
+    pub(crate) steps_in_doubt: u64,
+    pub(crate) steps_declared: usize,
+    pub(crate) starts: u32,
+    pub(crate) retries: u32,
+    pub(crate) max_retries: u32,
+    /// Since a step was last finished.
+    pub(crate) recoveries: u32,
+    pub(crate) given_up: bool,
+    /// What it has cost, such as `0.25`.
+    pub(crate) cost: String,
+    pub(crate) turns: u64,
+    pub(crate) strategy: String,
+    pub(crate) priority: i32,
+    pub(crate) needs: Vec<String>,
+    #[schema(value_type = Option<String>)]
+    pub(crate) not_before: Option<Time>,
+    #[schema(value_type = Option<String>)]
+    pub(crate) expires_at: Option<Time>,
+    #[schema(value_type = String)]
+    pub(crate) created_at: Time,
+    #[schema(value_type = String)]
+    pub(crate) updated_at: Time,
+}
+
+/// Who may advance a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct TaskHolder {
+    /// `process`, `attempt` or `time`.
+    pub(crate) kind: String,
+    pub(crate) text: String,
+    #[schema(value_type = String)]
+    pub(crate) since: Time,
+    /// What is left of the lease; none when no clock ends it.
+    pub(crate) left_ms: Option<u64>,
+}
+
+/// A task with all that a successor needs.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(crate) struct WholeTask {
+    #[serde(flatten)]
+    pub(crate) task: Task,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) done_steps: Vec<String>,
+    pub(crate) in_doubt: Vec<String>,
+    pub(crate) next_step: Option<String>,
+    pub(crate) remaining_steps: Vec<String>,
+    pub(crate) context: BTreeMap<String, String>,
+    #[schema(value_type = Option<Object>)]
+    pub(crate) payload: Option<Value>,
+}
+
+/// A task whose lease was just taken.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(crate) struct Started {
+    pub(crate) task: Task,
+    /// The right to write.
+    pub(crate) fence: u64,
+    /// Somebody worked on it before.
+    pub(crate) resumed: bool,
+    pub(crate) done_steps: Vec<String>,
+    pub(crate) in_doubt: Vec<String>,
+    pub(crate) next_step: Option<String>,
+    pub(crate) context: BTreeMap<String, String>,
+    #[schema(value_type = Option<Object>)]
+    pub(crate) payload: Option<Value>,
+}
+
+impl From<task::Task> for Task {
+    fn from(task: task::Task) -> Self {
+        Self {
+            max_retries: task.max_retries(),
+            id: task.id.to_string(),
+            title: task.spec.title,
+            status: task.status.to_string(),
+            reason: task.reason,
+            agent: task.agent.map(String::from),
+            holder: task.lease.held.as_ref().map(TaskHolder::from),
+            fence: task.lease.fence.0,
+            steps_done: task.steps_done,
+            steps_in_doubt: task.steps_open,
+            steps_declared: task.spec.steps.len(),
+            starts: task.starts,
+            retries: task.retries,
+            recoveries: task.tally.recoveries,
+            given_up: task.tally.given_up,
+            cost: cost(task.tally.cost_micros),
+            turns: task.tally.turns,
+            strategy: task.spec.strategy.unwrap_or_else(|| STRATEGY_DEFAULT.to_owned()),
+            priority: task.spec.priority,
+            needs: task.spec.needs,
+            not_before: task.not_before,
+            expires_at: task.expires_at,
+            created_at: task.created_at,
+            updated_at: task.updated_at,
+        }
+    }
+}
+
+impl From<&Held> for TaskHolder {
+    fn from(held: &Held) -> Self {
+        let kind = match held.holder {
+            Holder::Process(_) => "process",
+            Holder::Attempt { .. } => "attempt",
+            Holder::Time { .. } => "time",
+        };
+        Self {
+            kind: kind.to_owned(),
+            text: held.holder.to_string(),
+            since: held.since,
+            left_ms: held.left.map(|left| left.as_ms()),
+        }
+    }
+}
+
+impl From<TaskView> for WholeTask {
+    fn from(view: TaskView) -> Self {
+        let TaskView { task, steps, progress } = view;
+        Self {
+            steps: steps.into_iter().map(Step::from).collect(),
+            done_steps: progress.done_steps,
+            in_doubt: progress.in_doubt,
+            next_step: progress.next_step,
+            remaining_steps: progress.remaining_steps,
+            context: task.context.clone(),
+            payload: task.spec.payload.clone(),
+            task: task.into(),
+        }
+    }
+}
+
+impl From<engine::Started> for Started {
+    fn from(started: engine::Started) -> Self {
+        let TaskView { task, progress, .. } = started.view;
+        Self {
+            fence: started.fence.0,
+            resumed: started.resumed,
+            done_steps: progress.done_steps,
+            in_doubt: progress.in_doubt,
+            next_step: progress.next_step,
+            context: task.context.clone(),
+            payload: task.spec.payload.clone(),
+            task: task.into(),
+        }
+    }
+}
+
+/// Millionths as a decimal: 250000 is `0.25`.
+fn cost(micros: u64) -> String {
+    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A task to be added.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(try_from = "Map<String, Value>")]
+pub(crate) struct NewTask {
+    pub(crate) id: String,
+    #[serde(flatten)]
+    pub(crate) spec: TaskSpec,
+}
+
+impl TryFrom<Map<String, Value>> for NewTask {
+    type Error = serde_json::Error;
+
+    fn try_from(mut given: Map<String, Value>) -> Result<Self, Self::Error> {
+        let id = given.remove("id").ok_or_else(|| Self::Error::missing_field("id"))?;
+        Ok(Self { id: from_value(id)?, spec: from_value(Value::Object(given))? })
+    }
+}
+
+/// What is asked of a task.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TaskSpec {
+    pub(crate) title: Option<String>,
+    /// Whose it is; anybody's when none.
+    pub(crate) agent: Option<String>,
+    /// The steps that are known ahead, in order.
+    #[serde(default)]
+    pub(crate) steps: Vec<String>,
+    #[schema(value_type = Option<Object>)]
+    pub(crate) payload: Option<Value>,
+    pub(crate) strategy: Option<String>,
+    pub(crate) max_retries: Option<u32>,
+    /// What makes two requests the same request.
+    pub(crate) key: Option<String>,
+    /// Larger goes first.
+    #[serde(default)]
+    pub(crate) priority: i32,
+    /// What an agent must be able to do.
+    #[serde(default)]
+    pub(crate) needs: Vec<String>,
+    /// How long it is worth resuming.
+    pub(crate) ttl: Option<String>,
+    /// First context.
+    #[serde(default)]
+    pub(crate) set: BTreeMap<String, String>,
+}
+
+/// A task to be worked on, and added where it is not there.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(try_from = "Map<String, Value>")]
+pub(crate) struct StartTask {
+    #[serde(flatten)]
+    pub(crate) spec: TaskSpec,
+    /// How long each write renews the lease for; `10m` when none.
+    pub(crate) lease: Option<String>,
+    /// The right that is continued.
+    pub(crate) fence: Option<u64>,
+}
+
+impl TryFrom<Map<String, Value>> for StartTask {
+    type Error = serde_json::Error;
+
+    fn try_from(mut given: Map<String, Value>) -> Result<Self, Self::Error> {
+        let lease = from_value(given.remove("lease").unwrap_or_default())?;
+        let fence = from_value(given.remove("fence").unwrap_or_default())?;
+        // The id stands in the path; said again it must not hurt.
+        given.remove("id");
+        Ok(Self { spec: from_value(Value::Object(given))?, lease, fence })
+    }
+}
+
+/// Work that is wanted.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Claim {
+    pub(crate) agent: String,
+    /// What it can do, beside what is known of it.
+    #[serde(default)]
+    pub(crate) skills: Vec<String>,
+    /// How long to wait for some; not at all when none.
+    pub(crate) wait: Option<String>,
+    /// How long each write renews the lease for; `10m` when none.
+    pub(crate) lease: Option<String>,
+}
+
+/// What a task's holder or a person says of it.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TaskVerb {
+    /// The right to write.
+    pub(crate) fence: Option<u64>,
+    /// Why; needed by `fail` and `block`.
+    pub(crate) reason: Option<String>,
+    /// A time, or a duration from now; needed by `defer`.
+    pub(crate) until: Option<String>,
+    /// To whom; for `retry`.
+    pub(crate) agent: Option<String>,
+    /// Beyond the limit, or from a live holder too; for `retry` and `release`.
+    #[serde(default)]
+    pub(crate) force: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_written_as_people_do() {
+        for (micros, text) in
+            [(0, "0"), (250_000, "0.25"), (1_000_000, "1"), (1_000_001, "1.000001")]
+        {
+            assert_eq!(cost(micros), text);
+        }
+    }
+}

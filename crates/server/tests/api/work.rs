@@ -1,0 +1,210 @@
+//! Tasks, steps and sessions over HTTP.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::ground::{Ground, now};
+
+/// Starts a task; its fence.
+fn started(ground: &Ground, id: &str) -> u64 {
+    let answer = ground.post(&format!("/api/tasks/{id}/start"), &json!({"agent": "a"})).ok();
+    answer["fence"].as_u64().unwrap()
+}
+
+#[test]
+fn a_task_is_added_once() {
+    let ground = Ground::new();
+    let task =
+        json!({"id": "org/repo", "title": "t", "steps": ["a", "b"], "key": "k", "set": {"x": "y"}});
+    assert_eq!(ground.post("/api/tasks", &task).status, 201);
+    assert_eq!(ground.post("/api/tasks", &task).status, 200);
+    let differs = ground.post("/api/tasks", &json!({"id": "org/repo", "title": "other"}));
+    assert_eq!((differs.status, differs.code().as_str()), (409, "conflict"));
+    let same_key = ground.post("/api/tasks", &json!({"id": "another", "key": "k"}));
+    assert_eq!((same_key.status, same_key.json()["id"].as_str()), (200, Some("org/repo")));
+    let shown = ground.get("/api/tasks/org%2Frepo").ok();
+    assert_eq!((&shown["next_step"], &shown["context"]), (&json!("a"), &json!({"x": "y"})));
+    for bad in [json!({}), json!({"id": "../x"}), json!({"id": "a", "odd": 1}), json!({"id": 7})] {
+        assert_eq!(ground.post("/api/tasks", &bad).status, 422, "{bad}");
+    }
+    assert_eq!(ground.post("/api/tasks", &json!({"id": "a", "strategy": "odd"})).status, 422);
+}
+
+#[test]
+fn a_step_is_done_once_and_its_output_is_kept() {
+    let ground = Ground::new();
+    let fence = started(&ground, "t");
+    let step = |verb: &str, body: Value| {
+        ground.post(&format!("/api/tasks/t/steps/build%20it/{verb}"), &body)
+    };
+    let begun = step("begin", json!({"fence": fence})).ok();
+    assert_eq!(begun["advice"], "go");
+    assert_eq!(step("begin", json!({"fence": fence})).ok()["advice"], "again");
+    let end = json!({"fence": fence, "output": "made\n", "cost": "0.25", "turns": 3});
+    assert_eq!(step("end", end.clone()).status, 200);
+    assert_eq!(step("end", end).status, 200);
+    let finished = step("begin", json!({"fence": fence})).ok();
+    assert_eq!((&finished["advice"], &finished["output"]), (&json!("finished"), &json!("made\n")));
+    assert_eq!(finished["idempotency_key"], begun["idempotency_key"]);
+    let task = ground.post("/api/tasks/t/done", &json!({"fence": fence})).ok();
+    assert_eq!((&task["status"], &task["steps_done"]), (&json!("completed"), &json!(1)));
+    assert_eq!((&task["cost"], &task["turns"]), (&json!("0.25"), &json!(3)));
+}
+
+#[test]
+fn a_late_writer_is_fenced() {
+    let ground = Ground::new();
+    let old = started(&ground, "t");
+    ground.post("/api/tasks/t/release", &json!({"force": true})).ok();
+    let new = started(&ground, "t");
+    assert!(new > old);
+    for (path, body) in [
+        ("/api/tasks/t/done", json!({"fence": old})),
+        ("/api/tasks/t/start", json!({"fence": old})),
+        ("/api/tasks/t/steps/a/begin", json!({"fence": old})),
+        ("/api/tasks/t/fail", json!({"fence": old, "reason": "late"})),
+    ] {
+        let answer = ground.post(path, &body);
+        assert_eq!((answer.status, answer.code().as_str()), (409, "fenced"), "{path}");
+    }
+    let held = ground.post("/api/tasks/t/start", &json!({}));
+    assert_eq!((held.status, held.code().as_str()), (409, "held"));
+    let continued = ground.post("/api/tasks/t/start", &json!({"fence": new})).ok();
+    assert_eq!((&continued["fence"], &continued["resumed"]), (&json!(new), &json!(true)));
+}
+
+#[test]
+fn verbs_say_what_they_lack_and_what_is_not_allowed() {
+    let ground = Ground::new();
+    let fence = started(&ground, "t");
+    let verb = |verb: &str, body: Value| ground.post(&format!("/api/tasks/t/{verb}"), &body);
+    assert_eq!(verb("block", json!({})).status, 422);
+    assert_eq!(verb("fail", json!({"reason": " "})).status, 422);
+    assert_eq!(verb("defer", json!({})).status, 422);
+    assert_eq!(verb("defer", json!({"until": "never"})).status, 422);
+    assert_eq!(
+        verb("block", json!({"fence": fence, "reason": "needs a key"})).ok()["status"],
+        "blocked"
+    );
+    let needs = ground.get("/api/stats").ok()["needs_me"][0].clone();
+    assert_eq!((&needs["kind"], &needs["subject"]), (&json!("blocked"), &json!("task/t")));
+    assert_eq!(verb("cancel", json!({"reason": "enough"})).ok()["status"], "cancelled");
+    let ended = verb("retry", json!({}));
+    assert_eq!((ended.status, ended.code().as_str()), (409, "illegal"));
+    assert_eq!(ground.post("/api/tasks/none/done", &json!({})).status, 404);
+}
+
+#[test]
+fn a_step_in_doubt_waits_for_a_person() {
+    let ground = Ground::new();
+    let fence = started(&ground, "t");
+    let step =
+        |verb: &str, body: Value| ground.post(&format!("/api/tasks/t/steps/pay/{verb}"), &body);
+    let once = json!({"fence": fence, "rule": "once"});
+    assert_eq!(step("begin", once.clone()).ok()["advice"], "go");
+    assert_eq!(step("begin", once).ok()["advice"], "wait");
+    assert_eq!(ground.get("/api/tasks?in_doubt=true").ok()["items"][0]["id"], "t");
+    assert_eq!(ground.get("/api/stats").ok()["needs_me"][0]["kind"], "in_doubt");
+    assert_eq!(step("resolve", json!({})).status, 422);
+    assert_eq!(step("resolve", json!({"happened": true})).status, 200);
+    assert_eq!(step("begin", json!({})).ok()["advice"], "finished");
+    assert_eq!(step("begin", json!({"occurrence": 0})).status, 422);
+    assert_eq!(step("begin", json!({"rule": "twice"})).status, 422);
+}
+
+#[test]
+fn a_claim_waits_for_work() {
+    let ground = Ground::new();
+    assert_eq!(ground.post("/api/tasks/claim", &json!({"agent": "a"})).status, 204);
+    std::thread::scope(|scope| {
+        let waiting = scope
+            .spawn(|| ground.post("/api/tasks/claim", &json!({"agent": "a", "wait": "20s"})).ok());
+        ground.post("/api/tasks", &json!({"id": "fresh"}));
+        let claimed = waiting.join().unwrap();
+        assert_eq!((&claimed["task"]["id"], &claimed["resumed"]), (&json!("fresh"), &json!(false)));
+    });
+    assert_eq!(ground.post("/api/tasks/claim", &json!({"agent": "a", "wait": "soon"})).status, 422);
+}
+
+#[test]
+fn the_same_key_gets_the_same_answer_and_does_nothing_again() {
+    let ground = Ground::new();
+    let send = |key: &str, id: &str| {
+        let ask = ground.ask("POST", "/api/tasks").token(&ground.token);
+        ask.header("Idempotency-Key", key).json(&json!({"id": id})).send()
+    };
+    let (first, again) = (send("k", "a"), send("k", "a"));
+    assert_eq!((first.status, again.status), (201, 201));
+    assert_eq!(first.text, again.text);
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(send("k", "b").status, 422);
+    assert_eq!(ground.get("/api/tasks/b").status, 404);
+    assert_eq!(send("other", "b").status, 201);
+    assert_eq!(send(&"x".repeat(201), "c").status, 422);
+}
+
+#[test]
+fn a_turn_is_begun_and_only_its_own_generation_ends_it() {
+    let ground = Ground::new();
+    let act =
+        |verb: &str, body: Value| ground.post(&format!("/api/sessions/chat%2F1/{verb}"), &body);
+    let first = act("begin", json!({"id": "s1"})).ok()["generation"].as_u64().unwrap();
+    let busy = act("begin", json!({"id": "s1", "owner": "another gateway"}));
+    assert_eq!((busy.status, busy.code().as_str()), (409, "held"));
+    assert_eq!(act("end", json!({"generation": first})).status, 200);
+    let second = act("begin", json!({"id": "s1"})).ok()["generation"].as_u64().unwrap();
+    let late = act("end", json!({"generation": first}));
+    assert_eq!((second, late.status, late.code().as_str()), (first + 1, 409, "fenced"));
+    assert_eq!(act("suspend", json!({"reason": "later"})).ok()["state"], "suspended");
+    assert_eq!(ground.get("/api/sessions?state=suspended").ok()["items"][0]["reason"], "later");
+    assert_eq!(act("resume", json!({})).status, 200);
+    assert_eq!(ground.post("/api/sessions/none/resume", &json!({})).status, 404);
+    assert_eq!(act("begin", json!({})).status, 422);
+}
+
+#[test]
+fn hostile_texts_come_back_as_they_went_and_run_nowhere() {
+    let ground = Ground::new();
+    for (at, text) in
+        ["<script>alert(1)</script>", "$(id); `id`", "-rf /", "a\nb"].iter().enumerate()
+    {
+        let id = format!("t{at}");
+        let made = ground.post("/api/tasks", &json!({"id": id, "title": text}));
+        assert_eq!(made.status, 201);
+        let shown = ground.get(&format!("/api/tasks/{id}"));
+        assert_eq!(shown.json()["title"], json!(text));
+        assert_eq!(shown.header("content-type"), Some("application/json"));
+    }
+}
+
+#[test]
+fn a_daemon_that_ends_lets_no_claim_hang() {
+    let mut ground = Ground::new();
+    let body = json!({"agent": "a", "wait": "60s"});
+    let mut waiting =
+        ground.ask("POST", "/api/tasks/claim").token(&ground.token).json(&body).open();
+    // Answered after the claim was taken in, for it came later on a connection of its own.
+    assert_eq!(ground.get("/api/health").status, 200);
+    let begun = now();
+    ground.stop();
+    let mut rest = String::new();
+    let _ = std::io::Read::read_to_string(&mut waiting, &mut rest);
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn numbers_are_served_for_prometheus() {
+    let ground = Ground::new();
+    started(&ground, "t");
+    let page = ground.get("/metrics");
+    assert!(page.header("content-type").unwrap().starts_with("text/plain"));
+    for line in [
+        "relight_tasks{status=\"in_progress\"} 1",
+        "relight_deaths_total{cause=\"oom\"} 0",
+        "relight_recovery_duration_seconds_bucket{le=\"+Inf\"} 0",
+        "# TYPE relight_heartbeat_age_seconds gauge",
+    ] {
+        assert!(page.text.contains(line), "{line}: {}", page.text);
+    }
+}
