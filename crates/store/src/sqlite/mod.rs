@@ -62,8 +62,9 @@ pub struct SqliteStore {
     usage: Use,
     clock: Arc<LeaseClock>,
     watch: Arc<watch::Watch>,
-    writer: Writer,
+    /// Closed before the writer's, which knows how the log is to be left.
     readers: Mutex<Vec<Connection>>,
+    writer: Writer,
 }
 
 impl SqliteStore {
@@ -73,7 +74,7 @@ impl SqliteStore {
         let clock = Arc::new(LeaseClock::start());
         let watch = watch::Watch::new(path);
         let writer = Writer::new(path, usage, connection, Arc::clone(&clock), Arc::clone(&watch));
-        Ok(Self { path: path.to_owned(), usage, clock, watch, writer, readers: Mutex::default() })
+        Ok(Self { path: path.to_owned(), usage, clock, watch, readers: Mutex::default(), writer })
     }
 
     /// Moves this handle's lease clock, for tests.
@@ -81,12 +82,13 @@ impl SqliteStore {
         self.clock.advance(span.as_ms().cast_signed());
     }
 
-    /// A short-lived process reads through its one connection; others read beside the writer.
+    /// A short-lived process reads through its one connection unless that is at work; others read
+    /// beside the writer.
     fn read<T>(
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        if self.usage == Use::Short {
+        if self.usage == Use::Short && self.writer.is_idle() {
             return self.writer.read(read);
         }
         let idle = self.readers.lock().expect("nothing panics while it is locked").pop();
@@ -216,8 +218,14 @@ impl Store for SqliteStore {
         changes: Vec<SessionChange>,
         at: Time,
     ) -> Result<Vec<bool>, StoreError> {
+        // Many of them take a while, which whoever hands them in can use.
+        let is_long = changes.len() > 1;
         let operation = Operation::CommitSessions(changes, at);
-        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+        let reply = match is_long {
+            true => self.writer.run_apart(operation).await,
+            false => self.writer.run(operation).await,
+        };
+        match reply.map_err(Refusal::of_store)? {
             Answer::SessionsCommitted(taken) => Ok(taken),
             other => unreachable!("a commit was answered with {other:?}"),
         }

@@ -55,8 +55,9 @@ impl<'a> Tagged<'a> {
             if self.has_tag(length) {
                 return Ok(true);
             }
-            let looks_like_its_parent = Stat::of(pid)
-                .is_some_and(|stat| stat.is_forked() && stat.age_ms() < YOUNG_MS && !stat.is_dead());
+            let looks_like_its_parent = Stat::of(pid).is_some_and(|stat| {
+                stat.is_forked() && stat.age_ms() < YOUNG_MS && !stat.is_dead()
+            });
             if !looks_like_its_parent {
                 return Ok(false);
             }
