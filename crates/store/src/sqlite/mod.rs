@@ -14,6 +14,7 @@ mod inventory;
 mod journal;
 mod kept;
 mod lease_clock;
+mod nodes;
 mod open;
 mod operation;
 #[cfg(test)]
@@ -32,8 +33,9 @@ use async_trait::async_trait;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::claimant::Claimant;
 use relight_core::event::Event;
-use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
+use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::lease::Fence;
+use relight_core::node::{Epoch, NewNode, Node};
 use relight_core::session::{Session, SessionChange};
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
@@ -49,7 +51,8 @@ use self::refusal::Refusal;
 use self::writer::Writer;
 use crate::contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery, Told,
+    EventQuery, Inventory, Joined, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    Told,
 };
 
 /// Idle reading connections that are kept.
@@ -102,6 +105,13 @@ impl SqliteStore {
             readers.push(reader);
         }
         result
+    }
+
+    async fn change_node(&self, operation: Operation) -> Result<bool, StoreError> {
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::NodeChanged(is_so) => Ok(is_so),
+            other => unreachable!("a change of a node was answered with {other:?}"),
+        }
     }
 }
 
@@ -286,6 +296,44 @@ impl Store for SqliteStore {
 
     async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
         self.read(|db| tasks::next_due(db, now))
+    }
+
+    async fn join_node(&self, node: NewNode, at: Time) -> Result<Joined, StoreError> {
+        let operation = Operation::JoinNode(node, at);
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::NodeJoined(joined) => Ok(joined),
+            other => unreachable!("a join was answered with {other:?}"),
+        }
+    }
+
+    async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
+        self.change_node(Operation::RenewNode(name.clone(), epoch)).await
+    }
+
+    async fn leave_node(
+        &self,
+        name: &NodeName,
+        epoch: Epoch,
+        at: Time,
+    ) -> Result<bool, StoreError> {
+        self.change_node(Operation::LeaveNode(name.clone(), epoch, at)).await
+    }
+
+    async fn drain_node(
+        &self,
+        name: &NodeName,
+        draining: bool,
+        at: Time,
+    ) -> Result<bool, StoreError> {
+        self.change_node(Operation::DrainNode(name.clone(), draining, at)).await
+    }
+
+    async fn forget_node(&self, name: &NodeName, at: Time) -> Result<bool, StoreError> {
+        self.change_node(Operation::ForgetNode(name.clone(), at)).await
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
+        self.read(|db| nodes::list(db, self.clock.now()))
     }
 
     async fn newest_event(&self) -> Result<u64, StoreError> {
