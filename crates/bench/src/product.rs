@@ -132,7 +132,8 @@ impl Backlog {
             }
             Self::InFlight => {
                 let boot = "a boot long ago".to_owned();
-                let holder = Holder::Process(ProcessIdentity { pid: NOBODY, start: 1, boot });
+                let holder =
+                    Holder::Process(ProcessIdentity { pid: NOBODY, start: 1, boot, node: None });
                 vec![Change::LeaseTaken { holder, ttl: None }, to(TaskStatus::InProgress)]
             }
         }

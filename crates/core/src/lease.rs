@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::NodeName;
 use crate::time::{Span, Time};
 
 /// The lease's number. The larger wins; compared in the same statement as each write.
@@ -38,6 +39,18 @@ pub struct ProcessIdentity {
     pub start: u64,
     /// Which boot those ticks count from.
     pub boot: String,
+    /// Which machine of a fleet; none where there is only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeName>,
+}
+
+impl fmt::Display for ProcessIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.node {
+            Some(node) => write!(f, "process {} on node {node}", self.pid),
+            None => write!(f, "process {}", self.pid),
+        }
+    }
 }
 
 /// Whose life the lease follows.
@@ -60,10 +73,23 @@ pub enum Holder {
     },
 }
 
+impl Holder {
+    /// The node that it is on, where it is a process of a fleet.
+    pub fn node(&self) -> Option<&NodeName> {
+        match self {
+            Self::Process(process) | Self::Attempt { shim: process, .. } => process.node.as_ref(),
+            Self::Time { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Process(process) => write!(f, "process {}", process.pid),
+            Self::Process(process) => process.fmt(f),
+            Self::Attempt { attempt, shim: ProcessIdentity { node: Some(node), .. } } => {
+                write!(f, "attempt {attempt} on node {node}")
+            }
             Self::Attempt { attempt, .. } => write!(f, "attempt {attempt}"),
             Self::Time { by } => write!(f, "{by}"),
         }
@@ -138,5 +164,34 @@ mod span_ms {
         from: D,
     ) -> Result<Option<Span>, D::Error> {
         Ok(Option::<u64>::deserialize(from)?.map(Span::from_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(node: Option<&str>) -> ProcessIdentity {
+        let node = node.map(|name| NodeName::new(name).unwrap());
+        ProcessIdentity { pid: 12, start: 7, boot: "boot".to_owned(), node }
+    }
+
+    #[test]
+    fn a_holder_of_a_fleet_says_where_it_is() {
+        let attempt =
+            |node| Holder::Attempt { attempt: "a#1".to_owned(), shim: process(node) }.to_string();
+        assert_eq!(Holder::Process(process(Some("b"))).to_string(), "process 12 on node b");
+        assert_eq!(Holder::Process(process(None)).to_string(), "process 12");
+        assert_eq!(attempt(Some("b")), "attempt a#1 on node b");
+        assert_eq!(attempt(None), "attempt a#1");
+    }
+
+    #[test]
+    fn what_was_written_without_a_node_is_read_and_written_as_it_was() {
+        let text = r#"{"pid":12,"start":7,"boot":"boot"}"#;
+        let read: ProcessIdentity = serde_json::from_str(text).unwrap();
+        assert_eq!(read, process(None));
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        assert_ne!(read, process(Some("b")));
     }
 }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{IdError, NodeName};
+use crate::ids::{AgentName, IdError, NodeName};
 use crate::time::{Span, Time};
 
 /// How often a node has joined under its name; grows each time.
@@ -61,6 +61,26 @@ impl Node {
     pub fn keeps_out(&self, other: &NewNode) -> bool {
         self.is_live() && self.new.instance != other.instance
     }
+}
+
+/// Which of these nodes should take an agent that nobody has: all of them come to the same answer
+/// without asking each other, agents are spread evenly, and few change when a node comes or goes.
+pub fn preferred<'a>(
+    agent: &AgentName,
+    placement: &Placement,
+    nodes: &'a [Node],
+) -> Option<&'a NodeName> {
+    let may = |node: &&Node| {
+        node.is_live() && !node.draining && placement.admits(&node.new.name, &node.new.labels)
+    };
+    let rank = |node: &&Node| {
+        let mut hash = blake3::Hasher::new();
+        hash.update(agent.as_str().as_bytes())
+            .update(b"\0")
+            .update(node.new.name.as_str().as_bytes());
+        *hash.finalize().as_bytes()
+    };
+    nodes.iter().filter(may).max_by_key(rank).map(|node| &node.new.name)
 }
 
 /// Where an agent may run.
@@ -124,6 +144,52 @@ impl<'de> Deserialize<'de> for Placement {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn node(name: &str, left_ms: u64) -> Node {
+        let new = NewNode {
+            name: NodeName::new(name).unwrap(),
+            instance: name.to_owned(),
+            labels: vec![format!("only-{name}")],
+            address: None,
+            version: "1".to_owned(),
+            ttl: Span::from_secs(8),
+        };
+        let left = Span::from_ms(left_ms);
+        Node { new, epoch: Epoch(1), draining: false, joined_at: Time::from_ms(0), left }
+    }
+
+    fn places(nodes: &[Node]) -> Vec<Option<&NodeName>> {
+        let agent = |n| AgentName::new(format!("agent-{n}")).unwrap();
+        (0..300).map(|n| preferred(&agent(n), &Placement::Any, nodes)).collect()
+    }
+
+    #[test]
+    fn agents_are_spread_and_few_move_when_a_node_goes() {
+        let three = [node("a", 1), node("b", 1), node("c", 1)];
+        let before = places(&three);
+        for one in &three {
+            let share = before.iter().filter(|place| **place == Some(&one.new.name)).count();
+            assert!((70..130).contains(&share), "{share} of 300 on {}", one.new.name);
+        }
+        let two = [node("a", 1), node("b", 1), node("c", 0)];
+        for (before, after) in before.into_iter().zip(places(&two)) {
+            let stays = before == after;
+            assert_eq!(stays, before != Some(&three[2].new.name), "{before:?} {after:?}");
+        }
+    }
+
+    #[test]
+    fn only_live_nodes_that_are_admitted_and_do_not_drain_are_preferred() {
+        let agent = AgentName::new("writer").unwrap();
+        let nodes = [node("a", 1), Node { draining: true, ..node("b", 1) }, node("c", 0)];
+        let place = |text: &str| {
+            let placement: Placement = text.parse().unwrap();
+            preferred(&agent, &placement, &nodes).map(ToString::to_string)
+        };
+        let a = Some("a".to_owned());
+        assert_eq!([place("any"), place("a"), place("label:only-a")], [a.clone(), a.clone(), a]);
+        assert_eq!([place("b"), place("c"), place("label:only-c")], [None, None, None]);
+    }
 
     #[test]
     fn a_placement_admits_by_name_or_label() {

@@ -73,7 +73,7 @@ async fn left_behind(relight: &Relight, id: &str, strategy: Option<&str>, max_re
     new.spec.strategy = strategy.map(str::to_owned);
     new.spec.max_retries = Some(max_retries);
     let boot = "a boot long ago".to_owned();
-    let holder = Holder::Process(ProcessIdentity { pid: 1, start: 1, boot });
+    let holder = Holder::Process(ProcessIdentity { pid: 1, start: 1, boot, node: None });
     let changes = vec![
         Change::Created(Box::new(new)),
         Change::Assigned(Some(

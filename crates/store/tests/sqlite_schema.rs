@@ -29,7 +29,7 @@ async fn fill(store: &SqliteStore) {
         let rule = RepeatRule::Keyed;
         let mark = StepMark { key, rule, tries: 1, fingerprint: Some(7), was_open: false };
         let output = Some(Output::keep(0, vec![b'x'; number * 1_000]));
-        let process = ProcessIdentity { pid: 7, start: 8, boot: "boot".to_owned() };
+        let process = ProcessIdentity { pid: 7, start: 8, boot: "boot".to_owned(), node: None };
         let changes = vec![
             Change::Created(Box::new(NewTask::bare(id.clone()))),
             Change::LeaseTaken { holder: Holder::Process(process), ttl: None },

@@ -313,13 +313,14 @@ fn begins(key: impl Strategy<Value = StepKey>) -> impl Strategy<Value = TaskEven
 }
 
 fn holders() -> impl Strategy<Value = (Holder, Option<Span>)> {
-    let process = |pid| Holder::Process(ProcessIdentity { pid, start: 1, boot: "b".to_owned() });
+    let process =
+        |pid| Holder::Process(ProcessIdentity { pid, start: 1, boot: "b".to_owned(), node: None });
     prop_oneof![
         (1u32..3).prop_map(move |pid| (process(pid), None)),
         (1u32..3).prop_map(|n| (
             Holder::Attempt {
                 attempt: n.to_string(),
-                shim: ProcessIdentity { pid: n, start: 1, boot: "boot".to_owned() }
+                shim: ProcessIdentity { pid: n, start: 1, boot: "boot".to_owned(), node: None }
             },
             None
         )),

@@ -57,7 +57,8 @@ impl Real {
 
     pub(crate) fn claim(&mut self, task: usize, name: u32, holder: u32) -> bool {
         let (pid, start) = (holder + 10, self.lives[holder as usize]);
-        let holder = Holder::Process(ProcessIdentity { pid, start, boot: "boot".to_owned() });
+        let holder =
+            Holder::Process(ProcessIdentity { pid, start, boot: "boot".to_owned(), node: None });
         let claimant = Claimant::new(agent(name));
         let claim = TaskEvent::Claim { claimant, holder, ttl: None, policy: policy() };
         self.act(task, Right::Unfenced, claim)

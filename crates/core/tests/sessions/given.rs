@@ -28,7 +28,7 @@ pub(crate) fn id(text: &str) -> SessionId {
 
 pub(crate) fn gateway(pid: u32) -> Holder {
     let boot = "boot".to_owned();
-    Holder::Process(ProcessIdentity { pid, start: u64::from(pid), boot })
+    Holder::Process(ProcessIdentity { pid, start: u64::from(pid), boot, node: None })
 }
 
 pub(crate) fn held(holder: Holder) -> Held {

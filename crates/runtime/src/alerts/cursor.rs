@@ -6,6 +6,7 @@ use relight_store::{Store, StoreError, Told};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::doors::fleet::{self, Place};
 use crate::doors::{process, random};
 
 /// No wait and no claim that this product writes is longer; a longer one was written by another clock.
@@ -99,8 +100,10 @@ impl Batch {
     /// Until when another courier has it; none when nobody does.
     pub(super) fn claimed_until(&self, token: u64, now: Time) -> Option<Time> {
         let claim = self.claim.as_ref().filter(|claim| claim.token != token)?;
-        let is_of_this_boot = claim.by.boot == process::boot_id();
-        let is_dead = is_of_this_boot && !process::is_alive(&claim.by);
+        let boot = process::boot_id();
+        let can_be_looked_at =
+            claim.by.boot == boot && fleet::place_of(&claim.by, &boot) == Place::Here;
+        let is_dead = can_be_looked_at && !process::is_alive(&claim.by);
         (!is_dead && lies_ahead(claim.until, now)).then_some(claim.until)
     }
 }
@@ -165,7 +168,7 @@ mod tests {
     fn a_claim_ends_with_its_process_its_time_or_a_clock_that_jumped() {
         let me = process::identity(std::process::id()).unwrap();
         let dead = ProcessIdentity { start: me.start + 1, ..me.clone() };
-        let elsewhere = ProcessIdentity { boot: "another".to_owned(), ..dead };
+        let elsewhere = ProcessIdentity { boot: "another".to_owned(), ..dead.clone() };
         let now = Time::from_ms(1_000_000_000);
         let soon = now.plus(Span::from_secs(30));
         let far = now.plus(Span::from_secs(365 * 24 * 3_600));

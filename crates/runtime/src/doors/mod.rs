@@ -5,6 +5,7 @@ pub mod clock;
 pub mod descriptor;
 pub mod environment;
 pub mod file;
+pub mod fleet;
 pub mod limits;
 pub mod pidfd;
 pub mod process;

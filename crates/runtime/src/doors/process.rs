@@ -13,11 +13,13 @@ use relight_core::time::Span;
 use rustix::param::clock_ticks_per_second;
 
 use super::clock;
+use super::fleet::{self, Place};
 
 /// The identity of a live process; none when there is no such process.
 pub fn identity(pid: u32) -> Option<ProcessIdentity> {
     let stat = stat(pid)?;
-    stat.is_alive().then(|| ProcessIdentity { pid, start: stat.start, boot: boot_id() })
+    let node = fleet::node().cloned();
+    stat.is_alive().then(|| ProcessIdentity { pid, start: stat.start, boot: boot_id(), node })
 }
 
 /// This process.
@@ -27,9 +29,14 @@ pub fn me() -> &'static ProcessIdentity {
     ME.get_or_init(look)
 }
 
-/// Whether that very process still lives.
+/// Whether that very process still lives, and is of this machine: of another one nothing can be said
+/// by looking at pids.
 pub fn is_alive(process: &ProcessIdentity) -> bool {
-    process == me() || identity(process.pid).as_ref() == Some(process)
+    let is_here = fleet::place_of(process, &boot_id()) == Place::Here;
+    let is_the_same = |now: &ProcessIdentity| {
+        (now.pid, now.start, &now.boot) == (process.pid, process.start, &process.boot)
+    };
+    is_here && (is_the_same(me()) || identity(process.pid).is_some_and(|now| is_the_same(&now)))
 }
 
 /// How long ago a process of this boot started, by a clock that nobody can set.
@@ -38,11 +45,17 @@ pub fn age(process: &ProcessIdentity) -> Span {
     Span::from_ms(clock::boot_ms().saturating_sub(started_ms))
 }
 
-/// Whether the holder of a lease lives, as far as this machine can tell.
+/// Whether the holder of a lease lives, as far as this machine can tell. One on another node lives as
+/// long as its node's lease was not seen to have run out.
 pub fn holder_life(held: &Held) -> HolderLife {
     let alive = match &held.holder {
-        Holder::Process(process) => is_alive(process),
-        Holder::Attempt { shim, .. } => is_alive(shim),
+        Holder::Process(process) | Holder::Attempt { shim: process, .. } => {
+            match fleet::place_of(process, &boot_id()) {
+                Place::Here => is_alive(process),
+                Place::Node(node) => !fleet::is_gone(node),
+                Place::Elsewhere => true,
+            }
+        }
         Holder::Time { .. } => held.left.is_none_or(|left| left.as_ms() > 0),
     };
     if alive { HolderLife::Alive } else { HolderLife::Gone }

@@ -6,7 +6,7 @@ use relight_core::event::EventKind;
 use relight_store::{Store, StoreError, Told};
 use serde_json::{Value, json};
 
-use crate::doors::clock;
+use crate::doors::{clock, fleet};
 
 /// How often a change is tried while others write too.
 const ROUNDS_MAX: usize = 100;
@@ -70,17 +70,26 @@ async fn change_and_tell(
     store: &dyn Store,
     mut next: impl FnMut(BootHistory) -> (BootHistory, Vec<Told>),
 ) -> Result<(), StoreError> {
+    let name = kept_name();
     for _ in 0..ROUNDS_MAX {
-        let before = store.kept(KEPT_NAME).await?;
+        let before = store.kept(&name).await?;
         // A record that cannot be read tells nothing, and is written anew.
         let history: BootHistory =
             before.clone().and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default();
         let (history, told) = next(history);
         let after: Value = serde_json::to_value(history).expect("a history has string keys");
         let is_as_before = before.as_ref() == Some(&after);
-        if is_as_before || store.keep_and_tell(KEPT_NAME, before, after, told).await? {
+        if is_as_before || store.keep_and_tell(&name, before, after, told).await? {
             return Ok(());
         }
     }
     Ok(())
+}
+
+/// Each machine of a fleet has its own boots.
+fn kept_name() -> String {
+    match fleet::node() {
+        Some(node) => format!("{KEPT_NAME}:{node}"),
+        None => KEPT_NAME.to_owned(),
+    }
 }

@@ -67,7 +67,7 @@ pub(super) fn taken_for(secs: u64) -> AgentChange {
 }
 
 pub(super) fn process(pid: u32) -> ProcessIdentity {
-    ProcessIdentity { pid, start: u64::from(pid) * 7, boot: "boot".to_owned() }
+    ProcessIdentity { pid, start: u64::from(pid) * 7, boot: "boot".to_owned(), node: None }
 }
 
 pub(super) fn tag(name: &str, number: u32) -> AttemptTag {

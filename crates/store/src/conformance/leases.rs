@@ -210,13 +210,14 @@ pub async fn holders_come_back_as_they_were(harness: &dyn Harness) {
     add(&*store, "t").await;
     let boot = "3f0c2b9e-0000-4000-8000-5bd1e995aa55".to_owned();
     let holders = [
-        Holder::Process(ProcessIdentity { pid: u32::MAX, start: u64::MAX, boot }),
+        Holder::Process(ProcessIdentity { pid: u32::MAX, start: u64::MAX, boot, node: None }),
         Holder::Attempt {
             attempt: "writer-7".to_owned(),
             shim: relight_core::lease::ProcessIdentity {
                 pid: 1,
                 start: 1,
                 boot: "boot".to_owned(),
+                node: None,
             },
         },
         Holder::Time { by: "Zoë at the desk".to_owned() },

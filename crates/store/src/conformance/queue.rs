@@ -66,10 +66,15 @@ pub async fn a_held_task_is_not_in_the_queue(harness: &dyn Harness) {
     let store = harness.open().await;
     add_held(&*store, "by-time").await;
     let boot = "boot".to_owned();
-    let process = Holder::Process(ProcessIdentity { pid: 1, start: 1, boot });
+    let process = Holder::Process(ProcessIdentity { pid: 1, start: 1, boot, node: None });
     let attempt = Holder::Attempt {
         attempt: "a".to_owned(),
-        shim: relight_core::lease::ProcessIdentity { pid: 1, start: 1, boot: "boot".to_owned() },
+        shim: relight_core::lease::ProcessIdentity {
+            pid: 1,
+            start: 1,
+            boot: "boot".to_owned(),
+            node: None,
+        },
     };
     for (task, holder) in [("by-process", process), ("by-attempt", attempt)] {
         add(&*store, task).await;

@@ -366,7 +366,7 @@ impl Plan {
 
     fn process(&mut self) -> ProcessIdentity {
         let start = self.dice.below(3);
-        ProcessIdentity { pid: start as u32, start, boot: "boot".to_owned() }
+        ProcessIdentity { pid: start as u32, start, boot: "boot".to_owned(), node: None }
     }
 
     fn ticks(&mut self, end: u64) -> Span {

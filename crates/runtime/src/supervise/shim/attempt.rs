@@ -65,7 +65,7 @@ impl Begun {
         let start = process::stat(pid).map_or(0, |stat| stat.start);
         Attempt {
             begun: self,
-            process: ProcessIdentity { pid, start, boot: boot.to_owned() },
+            process: ProcessIdentity { pid, start, boot: boot.to_owned(), node: None },
             stop: None,
             end: None,
             leftovers: None,
