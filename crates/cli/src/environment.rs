@@ -17,6 +17,7 @@ use relight_store::{Store, StoreError};
 
 use crate::arguments::{Global, HolderArguments};
 use crate::exit::{Exit, Failure, cannot_use};
+use crate::node_file::NodeFile;
 
 /// How long a lease lasts that follows nobody's life.
 const LEASE: Span = Span::from_secs(600);
@@ -144,7 +145,12 @@ impl Environment {
 
     /// The store with the funnel in front of it, for one answer.
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
-        self.open(Use::Short)
+        let engine = self.open(Use::Short)?;
+        if relight::doors::fleet::node().is_some() || self.is_shared()? {
+            // Holders on other nodes are judged by their leases.
+            crate::block_on(relight::fleet::look(engine.store().as_ref()))?;
+        }
+        Ok(engine)
     }
 
     /// The same, for a process that lives long.
@@ -153,6 +159,7 @@ impl Environment {
     }
 
     fn open(&self, usage: Use) -> Result<Engine, Failure> {
+        self.belong_to_node()?;
         let url = self.store_url()?;
         let store = url.open(usage)?;
         if self.verbose > 0
@@ -164,8 +171,32 @@ impl Environment {
         Ok(Engine::new(store, self.redactor_of(&folder)?))
     }
 
-    /// The folder that the store is in, found without opening it.
+    /// Whoever uses the home of a node belongs to that node.
+    fn belong_to_node(&self) -> Result<(), Failure> {
+        if let Some(node) = self.node()? {
+            relight::doors::fleet::belong_to(&node.name);
+        }
+        Ok(())
+    }
+
+    /// Whether other machines use the store too.
+    pub(crate) fn is_shared(&self) -> Result<bool, Failure> {
+        match self.store_url()? {
+            StoreUrl::Sqlite(_) | StoreUrl::Memory => Ok(false),
+        }
+    }
+
+    /// Which node of a fleet this home is; none where it was never one.
+    pub(crate) fn node(&self) -> Result<Option<NodeFile>, Failure> {
+        Ok(NodeFile::of(&self.home()?))
+    }
+
+    /// The folder of the daemon and its agents, found without opening the store: the one that the store
+    /// is in, but a node of a fleet has its own, wherever the store is.
     pub(crate) fn state_folder(&self) -> Result<PathBuf, Failure> {
+        if self.node()?.is_some() {
+            return self.home();
+        }
         match self.store_url()? {
             StoreUrl::Sqlite(file) => self.folder_of(Some(&file)),
             StoreUrl::Memory => self.home(),
@@ -179,8 +210,11 @@ impl Environment {
         home.into_iter().chain(store).collect()
     }
 
-    /// The folder that the store is in; the home folder where it is in none.
+    /// The same, for a store that is open.
     pub(crate) fn store_folder(&self, engine: &Engine) -> Result<PathBuf, Failure> {
+        if self.node()?.is_some() {
+            return self.home();
+        }
         self.folder_of(engine.store().file().as_deref())
     }
 

@@ -10,6 +10,7 @@ pub mod dialect;
 pub mod doors;
 pub mod drain;
 pub mod engine;
+pub mod fleet;
 pub mod funnel;
 pub mod inflight;
 mod library;

@@ -153,6 +153,9 @@ pub(crate) struct UpArguments {
     /// Let other machines reach it; needs TLS
     #[arg(long)]
     pub(crate) allow_remote: bool,
+    /// Be this node of a fleet: several daemons, one store
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<relight_core::ids::NodeName>,
 }
 
 /// `dashboard`.

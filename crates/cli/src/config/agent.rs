@@ -9,6 +9,7 @@ use relight::supervise::word::Word;
 use relight_core::agent::silence::SignSource;
 use relight_core::agent::{AgentPlan, RestartRule, Takes};
 use relight_core::ids::{AgentName, TaskId};
+use relight_core::node::Placement;
 use relight_core::time::Span;
 
 use super::recovery::{self, Recovery, RecoveryChoice};
@@ -91,7 +92,7 @@ pub(crate) struct AgentConfig {
     /// Tasks that it takes at a time.
     pub(crate) concurrency: u32,
     /// The node that it runs on; any when none.
-    pub(crate) placement: Option<String>,
+    pub(crate) placement: Placement,
     /// What the file says of its recovery.
     pub(crate) recovery: RecoveryChoice,
 }
@@ -149,7 +150,7 @@ impl AgentConfig {
             takes: section.one_of("takes", &takes).unwrap_or_default(),
             skills: section.each("skills", not_empty).unwrap_or_default(),
             concurrency: section.count("concurrency", 1..=1_000).unwrap_or(1),
-            placement: section.parsed("placement", not_empty).filter(|node| node != "any"),
+            placement: section.parsed("placement", placement).unwrap_or_default(),
             recovery: choice,
         };
         if agent.takes == Takes::Start && agent.task.is_some() {
@@ -315,4 +316,8 @@ fn ladder(section: &Section<'_>) -> Option<Vec<StopRung>> {
     };
     let rungs: Vec<StopRung> = rungs.iter().filter_map(read).collect();
     (!rungs.is_empty()).then_some(rungs)
+}
+
+fn placement(text: &str) -> Result<Placement, String> {
+    text.parse().map_err(|error| format!("{error}; write any, a node's name, or label:NAME"))
 }

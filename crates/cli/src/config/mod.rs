@@ -4,6 +4,7 @@
 
 mod agent;
 mod alert;
+mod node;
 mod problem;
 mod queue;
 mod recovery;
@@ -21,11 +22,11 @@ use std::path::{Path, PathBuf};
 use relight::presets::Preset;
 use relight_core::ids::AgentName;
 use relight_core::session::{Policy, Rules};
-use relight_core::time::Span;
 use toml::de::DeTable;
 
 pub(crate) use agent::AgentConfig;
 pub(crate) use alert::Alert;
+pub(crate) use node::Node;
 pub(crate) use problem::ConfigError;
 pub(crate) use queue::Queue;
 pub(crate) use recovery::{Recovery, RecoveryChoice};
@@ -88,15 +89,6 @@ pub(crate) struct Daemon {
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
 }
 
-/// `[node]`.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
-    /// The host's name when none.
-    pub(crate) name: Option<String>,
-    pub(crate) lease: Span,
-    pub(crate) renew: Span,
-}
-
 /// Where API and dashboard are served, unless somebody says otherwise.
 pub(crate) const LISTEN_DEFAULT: SocketAddr =
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7717);
@@ -107,7 +99,6 @@ const STORE: &[&str] = &["url"];
 const SESSIONS: &[&str] = &["policy", "freshness", "window"];
 const LOG: &[&str] = &["file_max", "files"];
 const DAEMON: &[&str] = &["listen", "http", "commands", "hosts", "tls_cert", "tls_key"];
-const NODE: &[&str] = &["name", "lease", "renew"];
 
 impl Config {
     /// The file to read: the given one, else `relight.toml` here, else the user's.
@@ -162,7 +153,7 @@ impl Config {
             log: Log::read(&top.section("log", LOG)),
             alert: Alert::read(&top.section("alert", alert::KEYS), &folder),
             daemon: Daemon::read(&top.section("daemon", DAEMON), &folder),
-            node: Node::read(&top.section("node", NODE)),
+            node: Node::read(&top.section("node", node::KEYS)),
             recovery,
             agents,
             folder,
@@ -216,20 +207,6 @@ impl Daemon {
             http: section.flag("http").unwrap_or(true),
             commands: section.flag("commands").unwrap_or(false),
         }
-    }
-}
-
-impl Node {
-    fn read(section: &Section<'_>) -> Self {
-        let name = section.parsed("name", |text| {
-            AgentName::new(text).map(String::from).map_err(|error| error.to_string())
-        });
-        let lease = section.span("lease").unwrap_or(Span::from_secs(8));
-        let renew = section.span("renew").unwrap_or(Span::from_secs(2));
-        if renew >= lease {
-            section.problem("renew", "`renew` must be shorter than `lease`", None);
-        }
-        Self { name, lease, renew }
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) fn start(
         calls,
         beats: ground.beats,
         home: ground.home.to_path_buf(),
-        node: ground.config.node.name.clone(),
+        node: relight::doors::fleet::node().map(ToString::to_string),
         held_back: ground.held_back,
         allows_commands: ground.config.daemon.commands,
         complain: Arc::new(move |text| output::note(&environment, &format!("http: {text}"))),

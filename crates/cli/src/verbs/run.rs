@@ -21,6 +21,7 @@ use relight_core::agent::{Agent, AgentPlan, AgentState, AttemptTag, Cause, Ended
 use relight_core::budget::RestartPolicy;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, HolderLife, ProcessIdentity};
+use relight_core::node::Placement;
 use relight_core::time::Span;
 use relight_store::AttemptQuery;
 use serde_json::json;
@@ -500,6 +501,7 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
         until: arguments.until.clone().map(|words| words.0.into_iter().map(Word::from).collect()),
         ladder: None,
         strategy: None,
+        placement: Placement::Any,
         log_limits: LogLimits::default(),
     })
 }

@@ -3,9 +3,10 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use relight::doors::fleet;
 use relight::presets::Preset;
 use relight::supervise::cgroup::CgroupSetting;
-use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request};
+use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request, daemon_socket};
 use relight::supervise::notice::{Notice, What};
 use relight::supervise::program;
 use relight::supervise::reception::Call;
@@ -25,7 +26,7 @@ use crate::output;
 use crate::work::Work;
 
 /// Variables of an outer agent, or of Relight itself, that an agent must not take for its own.
-const NOT_PASSED_ON: [&str; 18] = [
+const NOT_PASSED_ON: [&str; 19] = [
     "NOTIFY_SOCKET",
     "WATCHDOG_PID",
     "WATCHDOG_USEC",
@@ -37,6 +38,7 @@ const NOT_PASSED_ON: [&str; 18] = [
     "RELIGHT_FENCE",
     "RELIGHT_ITERATION",
     "RELIGHT_NEXT_STEP",
+    "RELIGHT_NODE",
     "RELIGHT_RESUMED",
     "RELIGHT_SOCKET",
     "RELIGHT_STATE_FILE",
@@ -64,6 +66,11 @@ pub(crate) fn settings(environment: &Environment, home: &Path) -> Result<Setting
         vec![(Word::from("RELIGHT_HOME"), environment.home()?.into_os_string().into())];
     if let Some(url) = environment.local_store()? {
         places.push((Word::from("RELIGHT_STORE"), Word::from(url)));
+    }
+    if let Some(node) = fleet::node() {
+        places.push((Word::from(fleet::VARIABLE), Word::from(node.as_str())));
+        let socket = daemon_socket(home).into_os_string();
+        places.push((Word::from("RELIGHT_SOCKET"), Word::from(socket)));
     }
     let cgroups = match environment.get("RELIGHT_CGROUP") {
         Some("off") => CgroupSetting::Off,
@@ -288,6 +295,7 @@ fn in_words(what: &What) -> Option<(String, bool)> {
         What::Alert(text) => (format!("ALERT {text}"), true),
         What::Trouble(text) => (text.clone(), true),
         What::Lost => ("another supervisor has it now".to_owned(), true),
+        What::NodeLost => ("given up, for the lease of this node ran out".to_owned(), true),
         What::Asked { .. } | What::AtRest => return None,
     })
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use relight::doors::clock;
 use relight::engine::Engine;
+use relight::fleet::Fleet;
 use relight::supervise::boots;
 use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request, daemon_socket};
 use relight::supervise::log::LogLimits;
@@ -16,7 +17,9 @@ use relight::supervise::notice::{Notice, What};
 use relight::supervise::reception::{Call, Reception};
 use relight::supervise::shim::wire::Input;
 use relight::supervise::spec::AgentSpec;
-use relight::supervise::supervisor::{AgentView, Answer, Begin, QueueSettings, Supervisor};
+use relight::supervise::supervisor::{
+    AgentView, Answer, Begin, QueueSettings, Settings, Supervisor,
+};
 use relight::supervise::systemd::Systemd;
 use relight::supervise::word::Word;
 use relight_core::agent::boots::{STABLE_AFTER, Verdict};
@@ -30,6 +33,7 @@ use tokio::time::{Instant, timeout};
 
 use super::alerting::Alerting;
 use super::http;
+use super::membership::{self, Heard, Membership};
 use super::supervision::{self, Signals, Told, cannot_use};
 use crate::arguments::agent::UpArguments;
 use crate::config::{self, AgentConfig, Config};
@@ -67,6 +71,10 @@ struct Daemon<'a> {
     told: Option<i32>,
     /// Tells whoever is away.
     alerting: Alerting,
+    /// This machine's place in a fleet; none where it is alone.
+    membership: Option<Membership>,
+    /// How agents are taken up that come to this node later.
+    begin: Begin,
 }
 
 enum Phase {
@@ -82,17 +90,24 @@ enum Woken {
     Notice(Notice),
     Signal(Told),
     Call(Call),
+    Fleet(Heard),
     Stable,
     Watchdog,
     AllStopped,
 }
 
 async fn serve(environment: &Environment, arguments: &UpArguments, config: Config) -> Outcome {
+    let identity = membership::identity(environment, arguments, &config)?;
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
     let threads = http::threads()?;
     let control = threads.bind(|| bind(&home, arguments.take_over))?;
-    let settings = supervision::settings(environment, &home)?;
+    let membership = match identity {
+        Some(identity) => Some(Membership::join(identity, &config, &engine).await?),
+        None => None,
+    };
+    let fleet = membership.as_ref().map(|membership| membership.fleet().clone());
+    let settings = Settings { fleet, ..supervision::settings(environment, &home)? };
     let work = Work::of(&config)?;
     check_strategies(&config, &work)?;
     let settings = supervision::with_work(settings, work);
@@ -125,6 +140,8 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         phase: Phase::Serving,
         told: None,
         alerting,
+        membership,
+        begin: Begin::Wake,
     };
     // Before anything is started: whoever is told to end then has something to stop.
     let signals = Signals::new()?;
@@ -159,13 +176,20 @@ impl Daemon<'_> {
             (false, true) => Begin::Turn,
             (false, false) => Begin::Wake,
         };
+        self.begin = begin;
         if count > 100 {
             self.say(&format!("taking up {count} agents"));
         }
-        self.take_up(specs, begin).await;
+        self.take_up_or_stand_by(specs).await;
         let running = self.supervisor.names().count();
         self.supervisor.serve_queue(queue);
-        self.say(&format!("up with {running} of {count} agents; relight ps shows them"));
+        self.say(&match &self.membership {
+            None => format!("up with {running} of {count} agents; relight ps shows them"),
+            Some(membership) => format!(
+                "node {} is up with {running} of {count} agents; relight node list shows the fleet",
+                membership.fleet().name()
+            ),
+        });
         self.tell_where();
         if holds_back {
             self.say_what_is_held_back().await?;
@@ -232,6 +256,52 @@ impl Daemon<'_> {
         }
     }
 
+    /// In a fleet each agent is taken up by one node; what was this one's before is so at once.
+    async fn take_up_or_stand_by(&mut self, specs: Vec<AgentSpec>) {
+        let Some(membership) = &mut self.membership else {
+            return self.take_up(specs, self.begin).await;
+        };
+        let (name, labels) = (membership.fleet().name(), membership.fleet().labels());
+        let (admitted, others): (Vec<AgentSpec>, Vec<AgentSpec>) =
+            specs.into_iter().partition(|spec| spec.placement.admits(name, labels));
+        let ripe = match self.supervisor.stand_by(admitted) {
+            Some(ripened) => membership.listen(ripened).await,
+            None => Vec::new(),
+        };
+        if !others.is_empty() {
+            self.say(&format!("{} agents are placed on other nodes", others.len()));
+        }
+        self.fill(ripe).await;
+    }
+
+    /// Takes up agents that came to this node.
+    async fn fill(&mut self, names: Vec<AgentName>) {
+        for (name, error) in self.supervisor.fill(names, self.begin).await {
+            self.say(&format!("{name} is left alone for now: {error}"));
+        }
+    }
+
+    async fn hear(&mut self, heard: Heard) {
+        match heard {
+            Heard::Ripe(names) if matches!(self.phase, Phase::Serving) => self.fill(names).await,
+            Heard::Ripe(_) => {}
+            Heard::Standing => {
+                if self.membership.as_mut().is_some_and(Membership::has_lost) {
+                    self.say("the lease of this node ran out; its agents are given up");
+                    self.supervisor.abandon();
+                }
+            }
+            Heard::Nodes => self.release_if_draining().await,
+        }
+    }
+
+    /// A node that drains gives back what has come to rest, for others to take up.
+    async fn release_if_draining(&mut self) {
+        if self.supervisor.fleet().is_some_and(Fleet::is_draining) {
+            self.supervisor.release_at_rest().await;
+        }
+    }
+
     /// What cannot be started now may be there later: it is tried within its limits.
     fn warn(&self, spec: &AgentSpec) {
         let (name, folder) = (&spec.name, &spec.plan.folder);
@@ -249,7 +319,11 @@ impl Daemon<'_> {
             match self.woken(&mut signals, stable_at, watchdog).await {
                 Woken::Notice(notice) => {
                     supervision::say(self.environment, &notice);
-                    if notice.what == What::Lost && self.has_lost_everything() {
+                    let is_lost = matches!(notice.what, What::Lost | What::NodeLost);
+                    if notice.what == What::AtRest {
+                        self.release_if_draining().await;
+                    }
+                    if is_lost && self.has_lost_everything() && self.membership.is_none() {
                         return Err(Failure::new(
                             Exit::Fenced,
                             "another daemon has all agents now",
@@ -262,6 +336,7 @@ impl Daemon<'_> {
                     self.stop();
                 }
                 Woken::Call(call) => self.answer(call).await,
+                Woken::Fleet(heard) => self.hear(heard).await,
                 Woken::Watchdog => {
                     let _ = self.systemd.alive();
                     watchdog = alive_every.map(|every| Instant::now() + every);
@@ -288,6 +363,7 @@ impl Daemon<'_> {
             Some(notice) = self.notices.recv() => Woken::Notice(notice),
             signal = signals.next() => Woken::Signal(signal),
             call = self.reception.next() => Woken::Call(call),
+            heard = heard(self.membership.as_mut()) => Woken::Fleet(heard),
             () = all_stopped(&mut self.phase) => Woken::AllStopped,
             () = at(stable_at) => Woken::Stable,
             () = at(watchdog) => Woken::Watchdog,
@@ -306,7 +382,10 @@ impl Daemon<'_> {
             Phase::Serving => {
                 let _ = self.systemd.stopping();
                 self.say("stopping all agents; once more to hurry");
-                self.phase = Phase::Stopping(self.supervisor.shut_down());
+                self.phase = Phase::Stopping(match self.membership {
+                    Some(_) => self.supervisor.hand_over(),
+                    None => self.supervisor.shut_down(),
+                });
             }
             Phase::Stopping(_) => self.supervisor.hurry(),
             Phase::Leaving => {}
@@ -348,6 +427,7 @@ impl Daemon<'_> {
         let gone: Vec<AgentName> = self
             .supervisor
             .names()
+            .chain(self.supervisor.standing_by())
             .filter(|name| specs.iter().all(|spec| spec.name != **name))
             .cloned()
             .collect();
@@ -356,7 +436,8 @@ impl Daemon<'_> {
             self.supervisor.retire(&name);
         }
         let new = specs.into_iter().filter(|spec| !self.supervisor.replan(spec.clone())).collect();
-        self.take_up(new, Begin::Wake).await;
+        self.begin = Begin::Wake;
+        self.take_up_or_stand_by(new).await;
         self.say("the configuration was read again");
     }
 
@@ -380,7 +461,16 @@ impl Daemon<'_> {
         let engine = self.supervisor.engine().clone();
         // From here on nobody is there to answer: whoever asks is told so.
         drop(self.reception);
-        self.supervisor.leave().await;
+        // In a fleet whoever lives on is this node's until its lease ends.
+        let lives_on = matches!(self.phase, Phase::Leaving);
+        match self.membership {
+            Some(_) if lives_on => self.supervisor.abandon(),
+            Some(membership) => {
+                self.supervisor.leave().await;
+                membership.leave(&engine).await?;
+            }
+            None => self.supervisor.leave().await,
+        }
         self.server.stop().await;
         boots::clean_end(engine.store().as_ref(), &boot).await?;
         self.alerting.finish().await;
@@ -409,6 +499,13 @@ async fn all_stopped(phase: &mut Phase) {
                 awaited.pop();
             }
         }
+    }
+}
+
+async fn heard(membership: Option<&mut Membership>) -> Heard {
+    match membership {
+        Some(membership) => membership.heard().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -534,6 +631,7 @@ fn spec(
         input: Input::Null,
         user: user(agent)?,
         until: None,
+        placement: agent.placement.clone(),
         log_limits: LogLimits { file_bytes_max: config.log.file_max, files_max: config.log.files },
     })
 }

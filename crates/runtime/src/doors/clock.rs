@@ -49,7 +49,8 @@ pub async fn until_boot_ms(at_ms: u64) {
     }
 }
 
-fn boot_timer(at_ms: u64) -> io::Result<OwnedFd> {
+/// Readable from the moment on when [`boot_ms`] says so.
+pub fn boot_timer(at_ms: u64) -> io::Result<OwnedFd> {
     let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
     let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
     let never = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -13,8 +13,10 @@ use tokio::sync::{Notify, Semaphore, watch};
 use super::cgroup::Cgroups;
 use super::log::Growth;
 use super::notice::{Notices, What};
+use super::standby::Waiting;
 use super::word::Word;
 use crate::engine::{ActError, Engine, TaskView};
+use crate::fleet::Fleet;
 use crate::recovery::Recoverer;
 
 /// What all agents of one supervisor share.
@@ -48,6 +50,10 @@ pub(super) struct Desk {
     pub(super) asking: Mutex<BTreeSet<TaskId>>,
     /// Where agents find the store again.
     pub(super) places: Vec<(Word, Word)>,
+    /// This machine's fleet; none where it is alone.
+    pub(super) fleet: Option<Fleet>,
+    /// Agents that are taken up here once their node is gone.
+    pub(super) standby: Waiting,
 }
 
 impl Desk {
@@ -56,7 +62,12 @@ impl Desk {
     }
 
     pub(super) fn is_draining(&self) -> bool {
-        *self.draining.borrow()
+        *self.draining.borrow() || self.fleet.as_ref().is_some_and(Fleet::is_draining)
+    }
+
+    /// Whether anything may be begun here: always, but for a node whose lease has nearly run out.
+    pub(super) fn may_act(&self) -> bool {
+        self.fleet.as_ref().is_none_or(|fleet| fleet.term().is_some())
     }
 
     /// Notes whether the strategy of a task is being asked beside its agent.

@@ -23,6 +23,7 @@ mod router;
 pub mod shim;
 pub mod socket_path;
 pub mod spec;
+mod standby;
 mod stream;
 pub mod successor;
 pub mod supervisor;

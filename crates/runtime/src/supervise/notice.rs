@@ -97,6 +97,8 @@ pub enum What {
     Trouble(String),
     /// Another supervisor has it now.
     Lost,
+    /// It is given up, for the lease of this node has nearly run out.
+    NodeLost,
     /// Nothing more happens by itself.
     AtRest,
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use relight_core::agent::{Agent, AgentState};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{HolderLife, ProcessIdentity};
+use relight_core::node::Placement;
 use relight_store::{AgentQuery, StoreError};
 use serde::Serialize;
 
@@ -121,6 +122,7 @@ pub fn spec_of(agent: Agent, preset: Preset) -> AgentSpec {
         signs: Vec::new(),
         ladder: None,
         strategy: None,
+        placement: Placement::Any,
         log_limits: LogLimits::default(),
         plan: agent.plan,
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use relight_core::agent::AgentPlan;
 use relight_core::agent::silence::SignSource;
 use relight_core::ids::AgentName;
+use relight_core::node::Placement;
 
 use super::log::LogLimits;
 use super::shim::wire::{Input, Rung};
@@ -38,6 +39,8 @@ pub struct AgentSpec {
     pub ladder: Option<Vec<Rung>>,
     /// What becomes of tasks that name no strategy when it dies; the default when none.
     pub strategy: Option<String>,
+    /// On which nodes of a fleet it may run.
+    pub placement: Placement,
     /// How much of its output is kept.
     pub log_limits: LogLimits,
 }

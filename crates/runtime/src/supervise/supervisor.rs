@@ -24,12 +24,14 @@ use super::notice::{Notice, Notices};
 use super::roster::Roster;
 use super::router::Router;
 use super::spec::AgentSpec;
+use super::standby::{self, Waiting};
 use super::sweeper::Sweeper;
 use super::tidings::Tidings;
 use super::word::Word;
 use crate::doors::{limits, process};
 use crate::drain;
 use crate::engine::Engine;
+use crate::fleet::Fleet;
 use crate::recovery::{Recoverer, Strategies};
 
 /// At most so many look at repositories at once while nobody waits for it.
@@ -64,7 +66,12 @@ pub struct Settings {
     pub places: Vec<(Word, Word)>,
     /// Which cgroup to use.
     pub cgroups: CgroupSetting,
+    /// This machine's fleet; none where it is alone.
+    pub fleet: Option<Fleet>,
 }
+
+/// Agents that stood by and are this node's to take up now.
+pub type Ripened = mpsc::UnboundedReceiver<Vec<AgentName>>;
 
 /// Many agents under one roof.
 #[derive(Debug)]
@@ -79,6 +86,10 @@ pub struct Supervisor {
     tidings: Option<Tidings>,
     /// Who serves the queue.
     servants: Vec<AbortHandle>,
+    /// All agents of this node of a fleet, as they are taken up here when it is their turn.
+    standby: BTreeMap<AgentName, AgentSpec>,
+    /// Somebody looks for those whose turn has come.
+    looks_for_ripe: bool,
 }
 
 /// Agents that are being stopped and given back.
@@ -124,6 +135,8 @@ impl Supervisor {
             nofile,
             git_places: Arc::new(Semaphore::new(GIT_PLACES)),
             places: settings.places,
+            fleet: settings.fleet,
+            standby: Waiting::default(),
         });
         let supervisor = Self {
             desk,
@@ -134,6 +147,8 @@ impl Supervisor {
             draining,
             tidings: None,
             servants: Vec::new(),
+            standby: BTreeMap::new(),
+            looks_for_ripe: false,
         };
         Ok((supervisor, heard))
     }
@@ -247,6 +262,90 @@ impl Supervisor {
         refused
     }
 
+    /// Takes these up when they are this node's to take, and not before: another node may have them, or be
+    /// the one that all agree upon. The first call answers where those are named whose turn has come.
+    pub fn stand_by(&mut self, specs: Vec<AgentSpec>) -> Option<Ripened> {
+        for spec in specs {
+            self.desk.standby.add(spec.name.clone(), spec.placement.clone());
+            self.standby.insert(spec.name.clone(), spec);
+        }
+        let fleet = self.desk.fleet.clone().filter(|_| !self.looks_for_ripe)?;
+        self.looks_for_ripe = true;
+        let (tell, ripened) = mpsc::unbounded_channel();
+        let (waiting, store) = (self.desk.standby.clone(), Arc::clone(self.desk.engine.store()));
+        let tidings = self.tidings();
+        self.serve(standby::serve(waiting, fleet, store, tidings, tell));
+        Some(ripened)
+    }
+
+    /// Gives back what has come to rest, as this node takes nothing new: another one may.
+    pub async fn release_at_rest(&mut self) {
+        let rests = |handle: &Handle| handle.view.borrow().at_rest;
+        let names: Vec<AgentName> = self
+            .agents
+            .iter()
+            .filter(|(_, handle)| rests(handle))
+            .map(|(n, _)| n.clone())
+            .collect();
+        for name in names {
+            let Some(handle) = self.agents.remove(&name) else { continue };
+            self.roster.remove(&name);
+            self.beats.remove(&name);
+            handle.leave().await;
+            self.wait_again(&name);
+        }
+    }
+
+    /// Takes up those that stood by. What cannot be taken up now, because another node was faster most
+    /// likely, stands by again; answered are those of which that is not so.
+    pub async fn fill(
+        &mut self,
+        names: Vec<AgentName>,
+        begin: Begin,
+    ) -> Vec<(AgentName, TakeUpError)> {
+        let specs = names.iter().filter_map(|name| self.standby.get(name).cloned()).collect();
+        let mut refused = self.take_up_all(specs, begin, false).await;
+        for (name, _) in &refused {
+            self.wait_again(name);
+        }
+        refused.retain(|(_, error)| matches!(error, TakeUpError::Store(_)));
+        refused
+    }
+
+    fn wait_again(&self, name: &AgentName) {
+        if let Some(spec) = self.standby.get(name) {
+            self.desk.standby.add(name.clone(), spec.placement.clone());
+        }
+    }
+
+    /// Those that stand by.
+    pub fn standing_by(&self) -> impl Iterator<Item = &AgentName> {
+        self.standby.keys().filter(|name| !self.agents.contains_key(*name))
+    }
+
+    /// Gives every agent up at once, as if this process had died: what lives of them is ended by its
+    /// shim in time, or taken up again by whoever may.
+    pub fn abandon(&mut self) {
+        for (name, handle) in std::mem::take(&mut self.agents) {
+            handle.task.abort();
+            self.roster.remove(&name);
+            self.beats.remove(&name);
+            self.wait_again(&name);
+        }
+    }
+
+    /// Stops every agent and gives each back as soon as it has ended, so that another node takes it up.
+    pub fn hand_over(&mut self) -> Vec<oneshot::Receiver<Answer>> {
+        self.dismiss_servants();
+        let names: Vec<AgentName> = self.agents.keys().cloned().collect();
+        names.iter().filter_map(|name| self.retire(name)).collect()
+    }
+
+    /// This machine's fleet; none where it is alone.
+    pub fn fleet(&self) -> Option<&Fleet> {
+        self.desk.fleet.as_ref()
+    }
+
     /// Where agents that are supervised here are told to live, from any thread.
     pub fn beats(&self) -> Beats {
         self.beats.clone()
@@ -282,8 +381,15 @@ impl Supervisor {
         self.ask(name, |answer| Mail::Stop(Stopper::Person, answer))
     }
 
-    /// Another plan from the next attempt on; false when it is not supervised here.
-    pub fn replan(&self, spec: AgentSpec) -> bool {
+    /// Another plan from the next attempt on; false when it neither is supervised here nor stands by.
+    pub fn replan(&mut self, spec: AgentSpec) -> bool {
+        if let Some(standing_by) = self.standby.get_mut(&spec.name) {
+            *standing_by = spec.clone();
+            if !self.agents.contains_key(&spec.name) {
+                self.wait_again(&spec.name);
+                return true;
+            }
+        }
         let handle = self.agents.get(&spec.name);
         handle.is_some_and(|handle| handle.mail.send(Mail::Replan(Box::new(spec))).is_ok())
     }
@@ -329,20 +435,29 @@ impl Supervisor {
     }
 
     /// Stops one agent as if this supervisor ended, and gives it back. That takes its grace, and only
-    /// the end of this supervisor waits for it.
-    pub fn retire(&mut self, name: &AgentName) {
-        let answered = self.ask(name, |answer| Mail::Stop(Stopper::Shutdown, answer));
+    /// the end of this supervisor waits for it. Answered when it was given back; none when it is not
+    /// supervised here.
+    pub fn retire(&mut self, name: &AgentName) -> Option<oneshot::Receiver<Answer>> {
+        self.standby.remove(name);
+        self.desk.standby.remove(name);
+        let stopped = self.ask(name, |answer| Mail::Stop(Stopper::Shutdown, answer));
         self.roster.remove(name);
-        let Some(handle) = self.agents.remove(name) else { return };
+        let handle = self.agents.remove(name)?;
         self.beats.remove(name);
         self.retiring.mail.retain(|mail| !mail.is_closed());
         self.retiring.mail.push(handle.mail.clone());
+        let (given_back, answered) = oneshot::channel();
         self.retiring.tasks.spawn(async move {
-            if let Some(answered) = answered {
-                let _ = answered.await;
-            }
+            let answer = match stopped {
+                Some(stopped) => stopped.await.ok(),
+                None => None,
+            };
             handle.leave().await;
+            if let Some(answer) = answer {
+                let _ = given_back.send(answer);
+            }
         });
+        Some(answered)
     }
 
     /// This boot of the machine.
@@ -355,7 +470,8 @@ impl Supervisor {
         &self.desk.engine
     }
 
-    /// The agents that another supervisor has taken since.
+    /// The agents that another supervisor has taken since, or that were given up. In a fleet they stand
+    /// by from now on.
     pub fn lost(&mut self) -> Vec<AgentName> {
         let over =
             |(name, handle): (&AgentName, &Handle)| handle.task.is_finished().then(|| name.clone());
@@ -364,6 +480,7 @@ impl Supervisor {
             self.roster.remove(name);
             self.agents.remove(name);
             self.beats.remove(name);
+            self.wait_again(name);
         }
         lost
     }

@@ -10,8 +10,10 @@ use std::time::Duration;
 use relight_core::agent::{AgentState, AttemptTag, Takes};
 use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, HolderLife};
+use relight_core::node::Node;
 use relight_core::task::Task;
 use relight_store::StoreError;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::desk::Desk;
@@ -19,7 +21,11 @@ use super::notice::What;
 use super::roster::{AttemptIs, Roster};
 use super::tidings::Tidings;
 use crate::doors::process;
+use crate::fleet::{self, Fleet};
 use crate::recovery::{self, Lost, Recovered};
+
+/// Most tasks that are recovered at one look.
+const SWEPT_MAX: usize = 1_000;
 
 /// The sweeper of one supervisor.
 pub(super) struct Sweeper {
@@ -40,6 +46,7 @@ struct Look {
 impl Sweeper {
     /// Sweeps for as long as it is polled.
     pub(super) async fn serve(mut self) {
+        let mut nodes = self.desk.fleet.as_ref().map(Fleet::nodes);
         loop {
             let again_at = Instant::now() + self.every;
             let found = self.look().await;
@@ -47,17 +54,32 @@ impl Sweeper {
             if let Ok(look) = found {
                 self.recover(look.lost).await;
             }
-            if !watches {
-                self.tidings.next().await;
+            // What a node held that is gone is looked for at once.
+            tokio::select! {
+                () = self.rest(watches, again_at) => {}
+                () = changed(nodes.as_mut()) => {}
             }
-            sleep_until(again_at).await;
         }
+    }
+
+    async fn rest(&mut self, watches: bool, again_at: Instant) {
+        if !watches {
+            self.tidings.next().await;
+        }
+        sleep_until(again_at).await;
     }
 
     async fn look(&self) -> Result<Look, StoreError> {
         let engine = &self.desk.engine;
         let mut look = Look { lost: Vec::new(), has_to_look_again: false };
-        for task in recovery::held(engine).await? {
+        let held = recovery::held(engine).await?;
+        let holders = held.iter().filter_map(|task| Some(&task.lease.held.as_ref()?.holder));
+        fleet::look_for(engine.store().as_ref(), holders).await?;
+        for task in held {
+            if look.lost.len() >= SWEPT_MAX {
+                look.has_to_look_again = true;
+                break;
+            }
             if self.is_lost(&task, &mut look.has_to_look_again) {
                 look.lost.push(Lost::Holder(task));
             }
@@ -91,6 +113,14 @@ impl Sweeper {
             }
             Holder::Process(_) | Holder::Time { .. } => AttemptIs::Elsewhere,
         };
+        // Whoever takes its agent up gives it to the strategy that the agent has.
+        if let Holder::Attempt { attempt, .. } = &held.holder
+            && let Some(agent) = AttemptTag::from_text(attempt.clone()).agent()
+            && self.desk.standby.has(agent)
+        {
+            *has_to_look_again = true;
+            return false;
+        }
         match attempt {
             AttemptIs::Current => false,
             AttemptIs::Over => !self.desk.is_asked_about(&task.id),
@@ -122,5 +152,17 @@ impl Sweeper {
             let (task, status) = (recovered.task, recovered.status);
             self.desk.notices.tell(&agent, What::TaskRecovered { task, status });
         }
+    }
+}
+
+/// Returns when a node was seen to come or go; never where there is no fleet.
+async fn changed(nodes: Option<&mut watch::Receiver<Arc<[Node]>>>) {
+    match nodes {
+        Some(nodes) => {
+            if nodes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+        None => std::future::pending().await,
     }
 }

@@ -113,6 +113,7 @@ impl Stage {
             user: None,
             cgroups: None,
             leftover_grace: Span::from_secs(10),
+            guard: None,
         }
     }
 

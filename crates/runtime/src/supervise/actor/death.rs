@@ -26,6 +26,9 @@ use crate::supervise::post_mortem::{self, LOG_END_BYTES};
 use crate::supervise::shim::record;
 use crate::supervise::shim::wire::{ExitRecord, Report};
 
+/// Why an attempt was ended by its shim.
+const LEASE_ENDED: &str = "the lease of its node ran out, and its shim ended it";
+
 impl Actor {
     pub(super) async fn tree_says(&mut self, event: TreeEvent) -> Result<(), Lost> {
         match event {
@@ -110,8 +113,13 @@ impl Actor {
             self.tell(What::Trouble(error.to_string()));
             post_mortem::Found::nothing()
         });
+        // Whatever it answered to being told to end: it was lost with its node.
+        let (how, lease) = match record.lease_ended {
+            true => (HowEnded::Unknown, Some(LEASE_ENDED.to_owned())),
+            false => (record.how, None),
+        };
         let pid = record.process.as_ref().map(|process| process.pid);
-        let (is_oom, oom) = match self.oom.look(record.how, record.oom, pid, record.lived) {
+        let (is_oom, oom) = match self.oom.look(how, record.oom, pid, record.lived) {
             MemoryKill::No => (false, None),
             MemoryKill::Likely(note) => (false, Some(note)),
             MemoryKill::Proved(note) => (true, Some(note)),
@@ -132,12 +140,12 @@ impl Actor {
         let death = Death {
             at: record.at,
             lived: record.lived,
-            how: record.how,
+            how,
             oom: is_oom,
             unfinished_task: if completes { None } else { unfinished_task },
             made_progress: found.made_progress,
             said,
-            note: record.note.clone().or(oom).or(denied),
+            note: record.note.clone().or(lease).or(oom).or(denied),
         };
         self.let_go(&found.held, &death, completes).await;
         let post_mortem = Box::new(found.post_mortem);
@@ -276,7 +284,8 @@ impl Actor {
                 self.tell(What::Adopted { number, process, without_shim: true });
             }
             self.tree = Tree::Orphan(Orphan { watch, tag });
-            if self.ending().is_some() {
+            // In a fleet nothing may live that no shim guards.
+            if self.ending().is_some() || self.desk.fleet.is_some() {
                 let ladder = self.ladder();
                 self.tree.stop(ladder).await;
             }
@@ -354,5 +363,6 @@ pub(super) fn bare_record(tag: AttemptTag, number: u32) -> ExitRecord {
         oom: false,
         leftovers: 0,
         survivors: 0,
+        lease_ended: false,
     }
 }

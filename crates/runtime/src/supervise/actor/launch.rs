@@ -438,6 +438,7 @@ impl Actor {
             user: self.spec.user,
             cgroups,
             leftover_grace: LEFTOVER_GRACE,
+            guard: self.deadline(),
             nofile: self.desk.nofile,
         }
     }

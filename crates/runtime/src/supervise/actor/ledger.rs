@@ -105,6 +105,10 @@ async fn write(
 async fn make_durable(desk: &Desk, commit: AgentCommit) -> bool {
     let mut pause = Duration::from_millis(100);
     loop {
+        // By now others may have what this node held: what is true is for them to find out.
+        if !desk.may_act() {
+            return false;
+        }
         match desk.engine.store().commit_agent(commit.clone()).await {
             Ok(_) => return true,
             Err(AgentCommitError::Store(error)) => {

@@ -24,7 +24,7 @@ use relight_core::agent::decide::{
 use relight_core::agent::{
     Agent, AgentState, AgentStateKind, Attempt, Ending, Pause, Stopper, Takes,
 };
-use relight_core::ids::TaskId;
+use relight_core::ids::{NodeName, TaskId};
 use relight_core::lease::Fence;
 use relight_core::time::Time;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -44,9 +44,10 @@ use super::notice::What;
 use super::notify::{NotifySocket, Sign};
 use super::oom::Oom;
 use super::program::NotStarted;
-use super::shim::wire::Rung;
+use super::shim::wire::{Deadline, Order, Rung};
 use super::spec::AgentSpec;
 use crate::doors::{clock, random};
+use crate::fleet::Standing;
 
 /// What is wanted of an agent.
 #[derive(Debug)]
@@ -109,6 +110,9 @@ pub enum Lost {
     /// Another supervisor has it now.
     #[error("agent {0} has another supervisor now")]
     Fenced(relight_core::ids::AgentName),
+    /// The lease of this node has run out, or nearly.
+    #[error("agent {0} is given up: the lease of this node has nearly run out")]
+    Node(relight_core::ids::AgentName),
 }
 
 struct Waiter {
@@ -166,6 +170,10 @@ pub(super) struct Actor {
     beats: Arc<Slot>,
     mail: mpsc::UnboundedReceiver<Mail>,
     view: watch::Sender<AgentView>,
+    /// Tells of each renewal of the node's lease.
+    renewals: Option<watch::Receiver<Standing>>,
+    /// The node that had it before it was taken up.
+    agent_was_on: Option<NodeName>,
 }
 
 /// Rounds begin at least so far apart: success is charged to no budget, so only its pace bounds it.
@@ -178,6 +186,7 @@ enum Happening {
     Timer,
     Asked(Result<bool, NotStarted>),
     Changes(Option<DirtyFiles>),
+    Renewed,
     Lost(Lost),
 }
 
@@ -185,8 +194,10 @@ impl Actor {
     /// Runs until the agent is left, nobody wants it any more, or another supervisor has it.
     pub(super) async fn run(mut self) -> Result<(), Lost> {
         let ended = self.supervise().await;
-        if ended.is_err() {
-            self.tell(What::Lost);
+        match ended {
+            Ok(()) => {}
+            Err(Lost::Fenced(_)) if self.desk.may_act() => self.tell(What::Lost),
+            Err(Lost::Fenced(_) | Lost::Node(_)) => self.tell(What::NodeLost),
         }
         ended
     }
@@ -211,6 +222,7 @@ impl Actor {
                 Happening::Lost(lost) => return Err(lost),
                 Happening::Asked(answer) => self.answered(answer),
                 Happening::Changes(dirty) => self.complete_brief(dirty),
+                Happening::Renewed => self.pass_on_deadline().await,
             }
         }
     }
@@ -227,6 +239,7 @@ impl Actor {
             () = wait_until_due(due) => Happening::Timer,
             answer = asked(&mut self.asked) => Happening::Asked(answer),
             dirty = changes(self.open_brief.as_mut()) => Happening::Changes(dirty),
+            () = renewed(self.renewals.as_mut()) => Happening::Renewed,
             lost = self.ledger.lost() => Happening::Lost(lost),
         }
     }
@@ -370,7 +383,10 @@ impl Actor {
 
     async fn act(&mut self, effect: AgentEffect) -> Result<(), Lost> {
         match effect {
-            AgentEffect::Spawn { number, tag, .. } => self.launch(number, tag).await?,
+            AgentEffect::Spawn { number, tag, .. } => {
+                self.prove_term()?;
+                self.launch(number, tag).await?;
+            }
             AgentEffect::StopTree(ending) => self.stop_tree(ending).await,
             AgentEffect::WaitUntil(at) => {
                 let is_known = self.due.is_some_and(|(_, known)| known == at);
@@ -560,6 +576,17 @@ async fn hear(socket: Option<&NotifySocket>) -> Vec<Sign> {
     }
 }
 
+async fn renewed(renewals: Option<&mut watch::Receiver<Standing>>) {
+    match renewals {
+        Some(renewals) => {
+            if renewals.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+        None => std::future::pending().await,
+    }
+}
+
 async fn wait_for(timer: Option<Instant>) {
     match timer {
         Some(at) => sleep_until(at).await,
@@ -584,6 +611,31 @@ async fn asked(question: &mut JoinSet<Result<bool, NotStarted>>) -> Result<bool,
 }
 
 impl Actor {
+    /// Nothing is begun when the node's lease has nearly run out, by a clock that goes on while this
+    /// process is frozen.
+    fn prove_term(&self) -> Result<(), Lost> {
+        if self.desk.may_act() { Ok(()) } else { Err(Lost::Node(self.spec.name.clone())) }
+    }
+
+    /// Until when what runs may live by itself; for ever outside of a fleet.
+    fn deadline(&self) -> Option<Deadline> {
+        let fleet = self.desk.fleet.as_ref()?;
+        match *fleet.standing().borrow() {
+            Standing::Member { term, .. } => Some(term.deadline(self.ladder())),
+            Standing::Lost => None,
+        }
+    }
+
+    /// Hands the newest deadline to the shim, which ends its tree when no newer one comes.
+    async fn pass_on_deadline(&mut self) {
+        if let Some(deadline) = self.deadline()
+            && self.tree.is_ready()
+        {
+            // A shim that cannot be told is gone, which comes as an event.
+            let _ = self.tree.order(&Order::Guard(deadline)).await;
+        }
+    }
+
     fn waits_with_task(&self) -> bool {
         matches!(self.agent.state, AgentState::Suspended { why: Pause::Task, .. })
     }

@@ -11,6 +11,7 @@ use relight_core::agent::death::{HowEnded, Said};
 use relight_core::agent::decide::{AgentEffect, AgentEvent, decide};
 use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag, Pause, Takes};
 use relight_core::decide::Guard;
+use relight_core::ids::NodeName;
 use relight_core::lease::{Held, HolderLife, ProcessIdentity};
 use relight_core::time::Span;
 use relight_store::{AgentCommit, AgentCommitError, AttemptQuery, StoreError};
@@ -22,6 +23,7 @@ use super::life::Life;
 use super::tree::{Met, Orphan, Tree};
 use super::{Actor, AgentView, Lost, Mail};
 use crate::doors::{clock, file, process};
+use crate::fleet::{self, Fleet};
 use crate::supervise::beats::Slot;
 use crate::supervise::desk::Desk;
 use crate::supervise::folder::AgentFolder;
@@ -86,7 +88,7 @@ pub(in crate::supervise) async fn take_up(
     beats: Arc<Slot>,
     mail: mpsc::UnboundedReceiver<Mail>,
 ) -> Result<(Actor, watch::Receiver<AgentView>), TakeUpError> {
-    let agent = take_lease(&desk, &mut spec, take_over).await?;
+    let (agent, was_on) = take_lease(&desk, &mut spec, take_over).await?;
     let folder = AgentFolder::of(&desk.home, &spec.name);
     successor::sweep(&folder);
     let query = AttemptQuery { agent: Some(spec.name.clone()), ended: true, limit: 1 };
@@ -107,6 +109,7 @@ pub(in crate::supervise) async fn take_up(
         Begin::Turn => (agent.attempt_number > 0).then_some(Pause::Turn),
         Begin::Wake | Begin::Start | Begin::Anew => None,
     };
+    let renewals = desk.fleet.as_ref().map(Fleet::standing);
     let ledger = Ledger::open(Arc::clone(&desk), spec.name.clone(), fence);
     let mut actor = Actor {
         desk,
@@ -136,6 +139,8 @@ pub(in crate::supervise) async fn take_up(
         beats,
         mail,
         view,
+        renewals,
+        agent_was_on: was_on,
     };
     actor.reconcile().await?;
     if begin == Begin::Anew {
@@ -145,15 +150,22 @@ pub(in crate::supervise) async fn take_up(
     Ok((actor, views))
 }
 
+/// The agent with its new lease, and the node whose lease was on it before.
 async fn take_lease(
     desk: &Desk,
     spec: &mut AgentSpec,
     take_over: bool,
-) -> Result<Agent, TakeUpError> {
+) -> Result<(Agent, Option<NodeName>), TakeUpError> {
     let store = desk.engine.store();
     for _ in 0..ROUNDS_MAX {
         let at = clock::now();
         let before = store.agent(&spec.name).await?;
+        let held = before.as_ref().and_then(|agent| agent.lease.held.as_ref());
+        let was_on = held.and_then(|held| held.holder.node()).cloned();
+        fleet::look_for(store.as_ref(), held.map(|held| &held.holder)).await?;
+        if !desk.may_act() {
+            return Err(Lost::Node(spec.name.clone()).into());
+        }
         let mut changes = Vec::new();
         let mut agent = match &before {
             None => {
@@ -185,7 +197,7 @@ async fn take_lease(
                 changes.iter().for_each(|change| change.apply(&mut agent, at));
                 agent.seq = committed.seq;
                 agent.lease.fence = committed.fence;
-                return Ok(agent);
+                return Ok((agent, was_on));
             }
             Err(AgentCommitError::Store(error)) => return Err(error.into()),
             // Somebody was faster; look again.
@@ -313,6 +325,7 @@ impl Actor {
             life.waits_until(until);
         }
         self.life = Some(life);
+        self.pass_on_deadline().await;
         // Only what has to be brought back waits for its turn.
         self.has_its_turn();
         self.listen();
@@ -325,7 +338,9 @@ impl Actor {
             let spawned = AgentChange::Spawned { number, process, shim, log: None };
             let _ = self.commit(vec![spawned]).await;
         }
-        if self.ending().is_some() {
+        // In a fleet nothing may live that no shim guards.
+        let is_unguarded = without_shim && self.desk.fleet.is_some();
+        if self.ending().is_some() || is_unguarded {
             let ladder = self.ladder();
             self.tree.stop(ladder).await;
         }
@@ -359,6 +374,9 @@ impl Actor {
     /// Nothing of it lives: buried by what its shim left, or as lost.
     async fn bury_by_record(&mut self, attempt: Option<Attempt>) -> Result<(), TakeUpError> {
         let Some(attempt) = attempt else { return Ok(()) };
+        if let Some(node) = self.other_node(&attempt) {
+            return self.bury_of_node(attempt, &node).await;
+        }
         let record = self.record_of(attempt.number, &attempt.tag);
         let is_lost = record.is_none();
         if is_lost && self.boot_is_the_same(&attempt) {
@@ -387,6 +405,28 @@ impl Actor {
         };
         self.died_unwatched = false;
         buried
+    }
+
+    /// The node that an attempt ran on, where that is not this one.
+    fn other_node(&self, attempt: &Attempt) -> Option<NodeName> {
+        let process = attempt.process.as_ref().or(attempt.shim.as_ref());
+        let node = match process {
+            Some(process) => process.node.as_ref(),
+            // It was begun, and whoever began it did not come to say what its process was.
+            None => self.agent_was_on.as_ref(),
+        };
+        node.filter(|node| self.desk.owner.node.as_ref() != Some(node)).cloned()
+    }
+
+    /// Its node is gone, and with it whatever could tell how it ended; its shim ended it in time.
+    async fn bury_of_node(&mut self, attempt: Attempt, node: &NodeName) -> Result<(), TakeUpError> {
+        let note = Some(format!("its node {node} was lost"));
+        let record = ExitRecord { note, ..bare_record(attempt.tag.clone(), attempt.number) };
+        // Logs of the same number here are of other attempts.
+        (self.wrote_nothing, self.died_unwatched) = (true, true);
+        let buried = self.bury(attempt, record, None).await;
+        (self.wrote_nothing, self.died_unwatched) = (false, false);
+        Ok(buried?)
     }
 
     async fn bury_both(

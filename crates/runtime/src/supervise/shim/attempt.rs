@@ -33,6 +33,8 @@ pub(super) struct Attempt {
     end: Option<LeaderEnd>,
     /// Those that outlived the leader; none until they were looked for.
     leftovers: Option<u32>,
+    /// It is being ended because its deadline came.
+    lease_ended: bool,
 }
 
 struct LeaderEnd {
@@ -61,14 +63,15 @@ impl Begun {
     }
 
     /// Its leader runs. It may be dead already, but it is ours to wait for, so its pid is its own.
-    pub(super) fn started(self, pid: u32, boot: &str) -> Attempt {
+    pub(super) fn started(self, pid: u32, shim: &ProcessIdentity) -> Attempt {
         let start = process::stat(pid).map_or(0, |stat| stat.start);
         Attempt {
             begun: self,
-            process: ProcessIdentity { pid, start, boot: boot.to_owned(), node: None },
+            process: ProcessIdentity { pid, start, ..shim.clone() },
             stop: None,
             end: None,
             leftovers: None,
+            lease_ended: false,
         }
     }
 
@@ -89,6 +92,7 @@ impl Begun {
             oom: false,
             leftovers: 0,
             survivors: 0,
+            lease_ended: false,
         }
     }
 
@@ -115,6 +119,12 @@ impl Attempt {
         if let Some(cgroup) = &self.begun.cgroup {
             cgroup.kill();
         }
+    }
+
+    /// Its deadline has come: whatever else it was to be ended for, it is ended for this now. One that
+    /// ended before has its own end.
+    pub(super) fn lease_has_ended(&mut self) {
+        self.lease_ended |= self.end.is_none();
     }
 
     /// Whether its leader was waited for.
@@ -157,6 +167,7 @@ impl Attempt {
             oom: counted.oom,
             leftovers: self.leftovers.unwrap_or(0).saturating_sub(survivors),
             survivors,
+            lease_ended: self.lease_ended,
         }
     }
 }

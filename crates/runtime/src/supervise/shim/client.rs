@@ -18,7 +18,7 @@ use tokio::net::UnixStream;
 
 use super::ARGUMENT;
 use super::wire::{Order, Report};
-use crate::doors::{pidfd, process};
+use crate::doors::{fleet, pidfd, process};
 use crate::supervise::folder::AgentFolder;
 
 /// The longest report; a shim says little.
@@ -51,6 +51,7 @@ pub fn spawn(
     let place = std::path::absolute(folder.path())?;
     let mut command = process::command(program, &[ARGUMENT.as_ref(), place.as_os_str()]);
     command.arg0(format!("relight-shim {name}")).env_clear();
+    command.envs(fleet::node().map(|node| (fleet::VARIABLE, node.as_str())));
     command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn()?;
     // The command holds the other end, and as long as it does, a dead shim's would not be seen.

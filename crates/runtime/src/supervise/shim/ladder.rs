@@ -47,6 +47,17 @@ impl Ladder {
         Self { rungs: rungs.into(), due_ms: now.as_ms(), last_signal: None, killing: None }
     }
 
+    /// The same, with SIGKILL at that moment at the latest.
+    pub(super) fn until(rungs: Vec<Rung>, now: Span, kill_at_ms: u64) -> Self {
+        let mut left_ms = kill_at_ms.saturating_sub(now.as_ms());
+        let cut = |rung: Rung| {
+            let wait_ms = rung.wait.as_ms().min(left_ms);
+            left_ms -= wait_ms;
+            (wait_ms > 0).then_some(Rung { wait: Span::from_ms(wait_ms), ..rung })
+        };
+        Self::new(rungs.into_iter().map_while(cut).collect(), now)
+    }
+
     /// For what outlived the leader: SIGTERM and the grace, or less where a stop under way had less
     /// left. What was just told SIGTERM is not told again: some take the second one for "hurry".
     pub(super) fn of_leftovers(stop: Option<Self>, grace: Span, now: Span) -> Self {
@@ -129,6 +140,18 @@ mod tests {
             .collect();
         let told = |signal| Some(Act::Signal(signal));
         assert_eq!(acts, [told(SIGINT), None, told(SIGTERM), None, Some(Act::Kill)]);
+    }
+
+    #[test]
+    fn a_deadline_cuts_the_ladder_short() {
+        let rungs = || vec![rung(SIGINT, 100), rung(SIGTERM, 500)];
+        let acts = |ladder: &mut Ladder, moments: [u64; 3]| moments.map(|now| ladder.next(at(now)));
+        let told = |signal| Some(Act::Signal(signal));
+        let mut cut = Ladder::until(rungs(), at(1_000), 1_300);
+        assert_eq!(acts(&mut cut, [1_000, 1_100, 1_299]), [told(SIGINT), told(SIGTERM), None]);
+        assert_eq!(cut.next(at(1_300)), Some(Act::Kill));
+        let mut too_late = Ladder::until(rungs(), at(2_000), 1_300);
+        assert_eq!(too_late.next(at(2_000)), Some(Act::Kill));
     }
 
     #[test]

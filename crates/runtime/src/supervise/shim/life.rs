@@ -11,6 +11,7 @@ use rustix::process::Signal;
 
 use super::attempt::{Attempt, Begun};
 use super::cgroup::Place;
+use super::guard::Guard;
 use super::ladder::{Act, Ladder};
 use super::launch::launch;
 use super::peers::Peers;
@@ -19,6 +20,10 @@ use super::wire::{ExitRecord, Order, Report, StartOrder};
 use super::{record, tree};
 use crate::doors::clock::since_boot;
 use crate::supervise::folder::AgentFolder;
+use crate::supervise::program::{CANNOT_BE_RUN, NotStarted};
+
+/// Why nothing is started any more.
+const TOO_LATE: &str = "the lease of its node had run out";
 
 /// A shim at work.
 pub(super) struct Shim {
@@ -35,6 +40,7 @@ pub(super) struct Shim {
     pub(super) place: Place,
     pub(super) attempt: Option<Attempt>,
     pub(super) is_told_to_quit: bool,
+    pub(super) guard: Guard,
 }
 
 /// What poll found.
@@ -61,6 +67,7 @@ impl Shim {
             if ready.visitor {
                 self.peers.accept();
             }
+            self.mind_deadline();
             self.climb();
         }
         // While the lock is held: afterwards the socket may be another shim's.
@@ -77,7 +84,10 @@ impl Shim {
         let door = if self.peers.is_listening { PollFlags::IN } else { PollFlags::empty() };
         waiting.push(PollFd::new(self.peers.listener(), door));
         waiting.extend(self.peers.all.iter().map(|peer| PollFd::new(&peer.stream, PollFlags::IN)));
-        let timeout = self.until_next_rung();
+        // Without an attempt nothing is done about it, and it would wake us for ever.
+        let timer = self.attempt.as_ref().and(self.guard.timer());
+        waiting.extend(timer.map(|timer| PollFd::new(timer, PollFlags::IN)));
+        let timeout = self.until_due();
         match poll(&mut waiting, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -91,11 +101,22 @@ impl Shim {
         })
     }
 
-    /// Nothing else needs a clock.
-    fn until_next_rung(&self) -> Option<Timespec> {
-        let due = self.attempt.as_ref()?.stop.as_ref()?.due();
-        let wait = Span::from_ms(due.as_ms().saturating_sub(since_boot().as_ms()));
+    /// Nothing but a stop's next rung and a deadline needs a clock.
+    fn until_due(&self) -> Option<Timespec> {
+        let attempt = self.attempt.as_ref()?;
+        let rung_ms = attempt.stop.as_ref().map(|stop| stop.due().as_ms());
+        let due_ms = rung_ms.into_iter().chain(self.guard.due_ms()).min()?;
+        let wait = Span::from_ms(due_ms.saturating_sub(since_boot().as_ms()));
         Timespec::try_from(wait.as_duration()).ok()
+    }
+
+    /// Ends the tree when its time has come, whether or not anybody is there to say so.
+    fn mind_deadline(&mut self) {
+        let Some(attempt) = &mut self.attempt else { return };
+        let now = since_boot();
+        let Some(deadline) = self.guard.take_due(now) else { return };
+        attempt.lease_has_ended();
+        self.stop(Ladder::until(deadline.ladder, now, deadline.kill_at_ms));
     }
 
     /// Does what a connection asked for.
@@ -109,6 +130,7 @@ impl Shim {
                 }
                 _ if !self.peers.is_supervisor(number) => self.peers.close(number),
                 Order::Start(order) => self.start(&order),
+                Order::Guard(deadline) => self.guard.set(deadline),
                 Order::Stop { ladder } => self.stop(Ladder::new(ladder, since_boot())),
                 Order::Quit if self.attempt.is_none() => self.is_told_to_quit = true,
                 Order::Quit => self.tell_status(),
@@ -128,8 +150,16 @@ impl Shim {
         // One that cannot be written only costs the note of a start that nobody saw.
         let _ = record::write_begun(&self.folder, order.number, &order.tag);
         let begun = Begun::before(order, &mut self.place);
+        if let Some(deadline) = order.guard.clone() {
+            self.guard.set(deadline);
+        }
+        if self.guard.is_due(since_boot()) {
+            let why = NotStarted { code: CANNOT_BE_RUN, note: TOO_LATE.to_owned() };
+            let ended = begun.not_started(why, &mut self.place);
+            return self.end(ExitRecord { lease_ended: true, ..ended });
+        }
         let attempt = match launch(order, self.terminal.as_ref()) {
-            Ok(pid) => begun.started(pid, &self.identity.boot),
+            Ok(pid) => begun.started(pid, &self.identity),
             Err(why) => {
                 let ended = begun.not_started(why, &mut self.place);
                 return self.end(ended);

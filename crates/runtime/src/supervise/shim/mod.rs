@@ -7,6 +7,7 @@
 mod attempt;
 mod cgroup;
 pub mod client;
+mod guard;
 mod ladder;
 mod launch;
 mod life;
@@ -31,6 +32,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use crate::doors::process;
 use crate::supervise::folder::AgentFolder;
 use cgroup::Place;
+use guard::Guard;
 use life::Shim;
 use peers::Peers;
 
@@ -76,6 +78,7 @@ fn begin(folder: AgentFolder) -> io::Result<Shim> {
         place: Place::default(),
         attempt: None,
         is_told_to_quit: false,
+        guard: Guard::default(),
     })
 }
 

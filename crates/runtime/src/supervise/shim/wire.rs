@@ -31,8 +31,22 @@ pub enum Order {
         /// The ladder.
         ladder: Vec<Rung>,
     },
+    /// What runs may live so long; the newest one counts.
+    Guard(Deadline),
     /// Be gone; when something runs the answer is `Status`.
     Quit,
+}
+
+/// Until when a tree may live unless a later moment is told, whether or not its supervisor does. Moments
+/// are milliseconds of the boot-time clock, which goes on while the host sleeps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deadline {
+    /// From then on it is told to end, and nothing is started.
+    pub stop_at_ms: u64,
+    /// From then on it is killed.
+    pub kill_at_ms: u64,
+    /// How it is told; cut short where there is less time.
+    pub ladder: Vec<Rung>,
 }
 
 /// One rung of a stop ladder.
@@ -69,6 +83,9 @@ pub struct StartOrder {
     pub cgroups: Option<(PathBuf, PathBuf)>,
     /// How long what outlives the leader has to end after SIGTERM.
     pub leftover_grace: Span,
+    /// How long it may live without another word; for ever when none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<Deadline>,
 }
 
 /// What an agent reads.
@@ -136,4 +153,7 @@ pub struct ExitRecord {
     pub leftovers: u32,
     /// Processes that could not be stopped.
     pub survivors: u32,
+    /// The shim ended it, or did not start it, because its deadline had come.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lease_ended: bool,
 }

@@ -1,0 +1,39 @@
+//! This machine as a node of a fleet: it joins, renews its lease, sees what becomes of the others, and
+//! starts over when it lost its own.
+//!
+//! Leaves to others: which agents it takes up (`supervise::standby`), and ending what runs when the
+//! lease is about to run out, which each shim does by itself (`supervise::shim`).
+
+mod member;
+mod term;
+
+use std::sync::Arc;
+
+use relight_core::lease::Holder;
+use relight_core::node::Node;
+use relight_store::{Store, StoreError};
+
+pub use self::member::{Fleet, JoinError, Standing, join};
+pub use self::term::{LEASE_MIN, RENEWALS_MIN, Term, Timing};
+use crate::doors::fleet;
+
+/// Looks at all nodes, and remembers what is seen of their leases.
+pub async fn look(store: &dyn Store) -> Result<Arc<[Node]>, StoreError> {
+    let nodes = store.nodes().await?;
+    fleet::learn(&nodes);
+    Ok(nodes.into())
+}
+
+/// The same where one of these holders is on another node. To be asked after they were read and before
+/// they are judged: what was read then cannot be of a node that joined anew meanwhile.
+pub async fn look_for<'a>(
+    store: &dyn Store,
+    holders: impl IntoIterator<Item = &'a Holder>,
+) -> Result<(), StoreError> {
+    let is_foreign =
+        |holder: &Holder| holder.node().is_some_and(|node| fleet::node() != Some(node));
+    if holders.into_iter().any(is_foreign) {
+        look(store).await?;
+    }
+    Ok(())
+}

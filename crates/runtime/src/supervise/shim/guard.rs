@@ -1,0 +1,80 @@
+//! The deadline of what a shim guards: in a fleet its agent may not outlive the node's lease, or it
+//! would live on beside its successor on another node.
+//!
+//! Computes and holds the timer; the shim acts.
+
+use std::os::fd::OwnedFd;
+
+use relight_core::time::Span;
+
+use super::wire::Deadline;
+use crate::doors::clock;
+
+/// The newest deadline, and what wakes the shim when it comes. None: what runs may live for ever.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    deadline: Option<Deadline>,
+    /// Told to end once; what is told again is only a later deadline.
+    is_due: bool,
+    /// Counts while the host sleeps, as the time-out of `poll` does not.
+    timer: Option<OwnedFd>,
+}
+
+impl Guard {
+    /// The newest one counts, be it later or sooner.
+    pub(super) fn set(&mut self, deadline: Deadline) {
+        // Without a timer the time-out of `poll` is all there is.
+        self.timer = clock::boot_timer(deadline.stop_at_ms).ok();
+        self.deadline = Some(deadline);
+        self.is_due = false;
+    }
+
+    /// Readable when it is time.
+    pub(super) fn timer(&self) -> Option<&OwnedFd> {
+        self.timer.as_ref()
+    }
+
+    /// When there is something to do.
+    pub(super) fn due_ms(&self) -> Option<u64> {
+        let deadline = self.deadline.as_ref().filter(|_| !self.is_due)?;
+        Some(deadline.stop_at_ms)
+    }
+
+    /// Whether it is too late to start anything.
+    pub(super) fn is_due(&self, now: Span) -> bool {
+        self.deadline.as_ref().is_some_and(|deadline| now.as_ms() >= deadline.stop_at_ms)
+    }
+
+    /// The deadline, once, when it is time.
+    pub(super) fn take_due(&mut self, now: Span) -> Option<Deadline> {
+        if self.is_due || !self.is_due(now) {
+            return None;
+        }
+        self.is_due = true;
+        self.timer = None;
+        self.deadline.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deadline(stop_at_ms: u64) -> Deadline {
+        Deadline { stop_at_ms, kill_at_ms: stop_at_ms + 100, ladder: Vec::new() }
+    }
+
+    #[test]
+    fn a_deadline_comes_once_and_a_newer_one_puts_it_off() {
+        let mut guard = Guard::default();
+        assert_eq!((guard.due_ms(), guard.is_due(Span::from_ms(u64::MAX))), (None, false));
+        guard.set(deadline(1_000));
+        assert_eq!(guard.take_due(Span::from_ms(999)), None);
+        guard.set(deadline(2_000));
+        assert_eq!(guard.take_due(Span::from_ms(1_000)), None);
+        assert_eq!(guard.take_due(Span::from_ms(2_000)), Some(deadline(2_000)));
+        assert_eq!(guard.take_due(Span::from_ms(2_001)), None);
+        assert_eq!(guard.due_ms(), None);
+        assert!(guard.is_due(Span::from_ms(2_001)), "nothing is started any more");
+    }
+}
