@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod alerts;
 pub(crate) mod checkpoint;
+pub(crate) mod node;
 pub(crate) mod other;
 mod quick;
 #[cfg(test)]
@@ -124,6 +125,9 @@ pub(crate) enum Command {
     Inflight(other::InflightArguments),
     /// Finish what runs and begin nothing, before an upgrade or a reboot
     Drain(other::DrainArguments),
+    /// The machines of a fleet
+    #[command(subcommand)]
+    Node(node::NodeCommand),
     /// Record why a loop ended that is not under relight run
     #[command(subcommand)]
     Trap(agent::TrapCommand),

@@ -12,7 +12,7 @@ use relight::supervise::folder::AgentFolder;
 use relight::supervise::recover;
 use relight::supervise::supervisor::{Begin, Supervisor};
 use relight_core::agent::{Agent, AgentState, AgentStateKind, Stopper};
-use relight_core::ids::AgentName;
+use relight_core::ids::{AgentName, NodeName};
 use relight_core::time::Span;
 use relight_server::client;
 use relight_store::AgentQuery;
@@ -21,7 +21,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::ps::{no_such_agent, supervisor_of};
+use super::ps::{Supervisor as Holding, no_such_agent, supervisor_of};
 use super::supervision::{self, cannot_use};
 use crate::arguments::agent::{DownArguments, NamesArguments};
 use crate::environment::Environment;
@@ -108,12 +108,27 @@ fn change(
         match supervisor_of(&agent).filter(|supervisor| supervisor.is_alive) {
             None => return nobody(environment, agent, request),
             Some(_) if is_stopped_already(&agent, request) => return Ok(unchanged(&agent)),
+            Some(Holding { elsewhere: Some(node), .. }) => {
+                return Err(on_another_node(engine, name, &node));
+            }
             Some(supervisor) => supervisor_pid = supervisor.pid,
         }
         has_ended(supervisor_pid, PAUSE);
     }
     let text = format!("the supervisor of agent {name} (pid {supervisor_pid}) does not listen");
     Err(Failure::new(Exit::Unreachable, text).hint("try again; relight ps shows it"))
+}
+
+/// Only the node that has an agent can do something with it.
+fn on_another_node(engine: &Engine, name: &AgentName, node: &NodeName) -> Failure {
+    let nodes = block_on(engine.store().nodes()).unwrap_or_default();
+    let address = nodes.into_iter().find(|known| known.new.name == *node);
+    let address = address.and_then(|node| node.new.address);
+    let hint = match address {
+        Some(address) => format!("do it on that machine, or through its API at {address}"),
+        None => "do it on that machine; relight node list shows all".to_owned(),
+    };
+    Failure::new(Exit::Busy, format!("agent {name} is on node {node}")).hint(hint)
 }
 
 /// Asks whoever listens, in this order: those that supervise one agent, then the daemon.

@@ -17,6 +17,7 @@ mod http;
 pub(crate) mod inflight;
 pub(crate) mod logs;
 mod membership;
+pub(crate) mod node;
 pub(crate) mod presets;
 pub(crate) mod prune;
 pub(crate) mod ps;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use relight::doors::{clock, process};
+use relight::doors::{clock, fleet, process};
 use relight::drain;
 use relight::engine::Engine;
 use relight::supervise::control::{self, Reply, Request, Signs, Status, daemon_socket, run_socket};
@@ -12,7 +12,7 @@ use relight::supervise::folder::AgentFolder;
 use relight_core::agent::{
     Agent, AgentState, AgentStateKind, Attempt, Cause, Ended, Ending, Pause, Stopper,
 };
-use relight_core::ids::AgentName;
+use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
@@ -59,6 +59,8 @@ pub(super) struct Supervisor {
     pub(super) pid: u32,
     pub(super) is_alive: bool,
     since: Time,
+    /// The other node of a fleet that it is on.
+    pub(super) elsewhere: Option<NodeName>,
 }
 
 /// The holder of its lease; none when it is free, or ended by a clock.
@@ -70,7 +72,8 @@ pub(super) fn supervisor_of(agent: &Agent) -> Option<Supervisor> {
         Holder::Time { .. } => return None,
     };
     let is_alive = process::holder_life(held) == HolderLife::Alive;
-    Some(Supervisor { kind: None, pid, is_alive, since: held.since })
+    let elsewhere = held.holder.node().filter(|node| fleet::node() != Some(node)).cloned();
+    Some(Supervisor { kind: None, pid, is_alive, since: held.since, elsewhere })
 }
 
 /// What an agent really is, beside what its row says.
@@ -192,7 +195,8 @@ async fn task_of(
 fn add_signs(home: &Path, views: &mut [View]) {
     let mut answers: HashMap<u32, Option<Answer>> = HashMap::new();
     for View { agent, supervisor, signs, .. } in views {
-        let live = supervisor.as_mut().filter(|supervisor| supervisor.is_alive);
+        let is_near = |s: &&mut Supervisor| s.is_alive && s.elsewhere.is_none();
+        let live = supervisor.as_mut().filter(is_near);
         let Some(supervisor) = live else { continue };
         let asked = || ask_for_signs(home, &agent.name, supervisor.pid);
         let Some(answer) = answers.entry(supervisor.pid).or_insert_with(asked) else { continue };
@@ -378,6 +382,13 @@ impl View {
         ]
     }
 
+    /// The node of a fleet that has it, or had it last.
+    fn node(&self) -> Option<&NodeName> {
+        let holder = self.agent.lease.held.as_ref().and_then(|held| held.holder.node());
+        let process = self.attempt.as_ref().and_then(|attempt| attempt.process.as_ref());
+        holder.or_else(|| process.and_then(|process| process.node.as_ref()))
+    }
+
     /// One agent, a line a fact.
     fn facts(&self, now: Time) -> Vec<Vec<String>> {
         let plan = &self.agent.plan;
@@ -400,6 +411,7 @@ impl View {
                     .map(|_| self.task_text()),
             ),
             ("supervisor", Some(self.supervisor_text())),
+            ("node", self.node().map(ToString::to_string)),
             ("session", self.agent.session.clone()),
             ("round", plan.is_loop().then(|| self.agent.iteration.to_string())),
             ("preset", Some(plan.preset.clone())),
@@ -441,6 +453,7 @@ impl View {
                 "kind": supervisor.kind, "pid": supervisor.pid,
                 "alive": supervisor.is_alive, "since": supervisor.since,
             })),
+            "node": self.node(),
             "session": agent.session,
             "iteration": agent.iteration,
             "takes": agent.plan.takes,
@@ -490,6 +503,11 @@ fn print(environment: &Environment, arguments: &PsArguments, views: &[View], now
     }
     let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
     rows.extend(views.iter().map(|view| view.row(now)));
+    if views.iter().any(|view| view.node().is_some()) {
+        let nodes = views.iter().map(|view| view.node().map_or_else(none, ToString::to_string));
+        let column = std::iter::once("node".to_owned()).chain(nodes);
+        rows.iter_mut().zip(column).for_each(|(row, node)| row.push(node));
+    }
     let text = output::table(&rows);
     output::line(&if output::has_colours(environment) { paint(&text, views, now) } else { text });
 }

@@ -14,6 +14,7 @@ mod adoption;
 mod alerts;
 mod daemon;
 mod drain;
+mod fleet;
 mod ground;
 mod hang;
 mod harsh;

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use super::recoverer::{Recovered, Recoverer};
 use crate::doors::{clock, process};
 use crate::engine::{ActError, Engine};
+use crate::fleet;
 
 /// Recoveries that are under way at a time: their commits share a sync.
 const AT_ONCE: usize = 64;
@@ -63,7 +64,10 @@ async fn page(
 ) -> Result<Vec<Task>, StoreError> {
     let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress, TaskStatus::Interrupted];
     let query = TaskQuery { statuses, held: true, after, limit, ..TaskQuery::default() };
-    engine.store().tasks(query).await
+    let tasks = engine.store().tasks(query).await?;
+    let holders = tasks.iter().filter_map(|task| Some(&task.lease.held.as_ref()?.holder));
+    fleet::look_for(engine.store().as_ref(), holders).await?;
+    Ok(tasks)
 }
 
 /// Tasks that wait for whoever was at them, oldest first.

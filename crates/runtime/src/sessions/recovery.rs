@@ -17,6 +17,7 @@ use super::lives::Lives;
 use super::{PAGE, SessionError, owner_life};
 use crate::doors::clock;
 use crate::engine::Engine;
+use crate::fleet;
 
 /// A session about which something was decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -91,6 +92,8 @@ async fn look(
         loop {
             let next = async {
                 let page = engine.store().sessions(query.clone()).await?;
+                let owners = page.iter().filter_map(|session| Some(&session.owner()?.holder));
+                fleet::look_for(engine.store().as_ref(), owners).await?;
                 let last = page.last().map(|session| session.key.clone());
                 Ok::<_, StoreError>((last, decide_page(&page, rules, &mut lives, now)))
             };

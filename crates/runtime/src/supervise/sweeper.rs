@@ -21,7 +21,7 @@ use super::notice::What;
 use super::roster::{AttemptIs, Roster};
 use super::tidings::Tidings;
 use crate::doors::process;
-use crate::fleet::{self, Fleet};
+use crate::fleet::Fleet;
 use crate::recovery::{self, Lost, Recovered};
 
 /// Most tasks that are recovered at one look.
@@ -72,10 +72,7 @@ impl Sweeper {
     async fn look(&self) -> Result<Look, StoreError> {
         let engine = &self.desk.engine;
         let mut look = Look { lost: Vec::new(), has_to_look_again: false };
-        let held = recovery::held(engine).await?;
-        let holders = held.iter().filter_map(|task| Some(&task.lease.held.as_ref()?.holder));
-        fleet::look_for(engine.store().as_ref(), holders).await?;
-        for task in held {
+        for task in recovery::held(engine).await? {
             if look.lost.len() >= SWEPT_MAX {
                 look.has_to_look_again = true;
                 break;

@@ -65,6 +65,7 @@ pub(super) fn needed(method: &Method, path: &str) -> Scope {
         (Some("api"), Some("login-codes" | "down" | "reload"), ..) => Scope::Admin,
         // Registering and removing; what follows the name of one is work.
         (Some("api"), Some("agents"), _, None) => Scope::Admin,
+        (Some("api"), Some("nodes"), ..) => Scope::Admin,
         _ => Scope::Operate,
     }
 }
@@ -101,6 +102,7 @@ mod tests {
             (Method::POST, "/api/login-codes", Scope::Admin),
             (Method::POST, "/api/down", Scope::Admin),
             (Method::POST, "/api/reload", Scope::Admin),
+            (Method::POST, "/api/nodes/a/drain", Scope::Admin),
         ] {
             assert_eq!(needed(&method, path), scope, "{method} {path}");
             let weaker = [Scope::Read, Scope::Operate, Scope::Admin].into_iter();

@@ -9,6 +9,7 @@ pub(crate) mod heartbeat;
 mod login;
 mod logs;
 mod metrics;
+mod nodes;
 mod sessions;
 mod shown;
 mod stats;
@@ -74,6 +75,8 @@ fn api() -> Router<App> {
         .route("/sessions/{key}/end", post(sessions::end))
         .route("/sessions/{key}/resume", post(sessions::resume))
         .route("/sessions/{key}/suspend", post(sessions::suspend))
+        .route("/nodes", get(nodes::list))
+        .route("/nodes/{name}/drain", post(nodes::drain))
         .route("/events", get(events::events))
         .route("/stats", get(stats::stats))
         .route("/status", get(daemon::status))
@@ -127,6 +130,8 @@ fn api() -> Router<App> {
         sessions::end,
         sessions::resume,
         sessions::suspend,
+        nodes::list,
+        nodes::drain,
         events::events,
         stats::stats,
         daemon::status,

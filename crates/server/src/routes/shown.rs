@@ -123,6 +123,9 @@ impl Parts {
             .held
             .as_ref()
             .is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
+        let holder = agent.lease.held.as_ref().and_then(|held| held.holder.node());
+        let ran_on = attempt.as_ref().and_then(|attempt| attempt.process.as_ref()?.node.as_ref());
+        let node = holder.or(ran_on).map(ToString::to_string);
         let last_death = last.as_ref().and_then(|attempt| {
             attempt.ended.as_ref().map(|ended| LastDeath::of(attempt.number, ended))
         });
@@ -168,7 +171,7 @@ impl Parts {
             skills: agent.plan.skills,
             pool: agent.plan.pool.map(String::from),
             supervised,
-            node: app.backend.node.clone(),
+            node: node.or_else(|| app.backend.node.clone()),
             last_death,
             updated_at: agent.updated_at,
         }

@@ -88,16 +88,27 @@ impl Actor {
             Some(Interrupted { number: last.number, ended, post_mortem, head_at_begin })
         });
         let place = about.workspace.to_string_lossy();
+        let host = self.moved();
         let facts = BriefFacts {
             agent: &self.spec.name,
             attempt_number: about.number,
             before,
             task: about.view.as_ref().map(|view| (&view.task, view.steps.as_slice())),
             git: about.git.as_ref().map(|git| (&*place, git)),
-            host: None,
+            host: host.as_deref(),
         };
         let text = brief(&facts)?;
         Some(self.desk.engine.redactor().text(&text).into_owned())
+    }
+
+    /// Where it runs, and where it ran before; none where it is alone, or still there.
+    fn moved(&self) -> Option<String> {
+        let own = self.desk.owner.node.as_ref()?;
+        let last = self.last.as_ref()?;
+        let before = last.process.as_ref().or(last.shim.as_ref())?.node.as_ref()?;
+        (before != own).then(|| {
+            format!("node {own}; the work so far was on node {before}, and files may be there only")
+        })
     }
 
     /// Waits for git to say what changed.

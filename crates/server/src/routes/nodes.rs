@@ -1,0 +1,66 @@
+//! The machines of a fleet.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use relight::doors::clock;
+use relight_core::ids::NodeName;
+use relight_store::AgentQuery;
+
+use crate::answer::Answer;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::given::{Given, Named};
+use crate::wire::list::List;
+use crate::wire::node::{Drain, Node};
+use crate::wire::problem::ProblemBody;
+
+/// All machines of the fleet; none where this one is alone.
+#[utoipa::path(get, path = "/api/nodes", tag = "nodes",
+    responses((status = 200, body = List<Node>)))]
+pub(super) async fn list(State(app): State<App>) -> Result<Answer<List<Node>>, ApiError> {
+    Ok(Answer(List { items: app.nodes().await?, next: None }))
+}
+
+/// Has a node take nothing new and hand over what comes to rest, or go on.
+#[utoipa::path(post, path = "/api/nodes/{name}/drain", tag = "nodes",
+    params(("name" = String, Path)), request_body = Drain,
+    responses((status = 200, body = Node), (status = 404, body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
+pub(super) async fn drain(
+    State(app): State<App>,
+    Named(name): Named<String>,
+    Given(given): Given<Drain>,
+) -> Result<Answer<Node>, ApiError> {
+    let name = NodeName::new(name)?;
+    let store = app.backend.engine.store();
+    let unknown = || ApiError::not_found(format!("there is no node {name}")).hint("GET /api/nodes");
+    if !store.drain_node(&name, !given.cancel, clock::now()).await? {
+        return Err(unknown());
+    }
+    let mut nodes = app.nodes().await?.into_iter();
+    nodes.find(|node| node.name == name.as_str()).map(Answer).ok_or_else(unknown)
+}
+
+impl App {
+    async fn nodes(&self) -> Result<Vec<Node>, ApiError> {
+        let store = self.backend.engine.store();
+        let nodes = store.nodes().await?;
+        if nodes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut agents: BTreeMap<NodeName, u64> = BTreeMap::new();
+        for agent in store.agents(AgentQuery::default()).await? {
+            let node = agent.lease.held.as_ref().and_then(|held| held.holder.node());
+            if let Some(node) = node {
+                *agents.entry(node.clone()).or_default() += 1;
+            }
+        }
+        let shown = nodes.into_iter().map(|node| {
+            let held = agents.get(&node.new.name).copied().unwrap_or(0);
+            let is_this = self.backend.node.as_deref() == Some(node.new.name.as_str());
+            Node::of(node, held, is_this)
+        });
+        Ok(shown.collect())
+    }
+}

@@ -1,0 +1,60 @@
+//! A machine of a fleet over the wire.
+
+use relight_core::time::Time;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A machine of a fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    /// `live`, `draining` or `gone`.
+    pub(crate) state: String,
+    /// The one that answers.
+    pub(crate) is_this: bool,
+    /// What is left of its lease, and how long each renewal makes it.
+    pub(crate) lease_left_ms: u64,
+    pub(crate) lease_ms: u64,
+    /// Agents that it has.
+    pub(crate) agents: u64,
+    pub(crate) labels: Vec<String>,
+    /// Where its API answers.
+    pub(crate) address: Option<String>,
+    pub(crate) version: String,
+    /// How often it has joined.
+    pub(crate) epoch: u64,
+    #[schema(value_type = String)]
+    pub(crate) joined_at: Time,
+}
+
+impl Node {
+    pub(crate) fn of(node: relight_core::node::Node, agents: u64, is_this: bool) -> Self {
+        let state = match (node.is_live(), node.draining) {
+            (false, _) => "gone",
+            (true, true) => "draining",
+            (true, false) => "live",
+        };
+        Self {
+            state: state.to_owned(),
+            is_this,
+            lease_left_ms: node.left.as_ms(),
+            lease_ms: node.new.ttl.as_ms(),
+            agents,
+            epoch: node.epoch.0,
+            joined_at: node.joined_at,
+            name: node.new.name.into(),
+            labels: node.new.labels,
+            address: node.new.address,
+            version: node.new.version,
+        }
+    }
+}
+
+/// Whether a node is to take nothing new.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Drain {
+    /// Let it take things up again.
+    #[serde(default)]
+    pub(crate) cancel: bool,
+}
