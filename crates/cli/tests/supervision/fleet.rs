@@ -70,10 +70,15 @@ impl Fleet {
         serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
     }
 
+    /// The agent, seen from a node; null before it is known there.
+    fn agent(&self, node: &str) -> Value {
+        self.json(node, &["ps"])["agents"][0].clone()
+    }
+
     /// Waits until the agent lives on this node in this attempt; its pid.
     fn until_lives(&self, node: &str, attempt: u32) -> u32 {
         until(&format!("attempt {attempt} on node {node}"), || {
-            let agent = self.json(node, &["ps", "a"])["agents"][0].clone();
+            let agent = self.agent(node);
             let lives = agent["state"] == "running" && agent["node"] == node;
             let pid = agent["pid"].as_u64().filter(|_| lives && agent["attempt"] == attempt)?;
             u32::try_from(pid).ok()
@@ -212,7 +217,7 @@ fn what_a_person_stopped_stays_stopped_on_every_node() {
     a.kill();
     b.until_said("is up with 0 of 1");
     until("b has it", || {
-        let agent = fleet.json("b", &["ps", "a"])["agents"][0].clone();
+        let agent = fleet.agent("b");
         (agent["node"] == "b").then(|| assert_eq!(agent["state"], "stopped"))
     });
     assert_eq!(fleet.ground.lines("places"), ["a"]);

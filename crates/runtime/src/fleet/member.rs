@@ -87,9 +87,17 @@ impl Fleet {
     /// How long it may act; none once that is over. Compared with the clock each time: this process may
     /// have been frozen a moment ago.
     pub fn term(&self) -> Option<Term> {
+        let epoch = self.standing.borrow().epoch()?;
+        self.term_of(epoch)
+    }
+
+    /// The same under one lease: none when another one came after it.
+    pub fn term_of(&self, epoch: Epoch) -> Option<Term> {
         match *self.standing.borrow() {
-            Standing::Member { term, .. } => (clock::boot_ms() < term.stop_at_ms()).then_some(term),
-            Standing::Lost => None,
+            Standing::Member { epoch: now, term } if now == epoch => {
+                (clock::boot_ms() < term.stop_at_ms()).then_some(term)
+            }
+            Standing::Member { .. } | Standing::Lost => None,
         }
     }
 

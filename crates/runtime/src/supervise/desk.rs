@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use relight_core::decide::{Right, TaskEvent};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, ProcessIdentity};
+use relight_core::node::Epoch;
 use relight_core::status::TaskStatus;
 use tokio::sync::{Notify, Semaphore, watch};
 
@@ -18,6 +19,11 @@ use super::word::Word;
 use crate::engine::{ActError, Engine, TaskView};
 use crate::fleet::Fleet;
 use crate::recovery::Recoverer;
+
+/// Under which lease of this node something was taken up; outside of a fleet there is none. A node that
+/// lost its lease and joined anew has no right to go on with what it had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NodeRight(Option<Option<Epoch>>);
 
 /// What all agents of one supervisor share.
 #[derive(Debug)]
@@ -65,9 +71,16 @@ impl Desk {
         *self.draining.borrow() || self.fleet.as_ref().is_some_and(Fleet::is_draining)
     }
 
-    /// Whether anything may be begun here: always, but for a node whose lease has nearly run out.
-    pub(super) fn may_act(&self) -> bool {
-        self.fleet.as_ref().is_none_or(|fleet| fleet.term().is_some())
+    /// The right of this node to act, as it is now; none of it is needed where there is no fleet.
+    pub(super) fn node_right(&self) -> NodeRight {
+        NodeRight(self.fleet.as_ref().map(|fleet| fleet.standing().borrow().epoch()))
+    }
+
+    /// Whether anything may be begun by a right that was had before: not when the node's lease has nearly
+    /// run out, by a clock that goes on while this process is frozen, and not under a later lease.
+    pub(super) fn still_has(&self, right: NodeRight) -> bool {
+        let (Some(fleet), NodeRight(Some(epoch))) = (&self.fleet, right) else { return true };
+        epoch.is_some_and(|epoch| fleet.term_of(epoch).is_some())
     }
 
     /// Notes whether the strategy of a task is being asked beside its agent.

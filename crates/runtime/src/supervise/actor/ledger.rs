@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
 use super::Lost;
-use crate::supervise::desk::Desk;
+use crate::supervise::desk::{Desk, NodeRight};
 use crate::supervise::notice::What;
 
 /// Longest wait before a store that cannot be written is tried again.
@@ -47,10 +47,10 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Commits by this right, from now on.
-    pub(super) fn open(desk: Arc<Desk>, agent: AgentName, fence: Fence) -> Self {
+    pub(super) fn open(desk: Arc<Desk>, agent: AgentName, fence: Fence, right: NodeRight) -> Self {
         let (entries, received) = mpsc::unbounded_channel();
         let (written, seen) = watch::channel(Written::UpTo(0));
-        tokio::spawn(write(desk, agent.clone(), fence, received, written));
+        tokio::spawn(write(desk, agent.clone(), fence, right, received, written));
         Self { agent, entries, handed_in: 0, written: seen }
     }
 
@@ -83,6 +83,7 @@ async fn write(
     desk: Arc<Desk>,
     agent: AgentName,
     fence: Fence,
+    right: NodeRight,
     mut entries: mpsc::UnboundedReceiver<Entry>,
     written: watch::Sender<Written>,
 ) {
@@ -91,7 +92,7 @@ async fn write(
         let guard = Guard { fence: Some(fence), seq: None };
         let commit =
             AgentCommit { agent: agent.clone(), guard, at: entry.at, changes: entry.changes };
-        if !make_durable(&desk, commit).await {
+        if !make_durable(&desk, right, commit).await {
             let _ = written.send(Written::Lost);
             return;
         }
@@ -102,11 +103,11 @@ async fn write(
 
 /// False when another supervisor has the agent. A store that cannot be written is tried again: the
 /// agent lives on meanwhile.
-async fn make_durable(desk: &Desk, commit: AgentCommit) -> bool {
+async fn make_durable(desk: &Desk, right: NodeRight, commit: AgentCommit) -> bool {
     let mut pause = Duration::from_millis(100);
     loop {
         // By now others may have what this node held: what is true is for them to find out.
-        if !desk.may_act() {
+        if !desk.still_has(right) {
             return false;
         }
         match desk.engine.store().commit_agent(commit.clone()).await {

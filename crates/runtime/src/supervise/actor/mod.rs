@@ -38,7 +38,7 @@ pub(super) use self::take_up::take_up;
 pub use self::take_up::{Begin, TakeUpError};
 use self::tree::{Tree, TreeEvent};
 use super::beats::Slot;
-use super::desk::Desk;
+use super::desk::{Desk, NodeRight};
 use super::folder::AgentFolder;
 use super::notice::What;
 use super::notify::{NotifySocket, Sign};
@@ -172,6 +172,8 @@ pub(super) struct Actor {
     view: watch::Sender<AgentView>,
     /// Tells of each renewal of the node's lease.
     renewals: Option<watch::Receiver<Standing>>,
+    /// Under which lease of the node it was taken up.
+    node_right: NodeRight,
     /// The node that had it before it was taken up.
     agent_was_on: Option<NodeName>,
 }
@@ -196,7 +198,7 @@ impl Actor {
         let ended = self.supervise().await;
         match ended {
             Ok(()) => {}
-            Err(Lost::Fenced(_)) if self.desk.may_act() => self.tell(What::Lost),
+            Err(Lost::Fenced(_)) if self.desk.still_has(self.node_right) => self.tell(What::Lost),
             Err(Lost::Fenced(_) | Lost::Node(_)) => self.tell(What::NodeLost),
         }
         ended
@@ -614,16 +616,18 @@ impl Actor {
     /// Nothing is begun when the node's lease has nearly run out, by a clock that goes on while this
     /// process is frozen.
     fn prove_term(&self) -> Result<(), Lost> {
-        if self.desk.may_act() { Ok(()) } else { Err(Lost::Node(self.spec.name.clone())) }
+        match self.desk.still_has(self.node_right) {
+            true => Ok(()),
+            false => Err(Lost::Node(self.spec.name.clone())),
+        }
     }
 
     /// Until when what runs may live by itself; for ever outside of a fleet.
     fn deadline(&self) -> Option<Deadline> {
         let fleet = self.desk.fleet.as_ref()?;
-        match *fleet.standing().borrow() {
-            Standing::Member { term, .. } => Some(term.deadline(self.ladder())),
-            Standing::Lost => None,
-        }
+        // Under another lease it is another supervision's to say.
+        self.desk.still_has(self.node_right).then_some(())?;
+        Some(fleet.term()?.deadline(self.ladder()))
     }
 
     /// Hands the newest deadline to the shim, which ends its tree when no newer one comes.

@@ -25,7 +25,7 @@ use super::{Actor, AgentView, Lost, Mail};
 use crate::doors::{clock, file, process};
 use crate::fleet::{self, Fleet};
 use crate::supervise::beats::Slot;
-use crate::supervise::desk::Desk;
+use crate::supervise::desk::{Desk, NodeRight};
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::log::{Log, LogPosition, LogStart};
 use crate::supervise::notice::What;
@@ -88,7 +88,8 @@ pub(in crate::supervise) async fn take_up(
     beats: Arc<Slot>,
     mail: mpsc::UnboundedReceiver<Mail>,
 ) -> Result<(Actor, watch::Receiver<AgentView>), TakeUpError> {
-    let (agent, was_on) = take_lease(&desk, &mut spec, take_over).await?;
+    let right = desk.node_right();
+    let (agent, was_on) = take_lease(&desk, right, &mut spec, take_over).await?;
     let folder = AgentFolder::of(&desk.home, &spec.name);
     successor::sweep(&folder);
     let query = AttemptQuery { agent: Some(spec.name.clone()), ended: true, limit: 1 };
@@ -110,7 +111,7 @@ pub(in crate::supervise) async fn take_up(
         Begin::Wake | Begin::Start | Begin::Anew => None,
     };
     let renewals = desk.fleet.as_ref().map(Fleet::standing);
-    let ledger = Ledger::open(Arc::clone(&desk), spec.name.clone(), fence);
+    let ledger = Ledger::open(Arc::clone(&desk), spec.name.clone(), fence, right);
     let mut actor = Actor {
         desk,
         spec,
@@ -140,6 +141,7 @@ pub(in crate::supervise) async fn take_up(
         mail,
         view,
         renewals,
+        node_right: right,
         agent_was_on: was_on,
     };
     actor.reconcile().await?;
@@ -153,6 +155,7 @@ pub(in crate::supervise) async fn take_up(
 /// The agent with its new lease, and the node whose lease was on it before.
 async fn take_lease(
     desk: &Desk,
+    right: NodeRight,
     spec: &mut AgentSpec,
     take_over: bool,
 ) -> Result<(Agent, Option<NodeName>), TakeUpError> {
@@ -163,7 +166,7 @@ async fn take_lease(
         let held = before.as_ref().and_then(|agent| agent.lease.held.as_ref());
         let was_on = held.and_then(|held| held.holder.node()).cloned();
         fleet::look_for(store.as_ref(), held.map(|held| &held.holder)).await?;
-        if !desk.may_act() {
+        if !desk.still_has(right) {
             return Err(Lost::Node(spec.name.clone()).into());
         }
         let mut changes = Vec::new();
