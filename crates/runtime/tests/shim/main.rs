@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod cgroups;
+mod guarding;
 mod stage;
 mod starting;
 mod supervisors;

@@ -31,7 +31,7 @@ use crate::supervise::notify::NotifySocket;
 use crate::supervise::oom::Oom;
 use crate::supervise::program::{self, NotStarted};
 use crate::supervise::shim::client;
-use crate::supervise::shim::wire::{Input, Order, StartOrder};
+use crate::supervise::shim::wire::{Deadline, Input, Order, StartOrder};
 use crate::supervise::successor;
 use crate::supervise::sweep::{self, Swept};
 use crate::supervise::word::Word;
@@ -129,7 +129,8 @@ impl Actor {
         let text = brief.as_ref().map_or("", |brief| &brief.text);
         let brief_file = self.brief_file();
         let launch = self.launch_of(text, &brief_file, is_new_session);
-        let order = self.start_order(number, tag, &log, task.as_ref(), launch);
+        let guard = self.deadline()?;
+        let order = self.start_order(number, tag, &log, task.as_ref(), launch, guard);
         let life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
         self.life = Some(life);
         self.tree.order(&Order::Start(Box::new(order))).await.map_err(LaunchError::Shim)?;
@@ -419,6 +420,7 @@ impl Actor {
         log: &LogStart,
         task: Option<&(TaskId, Fence)>,
         launch: Launch<'_>,
+        guard: Option<Deadline>,
     ) -> StartOrder {
         let command = self.spec.preset.command(&self.spec.command, launch);
         let cgroups = self.desk.cgroups.as_ref().and_then(|cgroups| {
@@ -438,7 +440,7 @@ impl Actor {
             user: self.spec.user,
             cgroups,
             leftover_grace: LEFTOVER_GRACE,
-            guard: self.deadline(),
+            guard,
             nofile: self.desk.nofile,
         }
     }

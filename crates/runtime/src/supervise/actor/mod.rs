@@ -622,17 +622,18 @@ impl Actor {
         }
     }
 
-    /// Until when what runs may live by itself; for ever outside of a fleet.
-    fn deadline(&self) -> Option<Deadline> {
-        let fleet = self.desk.fleet.as_ref()?;
-        // Under another lease it is another supervision's to say.
-        self.desk.still_has(self.node_right).then_some(())?;
-        Some(fleet.term()?.deadline(self.ladder()))
+    /// Until when what runs may live by itself; for ever outside of a fleet. Under another lease it is
+    /// another supervision's to say.
+    fn deadline(&self) -> Result<Option<Deadline>, Lost> {
+        let Some(fleet) = &self.desk.fleet else { return Ok(None) };
+        self.prove_term()?;
+        let term = fleet.term().ok_or_else(|| Lost::Node(self.spec.name.clone()))?;
+        Ok(Some(term.deadline(self.ladder())))
     }
 
     /// Hands the newest deadline to the shim, which ends its tree when no newer one comes.
     async fn pass_on_deadline(&mut self) {
-        if let Some(deadline) = self.deadline()
+        if let Ok(Some(deadline)) = self.deadline()
             && self.tree.is_ready()
         {
             // A shim that cannot be told is gone, which comes as an event.
