@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use relight::doors::fleet;
 use relight::engine::Engine;
 use relight::store_url::StoreUrl;
 use relight_core::agent::AttemptTag;
@@ -139,6 +140,11 @@ impl Environment {
         match given {
             Some(url) => StoreUrl::parse(url, Path::new("."))
                 .map_err(|error| Failure::new(Exit::Config, error.to_string())),
+            None if self.is_kept_from_the_store() => {
+                let text = "the store of this fleet is not open to agents";
+                Err(Failure::new(Exit::Unreachable, text)
+                    .hint("use the API of this node, at the socket that RELIGHT_SOCKET names"))
+            }
             None => Ok(StoreUrl::Sqlite(self.home()?.join("relight.db"))),
         }
     }
@@ -146,7 +152,7 @@ impl Environment {
     /// The store with the funnel in front of it, for one answer.
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
         let engine = self.open(Use::Short)?;
-        if relight::doors::fleet::node().is_some() || self.is_shared()? {
+        if fleet::node().is_some() || self.is_shared()? {
             // Holders on other nodes are judged by their leases.
             crate::block_on(relight::fleet::look(engine.store().as_ref()))?;
         }
@@ -174,16 +180,20 @@ impl Environment {
     /// Whoever uses the home of a node belongs to that node.
     fn belong_to_node(&self) -> Result<(), Failure> {
         if let Some(node) = self.node()? {
-            relight::doors::fleet::belong_to(&node.name);
+            fleet::belong_to(&node.name);
         }
         Ok(())
     }
 
     /// Whether other machines use the store too.
     pub(crate) fn is_shared(&self) -> Result<bool, Failure> {
-        match self.store_url()? {
-            StoreUrl::Sqlite(_) | StoreUrl::Memory => Ok(false),
-        }
+        Ok(!matches!(self.store_url()?, StoreUrl::Sqlite(_) | StoreUrl::Memory))
+    }
+
+    /// Whether this is an agent of a node whose store it was not told: the address of a shared one is a
+    /// secret of the node's.
+    fn is_kept_from_the_store(&self) -> bool {
+        self.get("RELIGHT_ATTEMPT").is_some() && self.get(fleet::VARIABLE).is_some()
     }
 
     /// Which node of a fleet this home is; none where it was never one.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use relight_store::sqlite::{SqliteStore, Use};
 use relight_store::{MemoryStore, Store, StoreError};
 
+use crate::doors::fleet;
+
 /// Which store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreUrl {
@@ -49,6 +51,9 @@ impl StoreUrl {
 
     /// Opens it, creating it when there is none.
     pub fn open(&self, usage: Use) -> Result<Arc<dyn Store>, StoreError> {
+        if !matches!(self, Self::Sqlite(_) | Self::Memory) {
+            fleet::share_store();
+        }
         Ok(match self {
             Self::Sqlite(path) => Arc::new(SqliteStore::open(path, usage)?),
             Self::Memory => Arc::new(MemoryStore::new()),

@@ -21,8 +21,6 @@ pub(crate) struct Node {
     pub(crate) labels: Vec<String>,
     /// Where its API is reached from other machines.
     pub(crate) address: Option<String>,
-    /// The file says something of it: it is to be one.
-    pub(crate) is_wanted: bool,
 }
 
 impl Node {
@@ -31,23 +29,20 @@ impl Node {
         let label = |text: &str| NodeName::new(text).map(String::from).map_err(|e| e.to_string());
         let given_name = section.parsed("name", name);
         let (lease, renew) = (section.span("lease"), section.span("renew"));
-        let labels = section.each("labels", label);
-        let address = section.parsed("address", address);
-        let is_wanted = given_name.is_some()
-            || lease.is_some()
-            || renew.is_some()
-            || labels.is_some()
-            || address.is_some();
         let node = Self {
             name: given_name,
             lease: lease.unwrap_or(Span::from_secs(8)),
             renew: renew.unwrap_or(Span::from_secs(2)),
-            labels: labels.unwrap_or_default(),
-            address,
-            is_wanted,
+            labels: section.each("labels", label).unwrap_or_default(),
+            address: section.parsed("address", address),
         };
         node.check(section);
         node
+    }
+
+    /// Whether the file says which node it is, or what for.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.name.is_some() || !self.labels.is_empty() || self.address.is_some()
     }
 
     fn check(&self, section: &Section<'_>) {

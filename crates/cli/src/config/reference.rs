@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::{
-    Config, DAEMON, DEFAULT, LOG, NODE, SESSIONS, STORE, TOP, agent, alert, queue, recovery,
+    Config, DAEMON, DEFAULT, LOG, SESSIONS, STORE, TOP, agent, alert, node, queue, recovery,
 };
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
@@ -66,7 +66,7 @@ fn every_key_of_the_parser_stands_once_in_the_default_file() {
         ("[log]", LOG.to_vec()),
         ("[alert]", alert::KEYS.to_vec()),
         ("[daemon]", DAEMON.to_vec()),
-        ("[node]", NODE.to_vec()),
+        ("[node]", node::KEYS.to_vec()),
         ("[[agent]]", agent::own_keys().to_vec()),
     ]);
     assert_eq!(found, known);

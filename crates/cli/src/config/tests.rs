@@ -164,7 +164,11 @@ fn each_kind_of_mistake_has_its_hint() {
     2:10: bad `listen` in [daemon]
       2 | listen = "7717"
         |          ^^^^^^ write ADDRESS:PORT, such as 127.0.0.1:7717
-    3:9: `renew` must be shorter than `lease`
+    2:9: `lease` must be at least 3s: agents need time to end
+      2 | lease = "2s"
+        |         ^^^^
+
+    3:9: `renew` must be between 100ms and a third of `lease` (666ms)
       3 | renew = "2s"
         |         ^^^^
     2:7: bad `url` in [store]

@@ -34,7 +34,8 @@ pub(super) fn identity(
     arguments: &UpArguments,
     config: &Config,
 ) -> Result<Option<Identity>, Failure> {
-    let is_wanted = arguments.node.is_some() || config.node.is_wanted || environment.is_shared()?;
+    let is_wanted =
+        arguments.node.is_some() || config.node.is_wanted() || environment.is_shared()?;
     if !is_wanted {
         return Ok(None);
     }

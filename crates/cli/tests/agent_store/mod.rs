@@ -111,7 +111,6 @@ impl Told {
             cpu_ms: Some(1_500),
             leftovers: 2,
             survivors: 0,
-            lease_ended: false,
         };
         self.commit(vec![
             AgentChange::Ended {
