@@ -12,8 +12,8 @@ mod metrics;
 mod sessions;
 mod shown;
 mod stats;
-mod steps;
-mod tasks;
+pub(crate) mod steps;
+pub(crate) mod tasks;
 mod verbs;
 
 use axum::Router;
@@ -24,7 +24,7 @@ use utoipa::OpenApi;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::{openapi, pages};
+use crate::{mcp, openapi, pages};
 
 /// Every route.
 pub(crate) fn all() -> Router<App> {
@@ -34,6 +34,7 @@ pub(crate) fn all() -> Router<App> {
         .route("/assets/{*name}", get(pages::asset))
         .route("/openapi.json", get(openapi::serve))
         .route("/metrics", get(metrics::metrics))
+        .route("/mcp", post(mcp::http::serve))
         .nest("/api", api())
         .fallback(async || ApiError::not_found("there is nothing here").hint("GET /openapi.json"))
         .method_not_allowed_fallback(not_this_way)
@@ -134,6 +135,7 @@ fn api() -> Router<App> {
         daemon::reload,
         daemon::recover,
         metrics::metrics,
+        crate::mcp::http::serve,
     ),
     components(schemas(crate::wire::problem::ProblemBody))
 )]
@@ -150,7 +152,7 @@ fn span(text: &str) -> Result<Span, ApiError> {
 }
 
 /// A moment in a request: a time, or a duration from now.
-fn moment(text: &str, now: Time) -> Result<Time, ApiError> {
+pub(crate) fn moment(text: &str, now: Time) -> Result<Time, ApiError> {
     match text.parse::<Span>() {
         Ok(span) => Ok(now.plus(span)),
         Err(_) => text.parse().map_err(|_| {

@@ -1,5 +1,7 @@
 //! Tasks: shown, added, started.
 
+use std::path::Path;
+
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -178,12 +180,16 @@ impl App {
     /// Brings up to date what lies beside the store: the checkpoint file of a workflow, the state file
     /// of a supervised agent. One that cannot be written now is written with the next change.
     pub(super) async fn refresh(&self, id: &TaskId) {
-        let engine = &self.backend.engine;
-        let Ok(task) = engine.task(id).await else { return };
-        let _ = successor::refresh_state(&self.backend.home, engine, &task).await;
-        if let Some(door) = &task.checkpoint {
-            let _ = Dialect::new(engine.clone(), door.folder.clone().into()).save(id).await;
-        }
+        refresh(&self.backend.engine, &self.backend.home, id).await;
+    }
+}
+
+/// See [`App::refresh`].
+pub(crate) async fn refresh(engine: &Engine, home: &Path, id: &TaskId) {
+    let Ok(task) = engine.task(id).await else { return };
+    let _ = successor::refresh_state(home, engine, &task).await;
+    if let Some(door) = &task.checkpoint {
+        let _ = Dialect::new(engine.clone(), door.folder.clone().into()).save(id).await;
     }
 }
 
@@ -193,7 +199,7 @@ pub(super) fn right(fence: Option<u64>) -> Right {
 }
 
 /// The length of a lease.
-pub(super) fn lease(given: Option<&str>) -> Result<Span, ApiError> {
+pub(crate) fn lease(given: Option<&str>) -> Result<Span, ApiError> {
     let lease = given.map(span).transpose()?.unwrap_or(LEASE);
     if lease == Span::ZERO || lease > LEASE_MAX {
         return Err(ApiError::invalid(format!("a lease lasts at most {LEASE_MAX}, and some time")));
@@ -202,7 +208,7 @@ pub(super) fn lease(given: Option<&str>) -> Result<Span, ApiError> {
 }
 
 /// Over HTTP nobody's life can be seen: a lease lasts for a time, and each write renews it.
-pub(super) fn holder(who: &str) -> Holder {
+pub(crate) fn holder(who: &str) -> Holder {
     Holder::Time { by: format!("{who} over HTTP") }
 }
 
