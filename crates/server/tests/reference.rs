@@ -43,7 +43,7 @@ const HEAD: &str = include_str!("http-api-head.md");
 
 fn page(document: &Value) -> String {
     let mut text = HEAD.to_owned();
-    for tag in ["agents", "tasks", "steps", "sessions", "events", "daemon"] {
+    for tag in ["agents", "tasks", "steps", "sessions", "events", "daemon", "mcp"] {
         let _ = writeln!(text, "\n## {}\n", capital(tag));
         for (path, methods) in document["paths"].as_object().unwrap() {
             for (method, operation) in methods.as_object().unwrap() {

@@ -37,7 +37,12 @@ impl Handler {
     /// Runs a tool to its end, whether or not the caller waits for it. One that panics is answered too.
     async fn call(&self, tool: Tool, given: JsonObject) -> CallToolResult {
         let seat = self.seat.clone();
-        let run = tokio::spawn(async move { run(&seat, tool, given).await });
+        let turn = self.seat.turn().await;
+        let run = tokio::spawn(async move {
+            let done = run(&seat, tool, given).await;
+            drop(turn);
+            done
+        });
         let done =
             run.await.unwrap_or_else(|error| Err(ApiError::internal(error.to_string()).into()));
         let reply = done.unwrap_or_else(|problem| {

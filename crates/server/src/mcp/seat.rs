@@ -9,6 +9,7 @@ use relight_core::decide::Right;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::time::Span;
+use tokio::sync::OwnedMutexGuard;
 
 use super::problem::Problem;
 use super::stdio::Stdio;
@@ -51,6 +52,8 @@ pub(super) struct Process {
     pub(super) addresses: Vec<String>,
     /// Where git is asked for the brief.
     pub(super) workspace: Option<PathBuf>,
+    /// Calls are done in the order in which they came, whether or not the client waits for answers.
+    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
     memory: Mutex<Memory>,
 }
 
@@ -68,7 +71,8 @@ impl Seat {
             memory.fences.extend(fence.map(|fence| (task.clone(), fence)));
             memory.current = Some(task);
         }
-        let process = Process { holder, addresses, workspace, memory: Mutex::new(memory) };
+        let (turn, memory) = (Arc::default(), Mutex::new(memory));
+        let process = Process { holder, addresses, workspace, turn, memory };
         Self { engine, home, checkpoints, agent, side: Side::Process(Arc::new(process)) }
     }
 
@@ -98,6 +102,14 @@ impl Seat {
             app.audit.refused(app, &error);
         }
         error.into()
+    }
+
+    /// Waits until those before it are done.
+    pub(super) async fn turn(&self) -> Option<OwnedMutexGuard<()>> {
+        match &self.side {
+            Side::Process(process) => Some(Arc::clone(&process.turn).lock_owned().await),
+            Side::Http { .. } => None,
+        }
     }
 
     /// The agent that was named, else the one that is known.

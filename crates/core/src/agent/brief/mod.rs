@@ -108,7 +108,10 @@ fn tell_what_happened(page: &mut Page, facts: &BriefFacts<'_>) {
         (None, None) => "# Brief".to_owned(),
     });
     let Some(before) = facts.before else {
-        page.line("Somebody worked on your task before you.");
+        page.line(match facts.agent {
+            Some(_) => "Somebody worked on your task before you.",
+            None => "It was begun already; this is how far it is.",
+        });
         return tell_host(page, facts);
     };
     let (number, death) = (before.number, &before.ended.death);
