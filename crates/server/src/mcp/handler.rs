@@ -13,7 +13,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use super::arguments::read;
 use super::problem::Problem;
 use super::reply::Reply;
-use super::seat::{Seat, Side};
+use super::seat::Seat;
 use super::tool::Tool;
 use super::{INSTRUCTIONS, INSTRUCTIONS_OVER_HTTP, checkpoint, look, step, task};
 use crate::error::ApiError;
@@ -53,10 +53,8 @@ impl Handler {
     }
 
     fn complain(&self, problem: &Problem) {
-        let Some(inside) = &problem.inside else { return };
-        match &self.seat.side {
-            Side::Process(_) => eprintln!("relight: mcp: {inside}"),
-            Side::Http { app, .. } => (app.backend.complain)(inside),
+        if let Some(inside) = &problem.inside {
+            (self.seat.complain.0)(inside);
         }
     }
 

@@ -32,7 +32,19 @@ pub(super) struct Seat {
     pub(super) checkpoints: PathBuf,
     /// The agent, where that is known.
     pub(super) agent: Option<AgentName>,
+    /// Where causes go that an agent is not told.
+    pub(super) complain: Complain,
     pub(super) side: Side,
+}
+
+/// Whoever keeps the log.
+#[derive(Clone)]
+pub(super) struct Complain(pub(super) Arc<dyn Fn(&str) + Send + Sync>);
+
+impl std::fmt::Debug for Complain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Complain")
+    }
 }
 
 /// The way that a call came in.
@@ -65,22 +77,34 @@ struct Memory {
 
 impl Seat {
     pub(super) fn at_stdio(stdio: Stdio) -> Self {
-        let Stdio { engine, home, checkpoints, agent, holder, addresses, workspace, task } = stdio;
         let mut memory = Memory::default();
-        if let Some((task, fence)) = task {
+        if let Some((task, fence)) = stdio.task {
             memory.fences.extend(fence.map(|fence| (task.clone(), fence)));
             memory.current = Some(task);
         }
-        let (turn, memory) = (Arc::default(), Mutex::new(memory));
-        let process = Process { holder, addresses, workspace, turn, memory };
-        Self { engine, home, checkpoints, agent, side: Side::Process(Arc::new(process)) }
+        let process = Process {
+            holder: stdio.holder,
+            addresses: stdio.addresses,
+            workspace: stdio.workspace,
+            turn: Arc::default(),
+            memory: Mutex::new(memory),
+        };
+        Self {
+            engine: stdio.engine,
+            home: stdio.home,
+            checkpoints: stdio.checkpoints,
+            agent: stdio.agent,
+            complain: Complain(stdio.complain),
+            side: Side::Process(Arc::new(process)),
+        }
     }
 
     pub(super) fn over_http(app: App, caller: Caller, agent: Option<AgentName>) -> Self {
         let (engine, home) = (app.backend.engine.clone(), app.backend.home.clone());
         // No path comes in by the network.
         let checkpoints = home.join("checkpoints");
-        Self { engine, home, checkpoints, agent, side: Side::Http { app, caller } }
+        let complain = Complain(Arc::clone(&app.backend.complain));
+        Self { engine, home, checkpoints, agent, complain, side: Side::Http { app, caller } }
     }
 
     pub(super) fn is_over_http(&self) -> bool {

@@ -5,6 +5,7 @@
 //! everything else is; nothing is cancelled.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use relight::engine::Engine;
 use relight_core::ids::{AgentName, TaskId};
@@ -16,7 +17,6 @@ use super::handler::Handler;
 use super::seat::Seat;
 
 /// What the process stands on.
-#[derive(Debug)]
 pub struct Stdio {
     /// The store, with the funnel in front of it.
     pub engine: Engine,
@@ -34,6 +34,14 @@ pub struct Stdio {
     pub workspace: Option<PathBuf>,
     /// The task that the agent was started with, and its fence.
     pub task: Option<(TaskId, Option<Fence>)>,
+    /// Where it is told what the agent is not: the cause of an error inside.
+    pub complain: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl std::fmt::Debug for Stdio {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stdio").field("home", &self.home).finish_non_exhaustive()
+    }
 }
 
 /// Why nothing was served.
