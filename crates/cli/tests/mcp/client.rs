@@ -96,7 +96,7 @@ impl Client {
     }
 
     /// What a tool answers; of an error, what is in it.
-    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let result = self.ask("tools/call", json!({"name": tool, "arguments": arguments}));
         assert!(result["content"][0]["text"].is_string(), "{result}");
         let data = &result["structuredContent"];

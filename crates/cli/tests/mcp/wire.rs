@@ -19,24 +19,24 @@ fn a_killed_server_leaves_a_step_in_doubt_and_the_next_one_goes_on() {
     for speaks in GENERATIONS {
         let stage = Stage::new();
         let mut client = Client::new(&stage, speaks);
-        let started = client.call("task_start", json!({"task": "t", "steps": ["a", "b"]}));
+        let started = client.call("task_start", &json!({"task": "t", "steps": ["a", "b"]}));
         assert_eq!((&started["fence"], &started["next_step"]), (&json!(1), &json!("a")));
-        assert_eq!(client.call("step_begin", json!({"step": "a"}))["advice"], "go");
-        assert_eq!(client.call("step_end", json!({"step": "a"}))["outcome"], "done");
-        let begun = client.call("step_begin", json!({"step": "b"}));
+        assert_eq!(client.call("step_begin", &json!({"step": "a"}))["advice"], "go");
+        assert_eq!(client.call("step_end", &json!({"step": "a"}))["outcome"], "done");
+        let begun = client.call("step_begin", &json!({"step": "b"}));
         client.kill();
 
         let mut client = Client::new(&stage, speaks);
-        let found = client.call("inflight", json!({}));
+        let found = client.call("inflight", &json!({}));
         assert_eq!(found["counts"]["lost"], 1, "{found}");
-        let again = client.call("task_start", json!({"task": "t"}));
+        let again = client.call("task_start", &json!({"task": "t"}));
         assert_eq!((&again["fence"], &again["resumed"]), (&json!(2), &json!(true)));
         assert_eq!((&again["in_doubt"], &again["done_steps"]), (&json!(["b"]), &json!(["a"])));
-        let advice = client.call("step_begin", json!({"step": "b"}));
+        let advice = client.call("step_begin", &json!({"step": "b"}));
         assert_eq!(advice["advice"], "again");
         assert_eq!(advice["idempotency_key"], begun["idempotency_key"]);
-        client.call("step_end", json!({"step": "b"}));
-        assert_eq!(client.call("task_done", json!({}))["status"], "completed");
+        client.call("step_end", &json!({"step": "b"}));
+        assert_eq!(client.call("task_done", &json!({}))["status"], "completed");
         assert_eq!(client.end().code, 0);
     }
 }
@@ -75,7 +75,7 @@ fn a_signal_ends_it_in_order_before_and_after_the_first_word() {
     let stage = Stage::new();
     for signal in [Signal::TERM, Signal::INT] {
         let mut client = Client::new(&stage, Speaks::Handshake("2025-11-25"));
-        client.call("task_start", json!({"task": "t"}));
+        client.call("task_start", &json!({"task": "t"}));
         kill_process(client.pid(), signal).unwrap();
         assert_eq!(client.finish().code, 0);
     }
@@ -88,15 +88,15 @@ fn two_servers_do_not_get_one_task_and_a_lost_one_is_refused() {
     let stage = Stage::new();
     let speaks = Speaks::Alone;
     let (mut one, mut two) = (Client::new(&stage, speaks), Client::new(&stage, speaks));
-    one.call("task_start", json!({"task": "t"}));
-    assert_eq!(two.call("task_start", json!({"task": "t"}))["code"], "held");
-    assert_eq!(two.call("task_done", json!({"task": "t"}))["code"], "not_held");
+    one.call("task_start", &json!({"task": "t"}));
+    assert_eq!(two.call("task_start", &json!({"task": "t"}))["code"], "held");
+    assert_eq!(two.call("task_done", &json!({"task": "t"}))["code"], "not_held");
     assert_eq!(stage.run(&["task", "release", "t", "--force"]).code, 0);
-    assert_eq!(two.call("task_start", json!({"task": "t"}))["fence"], 3);
-    let late = one.call("step_begin", json!({"step": "a"}));
+    assert_eq!(two.call("task_start", &json!({"task": "t"}))["fence"], 3);
+    let late = one.call("step_begin", &json!({"step": "a"}));
     assert_eq!(late["code"], "fenced");
     assert!(late["hint"].as_str().unwrap().contains("stop"), "{late}");
-    let blocked = two.call("task_block", json!({"reason": "needs a key"}));
+    let blocked = two.call("task_block", &json!({"reason": "needs a key"}));
     assert_eq!(blocked["status"], "blocked");
 }
 
@@ -106,10 +106,10 @@ fn the_task_and_the_fence_of_the_environment_go_without_saying() {
     assert_eq!(stage.run(&["task", "start", "t", "--lease", "1h"]).code, 0);
     let variables = [("RELIGHT_TASK", "t"), ("RELIGHT_FENCE", "1"), ("RELIGHT_AGENT", "writer")];
     let mut client = Client::with(&stage, Speaks::Alone, &variables);
-    assert_eq!(client.call("step_begin", json!({"step": "a"}))["advice"], "go");
-    assert_eq!(client.call("task_start", json!({}))["fence"], 1, "the lease is continued");
-    assert_eq!(client.call("heartbeat", json!({"status": "thinks"}))["heard"], false);
-    assert_eq!(client.call("task_done", json!({}))["status"], "completed");
+    assert_eq!(client.call("step_begin", &json!({"step": "a"}))["advice"], "go");
+    assert_eq!(client.call("task_start", &json!({}))["fence"], 1, "the lease is continued");
+    assert_eq!(client.call("heartbeat", &json!({"status": "thinks"}))["heard"], false);
+    assert_eq!(client.call("task_done", &json!({}))["status"], "completed");
 }
 
 #[test]
@@ -148,19 +148,19 @@ fn workflows_are_saved_with_their_file_and_resumed() {
     let stage = Stage::new();
     let mut client = Client::new(&stage, Speaks::Handshake("2025-06-18"));
     let begin = json!({"workflow": "w", "agent": "a", "step": "one", "remaining": ["two"]});
-    assert_eq!(client.call("checkpoint_save", begin)["outcome"], "started");
+    assert_eq!(client.call("checkpoint_save", &begin)["outcome"], "started");
     let next = json!({"workflow": "w", "complete": ["one"], "step": "two", "notes": "half way"});
-    assert_eq!(client.call("checkpoint_save", next)["step"], "two");
+    assert_eq!(client.call("checkpoint_save", &next)["step"], "two");
     client.kill();
     let file = stage.folder.path().join("work/memory/checkpoints/w.json");
     assert!(file.is_file());
     let mut client = Client::new(&stage, Speaks::Alone);
-    let resumed = client.call("checkpoint_resume", json!({}));
+    let resumed = client.call("checkpoint_resume", &json!({}));
     assert_eq!((&resumed["task"], &resumed["notes"]), (&json!("w"), &json!("half way")));
     assert_eq!((&resumed["done_steps"], &resumed["next_step"]), (&json!(["one"]), &json!("two")));
     let done = json!({"workflow": "w", "complete": ["two"], "status": "done"});
-    assert_eq!(client.call("checkpoint_save", done)["status"], "done");
-    assert_eq!(client.call("checkpoint_resume", json!({}))["code"], "nothing");
+    assert_eq!(client.call("checkpoint_save", &done)["status"], "done");
+    assert_eq!(client.call("checkpoint_resume", &json!({}))["code"], "nothing");
 }
 
 #[test]
@@ -172,8 +172,8 @@ fn the_brief_is_a_resource_and_no_other_is_there() {
     let read = |client: &mut Client, uri: &str| client.ask("resources/read", json!({"uri": uri}));
     let text = read(&mut client, "relight://brief");
     assert_eq!(text["contents"][0]["text"], "Nothing was interrupted: begin at the beginning.\n");
-    client.call("task_start", json!({"task": "t", "steps": ["a", "b"]}));
-    client.call("step_begin", json!({"step": "a"}));
+    client.call("task_start", &json!({"task": "t", "steps": ["a", "b"]}));
+    client.call("step_begin", &json!({"step": "a"}));
     let text = read(&mut client, "relight://brief")["contents"][0]["text"].clone();
     assert!(text.as_str().unwrap().contains("Step \"a\" may or may not have happened"), "{text}");
     assert_eq!(read(&mut client, "relight://brief/t")["contents"][0]["text"], text);
