@@ -61,6 +61,9 @@ fn page(document: &Value) -> String {
 }
 
 fn capital(word: &str) -> String {
+    if word == "mcp" {
+        return "MCP".to_owned();
+    }
     word[..1].to_ascii_uppercase() + &word[1..]
 }
 

@@ -1,6 +1,7 @@
 //! The reference client, from PyPI, in the folder that `./test` makes; without it these are skipped, and
 //! say so.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -23,7 +24,10 @@ fn command(program: &Path) -> Command {
 
 fn drive(way: &str, generation: &str) {
     let Some(python) = python() else {
-        eprintln!("SKIPPED: a real MCP client over {way} ({generation}): ./test installs it");
+        // Past the test's own capture: whoever reads the result has to see it.
+        let text =
+            format!("SKIPPED: a real MCP client over {way} ({generation}): ./test installs it");
+        let _ = writeln!(std::io::stderr(), "{text}");
         return;
     };
     let stage = Stage::new();

@@ -183,6 +183,21 @@ fn the_brief_is_a_resource_and_no_other_is_there() {
 }
 
 #[test]
+fn whoever_speaks_something_else_is_told_on_standard_error() {
+    let stage = Stage::new();
+    let mut client = Client::new(&stage, Speaks::Alone);
+    client.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let ran = client.end();
+    assert_eq!(ran.code, 65, "{ran:?}");
+    assert!(ran.stderr.contains("does not speak MCP") && !ran.stderr.contains("Some("), "{ran:?}");
+    let mut client = Client::new(&stage, Speaks::Handshake("2025-06-18"));
+    let unknown = client.ask("tools/call", json!({"name": "rm", "arguments": {}}));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    assert_eq!(client.call("task_start", &json!({"tusk": "t"}))["code"], "invalid");
+    assert_eq!(client.call("task_start", &json!({}))["code"], "invalid", "there is no default yet");
+}
+
+#[test]
 fn a_store_that_cannot_be_opened_is_told_on_standard_error() {
     let stage = Stage::new();
     let ran = stage.run(&["mcp", "--store", "nonsense:x"]);

@@ -67,6 +67,10 @@ pub async fn serve_stdio(stdio: Stdio, ending: impl Future<Output = ()>) -> Resu
         Ok(running) => running,
         // Whoever started us has thought better of it.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        // What it said instead is its own business, and may hold anything.
+        Err(ServerInitializeError::ExpectedInitializeRequest(_)) => {
+            return Err(StdioError::Protocol("its first message is no request".to_owned()));
+        }
         Err(error) => return Err(StdioError::Protocol(error.to_string())),
     };
     let token = running.cancellation_token();

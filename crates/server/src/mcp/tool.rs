@@ -185,7 +185,8 @@ const STEP_BEGIN: About = About {
     title: "Begin a step",
     text: "Call before an action with an effect. Answers advice: go, again, ask, wait or \
            finished, and an idempotency_key to pass to the other side.",
-    effect: Effect::Once,
+    // Begun twice it is in doubt, and its rule may leave that to a person.
+    effect: Effect::Each,
     fields: &[
         STEP,
         field(
