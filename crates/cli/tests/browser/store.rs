@@ -1,0 +1,84 @@
+//! Pasts made through the library: agents that lived and died before the daemon was started.
+
+use std::sync::Arc;
+
+use relight::doors::clock;
+use relight::store_url::StoreUrl;
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::death::HowEnded;
+use relight_core::agent::{
+    AgentPlan, AgentState, AttemptTag, Cause, Death, Ended, PostMortem, Stopper,
+};
+use relight_core::decide::Guard;
+use relight_core::ids::AgentName;
+use relight_core::lease::ProcessIdentity;
+use relight_core::time::{Span, Time};
+use relight_store::sqlite::Use;
+use relight_store::{AgentCommit, Store};
+
+use crate::ground::Ground;
+
+const FREE: Guard = Guard { fence: None, seq: None };
+
+/// The store of a ground that has no daemon yet.
+pub(crate) fn open(ground: &Ground) -> Arc<dyn Store> {
+    // Its folder and its file are made by the product itself.
+    assert_eq!(ground.call(&["ps"]).code, 0);
+    StoreUrl::Sqlite(ground.home("relight.db")).open(Use::Long).unwrap()
+}
+
+/// An agent that has lived so often, and was stopped after.
+pub(crate) async fn lived(store: &dyn Store, name: &str, attempts: u32, text: &str) {
+    let agent = AgentName::new(name).unwrap();
+    let plan = AgentPlan { command: vec!["./agent".to_owned()], ..AgentPlan::default() };
+    let at = earlier(24 * 60);
+    let changes = vec![AgentChange::Created(Box::new(plan))];
+    commit(store, AgentCommit { agent: agent.clone(), guard: FREE, at, changes }).await;
+    for number in 1..=attempts {
+        let at = earlier(u64::from(attempts - number) * 30 + 1);
+        let changes = life(&agent, number, at, text);
+        commit(store, AgentCommit { agent: agent.clone(), guard: FREE, at, changes }).await;
+    }
+    let stopped = AgentChange::State(AgentState::Stopped { by: Stopper::Person });
+    let at = clock::now();
+    commit(store, AgentCommit { agent, guard: FREE, at, changes: vec![stopped] }).await;
+}
+
+async fn commit(store: &dyn Store, commit: AgentCommit) {
+    store.commit_agent(commit).await.unwrap();
+}
+
+fn earlier(minutes: u64) -> Time {
+    Time::from_ms(clock::now().as_ms() - i64::try_from(minutes * 60_000).unwrap())
+}
+
+/// From its begin to its death.
+fn life(agent: &AgentName, number: u32, at: Time, text: &str) -> Vec<AgentChange> {
+    let tag = AttemptTag::new(agent, number, u64::from(number));
+    let process = ProcessIdentity { pid: 1 << 30, start: 1, boot: "another".to_owned() };
+    let death =
+        Death { how: HowEnded::Signal(9), lived: Span::from_secs(60), ..Death::lost(at, text) };
+    let texts = || vec![text.to_owned()];
+    let post_mortem = PostMortem {
+        last_output: text.to_owned(),
+        last_step: Some(text.to_owned()),
+        done: texts(),
+        in_doubt: texts(),
+        next: Some(text.to_owned()),
+        ..PostMortem::default()
+    };
+    vec![
+        AgentChange::Begun { number, tag },
+        AgentChange::Spawned { number, process, shim: None, log: None },
+        AgentChange::Ended {
+            number,
+            ended: Box::new(Ended { cause: Cause::Signal, death }),
+            post_mortem: Box::new(post_mortem),
+        },
+    ]
+}
+
+/// Runs what the library does.
+pub(crate) fn run<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
