@@ -63,11 +63,6 @@ impl House {
     }
 
     /// Asks the daemon as a program does; its status and what it answered.
-    pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        let token = self.ground.call(&["token", "show"]).stdout;
-        self.post_with(token.trim(), path, body)
-    }
-
     pub(crate) fn post_with(&self, token: &str, path: &str, body: &Value) -> (u16, Value) {
         let config = ureq::Agent::config_builder().http_status_as_error(false);
         let agent: ureq::Agent = config.timeout_global(Some(ANSWER_MAX)).build().into();

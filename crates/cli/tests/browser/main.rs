@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+#[expect(dead_code, reason = "what commands say on standard error is not looked at here")]
 #[path = "../relight/mod.rs"]
 mod relight;
 
@@ -20,6 +21,8 @@ mod house;
 mod keyboard;
 mod live;
 mod login;
+mod looks;
+mod many;
 
 mod page;
 mod store;

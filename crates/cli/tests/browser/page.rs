@@ -36,8 +36,8 @@ impl<'a> Page<'a> {
         let made = driver.post("/window/new", &json!({"type": "tab"}));
         driver.post("/window", &json!({"handle": made["handle"]}));
         driver.devtools("Network.clearBrowserCookies", &json!({}));
-        driver.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({"source": WITNESS}));
         let page = Self { driver, first, _turn: turn };
+        page.before_each_document(WITNESS);
         page.complaints();
         page.wide(false);
         page
@@ -84,6 +84,11 @@ impl<'a> Page<'a> {
             {"name": "prefers-reduced-motion", "value": "reduce"},
         ]});
         self.driver.devtools("Emulation.setEmulatedMedia", &features);
+    }
+
+    /// Runs a script of the test in each document, before its own.
+    pub(crate) fn before_each_document(&self, script: &str) {
+        self.driver.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({"source": script}));
     }
 
     // What can be seen

@@ -44,6 +44,17 @@ pub(crate) async fn lived(store: &dyn Store, name: &str, attempts: u32, text: &s
     commit(store, AgentCommit { agent, guard: FREE, at, changes: vec![stopped] }).await;
 }
 
+/// Many of them, together: they share the disk's syncs.
+pub(crate) async fn lived_all(store: &Arc<dyn Store>, agents: usize, attempts: u32) {
+    let mut lives = tokio::task::JoinSet::new();
+    for number in 0..agents {
+        let store = Arc::clone(store);
+        let name = format!("agent-{number:04}");
+        lives.spawn(async move { lived(&*store, &name, attempts, "a note").await });
+    }
+    lives.join_all().await;
+}
+
 async fn commit(store: &dyn Store, commit: AgentCommit) {
     store.commit_agent(commit).await.unwrap();
 }
