@@ -194,6 +194,7 @@ fn check(page: &Page<'_>, place: &str, is_phone: bool) {
     assert!(width.as_i64().unwrap() <= 0, "{place} scrolls sideways by {width}");
     if is_phone {
         assert_eq!(page.see(UNREACHABLE), json!([]), "{place}");
+        page.see("document.querySelectorAll('.tabs').forEach((tabs) => { tabs.scrollLeft = 0; })");
         page.see("scrollTo(0, 0)");
     }
 }
