@@ -1,5 +1,6 @@
 //! How it looks: on a phone and at a desk, in light and dark, empty and full. Leaves pictures.
 
+use relight_core::agent::Cause;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -7,6 +8,7 @@ use crate::browser::Browser;
 use crate::ground::{Ground, signal};
 use crate::house::{House, until_shown};
 use crate::page::{Page, pictures};
+use crate::store;
 
 const VIEWS: [(&str, &str); 5] =
     [("1", "overview"), ("2", "timeline"), ("3", "tasks"), ("4", "sessions"), ("5", "events")];
@@ -46,6 +48,20 @@ const UNREACHABLE: &str = r"[...document.querySelectorAll('main button, #nav a, 
   return box.left < 0 || box.right > innerWidth || box.height < 20 || box.width < 20 || !(node.contains(top) || top?.contains(node));
 }).map((node) => `${node.outerHTML.slice(0, 120)}`)";
 
+/// Yesterday and today, in minutes alive, milliseconds away, and the cause of the death.
+const WRITER: [(u64, u64, Cause); 6] = [
+    (300, 70, Cause::Signal),
+    (150, 90, Cause::Oom),
+    (45, 60_000, Cause::Oom),
+    (380, 120, Cause::Failed),
+    (210, 65, Cause::Signal),
+    (95, 900, Cause::Hung),
+];
+const RESEARCHER: [(u64, u64, Cause); 3] =
+    [(700, 80, Cause::Timeout), (310, 75, Cause::Lost), (160, 60, Cause::Failed)];
+const DEPLOYER: [(u64, u64, Cause); 2] =
+    [(40, 45 * 60_000, Cause::Completed), (20, 3 * 3_600_000, Cause::Completed)];
+
 /// A workshop in the middle of its day: agents that work, died, came back, gave up, wait.
 fn lively() -> House {
     let ground = Ground::new();
@@ -62,6 +78,13 @@ fn lively() -> House {
     ground.script("indexer", "echo 'index is locked by another process' >&2; exit 3");
     ground.script("nightly", "echo 'rate limit, later'; exit 75");
     ground.script("deployer", "exec sleep 1000");
+    let past = store::open(&ground);
+    store::run(async {
+        store::had(&*past, "writer", &WRITER).await;
+        store::had(&*past, "researcher", &RESEARCHER).await;
+        store::had(&*past, "deployer", &DEPLOYER).await;
+    });
+    drop(past);
     let agent = |name: &str, more: &str| {
         format!(
             "[[agent]]\nname = \"{name}\"\ncommand = [\"./{name}\"]\ncooldown = \"50ms\"\n{more}\n"
@@ -79,10 +102,9 @@ fn lively() -> House {
         .concat(),
     );
     let ground = &house.ground;
-    for number in 1..=2 {
-        signal(ground.until_runs("writer", number), Signal::KILL);
-    }
-    ground.until_runs("writer", 3);
+    let first = u32::try_from(WRITER.len()).unwrap() + 1;
+    signal(ground.until_runs("writer", first), Signal::KILL);
+    ground.until_runs("writer", first + 1);
     ground.until_state("indexer", "terminated");
     ground.until_state("nightly", "suspended");
     assert_eq!(ground.call(&["stop", "deployer"]).code, 0);
@@ -171,6 +193,8 @@ fn all_pages_in_light_dark_and_on_a_phone() {
         page.click(".deaths summary");
         page.until_text(".post-mortem", "Last output");
         check(&page, &format!("agent {screen}"), is_phone);
+        // Of the test's own making, and another one each time.
+        page.see("[...document.querySelectorAll('.facts dt')].find((name) => name.textContent === 'Folder').parentElement.remove()");
         page.picture(&format!("agent-{screen}"));
         show(&page, "3", "tasks");
         open(&page, "task", "pay-8");

@@ -55,6 +55,36 @@ pub(crate) async fn lived_all(store: &Arc<dyn Store>, agents: usize, attempts: u
     lives.join_all().await;
 }
 
+/// What an agent of this daemon went through before: how long it lived each time, how long it was away
+/// after, and of what it died. It ends now, ready to be started.
+pub(crate) async fn had(store: &dyn Store, name: &str, lives: &[(u64, u64, Cause)]) {
+    let agent = AgentName::new(name).unwrap();
+    let plan = AgentPlan { command: vec![format!("./{name}")], ..AgentPlan::default() };
+    let all_ms: u64 = lives.iter().map(|(minutes, away_ms, _)| minutes * 60_000 + away_ms).sum();
+    let mut at = Time::from_ms(clock::now().as_ms() - i64::try_from(all_ms).unwrap());
+    let mut changes = vec![AgentChange::Created(Box::new(plan))];
+    for (number, (minutes, away_ms, cause)) in (1..).zip(lives) {
+        let died_at = at.plus(Span::from_ms(minutes * 60_000));
+        let mut life = life(&agent, number, died_at, "the last thing it said");
+        let mut died = life.split_off(2);
+        if let Some(AgentChange::Ended { ended, .. }) = died.first_mut() {
+            ended.cause = *cause;
+            ended.death.lived = Span::from_ms(minutes * 60_000);
+            ended.death.note = None;
+            if matches!(cause, Cause::Failed | Cause::Completed) {
+                ended.death.how = HowEnded::Code(i32::from(*cause == Cause::Failed));
+            }
+        }
+        changes.extend(life);
+        let guard = FREE;
+        commit(store, AgentCommit { agent: agent.clone(), guard, at, changes }).await;
+        commit(store, AgentCommit { agent: agent.clone(), guard, at: died_at, changes: died })
+            .await;
+        changes = Vec::new();
+        at = died_at.plus(Span::from_ms(*away_ms));
+    }
+}
+
 async fn commit(store: &dyn Store, commit: AgentCommit) {
     store.commit_agent(commit).await.unwrap();
 }

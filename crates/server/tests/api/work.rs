@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use relight::engine::{ActError, TaskView};
+use relight_core::alert::Alert;
+use relight_core::decide::{Right, TaskEvent};
+use relight_core::event::EventKind;
+use relight_core::ids::TaskId;
 use serde_json::{Value, json};
 
 use crate::ground::{Ground, now};
@@ -134,6 +139,31 @@ fn what_needs_a_person_is_capped_and_counted() {
     assert_eq!(stats["needs_me_total"], 105);
     assert_eq!(stats["needs_me"][0]["subject"], "task/t104");
     assert_eq!(stats["needs_me"][0]["kind"], "given_up");
+}
+
+/// A task of which a step took its supervisor down too often.
+fn park(ground: &Ground, id: &str) {
+    let id = TaskId::new(id).unwrap();
+    let plan = |_: &TaskView| -> Result<Vec<TaskEvent>, ActError> {
+        let alert = Alert::task_parked(&id, "it died too often").detail();
+        let reason = "it died too often".to_owned();
+        Ok(vec![TaskEvent::Note(EventKind::Alert, alert), TaskEvent::Block { reason }])
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(ground.engine.act_in_turn(&id, Right::Unfenced, plan)).unwrap();
+}
+
+#[test]
+fn a_parked_task_is_told_apart_from_one_that_a_person_blocked() {
+    let ground = Ground::new();
+    let need = || ground.get("/api/stats").ok()["needs_me"][0].clone();
+    assert_eq!(ground.post("/api/tasks", &json!({"id": "t"})).status, 201);
+    park(&ground, "t");
+    assert_eq!(need()["kind"], "parked");
+    assert_eq!(need()["hint"], "relight task show t, then relight recover t --resume");
+    assert_eq!(ground.post("/api/tasks/t/start", &json!({})).status, 200);
+    assert_eq!(ground.post("/api/tasks/t/block", &json!({"reason": "no key"})).status, 200);
+    assert_eq!(need()["kind"], "blocked", "the alert was about an earlier time");
 }
 
 #[test]
