@@ -107,7 +107,9 @@ fn the_page_outlives_the_daemon_and_misses_nothing() {
     house.kill_daemon();
     page.until("document.getElementById('link').textContent === 'Disconnected'");
     page.until_text("#banner", "Disconnected since");
+    page.screen(1280, 420, false, false);
     page.picture("disconnected");
+    page.wide(false);
     assert_eq!(house.ground.call(&["task", "add", "made-meanwhile"]).code, 0);
     signal(house.ground.births(1)[0], Signal::KILL);
     house.start_daemon();

@@ -27,3 +27,4 @@ mod many;
 mod page;
 mod store;
 mod strangers;
+mod work;

@@ -91,7 +91,7 @@ function fillRow(row, task) {
   agent.classList.toggle("blank", !task.agent);
   holder.classList.toggle("blank", !task.holder);
   setText(holder.firstChild, task.holder?.text ?? "–");
-  setText(holder.lastChild, task.holder ? words(task.holder.kind) : "");
+  setText(holder.lastChild, task.holder && !task.holder.text.startsWith(task.holder.kind) ? words(task.holder.kind) : "");
   setTime(updated.firstChild, task.updated_at);
 }
 

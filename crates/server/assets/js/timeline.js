@@ -75,7 +75,8 @@ class Timeline {
 
   // -- data --------------------------------------------------------------------------------------------
 
-  get to() { return this.end ?? now() + this.span * 0.02; }
+  // Beyond the present, so that a mark at its edge is whole.
+  get to() { return this.end ?? now() + this.span * Math.max(0.02, 12 / (this.canvas.clientWidth || 600)); }
   get from() { return this.to - this.span; }
 
   async fetch() {
