@@ -106,7 +106,7 @@ fn wanted() -> Value {
     let bend = format!("--host-resolver-rules=MAP {BENT_NAME} 127.0.0.1");
     json!({
         "browserName": "chrome",
-        "goog:loggingPrefs": {"browser": "ALL"},
+        "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
         "goog:chromeOptions": {"binary": BROWSER, "args": [
             "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
             "--hide-scrollbars", "--no-first-run", "--disable-extensions",

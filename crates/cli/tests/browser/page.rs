@@ -1,5 +1,6 @@
 //! One page of the browser: what a person does with it, and what can be seen of it.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::MutexGuard;
 
@@ -137,6 +138,33 @@ impl<'a> Page<'a> {
             .iter()
             .filter(|entry| entry["level"] == "SEVERE" || entry["level"] == "WARNING");
         bad.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// What the daemon at this address answered to each request since it was last asked, also to those
+    /// whose answer no page may see.
+    pub(crate) fn answers(&self, address: &str) -> Vec<(String, u64)> {
+        let log = self.driver.post("/se/log", &json!({"type": "performance"}));
+        let mut asked = HashMap::new();
+        let mut answers = Vec::new();
+        for entry in log.as_array().unwrap() {
+            let told: Value = serde_json::from_str(entry["message"].as_str().unwrap()).unwrap();
+            let (told, values) = (&told["message"]["method"], &told["message"]["params"]);
+            let id = values["requestId"].as_str().unwrap_or_default().to_owned();
+            match told.as_str().unwrap_or_default() {
+                "Network.requestWillBeSent" => {
+                    asked.insert(id, values["request"]["url"].as_str().unwrap().to_owned());
+                }
+                "Network.responseReceivedExtraInfo" => {
+                    let status = values["statusCode"].as_u64().unwrap();
+                    answers.push((asked.get(&id).cloned().unwrap_or_default(), status));
+                }
+                _ => {}
+            }
+        }
+        answers.retain(|(url, _)| {
+            url.split("://").nth(1).is_some_and(|rest| rest.starts_with(address))
+        });
+        answers
     }
 
     /// Nothing ran that came as text, and nothing was even tried.

@@ -76,6 +76,7 @@ fn a_page_from_elsewhere_gets_nothing_and_changes_nothing() {
     // Another port of the same host: the browser sends the cookie, strict as it is.
     for host in ["127.0.0.1", "localhost", BENT_NAME] {
         let port = stranger().port();
+        page.answers("");
         page.go(&format!("http://{host}:{port}/?at={}", house.url().trim_end_matches('/')));
         page.until("Object.keys(window.tried ?? {}).length >= 13");
         let tried = page.see("window.tried");
@@ -90,6 +91,11 @@ fn a_page_from_elsewhere_gets_nothing_and_changes_nothing() {
         }
         let inside = "(() => { try { return frames.frame.document.body.textContent; } catch { return 'refused'; } })()";
         assert_eq!(page.see(inside), "refused", "{host}");
+        page.go("about:blank");
+        let answers = page.answers(&house.address);
+        assert!(answers.len() >= 10, "{answers:?}");
+        let others: Vec<_> = answers.iter().filter(|(_, status)| *status != 403).collect();
+        assert!(others.is_empty(), "{host}: {others:?}");
     }
     assert_eq!(house.ground.births(1).len(), 1, "no attempt was added");
     assert_eq!(house.ground.agent("writer")["attempt"], 1);
