@@ -157,7 +157,7 @@ fn waiting(inventory: &Inventory) -> u64 {
         + count(&inventory.sessions, SessionStateKind::Suspended)
 }
 
-fn count<T: PartialEq>(counts: &[(T, u64)], wanted: T) -> u64 {
+fn count<T: PartialEq + Copy>(counts: &[(T, u64)], wanted: T) -> u64 {
     counts.iter().find(|(kind, _)| *kind == wanted).map_or(0, |(_, count)| *count)
 }
 
