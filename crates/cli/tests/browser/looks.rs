@@ -178,9 +178,9 @@ fn all_pages_in_light_dark_and_on_a_phone() {
     {
         let is_phone = screen.starts_with("phone");
         if is_phone {
-            page.phone(dark)
+            page.phone(dark);
         } else {
-            page.wide(dark)
+            page.wide(dark);
         }
         for (key, view) in VIEWS {
             show(&page, key, view);
@@ -266,9 +266,9 @@ fn nothing_jumps_and_nothing_wrong_flashes_by() {
     page.before_each_document(FLASHES);
     for is_phone in [false, true] {
         if is_phone {
-            page.phone(false)
+            page.phone(false);
         } else {
-            page.wide(false)
+            page.wide(false);
         }
         house.enter(&page);
         page.until("document.querySelector('.recent .is-back')");
