@@ -144,27 +144,27 @@ impl<'a> Page<'a> {
     /// whose answer no page may see.
     pub(crate) fn answers(&self, address: &str) -> Vec<(String, u64)> {
         let log = self.driver.post("/se/log", &json!({"type": "performance"}));
-        let mut asked = HashMap::new();
-        let mut answers = Vec::new();
-        for entry in log.as_array().unwrap() {
+        let told = log.as_array().unwrap().iter().map(|entry| {
             let told: Value = serde_json::from_str(entry["message"].as_str().unwrap()).unwrap();
-            let (told, values) = (&told["message"]["method"], &told["message"]["params"]);
-            let id = values["requestId"].as_str().unwrap_or_default().to_owned();
-            match told.as_str().unwrap_or_default() {
-                "Network.requestWillBeSent" => {
-                    asked.insert(id, values["request"]["url"].as_str().unwrap().to_owned());
-                }
-                "Network.responseReceivedExtraInfo" => {
-                    let status = values["statusCode"].as_u64().unwrap();
-                    answers.push((asked.get(&id).cloned().unwrap_or_default(), status));
-                }
-                _ => {}
-            }
-        }
-        answers.retain(|(url, _)| {
-            url.split("://").nth(1).is_some_and(|rest| rest.starts_with(address))
+            told["message"].clone()
         });
-        answers
+        let told: Vec<Value> = told.collect();
+        let of = |method: &'static str| told.iter().filter(move |told| told["method"] == method);
+        // An answer may be told of before its request is.
+        let asked = of("Network.requestWillBeSent").map(|told| &told["params"]);
+        let asked: HashMap<&str, &str> = asked
+            .filter_map(|told| {
+                Some((told["requestId"].as_str()?, told["request"]["url"].as_str()?))
+            })
+            .collect();
+        let answers = of("Network.responseReceivedExtraInfo").map(|told| &told["params"]);
+        let answers = answers.filter_map(|told| {
+            let url = *asked.get(told["requestId"].as_str()?)?;
+            Some((url.to_owned(), told["statusCode"].as_u64()?))
+        });
+        let is_there =
+            |url: &str| url.split("://").nth(1).is_some_and(|rest| rest.starts_with(address));
+        answers.filter(|(url, _)| is_there(url)).collect()
     }
 
     /// Nothing ran that came as text, and nothing was even tried.

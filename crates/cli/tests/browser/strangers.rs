@@ -93,7 +93,8 @@ fn a_page_from_elsewhere_gets_nothing_and_changes_nothing() {
         assert_eq!(page.see(inside), "refused", "{host}");
         page.go("about:blank");
         let answers = page.answers(&house.address);
-        assert!(answers.len() >= 10, "{answers:?}");
+        // What the page left before it was answered is not among them.
+        assert!(answers.len() >= 5, "{answers:?}");
         let others: Vec<_> = answers.iter().filter(|(_, status)| *status != 403).collect();
         assert!(others.is_empty(), "{host}: {others:?}");
     }
