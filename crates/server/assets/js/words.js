@@ -10,7 +10,7 @@ export const KINDS = [
   "lease.taken", "lease.ended", "fence.raised", "checkpoint.damaged", "checkpoint.imported",
   "agent.created", "agent.changed", "agent.state", "agent.budget", "agent.session", "agent.iteration", "agent.taken", "agent.left",
   "attempt.begun", "attempt.started", "attempt.died", "alert", "recovered", "boot.loop",
-  "session.begun", "session.ended", "session.state", "drain", "audit",
+  "session.begun", "session.ended", "session.state", "drain", "audit", "node",
 ];
 
 export const AGENT_STATES = {
