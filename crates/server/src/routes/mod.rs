@@ -9,6 +9,7 @@ pub(crate) mod heartbeat;
 mod login;
 mod logs;
 mod metrics;
+mod needs;
 mod sessions;
 mod shown;
 mod stats;

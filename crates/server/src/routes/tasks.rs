@@ -33,8 +33,6 @@ use crate::wire::task::{StartTask, Started, WholeTask};
 
 /// How long a lease lasts that nobody gave a length.
 const LEASE: Span = Span::from_secs(600);
-/// Tasks that are looked through for those with a step in doubt.
-const IN_DOUBT_PAGE: usize = 1_000;
 
 /// Which tasks.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
@@ -67,32 +65,14 @@ pub(super) async fn list(
     let query = TaskQuery {
         statuses: statuses.map_err(|error| ApiError::invalid(error.to_string()))?,
         agent: which.agent.map(AgentName::new).transpose()?,
+        in_doubt: which.in_doubt.unwrap_or(false),
         after: which.after.map(TaskId::new).transpose()?,
         limit: Some(limit + 1),
         ..TaskQuery::default()
     };
-    let found = match which.in_doubt {
-        Some(true) => in_doubt(&app, query, limit + 1).await?,
-        _ => app.backend.engine.store().tasks(query).await?,
-    };
+    let found = app.backend.engine.store().tasks(query).await?;
     let cursor = |task: &Task| task.id.to_string();
     Ok(Answer(List::cut(found, limit, cursor, wire::task::Task::from)))
-}
-
-/// Pages through all, for the store has no such question.
-async fn in_doubt(app: &App, mut query: TaskQuery, count: usize) -> Result<Vec<Task>, ApiError> {
-    let mut found = Vec::new();
-    query.limit = Some(IN_DOUBT_PAGE);
-    loop {
-        let page = app.backend.engine.store().tasks(query.clone()).await?;
-        let is_last = page.len() < IN_DOUBT_PAGE;
-        query.after = page.last().map(|task| task.id.clone());
-        found.extend(page.into_iter().filter(|task| task.steps_open > 0));
-        if is_last || found.len() >= count {
-            found.truncate(count);
-            return Ok(found);
-        }
-    }
 }
 
 /// One task with its steps, its context and its payload.
