@@ -43,6 +43,27 @@ pub(crate) struct Shared {
     pub(crate) signs: routes::heartbeat::Signs,
 }
 
+impl Shared {
+    /// What a daemon begins with, served on the socket alone.
+    pub(crate) fn new(backend: Backend, keyring: Keyring, hosts: Hosts) -> Self {
+        Self {
+            backend,
+            keyring,
+            hosts,
+            address: None,
+            is_tls: false,
+            codes: Codes::default(),
+            visits: Visits::default(),
+            failures: Failures::default(),
+            audit: Audit::default(),
+            remembered: Remembered::default(),
+            journal: Journal::default(),
+            pulse: Pulse::default(),
+            signs: routes::heartbeat::Signs::default(),
+        }
+    }
+}
+
 impl App {
     pub(crate) fn new(shared: Shared) -> Self {
         Self(Arc::new(shared))

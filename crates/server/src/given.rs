@@ -83,7 +83,7 @@ pub(crate) async fn read_body(request: Request) -> Result<(Request, Bytes), ApiE
 }
 
 /// Refuses JSON that is nested too deeply before anything is built from it.
-fn check_depth(bytes: &[u8]) -> Result<(), ApiError> {
+pub(crate) fn check_depth(bytes: &[u8]) -> Result<(), ApiError> {
     let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
     for byte in bytes {
         match (in_text, byte) {
@@ -116,7 +116,8 @@ impl<T: DeserializeOwned> FromRequest<App> for Given<T> {
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+/// A body as what is asked for.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
     serde_json::from_slice(bytes).map_err(|error| {
         let message = format!("the body is not what is asked for here: {error}");

@@ -145,7 +145,8 @@ fn key_of(request: &Request) -> Result<Option<Key>, ApiError> {
     Ok(Some((caller.id.clone(), key)))
 }
 
-fn text_of(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+/// The key as it was given.
+pub(crate) fn text_of(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let Some(value) = headers.get(HEADER) else { return Ok(None) };
     let text = value.to_str().ok().filter(|text| (1..=KEY_BYTES_MAX).contains(&text.len()));
     let text = text.ok_or_else(|| {

@@ -12,16 +12,10 @@ use tokio::sync::{mpsc, watch};
 
 use crate::app::{App, Shared};
 use crate::backend::Backend;
-use crate::guard::audit::Audit;
-use crate::guard::failures::Failures;
 use crate::guard::host::Hosts;
 use crate::guard::scope::Scope;
-use crate::journal::Journal;
 use crate::listen::tls::Tls;
 use crate::listen::{self, Hall};
-use crate::login::{Codes, Visits};
-use crate::pulse::Pulse;
-use crate::remembered::Remembered;
 use crate::tokens::{Keyring, TokenError};
 
 /// Threads that answer requests.
@@ -213,21 +207,7 @@ fn prepare(
     let mut names = settings.hosts.clone();
     names.extend(address.map(|address| host_of(address.ip())));
     let hosts = Hosts::new(address.map_or(0, |address| address.port()), is_tls, &names);
-    let app = App::new(Shared {
-        journal: Journal::default(),
-        pulse: Pulse::default(),
-        backend,
-        keyring,
-        hosts,
-        address,
-        is_tls,
-        codes: Codes::default(),
-        visits: Visits::default(),
-        failures: Failures::default(),
-        audit: Audit::default(),
-        remembered: Remembered::default(),
-        signs: crate::routes::heartbeat::Signs::default(),
-    });
+    let app = App::new(Shared { address, is_tls, ..Shared::new(backend, keyring, hosts) });
     Ok((app, listener, skipped))
 }
 

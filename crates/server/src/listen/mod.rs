@@ -122,7 +122,7 @@ pub(crate) async fn tcp(listener: TcpListener, tls: Option<TlsAcceptor>, hall: H
 }
 
 /// Answers the requests of one connection, one after the other.
-async fn attend<S>(stream: S, peer: Peer, hall: Hall)
+pub(crate) async fn attend<S>(stream: S, peer: Peer, hall: Hall)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -53,7 +53,8 @@ fn wants_stream(headers: &HeaderMap) -> bool {
     accept.is_some_and(|accept| accept.contains("text/event-stream"))
 }
 
-fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+/// The last event that a watcher saw.
+pub(crate) fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let Some(value) = headers.get("last-event-id").filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
@@ -61,7 +62,8 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     id.map(Some).ok_or_else(|| ApiError::invalid("Last-Event-ID is a number"))
 }
 
-fn kinds(text: &str) -> Result<Vec<EventKind>, ApiError> {
+/// Kinds of events with commas between.
+pub(crate) fn kinds(text: &str) -> Result<Vec<EventKind>, ApiError> {
     let kind = |word: &str| {
         let found = EventKind::ALL.into_iter().find(|kind| kind.as_str() == word);
         found.ok_or_else(|| ApiError::invalid(format!("{word:?} is no kind of event")))

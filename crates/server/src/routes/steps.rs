@@ -109,7 +109,7 @@ pub(super) async fn end(
 }
 
 /// `0.25` in millionths.
-fn micros(text: &str) -> Result<u64, ApiError> {
+pub(crate) fn micros(text: &str) -> Result<u64, ApiError> {
     let bad = || ApiError::invalid(format!("{text:?} is no cost; write a number such as 0.25"));
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
