@@ -205,7 +205,9 @@ fn prepare(
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let is_tls = settings.tls.is_some();
     let mut names = settings.hosts.clone();
-    names.extend(address.map(|address| host_of(address.ip())));
+    // `0.0.0.0` is where it listens, and nobody's name.
+    let named = address.map(|address| address.ip()).filter(|ip| !ip.is_unspecified());
+    names.extend(named.map(host_of));
     let hosts = Hosts::new(address.map_or(0, |address| address.port()), is_tls, &names);
     let app = App::new(Shared { address, is_tls, ..Shared::new(backend, keyring, hosts) });
     Ok((app, listener, skipped))
