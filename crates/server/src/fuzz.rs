@@ -86,7 +86,7 @@ pub fn headers(data: &[u8]) {
     if let Ok(Some(key)) = remembered::text_of(&headers) {
         assert!((1..=200).contains(&key.len()));
     }
-    let _ = (caller::cookie(&headers), routes::last_seen(&headers));
+    let _ = (caller::cookie("relight", &headers), routes::last_seen(&headers));
 }
 
 /// One header a line; lines that are none are passed over.

@@ -21,8 +21,6 @@ pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
 pub(crate) const STRANGERS_BODY_BYTES_MAX: usize = 4 << 10;
 /// The deepest JSON.
 pub(crate) const DEPTH_MAX: usize = 64;
-/// How long a whole body may take to come.
-const BODY_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// Whether this kind of request may carry something that changes anything.
 pub(crate) fn is_write(method: &Method) -> bool {
@@ -66,12 +64,15 @@ fn too_large(bytes_max: usize) -> ApiError {
 }
 
 /// Reads the whole body of a request and puts it back, so that whoever comes later need not wait.
-pub(crate) async fn read_body(request: Request) -> Result<(Request, Bytes), ApiError> {
+pub(crate) async fn read_body(
+    request: Request,
+    wait_max: Duration,
+) -> Result<(Request, Bytes), ApiError> {
     let (parts, body) = request.into_parts();
     // Thousands of strangers with a large body each would be a flood that nobody let in.
     let is_known = parts.extensions.get::<Caller>().is_some();
     let bytes_max = if is_known { BODY_BYTES_MAX } else { STRANGERS_BODY_BYTES_MAX };
-    let collected = timeout(BODY_WAIT_MAX, Limited::new(body, bytes_max).collect()).await;
+    let collected = timeout(wait_max, Limited::new(body, bytes_max).collect()).await;
     let bytes = match collected {
         Ok(Ok(collected)) => collected.to_bytes(),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {

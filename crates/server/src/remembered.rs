@@ -68,7 +68,7 @@ pub(crate) async fn remember(State(app): State<App>, request: Request, next: Nex
     if !is_write(request.method()) {
         return next.run(request).await;
     }
-    let (request, body) = match read_body(request).await {
+    let (request, body) = match read_body(request, app.body_wait_max).await {
         Ok(read) => read,
         Err(error) => return error.into_response(),
     };

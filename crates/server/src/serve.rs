@@ -27,6 +27,8 @@ const END_MAX: Duration = Duration::from_secs(3);
 
 /// How long a client may take to say its headers, and to be idle between two requests.
 const HEADER_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long a whole body may take to come.
+const BODY_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// What is served, and where.
 #[derive(Debug)]
@@ -43,6 +45,8 @@ pub struct Settings {
     pub hosts: Vec<String>,
     /// How long a client may take to say its headers, and to be idle between two requests.
     pub header_wait_max: Duration,
+    /// How long a whole body may take to come.
+    pub body_wait_max: Duration,
 }
 
 impl Default for Settings {
@@ -54,6 +58,7 @@ impl Default for Settings {
             tls: None,
             hosts: Vec::new(),
             header_wait_max: HEADER_WAIT_MAX,
+            body_wait_max: BODY_WAIT_MAX,
         }
     }
 }
@@ -209,7 +214,12 @@ fn prepare(
     let named = address.map(|address| address.ip()).filter(|ip| !ip.is_unspecified());
     names.extend(named.map(host_of));
     let hosts = Hosts::new(address.map_or(0, |address| address.port()), is_tls, &names);
-    let app = App::new(Shared { address, is_tls, ..Shared::new(backend, keyring, hosts) });
+    let app = App::new(Shared {
+        address,
+        is_tls,
+        body_wait_max: settings.body_wait_max,
+        ..Shared::new(backend, keyring, hosts)
+    });
     Ok((app, listener, skipped))
 }
 
