@@ -6,9 +6,12 @@
 set -euo pipefail
 relight=$(realpath "$1") examples=$2 seed=$3
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
-venv=$PWD/${CARGO_TARGET_DIR:-target}/api/venv
+venv=$(realpath -m "${CARGO_TARGET_DIR:-target}")/api/venv
 
 if [[ ! -x $venv/bin/schemathesis ]]; then
+  if ! python3 -c 'import ensurepip' 2>/dev/null && [[ $EUID -eq 0 ]] && command -v apt-get >/dev/null; then
+    apt-get install -y -q python3-venv >&2 || true
+  fi
   if ! { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet "schemathesis==4.32.5"; } >&2; then
     rm -rf "$venv"
     echo "SKIPPED: the API by its schema (no python3 with venv, or schemathesis cannot be installed)"
