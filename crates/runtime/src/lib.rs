@@ -11,6 +11,8 @@ pub mod doors;
 pub mod drain;
 pub mod engine;
 pub mod funnel;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod inflight;
 mod library;
 pub mod presets;

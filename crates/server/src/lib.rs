@@ -8,6 +8,8 @@ mod app;
 mod backend;
 pub mod client;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod given;
 mod guard;
 mod journal;

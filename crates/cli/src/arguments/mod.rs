@@ -4,7 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod alerts;
 pub(crate) mod checkpoint;
 pub(crate) mod other;
-mod quick;
+pub(crate) mod quick;
 #[cfg(test)]
 pub(crate) mod reference;
 pub(crate) mod session;

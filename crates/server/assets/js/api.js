@@ -18,7 +18,7 @@ export const mayOperate = () => me.scope === "operate" || me.scope === "admin";
 
 /** Asks who we are; needed again after each restart of the daemon. */
 export async function whoAmI() {
-  Object.assign(me, await request("GET", ["me"]));
+  Object.assign(me, await request("GET", ["me"]), { csrf: localStorage.getItem("relight-csrf") });
   known.resolve();
 }
 

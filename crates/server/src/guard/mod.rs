@@ -54,7 +54,7 @@ fn check(app: &App, request: &mut Request) -> Result<(), ApiError> {
 }
 
 /// What needs no login: whether the daemon lives, and how to log in.
-fn is_open(method: &Method, path: &str) -> bool {
+pub(crate) fn is_open(method: &Method, path: &str) -> bool {
     match path {
         "/api/health" => matches!(*method, Method::GET | Method::HEAD),
         "/api/login" => *method == Method::POST,

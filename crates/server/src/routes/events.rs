@@ -36,8 +36,9 @@ pub(super) async fn events(
         limit,
         newest: which.newest.unwrap_or(false) || which.before.is_some(),
     };
+    let last_seen = last_seen(&headers)?;
     if wants_stream(&headers) {
-        let after = last_seen(&headers)?.or(which.after);
+        let after = last_seen.or(which.after);
         let query = EventQuery { newest: false, before: None, ..query };
         return app.watch(Wanted { after, query }).await;
     }
@@ -55,15 +56,16 @@ fn wants_stream(headers: &HeaderMap) -> bool {
     accept.is_some_and(|accept| accept.contains("text/event-stream"))
 }
 
-fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
-    let Some(value) = headers.get("last-event-id").filter(|value| !value.is_empty()) else {
-        return Ok(None);
-    };
+/// The last event that a watcher saw.
+pub(crate) fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let id = value.to_str().ok().and_then(|text| text.parse().ok());
+    let id = id.filter(|id| i64::try_from(*id).is_ok());
     id.map(Some).ok_or_else(|| ApiError::invalid("Last-Event-ID is a number"))
 }
 
-fn kinds(text: &str) -> Result<Vec<EventKind>, ApiError> {
+/// Kinds of events with commas between.
+pub(crate) fn kinds(text: &str) -> Result<Vec<EventKind>, ApiError> {
     let kind = |word: &str| {
         let found = EventKind::ALL.into_iter().find(|kind| kind.as_str() == word);
         found.ok_or_else(|| ApiError::invalid(format!("{word:?} is no kind of event")))

@@ -13,7 +13,7 @@ use crate::error::ApiError;
 use crate::given::Given;
 use crate::guard::caller::{cookie, failed};
 use crate::guard::{Caller, Via};
-use crate::login::{AGE_MAX, GOOD_FOR, cookie_name};
+use crate::login::{AGE_MAX, GOOD_FOR};
 use crate::serve::url;
 use crate::wire::login::{Health, LoggedIn, Login, LoginCode, Me};
 use crate::wire::problem::ProblemBody;
@@ -32,7 +32,7 @@ pub(super) async fn me(Extension(caller): Extension<Caller>) -> Answer<Me> {
         Via::Token => "token",
         Via::Cookie => "cookie",
     };
-    Answer(Me { via: via.to_owned(), scope: caller.scope, csrf: caller.csrf })
+    Answer(Me { via: via.to_owned(), scope: caller.scope })
 }
 
 /// A one-time code that logs a browser in: good once, for a minute.
@@ -76,7 +76,7 @@ pub(super) async fn log_out(
     State(app): State<App>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    if let Some(secret) = cookie(&app, &headers) {
+    if let Some(secret) = cookie(&app.cookie_name(), &headers) {
         let ended = app.visits.end(&secret);
         ended.map_err(|error| ApiError::internal(error.to_string()))?;
     }
@@ -84,8 +84,8 @@ pub(super) async fn log_out(
 }
 
 fn with_cookie(app: &App, secret: &str, seconds: u64, mut response: Response) -> Response {
-    let name = cookie_name(app.address);
     let secure = if app.is_tls { "; Secure" } else { "" };
+    let name = app.cookie_name();
     let text =
         format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
     let value = HeaderValue::try_from(text).expect("a secret is plain text");

@@ -2,7 +2,7 @@
 
 mod agents;
 mod claim;
-mod daemon;
+pub(crate) mod daemon;
 mod deaths;
 mod events;
 pub(crate) mod heartbeat;
@@ -18,7 +18,8 @@ pub(crate) mod tasks;
 mod verbs;
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::extract::Query;
+use axum::http::{StatusCode, Uri};
 use axum::routing::{get, post};
 use relight_core::time::{Span, Time};
 use utoipa::OpenApi;
@@ -26,6 +27,9 @@ use utoipa::OpenApi;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::{mcp, openapi, pages};
+
+pub(crate) use events::{kinds, last_seen};
+pub(crate) use steps::micros;
 
 /// Every route.
 pub(crate) fn all() -> Router<App> {
@@ -161,4 +165,13 @@ pub(crate) fn moment(text: &str, now: Time) -> Result<Time, ApiError> {
                 .hint("write 2026-05-01T12:00:00Z, or 90s")
         }),
     }
+}
+
+/// Reads a query as each list does; for fuzzers.
+pub(crate) fn queries(uri: &Uri) {
+    let _ = Query::<agents::WhichAgents>::try_from_uri(uri);
+    let _ = Query::<deaths::WhichAttempts>::try_from_uri(uri);
+    let _ = Query::<logs::HowMuch>::try_from_uri(uri);
+    let _ = Query::<sessions::WhichSessions>::try_from_uri(uri);
+    let _ = Query::<tasks::WhichTasks>::try_from_uri(uri);
 }

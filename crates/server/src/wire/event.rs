@@ -3,8 +3,10 @@
 use relight_core::event;
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
+
+use super::number;
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -35,7 +37,9 @@ impl From<event::Event> for Event {
             task: event.task.map(String::from),
             step: event.step.map(|step| step.to_string()),
             fence: event.fence.map(|fence| fence.0),
-            detail: event.detail,
+            detail: Some(event.detail)
+                .filter(|detail| !detail.is_null())
+                .unwrap_or_else(|| json!({})),
         }
     }
 }
@@ -48,6 +52,7 @@ pub(crate) struct WhichEvents {
     #[param(minimum = 1, maximum = 1000, default = 100)]
     pub(crate) limit: Option<usize>,
     /// Only those after this one.
+    #[serde(default, deserialize_with = "number::optional")]
     pub(crate) after: Option<u64>,
     /// The newest before this one; `next` then tells the `before` of the page before.
     pub(crate) before: Option<u64>,

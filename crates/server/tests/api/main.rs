@@ -5,6 +5,7 @@
 mod agents;
 mod door;
 mod ground;
+mod hostile;
 mod limits;
 mod login;
 mod mcp;

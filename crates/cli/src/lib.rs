@@ -6,6 +6,8 @@ mod arguments;
 mod config;
 mod environment;
 mod exit;
+#[doc(hidden)]
+pub mod fuzz;
 mod output;
 mod terminal_filter;
 mod values;
@@ -21,7 +23,8 @@ use arguments::{Cli, Command};
 use environment::Environment;
 use exit::{Exit, Failure, Outcome};
 
-fn main() -> ExitCode {
+/// Does what the command line says; the code to exit with.
+pub fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == relight::supervise::shim::ARGUMENT) {
         // Before anything else: a shim for each agent has to be small.
         return relight::supervise::shim::main();
