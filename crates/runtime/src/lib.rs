@@ -12,6 +12,8 @@ pub mod drain;
 pub mod engine;
 pub mod fleet;
 pub mod funnel;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod inflight;
 mod library;
 pub mod presets;

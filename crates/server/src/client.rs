@@ -118,7 +118,7 @@ fn written(method: &str, path: &str, body: Option<&Value>) -> Vec<u8> {
 }
 
 /// An answer that ends with its connection.
-fn parse(bytes: &[u8]) -> Option<Answered> {
+pub(crate) fn parse(bytes: &[u8]) -> Option<Answered> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&bytes[..end]).ok()?;
     let mut lines = head.split("\r\n");

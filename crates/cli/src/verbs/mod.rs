@@ -16,6 +16,7 @@ pub(crate) mod events;
 mod http;
 pub(crate) mod inflight;
 pub(crate) mod logs;
+pub(crate) mod mcp;
 mod membership;
 pub(crate) mod node;
 pub(crate) mod presets;

@@ -23,6 +23,8 @@ pub(crate) const SELF_REPORTING: &str = "self_reporting";
 /// Agents whose signs are kept in memory.
 const AGENTS_MAX: usize = 10_000;
 const STATUS_BYTES_MAX: usize = 1024;
+/// More of a status is not looked at.
+const STATUS_READ_BYTES_MAX: usize = 8 * 1024;
 
 /// What agents that report by themselves said last.
 #[derive(Debug, Default)]
@@ -85,17 +87,22 @@ pub(super) async fn beat(
     Named(name): Named<String>,
     Given(given): Given<Heartbeat>,
 ) -> Result<Answer<Done>, ApiError> {
-    let name = AgentName::new(name)?;
-    let beat = read(&app, given)?;
+    hear(&app, AgentName::new(name)?, given).await?;
+    Ok(Answer(Done {}))
+}
+
+/// Takes note of it, wherever the agent is known.
+pub(crate) async fn hear(app: &App, name: AgentName, given: Heartbeat) -> Result<(), ApiError> {
+    let beat = read(app, given)?;
     if app.backend.beats.beat(&name, beat.clone()) || app.signs.heard(&name, &beat) {
-        return Ok(Answer(Done {}));
+        return Ok(());
     }
     if app.backend.engine.store().agent(&name).await?.is_none() {
         return Err(ApiError::not_found(format!("there is no agent {name}"))
             .hint("POST /api/agents registers one that reports by itself"));
     }
     app.signs.first(name, beat);
-    Ok(Answer(Done {}))
+    Ok(())
 }
 
 fn read(app: &App, given: Heartbeat) -> Result<Beat, ApiError> {
@@ -104,8 +111,9 @@ fn read(app: &App, given: Heartbeat) -> Result<Beat, ApiError> {
         None => None,
     };
     let status = given.status.map(|text| {
-        let clean = clipped(&plain_line(&text), STATUS_BYTES_MAX);
-        app.backend.engine.redactor().text(&clean).into_owned()
+        // Cut to size last: half a secret is not recognised as one.
+        let plain = clipped(&plain_line(&text), STATUS_READ_BYTES_MAX);
+        clipped(&app.backend.engine.redactor().text(&plain), STATUS_BYTES_MAX)
     });
     Ok(Beat { waiting_until, status })
 }

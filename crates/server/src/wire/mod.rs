@@ -7,6 +7,7 @@ pub(crate) mod event;
 pub(crate) mod list;
 pub(crate) mod login;
 pub(crate) mod node;
+pub(crate) mod number;
 pub(crate) mod problem;
 pub(crate) mod session;
 pub(crate) mod stats;

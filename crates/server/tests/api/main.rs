@@ -5,8 +5,10 @@
 mod agents;
 mod door;
 mod ground;
+mod hostile;
 mod limits;
 mod login;
+mod mcp;
 mod pages;
 mod stream;
 mod tls;

@@ -6,6 +6,8 @@ mod arguments;
 mod config;
 mod environment;
 mod exit;
+#[doc(hidden)]
+pub mod fuzz;
 mod node_file;
 mod output;
 mod terminal_filter;
@@ -22,7 +24,8 @@ use arguments::{Cli, Command};
 use environment::Environment;
 use exit::{Exit, Failure, Outcome};
 
-fn main() -> ExitCode {
+/// Does what the command line says; the code to exit with.
+pub fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == relight::supervise::shim::ARGUMENT) {
         // Before anything else: a shim for each agent has to be small.
         return relight::supervise::shim::main();
@@ -65,6 +68,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Down(arguments) => verbs::control::down(environment, &arguments),
         Command::Dashboard(arguments) => verbs::dashboard::run(environment, &arguments),
         Command::Token(command) => verbs::token::run(environment, &command),
+        Command::Mcp(arguments) => verbs::mcp::run(environment, &arguments),
         Command::Ps(arguments) => verbs::ps::run(environment, &arguments),
         Command::Start(arguments) => verbs::control::start(environment, &arguments),
         Command::Stop(arguments) => verbs::control::stop(environment, &arguments),
