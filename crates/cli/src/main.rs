@@ -6,6 +6,7 @@ mod arguments;
 mod config;
 mod environment;
 mod exit;
+mod log;
 mod output;
 mod terminal_filter;
 mod values;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use relight_core::time::Time;
 
 use crate::backend::Backend;
 use crate::guard::audit::Audit;
@@ -14,6 +15,7 @@ use crate::guard::guard;
 use crate::guard::host::Hosts;
 use crate::journal::Journal;
 use crate::login::{Codes, Visits};
+use crate::metrics::traffic::Traffic;
 use crate::pulse::Pulse;
 use crate::remembered::{self, Remembered};
 use crate::routes;
@@ -39,6 +41,9 @@ pub(crate) struct Shared {
     pub(crate) remembered: Remembered,
     pub(crate) journal: Journal,
     pub(crate) pulse: Pulse,
+    pub(crate) traffic: Traffic,
+    /// When the daemon began to serve.
+    pub(crate) started_at: Time,
     /// Of agents that report by themselves.
     pub(crate) signs: routes::heartbeat::Signs,
 }

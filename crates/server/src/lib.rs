@@ -13,6 +13,7 @@ mod guard;
 mod journal;
 mod listen;
 mod login;
+mod metrics;
 mod openapi;
 mod pages;
 mod pulse;
@@ -26,6 +27,7 @@ pub use backend::Backend;
 pub use error::ApiError;
 pub use guard::scope::Scope;
 pub use listen::tls::{Tls, TlsError};
+pub use metrics::reference as metrics_reference;
 pub use openapi::document as openapi_document;
 pub use serve::{ServeError, Server, Settings, Threads};
 

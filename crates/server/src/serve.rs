@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use relight::doors::clock;
 use relight::supervise::control::Control;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -20,6 +21,7 @@ use crate::journal::Journal;
 use crate::listen::tls::Tls;
 use crate::listen::{self, Hall};
 use crate::login::{Codes, Visits};
+use crate::metrics::traffic::Traffic;
 use crate::pulse::Pulse;
 use crate::remembered::Remembered;
 use crate::tokens::{Keyring, TokenError};
@@ -216,6 +218,8 @@ fn prepare(
     let app = App::new(Shared {
         journal: Journal::default(),
         pulse: Pulse::default(),
+        traffic: Traffic::default(),
+        started_at: clock::now(),
         backend,
         keyring,
         hosts,

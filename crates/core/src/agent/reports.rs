@@ -107,11 +107,7 @@ fn ended(
     let death = Death { lived: now.since(since), unfinished_task, ..Death::lost(now, note) };
     let cause: Cause = death.cause(Some(ending));
     let ended = Box::new(Ended { cause, death });
-    AgentChange::Ended {
-        number: agent.attempt_number,
-        ended,
-        post_mortem: Box::new(post_mortem),
-    }
+    AgentChange::Ended { number: agent.attempt_number, ended, post_mortem: Box::new(post_mortem) }
 }
 
 fn rest(mut changes: Vec<AgentChange>, state: AgentState) -> AgentDecision {

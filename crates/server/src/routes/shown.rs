@@ -10,7 +10,7 @@ use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_store::{AttemptQuery, StoreError, TaskQuery};
 
-use super::heartbeat::{SELF_REPORTING, Sign};
+use super::heartbeat::Sign;
 use crate::app::App;
 use crate::wire;
 use crate::wire::agent::LastDeath;
@@ -64,7 +64,8 @@ impl App {
     }
 
     async fn last_death(&self, agent: &Agent) -> Result<Option<Attempt>, StoreError> {
-        let query = AttemptQuery { agent: Some(agent.name.clone()), ended: true, limit: 1 };
+        let query =
+            AttemptQuery { agent: Some(agent.name.clone()), ended: true, limit: 1, before: None };
         Ok(self.backend.engine.store().attempts(query).await?.pop())
     }
 
@@ -144,7 +145,7 @@ impl Parts {
         wire::agent::Agent {
             name: agent.name.to_string(),
             state: agent.state.kind().to_string(),
-            why: why(&agent.state),
+            why: why(&agent),
             since,
             again_at: again_at(&agent.state),
             attempt: agent.attempt_number,
@@ -160,7 +161,7 @@ impl Parts {
             recoveries_in_a_row: agent.tally.in_a_row,
             max_attempts: agent.plan.policy.max_attempts,
             restarts_total: agent.tally.total(),
-            self_reporting: agent.plan.labels.contains_key(SELF_REPORTING),
+            self_reporting: agent.plan.reports_itself(),
             command: agent.plan.command,
             folder: agent.plan.folder,
             preset: agent.plan.preset,
@@ -186,8 +187,9 @@ fn again_at(state: &AgentState) -> Option<relight_core::time::Time> {
     }
 }
 
-fn why(state: &AgentState) -> Option<String> {
-    let text = match state {
+fn why(agent: &Agent) -> Option<String> {
+    let text = match &agent.state {
+        AgentState::Crashed { .. } if agent.plan.reports_itself() => "it does not report any more",
         AgentState::Created | AgentState::Crashed { .. } => return None,
         AgentState::Running { ending: None, .. } => return None,
         AgentState::Running { ending: Some(ending), .. } => match ending {

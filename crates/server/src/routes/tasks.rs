@@ -139,6 +139,9 @@ pub(super) async fn start(
     app.check_strategy(&new)?;
     let engine = &app.backend.engine;
     app.check_begin(engine, &id, given.fence).await?;
+    if let Some(agent) = &new.agent {
+        app.reported(agent).await?;
+    }
     let holder = holder(agent.as_ref().unwrap_or(&caller.id));
     let started = engine.start(new, right(given.fence), holder, Some(lease)).await?;
     app.refresh(&started.view.task.id).await;
@@ -180,11 +183,19 @@ impl App {
     pub(super) async fn refresh(&self, id: &TaskId) {
         let engine = &self.backend.engine;
         let Ok(task) = engine.task(id).await else { return };
+        // A holder that writes lives; whoever only looks at it, or takes it away, has ended its lease.
+        if let (Some(agent), Some(Holder::Time { .. })) = (&task.agent, holder_of(&task)) {
+            self.backend.reporters.worked(agent);
+        }
         let _ = successor::refresh_state(&self.backend.home, engine, &task).await;
         if let Some(door) = &task.checkpoint {
             let _ = Dialect::new(engine.clone(), door.folder.clone().into()).save(id).await;
         }
     }
+}
+
+fn holder_of(task: &Task) -> Option<&Holder> {
+    task.lease.held.as_ref().map(|held| &held.holder)
 }
 
 /// By what right a request writes.

@@ -15,13 +15,16 @@ use relight::recovery::{Recoverer, Strategies};
 use relight::store_url::StoreUrl;
 use relight::supervise::beats::Beats;
 use relight::supervise::control::{
-    Changed, Control, Ending, RefusedCode, Reply, Request, Status, daemon_socket,
+    Changed, Control, Ending, RefusedCode, Registered, Reply, Request, Status, daemon_socket,
 };
+use relight::supervise::notice::Notices;
 use relight::supervise::reception::Reception;
+use relight::supervise::reporters::Reporters;
 use relight_core::agent::AgentStateKind;
 use relight_core::ids::AgentName;
 use relight_core::recovery::TaskPolicy;
 use relight_core::redact::Redactor;
+use relight_core::time::Span;
 use relight_server::{Backend, Server, Settings, Threads, tokens};
 use relight_store::sqlite::Use;
 use serde_json::{Value, json};
@@ -62,12 +65,15 @@ impl Ground {
         let (calls, reception) = Reception::channel();
         let asked = Arc::new(Mutex::new(Vec::new()));
         supervise(reception, Arc::clone(&asked));
+        let beats = Beats::default();
         let backend = Backend {
             engine: engine.clone(),
             queue: Queue::new(recoverer.clone()),
-            recoverer,
+            recoverer: recoverer.clone(),
             calls,
-            beats: Beats::default(),
+            reporters: Reporters::new(recoverer.clone(), beats.clone(), Notices::channel().0),
+            beats,
+            silence_max: Some(Span::from_secs(180)),
             home: home.path().to_path_buf(),
             node: None,
             held_back: Arc::default(),
@@ -149,7 +155,10 @@ fn answer(request: &Request) -> Reply {
         }
         Request::Status => Reply::ok(&Status { pid: 1, agents: Vec::new() }),
         Request::Down { .. } => Reply::ok(&Ending { pid: 1, agents: 0 }),
-        Request::Reload | Request::Recover { .. } => Reply::ok(&json!({})),
+        Request::Register(_) => Reply::ok(&Registered { created: true }),
+        Request::Unregister { .. } | Request::Reload | Request::Recover { .. } => {
+            Reply::ok(&json!({}))
+        }
     }
 }
 

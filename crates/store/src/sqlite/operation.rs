@@ -1,6 +1,6 @@
 //! What the writer can be asked to do, and what it answers.
 
-use relight_core::ids::{AgentName, TaskId};
+use relight_core::ids::{AgentName, SessionKey, TaskId};
 use relight_core::lease::Fence;
 use relight_core::session::SessionChange;
 use relight_core::time::Time;
@@ -23,6 +23,7 @@ pub(super) enum Operation {
     ForgetAttempts(Time),
     ForgetAgent(AgentName, u64, Time),
     CommitSessions(Vec<SessionChange>, Time),
+    ForgetSessions(Vec<(SessionKey, u64)>),
     Keep { name: String, before: Option<Value>, now: Value, told: Vec<Told> },
 }
 
@@ -59,6 +60,9 @@ impl Operation {
             Self::CommitSessions(changes, at) => {
                 Answer::SessionsCommitted(sessions::apply(db, changes, *at, now)?)
             }
+            Self::ForgetSessions(sessions) => {
+                Answer::SessionsForgotten(sessions::forget(db, sessions)?)
+            }
             Self::Keep { name, before, now, told } => {
                 Answer::Kept(kept::swap(db, name, before.as_ref(), now, told)?)
             }
@@ -77,5 +81,6 @@ pub(super) enum Answer {
     AgentForgotten(bool),
     /// Whether each of them was made.
     SessionsCommitted(Vec<bool>),
+    SessionsForgotten(u64),
     Kept(bool),
 }
