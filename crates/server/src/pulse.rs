@@ -45,6 +45,8 @@ const KINDS: [EventKind; 7] = [
 
 /// The store's record of the totals.
 const RECORD: &str = "metrics";
+/// A longer journal is counted from its end on.
+const WHOLE_MAX: u64 = 200_000;
 /// The record is not written more often.
 const SAVE_EVERY_MS: u64 = 60_000;
 
@@ -133,13 +135,13 @@ impl Counts {
     }
 
     /// Reads the past of the hours, and takes the totals up where the record left them. A store without
-    /// one is counted from now on.
+    /// one is counted from its first event.
     async fn begin(&mut self, store: &dyn Store) -> Result<(), StoreError> {
         self.record = store.kept(RECORD).await?;
         let record = self.record.clone().and_then(|record| serde_json::from_value(record).ok());
         let record: Record = match record {
             Some(record) => record,
-            None => Record { after: store.newest_event().await?, totals: Totals::default() },
+            None => Record { after: first_counted(store).await?, totals: Totals::default() },
         };
         let kinds = KINDS.to_vec();
         let query = EventQuery { kinds, limit: FIRST_MAX, newest: true, ..every_event() };
@@ -238,6 +240,13 @@ impl Counts {
         self.recoveries.retain(|hour, _| *hour >= oldest);
         self.steps.retain(|minute, _| *minute >= now_ms / MINUTE_MS - MINUTES);
     }
+}
+
+/// Before the first event that is counted in a store without a record: all of them, unless that takes
+/// too long to read.
+async fn first_counted(store: &dyn Store) -> Result<u64, StoreError> {
+    let newest = store.newest_event().await?;
+    Ok(if newest > WHOLE_MAX { newest } else { 0 })
 }
 
 /// Where an hour since 1970 begins.

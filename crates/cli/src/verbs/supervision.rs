@@ -66,12 +66,17 @@ pub(crate) fn settings(environment: &Environment, home: &Path) -> Result<Setting
     if let Some(url) = environment.local_store()? {
         places.push((Word::from("RELIGHT_STORE"), Word::from(url)));
     }
-    let cgroups = match environment.get("RELIGHT_CGROUP") {
+    let cgroups = cgroup_setting(environment);
+    Ok(Settings { home: home.to_path_buf(), places, cgroups, ..Settings::default() })
+}
+
+/// Which cgroup agents are to be in.
+pub(crate) fn cgroup_setting(environment: &Environment) -> CgroupSetting {
+    match environment.get("RELIGHT_CGROUP") {
         Some("off") => CgroupSetting::Off,
         Some(path) => CgroupSetting::At(path.into()),
         None => CgroupSetting::Auto,
-    };
-    Ok(Settings { home: home.to_path_buf(), places, cgroups, ..Settings::default() })
+    }
 }
 
 /// With what the configuration says of work.

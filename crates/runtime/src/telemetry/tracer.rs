@@ -40,8 +40,8 @@ pub(super) struct Tracer {
     attempts: HashMap<AgentName, (u64, Time)>,
     /// Agents that died against everybody's will, of what and when.
     gone: HashMap<AgentName, (String, Time)>,
-    /// Who holds a task: since when, and by which fence.
-    holds: HashMap<TaskId, (Time, String)>,
+    /// Tasks that are held: since when, and by which event.
+    holds: HashMap<TaskId, (Time, u64)>,
     steps: HashMap<(TaskId, StepKey), Time>,
 }
 
@@ -131,20 +131,18 @@ impl Tracer {
     fn held(&mut self, event: &Event) -> Option<Span> {
         let task = event.task.as_ref()?;
         let before = self.let_go(event);
-        let fence = event.fence.map(|fence| fence.to_string()).unwrap_or_default();
-        put(&mut self.holds, task.clone(), (event.at, fence));
+        put(&mut self.holds, task.clone(), (event.at, event.id));
         before
     }
 
     fn let_go(&mut self, event: &Event) -> Option<Span> {
         let task = event.task.as_ref()?;
-        let (begun_at, fence) = self.holds.remove(task)?;
-        let mut attributes =
-            vec![("relight.task", task.to_string()), ("relight.fence", fence.clone())];
+        let (begun_at, taken) = self.holds.remove(task)?;
+        let mut attributes = vec![("relight.task", task.to_string())];
         attributes.extend(event.agent.as_ref().map(|agent| ("relight.agent", agent.to_string())));
         Some(Span {
             trace: TraceId::of(&[task.as_str()]),
-            id: hold_id(task, &fence),
+            id: hold_id(task, taken),
             parent: None,
             name: "task".to_owned(),
             begun_at,
@@ -158,7 +156,7 @@ impl Tracer {
     fn step_ended(&mut self, event: &Event) -> Option<Span> {
         let (task, step) = (event.task.as_ref()?, event.step.as_ref()?);
         let begun_at = self.steps.remove(&(task.clone(), step.clone())).unwrap_or(event.at);
-        let parent = self.holds.get(task).map(|(_, fence)| hold_id(task, fence));
+        let parent = self.holds.get(task).map(|(_, taken)| hold_id(task, *taken));
         let exit_code = event.detail["exit_code"].as_i64();
         let mut attributes =
             vec![("relight.task", task.to_string()), ("relight.step", step.to_string())];
@@ -178,8 +176,8 @@ impl Tracer {
     }
 }
 
-fn hold_id(task: &TaskId, fence: &str) -> SpanId {
-    SpanId::of(&["hold", task.as_str(), fence])
+fn hold_id(task: &TaskId, taken: u64) -> SpanId {
+    SpanId::of(&["hold", task.as_str(), &taken.to_string()])
 }
 
 fn put<K: Hash + Eq, V>(map: &mut HashMap<K, V>, key: K, value: V) {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use relight::doors::{clock, process};
 use relight::supervise::supervisor::AgentView;
 use relight_core::agent::{Agent, AgentState, Attempt, Ending, Pause, Stopper, Takes};
+use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
@@ -28,6 +29,9 @@ impl App {
         let mut shown = Vec::with_capacity(agents.len());
         for agent in agents {
             let task = match (&mut held, attempt_tag(&agent)) {
+                (Some(held), Some(_)) if agent.plan.reports_itself() => {
+                    held.remove(&by_name(&agent.name))
+                }
                 (Some(held), Some(tag)) => held.remove(tag),
                 (None, Some(_)) => self.held_task(&agent).await?,
                 (_, None) => None,
@@ -76,15 +80,22 @@ impl App {
         let tasks = self.backend.engine.store().tasks(query).await?;
         let by_attempt = |task: Task| match &task.lease.held.as_ref()?.holder {
             Holder::Attempt { attempt, .. } => Some((attempt.clone(), task)),
-            Holder::Process(_) | Holder::Time { .. } => None,
+            // Whoever reports by itself holds for a time.
+            Holder::Time { .. } => Some((by_name(task.agent.as_ref()?), task)),
+            Holder::Process(_) => None,
         };
         Ok(tasks.into_iter().filter_map(by_attempt).collect())
     }
 
     async fn held_task(&self, agent: &Agent) -> Result<Option<Task>, StoreError> {
         let AgentState::Running { attempt, .. } = &agent.state else { return Ok(None) };
-        let held_by = Some(attempt.clone());
-        let query = TaskQuery { held_by, limit: Some(1), ..TaskQuery::default() };
+        let query = match agent.plan.reports_itself() {
+            true => {
+                TaskQuery { agent: Some(agent.name.clone()), held: true, ..TaskQuery::default() }
+            }
+            false => TaskQuery { held_by: Some(attempt.clone()), ..TaskQuery::default() },
+        };
+        let query = TaskQuery { limit: Some(1), ..query };
         Ok(self.backend.engine.store().tasks(query).await?.pop())
     }
 
@@ -93,6 +104,11 @@ impl App {
         let steps = self.backend.engine.store().steps(&task.id).await?;
         Ok(relight_core::progress::progress(&task.spec.steps, &steps).next_step)
     }
+}
+
+/// A key that no attempt has.
+fn by_name(agent: &AgentName) -> String {
+    format!("agent {agent}")
 }
 
 fn attempt_tag(agent: &Agent) -> Option<&str> {

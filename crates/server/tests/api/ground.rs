@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,11 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
+/// Waits for the store.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
 /// A server and what it stands on.
 pub(crate) struct Ground {
     pub(crate) home: tempfile::TempDir,
@@ -55,39 +60,43 @@ impl Ground {
     }
 
     pub(crate) fn with(settings: Settings) -> Self {
+        Self::open(settings, false)
+    }
+
+    /// One that takes commands over the network.
+    pub(crate) fn with_commands() -> Self {
+        Self::open(Settings::default(), true)
+    }
+
+    fn open(settings: Settings, allows_commands: bool) -> Self {
         limits::raise_open_files();
         let home = tempfile::tempdir().unwrap();
         let store = StoreUrl::Sqlite(home.path().join("relight.db")).open(Use::Long).unwrap();
         let engine =
             Engine::new(store, Redactor::new(relight::mark_key_beside(home.path()).unwrap()));
-        let recoverer =
-            Recoverer::new(engine.clone(), Strategies::default(), TaskPolicy::default());
-        let (calls, reception) = Reception::channel();
         let asked = Arc::new(Mutex::new(Vec::new()));
-        supervise(reception, Arc::clone(&asked));
-        let beats = Beats::default();
-        let backend = Backend {
-            engine: engine.clone(),
-            queue: Queue::new(recoverer.clone()),
-            recoverer: recoverer.clone(),
-            calls,
-            reporters: Reporters::new(recoverer.clone(), beats.clone(), Notices::channel().0),
-            beats,
-            silence_max: Some(Span::from_secs(180)),
-            home: home.path().to_path_buf(),
-            node: None,
-            held_back: Arc::default(),
-            allows_commands: false,
-            complain: Arc::new(|text| eprintln!("complaint: {text}")),
-        };
-        let threads = Threads::new().unwrap();
-        let control = threads.bind(|| Control::bind(&daemon_socket(home.path()))).unwrap().unwrap();
-        let listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let server =
-            Server::start(threads, control, Settings { listen, ..settings }, backend).unwrap();
+        let server = serve(home.path(), &engine, settings, allows_commands, &asked);
         let address = server.address().unwrap();
         let token = tokens::show(home.path()).unwrap();
         Self { home, server: Some(server), address, engine, token, asked }
+    }
+
+    /// Another daemon after this one, on the same store.
+    pub(crate) fn reopen(&mut self) {
+        self.stop();
+        let settings = Settings::default();
+        let server = serve(self.home.path(), &self.engine, settings, false, &self.asked);
+        self.address = server.address().unwrap();
+        self.server = Some(server);
+    }
+
+    /// Follows the events from now on. Returns once the server does.
+    pub(crate) fn watch(&self, kinds: &str) -> Watch {
+        let asking = self.ask("GET", &format!("/api/events?kind={kinds}")).token(&self.token);
+        let stream = asking.header("Accept", "text/event-stream").open();
+        let mut watch = Watch { stream, heard: Vec::new() };
+        watch.until("retry: 1000");
+        watch
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -122,6 +131,59 @@ impl Ground {
     pub(crate) fn stop(&mut self) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(self.server.take().unwrap().stop());
+    }
+}
+
+fn serve(
+    home: &Path,
+    engine: &Engine,
+    settings: Settings,
+    allows_commands: bool,
+    asked: &Arc<Mutex<Vec<Request>>>,
+) -> Server {
+    let recoverer = Recoverer::new(engine.clone(), Strategies::default(), TaskPolicy::default());
+    let (calls, reception) = Reception::channel();
+    supervise(reception, Arc::clone(asked));
+    let beats = Beats::default();
+    let backend = Backend {
+        engine: engine.clone(),
+        queue: Queue::new(recoverer.clone()),
+        calls,
+        reporters: Reporters::new(recoverer.clone(), beats.clone(), Notices::channel().0),
+        recoverer,
+        beats,
+        silence_max: Some(Span::from_secs(180)),
+        home: home.to_path_buf(),
+        node: None,
+        held_back: Arc::default(),
+        allows_commands,
+        complain: Arc::new(|text| eprintln!("complaint: {text}")),
+    };
+    let threads = Threads::new().unwrap();
+    let control = threads.bind(|| Control::bind(&daemon_socket(home))).unwrap().unwrap();
+    let listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    Server::start(threads, control, Settings { listen, ..settings }, backend).unwrap()
+}
+
+/// Events as they come.
+pub(crate) struct Watch {
+    stream: Box<dyn Stream>,
+    heard: Vec<u8>,
+}
+
+impl Watch {
+    /// Reads on until this comes, which the time limit of the connection bounds; what came up to it.
+    pub(crate) fn until(&mut self, wanted: &str) -> String {
+        let mut byte = [0];
+        loop {
+            let text = String::from_utf8_lossy(&self.heard).into_owned();
+            if text.contains(wanted) {
+                self.heard.clear();
+                return text;
+            }
+            self.stream.read_exact(&mut byte).unwrap_or_else(|error| panic!("{error}: {text}"));
+            self.heard.push(byte[0]);
+        }
     }
 }
 

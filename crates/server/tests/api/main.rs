@@ -3,11 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod agents;
+mod attempts;
 mod door;
 mod ground;
 mod limits;
 mod login;
+mod metrics;
 mod pages;
+mod reporters;
 mod stream;
 mod tls;
 mod work;
