@@ -108,7 +108,7 @@ static ENGINE: OnceLock<Engine> = OnceLock::new();
 pub(crate) fn settle(
     environment: &Environment,
     flag: Option<LogFormat>,
-    configured: Option<LogFormat>,
+    configured: LogFormat,
 ) -> Result<(), Failure> {
     let format = match (flag, environment.get(VARIABLE)) {
         (Some(format), _) => format,
@@ -116,7 +116,7 @@ pub(crate) fn settle(
             Failure::new(Exit::Usage, format!("{VARIABLE} is {word:?}, which is no format of logs"))
                 .hint("write text or json")
         })?,
-        (None, None) => configured.unwrap_or_default(),
+        (None, None) => configured,
     };
     // The first word counts.
     let _ = FORMAT.set(format);

@@ -241,23 +241,3 @@ fn a_pruned_file_that_is_gone_already_is_no_failure() {
     fs::remove_dir_all(place.work("memory")).unwrap();
     place.ok("prune --older-than 0s");
 }
-
-#[test]
-fn old_sessions_are_counted_and_forgotten() {
-    let stage = Stage::new();
-    for key in ["idle", "live"] {
-        let pid = std::process::id().to_string();
-        let begun =
-            stage.run(&["session", "begin", key, "--id", "c", "--owner-pid", &pid, "--json"]);
-        assert_eq!(begun.code, 0, "{begun:?}");
-    }
-    assert_eq!(stage.run(&["session", "end", "idle", "--generation", "1"]).code, 0);
-    let kept = stage.run(&["prune", "--json"]);
-    assert!(kept.stdout.contains("\"sessions\": 0"), "{kept:?}");
-    let dry = stage.run(&["prune", "--older-than", "0s", "--dry-run"]);
-    assert!(dry.stdout.contains("would remove 1 old sessions"), "{dry:?}");
-    let pruned = stage.run(&["prune", "--older-than", "0s", "--json"]);
-    assert!(pruned.stdout.contains("\"sessions\": 1"), "{pruned:?}");
-    assert_eq!(stage.run(&["session", "show", "idle"]).code, 1);
-    assert_eq!(stage.run(&["session", "show", "live"]).code, 0);
-}

@@ -76,7 +76,7 @@ pub(crate) struct Log {
     /// Files of one agent.
     pub(crate) files: u32,
     /// How the daemon says what happens.
-    pub(crate) format: Option<LogFormat>,
+    pub(crate) format: LogFormat,
 }
 
 /// `[daemon]`.
@@ -204,7 +204,7 @@ impl Log {
         Self {
             file_max: section.parsed("file_max", bytes).unwrap_or(10_000_000),
             files: section.count("files", 1..=1_000).unwrap_or(10),
-            format: section.one_of("format", &formats),
+            format: section.one_of("format", &formats).unwrap_or_default(),
         }
     }
 }

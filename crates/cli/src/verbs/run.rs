@@ -35,13 +35,14 @@ use crate::arguments::agent::RunArguments;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::log::{self, LogFormat};
+use crate::output;
 use crate::terminal_filter::TerminalFilter;
 use crate::work::Work;
-use crate::{log, output};
 
 #[expect(clippy::needless_pass_by_value, reason = "every verb takes its arguments over")]
 pub(crate) fn run(environment: &Environment, arguments: RunArguments) -> Outcome {
-    log::settle(environment, arguments.log_format, None)?;
+    log::settle(environment, arguments.log_format, LogFormat::default())?;
     supervision::runtime()?.block_on(supervise(environment, &arguments))
 }
 

@@ -53,7 +53,7 @@ fn the_format_of_logs_is_a_word_of_the_environment_too() {
 #[test]
 fn an_agent_that_was_registered_with_its_command_outlives_every_daemon() {
     let ground = Ground::with_agent("echo $$ >>births; exec sleep 300");
-    ground.config("[daemon]\ncommands = true\n");
+    ground.config("[daemon]\ncommands = true\n[recovery]\ncooldown = \"10ms\"\n");
     let daemon = ground.up(&[]);
     let command = ground.work("agent");
     let body = json!({"name": "r", "command": [command], "silence_max": "0s"});
