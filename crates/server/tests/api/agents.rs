@@ -2,7 +2,6 @@
 
 use relight::doors::clock;
 use relight::supervise::control::Request;
-use relight_core::agent::AgentPlan;
 use relight_core::agent::change::AgentChange;
 use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
@@ -23,7 +22,7 @@ fn with_writer() -> Ground {
 fn with_supervised(names: &[&str]) -> Ground {
     let ground = Ground::new();
     for name in names {
-        let changes = vec![AgentChange::Created(Box::new(AgentPlan::default()))];
+        let changes = vec![AgentChange::Created(Box::default())];
         let (agent, guard) = (AgentName::new(*name).unwrap(), Guard::default());
         let commit = AgentCommit { agent, guard, at: clock::now(), changes };
         block_on(ground.engine.store().commit_agent(commit)).unwrap();
