@@ -292,5 +292,13 @@ fn text(event: &Event) -> Bytes {
 
 /// All events, to be narrowed.
 pub(crate) fn every_event() -> EventQuery {
-    EventQuery { after: 0, task: None, agent: None, kinds: Vec::new(), limit: PAGE, newest: false }
+    EventQuery {
+        after: 0,
+        before: None,
+        task: None,
+        agent: None,
+        kinds: Vec::new(),
+        limit: PAGE,
+        newest: false,
+    }
 }

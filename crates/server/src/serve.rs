@@ -16,6 +16,7 @@ use crate::guard::host::Hosts;
 use crate::guard::scope::Scope;
 use crate::listen::tls::Tls;
 use crate::listen::{self, Hall};
+use crate::login::Visits;
 use crate::tokens::{Keyring, TokenError};
 
 /// Threads that answer requests.
@@ -202,6 +203,7 @@ fn prepare(
         check_exposure(address, settings)?;
     }
     let keyring = Keyring::open(&backend.home)?;
+    let visits = Visits::open(&backend.home);
     let bound = settings.listen.map(|address| bind(runtime, address)).transpose();
     let (listener, skipped) = match bound {
         Err(ServeError::Bind { source, .. }) if settings.may_skip_listen => (None, Some(source)),
@@ -217,6 +219,7 @@ fn prepare(
     let app = App::new(Shared {
         address,
         is_tls,
+        visits,
         body_wait_max: settings.body_wait_max,
         ..Shared::new(backend, keyring, hosts)
     });

@@ -273,6 +273,8 @@ pub struct SessionQuery {
 pub struct EventQuery {
     /// Only those after this one.
     pub after: u64,
+    /// Only those before this one; for paging back from the newest.
+    pub before: Option<u64>,
     /// Only of this task.
     pub task: Option<TaskId>,
     /// Only of this agent.

@@ -64,18 +64,23 @@ pub(super) async fn log_in(
         app.audit.refused(&app, &error);
         return Err(error);
     };
-    let (secret, visit) = app.visits.begin(scope, app.keyring.epoch());
+    let begun = app.visits.begin(scope, app.keyring.epoch());
+    let (secret, visit) = begun.map_err(|error| ApiError::internal(error.to_string()))?;
     let answer = Answer(LoggedIn { scope, csrf: visit.csrf });
     Ok(with_cookie(&app, &secret, AGE_MAX.as_ms() / 1_000, answer.into_response()))
 }
 
 /// Logs a browser out.
 #[utoipa::path(post, path = "/api/logout", tag = "daemon", responses((status = 204)))]
-pub(super) async fn log_out(State(app): State<App>, headers: HeaderMap) -> Response {
+pub(super) async fn log_out(
+    State(app): State<App>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
     if let Some(secret) = cookie(&app.cookie_name(), &headers) {
-        app.visits.end(&secret);
+        let ended = app.visits.end(&secret);
+        ended.map_err(|error| ApiError::internal(error.to_string()))?;
     }
-    with_cookie(&app, "", 0, StatusCode::NO_CONTENT.into_response())
+    Ok(with_cookie(&app, "", 0, StatusCode::NO_CONTENT.into_response()))
 }
 
 fn with_cookie(app: &App, secret: &str, seconds: u64, mut response: Response) -> Response {

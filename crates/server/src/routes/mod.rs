@@ -9,11 +9,12 @@ pub(crate) mod heartbeat;
 mod login;
 mod logs;
 mod metrics;
+mod needs;
 mod sessions;
 mod shown;
 mod stats;
-mod steps;
-mod tasks;
+pub(crate) mod steps;
+pub(crate) mod tasks;
 mod verbs;
 
 use axum::Router;
@@ -25,7 +26,7 @@ use utoipa::OpenApi;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::{openapi, pages};
+use crate::{mcp, openapi, pages};
 
 pub(crate) use events::{kinds, last_seen};
 pub(crate) use steps::micros;
@@ -38,6 +39,7 @@ pub(crate) fn all() -> Router<App> {
         .route("/assets/{*name}", get(pages::asset))
         .route("/openapi.json", get(openapi::serve))
         .route("/metrics", get(metrics::metrics))
+        .route("/mcp", post(mcp::http::serve))
         .nest("/api", api())
         .fallback(async || ApiError::not_found("there is nothing here").hint("GET /openapi.json"))
         .method_not_allowed_fallback(not_this_way)
@@ -138,6 +140,7 @@ fn api() -> Router<App> {
         daemon::reload,
         daemon::recover,
         metrics::metrics,
+        crate::mcp::http::serve,
     ),
     components(schemas(crate::wire::problem::ProblemBody))
 )]

@@ -54,12 +54,14 @@ pub(crate) struct WhichEvents {
     /// Only those after this one.
     #[serde(default, deserialize_with = "number::optional")]
     pub(crate) after: Option<u64>,
+    /// The newest before this one; `next` then tells the `before` of the page before.
+    pub(crate) before: Option<u64>,
     /// Only of these kinds, with commas between.
     pub(crate) kind: Option<String>,
     /// Only of this agent.
     pub(crate) agent: Option<String>,
     /// Only of this task.
     pub(crate) task: Option<String>,
-    /// The newest instead of the oldest; still given oldest first.
+    /// The newest instead of the oldest; still given oldest first, and `next` goes on as `before`.
     pub(crate) newest: Option<bool>,
 }

@@ -8,6 +8,7 @@ mod ground;
 mod hostile;
 mod limits;
 mod login;
+mod mcp;
 mod pages;
 mod stream;
 mod tls;

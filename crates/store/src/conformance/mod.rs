@@ -126,6 +126,7 @@ macro_rules! conformance_suite {
                 events_come_in_commit_order_and_are_never_reused,
                 a_forgotten_task_is_told_of,
                 events_can_be_read_in_pages,
+                events_can_be_read_back_in_pages,
                 events_can_be_asked_for_by_task_and_kind,
                 the_newest_events_come_oldest_first,
                 forgotten_events_are_the_old_ones_that_are_no_record_of_a_step,
