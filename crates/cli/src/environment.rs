@@ -16,6 +16,7 @@ use relight_store::sqlite::Use;
 use relight_store::{Store, StoreError};
 
 use crate::arguments::{Global, HolderArguments};
+use crate::config::Config;
 use crate::exit::{Exit, Failure, cannot_use};
 
 /// How long a lease lasts that follows nobody's life.
@@ -32,6 +33,8 @@ pub(crate) struct Environment {
     home: Option<PathBuf>,
     store: Option<String>,
     variables: Vec<(OsString, OsString)>,
+    /// Variables of agents, by which their secrets are known.
+    of_agents: Vec<(String, String)>,
 }
 
 impl Environment {
@@ -43,6 +46,7 @@ impl Environment {
             home: global.home.clone(),
             store: global.store.clone(),
             variables: relight::doors::environment::variables(),
+            of_agents: Vec::new(),
         }
     }
 
@@ -53,6 +57,13 @@ impl Environment {
             changed.store = configured;
         }
         changed
+    }
+
+    /// The same with the variables that a configuration gives to agents: what is secret by its name
+    /// there is known by its value from now on.
+    pub(crate) fn with_agents(&self, config: &Config) -> Self {
+        let of_agents = config.agents.iter().flat_map(|agent| agent.env.clone()).collect();
+        Self { of_agents, ..self.clone() }
     }
 
     /// A variable that is set, not empty and text.
@@ -89,8 +100,9 @@ impl Environment {
 
     fn redactor_of(&self, folder: &Path) -> Result<Redactor, Failure> {
         let key = relight::mark_key_beside(folder).map_err(|error| cannot_use(folder, &error))?;
-        let pairs = relight::doors::environment::texts(&self.variables);
-        Ok(Redactor::new(key).with_environment(pairs))
+        let own = relight::doors::environment::texts(&self.variables);
+        let of_agents = self.of_agents.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        Ok(Redactor::new(key).with_environment(own.chain(of_agents)))
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {

@@ -8,6 +8,7 @@ mod environment;
 mod exit;
 #[doc(hidden)]
 pub mod fuzz;
+mod log;
 mod output;
 mod terminal_filter;
 mod values;

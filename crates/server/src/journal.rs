@@ -77,6 +77,11 @@ impl Journal {
         place.expect("it was just taken")
     }
 
+    /// How many watch.
+    pub(crate) fn watchers(&self) -> usize {
+        self.ring.receiver_count()
+    }
+
     /// Whether nobody watches any more.
     fn is_left(&self) -> bool {
         let mut is_left = false;

@@ -77,7 +77,7 @@ fn tasks_in_doubt_or_held_are_found_among_many_finished_ones() {
 
 #[test]
 fn attempts_of_an_agent_are_walked_newest_first() {
-    let query = AttemptQuery { agent: agent(), ended: true, limit: 5 };
+    let query = AttemptQuery { agent: agent(), ended: true, limit: 5, before: None };
     insta::assert_snapshot!(plan_of(attempts::list_sql(&query)), @"
     SEARCH g USING INTEGER PRIMARY KEY (rowid=?)
     SCALAR SUBQUERY 1

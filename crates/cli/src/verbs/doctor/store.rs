@@ -14,9 +14,9 @@ use relight_store::sqlite::Use;
 use relight_store::{EventQuery, Inventory, Store, StoreError, TaskQuery};
 use rustix::fs::Access;
 
-use super::agents;
 use super::finding::Finding;
 use super::machine::quoted;
+use super::{agents, waiting};
 use crate::block_on;
 use crate::environment::Environment;
 use crate::exit::{A_HOME_OF_YOUR_OWN, Exit, Failure};
@@ -49,6 +49,7 @@ pub(super) fn look(environment: &Environment, whole: bool) -> (Vec<Finding>, u8)
             let exit_if_whole = match looked {
                 Ok(more) => {
                     findings.extend(more);
+                    findings.extend(block_on(waiting::look(&store)));
                     0
                 }
                 Err(error) => {
