@@ -37,8 +37,9 @@ pub(super) async fn begin(
     let advice = match engine.act(&id, right(given.fence), event).await {
         Err(ActError::Refused(Refusal::StepFinished { .. })) => StepAdvice::Finished,
         acted => {
-            let changes = acted?.decision.changes;
-            let begun = changes.iter().find_map(|change| match change {
+            let acted = acted?;
+            app.refresh_after(&acted).await;
+            let begun = acted.decision.changes.iter().find_map(|change| match change {
                 Change::StepBegun(mark) => Some(mark.was_open),
                 _ => None,
             });
@@ -50,7 +51,6 @@ pub(super) async fn begin(
             }
         }
     };
-    app.refresh(&id).await;
     let output = match advice {
         StepAdvice::Finished => engine.store().output(&id, &key).await?,
         _ => None,
@@ -99,12 +99,12 @@ pub(super) async fn end(
         Err(ActError::Refused(Refusal::StepFinished { .. })) if !given.failed => {
             return Ok(Answer(Done {}));
         }
-        acted => drop(acted?),
+        acted => app.refresh_after(&acted?).await,
     }
     if usage != Usage::default() {
-        engine.act(&id, right, TaskEvent::Spend(usage)).await?;
+        let acted = engine.act(&id, right, TaskEvent::Spend(usage)).await?;
+        app.refresh_after(&acted).await;
     }
-    app.refresh(&id).await;
     Ok(Answer(Done {}))
 }
 

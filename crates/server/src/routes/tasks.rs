@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use relight::dialect::Dialect;
 use relight::doors::clock;
-use relight::engine::{Added, Engine};
+use relight::engine::{Acted, Added, Engine};
 use relight::supervise::successor;
 use relight_core::decide::Right;
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
@@ -173,6 +173,16 @@ impl App {
         let Some(name) = &new.spec.strategy else { return Ok(()) };
         let known = self.backend.recoverer.strategies().check(name);
         known.map_err(|error| ApiError::invalid(error.to_string()))
+    }
+
+    /// The same after a step, which changes neither who holds the task nor its workflow: most tasks
+    /// have nothing beside the store, and are not read again.
+    pub(super) async fn refresh_after(&self, acted: &Acted) {
+        let task = &acted.before;
+        let holder = task.lease.held.as_ref().map(|held| &held.holder);
+        if task.checkpoint.is_some() || matches!(holder, Some(Holder::Attempt { .. })) {
+            self.refresh(&task.id).await;
+        }
     }
 
     /// Brings up to date what lies beside the store: the checkpoint file of a workflow, the state file
