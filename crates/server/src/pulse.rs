@@ -18,8 +18,8 @@ const MINUTE_MS: i64 = 60_000;
 /// How far back is counted.
 pub(crate) const HOURS_MAX: u32 = 168;
 const MINUTES: i64 = 60;
-/// Events that the first question reads at most.
-const FIRST_MAX: usize = 50_000;
+/// How many of the newest events the first question looks through at most.
+const FIRST_MAX: u64 = 100_000;
 const PAGE: usize = 1_000;
 /// Recoveries whose time is kept.
 const TIMES_MAX: usize = 10_000;
@@ -82,18 +82,10 @@ impl Pulse {
 
 impl Counts {
     async fn read_on(&mut self, store: &dyn Store) -> Result<(), StoreError> {
-        if !self.has_begun {
+        if self.has_begun {
+            self.read_all(store, Time::from_ms(0)).await?;
+        } else {
             self.begin(store).await?;
-        }
-        loop {
-            let kinds = KINDS.to_vec();
-            let query = EventQuery { after: self.after, kinds, limit: PAGE, ..every_event() };
-            let events = store.events(query).await?;
-            let is_last = events.len() < PAGE;
-            events.iter().for_each(|event| self.count(event));
-            if is_last {
-                break;
-            }
         }
         self.forget_old();
         Ok(())
@@ -101,18 +93,29 @@ impl Counts {
 
     /// Reads the past. It is not counted in the totals: those are of this daemon.
     async fn begin(&mut self, store: &dyn Store) -> Result<(), StoreError> {
-        let kinds = KINDS.to_vec();
-        let query = EventQuery { kinds, limit: FIRST_MAX, newest: true, ..every_event() };
-        let since = clock::now().as_ms() - i64::from(HOURS_MAX) * HOUR_MS;
-        for event in store.events(query).await? {
-            self.after = event.id;
-            if event.at.as_ms() >= since {
-                self.count(&event);
-            }
-        }
+        self.after = store.newest_event().await?.saturating_sub(FIRST_MAX);
+        let since_ms = clock::now().as_ms() - i64::from(HOURS_MAX) * HOUR_MS;
+        self.read_all(store, Time::from_ms(since_ms)).await?;
         self.totals = Totals::default();
         self.has_begun = true;
         Ok(())
+    }
+
+    /// Counts what came after and is not older, a page at a time.
+    async fn read_all(&mut self, store: &dyn Store, since: Time) -> Result<(), StoreError> {
+        loop {
+            let kinds = KINDS.to_vec();
+            let query = EventQuery { after: self.after, kinds, limit: PAGE, ..every_event() };
+            let events = store.events(query).await?;
+            self.after = events.last().map_or(self.after, |event| event.id);
+            let young = events.iter().filter(|event| event.at >= since);
+            young.for_each(|event| self.count(event));
+            if events.len() < PAGE {
+                return Ok(());
+            }
+            // Nobody else on this thread waits for all of it.
+            tokio::task::yield_now().await;
+        }
     }
 
     fn count(&mut self, event: &Event) {
