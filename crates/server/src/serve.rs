@@ -28,9 +28,6 @@ use crate::tokens::{Keyring, TokenError};
 const WORKERS: usize = 2;
 /// Threads for what blocks: a log read from disk, a question to another supervisor.
 const BLOCKING_MAX: usize = 8;
-/// How much these threads stand back behind supervision and agents, as `nice` counts: a flood of
-/// requests must not hold up the agent that has to be brought back.
-const STAND_BACK: i32 = 5;
 /// How long requests under way have to end.
 const END_MAX: Duration = Duration::from_secs(3);
 
@@ -102,10 +99,6 @@ impl Threads {
             .worker_threads(WORKERS)
             .max_blocking_threads(BLOCKING_MAX)
             .thread_name("relight-http")
-            // Of the calling thread alone, on Linux. One that may not is as good as the others.
-            .on_thread_start(|| {
-                let _ = rustix::process::nice(STAND_BACK);
-            })
             .enable_all()
             .build()?;
         Ok(Self(Some(runtime)))
