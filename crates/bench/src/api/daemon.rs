@@ -91,6 +91,10 @@ impl Floor {
         // As long as one of the daemon's.
         Ok(Floor { process, door: Door { place, token: "x".repeat(64) } })
     }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
 }
 
 impl Drop for Floor {
