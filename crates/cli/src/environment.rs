@@ -8,7 +8,7 @@ use relight::engine::Engine;
 use relight::store_url::StoreUrl;
 use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
-use relight_core::ids::{SessionKey, TaskId};
+use relight_core::ids::{AgentName, SessionKey, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::redact::Redactor;
 use relight_core::time::Span;
@@ -248,6 +248,34 @@ impl Environment {
         let lease = given.lease.unwrap_or(LEASE);
         let by = format!("{} (a lease of {lease})", self.user());
         Ok((Holder::Time { by }, Some(lease)))
+    }
+
+    /// Whose life leases follow that a process of ours takes: the attempt that it is part of, else its
+    /// own.
+    pub(crate) fn process_holder(&self, store: &dyn Store) -> Result<Holder, Failure> {
+        let attempt = crate::block_on(self.attempt(store))?;
+        Ok(attempt.unwrap_or_else(|| Holder::Process(relight::doors::process::me().clone())))
+    }
+
+    /// The task that `$RELIGHT_TASK` names, with `$RELIGHT_FENCE`.
+    pub(crate) fn own_task(&self) -> Result<Option<(TaskId, Option<Fence>)>, Failure> {
+        if self.get("RELIGHT_TASK").is_none() {
+            return Ok(None);
+        }
+        let task = self.task(None)?;
+        let fence = self.right(&task, None)?.fence();
+        Ok(Some((task, fence)))
+    }
+
+    /// The agent that is named, else the one that we are part of.
+    pub(crate) fn agent(&self, given: Option<&AgentName>) -> Result<Option<AgentName>, Failure> {
+        let own = || self.get("RELIGHT_AGENT").map(AgentName::new).transpose();
+        match given {
+            Some(name) => Ok(Some(name.clone())),
+            None => {
+                own().map_err(|error| Failure::new(Exit::Usage, format!("RELIGHT_AGENT: {error}")))
+            }
+        }
     }
 
     /// Who calls, for people to read.

@@ -64,6 +64,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Down(arguments) => verbs::control::down(environment, &arguments),
         Command::Dashboard(arguments) => verbs::dashboard::run(environment, &arguments),
         Command::Token(command) => verbs::token::run(environment, &command),
+        Command::Mcp(arguments) => verbs::mcp::run(environment, &arguments),
         Command::Ps(arguments) => verbs::ps::run(environment, &arguments),
         Command::Start(arguments) => verbs::control::start(environment, &arguments),
         Command::Stop(arguments) => verbs::control::stop(environment, &arguments),

@@ -252,15 +252,18 @@ impl Alert {
 }
 
 fn resolve_hint(id: &TaskId, step: &StepKey) -> String {
+    let command = resolve_command(id, step);
+    format!("see whether it happened, then {command} --happened, or --did-not")
+}
+
+/// What resolves a step in doubt, but for the answer: `--happened` or `--did-not`.
+pub fn resolve_command(id: &TaskId, step: &StepKey) -> String {
     let occurrence = match step.occurrence {
         1 => String::new(),
         nth => format!(" --occurrence {nth}"),
     };
-    format!(
-        "see whether it happened, then relight step resolve {}{occurrence} --task {id} \
-         --happened, or --did-not",
-        shell_word(step.name.as_str())
-    )
+    let name = shell_word(step.name.as_str());
+    format!("relight step resolve {name}{occurrence} --task {id}")
 }
 
 /// A word as a person pastes it into a shell: what is in it is never obeyed.

@@ -419,7 +419,15 @@ fn write(text: &mut String, event: Event) {
 
 /// All events, to be narrowed.
 pub(crate) fn every_event() -> EventQuery {
-    EventQuery { after: 0, task: None, agent: None, kinds: Vec::new(), limit: PAGE, newest: false }
+    EventQuery {
+        after: 0,
+        before: None,
+        task: None,
+        agent: None,
+        kinds: Vec::new(),
+        limit: PAGE,
+        newest: false,
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Translates HTTP, SSE and the dashboard to runtime calls and store views.
+//! Translates HTTP, SSE, MCP and the dashboard to runtime calls and store views.
 //!
 //! Every request passes the guard (`guard/`) before anything else happens. The types of the wire live here
 //! alone (`wire`, one noun a file). Leaves to others: SQL, processes, decisions.
@@ -13,6 +13,7 @@ mod guard;
 mod journal;
 mod listen;
 mod login;
+pub mod mcp;
 mod openapi;
 mod pages;
 mod pulse;

@@ -203,6 +203,7 @@ fn prepare(
         check_exposure(address, settings)?;
     }
     let keyring = Keyring::open(&backend.home)?;
+    let visits = Visits::open(&backend.home);
     let bound = settings.listen.map(|address| bind(runtime, address)).transpose();
     let (listener, skipped) = match bound {
         Err(ServeError::Bind { source, .. }) if settings.may_skip_listen => (None, Some(source)),
@@ -222,7 +223,7 @@ fn prepare(
         address,
         is_tls,
         codes: Codes::default(),
-        visits: Visits::default(),
+        visits,
         failures: Failures::default(),
         audit: Audit::default(),
         remembered: Remembered::default(),

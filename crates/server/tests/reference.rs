@@ -43,7 +43,7 @@ const HEAD: &str = include_str!("http-api-head.md");
 
 fn page(document: &Value) -> String {
     let mut text = HEAD.to_owned();
-    for tag in ["agents", "tasks", "steps", "sessions", "events", "daemon"] {
+    for tag in ["agents", "tasks", "steps", "sessions", "events", "daemon", "mcp"] {
         let _ = writeln!(text, "\n## {}\n", capital(tag));
         for (path, methods) in document["paths"].as_object().unwrap() {
             for (method, operation) in methods.as_object().unwrap() {
@@ -61,6 +61,9 @@ fn page(document: &Value) -> String {
 }
 
 fn capital(word: &str) -> String {
+    if word == "mcp" {
+        return "MCP".to_owned();
+    }
     word[..1].to_ascii_uppercase() + &word[1..]
 }
 

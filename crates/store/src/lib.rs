@@ -6,10 +6,12 @@
 pub mod conformance;
 mod contract;
 mod memory;
+mod node_told;
 pub mod sqlite;
 
 pub use contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery, Told,
+    EventQuery, Inventory, Joined, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    Told,
 };
 pub use memory::MemoryStore;

@@ -28,7 +28,7 @@ fn created(name: &str) -> AgentCommit {
 
 fn events_of(name: &str) -> EventQuery {
     let (task, agent, kinds) = (None, Some(agent(name)), Vec::new());
-    EventQuery { after: 0, task, agent, kinds, limit: usize::MAX, newest: false }
+    EventQuery { after: 0, before: None, task, agent, kinds, limit: usize::MAX, newest: false }
 }
 
 fn all_attempts() -> AttemptQuery {

@@ -16,6 +16,7 @@ pub(crate) mod events;
 mod http;
 pub(crate) mod inflight;
 pub(crate) mod logs;
+pub(crate) mod mcp;
 pub(crate) mod presets;
 pub(crate) mod prune;
 pub(crate) mod ps;

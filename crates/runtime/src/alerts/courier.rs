@@ -407,6 +407,7 @@ impl Route {
         loop {
             let query = EventQuery {
                 after,
+                before: None,
                 task: None,
                 agent: None,
                 kinds: vec![EventKind::Alert],

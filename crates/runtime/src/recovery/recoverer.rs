@@ -147,6 +147,7 @@ impl Recoverer {
     ) -> Result<Acted, ActError> {
         let query = EventQuery {
             after: 0,
+            before: None,
             task: Some(task.id.clone()),
             agent: None,
             kinds: step_deaths::EVENT_KINDS.to_vec(),

@@ -48,6 +48,9 @@ export async function newestEvents(query, limit) {
   return items.sort((a, b) => b.id - a.id);
 }
 
+/** The newest events before this one, newest first. */
+export const eventsBefore = (query, limit, before) => newestEvents({ ...query, before }, limit);
+
 /** All pages of a list, up to `limit_max` items. */
 export async function getAll(path, query, limit_max) {
   const items = [];

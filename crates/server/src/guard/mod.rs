@@ -71,7 +71,7 @@ fn refuse(app: &App, request: &Request, error: ApiError) -> Response {
         .get(header::ACCEPT)
         .is_none_or(|accept| accept.as_bytes().windows(4).any(|word| word == b"html"));
     if is_page && wants_html && error.code == "unauthorized" {
-        return pages::how_to_log_in();
+        return pages::how_to_log_in(request.headers());
     }
     error.into_response()
 }

@@ -29,21 +29,23 @@ pub(super) async fn events(
     let limit = Page { limit: which.limit, after: None }.limit()?;
     let query = EventQuery {
         after: which.after.unwrap_or(0),
+        before: which.before,
         task: which.task.map(TaskId::new).transpose()?,
         agent: which.agent.map(AgentName::new).transpose()?,
         kinds: which.kind.as_deref().map(kinds).transpose()?.unwrap_or_default(),
         limit,
-        newest: which.newest.unwrap_or(false),
+        newest: which.newest.unwrap_or(false) || which.before.is_some(),
     };
     if wants_stream(&headers) {
         let after = last_seen(&headers)?.or(which.after);
-        let query = EventQuery { newest: false, ..query };
+        let query = EventQuery { newest: false, before: None, ..query };
         return app.watch(Wanted { after, query }).await;
     }
     let is_newest = query.newest;
     let found = app.backend.engine.store().events(query).await?;
-    let is_full = found.len() == limit && !is_newest;
-    let next = found.last().filter(|_| is_full).map(|event| event.id.to_string());
+    let is_full = found.len() == limit;
+    let edge = if is_newest { found.first() } else { found.last() };
+    let next = edge.filter(|_| is_full).map(|event| event.id.to_string());
     let items = found.into_iter().map(Event::from).collect();
     Ok(Answer(List { items, next }).into_response())
 }

@@ -85,17 +85,22 @@ pub(super) async fn beat(
     Named(name): Named<String>,
     Given(given): Given<Heartbeat>,
 ) -> Result<Answer<Done>, ApiError> {
-    let name = AgentName::new(name)?;
-    let beat = read(&app, given)?;
+    hear(&app, AgentName::new(name)?, given).await?;
+    Ok(Answer(Done {}))
+}
+
+/// Takes note of it, wherever the agent is known.
+pub(crate) async fn hear(app: &App, name: AgentName, given: Heartbeat) -> Result<(), ApiError> {
+    let beat = read(app, given)?;
     if app.backend.beats.beat(&name, beat.clone()) || app.signs.heard(&name, &beat) {
-        return Ok(Answer(Done {}));
+        return Ok(());
     }
     if app.backend.engine.store().agent(&name).await?.is_none() {
         return Err(ApiError::not_found(format!("there is no agent {name}"))
             .hint("POST /api/agents registers one that reports by itself"));
     }
     app.signs.first(name, beat);
-    Ok(Answer(Done {}))
+    Ok(())
 }
 
 fn read(app: &App, given: Heartbeat) -> Result<Beat, ApiError> {

@@ -9,11 +9,12 @@ pub(crate) mod heartbeat;
 mod login;
 mod logs;
 mod metrics;
+mod needs;
 mod sessions;
 mod shown;
 mod stats;
-mod steps;
-mod tasks;
+pub(crate) mod steps;
+pub(crate) mod tasks;
 mod verbs;
 
 use axum::Router;
@@ -24,7 +25,7 @@ use utoipa::OpenApi;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::{openapi, pages};
+use crate::{mcp, openapi, pages};
 
 /// Every route.
 pub(crate) fn all() -> Router<App> {
@@ -34,6 +35,7 @@ pub(crate) fn all() -> Router<App> {
         .route("/assets/{*name}", get(pages::asset))
         .route("/openapi.json", get(openapi::serve))
         .route("/metrics", get(metrics::metrics))
+        .route("/mcp", post(mcp::http::serve))
         .nest("/api", api())
         .fallback(async || ApiError::not_found("there is nothing here").hint("GET /openapi.json"))
         .method_not_allowed_fallback(not_this_way)
@@ -134,6 +136,7 @@ fn api() -> Router<App> {
         daemon::reload,
         daemon::recover,
         metrics::metrics,
+        crate::mcp::http::serve,
     ),
     components(schemas(crate::wire::problem::ProblemBody))
 )]
@@ -150,7 +153,7 @@ fn span(text: &str) -> Result<Span, ApiError> {
 }
 
 /// A moment in a request: a time, or a duration from now.
-fn moment(text: &str, now: Time) -> Result<Time, ApiError> {
+pub(crate) fn moment(text: &str, now: Time) -> Result<Time, ApiError> {
     match text.parse::<Span>() {
         Ok(span) => Ok(now.plus(span)),
         Err(_) => text.parse().map_err(|_| {

@@ -5,7 +5,7 @@
 //! the daemon, and the daemon sees a change at the next request.
 
 mod bell;
-mod file;
+pub(crate) mod file;
 mod keyring;
 mod records;
 

@@ -49,12 +49,14 @@ pub(crate) struct WhichEvents {
     pub(crate) limit: Option<usize>,
     /// Only those after this one.
     pub(crate) after: Option<u64>,
+    /// The newest before this one; `next` then tells the `before` of the page before.
+    pub(crate) before: Option<u64>,
     /// Only of these kinds, with commas between.
     pub(crate) kind: Option<String>,
     /// Only of this agent.
     pub(crate) agent: Option<String>,
     /// Only of this task.
     pub(crate) task: Option<String>,
-    /// The newest instead of the oldest; still given oldest first.
+    /// The newest instead of the oldest; still given oldest first, and `next` goes on as `before`.
     pub(crate) newest: Option<bool>,
 }

@@ -65,7 +65,7 @@ fn the_token_is_taken_from_no_other_place() {
     let ground = Ground::new();
     let in_query = format!("/api/agents?token={0}&access_token={0}", ground.token);
     assert_eq!(ground.ask("GET", &in_query).send().status, 401);
-    let cookie = format!("relight={}", ground.token);
+    let cookie = format!("relight_{}={}", ground.address.port(), ground.token);
     assert_eq!(ground.ask("GET", "/api/agents").header("Cookie", &cookie).send().status, 401);
 }
 

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -54,34 +54,19 @@ impl Ground {
     pub(crate) fn with(settings: Settings) -> Self {
         limits::raise_open_files();
         let home = tempfile::tempdir().unwrap();
-        let store = StoreUrl::Sqlite(home.path().join("relight.db")).open(Use::Long).unwrap();
-        let engine =
-            Engine::new(store, Redactor::new(relight::mark_key_beside(home.path()).unwrap()));
-        let recoverer =
-            Recoverer::new(engine.clone(), Strategies::default(), TaskPolicy::default());
-        let (calls, reception) = Reception::channel();
         let asked = Arc::new(Mutex::new(Vec::new()));
-        supervise(reception, Arc::clone(&asked));
-        let backend = Backend {
-            engine: engine.clone(),
-            queue: Queue::new(recoverer.clone()),
-            recoverer,
-            calls,
-            beats: Beats::default(),
-            home: home.path().to_path_buf(),
-            node: None,
-            held_back: Arc::default(),
-            allows_commands: false,
-            complain: Arc::new(|text| eprintln!("complaint: {text}")),
-        };
-        let threads = Threads::new().unwrap();
-        let control = threads.bind(|| Control::bind(&daemon_socket(home.path()))).unwrap().unwrap();
-        let listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let server =
-            Server::start(threads, control, Settings { listen, ..settings }, backend).unwrap();
+        let (server, engine) = begin(home.path(), settings, &asked);
         let address = server.address().unwrap();
         let token = tokens::show(home.path()).unwrap();
         Self { home, server: Some(server), address, engine, token, asked }
+    }
+
+    /// Ends, and begins anew over the same folder and at the same address.
+    pub(crate) fn restart(&mut self) {
+        self.stop();
+        let settings = Settings { listen: Some(self.address), ..Settings::default() };
+        let (server, engine) = begin(self.home.path(), settings, &self.asked);
+        (self.server, self.engine) = (Some(server), engine);
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -117,6 +102,33 @@ impl Ground {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(self.server.take().unwrap().stop());
     }
+}
+
+/// A server over this folder, at a free port unless one is given.
+fn begin(home: &Path, settings: Settings, asked: &Arc<Mutex<Vec<Request>>>) -> (Server, Engine) {
+    let store = StoreUrl::Sqlite(home.join("relight.db")).open(Use::Long).unwrap();
+    let engine = Engine::new(store, Redactor::new(relight::mark_key_beside(home).unwrap()));
+    let recoverer = Recoverer::new(engine.clone(), Strategies::default(), TaskPolicy::default());
+    let (calls, reception) = Reception::channel();
+    supervise(reception, Arc::clone(asked));
+    let backend = Backend {
+        engine: engine.clone(),
+        queue: Queue::new(recoverer.clone()),
+        recoverer,
+        calls,
+        beats: Beats::default(),
+        home: home.to_path_buf(),
+        node: None,
+        held_back: Arc::default(),
+        allows_commands: false,
+        complain: Arc::new(|text| eprintln!("complaint: {text}")),
+    };
+    let threads = Threads::new().unwrap();
+    let control = threads.bind(|| Control::bind(&daemon_socket(home))).unwrap().unwrap();
+    let free = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listen = Some(settings.listen.unwrap_or(free));
+    let server = Server::start(threads, control, Settings { listen, ..settings }, backend);
+    (server.unwrap(), engine)
 }
 
 /// Knows the agent `writer`, and nobody else.

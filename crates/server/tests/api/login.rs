@@ -65,6 +65,15 @@ fn logging_out_and_another_token_end_the_visit() {
 }
 
 #[test]
+fn a_login_outlives_the_daemon() {
+    let mut ground = Ground::new();
+    let (cookie, csrf) = logged_in(&ground);
+    ground.restart();
+    let me = ground.ask("GET", "/api/me").header("Cookie", &cookie).send().ok();
+    assert_eq!(me["csrf"], json!(csrf));
+}
+
+#[test]
 fn a_link_is_given_only_to_those_who_may_do_everything() {
     let ground = Ground::new();
     let scope = relight_server::Scope::Operate;

@@ -7,6 +7,7 @@ mod door;
 mod ground;
 mod limits;
 mod login;
+mod mcp;
 mod pages;
 mod stream;
 mod tls;

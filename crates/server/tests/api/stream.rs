@@ -122,6 +122,16 @@ fn the_list_has_filters_and_pages() {
     assert_eq!((&rest["items"][0]["task"], &rest["next"]), (&json!("c"), &Value::Null));
     assert_eq!(ground.get("/api/events?task=b").ok()["items"][0]["task"], "b");
     assert_eq!(ground.get("/api/events?newest=true&limit=1").ok()["items"][0]["task"], "c");
+    let back = ground.get("/api/events?kind=task.created&newest=true&limit=2").ok();
+    let before = back["next"].as_str().unwrap();
+    let earlier =
+        ground.get(&format!("/api/events?kind=task.created&limit=2&before={before}")).ok();
+    assert_eq!(
+        (&back["items"][1]["task"], &earlier["items"][0]["task"]),
+        (&json!("c"), &json!("a"))
+    );
+    assert_eq!((earlier["items"].as_array().unwrap().len(), &earlier["next"]), (1, &json!(null)));
+    assert_eq!(ground.get("/api/events?before=soon").status, 422);
     assert_eq!(ground.get("/api/events?kind=odd").status, 422);
     let odd = ground.ask("GET", "/api/events").token(&ground.token);
     let odd = odd.header("Accept", "text/event-stream").header("Last-Event-ID", "x").send();

@@ -11,6 +11,7 @@ mod given;
 mod given_agents;
 pub mod leases;
 pub mod lists;
+pub mod nodes;
 pub mod queue;
 pub mod records;
 pub mod sessions;
@@ -126,6 +127,7 @@ macro_rules! conformance_suite {
                 events_come_in_commit_order_and_are_never_reused,
                 a_forgotten_task_is_told_of,
                 events_can_be_read_in_pages,
+                events_can_be_read_back_in_pages,
                 events_can_be_asked_for_by_task_and_kind,
                 the_newest_events_come_oldest_first,
                 forgotten_events_are_the_old_ones_that_are_no_record_of_a_step,
@@ -222,6 +224,15 @@ macro_rules! conformance_suite {
                 the_inventory_counts_sessions_by_state,
                 a_thousand_sessions_begin_and_end_at_the_same_time,
             ]
+            nodes: [
+                nodes_are_seen_by_every_handle,
+                a_renewed_lease_of_a_node_has_its_whole_time,
+                a_lease_of_a_node_that_ran_out_is_never_renewed,
+                a_name_belongs_to_one_installation_while_its_lease_lasts,
+                a_node_that_left_is_not_waited_for,
+                a_node_is_drained_through_restarts_and_removed_when_gone,
+                what_happens_to_a_node_is_told,
+            ]
         }
     };
 }
@@ -244,7 +255,7 @@ macro_rules! conformance_tests {
 
 #[cfg(test)]
 mod tests {
-    const FILES: [(&str, &str); 11] = [
+    const FILES: [(&str, &str); 12] = [
         ("commits", include_str!("commits.rs")),
         ("leases", include_str!("leases.rs")),
         ("steps", include_str!("steps.rs")),
@@ -256,6 +267,7 @@ mod tests {
         ("attempts", include_str!("attempts.rs")),
         ("records", include_str!("records.rs")),
         ("sessions", include_str!("sessions.rs")),
+        ("nodes", include_str!("nodes.rs")),
     ];
 
     #[test]

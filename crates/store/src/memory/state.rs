@@ -7,7 +7,7 @@ use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::Guard;
 use relight_core::event::{Event, EventKind};
-use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
+use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey, StepState};
@@ -16,6 +16,7 @@ use relight_core::time::{Span, Time};
 use serde_json::Value;
 
 use super::agents::KeptAgent;
+use super::nodes::KeptNode;
 use super::sessions::KeptSession;
 use crate::contract::{
     Commit, CommitError, Committed, EventQuery, Inventory, TaskGlance, TaskQuery,
@@ -34,6 +35,7 @@ pub(super) struct State {
     /// In the order they were begun.
     pub(super) attempts: Vec<Attempt>,
     pub(super) sessions: BTreeMap<SessionKey, KeptSession>,
+    pub(super) nodes: BTreeMap<NodeName, KeptNode>,
     /// Small records, by name.
     pub(super) records: HashMap<String, Value>,
 }
@@ -318,6 +320,7 @@ impl State {
     pub(super) fn events(&self, query: &EventQuery) -> Vec<Event> {
         let later = self.events.range(query.after.saturating_add(1)..).map(|(_, event)| event);
         let mut found: Vec<&Event> = later
+            .take_while(|event| query.before.is_none_or(|before| event.id < before))
             .filter(|event| query.task.is_none() || query.task == event.task)
             .filter(|event| query.agent.is_none() || query.agent == event.agent)
             .filter(|event| query.kinds.is_empty() || query.kinds.contains(&event.kind))

@@ -306,6 +306,7 @@ impl<'a> Pair<'a> {
 pub(crate) fn all_events() -> EventQuery {
     EventQuery {
         after: 0,
+        before: None,
         task: None,
         agent: None,
         kinds: Vec::new(),

@@ -172,8 +172,15 @@ async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<Finding>, S
         let text = format!("since {} nothing is begun", drain.since);
         findings.push(Finding::warning("draining", text).hint("relight drain --cancel"));
     }
-    let newest =
-        EventQuery { after: 0, task: None, agent: None, kinds: Vec::new(), limit: 1, newest: true };
+    let newest = EventQuery {
+        after: 0,
+        before: None,
+        task: None,
+        agent: None,
+        kinds: Vec::new(),
+        limit: 1,
+        newest: true,
+    };
     if let Some(event) = store.events(newest).await?.first() {
         let now = clock::now();
         if event.at > now.plus(CLOCK_SLACK) {
