@@ -30,11 +30,11 @@ pub async fn a_task_is_read_with_its_step(harness: &dyn Harness) {
     let store = harness.open().await;
     add(&*store, "t").await;
     done(&*store, "t", FREE, vec![begun("s")]).await;
-    let alone = (store.task(&id("t")).await.unwrap(), step(&*store, "t", "s").await);
+    let alone = (store.task(&id("t")).await.expect("a read"), step(&*store, "t", "s").await);
     assert!(alone.0.is_some() && alone.1.is_some());
     let read = |task: &'static str, name: &'static str| {
         let store = &store;
-        async move { store.task_with_step(&id(task), &step_key(name)).await.unwrap() }
+        async move { store.task_with_step(&id(task), &step_key(name)).await.expect("a read") }
     };
     assert_eq!(read("t", "s").await, alone);
     assert_eq!(read("t", "other").await, (alone.0, None));
