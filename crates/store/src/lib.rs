@@ -2,10 +2,13 @@
 //!
 //! Remembers and compares; decides nothing. Knows no process, no HTTP and no configuration.
 
+mod bodies;
+mod check;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contract;
 mod memory;
+mod refusal;
 pub mod sqlite;
 
 pub use contract::{
