@@ -8,6 +8,7 @@ mod check;
 pub mod conformance;
 mod contract;
 mod memory;
+pub mod postgres;
 mod refusal;
 pub mod sqlite;
 
