@@ -48,19 +48,19 @@ async fn some_tasks(
     script.add("BEGIN", Vec::new());
     let place = script.add(
         "DELETE FROM task t USING unnest($1::text[], $2::bigint[]) AS w (id, seq)
-         WHERE t.id = w.id AND t.seq = w.seq RETURNING t.n, t.id",
+         WHERE t.id = w.id AND t.seq = w.seq RETURNING t.n, t.id, t.seq",
         values![ids, seqs],
     );
-    let mut found = Vec::new();
+    let (mut numbers, mut gone) = (Vec::new(), HashSet::new());
     for row in db.run(script).await?.swap_remove(place) {
         let id: TaskId =
             get(&row, 1).and_then(|id| parse(id, "task.id")).map_err(|bad| db.damaged(&bad))?;
-        found.push((id, row.get::<_, i64>(0)));
+        numbers.push(row.get::<_, i64>(0));
+        gone.insert((id, row.get::<_, i64>(2).cast_unsigned()));
     }
-    let numbers: Vec<i64> = found.iter().map(|(_, n)| *n).collect();
-    let mut gone: HashSet<TaskId> = found.into_iter().map(|(id, _)| id).collect();
     // In the order that was asked for, each once.
-    let removed: Vec<TaskId> = wanted.iter().filter_map(|(id, _)| gone.take(id)).collect();
+    let removed: Vec<TaskId> =
+        wanted.iter().filter_map(|pair| gone.take(pair)).map(|(id, _)| id).collect();
     for sql in [
         "DELETE FROM journal WHERE task = ANY($1)",
         "DELETE FROM task_body WHERE n = ANY($1)",

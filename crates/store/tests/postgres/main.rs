@@ -22,7 +22,7 @@ fn ground() -> Ground {
 }
 
 /// Few: each operation is a round trip or three. `RELIGHT_SEED` replays one of any number.
-const SEEDS: u64 = 6;
+const SEEDS: u64 = 4;
 const OPERATIONS: u32 = 400;
 
 #[tokio::test]
