@@ -41,8 +41,18 @@ impl Cluster {
         SHARED.get_or_init(|| Self::start(Durability::Unsynced)).as_ref()
     }
 
-    /// A new one, with `settings` added to its configuration.
-    pub fn start_with(durability: Durability, settings: &str) -> Option<Self> {
+    /// A new one.
+    pub fn start(durability: Durability) -> Option<Self> {
+        Self::start_with(durability, false)
+    }
+
+    /// A new one that speaks TLS, with a certificate for `localhost` that it signed itself
+    /// (`server.crt` in its folder); none, loudly, without `openssl`.
+    pub fn start_with_tls(durability: Durability) -> Option<Self> {
+        Self::start_with(durability, true)
+    }
+
+    fn start_with(durability: Durability, tls: bool) -> Option<Self> {
         let Some(programs) = programs() else {
             eprintln!("SKIPPED: there is no PostgreSQL (install the package postgresql)");
             return None;
@@ -53,14 +63,14 @@ impl Cluster {
         let mut cluster =
             Self { programs, folder, port: free_port(), user, durability, guardian: None };
         cluster.guardian = Some(cluster.guard());
-        cluster.init(settings);
+        let certificate = tls.then(|| cluster.make_certificate());
+        if certificate == Some(false) {
+            eprintln!("SKIPPED: TLS to PostgreSQL (install the package openssl)");
+            return None;
+        }
+        cluster.init(tls);
         cluster.start_server();
         Some(cluster)
-    }
-
-    /// A new one.
-    pub fn start(durability: Durability) -> Option<Self> {
-        Self::start_with(durability, "")
     }
 
     /// Where it is, by TCP; `rest` begins with `?` where there is more to say.
@@ -117,7 +127,27 @@ impl Cluster {
         panic!("PostgreSQL does not start:\n{log}");
     }
 
-    fn init(&self, settings: &str) {
+    /// From now on this role is asked for its password.
+    pub fn require_passwords_of(&self, role: &str) {
+        let file = self.folder.join("data/pg_hba.conf");
+        let text = std::fs::read_to_string(&file).expect("initdb made it");
+        let line = format!("host all {role} 127.0.0.1/32 scram-sha-256\n");
+        std::fs::write(&file, line + &text).expect("it can be written");
+        self.sql("SELECT pg_reload_conf()");
+    }
+
+    /// Whether there was a program to make one.
+    fn make_certificate(&self) -> bool {
+        let mut openssl = self.as_owner(Path::new("openssl"));
+        openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
+        openssl.args(["-nodes", "-days", "2", "-subj", "/CN=localhost"]);
+        openssl.args(["-addext", "subjectAltName=DNS:localhost", "-keyout"]);
+        openssl.arg(self.folder.join("server.key")).arg("-out").arg(self.folder.join("server.crt"));
+        openssl.stdout(Stdio::null()).stderr(Stdio::null());
+        openssl.status().is_ok_and(|status| status.success())
+    }
+
+    fn init(&self, tls: bool) {
         let data = self.folder.join("data");
         let mut init = self.as_owner(&self.program("initdb"));
         init.arg("-D").arg(&data).args(["-U", "relight", "-A", "trust", "-E", "UTF8"]);
@@ -125,12 +155,18 @@ impl Cluster {
         let output = init.output().expect("initdb runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let fsync = if self.durability == Durability::Synced { "on" } else { "off" };
+        let folder = self.folder.display();
+        let settings = match tls {
+            true => format!(
+                "ssl = on\nssl_cert_file = '{folder}/server.crt'\nssl_key_file = '{folder}/server.key'"
+            ),
+            false => String::new(),
+        };
         let lines = format!(
-            "listen_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = '{}'\n\
+            "listen_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = '{folder}'\n\
              max_connections = 400\nshared_buffers = '128MB'\nfsync = {fsync}\n\
              log_min_messages = fatal\n{settings}\n",
             self.port,
-            self.folder.display(),
         );
         let file = data.join("postgresql.conf");
         let mut text = std::fs::read_to_string(&file).expect("initdb made it");

@@ -3,11 +3,14 @@
 
 #[path = "../differential/dice.rs"]
 mod dice;
+mod faults;
 mod harness;
 #[path = "../differential/pair.rs"]
 mod pair;
 #[path = "../differential/plan/mod.rs"]
 mod plan;
+mod proxy;
+mod schema;
 #[path = "../../../testkit/src/postgres.rs"]
 #[expect(unreachable_pub, reason = "a module of testkit, taken in by its path")]
 mod server;
