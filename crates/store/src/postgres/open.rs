@@ -1,5 +1,9 @@
 //! Opening: a server that is new enough, our schema in it, brought up to date by one process at a time.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::connection::{Connection, Server, values};
 use super::error::Failure;
 use crate::contract::StoreError;
@@ -33,8 +37,33 @@ pub(super) struct Opened {
     pub(super) journal_key: i64,
 }
 
-/// Connects, and makes the schema or brings it up to date.
+/// How long a server that is there, but starts or ends just now, is waited for.
+const STARTING_WAIT: Duration = Duration::from_secs(10);
+/// How long between two attempts.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Connects, and makes the schema or brings it up to date. A server that cannot be reached is told of
+/// at once: more often than not the address is wrong.
 pub(super) async fn open(server: &Server) -> Result<Opened, Failure> {
+    let until = Instant::now() + STARTING_WAIT;
+    loop {
+        match open_once(server).await {
+            Err(Failure::Lost(why)) if is_there(&why) && Instant::now() < until => {}
+            Err(Failure::Again) if Instant::now() < until => {}
+            answer => return answer,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Whether somebody answered at all.
+fn is_there(why: &str) -> bool {
+    !why.starts_with("error connecting")
+        && !why.starts_with("error performing TLS")
+        && !why.starts_with("no answer")
+}
+
+async fn open_once(server: &Server) -> Result<Opened, Failure> {
     let db = server.connect(None).await?;
     let sql = "SELECT current_setting('server_version_num')::integer,
                       current_setting('server_version'), current_setting('server_encoding'),

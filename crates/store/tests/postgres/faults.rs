@@ -110,8 +110,9 @@ async fn an_answer_that_was_lost_is_read_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_killed_at_random_lose_nothing_and_double_nothing() {
-    let Some(cluster) = Cluster::shared() else { return };
-    let url = url(cluster, cluster.port());
+    let Some(cluster) = Cluster::start(Durability::Unsynced) else { return };
+    let cluster = Arc::new(cluster);
+    let url = url(&cluster, cluster.port());
     let store: Arc<dyn Store> = Arc::new(PostgresStore::open(&url).unwrap());
     let tasks = ["a", "b", "c", "d"];
     for task in tasks {
@@ -119,7 +120,7 @@ async fn connections_killed_at_random_lose_nothing_and_double_nothing() {
     }
     let is_over = Arc::new(AtomicBool::new(false));
     let killer = tokio::task::spawn_blocking({
-        let is_over = Arc::clone(&is_over);
+        let (is_over, cluster) = (Arc::clone(&is_over), Arc::clone(&cluster));
         move || {
             let mut killed = 0;
             while !is_over.load(Ordering::SeqCst) {
