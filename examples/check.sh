@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Keeps the README, the guides and these examples true: runs what they show and compares.
-# Needs target/release/relight (or relight in PATH); python3 only for the verifier.
+# Needs target/release/relight (with RELIGHT_PROFILE=dev target/debug/relight, else relight in PATH);
+# python3 only for the verifier.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
-export PATH="$target/release:$PATH"
+case ${RELIGHT_PROFILE:-release} in dev) folder=debug ;; *) folder=release ;; esac
+export PATH="$target/$folder:$PATH"
 unset RELIGHT_STORE RELIGHT_TASK RELIGHT_FENCE RELIGHT_CHECKPOINT_DIR RELIGHT_ATTEMPT RELIGHT_SESSION \
   RELIGHT_GENERATION NOTIFY_SOCKET
 work=$(mktemp -d)

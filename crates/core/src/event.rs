@@ -87,11 +87,13 @@ pub enum EventKind {
     Drain,
     /// Somebody was refused at the daemon's door.
     Audit,
+    /// A node joined a fleet, left it, or is told to finish.
+    Node,
 }
 
 impl EventKind {
     /// All of them; the order gives the numbers and is never changed.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::StepBegun,
         Self::StepDone,
         Self::StepFailed,
@@ -130,6 +132,7 @@ impl EventKind {
         Self::SessionState,
         Self::Drain,
         Self::Audit,
+        Self::Node,
     ];
 
     /// The word used everywhere.
@@ -173,6 +176,7 @@ impl EventKind {
             Self::SessionState => "session.state",
             Self::Drain => "drain",
             Self::Audit => "audit",
+            Self::Node => "node",
         }
     }
 
@@ -229,5 +233,6 @@ mod tests {
         assert_eq!(EventKind::TaskBudget.code(), 33);
         assert_eq!(EventKind::Drain.code(), 37);
         assert_eq!(EventKind::Audit.code(), 38);
+        assert_eq!(EventKind::Node.code(), 39);
     }
 }

@@ -174,6 +174,10 @@ text_type!(
     AgentName, "agent name", check_id
 );
 text_type!(
+    /// A machine's name in a fleet, by the same rule.
+    NodeName, "node name", check_id
+);
+text_type!(
     /// By which a gateway knows a conversation, such as `telegram:dm:42`; by the same rule.
     SessionKey, "session key", check_id
 );

@@ -14,6 +14,7 @@ pub mod decide;
 pub mod event;
 pub mod ids;
 pub mod lease;
+pub mod node;
 pub mod pace;
 pub mod progress;
 pub mod recovery;

@@ -13,8 +13,9 @@ use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::Guard;
 use relight_core::event::{Event, EventKind};
-use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
+use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::lease::Fence;
+use relight_core::node::{Epoch, NewNode, Node};
 use relight_core::session::{Session, SessionChange, SessionStateKind};
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey};
@@ -295,6 +296,15 @@ pub struct Told {
     pub detail: Value,
 }
 
+/// What asking to join a fleet came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Joined {
+    /// The node's lease is its own until it runs out.
+    As(Epoch),
+    /// Another installation uses the name, and its lease lasts.
+    Taken(Box<Node>),
+}
+
 /// What a store holds, for `doctor`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Inventory {
@@ -453,6 +463,32 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// When the next task of the queue comes to its `not_before`; none when time alone brings none.
     async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError>;
+
+    /// Gives a node its lease, with its whole time from now. The installation that had the name last
+    /// has it at once; another one when the lease ran out. An event tells of it.
+    async fn join_node(&self, node: NewNode, at: Time) -> Result<Joined, StoreError>;
+
+    /// Gives the lease its whole time again; false when it ran out or the node joined anew.
+    async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError>;
+
+    /// Ends the lease at once; false when it was not this one. An event tells of it.
+    async fn leave_node(&self, name: &NodeName, epoch: Epoch, at: Time)
+    -> Result<bool, StoreError>;
+
+    /// Has a node finish what runs and take nothing new, or go on; false when there is none. An event
+    /// tells of it.
+    async fn drain_node(
+        &self,
+        name: &NodeName,
+        draining: bool,
+        at: Time,
+    ) -> Result<bool, StoreError>;
+
+    /// Removes a node whose lease ran out; false when it lasts or there is none. An event tells of it.
+    async fn forget_node(&self, name: &NodeName, at: Time) -> Result<bool, StoreError>;
+
+    /// All nodes in the order of their names.
+    async fn nodes(&self) -> Result<Vec<Node>, StoreError>;
 
     // Wake-ups
 

@@ -10,10 +10,12 @@ mod contract;
 mod memory;
 pub mod postgres;
 mod refusal;
+mod node_told;
 pub mod sqlite;
 
 pub use contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery, Told,
+    EventQuery, Inventory, Joined, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    Told,
 };
 pub use memory::MemoryStore;

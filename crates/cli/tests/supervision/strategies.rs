@@ -51,6 +51,24 @@ fn resume_is_the_same_agent_from_the_last_finished_step() {
     }
 }
 
+/// A loop that starts its own task by its name must be able to start it again.
+#[test]
+fn a_task_that_its_agent_started_by_name_is_gone_on_with() {
+    let ground = Ground::with_agent(&format!(
+        "relight task start t || exit 1\nexport RELIGHT_TASK=t\n{WORKER}"
+    ));
+    ground.config(
+        "[recovery]\ncooldown = \"10ms\"\n[[agent]]\nname = \"w\"\ncommand = [\"./agent\"]\n",
+    );
+    let _daemon = ground.up(&[]);
+    until("its strategy was asked", || recovery_of(&ground));
+    until_status(&ground, "completed");
+    assert_eq!(ground.read("effects"), "one\ntwo\n");
+    assert_eq!(ground.lines("starts").len(), 2);
+    let shown = ground.json(&["task", "show", "t"]);
+    assert_eq!((&shown["retries"], &shown["starts"]), (&json!(0), &json!(2)));
+}
+
 #[test]
 fn fail_and_reassign_goes_to_the_other_agent_with_what_is_done() {
     let (ground, _daemon) = killed_once("", &[]);

@@ -87,19 +87,38 @@ async fn look(
     let (mut lives, now) = (Lives::default(), clock::now());
     for mut query in queries {
         query.limit = Some(PAGE);
+        let mut found = Vec::new();
         loop {
-            let page = engine.store().sessions(query.clone()).await?;
-            let Some(last) = page.last() else { break };
-            query.after = Some(last.key.clone());
-            let found = decide_page(&page, rules, &mut lives, now);
-            drop(page);
-            if commits {
-                commit(engine, rules, found, tell).await?;
-            } else {
-                found.into_iter().for_each(|(from, change)| tell(told(from, change.next)));
+            let next = async {
+                let page = engine.store().sessions(query.clone()).await?;
+                let last = page.last().map(|session| session.key.clone());
+                Ok::<_, StoreError>((last, decide_page(&page, rules, &mut lives, now)))
+            };
+            // The store commits a page while the next one is read and decided.
+            let (settled, next) =
+                tokio::join!(settle(engine, rules, found, &mut *tell, commits), next);
+            settled?;
+            let (last, decided) = next?;
+            if last.is_none() {
+                break;
             }
+            (query.after, found) = (last, decided);
         }
     }
+    Ok(())
+}
+
+async fn settle(
+    engine: &Engine,
+    rules: &Rules,
+    found: Vec<Found>,
+    tell: Tell<'_>,
+    commits: bool,
+) -> Result<(), SessionError> {
+    if commits {
+        return commit(engine, rules, found, tell).await;
+    }
+    found.into_iter().for_each(|(from, change)| tell(told(from, change.next)));
     Ok(())
 }
 

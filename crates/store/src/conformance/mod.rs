@@ -11,6 +11,7 @@ mod given;
 mod given_agents;
 pub mod leases;
 pub mod lists;
+pub mod nodes;
 pub mod queue;
 pub mod records;
 pub mod sessions;
@@ -221,6 +222,15 @@ macro_rules! conformance_suite {
                 the_inventory_counts_sessions_by_state,
                 a_thousand_sessions_begin_and_end_at_the_same_time,
             ]
+            nodes: [
+                nodes_are_seen_by_every_handle,
+                a_renewed_lease_of_a_node_has_its_whole_time,
+                a_lease_of_a_node_that_ran_out_is_never_renewed,
+                a_name_belongs_to_one_installation_while_its_lease_lasts,
+                a_node_that_left_is_not_waited_for,
+                a_node_is_drained_through_restarts_and_removed_when_gone,
+                what_happens_to_a_node_is_told,
+            ]
         }
     };
 }
@@ -243,7 +253,7 @@ macro_rules! conformance_tests {
 
 #[cfg(test)]
 mod tests {
-    const FILES: [(&str, &str); 11] = [
+    const FILES: [(&str, &str); 12] = [
         ("commits", include_str!("commits.rs")),
         ("leases", include_str!("leases.rs")),
         ("steps", include_str!("steps.rs")),
@@ -255,6 +265,7 @@ mod tests {
         ("attempts", include_str!("attempts.rs")),
         ("records", include_str!("records.rs")),
         ("sessions", include_str!("sessions.rs")),
+        ("nodes", include_str!("nodes.rs")),
     ];
 
     #[test]

@@ -4,6 +4,7 @@
 //! moves only by `advance`. Leaves durability to others: everything is gone with the last handle.
 
 mod agents;
+mod nodes;
 mod sessions;
 mod state;
 
@@ -14,8 +15,9 @@ use async_trait::async_trait;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::claimant::Claimant;
 use relight_core::event::Event;
-use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
+use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::lease::Fence;
+use relight_core::node::{Epoch, NewNode, Node};
 use relight_core::session::{Session, SessionChange};
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
@@ -25,7 +27,8 @@ use tokio::sync::watch;
 
 use crate::contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery, Told,
+    EventQuery, Inventory, Joined, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    Told,
 };
 use state::State;
 
@@ -49,6 +52,14 @@ impl MemoryStore {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something that may leave events, and wakes those who wait for them.
+    fn told<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state();
+        let answer = act(&mut state);
+        self.newest_event.send_replace(state.newest_event());
+        answer
     }
 
     fn commit_now(&self, commit: &Commit) -> Result<Committed, CommitError> {
@@ -212,6 +223,40 @@ impl Store for MemoryStore {
 
     async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
         Ok(self.state().next_due(now))
+    }
+
+    async fn join_node(&self, node: NewNode, at: Time) -> Result<Joined, StoreError> {
+        Ok(self.told(|state| state.join_node(node, at)))
+    }
+
+    async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
+        Ok(self.state().renew_node(name, epoch))
+    }
+
+    async fn leave_node(
+        &self,
+        name: &NodeName,
+        epoch: Epoch,
+        at: Time,
+    ) -> Result<bool, StoreError> {
+        Ok(self.told(|state| state.leave_node(name, epoch, at)))
+    }
+
+    async fn drain_node(
+        &self,
+        name: &NodeName,
+        draining: bool,
+        at: Time,
+    ) -> Result<bool, StoreError> {
+        Ok(self.told(|state| state.drain_node(name, draining, at)))
+    }
+
+    async fn forget_node(&self, name: &NodeName, at: Time) -> Result<bool, StoreError> {
+        Ok(self.told(|state| state.forget_node(name, at)))
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
+        Ok(self.state().nodes())
     }
 
     async fn newest_event(&self) -> Result<u64, StoreError> {

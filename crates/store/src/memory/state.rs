@@ -7,7 +7,7 @@ use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::Guard;
 use relight_core::event::{Event, EventKind};
-use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
+use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey};
@@ -16,6 +16,7 @@ use relight_core::time::{Span, Time};
 use serde_json::Value;
 
 use super::agents::KeptAgent;
+use super::nodes::KeptNode;
 use super::sessions::KeptSession;
 use crate::check;
 use crate::contract::{
@@ -35,6 +36,7 @@ pub(super) struct State {
     /// In the order they were begun.
     pub(super) attempts: Vec<Attempt>,
     pub(super) sessions: BTreeMap<SessionKey, KeptSession>,
+    pub(super) nodes: BTreeMap<NodeName, KeptNode>,
     /// Small records, by name.
     pub(super) records: HashMap<String, Value>,
 }

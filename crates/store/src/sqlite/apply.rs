@@ -274,7 +274,7 @@ fn write_back(
         tasks::write_names(db, n, &task)?;
     }
     if touched.lease {
-        tasks::write_lease(db, n, task.lease.held.as_ref())?;
+        tasks::write_lease(db, n, before, task.lease.held.as_ref())?;
     }
     if let Some(id) = touched.cleared_at {
         db.prepare_cached("UPDATE task SET steps_from = ?2 WHERE n = ?1")?.execute([n, id])?;

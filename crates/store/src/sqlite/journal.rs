@@ -53,7 +53,8 @@ static APPEND_TOGETHER: LazyLock<Vec<String>> = LazyLock::new(|| {
     let row = |at: usize| format!("(?1, ?{}, ?2, ?3, ?{})", 4 + 2 * at, 5 + 2 * at);
     let sql = |rows: usize| {
         let rows = (0..rows).map(row).collect::<Vec<_>>().join(", ");
-        format!("INSERT INTO journal (at, kind, task, fence, detail) VALUES {rows}")
+        // None of them can fail alone, and SQLite need not keep each page as it was before.
+        format!("INSERT OR FAIL INTO journal (at, kind, task, fence, detail) VALUES {rows}")
     };
     (0..=TOGETHER_MAX).map(sql).collect()
 });
@@ -360,10 +361,28 @@ pub(super) fn append_agent_forgotten(db: &Connection, at: Time, agent: &AgentNam
     append_of_nothing(db, at, AGENT_FORGOTTEN, &serde_json::json!({"forgotten": agent}))
 }
 
-/// Appends what happened to a session; the detail names it.
-pub(super) fn append_session(db: &Connection, at: Time, told: &SessionTold) -> Result<()> {
-    append_of_nothing(db, at, told.kind, &told.detail)
+/// Appends what happened to sessions; each detail names its own.
+pub(super) fn append_sessions(db: &Connection, at: Time, told: &[&SessionTold]) -> Result<()> {
+    let (many, few) = told.as_chunks::<SESSIONS_TOGETHER>();
+    for some in many {
+        let mut insert = db.prepare_cached(&APPEND_SESSIONS)?;
+        let mut values: Vec<SqlValue> = vec![at.as_ms().into()];
+        for told in some {
+            values.extend([i64::from(told.kind.code()).into(), to_json(&told.detail).into()]);
+        }
+        insert.execute(params_from_iter(values))?;
+    }
+    few.iter().try_for_each(|told| append_of_nothing(db, at, told.kind, &told.detail))
 }
+
+/// After a crash of a gateway thousands of sessions are told of at once.
+const SESSIONS_TOGETHER: usize = 16;
+
+static APPEND_SESSIONS: LazyLock<String> = LazyLock::new(|| {
+    let row = |at: usize| format!("(?1, ?{}, ?{})", 2 + 2 * at, 3 + 2 * at);
+    let rows = (0..SESSIONS_TOGETHER).map(row).collect::<Vec<_>>().join(", ");
+    format!("INSERT OR FAIL INTO journal (at, kind, detail) VALUES {rows}")
+});
 
 /// An event of no task and no agent.
 pub(super) fn append_of_nothing(

@@ -14,6 +14,7 @@ mod inventory;
 mod journal;
 mod kept;
 mod lease_clock;
+mod nodes;
 mod open;
 mod operation;
 #[cfg(test)]
@@ -32,8 +33,9 @@ use async_trait::async_trait;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::claimant::Claimant;
 use relight_core::event::Event;
-use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
+use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::lease::Fence;
+use relight_core::node::{Epoch, NewNode, Node};
 use relight_core::session::{Session, SessionChange};
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
@@ -49,7 +51,8 @@ use self::refusal::Refusal;
 use self::writer::Writer;
 use crate::contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery, Told,
+    EventQuery, Inventory, Joined, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    Told,
 };
 
 /// Idle reading connections that are kept.
@@ -62,8 +65,9 @@ pub struct SqliteStore {
     usage: Use,
     clock: Arc<LeaseClock>,
     watch: Arc<watch::Watch>,
-    writer: Writer,
+    /// Closed before the writer's, which knows how the log is to be left.
     readers: Mutex<Vec<Connection>>,
+    writer: Writer,
 }
 
 impl SqliteStore {
@@ -73,7 +77,7 @@ impl SqliteStore {
         let clock = Arc::new(LeaseClock::start());
         let watch = watch::Watch::new(path);
         let writer = Writer::new(path, usage, connection, Arc::clone(&clock), Arc::clone(&watch));
-        Ok(Self { path: path.to_owned(), usage, clock, watch, writer, readers: Mutex::default() })
+        Ok(Self { path: path.to_owned(), usage, clock, watch, readers: Mutex::default(), writer })
     }
 
     /// Moves this handle's lease clock, for tests.
@@ -81,12 +85,13 @@ impl SqliteStore {
         self.clock.advance(span.as_ms().cast_signed());
     }
 
-    /// A short-lived process reads through its one connection; others read beside the writer.
+    /// A short-lived process reads through its one connection unless that is at work; others read
+    /// beside the writer.
     fn read<T>(
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        if self.usage == Use::Short {
+        if self.usage == Use::Short && self.writer.is_idle() {
             return self.writer.read(read);
         }
         let idle = self.readers.lock().expect("nothing panics while it is locked").pop();
@@ -100,6 +105,13 @@ impl SqliteStore {
             readers.push(reader);
         }
         result
+    }
+
+    async fn change_node(&self, operation: Operation) -> Result<bool, StoreError> {
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::NodeChanged(is_so) => Ok(is_so),
+            other => unreachable!("a change of a node was answered with {other:?}"),
+        }
     }
 }
 
@@ -216,8 +228,14 @@ impl Store for SqliteStore {
         changes: Vec<SessionChange>,
         at: Time,
     ) -> Result<Vec<bool>, StoreError> {
+        // Many of them take a while, which whoever hands them in can use.
+        let is_long = changes.len() > 1;
         let operation = Operation::CommitSessions(changes, at);
-        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+        let reply = match is_long {
+            true => self.writer.run_apart(operation).await,
+            false => self.writer.run(operation).await,
+        };
+        match reply.map_err(Refusal::of_store)? {
             Answer::SessionsCommitted(taken) => Ok(taken),
             other => unreachable!("a commit was answered with {other:?}"),
         }
@@ -278,6 +296,44 @@ impl Store for SqliteStore {
 
     async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
         self.read(|db| tasks::next_due(db, now))
+    }
+
+    async fn join_node(&self, node: NewNode, at: Time) -> Result<Joined, StoreError> {
+        let operation = Operation::JoinNode(node, at);
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::NodeJoined(joined) => Ok(joined),
+            other => unreachable!("a join was answered with {other:?}"),
+        }
+    }
+
+    async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
+        self.change_node(Operation::RenewNode(name.clone(), epoch)).await
+    }
+
+    async fn leave_node(
+        &self,
+        name: &NodeName,
+        epoch: Epoch,
+        at: Time,
+    ) -> Result<bool, StoreError> {
+        self.change_node(Operation::LeaveNode(name.clone(), epoch, at)).await
+    }
+
+    async fn drain_node(
+        &self,
+        name: &NodeName,
+        draining: bool,
+        at: Time,
+    ) -> Result<bool, StoreError> {
+        self.change_node(Operation::DrainNode(name.clone(), draining, at)).await
+    }
+
+    async fn forget_node(&self, name: &NodeName, at: Time) -> Result<bool, StoreError> {
+        self.change_node(Operation::ForgetNode(name.clone(), at)).await
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
+        self.read(|db| nodes::list(db, self.clock.now()))
     }
 
     async fn newest_event(&self) -> Result<u64, StoreError> {

@@ -1,7 +1,8 @@
 //! What the writer can be asked to do, and what it answers.
 
-use relight_core::ids::{AgentName, TaskId};
+use relight_core::ids::{AgentName, NodeName, TaskId};
 use relight_core::lease::Fence;
+use relight_core::node::{Epoch, NewNode};
 use relight_core::session::SessionChange;
 use relight_core::time::Time;
 use rusqlite::Connection;
@@ -9,8 +10,8 @@ use serde_json::Value;
 
 use super::lease_clock::LeaseNow;
 use super::refusal::Applied;
-use super::{apply, apply_agent, attempts, kept, sessions};
-use crate::contract::{AgentCommit, Commit, Committed, Told};
+use super::{apply, apply_agent, attempts, kept, nodes, sessions};
+use crate::contract::{AgentCommit, Commit, Committed, Joined, Told};
 
 /// What the writer can do.
 #[derive(Debug)]
@@ -24,6 +25,11 @@ pub(super) enum Operation {
     ForgetAgent(AgentName, u64, Time),
     CommitSessions(Vec<SessionChange>, Time),
     Keep { name: String, before: Option<Value>, now: Value, told: Vec<Told> },
+    JoinNode(NewNode, Time),
+    RenewNode(NodeName, Epoch),
+    LeaveNode(NodeName, Epoch, Time),
+    DrainNode(NodeName, bool, Time),
+    ForgetNode(NodeName, Time),
 }
 
 impl Operation {
@@ -62,6 +68,17 @@ impl Operation {
             Self::Keep { name, before, now, told } => {
                 Answer::Kept(kept::swap(db, name, before.as_ref(), now, told)?)
             }
+            Self::JoinNode(node, at) => Answer::NodeJoined(nodes::join(db, node, *at, now)?),
+            Self::RenewNode(name, epoch) => {
+                Answer::NodeChanged(nodes::renew(db, name, *epoch, now)?)
+            }
+            Self::LeaveNode(name, epoch, at) => {
+                Answer::NodeChanged(nodes::leave(db, name, *epoch, *at, now)?)
+            }
+            Self::DrainNode(name, draining, at) => {
+                Answer::NodeChanged(nodes::drain(db, name, *draining, *at)?)
+            }
+            Self::ForgetNode(name, at) => Answer::NodeChanged(nodes::forget(db, name, *at, now)?),
         })
     }
 }
@@ -78,4 +95,7 @@ pub(super) enum Answer {
     /// Whether each of them was made.
     SessionsCommitted(Vec<bool>),
     Kept(bool),
+    NodeJoined(Joined),
+    /// Whether it was the node that was meant.
+    NodeChanged(bool),
 }

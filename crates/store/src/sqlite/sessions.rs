@@ -86,18 +86,18 @@ pub(super) fn apply(
     now: LeaseNow,
 ) -> Result<Vec<bool>> {
     let mut taken = Vec::with_capacity(changes.len());
+    let mut told = Vec::with_capacity(changes.len());
     for change in changes {
         let is_taken = match change.next.seq {
             0 => insert(db, &change.next, now)?,
             _ => update(db, change, now)?,
         };
         if is_taken {
-            for told in &change.told {
-                journal::append_session(db, at, told)?;
-            }
+            told.extend(&change.told);
         }
         taken.push(is_taken);
     }
+    journal::append_sessions(db, at, &told)?;
     Ok(taken)
 }
 

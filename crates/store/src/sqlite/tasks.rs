@@ -341,6 +341,7 @@ const UPDATE_MOVED: &str = "
 #[derive(Debug)]
 pub(super) struct Hot {
     seq: u64,
+    is_held: bool,
     steps_open: u64,
     place: Place,
 }
@@ -373,7 +374,8 @@ impl Place {
 
 impl Hot {
     pub(super) fn of(task: &Task) -> Self {
-        Self { seq: task.seq, steps_open: task.steps_open, place: Place::of(task) }
+        let is_held = task.lease.held.is_some();
+        Self { seq: task.seq, is_held, steps_open: task.steps_open, place: Place::of(task) }
     }
 }
 
@@ -430,15 +432,25 @@ pub(super) fn write_names(db: &Connection, n: i64, task: &Task) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn write_lease(db: &Connection, n: i64, held: Option<&Held>) -> Result<()> {
-    match held {
-        Some(held) => db
-            .prepare_cached(
-                "INSERT OR REPLACE INTO lease (n, holder, since, attempt) VALUES (?1, ?2, ?3, ?4)",
-            )?
-            .execute(params![n, to_json(&held.holder), held.since.as_ms(), attempt(held)])?,
-        None => db.prepare_cached("DELETE FROM lease WHERE n = ?1")?.execute([n])?,
+/// Who holds it now, if anybody; `before` tells whether somebody did.
+pub(super) fn write_lease(
+    db: &Connection,
+    n: i64,
+    before: &Hot,
+    held: Option<&Held>,
+) -> Result<()> {
+    let Some(held) = held else {
+        if before.is_held {
+            db.prepare_cached("DELETE FROM lease WHERE n = ?1")?.execute([n])?;
+        }
+        return Ok(());
     };
+    let sql = match before.is_held {
+        false => "INSERT INTO lease (n, holder, since, attempt) VALUES (?1, ?2, ?3, ?4)",
+        true => "UPDATE lease SET holder = ?2, since = ?3, attempt = ?4 WHERE n = ?1",
+    };
+    let values = params![n, to_json(&held.holder), held.since.as_ms(), attempt(held)];
+    db.prepare_cached(sql)?.execute(values)?;
     Ok(())
 }
 

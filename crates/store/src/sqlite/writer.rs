@@ -180,6 +180,12 @@ impl Writer {
         }
     }
 
+    /// Whether nobody commits or waits for it.
+    pub(super) fn is_idle(&self) -> bool {
+        let queue = self.shared.queue();
+        !queue.leading && queue.awaited == 0
+    }
+
     /// Uses the writer's own connection to read, when a process has no other.
     pub(super) fn read<T>(
         &self,

@@ -10,6 +10,7 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::Proc;
+use crate::doors::clock;
 
 /// What a tag is given by.
 const VARIABLE: &[u8] = b"RELIGHT_ATTEMPT=";
@@ -19,8 +20,8 @@ const ENVIRONMENT_BYTES_MAX: usize = 64 << 20;
 const PIECE_BYTES: usize = 32 << 10;
 /// How long a process may take to put its new program in place, in looks of a millisecond.
 const SETTLE_LOOKS_MAX: u32 = 1_000;
-/// The kernel's mark of its own threads, in the flags of `/proc/PID/stat`.
-const KERNEL_THREAD: u64 = 0x0020_0000;
+/// How long a process may look like its parent before it is taken for what it looks like.
+const YOUNG_MS: u64 = 100;
 
 /// Reads environments, one after the other, into the same memory.
 pub(super) struct Tagged<'a> {
@@ -42,23 +43,41 @@ impl<'a> Tagged<'a> {
         }
     }
 
-    /// Whether a process carries one of the tags; not when it is gone.
+    /// Whether a process carries one of the tags; not when it is gone. On its way into its program it
+    /// still has the environment of its parent: then it is looked at again.
     pub(super) fn is(&mut self, pid: u32) -> Result<bool, Errno> {
-        let length = match self.read_settled(pid) {
-            Ok(length) => length,
-            Err(Errno::NOENT | Errno::SRCH) => return Ok(false),
-            Err(error) => return Err(error),
-        };
+        for _ in 0..=YOUNG_MS {
+            let length = match self.read_settled(pid) {
+                Ok(length) => length,
+                Err(Errno::NOENT | Errno::SRCH) => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            if self.has_tag(length) {
+                return Ok(true);
+            }
+            let looks_like_its_parent = Stat::of(pid).is_some_and(|stat| {
+                stat.is_forked() && stat.age_ms() < YOUNG_MS && !stat.is_dead()
+            });
+            if !looks_like_its_parent {
+                return Ok(false);
+            }
+            wait_a_moment()?;
+        }
+        Ok(false)
+    }
+
+    /// Whether one of the tags is in so many bytes of the environment that was read.
+    fn has_tag(&self, length: usize) -> bool {
         let bytes = &self.bytes[..length];
         for at in self.variable.find_iter(bytes) {
             let begins_entry = at == 0 || bytes[at - 1] == 0;
             let value = &bytes[at + VARIABLE.len()..];
             let value = &value[..memchr::memchr(0, value).unwrap_or(value.len())];
             if begins_entry && self.tags.contains(value) {
-                return Ok(true);
+                return true;
             }
         }
-        Ok(false)
+        false
     }
 
     /// Reads the environment. Around an `exec` there is none for a moment, or the old program's breaks
@@ -70,11 +89,7 @@ impl<'a> Tagged<'a> {
             if seems_whole || is_settled(pid, length) {
                 return Ok(length);
             }
-            let moment = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-            match poll(&mut [], Some(&moment)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error),
-            }
+            wait_a_moment()?;
         }
         Err(Errno::ACCESS)
     }
@@ -105,14 +120,61 @@ impl<'a> Tagged<'a> {
 /// Whether so many bytes are all of its environment, as the kernel has it. Zombies and the kernel's own
 /// threads have none, and never will.
 fn is_settled(pid: u32, length: usize) -> bool {
-    let Ok(stat) = std::fs::read(format!("/proc/{pid}/stat")) else { return true };
-    let Some(name_end) = memchr::memrchr(b')', &stat) else { return true };
-    let rest = String::from_utf8_lossy(&stat[name_end + 1..]);
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
-    let is_dead = matches!(fields.first(), Some(&("Z" | "X")) | None);
-    let is_kernels = number(6).is_none_or(|flags| flags & KERNEL_THREAD != 0);
-    let (begin, end) = (number(47).unwrap_or(0), number(48).unwrap_or(0));
+    let Some(stat) = Stat::of(pid) else { return true };
+    let (begin, end) = stat.environment();
     let is_whole = end != 0 && end.saturating_sub(begin) == length as u64;
-    is_dead || is_kernels || is_whole || length >= ENVIRONMENT_BYTES_MAX
+    stat.is_dead() || stat.is_kernels() || is_whole || length >= ENVIRONMENT_BYTES_MAX
+}
+
+fn wait_a_moment() -> Result<(), Errno> {
+    let moment = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+    match poll(&mut [], Some(&moment)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// What `/proc/PID/stat` says behind the name.
+struct Stat(String);
+
+impl Stat {
+    /// The kernel's mark of its own threads.
+    const KERNEL_THREAD: u64 = 0x0020_0000;
+    /// Its mark of a process that has not begun a program of its own.
+    const FORKED: u64 = 0x0000_0040;
+    /// Times are told in hundredths of a second, on every machine.
+    const TICK_MS: u64 = 10;
+
+    /// None when there is no such process.
+    fn of(pid: u32) -> Option<Self> {
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let name_end = memchr::memrchr(b')', &stat)?;
+        Some(Self(String::from_utf8_lossy(&stat[name_end + 1..]).into_owned()))
+    }
+
+    fn number(&self, at: usize) -> Option<u64> {
+        self.0.split_ascii_whitespace().nth(at)?.parse().ok()
+    }
+
+    fn is_dead(&self) -> bool {
+        matches!(self.0.split_ascii_whitespace().next(), Some("Z" | "X") | None)
+    }
+
+    fn is_kernels(&self) -> bool {
+        self.number(6).is_none_or(|flags| flags & Self::KERNEL_THREAD != 0)
+    }
+
+    fn is_forked(&self) -> bool {
+        self.number(6).is_some_and(|flags| flags & Self::FORKED != 0) && !self.is_kernels()
+    }
+
+    fn age_ms(&self) -> u64 {
+        let began_ms = self.number(19).unwrap_or(0).saturating_mul(Self::TICK_MS);
+        clock::boot_ms().saturating_sub(began_ms)
+    }
+
+    /// Where its environment begins and ends in its memory; zeros while there is none.
+    fn environment(&self) -> (u64, u64) {
+        (self.number(47).unwrap_or(0), self.number(48).unwrap_or(0))
+    }
 }

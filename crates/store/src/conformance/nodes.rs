@@ -1,0 +1,150 @@
+//! Nodes: one lease for all that a machine holds, final once it ran out.
+
+use relight_core::event::EventKind;
+use relight_core::ids::NodeName;
+use relight_core::node::{Epoch, NewNode, Node};
+use relight_core::time::Span;
+
+use super::Harness;
+use super::given::{CLOCK_NOISE_MS_MAX, all_events, events, later, noon};
+use crate::contract::{EventQuery, Joined, Store};
+
+const TTL: Span = Span::from_ms(10 * CLOCK_NOISE_MS_MAX);
+
+fn name(text: &str) -> NodeName {
+    NodeName::new(text).expect("a valid name")
+}
+
+fn new(text: &str) -> NewNode {
+    NewNode {
+        name: name(text),
+        instance: format!("home of {text}"),
+        labels: vec!["gpu".to_owned(), "größer".to_owned()],
+        address: Some("https://node:7717".to_owned()),
+        version: "1.2.3".to_owned(),
+        ttl: TTL,
+    }
+}
+
+async fn join(store: &dyn Store, node: NewNode) -> Joined {
+    store.join_node(node, noon()).await.expect("a store that can be written")
+}
+
+async fn joined(store: &dyn Store, node: NewNode) -> Epoch {
+    match join(store, node).await {
+        Joined::As(epoch) => epoch,
+        Joined::Taken(other) => panic!("taken by {other:?}"),
+    }
+}
+
+async fn renew(store: &dyn Store, text: &str, epoch: Epoch) -> bool {
+    store.renew_node(&name(text), epoch).await.expect("a store that can be written")
+}
+
+async fn leave(store: &dyn Store, text: &str, epoch: Epoch) -> bool {
+    store.leave_node(&name(text), epoch, later(1)).await.expect("a store that can be written")
+}
+
+async fn drain(store: &dyn Store, text: &str, draining: bool) -> bool {
+    store.drain_node(&name(text), draining, noon()).await.expect("a store that can be written")
+}
+
+async fn forget(store: &dyn Store, text: &str) -> bool {
+    store.forget_node(&name(text), noon()).await.expect("a store that can be written")
+}
+
+async fn nodes(store: &dyn Store) -> Vec<Node> {
+    store.nodes().await.expect("a store that can be read")
+}
+
+/// What a node says of itself is seen by all, in the order of names.
+pub async fn nodes_are_seen_by_every_handle(harness: &dyn Harness) {
+    let (one, other) = (harness.open().await, harness.open().await);
+    joined(&*one, new("b")).await;
+    joined(&*one, new("a")).await;
+    let seen = nodes(&*other).await;
+    assert_eq!(seen.iter().map(|node| node.new.clone()).collect::<Vec<_>>(), [new("a"), new("b")]);
+    assert!(seen.iter().all(|node| node.is_live() && node.epoch == Epoch(1) && !node.draining));
+    assert_eq!(seen[0].joined_at, noon());
+}
+
+/// The lease counts down, and a renewal gives it its whole time.
+pub async fn a_renewed_lease_of_a_node_has_its_whole_time(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let epoch = joined(&*store, new("a")).await;
+    harness.advance(Span::from_ms(TTL.as_ms() / 2)).await;
+    let half = nodes(&*store).await[0].left;
+    assert!(half.as_ms() <= TTL.as_ms() / 2, "{half}");
+    assert!(renew(&*store, "a", epoch).await);
+    let whole = nodes(&*store).await[0].left;
+    assert!(whole <= TTL && whole.as_ms() + CLOCK_NOISE_MS_MAX >= TTL.as_ms(), "{whole}");
+}
+
+/// Others may have taken what it held: it must join anew.
+pub async fn a_lease_of_a_node_that_ran_out_is_never_renewed(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let epoch = joined(&*store, new("a")).await;
+    harness.advance(TTL).await;
+    assert!(!nodes(&*store).await[0].is_live());
+    assert!(!renew(&*store, "a", epoch).await);
+    let again = joined(&*store, new("a")).await;
+    assert!(again > epoch);
+    assert!(!renew(&*store, "a", epoch).await && renew(&*store, "a", again).await);
+}
+
+/// A daemon that was killed comes back at once; a stranger with the same name does not.
+pub async fn a_name_belongs_to_one_installation_while_its_lease_lasts(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let first = joined(&*store, new("a")).await;
+    let stranger = NewNode { instance: "another home".to_owned(), ..new("a") };
+    match join(&*store, stranger.clone()).await {
+        Joined::Taken(node) => assert_eq!(node.new, new("a")),
+        Joined::As(epoch) => panic!("joined as {epoch:?}"),
+    }
+    let again = joined(&*store, new("a")).await;
+    assert!(again > first && !renew(&*store, "a", first).await);
+    harness.advance(TTL).await;
+    assert!(joined(&*store, stranger).await > again);
+}
+
+/// Nobody waits for a lease that was given back.
+pub async fn a_node_that_left_is_not_waited_for(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let epoch = joined(&*store, new("a")).await;
+    assert!(!leave(&*store, "a", Epoch(epoch.0 + 1)).await);
+    assert!(leave(&*store, "a", epoch).await);
+    assert!(!nodes(&*store).await[0].is_live() && !renew(&*store, "a", epoch).await);
+    assert!(!leave(&*store, "a", epoch).await);
+}
+
+/// Draining outlives the daemon; removing is for nodes that are gone.
+pub async fn a_node_is_drained_through_restarts_and_removed_when_gone(harness: &dyn Harness) {
+    let store = harness.open().await;
+    assert!(!drain(&*store, "a", true).await);
+    joined(&*store, new("a")).await;
+    assert!(drain(&*store, "a", true).await);
+    joined(&*store, new("a")).await;
+    assert!(nodes(&*store).await[0].draining);
+    assert!(drain(&*store, "a", false).await);
+    assert!(!nodes(&*store).await[0].draining);
+    assert!(!forget(&*store, "a").await);
+    harness.advance(TTL).await;
+    assert!(forget(&*store, "a").await);
+    assert!(nodes(&*store).await.is_empty() && !forget(&*store, "a").await);
+}
+
+/// Each of these is told once; renewals are not.
+pub async fn what_happens_to_a_node_is_told(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let epoch = joined(&*store, new("a")).await;
+    renew(&*store, "a", epoch).await;
+    drain(&*store, "a", true).await;
+    leave(&*store, "a", epoch).await;
+    forget(&*store, "a").await;
+    let query = EventQuery { kinds: vec![EventKind::Node], ..all_events() };
+    let told = events(&*store, query).await;
+    let whats: Vec<_> =
+        told.iter().map(|event| event.detail["what"].as_str().unwrap_or("?")).collect();
+    assert_eq!(whats, ["joined", "draining", "left", "removed"]);
+    assert!(told.iter().all(|event| event.detail["node"] == "a"));
+}
