@@ -8,9 +8,9 @@ mod check;
 pub mod conformance;
 mod contract;
 mod memory;
+mod node_told;
 pub mod postgres;
 mod refusal;
-mod node_told;
 pub mod sqlite;
 
 pub use contract::{

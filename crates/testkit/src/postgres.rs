@@ -103,13 +103,15 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// SIGKILL, as the kernel would when memory runs out.
+    /// SIGKILL to all its processes at once: nothing is said, nothing is put in order.
     pub fn kill(&self) {
         let file = self.folder.join("data/postmaster.pid");
         let text = std::fs::read_to_string(file).expect("the server runs");
-        let pid = text.lines().next().expect("its first line is the pid");
-        let killed = command(Path::new("kill")).args(["-9", pid]).status();
-        assert!(killed.expect("kill runs").success(), "the server was killed");
+        let leader = text.lines().next().expect("its first line is the pid").to_owned();
+        let mut all = vec![leader.clone()];
+        all.extend(children(&leader));
+        let killed = command(Path::new("kill")).arg("-9").args(&all).stderr(Stdio::null()).status();
+        assert!(killed.is_ok(), "kill runs");
     }
 
     /// Starts it again after `kill`.
@@ -219,6 +221,18 @@ fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::null());
     command
+}
+
+/// The processes whose parent this is.
+fn children(leader: &str) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").expect("there is a /proc").flatten();
+    let pids = all.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_child = |pid: &String| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after_name = stat.rsplit(')').next().unwrap_or_default();
+        after_name.split_whitespace().nth(1) == Some(leader)
+    };
+    pids.filter(is_child).collect()
 }
 
 /// The newest version's programs.

@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::apply_agent::Agents;
 use super::journal::Entry;
 use super::lease_clock::until;
+use super::nodes::Nodes;
 use super::operation::{Answer, Operation, Reply};
 use super::tasks::TaskRow;
 use crate::check;
@@ -35,6 +36,7 @@ pub(super) struct Batch {
     pub(super) agents: Agents,
     pub(super) sessions: BTreeMap<SessionKey, SessionEntry>,
     pub(super) records: BTreeMap<String, RecordEntry>,
+    pub(super) nodes: Nodes,
     pub(super) journal: Vec<Entry>,
 }
 
@@ -99,6 +101,7 @@ impl Batch {
             Operation::Keep { name, before, now, told } => {
                 Ok(Answer::Kept(self.keep(name, before.as_ref(), now, told)))
             }
+            of_node => Ok(self.change_node(of_node)),
         }
     }
 
@@ -162,6 +165,23 @@ impl Batch {
             Some(owner) => Err(CommitError::KeyTaken { key: key.clone(), task: owner.clone() }),
             None => Ok(()),
         }
+    }
+
+    fn change_node(&mut self, operation: &Operation) -> Answer {
+        let (now_ms, journal) = (self.now_ms, &mut self.journal);
+        let nodes = &mut self.nodes;
+        Answer::NodeChanged(match operation {
+            Operation::JoinNode(node, at) => {
+                return Answer::NodeJoined(nodes.join(node, *at, now_ms, journal));
+            }
+            Operation::RenewNode(name, epoch) => nodes.renew(name, *epoch, now_ms),
+            Operation::LeaveNode(name, epoch, at) => {
+                nodes.leave(name, *epoch, *at, now_ms, journal)
+            }
+            Operation::DrainNode(name, draining, at) => nodes.drain(name, *draining, *at, journal),
+            Operation::ForgetNode(name, at) => nodes.forget(name, *at, now_ms, journal),
+            other => unreachable!("{other:?} is about no node"),
+        })
     }
 
     fn commit_session(&mut self, change: &SessionChange, at: Time) -> bool {

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use relight_core::agent::change::AgentChange;
 use relight_core::change::Change;
 use relight_core::ids::TaskId;
+use relight_core::node::NewNode;
 use relight_core::step::StepKey;
 use tokio_postgres::Row;
 
@@ -18,7 +19,7 @@ use super::operation::Operation;
 use super::tasks::{
     BodyColumns, HotColumns, LeaseColumns, from_json, parse, read_body, read_hot, unsigned,
 };
-use super::{agents, attempts, journal, kept, sessions, tasks, text};
+use super::{agents, attempts, journal, kept, nodes, sessions, tasks, text};
 use crate::check;
 use crate::contract::{AgentCommit, Commit};
 
@@ -39,7 +40,8 @@ pub(super) struct Concern {
     attempts: BTreeSet<(String, i64)>,
     tags: BTreeSet<String>,
     sessions: BTreeSet<String>,
-    records: BTreeMap<String, String>,
+    records: BTreeSet<String>,
+    nodes: BTreeSet<String>,
 }
 
 impl Concern {
@@ -57,7 +59,14 @@ impl Concern {
                     concern.sessions.extend(keys);
                 }
                 Operation::Keep { name, .. } => {
-                    concern.records.insert(text::kept(name).into_owned(), name.clone());
+                    concern.records.insert(text::kept(name).into_owned());
+                }
+                Operation::JoinNode(NewNode { name, .. }, _)
+                | Operation::RenewNode(name, _)
+                | Operation::LeaveNode(name, ..)
+                | Operation::DrainNode(name, ..)
+                | Operation::ForgetNode(name, _) => {
+                    concern.nodes.insert(name.as_str().to_owned());
                 }
             }
         }
@@ -121,11 +130,8 @@ impl Concern {
                 values![ahead_ms, list(&self.agents)],
             ),
             sessions: ask(!self.sessions.is_empty(), sessions::LOCK, values![list(&self.sessions)]),
-            records: ask(
-                !self.records.is_empty(),
-                kept::LOCK,
-                values![self.records.keys().cloned().collect::<Vec<String>>()],
-            ),
+            records: ask(!self.records.is_empty(), kept::LOCK, values![list(&self.records)]),
+            nodes: ask(!self.nodes.is_empty(), &nodes::LOCK, values![ahead_ms, list(&self.nodes)]),
             bodies: ask(!self.bodies.is_empty(), tasks::BODIES, values![list(&self.bodies)]),
             leases: ask(!self.leases.is_empty(), tasks::LEASES, values![list(&self.leases)]),
             steps: ask(
@@ -199,6 +205,9 @@ impl Concern {
             let entry = RecordEntry { value, is_there: true, is_changed: false };
             batch.records.insert(text::read(get(row, 0)?), entry);
         }
+        for row in rows(places.nodes) {
+            batch.nodes.know(nodes::read(row)?);
+        }
         batch.task_numbers = descending(rows(places.task_numbers))?;
         batch.agents.numbers = descending(rows(places.agent_numbers))?;
         batch.now_ms = get(&answers[places.clock][0], 0)?;
@@ -257,6 +266,7 @@ struct Places {
     agents: Option<usize>,
     sessions: Option<usize>,
     records: Option<usize>,
+    nodes: Option<usize>,
     bodies: Option<usize>,
     leases: Option<usize>,
     steps: Option<usize>,
@@ -288,6 +298,10 @@ impl Batch {
         add(&mut script, !attempts.is_empty(), attempts::WRITE, || attempts.into_values());
         write_sessions(&self.sessions.into_values().collect::<Vec<_>>(), &mut script);
         write_records(self.records, &mut script);
+        let (new, changed, gone) = self.nodes.written();
+        add(&mut script, !new.is_empty(), nodes::INSERT, || new.into_values());
+        add(&mut script, !changed.is_empty(), nodes::UPDATE, || changed.into_values());
+        add(&mut script, !gone.is_empty(), nodes::DELETE, || values![gone]);
         if !self.journal.is_empty() {
             script.add(journal::LOCK, values![journal_key]);
             script.add(journal::APPEND, journal::append_values(self.journal));

@@ -19,6 +19,7 @@ mod inventory;
 mod journal;
 mod kept;
 mod lease_clock;
+mod nodes;
 mod open;
 mod operation;
 mod pool;
@@ -38,8 +39,9 @@ use async_trait::async_trait;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::claimant::Claimant;
 use relight_core::event::Event;
-use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
+use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::lease::Fence;
+use relight_core::node::{Epoch, NewNode, Node};
 use relight_core::session::{Session, SessionChange};
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
@@ -59,7 +61,8 @@ use self::writer::Writer;
 use crate::check;
 use crate::contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery, Told,
+    EventQuery, Inventory, Joined, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    Told,
 };
 use crate::refusal::Refusal;
 
@@ -117,6 +120,13 @@ impl PostgresStore {
         let pool = Arc::clone(&self.pool);
         let answer = self.background.run(async move { pool.read(read).await }).await;
         answer.unwrap_or_else(|| Err(self.server.unreachable("its thread has stopped")))
+    }
+
+    async fn change_node(&self, operation: Operation) -> Result<bool, StoreError> {
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::NodeChanged(is_so) => Ok(is_so),
+            other => unreachable!("a change of a node was answered with {other:?}"),
+        }
     }
 
     async fn removed(&self, removal: Removal) -> Result<Answer, StoreError> {
@@ -328,6 +338,45 @@ impl Store for PostgresStore {
 
     async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
         read!(self, |db| tasks::next_due(&db, now))
+    }
+
+    async fn join_node(&self, node: NewNode, at: Time) -> Result<Joined, StoreError> {
+        let operation = Operation::JoinNode(node, at);
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::NodeJoined(joined) => Ok(joined),
+            other => unreachable!("a join was answered with {other:?}"),
+        }
+    }
+
+    async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
+        self.change_node(Operation::RenewNode(name.clone(), epoch)).await
+    }
+
+    async fn leave_node(
+        &self,
+        name: &NodeName,
+        epoch: Epoch,
+        at: Time,
+    ) -> Result<bool, StoreError> {
+        self.change_node(Operation::LeaveNode(name.clone(), epoch, at)).await
+    }
+
+    async fn drain_node(
+        &self,
+        name: &NodeName,
+        draining: bool,
+        at: Time,
+    ) -> Result<bool, StoreError> {
+        self.change_node(Operation::DrainNode(name.clone(), draining, at)).await
+    }
+
+    async fn forget_node(&self, name: &NodeName, at: Time) -> Result<bool, StoreError> {
+        self.change_node(Operation::ForgetNode(name.clone(), at)).await
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
+        let ahead = self.clock.ahead_ms();
+        read!(self, |db| nodes::list(&db, ahead))
     }
 
     async fn newest_event(&self) -> Result<u64, StoreError> {

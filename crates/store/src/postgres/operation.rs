@@ -1,13 +1,14 @@
 //! What the writer can be asked to do, and what it answers.
 
 use relight_core::change::Change;
-use relight_core::ids::{AgentName, TaskId};
+use relight_core::ids::{AgentName, NodeName, TaskId};
 use relight_core::lease::Fence;
+use relight_core::node::{Epoch, NewNode};
 use relight_core::session::SessionChange;
 use relight_core::time::Time;
 use serde_json::Value;
 
-use crate::contract::{AgentCommit, Commit, Committed, Told};
+use crate::contract::{AgentCommit, Commit, Committed, Joined, Told};
 use crate::refusal::Refusal;
 
 /// What shares a transaction with others.
@@ -18,6 +19,11 @@ pub(super) enum Operation {
     CommitAgent(AgentCommit),
     CommitSessions(Vec<SessionChange>, Time),
     Keep { name: String, before: Option<Value>, now: Value, told: Vec<Told> },
+    JoinNode(NewNode, Time),
+    RenewNode(NodeName, Epoch),
+    LeaveNode(NodeName, Epoch, Time),
+    DrainNode(NodeName, bool, Time),
+    ForgetNode(NodeName, Time),
 }
 
 impl Operation {
@@ -31,7 +37,7 @@ impl Operation {
         match self {
             Self::Commit(commit) => commit.changes.iter().map(of_change).sum(),
             Self::CommitSessions(changes, _) => changes.len() * 256,
-            Self::Renew(..) | Self::CommitAgent(_) | Self::Keep { .. } => 0,
+            _ => 0,
         }
     }
 }
@@ -53,6 +59,9 @@ pub(super) enum Answer {
     /// Whether each of them was made.
     SessionsCommitted(Vec<bool>),
     Kept(bool),
+    NodeJoined(Joined),
+    /// Whether it was the node that was meant.
+    NodeChanged(bool),
     TasksForgotten(Vec<TaskId>),
     /// How many.
     Forgotten(u64),
