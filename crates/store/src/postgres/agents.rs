@@ -78,8 +78,13 @@ pub(super) struct AgentRow {
 }
 
 /// These agents, held until the transaction ends.
-pub(super) static LOCK: LazyLock<String> =
-    LazyLock::new(|| format!("{} WHERE name = ANY($2) ORDER BY n FOR UPDATE", *SELECT));
+pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT a.* FROM unnest($2::text[]) AS w (wanted)
+         CROSS JOIN LATERAL ({} WHERE agent.name = w.wanted FOR UPDATE) AS a",
+        *SELECT
+    )
+});
 
 /// Numbers of agents to be.
 pub(super) const NUMBERS: &str =

@@ -65,7 +65,7 @@ pub(super) fn read(row: &Row) -> Result<Attempt, BadValue> {
     Ok(Attempt {
         agent: parse(get(row, 0)?, "agent.name")?,
         number: number(row, 1)?,
-        tag: AttemptTag::from_text(&text::read(get(row, 2)?)),
+        tag: AttemptTag::from_text(text::read(get(row, 2)?)),
         begun_at: Time::from_ms(get(row, 3)?),
         process: body.process,
         shim: body.shim,

@@ -297,7 +297,7 @@ impl Batch {
         add(&mut script, !changed.is_empty(), agents::UPDATE, || changed.into_values());
         add(&mut script, !attempts.is_empty(), attempts::WRITE, || attempts.into_values());
         write_sessions(&self.sessions.into_values().collect::<Vec<_>>(), &mut script);
-        write_records(self.records, &mut script);
+        write_records(&self.records, &mut script);
         let (new, changed, gone) = self.nodes.written();
         add(&mut script, !new.is_empty(), nodes::INSERT, || new.into_values());
         add(&mut script, !changed.is_empty(), nodes::UPDATE, || changed.into_values());
@@ -376,7 +376,7 @@ fn write_sessions(entries: &[SessionEntry], script: &mut Script) {
     add(script, !changed.is_empty(), &sessions::UPDATE, || changed.into_values());
 }
 
-fn write_records(entries: BTreeMap<String, RecordEntry>, script: &mut Script) {
+fn write_records(entries: &BTreeMap<String, RecordEntry>, script: &mut Script) {
     for (is_there, sql) in [(false, kept::INSERT), (true, kept::UPDATE)] {
         let wanted = |entry: &RecordEntry| entry.is_changed && entry.is_there == is_there;
         let (names, bodies): (Vec<String>, Vec<String>) = entries

@@ -79,8 +79,8 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// Plans are made once and by index, whatever the tables held when they were made: a plan from the
-/// time when a table was empty would read all of it for ever. A transaction whose client vanished, or
+/// Plans are made once, row by row along indexes, whatever the tables held when they were made: a plan
+/// from the time when a table was empty would read all of it for ever. A transaction whose client vanished, or
 /// is frozen, lets go of its rows within seconds. An administrator may ask for more durability than
 /// the usual, but not for less.
 fn settings(schema: &str) -> String {
@@ -89,6 +89,10 @@ fn settings(schema: &str) -> String {
          SET client_min_messages TO warning;
          SET jit TO off;
          SET enable_seqscan TO off;
+         SET enable_hashjoin TO off;
+         SET enable_mergejoin TO off;
+         SET enable_material TO off;
+         SET random_page_cost TO 1.1;
          SET plan_cache_mode TO force_generic_plan;
          SET idle_in_transaction_session_timeout TO '3s';
          SET lock_timeout TO '5s';
@@ -104,7 +108,7 @@ pub(super) type Value = Box<dyn ToSql + Sync + Send>;
 /// Boxes the values of a statement.
 macro_rules! values {
     ($($value:expr),* $(,)?) => {
-        vec![$(Box::new($value) as $crate::postgres::connection::Value),*]
+        Vec::from([$(Box::new($value) as $crate::postgres::connection::Value),*])
     };
 }
 pub(super) use values;

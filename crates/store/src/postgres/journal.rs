@@ -180,7 +180,7 @@ pub(super) static STATES: LazyLock<String> = LazyLock::new(|| {
         "SELECT w.place, j.kind, CASE WHEN j.kind = {resolved} THEN j.detail END
          FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY
               AS w (id, name, occurrence, place)
-         JOIN task t ON t.id = w.id
+         CROSS JOIN LATERAL (SELECT n, steps_from FROM task WHERE task.id = w.id OFFSET 0) AS t
          CROSS JOIN LATERAL (
              SELECT kind, detail FROM journal
              WHERE task = t.n AND name = w.name AND occurrence = w.occurrence AND id > t.steps_from

@@ -16,7 +16,8 @@ pub(super) async fn read(db: &Connection, name: &str) -> Result<Option<Json>, Fa
 
 /// These records, held until the transaction ends.
 pub(super) const LOCK: &str = "
-    SELECT name, body FROM kept WHERE name = ANY($1) ORDER BY name FOR UPDATE";
+    SELECT k.* FROM unnest($1::text[]) AS w (wanted)
+    CROSS JOIN LATERAL (SELECT name, body FROM kept WHERE kept.name = w.wanted FOR UPDATE) AS k";
 
 pub(super) const INSERT: &str = "
     INSERT INTO kept (name, body) SELECT * FROM unnest($1::text[], $2::text[])";

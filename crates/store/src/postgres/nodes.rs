@@ -29,8 +29,13 @@ pub(super) async fn list(db: &Connection, ahead_ms: i64) -> Result<Vec<Node>, Fa
 }
 
 /// These nodes, held until the transaction ends.
-pub(super) static LOCK: LazyLock<String> =
-    LazyLock::new(|| format!("{} WHERE name = ANY($2) ORDER BY name FOR UPDATE", *SELECT));
+pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT n.* FROM unnest($2::text[]) AS w (wanted)
+         CROSS JOIN LATERAL ({} WHERE node.name = w.wanted FOR UPDATE) AS n",
+        *SELECT
+    )
+});
 
 /// A node, and when its lease runs out.
 #[derive(Debug, Clone)]

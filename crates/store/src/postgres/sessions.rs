@@ -90,7 +90,9 @@ pub(super) async fn count_by_state(
 
 /// What a writer compares, held until the transaction ends.
 pub(super) const LOCK: &str = "
-    SELECT key, seq, lease_until FROM session WHERE key = ANY($1) ORDER BY key FOR UPDATE";
+    SELECT s.* FROM unnest($1::text[]) AS w (wanted)
+    CROSS JOIN LATERAL (SELECT key, seq, lease_until FROM session WHERE session.key = w.wanted
+                        FOR UPDATE) AS s";
 
 /// The columns of a state, beside its number.
 #[derive(Default)]

@@ -259,21 +259,30 @@ pub(super) async fn count_by_status(db: &Connection) -> Result<Vec<(TaskStatus, 
 
 // What a writer reads, in this order: the second and third see what the first waited for.
 
-/// The hot rows of these tasks, held until the transaction ends.
+/// The hot rows of these tasks, held until the transaction ends; in the order that was asked, which is
+/// the same for every writer.
 pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| {
-    format!("SELECT {HOT} FROM task t WHERE t.id = ANY($1) ORDER BY t.n FOR UPDATE")
+    format!(
+        "SELECT t.* FROM unnest($1::text[]) AS w (id)
+         CROSS JOIN LATERAL (SELECT {HOT} FROM task t WHERE t.id = w.id FOR UPDATE) AS t"
+    )
 });
 
 pub(super) const BODIES: &str = "
-    SELECT t.id, b.spec, b.context, b.door FROM task t JOIN task_body b ON b.n = t.n
-    WHERE t.id = ANY($1)";
+    SELECT w.id, b.spec, b.context, b.door FROM unnest($1::text[]) AS w (id)
+    CROSS JOIN LATERAL (SELECT n FROM task WHERE task.id = w.id OFFSET 0) AS t
+    CROSS JOIN LATERAL (SELECT spec, context, door FROM task_body WHERE n = t.n OFFSET 0) AS b";
 
 pub(super) const LEASES: &str = "
-    SELECT t.id, l.holder, l.since FROM task t JOIN lease l ON l.n = t.n WHERE t.id = ANY($1)";
+    SELECT w.id, l.holder, l.since FROM unnest($1::text[]) AS w (id)
+    CROSS JOIN LATERAL (SELECT n FROM task WHERE task.id = w.id OFFSET 0) AS t
+    CROSS JOIN LATERAL (SELECT holder, since FROM lease WHERE n = t.n OFFSET 0) AS l";
 
 /// Whose these keys are.
 pub(super) const KEYS: &str = "
-    SELECT b.key, t.id FROM task_body b JOIN task t ON t.n = b.n WHERE b.key = ANY($1)";
+    SELECT w.key, t.id FROM unnest($1::text[]) AS w (key)
+    CROSS JOIN LATERAL (SELECT n FROM task_body WHERE task_body.key = w.key OFFSET 0) AS b
+    CROSS JOIN LATERAL (SELECT id FROM task WHERE n = b.n OFFSET 0) AS t";
 
 /// Numbers of tasks to be.
 pub(super) const NUMBERS: &str = "SELECT nextval('task_n_seq') FROM generate_series(1, $1::bigint)";

@@ -165,11 +165,8 @@ impl Writer {
     /// and make the others wait for a commit of its own.
     async fn gather(&self, crowd: usize) {
         let until = Instant::now() + GATHER;
-        while crowd > 1 {
-            let waiting = self.queue().awaited;
-            if waiting >= crowd || Instant::now() >= until {
-                return;
-            }
+        let is_whole = || self.queue().awaited >= crowd || Instant::now() >= until;
+        while crowd > 1 && !is_whole() {
             // Timers are too coarse for so short a while.
             tokio::task::yield_now().await;
         }
