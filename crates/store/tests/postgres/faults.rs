@@ -23,7 +23,7 @@ const FENCE: Guard = Guard { fence: Some(Fence(1)), seq: None };
 const FREE: Guard = Guard { fence: None, seq: None };
 
 fn id(text: &str) -> TaskId {
-    TaskId::new(text).unwrap()
+    TaskId::new(text).expect("a valid id")
 }
 
 fn commit(task: &str, guard: Guard, changes: Vec<Change>) -> Commit {
@@ -38,11 +38,11 @@ async fn held_task(store: &dyn Store, task: &str) {
         Change::Created(Box::new(NewTask::bare(id(task)))),
         Change::LeaseTaken { holder, ttl },
     ];
-    store.commit(commit(task, FREE, changes)).await.unwrap();
+    store.commit(commit(task, FREE, changes)).await.expect("a new task is taken");
 }
 
 fn key(number: u32) -> StepKey {
-    StepKey::first(StepName::new(format!("step {number}")).unwrap())
+    StepKey::first(StepName::new(format!("step {number}")).expect("a valid name"))
 }
 
 fn step(task: &str, number: u32) -> Commit {
@@ -61,19 +61,20 @@ fn url(cluster: &Cluster, port: u16) -> PostgresUrl {
     let schema = unique(&format!("f{}_", std::process::id()));
     let url = cluster.url(&format!("?schema={schema}&sslmode=disable"));
     let own = format!(":{}/", cluster.port());
-    url.replace(&own, &format!(":{port}/")).parse().unwrap()
+    url.replace(&own, &format!(":{port}/")).parse().expect("the test's own address")
 }
 
 /// Every acknowledged step is there, every step at most once, and the task counts what is there.
 async fn check(store: &dyn Store, task: &str, acknowledged: &HashSet<u32>) {
-    let steps = store.steps(&id(task)).await.unwrap();
+    let steps = store.steps(&id(task)).await.expect("a store that can be read");
     let there: HashSet<_> = steps.iter().map(|step| step.key.clone()).collect();
     assert_eq!(there.len(), steps.len(), "no step is there twice");
     for number in acknowledged {
         assert!(there.contains(&key(*number)), "step {number} was acknowledged");
     }
     assert!(steps.iter().all(|step| step.state == StepState::Done));
-    let kept = store.task(&id(task)).await.unwrap().unwrap();
+    let kept = store.task(&id(task)).await.expect("a store that can be read");
+    let kept = kept.expect("the task is there");
     assert_eq!(kept.steps_done, steps.len() as u64);
     let query = EventQuery {
         after: 0,
@@ -83,7 +84,8 @@ async fn check(store: &dyn Store, task: &str, acknowledged: &HashSet<u32>) {
         limit: usize::MAX,
         newest: false,
     };
-    assert_eq!(store.events(query).await.unwrap().len(), steps.len(), "one record each");
+    let events = store.events(query).await.expect("a store that can be read");
+    assert_eq!(events.len(), steps.len(), "one record each");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -29,14 +29,14 @@ impl PostgresHarness {
 
 /// A schema, or memory where there is no PostgreSQL.
 pub(crate) enum Ground {
-    Postgres(PostgresHarness),
+    Postgres(Box<PostgresHarness>),
     Missing(MemoryStore),
 }
 
 impl Ground {
     pub(crate) fn new() -> Self {
         match PostgresHarness::new() {
-            Some(harness) => Self::Postgres(harness),
+            Some(harness) => Self::Postgres(Box::new(harness)),
             None => Self::Missing(MemoryStore::new()),
         }
     }

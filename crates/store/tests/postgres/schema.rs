@@ -10,7 +10,7 @@ fn schema() -> String {
 }
 
 fn url(cluster: &Cluster, rest: &str) -> PostgresUrl {
-    cluster.url(rest).parse().unwrap()
+    cluster.url(rest).parse().expect("the test's own address")
 }
 
 #[test]
