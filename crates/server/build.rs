@@ -1,7 +1,12 @@
-//! Lists the files of the dashboard, so that they are compiled into the binary.
+//! Lists the files of the dashboard, each as it is and made small, so that they are compiled into
+//! the binary.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
@@ -9,15 +14,27 @@ fn main() {
     let mut files = Vec::new();
     collect(&folder, &mut files);
     files.sort();
+    #[expect(clippy::disallowed_methods, reason = "where cargo wants what is made here")]
+    let made = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
     let mut table = String::from("[\n");
-    for file in &files {
-        let name = file.strip_prefix(&folder).expect("it was found there").display();
-        let _ = writeln!(table, "    ({:?}, include_bytes!({:?})),", name.to_string(), file);
+    for (number, file) in files.iter().enumerate() {
+        let name = file.strip_prefix(&folder).expect("it was found there").display().to_string();
+        let small = made.join(format!("{number}.gz"));
+        compress(file, &small);
+        let (plain, small) =
+            (format!("include_bytes!({file:?})"), format!("include_bytes!({small:?})"));
+        let _ = writeln!(table, "    File {{ name: {name:?}, plain: {plain}, gzip: {small} }},");
     }
     table.push_str("]\n");
-    #[expect(clippy::disallowed_methods, reason = "where cargo wants what is made here")]
-    let made = std::env::var_os("OUT_DIR").expect("cargo sets it");
-    std::fs::write(Path::new(&made).join("assets.rs"), table).expect("cargo's folder is ours");
+    std::fs::write(made.join("assets.rs"), table).expect("cargo's folder is ours");
+}
+
+fn compress(file: &Path, small: &Path) {
+    let bytes = std::fs::read(file).expect("it was just found");
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(&bytes).expect("memory takes it");
+    let made = gzip.finish().expect("memory takes it");
+    std::fs::write(small, made).expect("cargo's folder is ours");
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {

@@ -9,7 +9,7 @@ use relight::engine::Engine;
 use relight::store_url::StoreUrl;
 use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
-use relight_core::ids::{SessionKey, TaskId};
+use relight_core::ids::{AgentName, SessionKey, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::redact::Redactor;
 use relight_core::time::Span;
@@ -17,6 +17,7 @@ use relight_store::sqlite::Use;
 use relight_store::{Store, StoreError};
 
 use crate::arguments::{Global, HolderArguments};
+use crate::config::Config;
 use crate::exit::{Exit, Failure, cannot_use};
 
 /// How long a lease lasts that follows nobody's life.
@@ -33,6 +34,8 @@ pub(crate) struct Environment {
     home: Option<PathBuf>,
     store: Option<String>,
     variables: Vec<(OsString, OsString)>,
+    /// Variables of agents, by which their secrets are known.
+    of_agents: Vec<(String, String)>,
 }
 
 impl Environment {
@@ -44,6 +47,7 @@ impl Environment {
             home: global.home.clone(),
             store: global.store.clone(),
             variables: relight::doors::environment::variables(),
+            of_agents: Vec::new(),
         }
     }
 
@@ -54,6 +58,13 @@ impl Environment {
             changed.store = configured;
         }
         changed
+    }
+
+    /// The same with the variables that a configuration gives to agents: what is secret by its name
+    /// there is known by its value from now on.
+    pub(crate) fn with_agents(&self, config: &Config) -> Self {
+        let of_agents = config.agents.iter().flat_map(|agent| agent.env.clone()).collect();
+        Self { of_agents, ..self.clone() }
     }
 
     /// A variable that is set, not empty and text.
@@ -91,8 +102,9 @@ impl Environment {
 
     fn redactor_of(&self, folder: &Path) -> Result<Redactor, Failure> {
         let key = relight::mark_key_beside(folder).map_err(|error| cannot_use(folder, &error))?;
-        let pairs = relight::doors::environment::texts(&self.variables);
-        Ok(Redactor::new(key).with_environment(pairs))
+        let own = relight::doors::environment::texts(&self.variables);
+        let of_agents = self.of_agents.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        Ok(Redactor::new(key).with_environment(own.chain(of_agents)))
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {
@@ -256,6 +268,34 @@ impl Environment {
         let lease = given.lease.unwrap_or(LEASE);
         let by = format!("{} (a lease of {lease})", self.user());
         Ok((Holder::Time { by }, Some(lease)))
+    }
+
+    /// Whose life leases follow that a process of ours takes: the attempt that it is part of, else its
+    /// own.
+    pub(crate) fn process_holder(&self, store: &dyn Store) -> Result<Holder, Failure> {
+        let attempt = crate::block_on(self.attempt(store))?;
+        Ok(attempt.unwrap_or_else(|| Holder::Process(relight::doors::process::me().clone())))
+    }
+
+    /// The task that `$RELIGHT_TASK` names, with `$RELIGHT_FENCE`.
+    pub(crate) fn own_task(&self) -> Result<Option<(TaskId, Option<Fence>)>, Failure> {
+        if self.get("RELIGHT_TASK").is_none() {
+            return Ok(None);
+        }
+        let task = self.task(None)?;
+        let fence = self.right(&task, None)?.fence();
+        Ok(Some((task, fence)))
+    }
+
+    /// The agent that is named, else the one that we are part of.
+    pub(crate) fn agent(&self, given: Option<&AgentName>) -> Result<Option<AgentName>, Failure> {
+        let own = || self.get("RELIGHT_AGENT").map(AgentName::new).transpose();
+        match given {
+            Some(name) => Ok(Some(name.clone())),
+            None => {
+                own().map_err(|error| Failure::new(Exit::Usage, format!("RELIGHT_AGENT: {error}")))
+            }
+        }
     }
 
     /// Who calls, for people to read.

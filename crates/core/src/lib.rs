@@ -12,6 +12,8 @@ pub mod checkpoint;
 pub mod claimant;
 pub mod decide;
 pub mod event;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod ids;
 pub mod lease;
 pub mod node;

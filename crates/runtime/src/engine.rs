@@ -3,6 +3,7 @@
 //! The only place that turns an event into a commit. Rules are `core`'s, memory is `store`'s.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
@@ -21,6 +22,7 @@ use relight_store::{Commit, CommitError, Store, StoreError};
 
 use crate::doors::{clock, process};
 use crate::funnel;
+use crate::meter::Meter;
 
 /// How often a decision is made again because the task moved on meanwhile.
 const ROUNDS_MAX: usize = 1_000;
@@ -63,6 +65,7 @@ pub enum ActError {
 pub struct Engine {
     store: Arc<dyn Store>,
     redactor: Arc<Redactor>,
+    meter: Arc<Meter>,
 }
 
 /// A task and how far it is.
@@ -117,6 +120,11 @@ pub struct Started {
     pub resumed: bool,
 }
 
+/// Whether a change is a record of a step.
+fn is_step(change: &Change) -> bool {
+    matches!(change, Change::StepBegun(_) | Change::StepEnded { .. })
+}
+
 /// What adding a task came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Added {
@@ -140,7 +148,12 @@ impl Added {
 impl Engine {
     /// Puts the funnel in front of a store.
     pub fn new(store: Arc<dyn Store>, redactor: Redactor) -> Self {
-        Self { store, redactor: Arc::new(redactor) }
+        Self { store, redactor: Arc::new(redactor), meter: Arc::default() }
+    }
+
+    /// What was counted through this engine and its clones.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     /// The store, for views.
@@ -401,7 +414,14 @@ impl Engine {
             at: scene.now,
             changes: decision.changes.clone(),
         };
-        match self.store.commit(commit).await {
+        let is_of_step = commit.changes.iter().any(is_step);
+        let began_us = clock::monotonic_us();
+        let committed = self.store.commit(commit).await;
+        if is_of_step && committed.is_ok() {
+            let took_us = clock::monotonic_us().saturating_sub(began_us);
+            self.meter.step_committed(Duration::from_micros(took_us));
+        }
+        match committed {
             Ok(committed) => Ok(Some(committed.fence)),
             Err(CommitError::Moved(_)) => Ok(None),
             Err(error) => Err(act_error(error)),

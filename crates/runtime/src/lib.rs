@@ -11,8 +11,11 @@ pub mod doors;
 pub mod drain;
 pub mod engine;
 pub mod funnel;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod inflight;
 mod library;
+pub mod meter;
 pub mod presets;
 pub mod prune;
 pub mod queue;
@@ -21,6 +24,7 @@ pub mod running_step;
 pub mod sessions;
 pub mod store_url;
 pub mod supervise;
+pub mod telemetry;
 
 pub use library::{
     BeginError, End, EndError, Ended, OpenError, Relight, RelightBuilder, RunningTask,

@@ -11,9 +11,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use relight_core::ids::TaskId;
+use relight_core::lease::Holder;
 use relight_core::step::StepKey;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::FdFlags;
+
+use crate::engine::TaskView;
 
 const FOLDER: &str = "running";
 
@@ -61,6 +64,18 @@ impl RunningStep {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// A step that an orphan of the task's dead process is still at: a new lease would throw its result
+/// away. (A timed lease is renewed by a live runner; once it ran out, the runner is frozen, and waiting
+/// for it would be for ever.)
+pub fn orphaned_step<'a>(home: &Path, view: &'a TaskView) -> Option<&'a StepKey> {
+    let held = view.task.lease.held.as_ref()?;
+    if !matches!(held.holder, Holder::Process(_)) {
+        return None;
+    }
+    let mut open = view.steps.iter().filter(|step| step.is_open()).map(|step| &step.key);
+    open.find(|key| RunningStep::is_taken(home, &view.task.id, key).unwrap_or(false))
 }
 
 impl Drop for RunningStep {

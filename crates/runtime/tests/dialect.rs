@@ -66,7 +66,15 @@ impl Place {
 
     async fn events(&self) -> Vec<Event> {
         let (after, task, kinds) = (0, Some(id("w")), Vec::new());
-        let query = EventQuery { after, task, agent: None, kinds, limit: 1_000, newest: false };
+        let query = EventQuery {
+            after,
+            before: None,
+            task,
+            agent: None,
+            kinds,
+            limit: 1_000,
+            newest: false,
+        };
         self.engine.store().events(query).await.expect("the store has events")
     }
 

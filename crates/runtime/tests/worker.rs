@@ -55,7 +55,8 @@ async fn task(relight: &Relight, id: &str) -> Task {
 async fn events(relight: &Relight, id: &str, kind: EventKind) -> Vec<serde_json::Value> {
     let task = Some(TaskId::new(id).expect("a test that can be set up"));
     let kinds = vec![kind];
-    let query = EventQuery { after: 0, task, agent: None, kinds, limit: 100, newest: false };
+    let query =
+        EventQuery { after: 0, before: None, task, agent: None, kinds, limit: 100, newest: false };
     let events = relight.engine().store().events(query).await.expect("a test that can be set up");
     events.into_iter().map(|event| event.detail).collect()
 }

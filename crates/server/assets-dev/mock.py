@@ -297,7 +297,7 @@ class World:
                 "time_to_recover_ms": {"p50": took[len(took) // 2] if took else None,
                                        "p99": took[len(took) * 99 // 100] if took else None, "count": len(took)},
                 "steps_per_minute": [{"minute": stamp(m * 60), "count": c} for m, c in steps.items()],
-                "needs_me": self.needs_me()}
+                "needs_me": self.needs_me(), "needs_me_total": len(self.needs_me())}
 
     def needs_me(self):
         out = []
@@ -454,7 +454,9 @@ class Door(http.server.BaseHTTPRequestHandler):
     def events_page(self):
         newest, after = self.query.get("newest") == "true", int(self.query.get("after") or 0)
         limit = int(self.query.get("limit", 100))
-        rows = reversed(world.events) if newest else world.events[after:]
+        before = int(self.query.get("before") or len(world.events) + 1)
+        newest = newest or "before" in self.query
+        rows = reversed(world.events[:before - 1]) if newest else world.events[after:]
         wanted = {k: self.query[k].split(",") for k in ("kind", "agent", "task") if k in self.query}
         found = list(itertools.islice((e for e in rows if all(e[k] in v for k, v in wanted.items())), limit))
         if newest:

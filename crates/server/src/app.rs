@@ -3,9 +3,12 @@
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use relight::doors::clock;
+use relight_core::time::Time;
 
 use crate::backend::Backend;
 use crate::guard::audit::Audit;
@@ -14,9 +17,11 @@ use crate::guard::guard;
 use crate::guard::host::Hosts;
 use crate::journal::Journal;
 use crate::login::{Codes, Visits};
+use crate::metrics::traffic::Traffic;
 use crate::pulse::Pulse;
 use crate::remembered::{self, Remembered};
 use crate::routes;
+use crate::serve::Settings;
 use crate::tokens::Keyring;
 
 /// What all handlers share. Cheap to clone.
@@ -32,6 +37,8 @@ pub(crate) struct Shared {
     /// Where browsers reach us; none when only the socket is served.
     pub(crate) address: Option<SocketAddr>,
     pub(crate) is_tls: bool,
+    /// How long a whole body may take to come.
+    pub(crate) body_wait_max: Duration,
     pub(crate) codes: Codes,
     pub(crate) visits: Visits,
     pub(crate) failures: Failures,
@@ -39,13 +46,45 @@ pub(crate) struct Shared {
     pub(crate) remembered: Remembered,
     pub(crate) journal: Journal,
     pub(crate) pulse: Pulse,
+    pub(crate) traffic: Traffic,
+    /// When the daemon began to serve.
+    pub(crate) started_at: Time,
     /// Of agents that report by themselves.
     pub(crate) signs: routes::heartbeat::Signs,
+}
+
+impl Shared {
+    /// What a daemon begins with, served on the socket alone.
+    pub(crate) fn new(backend: Backend, keyring: Keyring, hosts: Hosts) -> Self {
+        Self {
+            backend,
+            keyring,
+            hosts,
+            address: None,
+            is_tls: false,
+            body_wait_max: Settings::default().body_wait_max,
+            codes: Codes::default(),
+            visits: Visits::default(),
+            failures: Failures::default(),
+            audit: Audit::default(),
+            remembered: Remembered::default(),
+            journal: Journal::default(),
+            pulse: Pulse::default(),
+            traffic: Traffic::default(),
+            started_at: clock::now(),
+            signs: routes::heartbeat::Signs::default(),
+        }
+    }
 }
 
 impl App {
     pub(crate) fn new(shared: Shared) -> Self {
         Self(Arc::new(shared))
+    }
+
+    /// The cookie's name. Browsers send cookies to every port of a host: each daemon has its own.
+    pub(crate) fn cookie_name(&self) -> String {
+        format!("relight-{}", self.address.map_or(0, |address| address.port()))
     }
 
     /// Everything that is served, behind the guard.

@@ -60,6 +60,13 @@ pub fn ask(socket: &Path, request: &Request, patience: Span) -> Result<Reply, As
         Request::Down { keep_agents } => {
             ("POST", "/api/down".to_owned(), Some(json!({"keep_agents": keep_agents})))
         }
+        Request::Register(new) => {
+            let body = serde_json::to_value(new).expect("requests have string keys");
+            ("POST", "/api/agents".to_owned(), Some(body))
+        }
+        Request::Unregister { agent: name } => {
+            ("DELETE", format!("/api/agents/{}", crate::error::encoded(name.as_str())), None)
+        }
         Request::Reload => ("POST", "/api/reload".to_owned(), None),
         Request::Recover { dry_run } => {
             ("POST", "/api/recover".to_owned(), Some(json!({"dry_run": dry_run})))
@@ -118,7 +125,7 @@ fn written(method: &str, path: &str, body: Option<&Value>) -> Vec<u8> {
 }
 
 /// An answer that ends with its connection.
-fn parse(bytes: &[u8]) -> Option<Answered> {
+pub(crate) fn parse(bytes: &[u8]) -> Option<Answered> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&bytes[..end]).ok()?;
     let mut lines = head.split("\r\n");

@@ -8,18 +8,19 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::guard::Caller;
 
 /// The largest body.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
+/// The largest body of somebody who is not known: a login has a code in it and nothing else.
+pub(crate) const STRANGERS_BODY_BYTES_MAX: usize = 4 << 10;
 /// The deepest JSON.
 pub(crate) const DEPTH_MAX: usize = 64;
-/// How long a whole body may take to come.
-const BODY_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// Whether this kind of request may carry something that changes anything.
 pub(crate) fn is_write(method: &Method) -> bool {
@@ -32,7 +33,7 @@ pub(crate) fn check_content(method: &Method, headers: &HeaderMap) -> Result<(), 
         return Ok(());
     }
     if content_length(headers).is_some_and(|length| length > BODY_BYTES_MAX as u64) {
-        return Err(too_large());
+        return Err(too_large(BODY_BYTES_MAX));
     }
     let has_body = headers.contains_key(header::TRANSFER_ENCODING)
         || content_length(headers).is_some_and(|length| length > 0);
@@ -57,18 +58,26 @@ fn is_json(kind: &[u8]) -> bool {
     kind[..end].trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
-fn too_large() -> ApiError {
-    let message = format!("the body is larger than {BODY_BYTES_MAX} bytes");
+fn too_large(bytes_max: usize) -> ApiError {
+    let message = format!("the body is larger than {bytes_max} bytes");
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
 }
 
 /// Reads the whole body of a request and puts it back, so that whoever comes later need not wait.
-pub(crate) async fn read_body(request: Request) -> Result<(Request, Bytes), ApiError> {
+pub(crate) async fn read_body(
+    request: Request,
+    wait_max: Duration,
+) -> Result<(Request, Bytes), ApiError> {
     let (parts, body) = request.into_parts();
-    let collected = timeout(BODY_WAIT_MAX, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    // Thousands of strangers with a large body each would be a flood that nobody let in.
+    let is_known = parts.extensions.get::<Caller>().is_some();
+    let bytes_max = if is_known { BODY_BYTES_MAX } else { STRANGERS_BODY_BYTES_MAX };
+    let collected = timeout(wait_max, Limited::new(body, bytes_max).collect()).await;
     let bytes = match collected {
         Ok(Ok(collected)) => collected.to_bytes(),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => return Err(too_large()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            return Err(too_large(bytes_max));
+        }
         Ok(Err(_)) => return Err(ApiError::bad_request("the body broke off")),
         Err(_) => {
             return Err(ApiError::new(
@@ -83,7 +92,7 @@ pub(crate) async fn read_body(request: Request) -> Result<(Request, Bytes), ApiE
 }
 
 /// Refuses JSON that is nested too deeply before anything is built from it.
-fn check_depth(bytes: &[u8]) -> Result<(), ApiError> {
+pub(crate) fn check_depth(bytes: &[u8]) -> Result<(), ApiError> {
     let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
     for byte in bytes {
         match (in_text, byte) {
@@ -116,12 +125,19 @@ impl<T: DeserializeOwned> FromRequest<App> for Given<T> {
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+/// A body as what is asked for.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
-    serde_json::from_slice(bytes).map_err(|error| {
+    let bad = |error: serde_json::Error| {
         let message = format!("the body is not what is asked for here: {error}");
         if error.is_data() { ApiError::invalid(message) } else { ApiError::bad_request(message) }
-    })
+    };
+    // Readers also take a list for an object, member by member; nobody means that.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        serde_json::from_slice::<IgnoredAny>(bytes).map_err(bad)?;
+        return Err(ApiError::invalid("the body is not what is asked for here: write an object"));
+    }
+    serde_json::from_slice(bytes).map_err(bad)
 }
 
 /// A piece of the path, decoded and checked.
@@ -162,6 +178,23 @@ mod tests {
         let in_text = format!("\"\\\"{}\"", "[".repeat(1_000));
         assert!(check_depth(in_text.as_bytes()).is_ok());
         assert!(check_depth("[]".repeat(1_000).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn a_body_is_an_object_or_nothing() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Down {
+            #[serde(default)]
+            keep: bool,
+        }
+        let status = |text: &str| match parse::<Down>(text.as_bytes()) {
+            Ok(down) => u16::from(down.keep),
+            Err(error) => error.status.as_u16(),
+        };
+        assert_eq!((status(""), status(" {\"keep\": true}"), status("{}")), (0, 1, 0));
+        for (text, code) in [("[true]", 422), ("[]", 422), ("7", 422), ("[", 400), ("tru", 400)] {
+            assert_eq!(status(text), code, "{text}");
+        }
     }
 
     #[test]

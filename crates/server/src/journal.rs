@@ -77,6 +77,11 @@ impl Journal {
         place.expect("it was just taken")
     }
 
+    /// How many watch.
+    pub(crate) fn watchers(&self) -> usize {
+        self.ring.receiver_count()
+    }
+
     /// Whether nobody watches any more.
     fn is_left(&self) -> bool {
         let mut is_left = false;
@@ -292,5 +297,13 @@ fn text(event: &Event) -> Bytes {
 
 /// All events, to be narrowed.
 pub(crate) fn every_event() -> EventQuery {
-    EventQuery { after: 0, task: None, agent: None, kinds: Vec::new(), limit: PAGE, newest: false }
+    EventQuery {
+        after: 0,
+        before: None,
+        task: None,
+        agent: None,
+        kinds: Vec::new(),
+        limit: PAGE,
+        newest: false,
+    }
 }

@@ -1,4 +1,4 @@
-//! Translates HTTP, SSE and the dashboard to runtime calls and store views.
+//! Translates HTTP, SSE, MCP and the dashboard to runtime calls and store views.
 //!
 //! Every request passes the guard (`guard/`) before anything else happens. The types of the wire live here
 //! alone (`wire`, one noun a file). Leaves to others: SQL, processes, decisions.
@@ -8,11 +8,15 @@ mod app;
 mod backend;
 pub mod client;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod given;
 mod guard;
 mod journal;
 mod listen;
 mod login;
+pub mod mcp;
+mod metrics;
 mod openapi;
 mod pages;
 mod pulse;
@@ -26,6 +30,7 @@ pub use backend::Backend;
 pub use error::ApiError;
 pub use guard::scope::Scope;
 pub use listen::tls::{Tls, TlsError};
+pub use metrics::reference as metrics_reference;
 pub use openapi::document as openapi_document;
 pub use serve::{ServeError, Server, Settings, Threads};
 

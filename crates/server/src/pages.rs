@@ -1,20 +1,34 @@
 //! The dashboard's files, compiled into the binary, and the page that says how to log in.
+//!
+//! Each file is there twice, as it is and made small at build time, so that serving one costs nothing
+//! but the copy. A browser keeps what it has and asks whether it is still the same.
+
+use std::sync::LazyLock;
 
 use axum::body::Body;
 use axum::extract::Path;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 
 use crate::error::ApiError;
 
-/// Every file of the dashboard by its path.
-static FILES: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/assets.rs"));
+/// One file of the dashboard.
+#[derive(Debug)]
+struct File {
+    /// Its path below `/assets/`.
+    name: &'static str,
+    plain: &'static [u8],
+    gzip: &'static [u8],
+}
 
-/// Shown where the dashboard's own page is missing.
-const PLAIN_LOGIN: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
-    <title>Relight: log in</title><h1>Log in</h1>\
-    <p>Type this in a terminal; it opens a link that logs you in:</p>\
-    <pre>relight dashboard</pre></html>\n";
+/// Every file of the dashboard.
+static FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/assets.rs"));
+
+/// What each of them is, in the same order: the start of its hash.
+static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let tag = |file: &File| blake3::hash(file.plain).to_hex()[..16].to_owned();
+    FILES.iter().map(tag).collect()
+});
 
 /// What needs no login: the page on which one logs in, and files without anybody's data.
 pub(crate) fn is_open(path: &str) -> bool {
@@ -22,58 +36,121 @@ pub(crate) fn is_open(path: &str) -> bool {
 }
 
 /// `GET /`: the dashboard.
-pub(crate) async fn dashboard() -> Result<Response, ApiError> {
-    file("index.html").ok_or_else(missing)
+pub(crate) async fn dashboard(headers: HeaderMap) -> Result<Response, ApiError> {
+    serve("index.html", &headers)
 }
 
 /// `GET /login/CODE`: the page that turns its own path's code into a login.
-pub(crate) async fn login() -> Response {
-    file("login.html").unwrap_or_else(|| html(StatusCode::OK, PLAIN_LOGIN.as_bytes()))
+pub(crate) async fn login(headers: HeaderMap) -> Result<Response, ApiError> {
+    serve("login.html", &headers)
 }
 
 /// `GET /assets/…`.
-pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response, ApiError> {
-    file(&name).ok_or_else(missing)
+pub(crate) async fn asset(
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    serve(&name, &headers)
 }
 
 /// `/` without a login.
-pub(crate) fn how_to_log_in() -> Response {
-    let page = find("login.html").unwrap_or(PLAIN_LOGIN.as_bytes());
-    html(StatusCode::UNAUTHORIZED, page)
-}
-
-fn missing() -> ApiError {
-    ApiError::not_found("there is no such file")
-}
-
-fn find(name: &str) -> Option<&'static [u8]> {
-    FILES.iter().find(|(known, _)| *known == name).map(|(_, bytes)| *bytes)
-}
-
-fn html(status: StatusCode, bytes: &'static [u8]) -> Response {
-    let mut response = Response::new(Body::from(bytes));
-    *response.status_mut() = status;
-    let kind = HeaderValue::from_static("text/html; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+pub(crate) fn how_to_log_in(headers: &HeaderMap) -> Response {
+    let page = FILES.iter().find(|file| file.name == "login.html").expect("it is compiled in");
+    let mut response = page.send(headers);
+    *response.status_mut() = StatusCode::UNAUTHORIZED;
     response
 }
 
-fn file(name: &str) -> Option<Response> {
-    let bytes = find(name)?;
-    let kind = match name.rsplit_once('.').map(|(_, end)| end) {
-        Some("html") => "text/html; charset=utf-8",
-        Some("js") => "text/javascript; charset=utf-8",
-        Some("css") => "text/css; charset=utf-8",
-        Some("svg") => "image/svg+xml",
-        Some("png") => "image/png",
-        Some("json" | "webmanifest") => "application/json",
-        Some("woff2") => "font/woff2",
-        _ => "application/octet-stream",
-    };
-    let mut response = Response::new(Body::from(bytes));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+fn serve(name: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
+    let place = FILES.iter().position(|file| file.name == name);
+    let place = place.ok_or_else(|| ApiError::not_found("there is no such file"))?;
+    let (file, tag) = (&FILES[place], &TAGS[place]);
+    let mut response = if has_already(headers, tag) { unchanged() } else { file.send(headers) };
+    let headers = response.headers_mut();
+    // The same file made small is another sequence of bytes: only a weak tag names both.
+    set(headers, header::ETAG, &format!("W/\"{tag}\""));
     // Asked for anew after an upgrade, and never kept by anybody but the browser.
-    let cache = HeaderValue::from_static("private, no-cache");
-    response.headers_mut().insert(header::CACHE_CONTROL, cache);
-    Some(response)
+    set(headers, header::CACHE_CONTROL, "private, no-cache");
+    set(headers, header::VARY, "Accept-Encoding");
+    Ok(response)
+}
+
+impl File {
+    fn send(&self, headers: &HeaderMap) -> Response {
+        let is_small = takes_gzip(headers) && self.gzip.len() < self.plain.len();
+        let mut response = Response::new(Body::from(if is_small { self.gzip } else { self.plain }));
+        if is_small {
+            set(response.headers_mut(), header::CONTENT_ENCODING, "gzip");
+        }
+        set(response.headers_mut(), header::CONTENT_TYPE, self.kind());
+        response
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.name.rsplit_once('.').map(|(_, end)| end) {
+            Some("html") => "text/html; charset=utf-8",
+            Some("js") => "text/javascript; charset=utf-8",
+            Some("css") => "text/css; charset=utf-8",
+            Some("svg") => "image/svg+xml",
+            Some("png") => "image/png",
+            Some("json" | "webmanifest") => "application/json",
+            Some("woff2") => "font/woff2",
+            _ => "application/octet-stream",
+        }
+    }
+}
+
+fn unchanged() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NOT_MODIFIED;
+    response
+}
+
+fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    headers.insert(name, HeaderValue::try_from(value).expect("plain text of ours"));
+}
+
+/// Whether one of the tags that the browser has is this one.
+fn has_already(headers: &HeaderMap, tag: &str) -> bool {
+    let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
+    let bare = |one: &str| one.trim().trim_start_matches("W/").trim_matches('"') == tag;
+    known.flat_map(|line| line.split(',')).any(bare)
+}
+
+/// Whether gzip is among what the browser can read, and not as what it refuses (`q=0`).
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let lines =
+        headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).any(|one| {
+        let (name, rest) = one.split_once(';').unwrap_or((one, ""));
+        let weight = rest.trim().strip_prefix("q=").and_then(|weight| weight.parse::<f32>().ok());
+        name.trim().eq_ignore_ascii_case("gzip") && weight.is_none_or(|weight| weight > 0.0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_sent_to_whoever_takes_it() {
+        let takes = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT_ENCODING, text.parse().unwrap());
+            takes_gzip(&headers)
+        };
+        for text in ["gzip", "br, GZIP", "deflate, gzip;q=0.5", "gzip ; q=1"] {
+            assert!(takes(text), "{text}");
+        }
+        for text in ["", "br", "gzip;q=0", "gzip; q=0.0", "xgzip", "identity"] {
+            assert!(!takes(text), "{text}");
+        }
+        assert!(!takes_gzip(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn all_files_together_are_small() {
+        let gzip: usize = FILES.iter().map(|file| file.gzip.len().min(file.plain.len())).sum();
+        assert!(gzip < 60_000, "{gzip} bytes");
+    }
 }

@@ -28,6 +28,8 @@ const KEYS_MAX: usize = 1_000;
 const KEY_BYTES_MAX: usize = 200;
 /// A longer answer is not remembered, and its request is done again.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// All answers together; the oldest go first.
+const ANSWERS_BYTES_MAX: usize = 4 << 20;
 const AGE_MS_MAX: u64 = 24 * 3_600_000;
 
 /// Answers by key.
@@ -39,6 +41,8 @@ struct Memory {
     answers: HashMap<Key, Entry>,
     /// Oldest first.
     order: VecDeque<Key>,
+    /// Of all answers.
+    bytes: usize,
 }
 
 /// Whose, and which.
@@ -64,7 +68,7 @@ pub(crate) async fn remember(State(app): State<App>, request: Request, next: Nex
     if !is_write(request.method()) {
         return next.run(request).await;
     }
-    let (request, body) = match read_body(request).await {
+    let (request, body) = match read_body(request, app.body_wait_max).await {
         Ok(read) => read,
         Err(error) => return error.into_response(),
     };
@@ -145,7 +149,8 @@ fn key_of(request: &Request) -> Result<Option<Key>, ApiError> {
     Ok(Some((caller.id.clone(), key)))
 }
 
-fn text_of(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+/// The key as it was given.
+pub(crate) fn text_of(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let Some(value) = headers.get(HEADER) else { return Ok(None) };
     let text = value.to_str().ok().filter(|text| (1..=KEY_BYTES_MAX).contains(&text.len()));
     let text = text.ok_or_else(|| {
@@ -187,14 +192,16 @@ impl Remembered {
 
     fn answered(&self, key: &Key, status: StatusCode, bytes: Bytes) {
         let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = memory.answers.get_mut(key) {
-            entry.answer = Some((status, bytes));
-        }
+        let Some(entry) = memory.answers.get_mut(key) else { return };
+        let length = bytes.len();
+        entry.answer = Some((status, bytes));
+        memory.bytes += length;
+        while memory.bytes > ANSWERS_BYTES_MAX && memory.forget_oldest() {}
     }
 
     fn forget(&self, key: &Key) {
         let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.answers.remove(key);
+        memory.remove(key);
         memory.order.retain(|known| known != key);
     }
 }
@@ -207,9 +214,19 @@ impl Memory {
             if !goes {
                 return;
             }
-            if let Some(oldest) = self.order.pop_front() {
-                self.answers.remove(&oldest);
-            }
+            self.forget_oldest();
+        }
+    }
+
+    /// Whether there was one.
+    fn forget_oldest(&mut self) -> bool {
+        let oldest = self.order.pop_front();
+        oldest.inspect(|oldest| self.remove(oldest)).is_some()
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(Entry { answer: Some((_, bytes)), .. }) = self.answers.remove(key) {
+            self.bytes -= bytes.len();
         }
     }
 }
@@ -234,6 +251,20 @@ mod tests {
         let others = ("token a".to_owned(), "k".to_owned());
         assert!(matches!(remembered.find(&others, other, 0), Found::New));
         assert!(matches!(remembered.find(&key("k"), other, AGE_MS_MAX), Found::New));
+    }
+
+    #[test]
+    fn answers_are_kept_within_a_limit_of_bytes() {
+        let remembered = Remembered::default();
+        let one = blake3::hash(b"1");
+        let answer = Bytes::from(vec![0; ANSWER_BYTES_MAX]);
+        for n in 0..200 {
+            remembered.find(&key(&n.to_string()), one, 0);
+            remembered.answered(&key(&n.to_string()), StatusCode::OK, answer.clone());
+        }
+        let kept = |n: &str| matches!(remembered.find(&key(n), one, 0), Found::Answered(..));
+        assert!(kept("199") && !kept("0"));
+        assert_eq!(remembered.0.lock().unwrap().bytes, ANSWERS_BYTES_MAX);
     }
 
     #[test]

@@ -12,16 +12,11 @@ use tokio::sync::{mpsc, watch};
 
 use crate::app::{App, Shared};
 use crate::backend::Backend;
-use crate::guard::audit::Audit;
-use crate::guard::failures::Failures;
 use crate::guard::host::Hosts;
 use crate::guard::scope::Scope;
-use crate::journal::Journal;
 use crate::listen::tls::Tls;
 use crate::listen::{self, Hall};
-use crate::login::{Codes, Visits};
-use crate::pulse::Pulse;
-use crate::remembered::Remembered;
+use crate::login::Visits;
 use crate::tokens::{Keyring, TokenError};
 
 /// Threads that answer requests.
@@ -33,6 +28,8 @@ const END_MAX: Duration = Duration::from_secs(3);
 
 /// How long a client may take to say its headers, and to be idle between two requests.
 const HEADER_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long a whole body may take to come.
+const BODY_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// What is served, and where.
 #[derive(Debug)]
@@ -49,6 +46,8 @@ pub struct Settings {
     pub hosts: Vec<String>,
     /// How long a client may take to say its headers, and to be idle between two requests.
     pub header_wait_max: Duration,
+    /// How long a whole body may take to come.
+    pub body_wait_max: Duration,
 }
 
 impl Default for Settings {
@@ -60,6 +59,7 @@ impl Default for Settings {
             tls: None,
             hosts: Vec::new(),
             header_wait_max: HEADER_WAIT_MAX,
+            body_wait_max: BODY_WAIT_MAX,
         }
     }
 }
@@ -203,6 +203,7 @@ fn prepare(
         check_exposure(address, settings)?;
     }
     let keyring = Keyring::open(&backend.home)?;
+    let visits = Visits::open(&backend.home);
     let bound = settings.listen.map(|address| bind(runtime, address)).transpose();
     let (listener, skipped) = match bound {
         Err(ServeError::Bind { source, .. }) if settings.may_skip_listen => (None, Some(source)),
@@ -211,22 +212,16 @@ fn prepare(
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let is_tls = settings.tls.is_some();
     let mut names = settings.hosts.clone();
-    names.extend(address.map(|address| host_of(address.ip())));
+    // `0.0.0.0` is where it listens, and nobody's name.
+    let named = address.map(|address| address.ip()).filter(|ip| !ip.is_unspecified());
+    names.extend(named.map(host_of));
     let hosts = Hosts::new(address.map_or(0, |address| address.port()), is_tls, &names);
     let app = App::new(Shared {
-        journal: Journal::default(),
-        pulse: Pulse::default(),
-        backend,
-        keyring,
-        hosts,
         address,
         is_tls,
-        codes: Codes::default(),
-        visits: Visits::default(),
-        failures: Failures::default(),
-        audit: Audit::default(),
-        remembered: Remembered::default(),
-        signs: crate::routes::heartbeat::Signs::default(),
+        visits,
+        body_wait_max: settings.body_wait_max,
+        ..Shared::new(backend, keyring, hosts)
     });
     Ok((app, listener, skipped))
 }

@@ -1,4 +1,4 @@
-//! `docs/reference/openapi.json` and `docs/reference/http-api.md`, made from the handlers themselves:
+//! `docs/reference/openapi.json`, `http-api.md` and `metrics.md`, made from the handlers themselves:
 //! these tests fail when the pages are not what the code says. `UPDATE_DOCS=1 cargo test -p
 //! relight-server --test reference` writes them anew.
 
@@ -23,6 +23,11 @@ fn the_page_is_what_the_description_says() {
     assert_page("http-api.md", &page(&document));
 }
 
+#[test]
+fn the_page_of_metrics_is_what_the_code_says() {
+    assert_page("metrics.md", &relight_server::metrics_reference());
+}
+
 fn assert_page(name: &str, wanted: &str) {
     let path = format!("{FOLDER}{name}");
     if is_update() {
@@ -43,7 +48,7 @@ const HEAD: &str = include_str!("http-api-head.md");
 
 fn page(document: &Value) -> String {
     let mut text = HEAD.to_owned();
-    for tag in ["agents", "tasks", "steps", "sessions", "events", "daemon"] {
+    for tag in ["agents", "tasks", "steps", "sessions", "events", "daemon", "mcp"] {
         let _ = writeln!(text, "\n## {}\n", capital(tag));
         for (path, methods) in document["paths"].as_object().unwrap() {
             for (method, operation) in methods.as_object().unwrap() {
@@ -61,6 +66,9 @@ fn page(document: &Value) -> String {
 }
 
 fn capital(word: &str) -> String {
+    if word == "mcp" {
+        return "MCP".to_owned();
+    }
     word[..1].to_ascii_uppercase() + &word[1..]
 }
 
@@ -82,6 +90,10 @@ fn operation_text(document: &Value, method: &str, path: &str, operation: &Value)
     }
     let mut answers = Vec::new();
     for (status, response) in operation["responses"].as_object().unwrap() {
+        // What the guard answers on every route is told once, in the head.
+        if response.get("$ref").is_some() {
+            continue;
+        }
         let schema = response["content"].as_object().and_then(|content| content.values().next());
         let shape = schema.map(|content| format!(" {}", kind(&content["schema"])));
         let is_problem = schema.is_some_and(|content| {

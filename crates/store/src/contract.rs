@@ -253,6 +253,8 @@ pub struct AttemptQuery {
     pub ended: bool,
     /// At most so many.
     pub limit: usize,
+    /// Only those begun before this one; none when it is not there. For paging.
+    pub before: Option<AttemptTag>,
 }
 
 /// Which sessions, in the order of their keys. The default is all.
@@ -273,6 +275,8 @@ pub struct SessionQuery {
 pub struct EventQuery {
     /// Only those after this one.
     pub after: u64,
+    /// Only those before this one; for paging back from the newest.
+    pub before: Option<u64>,
     /// Only of this task.
     pub task: Option<TaskId>,
     /// Only of this agent.
@@ -421,6 +425,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         changes: Vec<SessionChange>,
         at: Time,
     ) -> Result<Vec<bool>, StoreError>;
+
+    /// Removes sessions without a turn in flight, each only if it is still at the given sequence number;
+    /// answers how many.
+    async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError>;
 
     /// One session.
     async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError>;

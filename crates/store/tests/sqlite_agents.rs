@@ -28,11 +28,11 @@ fn created(name: &str) -> AgentCommit {
 
 fn events_of(name: &str) -> EventQuery {
     let (task, agent, kinds) = (None, Some(agent(name)), Vec::new());
-    EventQuery { after: 0, task, agent, kinds, limit: usize::MAX, newest: false }
+    EventQuery { after: 0, before: None, task, agent, kinds, limit: usize::MAX, newest: false }
 }
 
 fn all_attempts() -> AttemptQuery {
-    AttemptQuery { agent: None, ended: false, limit: usize::MAX }
+    AttemptQuery { agent: None, ended: false, limit: usize::MAX, before: None }
 }
 
 /// Writes into the file behind the store's back.

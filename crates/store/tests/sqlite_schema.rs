@@ -18,7 +18,7 @@ const TASKS: usize = 20;
 
 fn all_events() -> EventQuery {
     let (task, agent, kinds) = (None, None, Vec::new());
-    EventQuery { after: 0, task, agent, kinds, limit: usize::MAX, newest: false }
+    EventQuery { after: 0, before: None, task, agent, kinds, limit: usize::MAX, newest: false }
 }
 
 /// Tasks with a step each, a large output and a lease among them.

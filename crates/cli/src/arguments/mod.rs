@@ -4,7 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod alerts;
 pub(crate) mod checkpoint;
 pub(crate) mod other;
-mod quick;
+pub(crate) mod quick;
 #[cfg(test)]
 pub(crate) mod reference;
 pub(crate) mod session;
@@ -97,6 +97,8 @@ pub(crate) enum Command {
     /// Who may use the API
     #[command(subcommand)]
     Token(agent::TokenCommand),
+    /// Serve the verbs as MCP tools on standard input and output, for one agent
+    Mcp(other::McpArguments),
     /// Agents and what they are doing
     Ps(agent::PsArguments),
     /// Start agents, also those that were stopped or given up
@@ -141,7 +143,8 @@ pub(crate) enum Command {
     Doctor(other::DoctorArguments),
     /// What happened, in order
     Events(other::EventsArguments),
-    /// Write what agents and Relight read: a block in AGENTS.md, a skill, relight.toml
+    /// Write what agents and Relight read: a block in AGENTS.md, a skill, relight.toml, an
+    /// MCP client's configuration
     #[command(subcommand)]
     Setup(other::SetupCommand),
     /// Run parts of Relight from the host's scheduler

@@ -109,6 +109,21 @@ pub(crate) struct EventsArguments {
     pub(crate) kinds: Vec<relight_core::event::EventKind>,
 }
 
+/// `mcp`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  relight mcp\n  relight setup mcp --for claude --merge\n\n\
+    A client starts it; nobody types into it. It needs no daemon. What the agent starts is held by this\n\
+    process, or under relight run and up by the agent's attempt. It ends with exit code 0 when its input\n\
+    ends or on SIGTERM, after what is under way; tasks that it held are then free to be resumed.")]
+pub(crate) struct McpArguments {
+    /// The agent that is served [default: $RELIGHT_AGENT]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<AgentName>,
+    /// The folder of checkpoint files [default: $RELIGHT_CHECKPOINT_DIR, else memory/checkpoints]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
 /// `setup`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SetupCommand {
@@ -130,6 +145,59 @@ pub(crate) enum SetupCommand {
     #[command(after_help = "Examples:\n  relight setup config\n  relight setup config --print\n\n\
         Exit code 1: there is one already, and --force was not given.")]
     Config(ConfigArguments),
+    /// Print what an MCP client's configuration needs, or merge it in
+    #[command(after_help = "Examples:\n  relight setup mcp --for claude\n  \
+        relight setup mcp --for codex --merge\n  relight setup mcp --for cursor --http --merge\n\n\
+        Everything else in the file stays. With --http the client finds the token in $RELIGHT_TOKEN:\n\
+        export RELIGHT_TOKEN=$(relight token new --operate). Exit code 1: another entry named relight\n\
+        is there, and --force was not given; 65: the file cannot be understood, and was not touched.")]
+    Mcp(SetupMcpArguments),
+}
+
+/// `setup mcp`.
+#[derive(Debug, Args)]
+pub(crate) struct SetupMcpArguments {
+    /// Which client
+    #[arg(long = "for", value_name = "CLIENT")]
+    pub(crate) client: McpClient,
+    /// Merge it into the client's own file, instead of printing it
+    #[arg(long, visible_alias = "write")]
+    pub(crate) merge: bool,
+    /// The file [default: the project's own in this folder; for codex ~/.codex/config.toml]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Option<PathBuf>,
+    /// Use the daemon over HTTP, instead of starting a process
+    #[arg(long)]
+    pub(crate) http: bool,
+    /// Where the daemon is
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7717/mcp",
+        requires = "http"
+    )]
+    pub(crate) url: String,
+    /// The agent that is served
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<AgentName>,
+    /// Replace an entry of ours that differs
+    #[arg(long, requires = "merge")]
+    pub(crate) force: bool,
+}
+
+/// A client whose configuration is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum McpClient {
+    /// Claude Code: .mcp.json
+    Claude,
+    /// Codex: ~/.codex/config.toml
+    Codex,
+    /// Gemini CLI: .gemini/settings.json
+    Gemini,
+    /// OpenCode: opencode.json
+    Opencode,
+    /// Cursor: .cursor/mcp.json
+    Cursor,
 }
 
 /// `setup config`.

@@ -14,7 +14,7 @@ use super::task::TaskCommand;
 use super::{Cli, Command, Global};
 
 /// Reads `relight NOUN VERB …` for the usual verbs, and `relight beat`; none for anything else.
-pub(super) fn parse(words: &[OsString]) -> Option<Cli> {
+pub(crate) fn parse(words: &[OsString]) -> Option<Cli> {
     let noun = words.get(1)?.to_str()?;
     if noun == "beat" {
         return beat(words);

@@ -45,7 +45,7 @@ impl Reader<'_> {
     fn query(&self, after: u64, limit: usize, newest: bool) -> EventQuery {
         let EventsArguments { task, agent, kinds, .. } = self.arguments;
         let (task, agent, kinds) = (task.clone(), agent.clone(), kinds.clone());
-        EventQuery { after, task, agent, kinds, limit, newest }
+        EventQuery { after, before: None, task, agent, kinds, limit, newest }
     }
 
     /// After which event the printing starts.

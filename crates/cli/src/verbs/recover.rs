@@ -129,8 +129,15 @@ async fn sweep_workers(recoverer: &Recoverer) -> Result<Vec<Failure>, Failure> {
 /// What strategies decided after this event, with the tasks as they are now.
 async fn decisions(engine: &Engine, after: u64) -> Result<Vec<(Recovered, Task)>, Failure> {
     let kinds = vec![EventKind::TaskRecovery];
-    let query =
-        EventQuery { after, task: None, agent: None, kinds, limit: usize::MAX, newest: false };
+    let query = EventQuery {
+        after,
+        before: None,
+        task: None,
+        agent: None,
+        kinds,
+        limit: usize::MAX,
+        newest: false,
+    };
     let mut decided = Vec::new();
     for event in engine.store().events(query).await? {
         let Some(id) = &event.task else { continue };

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use relight::doors::clock;
 use relight::drain::{self, Begun};
 use relight::engine::{ActError, Added, Engine, Started};
-use relight::running_step::RunningStep;
+use relight::running_step::orphaned_step;
 use relight::supervise::successor::{self, RefreshError};
 use relight_core::decide::{Refusal, TaskEvent};
 use relight_core::ids::TaskId;
-use relight_core::lease::{Fence, Held, Holder};
+use relight_core::lease::Fence;
 use relight_core::recovery::limits::cost_text;
 use relight_core::status::{TRANSITIONS, TaskStatus};
 use relight_core::task::{NewTask, Task, TaskSpec};
@@ -138,8 +138,7 @@ async fn refresh_state(
 }
 
 /// A fence that was given must be good. A step that an orphan of a dead process is still at is left
-/// to it, for a new lease would throw its result away. (A timed lease is renewed by a live runner;
-/// once it ran out, the runner is frozen, and waiting for it would be for ever.)
+/// to it.
 async fn may_start(
     environment: &Environment,
     engine: &Engine,
@@ -154,19 +153,14 @@ async fn may_start(
     if let Some(ours) = fence.map(Fence).filter(|ours| !lease.admits(*ours)) {
         return Err(Refusal::Fenced { task: id.clone(), ours, newest: lease.fence }.into());
     }
-    let by_process = |held: &Held| matches!(held.holder, Holder::Process(_));
-    if !lease.held.as_ref().is_some_and(by_process) {
-        return Ok(());
-    }
     let home = environment.store_folder(engine)?;
-    for step in view.steps.iter().filter(|step| step.is_open()) {
-        let taken = RunningStep::is_taken(&home, id, &step.key).unwrap_or(false);
-        if taken {
-            let text = format!("step {} of task {id} is still being run", step.key);
-            return Err(Failure::new(Exit::Busy, text).hint("wait for it to end, then try again"));
+    match orphaned_step(&home, &view) {
+        Some(step) => {
+            let text = format!("step {step} of task {id} is still being run");
+            Err(Failure::new(Exit::Busy, text).hint("wait for it to end, then try again"))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn set(environment: &Environment, arguments: SetArguments) -> Outcome {

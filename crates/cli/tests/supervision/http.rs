@@ -149,3 +149,37 @@ fn agents_inherit_no_secret_of_the_daemon() {
         assert!(!target.contains("token") && !target.contains("relight.sock"), "{target}");
     }
 }
+
+#[test]
+fn texts_of_requests_are_texts_and_never_commands() {
+    let (ground, _daemon) = with_daemon("[alert]\ngroup = \"50ms\"\ncommand = [\"./alerted\"]\n");
+    ground.script("alerted", "cat >>alerts; echo >>alerts; printf '%s\\n' \"$@\" >>arguments");
+    let token = ground.call(&["token", "show"]).stdout.trim().to_owned();
+    let address = address(&ground);
+    let post = |path: &str, body: &Value| send(&address, "POST", path, &token, &body.to_string()).0;
+    let hostile = "; touch pwned; $(touch pwned) `touch pwned`\n-rf | touch pwned";
+    let task = json!({"id": "t", "max_retries": 0, "title": hostile, "payload": {"x": hostile}, "set": {"branch": hostile}});
+    assert_eq!(post("/api/tasks", &task), 201);
+    assert_eq!(post("/api/tasks/t/start", &json!({})), 200);
+    assert_eq!(post("/api/agents/writer/heartbeat", &json!({"status": hostile})), 200);
+    assert_eq!(post("/api/tasks/t/fail", &json!({"reason": hostile})), 200);
+    ground.until_lines("alerts", 1);
+    assert_eq!(post("/api/agents/writer/restart", &json!({})), 200);
+    ground.births(2);
+    assert!(!ground.work("pwned").exists());
+    assert!(!ground.read("arguments").contains("touch"), "{}", ground.read("arguments"));
+    let shown = send(&address, "GET", "/api/tasks/t", &token, "").1;
+    assert_eq!((&shown["title"], &shown["payload"]["x"]), (&json!(hostile), &json!(hostile)));
+}
+
+#[test]
+fn as_root_it_says_so() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: needs root");
+        return;
+    }
+    let (ground, daemon) = with_daemon("");
+    daemon.until_said("running as root");
+    let doctor = ground.call(&["doctor"]);
+    assert!(doctor.stdout.contains("runs as root"), "{doctor:?}");
+}

@@ -19,6 +19,7 @@ mod hang;
 mod harsh;
 mod http;
 mod loops;
+mod observed;
 mod presets;
 mod recover;
 mod reload;

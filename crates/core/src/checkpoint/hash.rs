@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 use super::node::{Members, Node};
 
 /// The member that holds the hash and is not covered by it.
-pub(super) const HASH_FIELD: &str = "checkpointHash";
+pub(crate) const HASH_FIELD: &str = "checkpointHash";
 
 const PREFIX: &str = "sha256:";
 const HEX: &[u8; 16] = b"0123456789abcdef";

@@ -204,6 +204,16 @@ fn a_first_attempt_at_the_work_of_another_is_told_how_far_it_is() {
 }
 
 #[test]
+fn whoever_has_no_name_is_told_about_the_task_alone() {
+    let task = task("deploy-42", &["build"]);
+    let steps = [step("build", StepState::Done, RepeatRule::Keyed)];
+    let facts = BriefFacts { agent: None, task: Some((&task, &steps)), ..first() };
+    let text = text(&facts);
+    assert!(text.starts_with("# Brief for task deploy-42\n"), "{text}");
+    assert!(text.ends_with("`relight task show deploy-42`\n"), "{text}");
+}
+
+#[test]
 fn the_longest_of_everything_still_fits_a_screen() {
     let long =
         |text: &str, bytes: usize| text.repeat(bytes).chars().take(bytes).collect::<String>();
@@ -231,7 +241,7 @@ fn the_longest_of_everything_still_fits_a_screen() {
     };
     let workspace = long("/folder", 4_000);
     let facts = BriefFacts {
-        agent: &agent,
+        agent: Some(&agent),
         attempt_number: u32::MAX,
         before: Some(before(&ended, &post_mortem)),
         task: Some((&task, &steps)),
@@ -327,7 +337,14 @@ fn text(facts: &BriefFacts<'_>) -> String {
 
 fn first() -> BriefFacts<'static> {
     static NAME: std::sync::LazyLock<AgentName> = std::sync::LazyLock::new(name);
-    BriefFacts { agent: &NAME, attempt_number: 1, before: None, task: None, git: None, host: None }
+    BriefFacts {
+        agent: Some(&NAME),
+        attempt_number: 1,
+        before: None,
+        task: None,
+        git: None,
+        host: None,
+    }
 }
 
 fn after(before: Interrupted<'_>) -> BriefFacts<'_> {

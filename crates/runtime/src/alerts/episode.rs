@@ -33,6 +33,7 @@ pub(super) async fn is_told(store: &dyn Store, alert: &Alert) -> Result<bool, St
 fn history_of(alert: &Alert, since: u64) -> Option<EventQuery> {
     let mut query = EventQuery {
         after: since,
+        before: None,
         task: None,
         agent: None,
         kinds: vec![EventKind::Alert],

@@ -58,6 +58,7 @@ pub async fn overview(store: &dyn Store, limit: usize) -> Result<Overview, Store
     }
     let query = EventQuery {
         after: 0,
+        before: None,
         task: None,
         agent: None,
         kinds: vec![EventKind::Alert],

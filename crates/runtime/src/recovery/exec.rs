@@ -135,7 +135,8 @@ impl Exec {
     }
 }
 
-fn read(text: &str, now: Time) -> Result<Answer, String> {
+/// What a command answered.
+pub(crate) fn read(text: &str, now: Time) -> Result<Answer, String> {
     let said: Said = serde_json::from_str(text.trim()).map_err(|error| error.to_string())?;
     let decision = match said.decision.as_str() {
         "resume" => Decision::Resume,

@@ -27,6 +27,7 @@ use super::folder::AgentFolder;
 use crate::doors::descriptor;
 
 pub(super) use sign::clean;
+pub(crate) use sign::signs;
 pub use sign::{STATUS_BYTES_MAX, Sign};
 
 /// Longer datagrams are dropped whole.

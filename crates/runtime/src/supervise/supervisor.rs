@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use relight_core::agent::Stopper;
 use relight_core::ids::AgentName;
@@ -21,6 +20,7 @@ use super::cgroup::{CgroupSetting, Cgroups};
 use super::desk::Desk;
 use super::log::Growth;
 use super::notice::{Notice, Notices};
+use super::reporters::Reporters;
 use super::roster::Roster;
 use super::router::Router;
 use super::spec::AgentSpec;
@@ -35,8 +35,8 @@ use crate::recovery::{Recoverer, Strategies};
 /// At most so many look at repositories at once while nobody waits for it.
 const GIT_PLACES: usize = 2;
 
-/// No shorter period is kept.
-const SWEEP_MIN: Duration = Duration::from_millis(100);
+/// No shorter period between two sweeps is kept.
+const SWEEP_MIN: Span = Span::from_ms(100);
 
 /// How the queue is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +47,13 @@ pub struct QueueSettings {
     pub resume_rate: u32,
     /// Recovered tasks that are worked on at a time; no limit when zero.
     pub resume_at_once: u32,
+}
+
+impl QueueSettings {
+    /// The time between two sweeps.
+    pub(super) fn sweep_every(&self) -> std::time::Duration {
+        self.sweep.max(SWEEP_MIN).as_duration()
+    }
 }
 
 /// How a supervisor is set up.
@@ -77,6 +84,8 @@ pub struct Supervisor {
     roster: Roster,
     draining: watch::Sender<bool>,
     tidings: Option<Tidings>,
+    /// How the queue is served, for whoever does.
+    queue: Option<watch::Sender<QueueSettings>>,
     /// Who serves the queue.
     servants: Vec<AbortHandle>,
 }
@@ -133,6 +142,7 @@ impl Supervisor {
             roster: Roster::default(),
             draining,
             tidings: None,
+            queue: None,
             servants: Vec::new(),
         };
         Ok((supervisor, heard))
@@ -169,11 +179,29 @@ impl Supervisor {
     pub fn serve_queue(&mut self, settings: &QueueSettings) {
         let (desk, roster) = (Arc::clone(&self.desk), self.roster.clone());
         let tidings = self.tidings();
-        let router = Router::new(desk, roster, tidings.clone(), settings);
+        let (queue, settings) = watch::channel(settings.clone());
+        self.queue = Some(queue);
+        let router = Router::new(desk, roster, tidings.clone(), settings.clone());
         self.serve(router.serve());
         let (desk, roster) = (Arc::clone(&self.desk), self.roster.clone());
-        let every = settings.sweep.as_duration().max(SWEEP_MIN);
-        self.serve(Sweeper { desk, roster, tidings, every }.serve());
+        self.serve(Sweeper { desk, roster, tidings, settings }.serve());
+    }
+
+    /// Serves the queue so from now on; what was given out stays given out.
+    pub fn serve_queue_so(&self, settings: &QueueSettings) {
+        if let Some(queue) = &self.queue {
+            queue.send_if_modified(|now| {
+                let differs = *now != *settings;
+                now.clone_from(settings);
+                differs
+            });
+        }
+    }
+
+    /// Where agents that report by themselves are heard. One is enough for all.
+    pub fn reporters(&self) -> Reporters {
+        let notices = self.desk.notices.clone();
+        Reporters::new(self.desk.recoverer.clone(), self.beats.clone(), notices)
     }
 
     fn tidings(&mut self) -> Tidings {
@@ -329,11 +357,12 @@ impl Supervisor {
     }
 
     /// Stops one agent as if this supervisor ended, and gives it back. That takes its grace, and only
-    /// the end of this supervisor waits for it.
-    pub fn retire(&mut self, name: &AgentName) {
+    /// the end of this supervisor waits for it. What is answered comes once it is given back.
+    pub fn retire(&mut self, name: &AgentName) -> Option<oneshot::Receiver<()>> {
         let answered = self.ask(name, |answer| Mail::Stop(Stopper::Shutdown, answer));
         self.roster.remove(name);
-        let Some(handle) = self.agents.remove(name) else { return };
+        let handle = self.agents.remove(name)?;
+        let (done, is_done) = oneshot::channel();
         self.beats.remove(name);
         self.retiring.mail.retain(|mail| !mail.is_closed());
         self.retiring.mail.push(handle.mail.clone());
@@ -342,7 +371,10 @@ impl Supervisor {
                 let _ = answered.await;
             }
             handle.leave().await;
+            // Nobody has to wait for it.
+            let _ = done.send(());
         });
+        Some(is_done)
     }
 
     /// This boot of the machine.

@@ -18,7 +18,7 @@ export const mayOperate = () => me.scope === "operate" || me.scope === "admin";
 
 /** Asks who we are; needed again after each restart of the daemon. */
 export async function whoAmI() {
-  Object.assign(me, await request("GET", ["me"]));
+  Object.assign(me, await request("GET", ["me"]), { csrf: localStorage.getItem("relight-csrf") });
   known.resolve();
 }
 
@@ -47,6 +47,9 @@ export async function newestEvents(query, limit) {
   const { items } = await get(["events"], { ...query, newest: true, limit });
   return items.sort((a, b) => b.id - a.id);
 }
+
+/** The newest events before this one, newest first. */
+export const eventsBefore = (query, limit, before) => newestEvents({ ...query, before }, limit);
 
 /** All pages of a list, up to `limit_max` items. */
 export async function getAll(path, query, limit_max) {

@@ -3,7 +3,9 @@ import { time } from "./clock.js";
 import { el, keyed, replace } from "./dom.js";
 import { chip, subjectLink, table } from "./parts.js";
 import { ending, flat, stepName } from "./text.js";
-import { AGENT_STATES, CAUSES, TASK_STATUSES } from "./words.js";
+import { AGENT_STATES, CAUSES, SESSION_STATES, TASK_STATUSES } from "./words.js";
+
+const STATES = { __proto__: null, task: TASK_STATUSES, session: SESSION_STATES };
 
 /** `whose` leaves out the column that says of what it is. */
 export function journal(rows, whose = true) {
@@ -24,8 +26,13 @@ function makeRow(event) {
 /** Changes as chips, so that they can be told apart at a glance; all else as name=value. */
 function what(event) {
   const cell = el("td", { class: "what" });
+  if (event.kind === "alert" && event.detail?.text) {
+    const { text, hint } = event.detail;
+    replace(cell, el("span", { class: "agent-text", text }), hint && el("span", { class: "soft agent-text", text: hint }));
+    return cell;
+  }
   const { from, to, cause, reason, why, ...rest } = event.detail ?? {};
-  const states = event.kind.startsWith("task") ? TASK_STATUSES : AGENT_STATES;
+  const states = STATES[event.kind.split(".")[0]] ?? AGENT_STATES;
   const step = stepName(event.step);
   replace(cell,
     step && el("span", { class: "agent-text", text: step }),

@@ -15,7 +15,11 @@ async function logIn() {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ code }),
     });
-    if (answer.ok) return location.replace("/");
+    if (answer.ok) {
+      // Kept for this very origin, port and all, where the cookie goes to every port of the host.
+      localStorage.setItem("relight-csrf", (await answer.json()).csrf);
+      return location.replace("/");
+    }
     show("This link no longer works", "A login link works once and for one minute. Type this for a fresh one:");
   } catch {
     show("Relight cannot be reached", "Is `relight up` running? Then type this for a fresh link:");

@@ -105,7 +105,7 @@ on("link", () => {
 let needed = null;
 onStats((stats) => {
   latest = stats;
-  const needs = stats.needs_me.length;
+  const needs = stats.needs_me_total;
   showBanner();
   document.title = `${needs ? `(${needs}) ` : ""}Relight`;
   setText(nav.firstChild.lastChild, needs || "");

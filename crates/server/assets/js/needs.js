@@ -6,6 +6,7 @@ import { el, keyed, replace, setText, skeleton } from "./dom.js";
 import { sayError } from "./notice.js";
 import { button, card, chip, empty, hint, subjectLink } from "./parts.js";
 import { go } from "./route.js";
+import { count } from "./text.js";
 import { NEEDS } from "./words.js";
 
 const SHOWN = 4;
@@ -15,7 +16,9 @@ export function needsCard(scope) {
   const more = button("", () => { open = !open; show(); }, { class: "quiet more", hidden: true });
   const none = el("div", { hidden: true }, empty("Nothing needs you.", null));
   const total = el("span", { class: "count tabular" });
+  const rest = el("div", { class: "rest", hidden: true });
   let needs = null;
+  let all = 0;
   let open = false;
   skeleton(list, 2);
   const show = () => {
@@ -23,11 +26,13 @@ export function needsCard(scope) {
     list.hidden = needs.length === 0;
     none.hidden = needs.length > 0;
     more.hidden = needs.length <= SHOWN + 1;
-    setText(more.firstChild, open ? "Show fewer" : `Show all ${needs.length}`);
-    setText(total, needs.length || "");
+    setText(more.firstChild, open ? "Show fewer" : `Show ${needs.length === all ? "all" : "the newest"} ${needs.length}`);
+    setText(total, all ? count(all) : "");
+    rest.hidden = !open || needs.length === all;
+    if (!rest.hidden && !rest.firstChild) replace(rest, empty("The others, by status:", "relight task list --status blocked"));
   };
-  scope.on("stats", (stats) => { needs = stats.needs_me; show(); });
-  return card("Needs me", { class: "area-needs", end: total }, list, none, more);
+  scope.on("stats", (stats) => { [needs, all] = [stats.needs_me, stats.needs_me_total]; show(); });
+  return card("Needs me", { class: "area-needs", end: total }, list, none, rest, more);
 }
 
 function make(need) {

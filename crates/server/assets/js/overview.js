@@ -45,7 +45,7 @@ function sums(stats) {
     .sort((a, b) => b[1] - a[1]);
   const died = causes.reduce((all, [, number]) => all + number, 0);
   const back = stats.recoveries_per_hour.reduce((all, hour) => all + hour.count, 0);
-  const needs = stats.needs_me.length;
+  const needs = stats.needs_me_total;
   return {
     needs: [needs, needs ? "see below" : "all is well", needs ? "warn" : "good"],
     running: [stats.agents.running ?? 0, `of ${count(agents)} agents`, "plain"],

@@ -111,10 +111,10 @@ export function tabs(label, states, choose) {
   } };
 }
 
-/** Earlier / later buttons with a text between; `move` gets -1 or 1. */
-export function pager(move) {
-  const back = button("Previous", () => move(-1));
-  const on = button("Next", () => move(1));
+/** Two buttons with a text between; `move` gets -1 or 1. */
+export function pager(move, back_label = "Previous", on_label = "Next") {
+  const back = button(back_label, () => move(-1));
+  const on = button(on_label, () => move(1));
   const text = el("span", { class: "soft tabular" });
   const node = el("div", { class: "pager", hidden: true }, back, text, on);
   return { node, show(label, has_back, has_on) {

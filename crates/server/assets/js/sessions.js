@@ -48,7 +48,7 @@ function makeRow(session) {
   return el("tr", {},
     el("td", {}, el("b", { class: "agent-text", text: session.key }), el("small", { class: "agent-text" })),
     el("td", {}, chip(SESSION_STATES, session.state), el("small", { class: "agent-text" })),
-    el("td", { class: "tabular" }), el("td", { class: "agent-text" }), el("td", {}, time(session.since)), el("td"));
+    el("td", { class: "tabular", data: { label: "generation" } }), el("td", { class: "agent-text", data: { label: "owner" } }), el("td", {}, time(session.since)), el("td"));
 }
 
 function fillRow(row, session) {
@@ -58,6 +58,7 @@ function fillRow(row, session) {
   setText(state.lastChild, session.reason);
   setText(generation, session.generation);
   setText(owner, session.owner ?? "–");
+  owner.classList.toggle("blank", !session.owner);
   setTime(since.firstChild, session.since);
   if (action.dataset.state === session.state) return;
   action.dataset.state = session.state;

@@ -57,8 +57,8 @@ function stepRow(task, step, state) {
   const next = stepName(task.next_step) === stepName(step);
   return el("tr", { class: next ? "next" : "" },
     el("td", {}, el("b", { class: "agent-text", text: stepName(step) }), next && el("small", { text: "next" })),
-    el("td", {}, chip(STEP_STATES, state)), el("td", { text: step.rule ?? "" }),
-    el("td", { class: "tabular", text: step.tries ?? "" }),
+    el("td", {}, chip(STEP_STATES, state)), el("td", { class: step.rule ? "" : "blank", text: step.rule ?? "" }),
+    el("td", { class: `tabular ${step.tries ? "" : "blank"}`, data: { label: "tries" }, text: step.tries ?? "" }),
     el("td", {}, step.at && time(step.at), step.exit_code != null && el("small", { text: `exit ${step.exit_code}` })),
     el("td", {}, state === "in_doubt" && resolveButton(task, step)));
 }

@@ -88,9 +88,10 @@ function fillRow(row, task) {
   setAttribute(status.lastChild, "title", task.reason);
   fillSteps(steps, task);
   if (agent.textContent !== (task.agent ?? "–")) replace(agent, task.agent ? subjectLink("agent", task.agent) : "–");
+  agent.classList.toggle("blank", !task.agent);
   holder.classList.toggle("blank", !task.holder);
   setText(holder.firstChild, task.holder?.text ?? "–");
-  setText(holder.lastChild, task.holder ? words(task.holder.kind) : "");
+  setText(holder.lastChild, task.holder && !task.holder.text.startsWith(task.holder.kind) ? words(task.holder.kind) : "");
   setTime(updated.firstChild, task.updated_at);
 }
 

@@ -55,9 +55,16 @@ export function memory(kib) {
 export const count = (number) => (number ?? 0).toLocaleString("en");
 export const words = (name) => String(name).replaceAll("_", " ");
 
-const SAY = { number: (n) => `attempt ${n}`, lived_ms: (ms) => `lived ${duration(ms)}`, exit_code: (code) => `exit ${code}` };
+const SAY = {
+  __proto__: null,
+  number: (n) => `attempt ${n}`, lived_ms: (ms) => `lived ${duration(ms)}`, exit_code: (code) => `exit ${code}`, ttl_ms: (ms) => `for ${duration(ms)}`,
+  pid: (pid) => `process ${pid}`, session: (key) => `session ${key}`, generation: (n) => `generation ${n}`, holder: (one) => (one?.kind ? holder(one) : `holder=${JSON.stringify(one)}`),
+};
 
-/** An event's detail on one line: `attempt 4  lived 3 min  pid=77`. */
+/** Who has a lease, as the daemon's own texts say it. */
+const holder = ({ kind, by, pid, attempt }) => (kind === "process" ? `process ${pid}` : kind === "attempt" ? `attempt ${attempt}` : `${by}`);
+
+/** An event's detail on one line: `attempt 4  lived 3 min  process 77`. */
 export function flat(value) {
   if (value == null) return "";
   if (typeof value !== "object") return String(value);

@@ -75,7 +75,8 @@ class Timeline {
 
   // -- data --------------------------------------------------------------------------------------------
 
-  get to() { return this.end ?? now() + this.span * 0.02; }
+  // Beyond the present, so that a mark at its edge is whole.
+  get to() { return this.end ?? now() + this.span * Math.max(0.02, 12 / (this.canvas.clientWidth || 600)); }
   get from() { return this.to - this.span; }
 
   async fetch() {
@@ -83,6 +84,7 @@ class Timeline {
     const page = await getAll(["attempts"], { since: new Date(from).toISOString(), newest: true }, ATTEMPTS_MAX).catch(() => null);
     if (!page) return;
     this.lanes = toLanes(page.items);
+    if (!this.loaded_from) this.span = fitting(page.items) ?? this.span;
     this.loaded_from = from;
     this.note.hidden = !page.more && page.items.length !== ATTEMPTS_PAGE;
     this.show();
@@ -117,7 +119,7 @@ class Timeline {
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
       this.drawing.draw(this.shown, this.from, this.to);
-      setText(this.range, this.end === null ? `last ${duration(this.span)}` : `${duration(this.span)} until ${new Date(this.end).toLocaleString()}`);
+      setText(this.range, this.end === null ? (SPANS.some(([, span]) => span === this.span) ? "" : `last ${duration(this.span)}`) : `${duration(this.span)} until ${new Date(this.end).toLocaleString()}`);
       for (const one of this.spans) setAttribute(one, "aria-pressed", String(Number(one.dataset.span) === this.span && this.end === null));
     });
   }
@@ -189,6 +191,12 @@ class Timeline {
     this.tip.style.setProperty("left", `${Math.max(0, Math.min(event.offsetX + 12, this.canvas.clientWidth - 300))}px`);
     this.tip.style.setProperty("top", `${event.offsetY + 16}px`);
   }
+}
+
+/** The shortest choice that shows all of it: what began a minute ago is a dot on a whole day. */
+function fitting(items) {
+  const begun = Math.min(...items.map((one) => Date.parse(one.begun_at)));
+  return SPANS.find(([, span]) => begun > now() - span * 0.95)?.[1];
 }
 
 function legend() {

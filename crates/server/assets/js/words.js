@@ -1,4 +1,5 @@
-// The fixed words of Relight, each with its icon and tone. A word that is not here is shown as it is.
+// The fixed words of Relight, each with its icon and tone. A word that is not here is shown as it is;
+// without a prototype, "constructor" is such a word too.
 
 export const VIEWS = ["overview", "timeline", "tasks", "sessions", "events"];
 
@@ -9,34 +10,39 @@ export const KINDS = [
   "lease.taken", "lease.ended", "fence.raised", "checkpoint.damaged", "checkpoint.imported",
   "agent.created", "agent.changed", "agent.state", "agent.budget", "agent.session", "agent.iteration", "agent.taken", "agent.left",
   "attempt.begun", "attempt.started", "attempt.died", "alert", "recovered", "boot.loop",
-  "session.begun", "session.ended", "session.state", "drain",
+  "session.begun", "session.ended", "session.state", "drain", "audit", "node",
 ];
 
 export const AGENT_STATES = {
+  __proto__: null,
   running: ["play", "good"], crashed: ["bolt", "bad"], suspended: ["pause", "warn"],
   terminated: ["cross", "bad"], stopped: ["square", "calm"], created: ["circle", "info"],
 };
 
 export const TASK_STATUSES = {
+  __proto__: null,
   created: ["circle", "calm"], assigned: ["person", "info"], in_progress: ["play", "good"], in_review: ["eye", "info"],
   blocked: ["hand", "warn"], deferred: ["clock", "warn"], interrupted: ["bolt", "bad"], suspended: ["pause", "warn"],
   failed: ["cross", "bad"], completed: ["check", "good"], cancelled: ["slash", "calm"],
 };
 
 export const SESSION_STATES = {
+  __proto__: null,
   active: ["play", "good"], resume_pending: ["again", "info"], suspended: ["pause", "warn"],
   expired: ["clock", "calm"], idle: ["circle", "calm"],
 };
 
-export const STEP_STATES = { done: ["check", "good"], begun: ["play", "info"], failed: ["cross", "bad"], in_doubt: ["doubt", "warn"], waiting: ["circle", "calm"] };
+export const STEP_STATES = { __proto__: null, done: ["check", "good"], begun: ["play", "info"], failed: ["cross", "bad"], in_doubt: ["doubt", "warn"], waiting: ["circle", "calm"] };
 
 export const NEEDS = {
+  __proto__: null,
   in_doubt: ["doubt", "warn"], blocked: ["hand", "warn"], parked: ["pause", "warn"],
   terminated: ["cross", "bad"], given_up: ["cross", "bad"], suspended: ["pause", "warn"],
 };
 
 /** Causes of death: icon, tone, letter on the timeline, and whether it was a crash. */
 export const CAUSES = {
+  __proto__: null,
   failed: ["cross", "bad", "F", true], signal: ["bolt", "bad", "S", true], oom: ["memory", "bad", "M", true],
   hung: ["hourglass", "bad", "H", true], timeout: ["clock", "bad", "T", true], lost: ["doubt", "bad", "L", true],
   deferred: ["clock", "warn", "D", false], stopped: ["square", "calm", "■", false], completed: ["check", "good", "✓", false],

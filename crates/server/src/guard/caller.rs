@@ -8,7 +8,6 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::given::is_write;
 use crate::listen::Peer;
-use crate::login::COOKIE;
 
 /// The header by which a page of ours proves that it may write.
 pub(crate) const CSRF_HEADER: &str = "x-relight-csrf";
@@ -41,7 +40,7 @@ impl Caller {
             return Ok(());
         }
         Err(ApiError::forbidden("a write by cookie needs the header X-Relight-Csrf")
-            .hint("GET /api/me tells its value"))
+            .hint("POST /api/login told its value; relight dashboard gives a new login"))
     }
 }
 
@@ -73,7 +72,7 @@ fn by_token(app: &App, given: &[u8]) -> Result<Caller, ApiError> {
 }
 
 fn by_cookie(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
-    let Some(secret) = cookie(headers) else {
+    let Some(secret) = cookie(&app.cookie_name(), headers) else {
         return Err(ApiError::unauthorized("a token is needed here"));
     };
     let Some(visit) = app.visits.find(&secret, app.keyring.epoch()) else {
@@ -84,10 +83,10 @@ fn by_cookie(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
 }
 
 /// Our cookie among those that the browser sent.
-pub(crate) fn cookie(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn cookie(name: &str, headers: &HeaderMap) -> Option<String> {
     let pairs = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
     let mut pairs = pairs.flat_map(|line| line.split(';')).map(str::trim);
-    pairs.find_map(|pair| pair.strip_prefix(COOKIE)?.strip_prefix('=').map(str::to_owned))
+    pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
 }
 
 /// Whoever guesses too fast is told to wait; nobody else is.

@@ -46,7 +46,7 @@ impl Hosts {
 }
 
 /// Refuses a request that names another host, none, or two.
-pub(super) fn check(
+pub(crate) fn check(
     hosts: &Hosts,
     peer: Peer,
     uri: &Uri,

@@ -34,6 +34,7 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
     if let Some(inside) = response.extensions().get::<ApiError>().and_then(|e| e.inside.as_ref()) {
         (app.backend.complain)(inside);
     }
+    app.traffic.answered(response.status());
     seal(response.headers_mut());
     response
 }
@@ -54,7 +55,7 @@ fn check(app: &App, request: &mut Request) -> Result<(), ApiError> {
 }
 
 /// What needs no login: whether the daemon lives, and how to log in.
-fn is_open(method: &Method, path: &str) -> bool {
+pub(crate) fn is_open(method: &Method, path: &str) -> bool {
     match path {
         "/api/health" => matches!(*method, Method::GET | Method::HEAD),
         "/api/login" => *method == Method::POST,
@@ -71,7 +72,7 @@ fn refuse(app: &App, request: &Request, error: ApiError) -> Response {
         .get(header::ACCEPT)
         .is_none_or(|accept| accept.as_bytes().windows(4).any(|word| word == b"html"));
     if is_page && wants_html && error.code == "unauthorized" {
-        return pages::how_to_log_in();
+        return pages::how_to_log_in(request.headers());
     }
     error.into_response()
 }

@@ -10,7 +10,7 @@ use crate::listen::Peer;
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
 /// Three states: no `Origin` is no page; ours is ours; anything else, `null` among it, is refused.
-pub(super) fn check(hosts: &Hosts, peer: Peer, headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn check(hosts: &Hosts, peer: Peer, headers: &HeaderMap) -> Result<(), ApiError> {
     let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
     let is_fine = match origins.as_slice() {
         [] => true,

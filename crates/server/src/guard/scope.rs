@@ -57,7 +57,8 @@ impl FromStr for Scope {
 
 /// What a request needs. The one table.
 pub(super) fn needed(method: &Method, path: &str) -> Scope {
-    if !is_write(method) || path == "/api/logout" {
+    // What a tool of MCP needs is looked at where the tool is known.
+    if !is_write(method) || path == "/api/logout" || path == "/mcp" {
         return Scope::Read;
     }
     let mut parts = path.trim_start_matches('/').split('/');
@@ -95,7 +96,7 @@ mod tests {
             (Method::POST, "/api/tasks", Scope::Operate),
             (Method::POST, "/api/tasks/a%2Fb/steps/x/begin", Scope::Operate),
             (Method::POST, "/api/sessions/k/begin", Scope::Operate),
-            (Method::POST, "/mcp", Scope::Operate),
+            (Method::POST, "/mcp", Scope::Read),
             (Method::POST, "/api/agents", Scope::Admin),
             (Method::DELETE, "/api/agents/writer", Scope::Admin),
             (Method::POST, "/api/login-codes", Scope::Admin),

@@ -28,8 +28,8 @@ use patient::Patient;
 
 /// TCP connections at a time; further ones wait to be taken.
 const TCP_MAX: usize = 2_048;
-/// The same on the socket.
-const SOCKET_MAX: usize = 256;
+/// The same on the socket: a thousand agents may wait for work there, and people still get in.
+const SOCKET_MAX: usize = 2_048;
 /// How long the first words of TLS may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// All headers together.
@@ -122,7 +122,7 @@ pub(crate) async fn tcp(listener: TcpListener, tls: Option<TlsAcceptor>, hall: H
 }
 
 /// Answers the requests of one connection, one after the other.
-async fn attend<S>(stream: S, peer: Peer, hall: Hall)
+pub(crate) async fn attend<S>(stream: S, peer: Peer, hall: Hall)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -6,6 +6,3 @@ mod visits;
 
 pub(crate) use codes::{Codes, GOOD_FOR};
 pub(crate) use visits::{AGE_MAX, Visits};
-
-/// The cookie's name.
-pub(crate) const COOKIE: &str = "relight";

@@ -1,13 +1,16 @@
-//! Browsers that are logged in. In memory alone: a restart of the daemon asks everybody to log in again.
+//! Browsers that are logged in. Kept in a file, so that an open page goes on when the daemon was killed
+//! and started again; the file holds hashes of cookies, never a cookie.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use relight::doors::clock;
+use relight::doors::{clock, process};
 use relight_core::time::Span;
+use serde::{Deserialize, Serialize};
 
 use crate::guard::scope::Scope;
-use crate::tokens::random_text;
+use crate::tokens::{TokenError, file, random_text};
 
 /// A visit that nobody uses ends after this.
 const IDLE_MAX: Span = Span::from_secs(12 * 3600);
@@ -15,26 +18,60 @@ const IDLE_MAX: Span = Span::from_secs(12 * 3600);
 pub(crate) const AGE_MAX: Span = Span::from_secs(7 * 24 * 3600);
 /// So many at a time; the one that was idle longest goes first.
 const VISITS_MAX: usize = 100;
+/// How much the file may be behind in when a visit was last used.
+const SEEN_BEHIND_MAX: Span = Span::from_secs(600);
+/// The file, in the home folder.
+const FILE_NAME: &str = "logins.json";
+/// For what a cookie's secret is hashed a second time.
+const CSRF_CONTEXT: &str = "relight dashboard: header of writes";
 
 /// Browsers that are logged in, by the hash of their cookie.
 #[derive(Debug, Default)]
-pub(crate) struct Visits(Mutex<HashMap<[u8; 32], Visit>>);
+pub(crate) struct Visits {
+    known: Mutex<HashMap<String, Kept>>,
+    /// None keeps them in memory alone.
+    file: Option<PathBuf>,
+}
 
 /// One browser that is logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Visit {
     pub(crate) id: String,
     pub(crate) scope: Scope,
+    /// What a page of ours sends with writes; made from the cookie, so that no file has it.
     pub(crate) csrf: String,
+}
+
+/// A visit as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Kept {
+    id: String,
+    scope: Scope,
     /// The first token's number when it began; another token ends it.
     epoch: u64,
+    /// The machine's boot by which the times count; another one ends it.
+    boot: String,
     begun_ms: u64,
     seen_ms: u64,
+    /// When it was last used, as the file has it.
+    #[serde(skip)]
+    written_ms: u64,
 }
 
 impl Visits {
+    /// Those of an earlier daemon, as far as they last. A file that cannot be read logs everybody out.
+    pub(crate) fn open(home: &Path) -> Self {
+        let path = home.join(FILE_NAME);
+        let text = file::read(&path).ok().flatten().unwrap_or_default();
+        let known: HashMap<String, Kept> = serde_json::from_str(&text).unwrap_or_default();
+        let here = |kept: &Kept| kept.boot == process::boot_id();
+        let known = known.into_iter().filter(|(_, kept)| here(kept));
+        let known = known.map(|(key, kept)| (key, Kept { written_ms: kept.seen_ms, ..kept }));
+        Self { known: Mutex::new(known.collect()), file: Some(path) }
+    }
+
     /// Begins one; answers the cookie's value and the visit.
-    pub(crate) fn begin(&self, scope: Scope, epoch: u64) -> (String, Visit) {
+    pub(crate) fn begin(&self, scope: Scope, epoch: u64) -> Result<(String, Visit), TokenError> {
         self.begin_at(scope, epoch, clock::boot_ms())
     }
 
@@ -44,35 +81,63 @@ impl Visits {
     }
 
     /// Ends the visit of this cookie.
-    pub(crate) fn end(&self, secret: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&hash(secret));
+    pub(crate) fn end(&self, secret: &str) -> Result<(), TokenError> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.remove(&hash(secret));
+        self.write(&mut known)
     }
 
-    fn begin_at(&self, scope: Scope, epoch: u64, now_ms: u64) -> (String, Visit) {
+    fn begin_at(
+        &self,
+        scope: Scope,
+        epoch: u64,
+        now_ms: u64,
+    ) -> Result<(String, Visit), TokenError> {
         let secret = random_text();
         let id = random_text()[..8].to_owned();
-        let visit =
-            Visit { id, scope, csrf: random_text(), epoch, begun_ms: now_ms, seen_ms: now_ms };
-        let mut visits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        visits.retain(|_, visit| visit.lasts(epoch, now_ms));
-        if visits.len() >= VISITS_MAX {
-            let oldest = visits.iter().min_by_key(|(_, visit)| visit.seen_ms).map(|(key, _)| *key);
-            oldest.map(|oldest| visits.remove(&oldest));
+        let (begun_ms, boot) = (now_ms, process::boot_id());
+        let kept = Kept { id, scope, epoch, boot, begun_ms, seen_ms: now_ms, written_ms: now_ms };
+        let visit = kept.shown(&secret);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, kept| kept.lasts(epoch, now_ms));
+        if known.len() >= VISITS_MAX {
+            let oldest = known.iter().min_by_key(|(_, kept)| kept.seen_ms).map(|(key, _)| key);
+            let oldest = oldest.cloned();
+            oldest.map(|oldest| known.remove(&oldest));
         }
-        visits.insert(hash(&secret), visit.clone());
-        (secret, visit)
+        known.insert(hash(&secret), kept);
+        self.write(&mut known)?;
+        Ok((secret, visit))
     }
 
     fn find_at(&self, secret: &str, epoch: u64, now_ms: u64) -> Option<Visit> {
-        let mut visits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         // Found by the hash of what nobody can guess: the time tells nothing of it.
-        let visit = visits.get_mut(&hash(secret)).filter(|visit| visit.lasts(epoch, now_ms))?;
-        visit.seen_ms = now_ms;
-        Some(visit.clone())
+        let kept = known.get_mut(&hash(secret)).filter(|kept| kept.lasts(epoch, now_ms))?;
+        kept.seen_ms = now_ms;
+        let visit = kept.shown(secret);
+        if now_ms >= kept.written_ms + SEEN_BEHIND_MAX.as_ms() {
+            // A file that cannot be written costs a login after the next start, nothing now.
+            let _ = self.write(&mut known);
+        }
+        Some(visit)
+    }
+
+    fn write(&self, known: &mut HashMap<String, Kept>) -> Result<(), TokenError> {
+        known.values_mut().for_each(|kept| kept.written_ms = kept.seen_ms);
+        let Some(path) = &self.file else { return Ok(()) };
+        let text = serde_json::to_string(known).expect("visits are plain JSON");
+        file::write(path, text.as_bytes())
     }
 }
 
-impl Visit {
+impl Kept {
+    fn shown(&self, secret: &str) -> Visit {
+        let csrf = blake3::derive_key(CSRF_CONTEXT, secret.as_bytes());
+        let csrf = blake3::Hash::from_bytes(csrf).to_hex().to_string();
+        Visit { id: self.id.clone(), scope: self.scope, csrf }
+    }
+
     fn lasts(&self, epoch: u64, now_ms: u64) -> bool {
         self.epoch == epoch
             && now_ms < self.begun_ms + AGE_MAX.as_ms()
@@ -80,8 +145,8 @@ impl Visit {
     }
 }
 
-fn hash(text: &str) -> [u8; 32] {
-    *blake3::hash(text.as_bytes()).as_bytes()
+fn hash(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
 #[cfg(test)]
@@ -92,26 +157,58 @@ mod tests {
     fn a_visit_ends_when_idle_when_old_and_with_another_token() {
         let visits = Visits::default();
         let (idle, age) = (IDLE_MAX.as_ms(), AGE_MAX.as_ms());
-        let (cookie, visit) = visits.begin_at(Scope::Admin, 1, 0);
-        assert_eq!(visits.find_at(&cookie, 1, 5).map(|visit| visit.csrf), Some(visit.csrf));
+        let (cookie, visit) = visits.begin_at(Scope::Admin, 1, 0).unwrap();
+        assert_eq!(visits.find_at(&cookie, 1, 5), Some(visit));
         assert_eq!(visits.find_at("another", 1, 5), None);
         assert_eq!(visits.find_at(&cookie, 2, 5), None);
         assert_eq!(visits.find_at(&cookie, 1, 5 + idle), None);
-        let (cookie, _) = visits.begin_at(Scope::Admin, 1, 0);
+        let (cookie, _) = visits.begin_at(Scope::Admin, 1, 0).unwrap();
         for now_ms in (0..age).step_by(usize::try_from(idle / 2).unwrap()) {
             assert!(visits.find_at(&cookie, 1, now_ms).is_some());
         }
         assert_eq!(visits.find_at(&cookie, 1, age), None);
-        let (cookie, _) = visits.begin_at(Scope::Admin, 1, 0);
-        visits.end(&cookie);
+        let (cookie, _) = visits.begin_at(Scope::Admin, 1, 0).unwrap();
+        visits.end(&cookie).unwrap();
         assert_eq!(visits.find_at(&cookie, 1, 0), None);
     }
 
     #[test]
     fn visits_do_not_pile_up() {
         let visits = Visits::default();
-        let (first, _) = visits.begin_at(Scope::Read, 1, 0);
-        (1..=VISITS_MAX as u64).for_each(|at| drop(visits.begin_at(Scope::Read, 1, at)));
+        let (first, _) = visits.begin_at(Scope::Read, 1, 0).unwrap();
+        for at in 1..=VISITS_MAX as u64 {
+            visits.begin_at(Scope::Read, 1, at).unwrap();
+        }
         assert_eq!(visits.find_at(&first, 1, 200), None);
+    }
+
+    #[test]
+    fn a_visit_outlives_the_daemon_and_its_file_opens_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let visits = Visits::open(home.path());
+        let (cookie, visit) = visits.begin_at(Scope::Operate, 7, 1_000).unwrap();
+        let later = 1_000 + SEEN_BEHIND_MAX.as_ms();
+        assert!(visits.find_at(&cookie, 7, later).is_some());
+        drop(visits);
+        let text = std::fs::read_to_string(home.path().join(FILE_NAME)).unwrap();
+        assert!(!text.contains(&cookie) && !text.contains(&visit.csrf), "{text}");
+        assert!(text.contains(&format!("\"seen_ms\":{later}")), "{text}");
+        let again = Visits::open(home.path());
+        assert_eq!(again.find_at(&cookie, 8, later), None);
+        assert_eq!(again.find_at(&cookie, 7, later), Some(visit));
+        again.end(&cookie).unwrap();
+        assert_eq!(Visits::open(home.path()).find_at(&cookie, 7, later), None);
+    }
+
+    #[test]
+    fn visits_of_another_boot_and_a_damaged_file_let_nobody_in() {
+        let home = tempfile::tempdir().unwrap();
+        let (cookie, _) = Visits::open(home.path()).begin_at(Scope::Admin, 7, 0).unwrap();
+        let path = home.path().join(FILE_NAME);
+        let text = std::fs::read_to_string(&path).unwrap();
+        for other in [text.replace(&process::boot_id(), "another"), "{".to_owned(), String::new()] {
+            file::write(&path, other.as_bytes()).unwrap();
+            assert_eq!(Visits::open(home.path()).find_at(&cookie, 7, 1), None, "{other}");
+        }
     }
 }

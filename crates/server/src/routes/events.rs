@@ -29,21 +29,24 @@ pub(super) async fn events(
     let limit = Page { limit: which.limit, after: None }.limit()?;
     let query = EventQuery {
         after: which.after.unwrap_or(0),
+        before: which.before,
         task: which.task.map(TaskId::new).transpose()?,
         agent: which.agent.map(AgentName::new).transpose()?,
         kinds: which.kind.as_deref().map(kinds).transpose()?.unwrap_or_default(),
         limit,
-        newest: which.newest.unwrap_or(false),
+        newest: which.newest.unwrap_or(false) || which.before.is_some(),
     };
+    let last_seen = last_seen(&headers)?;
     if wants_stream(&headers) {
-        let after = last_seen(&headers)?.or(which.after);
-        let query = EventQuery { newest: false, ..query };
+        let after = last_seen.or(which.after);
+        let query = EventQuery { newest: false, before: None, ..query };
         return app.watch(Wanted { after, query }).await;
     }
     let is_newest = query.newest;
     let found = app.backend.engine.store().events(query).await?;
-    let is_full = found.len() == limit && !is_newest;
-    let next = found.last().filter(|_| is_full).map(|event| event.id.to_string());
+    let is_full = found.len() == limit;
+    let edge = if is_newest { found.first() } else { found.last() };
+    let next = edge.filter(|_| is_full).map(|event| event.id.to_string());
     let items = found.into_iter().map(Event::from).collect();
     Ok(Answer(List { items, next }).into_response())
 }
@@ -53,15 +56,16 @@ fn wants_stream(headers: &HeaderMap) -> bool {
     accept.is_some_and(|accept| accept.contains("text/event-stream"))
 }
 
-fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
-    let Some(value) = headers.get("last-event-id").filter(|value| !value.is_empty()) else {
-        return Ok(None);
-    };
+/// The last event that a watcher saw.
+pub(crate) fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let id = value.to_str().ok().and_then(|text| text.parse().ok());
+    let id = id.filter(|id| i64::try_from(*id).is_ok());
     id.map(Some).ok_or_else(|| ApiError::invalid("Last-Event-ID is a number"))
 }
 
-fn kinds(text: &str) -> Result<Vec<EventKind>, ApiError> {
+/// Kinds of events with commas between.
+pub(crate) fn kinds(text: &str) -> Result<Vec<EventKind>, ApiError> {
     let kind = |word: &str| {
         let found = EventKind::ALL.into_iter().find(|kind| kind.as_str() == word);
         found.ok_or_else(|| ApiError::invalid(format!("{word:?} is no kind of event")))

@@ -13,7 +13,7 @@ use crate::error::ApiError;
 use crate::given::Given;
 use crate::guard::caller::{cookie, failed};
 use crate::guard::{Caller, Via};
-use crate::login::{AGE_MAX, COOKIE, GOOD_FOR};
+use crate::login::{AGE_MAX, GOOD_FOR};
 use crate::serve::url;
 use crate::wire::login::{Health, LoggedIn, Login, LoginCode, Me};
 use crate::wire::problem::ProblemBody;
@@ -32,7 +32,7 @@ pub(super) async fn me(Extension(caller): Extension<Caller>) -> Answer<Me> {
         Via::Token => "token",
         Via::Cookie => "cookie",
     };
-    Answer(Me { via: via.to_owned(), scope: caller.scope, csrf: caller.csrf })
+    Answer(Me { via: via.to_owned(), scope: caller.scope })
 }
 
 /// A one-time code that logs a browser in: good once, for a minute.
@@ -64,24 +64,30 @@ pub(super) async fn log_in(
         app.audit.refused(&app, &error);
         return Err(error);
     };
-    let (secret, visit) = app.visits.begin(scope, app.keyring.epoch());
+    let begun = app.visits.begin(scope, app.keyring.epoch());
+    let (secret, visit) = begun.map_err(|error| ApiError::internal(error.to_string()))?;
     let answer = Answer(LoggedIn { scope, csrf: visit.csrf });
     Ok(with_cookie(&app, &secret, AGE_MAX.as_ms() / 1_000, answer.into_response()))
 }
 
 /// Logs a browser out.
 #[utoipa::path(post, path = "/api/logout", tag = "daemon", responses((status = 204)))]
-pub(super) async fn log_out(State(app): State<App>, headers: HeaderMap) -> Response {
-    if let Some(secret) = cookie(&headers) {
-        app.visits.end(&secret);
+pub(super) async fn log_out(
+    State(app): State<App>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    if let Some(secret) = cookie(&app.cookie_name(), &headers) {
+        let ended = app.visits.end(&secret);
+        ended.map_err(|error| ApiError::internal(error.to_string()))?;
     }
-    with_cookie(&app, "", 0, StatusCode::NO_CONTENT.into_response())
+    Ok(with_cookie(&app, "", 0, StatusCode::NO_CONTENT.into_response()))
 }
 
 fn with_cookie(app: &App, secret: &str, seconds: u64, mut response: Response) -> Response {
     let secure = if app.is_tls { "; Secure" } else { "" };
+    let name = app.cookie_name();
     let text =
-        format!("{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
+        format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
     let value = HeaderValue::try_from(text).expect("a secret is plain text");
     response.headers_mut().insert(header::SET_COOKIE, value);
     response

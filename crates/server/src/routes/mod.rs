@@ -2,29 +2,34 @@
 
 mod agents;
 mod claim;
-mod daemon;
+pub(crate) mod daemon;
 mod deaths;
 mod events;
 pub(crate) mod heartbeat;
 mod login;
 mod logs;
 mod metrics;
+mod needs;
 mod sessions;
 mod shown;
 mod stats;
-mod steps;
-mod tasks;
+pub(crate) mod steps;
+pub(crate) mod tasks;
 mod verbs;
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::extract::Query;
+use axum::http::{StatusCode, Uri};
 use axum::routing::{get, post};
 use relight_core::time::{Span, Time};
 use utoipa::OpenApi;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::{openapi, pages};
+use crate::{mcp, openapi, pages};
+
+pub(crate) use events::{kinds, last_seen};
+pub(crate) use steps::micros;
 
 /// Every route.
 pub(crate) fn all() -> Router<App> {
@@ -34,6 +39,7 @@ pub(crate) fn all() -> Router<App> {
         .route("/assets/{*name}", get(pages::asset))
         .route("/openapi.json", get(openapi::serve))
         .route("/metrics", get(metrics::metrics))
+        .route("/mcp", post(mcp::http::serve))
         .nest("/api", api())
         .fallback(async || ApiError::not_found("there is nothing here").hint("GET /openapi.json"))
         .method_not_allowed_fallback(not_this_way)
@@ -134,6 +140,7 @@ fn api() -> Router<App> {
         daemon::reload,
         daemon::recover,
         metrics::metrics,
+        crate::mcp::http::serve,
     ),
     components(schemas(crate::wire::problem::ProblemBody))
 )]
@@ -150,7 +157,7 @@ fn span(text: &str) -> Result<Span, ApiError> {
 }
 
 /// A moment in a request: a time, or a duration from now.
-fn moment(text: &str, now: Time) -> Result<Time, ApiError> {
+pub(crate) fn moment(text: &str, now: Time) -> Result<Time, ApiError> {
     match text.parse::<Span>() {
         Ok(span) => Ok(now.plus(span)),
         Err(_) => text.parse().map_err(|_| {
@@ -158,4 +165,13 @@ fn moment(text: &str, now: Time) -> Result<Time, ApiError> {
                 .hint("write 2026-05-01T12:00:00Z, or 90s")
         }),
     }
+}
+
+/// Reads a query as each list does; for fuzzers.
+pub(crate) fn queries(uri: &Uri) {
+    let _ = Query::<agents::WhichAgents>::try_from_uri(uri);
+    let _ = Query::<deaths::WhichAttempts>::try_from_uri(uri);
+    let _ = Query::<logs::HowMuch>::try_from_uri(uri);
+    let _ = Query::<sessions::WhichSessions>::try_from_uri(uri);
+    let _ = Query::<tasks::WhichTasks>::try_from_uri(uri);
 }

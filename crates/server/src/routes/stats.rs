@@ -1,16 +1,11 @@
-//! The whole at a glance, and what waits for a person.
+//! The whole at a glance.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use axum::extract::State;
 use relight::doors::clock;
-use relight_core::agent::{AgentState, AgentStateKind};
-use relight_core::session::SessionStateKind;
-use relight_core::status::TaskStatus;
-use relight_core::task::Task;
 use relight_core::time::Time;
-use relight_store::{AgentQuery, SessionQuery, TaskQuery};
 
 use crate::VERSION;
 use crate::answer::Answer;
@@ -20,11 +15,9 @@ use crate::given::Asked;
 use crate::pulse::{Counts, HOURS_MAX, hour, hour_of, minute};
 use crate::wire::problem::ProblemBody;
 use crate::wire::stats::{
-    DeathsOfHour, NeedsMe, RecoveriesOfHour, Stats, StepsOfMinute, TimeToRecover, WhichHours,
+    DeathsOfHour, RecoveriesOfHour, Stats, StepsOfMinute, TimeToRecover, WhichHours,
 };
 
-/// Of each kind of thing that waits for a person, so many are listed.
-const NEEDS_MAX: usize = 100;
 const HOURS_DEFAULT: u32 = 24;
 
 /// The whole at a glance: counts, the last hours, and what waits for a person.
@@ -41,6 +34,7 @@ pub(super) async fn stats(
     let store = app.backend.engine.store();
     let counts = app.pulse.now(store.as_ref()).await?;
     let inventory = store.inventory(false).await?;
+    let needs = app.needs_me(&inventory).await?;
     let now = clock::now();
     let oldest = hour_of(now) - i64::from(hours) + 1;
     Ok(Answer(Stats {
@@ -52,12 +46,13 @@ pub(super) async fn stats(
         agents: named(&inventory.agents),
         tasks: named(&inventory.tasks),
         sessions: named(&inventory.sessions),
-        in_doubt: inventory.in_doubt,
+        in_doubt: app.in_doubt(&inventory).await?,
         deaths_per_hour: deaths(&counts, oldest),
         recoveries_per_hour: recoveries(&counts, oldest),
         time_to_recover_ms: time_to_recover(&counts, hour(oldest)),
         steps_per_minute: steps(&counts),
-        needs_me: app.needs_me(now).await?,
+        needs_me: needs.listed,
+        needs_me_total: needs.total,
     }))
 }
 
@@ -90,85 +85,4 @@ fn time_to_recover(counts: &Counts, since: Time) -> TimeToRecover {
         times.get((last * part).div_ceil(100)).copied()
     };
     TimeToRecover { p50: at(50), p99: at(99), count: times.len() }
-}
-
-impl App {
-    /// What waits for a person, the newest first.
-    async fn needs_me(&self, now: Time) -> Result<Vec<NeedsMe>, ApiError> {
-        let mut needs = self.needs_of_agents().await?;
-        needs.extend(self.needs_of_tasks().await?);
-        needs.extend(self.needs_of_sessions(now).await?);
-        needs.sort_by_key(|need| std::cmp::Reverse(need.at));
-        Ok(needs)
-    }
-
-    async fn needs_of_agents(&self) -> Result<Vec<NeedsMe>, ApiError> {
-        let states = vec![AgentStateKind::Terminated];
-        let query = AgentQuery { states, after: None, limit: Some(NEEDS_MAX) };
-        let agents = self.backend.engine.store().agents(query).await?;
-        let need = |agent: relight_core::agent::Agent| {
-            let AgentState::Terminated { why } = &agent.state else { return None };
-            Some(NeedsMe {
-                kind: "terminated".to_owned(),
-                subject: format!("agent/{}", agent.name),
-                text: format!("agent {} is not brought back any more: {why}", agent.name),
-                hint: format!("relight deaths {0}, then relight start {0}", agent.name),
-                at: agent.updated_at,
-            })
-        };
-        Ok(agents.into_iter().filter_map(need).collect())
-    }
-
-    async fn needs_of_tasks(&self) -> Result<Vec<NeedsMe>, ApiError> {
-        let store = self.backend.engine.store();
-        let mut needs = Vec::new();
-        for status in [TaskStatus::Blocked, TaskStatus::Suspended, TaskStatus::Failed] {
-            let limit = Some(NEEDS_MAX);
-            let query = TaskQuery { statuses: vec![status], limit, ..TaskQuery::default() };
-            needs.extend(store.tasks(query).await?.iter().filter_map(need_of_task));
-        }
-        Ok(needs)
-    }
-
-    async fn needs_of_sessions(&self, now: Time) -> Result<Vec<NeedsMe>, ApiError> {
-        let states = vec![SessionStateKind::Suspended];
-        let limit = Some(NEEDS_MAX);
-        let query = SessionQuery { states, limit, ..SessionQuery::default() };
-        let sessions = self.backend.engine.store().sessions(query).await?;
-        let need = |session: relight_core::session::Session| {
-            let reason = session.reason.as_ref().map(|reason| format!(": {}", reason.text));
-            NeedsMe {
-                kind: session.state_at(now).to_string(),
-                subject: format!("session/{}", session.key),
-                text: format!("session {} waits{}", session.key, reason.unwrap_or_default()),
-                hint: format!("relight session resume {}", session.key),
-                at: session.updated_at,
-            }
-        };
-        Ok(sessions.into_iter().map(need).collect())
-    }
-}
-
-fn need_of_task(task: &Task) -> Option<NeedsMe> {
-    let id = &task.id;
-    let kind = match task.status {
-        TaskStatus::Blocked if task.steps_open > 0 => "in_doubt",
-        TaskStatus::Blocked => "blocked",
-        TaskStatus::Suspended => "suspended",
-        TaskStatus::Failed if !task.has_retry_left() => "given_up",
-        _ => return None,
-    };
-    let hint = match kind {
-        "in_doubt" => format!("relight task show {id}, then relight step resolve"),
-        "given_up" => format!("relight task retry {id} --force, or relight task cancel {id}"),
-        _ => format!("relight task show {id}, then relight task retry {id}"),
-    };
-    let reason = task.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    Some(NeedsMe {
-        kind: kind.to_owned(),
-        subject: format!("task/{id}"),
-        text: format!("task {id} is {}{reason}", task.status),
-        hint,
-        at: task.updated_at,
-    })
 }

@@ -1,9 +1,9 @@
 //! Steps: begun before they act, ended after, and resolved by a person in between.
 
 use axum::extract::State;
-use relight::engine::ActError;
+use relight::engine::{ActError, Engine};
 use relight_core::change::Change;
-use relight_core::decide::{Refusal, StepAdvice, TaskEvent, advise};
+use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
 use relight_core::ids::{StepName, TaskId};
 use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome};
 use relight_core::task::Usage;
@@ -29,27 +29,11 @@ pub(super) async fn begin(
     Given(given): Given<BeginStep>,
 ) -> Result<Answer<Advice>, ApiError> {
     let id = TaskId::new(id)?;
-    let key = app.step_key(name, given.occurrence)?;
+    let engine = &app.backend.engine;
+    let key = step_key(engine, name, given.occurrence)?;
     let rule = given.rule.as_deref().map(str::parse::<RepeatRule>).transpose();
     let rule = rule.map_err(|error| ApiError::invalid(error.to_string()))?.unwrap_or_default();
-    let event = TaskEvent::StepBegin { key: key.clone(), rule, fingerprint: None };
-    let engine = &app.backend.engine;
-    let advice = match engine.act(&id, right(given.fence), event).await {
-        Err(ActError::Refused(Refusal::StepFinished { .. })) => StepAdvice::Finished,
-        acted => {
-            let changes = acted?.decision.changes;
-            let begun = changes.iter().find_map(|change| match change {
-                Change::StepBegun(mark) => Some(mark.was_open),
-                _ => None,
-            });
-            match begun {
-                Some(true) => StepAdvice::Again,
-                Some(false) => StepAdvice::Go,
-                // Its rule leaves it to a question, or to a person.
-                None => advise(engine.store().step(&id, &key).await?.as_ref()),
-            }
-        }
-    };
+    let advice = begin_step(engine, &id, right(given.fence), &key, rule).await?;
     app.refresh(&id).await;
     let output = match advice {
         StepAdvice::Finished => engine.store().output(&id, &key).await?,
@@ -63,7 +47,33 @@ pub(super) async fn begin(
     }))
 }
 
-fn word(advice: StepAdvice) -> &'static str {
+/// Records the begin; what to do is what was decided in the commit.
+pub(crate) async fn begin_step(
+    engine: &Engine,
+    id: &TaskId,
+    right: Right,
+    key: &StepKey,
+    rule: RepeatRule,
+) -> Result<StepAdvice, ActError> {
+    let event = TaskEvent::StepBegin { key: key.clone(), rule, fingerprint: None };
+    let acted = match engine.act(id, right, event).await {
+        Err(ActError::Refused(Refusal::StepFinished { .. })) => return Ok(StepAdvice::Finished),
+        acted => acted?,
+    };
+    let begun = acted.decision.changes.iter().find_map(|change| match change {
+        Change::StepBegun(mark) => Some(mark.was_open),
+        _ => None,
+    });
+    Ok(match begun {
+        Some(true) => StepAdvice::Again,
+        Some(false) => StepAdvice::Go,
+        // Its rule leaves it to a question, or to a person.
+        None => advise(engine.store().step(id, key).await?.as_ref()),
+    })
+}
+
+/// The word used everywhere.
+pub(crate) fn word(advice: StepAdvice) -> &'static str {
     match advice {
         StepAdvice::Go => "go",
         StepAdvice::Again => "again",
@@ -84,7 +94,7 @@ pub(super) async fn end(
     Given(given): Given<EndStep>,
 ) -> Result<Answer<Done>, ApiError> {
     let id = TaskId::new(id)?;
-    let key = app.step_key(name, given.occurrence)?;
+    let key = step_key(&app.backend.engine, name, given.occurrence)?;
     let exit_code = given.exit_code.unwrap_or(i32::from(given.failed));
     let usage = Usage {
         cost_micros: given.cost.as_deref().map(micros).transpose()?.unwrap_or(0),
@@ -109,7 +119,7 @@ pub(super) async fn end(
 }
 
 /// `0.25` in millionths.
-fn micros(text: &str) -> Result<u64, ApiError> {
+pub(crate) fn micros(text: &str) -> Result<u64, ApiError> {
     let bad = || ApiError::invalid(format!("{text:?} is no cost; write a number such as 0.25"));
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -132,25 +142,27 @@ pub(super) async fn resolve(
     Given(given): Given<ResolveStep>,
 ) -> Result<Answer<Task>, ApiError> {
     let id = TaskId::new(id)?;
-    let key = app.step_key(name, given.occurrence)?;
     let engine = &app.backend.engine;
+    let key = step_key(engine, name, given.occurrence)?;
     let event = TaskEvent::StepResolve { key, happened: given.happened };
     engine.act(&id, right(None), event).await?;
     app.refresh(&id).await;
     Ok(Answer(engine.task(&id).await?.into()))
 }
 
-impl App {
-    /// The step as the store knows it: a secret in its name is marked.
-    fn step_key(&self, name: String, occurrence: Option<u32>) -> Result<StepKey, ApiError> {
-        let occurrence = occurrence.unwrap_or(1);
-        if occurrence == 0 {
-            return Err(ApiError::invalid("occurrence counts from 1"));
-        }
-        let mut key = StepKey { name: StepName::new(name)?, occurrence };
-        relight::funnel::clean_step(self.backend.engine.redactor(), &mut key);
-        Ok(key)
+/// The step as the store knows it: a secret in its name is marked.
+pub(crate) fn step_key(
+    engine: &Engine,
+    name: String,
+    occurrence: Option<u32>,
+) -> Result<StepKey, ApiError> {
+    let occurrence = occurrence.unwrap_or(1);
+    if occurrence == 0 {
+        return Err(ApiError::invalid("occurrence counts from 1"));
     }
+    let mut key = StepKey { name: StepName::new(name)?, occurrence };
+    relight::funnel::clean_step(engine.redactor(), &mut key);
+    Ok(key)
 }
 
 #[cfg(test)]

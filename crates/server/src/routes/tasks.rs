@@ -1,5 +1,7 @@
 //! Tasks: shown, added, started.
 
+use std::path::Path;
+
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -31,8 +33,6 @@ use crate::wire::task::{StartTask, Started, WholeTask};
 
 /// How long a lease lasts that nobody gave a length.
 const LEASE: Span = Span::from_secs(600);
-/// Tasks that are looked through for those with a step in doubt.
-const IN_DOUBT_PAGE: usize = 1_000;
 
 /// Which tasks.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
@@ -65,32 +65,14 @@ pub(super) async fn list(
     let query = TaskQuery {
         statuses: statuses.map_err(|error| ApiError::invalid(error.to_string()))?,
         agent: which.agent.map(AgentName::new).transpose()?,
+        in_doubt: which.in_doubt.unwrap_or(false),
         after: which.after.map(TaskId::new).transpose()?,
         limit: Some(limit + 1),
         ..TaskQuery::default()
     };
-    let found = match which.in_doubt {
-        Some(true) => in_doubt(&app, query, limit + 1).await?,
-        _ => app.backend.engine.store().tasks(query).await?,
-    };
+    let found = app.backend.engine.store().tasks(query).await?;
     let cursor = |task: &Task| task.id.to_string();
     Ok(Answer(List::cut(found, limit, cursor, wire::task::Task::from)))
-}
-
-/// Pages through all, for the store has no such question.
-async fn in_doubt(app: &App, mut query: TaskQuery, count: usize) -> Result<Vec<Task>, ApiError> {
-    let mut found = Vec::new();
-    query.limit = Some(IN_DOUBT_PAGE);
-    loop {
-        let page = app.backend.engine.store().tasks(query.clone()).await?;
-        let is_last = page.len() < IN_DOUBT_PAGE;
-        query.after = page.last().map(|task| task.id.clone());
-        found.extend(page.into_iter().filter(|task| task.steps_open > 0));
-        if is_last || found.len() >= count {
-            found.truncate(count);
-            return Ok(found);
-        }
-    }
 }
 
 /// One task with its steps, its context and its payload.
@@ -139,6 +121,9 @@ pub(super) async fn start(
     app.check_strategy(&new)?;
     let engine = &app.backend.engine;
     app.check_begin(engine, &id, given.fence).await?;
+    if let Some(agent) = &new.agent {
+        app.reported(agent).await?;
+    }
     let holder = holder(agent.as_ref().unwrap_or(&caller.id));
     let started = engine.start(new, right(given.fence), holder, Some(lease)).await?;
     app.refresh(&started.view.task.id).await;
@@ -178,13 +163,28 @@ impl App {
     /// Brings up to date what lies beside the store: the checkpoint file of a workflow, the state file
     /// of a supervised agent. One that cannot be written now is written with the next change.
     pub(super) async fn refresh(&self, id: &TaskId) {
-        let engine = &self.backend.engine;
-        let Ok(task) = engine.task(id).await else { return };
-        let _ = successor::refresh_state(&self.backend.home, engine, &task).await;
-        if let Some(door) = &task.checkpoint {
-            let _ = Dialect::new(engine.clone(), door.folder.clone().into()).save(id).await;
+        let Some(task) = refresh(&self.backend.engine, &self.backend.home, id).await else {
+            return;
+        };
+        // A holder that writes lives; whoever only looks at it, or takes it away, has ended its lease.
+        if let (Some(agent), Some(Holder::Time { .. })) = (&task.agent, holder_of(&task)) {
+            self.backend.reporters.worked(agent);
         }
     }
+}
+
+/// See [`App::refresh`]; the task as it is now.
+pub(crate) async fn refresh(engine: &Engine, home: &Path, id: &TaskId) -> Option<Task> {
+    let task = engine.task(id).await.ok()?;
+    let _ = successor::refresh_state(home, engine, &task).await;
+    if let Some(door) = &task.checkpoint {
+        let _ = Dialect::new(engine.clone(), door.folder.clone().into()).save(id).await;
+    }
+    Some(task)
+}
+
+fn holder_of(task: &Task) -> Option<&Holder> {
+    task.lease.held.as_ref().map(|held| &held.holder)
 }
 
 /// By what right a request writes.
@@ -193,7 +193,7 @@ pub(super) fn right(fence: Option<u64>) -> Right {
 }
 
 /// The length of a lease.
-pub(super) fn lease(given: Option<&str>) -> Result<Span, ApiError> {
+pub(crate) fn lease(given: Option<&str>) -> Result<Span, ApiError> {
     let lease = given.map(span).transpose()?.unwrap_or(LEASE);
     if lease == Span::ZERO || lease > LEASE_MAX {
         return Err(ApiError::invalid(format!("a lease lasts at most {LEASE_MAX}, and some time")));
@@ -202,7 +202,7 @@ pub(super) fn lease(given: Option<&str>) -> Result<Span, ApiError> {
 }
 
 /// Over HTTP nobody's life can be seen: a lease lasts for a time, and each write renews it.
-pub(super) fn holder(who: &str) -> Holder {
+pub(crate) fn holder(who: &str) -> Holder {
     Holder::Time { by: format!("{who} over HTTP") }
 }
 

@@ -14,7 +14,7 @@ use super::TokenError;
 const BYTES_MAX: u64 = 1 << 20;
 
 /// What is in the file; none when there is none.
-pub(super) fn read(path: &Path) -> Result<Option<String>, TokenError> {
+pub(crate) fn read(path: &Path) -> Result<Option<String>, TokenError> {
     let cannot = |source| TokenError::File { file: path.to_owned(), source };
     // Whatever else lies there, a pipe above all, is never waited for.
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
@@ -35,7 +35,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, TokenError> {
 }
 
 /// Writes beside, syncs, renames, syncs the folder.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), TokenError> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), TokenError> {
     let cannot = |source| TokenError::File { file: path.to_owned(), source };
     let folder = path.parent().expect("it is in the home folder");
     let chance = u64::from_le_bytes(random::bytes());

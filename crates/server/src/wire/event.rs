@@ -3,8 +3,10 @@
 use relight_core::event;
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
+
+use super::number;
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -35,7 +37,9 @@ impl From<event::Event> for Event {
             task: event.task.map(String::from),
             step: event.step.map(|step| step.to_string()),
             fence: event.fence.map(|fence| fence.0),
-            detail: event.detail,
+            detail: Some(event.detail)
+                .filter(|detail| !detail.is_null())
+                .unwrap_or_else(|| json!({})),
         }
     }
 }
@@ -48,13 +52,16 @@ pub(crate) struct WhichEvents {
     #[param(minimum = 1, maximum = 1000, default = 100)]
     pub(crate) limit: Option<usize>,
     /// Only those after this one.
+    #[serde(default, deserialize_with = "number::optional")]
     pub(crate) after: Option<u64>,
+    /// The newest before this one; `next` then tells the `before` of the page before.
+    pub(crate) before: Option<u64>,
     /// Only of these kinds, with commas between.
     pub(crate) kind: Option<String>,
     /// Only of this agent.
     pub(crate) agent: Option<String>,
     /// Only of this task.
     pub(crate) task: Option<String>,
-    /// The newest instead of the oldest; still given oldest first.
+    /// The newest instead of the oldest; still given oldest first, and `next` goes on as `before`.
     pub(crate) newest: Option<bool>,
 }

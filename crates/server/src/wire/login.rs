@@ -12,8 +12,6 @@ pub(crate) struct Me {
     /// `socket`, `token` or `cookie`.
     pub(crate) via: String,
     pub(crate) scope: Scope,
-    /// What a page sends as `X-Relight-Csrf` with every write.
-    pub(crate) csrf: Option<String>,
 }
 
 /// A one-time code.
@@ -39,6 +37,7 @@ pub(crate) struct Login {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct LoggedIn {
     pub(crate) scope: Scope,
+    /// What a page sends as `X-Relight-Csrf` with every write. It is told this once.
     pub(crate) csrf: String,
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod death;
 pub(crate) mod event;
 pub(crate) mod list;
 pub(crate) mod login;
+pub(crate) mod number;
 pub(crate) mod problem;
 pub(crate) mod session;
 pub(crate) mod stats;

@@ -8,6 +8,8 @@ use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::number;
+
 /// One conversation, with the turn that is in flight or was cut off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Session {
@@ -69,6 +71,7 @@ pub(crate) struct BeginTurn {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Turn {
+    #[serde(deserialize_with = "number::whole")]
     pub(crate) generation: u64,
 }
 

@@ -32,14 +32,17 @@ pub(crate) struct Stats {
     pub(crate) tasks: BTreeMap<String, u64>,
     /// By state.
     pub(crate) sessions: BTreeMap<String, u64>,
-    /// Tasks with a step in doubt.
+    /// Tasks with a step in doubt; those that a living holder works on are not counted.
     pub(crate) in_doubt: u64,
     pub(crate) deaths_per_hour: Vec<DeathsOfHour>,
     pub(crate) recoveries_per_hour: Vec<RecoveriesOfHour>,
     pub(crate) time_to_recover_ms: TimeToRecover,
     /// Of the last hour.
     pub(crate) steps_per_minute: Vec<StepsOfMinute>,
+    /// The newest first, at most 100.
     pub(crate) needs_me: Vec<NeedsMe>,
+    /// With those that are not listed.
+    pub(crate) needs_me_total: u64,
 }
 
 /// The deaths of one hour.

@@ -5,6 +5,8 @@ use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::number;
+
 /// One recorded piece of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Step {
@@ -44,10 +46,12 @@ impl From<step::Step> for Step {
 #[serde(deny_unknown_fields)]
 pub(crate) struct BeginStep {
     /// The right to write.
+    #[serde(default, deserialize_with = "number::optional")]
     pub(crate) fence: Option<u64>,
     /// `keyed` when none.
     pub(crate) rule: Option<String>,
     /// 1 when none.
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64)]
     pub(crate) occurrence: Option<u32>,
 }
 
@@ -69,6 +73,7 @@ pub(crate) struct Advice {
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndStep {
     /// The right to write.
+    #[serde(default, deserialize_with = "number::optional")]
     pub(crate) fence: Option<u64>,
     /// It is known not to have worked.
     #[serde(default)]
@@ -80,8 +85,10 @@ pub(crate) struct EndStep {
     /// What it cost, such as `0.25`.
     pub(crate) cost: Option<String>,
     /// Turns of a model that it took.
+    #[serde(default, deserialize_with = "number::optional")]
     pub(crate) turns: Option<u64>,
     /// 1 when none.
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64)]
     pub(crate) occurrence: Option<u32>,
 }
 
@@ -91,5 +98,6 @@ pub(crate) struct EndStep {
 pub(crate) struct ResolveStep {
     pub(crate) happened: bool,
     /// 1 when none.
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64)]
     pub(crate) occurrence: Option<u32>,
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, from_value};
 use utoipa::ToSchema;
 
+use super::number;
 use super::step::Step;
 
 /// One unit of recoverable work.
@@ -73,7 +74,7 @@ pub(crate) struct WholeTask {
     pub(crate) next_step: Option<String>,
     pub(crate) remaining_steps: Vec<String>,
     pub(crate) context: BTreeMap<String, String>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value)]
     pub(crate) payload: Option<Value>,
 }
 
@@ -89,7 +90,7 @@ pub(crate) struct Started {
     pub(crate) in_doubt: Vec<String>,
     pub(crate) next_step: Option<String>,
     pub(crate) context: BTreeMap<String, String>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value)]
     pub(crate) payload: Option<Value>,
 }
 
@@ -206,9 +207,10 @@ pub(crate) struct TaskSpec {
     /// The steps that are known ahead, in order.
     #[serde(default)]
     pub(crate) steps: Vec<String>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value, required = false)]
     pub(crate) payload: Option<Value>,
     pub(crate) strategy: Option<String>,
+    #[schema(value_type = Option<i64>, minimum = 0, maximum = 4294967295_i64)]
     pub(crate) max_retries: Option<u32>,
     /// What makes two requests the same request.
     pub(crate) key: Option<String>,
@@ -242,7 +244,7 @@ impl TryFrom<Map<String, Value>> for StartTask {
 
     fn try_from(mut given: Map<String, Value>) -> Result<Self, Self::Error> {
         let lease = from_value(given.remove("lease").unwrap_or_default())?;
-        let fence = from_value(given.remove("fence").unwrap_or_default())?;
+        let fence = number::optional(given.remove("fence").unwrap_or_default())?;
         // The id stands in the path; said again it must not hurt.
         given.remove("id");
         Ok(Self { spec: from_value(Value::Object(given))?, lease, fence })
@@ -268,6 +270,7 @@ pub(crate) struct Claim {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TaskVerb {
     /// The right to write.
+    #[serde(default, deserialize_with = "number::optional")]
     pub(crate) fence: Option<u64>,
     /// Why; needed by `fail` and `block`.
     pub(crate) reason: Option<String>,

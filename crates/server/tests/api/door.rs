@@ -5,9 +5,14 @@ use serde_json::{Value, json};
 
 use crate::ground::Ground;
 
+/// The description of the whole API.
+pub(crate) fn document() -> Value {
+    serde_json::to_value(openapi_document()).unwrap()
+}
+
 /// Every method and path of the API, with something where a name stands.
-fn routes() -> Vec<(String, String)> {
-    let document = serde_json::to_value(openapi_document()).unwrap();
+pub(crate) fn routes() -> Vec<(String, String)> {
+    let document = document();
     let mut routes = Vec::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         let path = path.replace("{name}", "x").replace("{id}", "x").replace("{key}", "x");
@@ -65,7 +70,7 @@ fn the_token_is_taken_from_no_other_place() {
     let ground = Ground::new();
     let in_query = format!("/api/agents?token={0}&access_token={0}", ground.token);
     assert_eq!(ground.ask("GET", &in_query).send().status, 401);
-    let cookie = format!("relight={}", ground.token);
+    let cookie = format!("relight-{}={}", ground.address.port(), ground.token);
     assert_eq!(ground.ask("GET", "/api/agents").header("Cookie", &cookie).send().status, 401);
 }
 
@@ -177,7 +182,7 @@ fn the_socket_needs_no_token_and_is_the_owners_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let ground = Ground::new();
     let me = ground.ask("GET", "/api/me").over_socket().send().ok();
-    assert_eq!(me, json!({"via": "socket", "scope": "admin", "csrf": null}));
+    assert_eq!(me, json!({"via": "socket", "scope": "admin"}));
     let mode = std::fs::metadata(ground.socket()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let foreign = ground.ask("GET", "/api/me").over_socket().instead("Host", "evil.example");

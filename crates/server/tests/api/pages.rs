@@ -1,5 +1,6 @@
 //! The dashboard's pages: what is shown without a login, and what is not.
 
+use relight_core::event::EventKind;
 use serde_json::json;
 
 use crate::ground::Ground;
@@ -43,6 +44,39 @@ fn everything_that_the_dashboard_names_is_served() {
     }
     assert!(!page.text.contains("<style") && !page.text.contains("style="), "inline style");
     assert!(!page.text.contains("onclick") && !page.text.contains("<script>"), "inline script");
+}
+
+#[test]
+fn a_file_is_sent_small_and_only_once() {
+    let ground = Ground::new();
+    let ask = || ground.ask("GET", "/assets/js/main.js");
+    let plain = ask().send();
+    assert_eq!((plain.status, plain.header("content-encoding")), (200, None));
+    let small = ask().header("Accept-Encoding", "gzip, br").send();
+    assert_eq!((small.status, small.header("content-encoding")), (200, Some("gzip")));
+    let bytes = |answer: &crate::ground::Answer| {
+        answer.header("content-length").unwrap().parse::<usize>().unwrap()
+    };
+    assert!(bytes(&small) * 2 < bytes(&plain), "{} of {}", bytes(&small), bytes(&plain));
+    assert_eq!(small.header("vary"), Some("Accept-Encoding"));
+    let tag = small.header("etag").unwrap();
+    assert_eq!(plain.header("etag"), Some(tag));
+    let again = ask().header("If-None-Match", tag).header("Accept-Encoding", "gzip").send();
+    assert_eq!((again.status, again.text.as_str(), again.header("etag")), (304, "", Some(tag)));
+    assert_eq!(again.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(ask().header("If-None-Match", "W/\"another\"").send().status, 200);
+}
+
+#[test]
+fn the_dashboard_knows_every_kind_of_event() {
+    let ground = Ground::new();
+    let words = ground.ask("GET", "/assets/js/words.js").send().text;
+    let list = words.split_once("KINDS = [").unwrap().1.split_once(']').unwrap().0;
+    let mut known: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+    let mut all: Vec<&str> = EventKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    known.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(known, all);
 }
 
 #[test]

@@ -6,14 +6,17 @@ use relight_core::ids::TaskId;
 use relight_core::task::NewTask;
 use serde_json::{Value, json};
 
-use crate::ground::{Ground, Stream, now};
+use crate::ground::{Asking, Ground, Stream, now};
 
 /// A watcher; the answer's head is read already.
 struct Watcher(BufReader<Box<dyn Stream>>);
 
 impl Watcher {
     fn begin(ground: &Ground, path: &str, last: Option<u64>) -> Self {
-        let ask = ground.ask("GET", path).token(&ground.token);
+        Self::over(ground.ask("GET", path).token(&ground.token), last)
+    }
+
+    fn over(ask: Asking<'_>, last: Option<u64>) -> Self {
         let ask = ask.header("Accept", "text/event-stream");
         let ask = match last {
             Some(last) => ask.header("Last-Event-ID", &last.to_string()),
@@ -100,6 +103,29 @@ fn a_watcher_that_comes_back_misses_nothing_and_sees_nothing_twice() {
 }
 
 #[test]
+fn a_watcher_that_does_not_read_is_told_how_many_it_missed() {
+    let ground = Ground::new();
+    // The socket holds far less than a TCP connection does before its writer has to wait.
+    let ask = ground.ask("GET", "/api/events?kind=task.created").over_socket();
+    let mut watcher = Watcher::over(ask, None);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for at in 0..1_400 {
+        let mut new = NewTask::bare(TaskId::new(format!("t{at}")).unwrap());
+        new.spec.title = Some("x".repeat(4_000));
+        runtime.block_on(ground.engine.add(new)).unwrap();
+    }
+    let (mut seen, mut missed) = (0, 0);
+    while seen + missed < 1_400 {
+        let (event, data) = watcher.next().unwrap();
+        match event.as_str() {
+            "dropped" => missed += data["missed"].as_u64().unwrap(),
+            _ => seen += 1,
+        }
+    }
+    assert!(missed > 0 && seen > 1_000, "{seen} seen, {missed} missed");
+}
+
+#[test]
 fn a_stream_ends_with_the_daemon() {
     let mut ground = Ground::new();
     let mut watcher = Watcher::begin(&ground, "/api/events", None);
@@ -122,6 +148,16 @@ fn the_list_has_filters_and_pages() {
     assert_eq!((&rest["items"][0]["task"], &rest["next"]), (&json!("c"), &Value::Null));
     assert_eq!(ground.get("/api/events?task=b").ok()["items"][0]["task"], "b");
     assert_eq!(ground.get("/api/events?newest=true&limit=1").ok()["items"][0]["task"], "c");
+    let back = ground.get("/api/events?kind=task.created&newest=true&limit=2").ok();
+    let before = back["next"].as_str().unwrap();
+    let earlier =
+        ground.get(&format!("/api/events?kind=task.created&limit=2&before={before}")).ok();
+    assert_eq!(
+        (&back["items"][1]["task"], &earlier["items"][0]["task"]),
+        (&json!("c"), &json!("a"))
+    );
+    assert_eq!((earlier["items"].as_array().unwrap().len(), &earlier["next"]), (1, &json!(null)));
+    assert_eq!(ground.get("/api/events?before=soon").status, 422);
     assert_eq!(ground.get("/api/events?kind=odd").status, 422);
     let odd = ground.ask("GET", "/api/events").token(&ground.token);
     let odd = odd.header("Accept", "text/event-stream").header("Last-Event-ID", "x").send();

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use relight::engine::{ActError, TaskView};
+use relight_core::alert::Alert;
+use relight_core::decide::{Right, TaskEvent};
+use relight_core::event::EventKind;
+use relight_core::ids::TaskId;
 use serde_json::{Value, json};
 
 use crate::ground::{Ground, now};
@@ -102,15 +107,63 @@ fn a_step_in_doubt_waits_for_a_person() {
     let step =
         |verb: &str, body: Value| ground.post(&format!("/api/tasks/t/steps/pay/{verb}"), &body);
     let once = json!({"fence": fence, "rule": "once"});
+    let stats = || ground.get("/api/stats").ok();
     assert_eq!(step("begin", once.clone()).ok()["advice"], "go");
+    assert_eq!(stats()["in_doubt"], 0, "it is under way");
     assert_eq!(step("begin", once).ok()["advice"], "wait");
     assert_eq!(ground.get("/api/tasks?in_doubt=true").ok()["items"][0]["id"], "t");
-    assert_eq!(ground.get("/api/stats").ok()["needs_me"][0]["kind"], "in_doubt");
+    assert_eq!((&stats()["in_doubt"], &stats()["needs_me_total"]), (&json!(1), &json!(1)));
+    let need = stats()["needs_me"][0].clone();
+    assert_eq!(need["kind"], "in_doubt");
+    let command = "relight step resolve pay --task t";
+    assert_eq!(need["hint"], format!("{command} --happened, or {command} --did-not"));
     assert_eq!(step("resolve", json!({})).status, 422);
     assert_eq!(step("resolve", json!({"happened": true})).status, 200);
     assert_eq!(step("begin", json!({})).ok()["advice"], "finished");
     assert_eq!(step("begin", json!({"occurrence": 0})).status, 422);
     assert_eq!(step("begin", json!({"rule": "twice"})).status, 422);
+}
+
+#[test]
+fn what_needs_a_person_is_capped_and_counted() {
+    let ground = Ground::new();
+    for number in 0..105 {
+        let task = json!({"id": format!("t{number}"), "max_retries": 0});
+        assert_eq!(ground.post("/api/tasks", &task).status, 201);
+        let verb = if number % 2 == 0 { "fail" } else { "block" };
+        let reason = json!({"reason": "no key"});
+        assert_eq!(ground.post(&format!("/api/tasks/t{number}/{verb}"), &reason).status, 200);
+    }
+    let stats = ground.get("/api/stats").ok();
+    assert_eq!(stats["needs_me"].as_array().unwrap().len(), 100);
+    assert_eq!(stats["needs_me_total"], 105);
+    assert_eq!(stats["needs_me"][0]["subject"], "task/t104");
+    assert_eq!(stats["needs_me"][0]["kind"], "given_up");
+}
+
+/// A task of which a step took its supervisor down too often.
+fn park(ground: &Ground, id: &str) {
+    let id = TaskId::new(id).unwrap();
+    let plan = |_: &TaskView| -> Result<Vec<TaskEvent>, ActError> {
+        let alert = Alert::task_parked(&id, "it died too often").detail();
+        let reason = "it died too often".to_owned();
+        Ok(vec![TaskEvent::Note(EventKind::Alert, alert), TaskEvent::Block { reason }])
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(ground.engine.act_in_turn(&id, Right::Unfenced, plan)).unwrap();
+}
+
+#[test]
+fn a_parked_task_is_told_apart_from_one_that_a_person_blocked() {
+    let ground = Ground::new();
+    let need = || ground.get("/api/stats").ok()["needs_me"][0].clone();
+    assert_eq!(ground.post("/api/tasks", &json!({"id": "t"})).status, 201);
+    park(&ground, "t");
+    assert_eq!(need()["kind"], "parked");
+    assert_eq!(need()["hint"], "relight task show t, then relight recover t --resume");
+    assert_eq!(ground.post("/api/tasks/t/start", &json!({})).status, 200);
+    assert_eq!(ground.post("/api/tasks/t/block", &json!({"reason": "no key"})).status, 200);
+    assert_eq!(need()["kind"], "blocked", "the alert was about an earlier time");
 }
 
 #[test]
@@ -191,20 +244,4 @@ fn a_daemon_that_ends_lets_no_claim_hang() {
     let mut rest = String::new();
     let _ = std::io::Read::read_to_string(&mut waiting, &mut rest);
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-}
-
-#[test]
-fn numbers_are_served_for_prometheus() {
-    let ground = Ground::new();
-    started(&ground, "t");
-    let page = ground.get("/metrics");
-    assert!(page.header("content-type").unwrap().starts_with("text/plain"));
-    for line in [
-        "relight_tasks{status=\"in_progress\"} 1",
-        "relight_deaths_total{cause=\"oom\"} 0",
-        "relight_recovery_duration_seconds_bucket{le=\"+Inf\"} 0",
-        "# TYPE relight_heartbeat_age_seconds gauge",
-    ] {
-        assert!(page.text.contains(line), "{line}: {}", page.text);
-    }
 }

@@ -95,6 +95,36 @@ pub async fn a_forgotten_task_is_told_of(harness: &dyn Harness) {
     assert_eq!(store.newest_event().await.expect("a store that can be read"), seen[0].id);
 }
 
+/// Each page ends before the first event of the one before, down to the oldest.
+pub async fn events_can_be_read_back_in_pages(harness: &dyn Harness) {
+    let store = harness.open().await;
+    add(&*store, "t").await;
+    add(&*store, "other").await;
+    for number in 0..9 {
+        done(&*store, "t", FREE, vec![note(&number.to_string())]).await;
+    }
+    let of_task = EventQuery { task: Some(id("t")), ..all_events() };
+    let mut paged: Vec<Event> = Vec::new();
+    for _ in 0..4 {
+        let before = paged.first().map(|event| event.id);
+        let query = EventQuery { before, newest: true, limit: 4, ..of_task.clone() };
+        let mut page = events(&*store, query).await;
+        assert!(page.len() <= 4);
+        page.append(&mut paged);
+        paged = page;
+    }
+    assert_eq!(paged, events(&*store, of_task).await);
+    let first = paged[0].id;
+    let between = EventQuery { after: first, before: Some(first + 2), ..all_events() };
+    assert_eq!(ids(&events(&*store, between).await), [first + 1]);
+    for before in [0, first] {
+        let none = EventQuery { before: Some(before), ..all_events() };
+        assert_eq!(events(&*store, none).await, []);
+    }
+    let all = EventQuery { before: Some(u64::MAX), ..all_events() };
+    assert_eq!(events(&*store, all).await.len(), 11);
+}
+
 /// Each page begins after the last event of the one before.
 pub async fn events_can_be_read_in_pages(harness: &dyn Harness) {
     let store = harness.open().await;

@@ -177,6 +177,7 @@ pub(super) async fn steps(store: &dyn Store, task: &str) -> Vec<String> {
 pub(super) fn all_events() -> EventQuery {
     EventQuery {
         after: 0,
+        before: None,
         task: None,
         agent: None,
         kinds: Vec::new(),

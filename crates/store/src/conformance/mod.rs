@@ -126,6 +126,7 @@ macro_rules! conformance_suite {
                 events_come_in_commit_order_and_are_never_reused,
                 a_forgotten_task_is_told_of,
                 events_can_be_read_in_pages,
+                events_can_be_read_back_in_pages,
                 events_can_be_asked_for_by_task_and_kind,
                 the_newest_events_come_oldest_first,
                 forgotten_events_are_the_old_ones_that_are_no_record_of_a_step,
@@ -192,6 +193,7 @@ macro_rules! conformance_suite {
                 an_attempt_keeps_what_was_begun_started_and_ended,
                 the_facts_of_a_death_come_back_whole,
                 attempts_come_newest_first,
+                attempts_are_read_in_pages,
                 deaths_are_the_attempts_that_ended,
                 agents_do_not_share_attempts,
                 an_attempt_that_is_begun_again_keeps_its_place,
@@ -219,6 +221,7 @@ macro_rules! conformance_suite {
                 sessions_come_in_the_order_of_their_keys,
                 sessions_can_be_asked_for_by_state_and_by_being_seen,
                 a_session_that_is_not_there_is_nothing,
+                old_sessions_are_forgotten_unless_somebody_wrote_them,
                 the_inventory_counts_sessions_by_state,
                 a_thousand_sessions_begin_and_end_at_the_same_time,
             ]

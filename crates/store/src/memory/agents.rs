@@ -179,11 +179,15 @@ impl State {
     }
 
     pub(super) fn attempts(&self, query: &AttemptQuery) -> Vec<Attempt> {
+        let before = match &query.before {
+            None => self.attempts.len(),
+            Some(tag) => self.attempts.iter().position(|attempt| attempt.tag == *tag).unwrap_or(0),
+        };
         let wanted = |attempt: &&Attempt| {
             query.agent.as_ref().is_none_or(|agent| attempt.agent == *agent)
                 && (!query.ended || attempt.ended.is_some())
         };
-        self.attempts.iter().rev().filter(wanted).take(query.limit).cloned().collect()
+        self.attempts[..before].iter().rev().filter(wanted).take(query.limit).cloned().collect()
     }
 
     pub(super) fn kept(&self, name: &str) -> Option<Value> {

@@ -292,6 +292,7 @@ impl State {
     pub(super) fn events(&self, query: &EventQuery) -> Vec<Event> {
         let later = self.events.range(query.after.saturating_add(1)..).map(|(_, event)| event);
         let mut found: Vec<&Event> = later
+            .take_while(|event| query.before.is_none_or(|before| event.id < before))
             .filter(|event| query.task.is_none() || query.task == event.task)
             .filter(|event| query.agent.is_none() || query.agent == event.agent)
             .filter(|event| query.kinds.is_empty() || query.kinds.contains(&event.kind))

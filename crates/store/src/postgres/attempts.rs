@@ -33,6 +33,11 @@ pub(super) async fn list(db: &Connection, query: &AttemptQuery) -> Result<Vec<At
     }
     // Both orders are the same for one agent, and each has its index.
     let order = if query.agent.is_some() { "a.number" } else { "a.n" };
+    if let Some(before) = &query.before {
+        all.push(Box::new(kept_tag(before)));
+        let tag = all.len();
+        sql += &format!(" AND {order} < (SELECT {order} FROM attempt a WHERE a.tag = ${tag})");
+    }
     sql += &format!(" ORDER BY {order} DESC LIMIT $1");
     readable(db.query(&sql, &all).await?.iter().map(read))
 }

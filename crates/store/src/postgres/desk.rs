@@ -252,6 +252,9 @@ impl Desk {
             }
             Removal::Events(before) => forget::events(db, *before).await.map(Answer::Forgotten),
             Removal::Attempts(before) => forget::attempts(db, *before).await.map(Answer::Forgotten),
+            Removal::Sessions(sessions) => {
+                forget::sessions(db, sessions).await.map(Answer::Forgotten)
+            }
             Removal::Agent(name, seq, at) => {
                 let forgotten = forget::agent(db, name, *seq, *at, self.journal_key).await?;
                 Ok(Answer::AgentForgotten(forgotten))

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use relight_core::event::EventKind;
-use relight_core::ids::{AgentName, TaskId};
+use relight_core::ids::{AgentName, SessionKey, TaskId};
+use relight_core::session::SessionStateKind;
 use relight_core::time::Time;
 
 use super::connection::{Connection, LONG_WAIT, Script, get, values};
@@ -130,6 +131,29 @@ pub(super) async fn attempts(db: &Connection, before: Time) -> Result<u64, Failu
             return Ok(count);
         }
     }
+}
+
+/// Those that nobody wrote since they were read, and that have no turn in flight.
+pub(super) async fn sessions(
+    db: &Connection,
+    wanted: &[(SessionKey, u64)],
+) -> Result<u64, Failure> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let active = SessionStateKind::Active.code();
+        format!(
+            "WITH gone AS (
+                 DELETE FROM session s USING unnest($1::text[], $2::bigint[]) AS w (key, seq)
+                 WHERE s.key = w.key AND s.seq = w.seq AND s.state <> {active} RETURNING 1)
+             SELECT COUNT(*) FROM gone"
+        )
+    });
+    let mut count = 0;
+    for some in wanted.chunks(ROWS_MAX as usize) {
+        let keys: Vec<String> = some.iter().map(|(key, _)| key.as_str().to_owned()).collect();
+        let seqs: Vec<i64> = some.iter().map(|(_, seq)| seq.cast_signed()).collect();
+        count += counted(db, &SQL, values![keys, seqs]).await?;
+    }
+    Ok(count)
 }
 
 async fn counted(

@@ -327,6 +327,9 @@ fn events_sql(query: &EventQuery) -> (String, Vec<Value>) {
         let value = Box::new(agent.as_str().to_owned());
         also(" AND j.agent = (SELECT n FROM agent WHERE name = ?)", value);
     }
+    if let Some(before) = query.before {
+        also(" AND j.id < ?", Box::new(i64::try_from(before).unwrap_or(i64::MAX)));
+    }
     if !query.kinds.is_empty() {
         let codes: Vec<i16> = query.kinds.iter().map(|kind| kind.code().into()).collect();
         also(" AND j.kind = ANY(?)", Box::new(codes));

@@ -278,6 +278,13 @@ impl Store for PostgresStore {
         }
     }
 
+    async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
+        match self.removed(Removal::Sessions(sessions)).await? {
+            Answer::Forgotten(count) => Ok(count),
+            other => unreachable!("forgetting was answered with {other:?}"),
+        }
+    }
+
     async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
         let ahead = self.clock.ahead_ms();
         read!(self, |db, key| sessions::by_key(&db, &key, ahead))

@@ -1,7 +1,7 @@
 //! What the writer can be asked to do, and what it answers.
 
 use relight_core::change::Change;
-use relight_core::ids::{AgentName, NodeName, TaskId};
+use relight_core::ids::{AgentName, NodeName, SessionKey, TaskId};
 use relight_core::lease::Fence;
 use relight_core::node::{Epoch, NewNode};
 use relight_core::session::SessionChange;
@@ -48,6 +48,7 @@ pub(super) enum Removal {
     Tasks(Vec<(TaskId, u64)>, Time),
     Events(Time),
     Attempts(Time),
+    Sessions(Vec<(SessionKey, u64)>),
     Agent(AgentName, u64, Time),
 }
 

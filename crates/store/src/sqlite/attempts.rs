@@ -43,6 +43,10 @@ pub(super) fn list_sql(query: &AttemptQuery) -> (String, Vec<SqlValue>) {
     }
     // Both orders are the same for one agent, and each has its index.
     let order = if query.agent.is_some() { "a.number" } else { "a.n" };
+    if let Some(before) = &query.before {
+        sql += &format!(" AND {order} < (SELECT {order} FROM attempt a WHERE a.tag = ?)");
+        values.push(before.as_str().to_owned().into());
+    }
     sql += &format!(" ORDER BY {order} DESC LIMIT {}", query.limit.min(i64::MAX as usize));
     (sql, values)
 }

@@ -297,6 +297,10 @@ pub(super) fn events_sql(query: &EventQuery) -> (String, Vec<SqlValue>) {
         WHERE j.id > ?"
         .to_owned();
     let mut values: Vec<SqlValue> = vec![i64::try_from(query.after).unwrap_or(i64::MAX).into()];
+    if let Some(before) = query.before {
+        sql += " AND j.id < ?";
+        values.push(i64::try_from(before).unwrap_or(i64::MAX).into());
+    }
     if let Some(task) = &query.task {
         sql += " AND j.task = (SELECT n FROM task WHERE id = ?)";
         values.push(task.as_str().to_owned().into());

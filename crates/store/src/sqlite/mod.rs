@@ -241,6 +241,14 @@ impl Store for SqliteStore {
         }
     }
 
+    async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
+        let operation = Operation::ForgetSessions(sessions);
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::SessionsForgotten(count) => Ok(count),
+            other => unreachable!("forgetting was answered with {other:?}"),
+        }
+    }
+
     async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
         self.read(|db| sessions::by_key(db, key, self.clock.now()))
     }

@@ -27,7 +27,15 @@ fn agent() -> Option<AgentName> {
 #[test]
 fn events_of_an_agent_are_found_without_reading_the_journal() {
     let kinds = Vec::new();
-    let query = EventQuery { after: 0, task: None, agent: agent(), kinds, limit: 5, newest: true };
+    let query = EventQuery {
+        after: 0,
+        before: None,
+        task: None,
+        agent: agent(),
+        kinds,
+        limit: 5,
+        newest: true,
+    };
     insta::assert_snapshot!(plan_of(journal::events_sql(&query)), @"
     SEARCH j USING INDEX journal_agent (agent=? AND rowid>?)
     SCALAR SUBQUERY 1
@@ -69,7 +77,7 @@ fn tasks_in_doubt_or_held_are_found_among_many_finished_ones() {
 
 #[test]
 fn attempts_of_an_agent_are_walked_newest_first() {
-    let query = AttemptQuery { agent: agent(), ended: true, limit: 5 };
+    let query = AttemptQuery { agent: agent(), ended: true, limit: 5, before: None };
     insta::assert_snapshot!(plan_of(attempts::list_sql(&query)), @"
     SEARCH g USING INTEGER PRIMARY KEY (rowid=?)
     SCALAR SUBQUERY 1

@@ -101,6 +101,18 @@ pub(super) fn apply(
     Ok(taken)
 }
 
+/// Removes those that nobody wrote since they were read, and that have no turn in flight.
+pub(super) fn forget(db: &Connection, sessions: &[(SessionKey, u64)]) -> Result<u64> {
+    let mut delete =
+        db.prepare_cached("DELETE FROM session WHERE key = ?1 AND seq = ?2 AND state <> ?3")?;
+    let active = SessionStateKind::Active.code();
+    let mut count = 0;
+    for (key, seq) in sessions {
+        count += delete.execute(params![key.as_str(), seq.cast_signed(), active])? as u64;
+    }
+    Ok(count)
+}
+
 /// The columns of a state, beside its number.
 #[derive(Default)]
 struct StateColumns {

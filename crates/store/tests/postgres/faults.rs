@@ -83,6 +83,7 @@ async fn check(store: &dyn Store, task: &str, acknowledged: &HashSet<u32>) {
         kinds: vec![relight_core::event::EventKind::StepDone],
         limit: usize::MAX,
         newest: false,
+        before: None,
     };
     let events = store.events(query).await.expect("a store that can be read");
     assert_eq!(events.len(), steps.len(), "one record each");
@@ -235,7 +236,8 @@ async fn events_of_many_writers_become_visible_in_the_order_of_their_ids() {
             .unwrap()
             .unwrap();
         let (task, agent, kinds) = (None, None, Vec::new());
-        let query = EventQuery { after, task, agent, kinds, limit: 1_000, newest: false };
+        let (limit, newest, before) = (1_000, false, None);
+        let query = EventQuery { after, task, agent, kinds, limit, newest, before };
         let events = reader.events(query).await.unwrap();
         seen += events.len();
         after = events.last().map_or(after, |event| event.id);

@@ -17,6 +17,7 @@ const EVENTS_MAX: usize = 100_000;
 pub(super) async fn check(store: &Arc<dyn Store>, task: TaskId) -> anyhow::Result<Vec<Violation>> {
     let query = EventQuery {
         after: 0,
+        before: None,
         task: Some(task),
         agent: None,
         kinds: vec![],

@@ -40,7 +40,7 @@ pub async fn check(
     loop {
         let (task, agent, kinds) = (None, None, vec![]);
         let limit = EVENTS_PAGE;
-        let query = EventQuery { after, task, agent, kinds, limit, newest: false };
+        let query = EventQuery { after, before: None, task, agent, kinds, limit, newest: false };
         let page = store.events(query).await?;
         let Some(last) = page.last() else { break };
         after = last.id;

@@ -14,9 +14,9 @@ use relight_store::sqlite::Use;
 use relight_store::{EventQuery, Inventory, Store, StoreError, TaskQuery};
 use rustix::fs::Access;
 
-use super::agents;
 use super::finding::Finding;
 use super::machine::quoted;
+use super::{agents, waiting};
 use crate::block_on;
 use crate::environment::Environment;
 use crate::exit::{A_HOME_OF_YOUR_OWN, Exit, Failure};
@@ -55,6 +55,7 @@ fn look_at(url: &StoreUrl, whole: bool, mut findings: Vec<Finding>) -> (Vec<Find
             let exit_if_whole = match looked {
                 Ok(more) => {
                     findings.extend(more);
+                    findings.extend(block_on(waiting::look(&store)));
                     0
                 }
                 Err(error) => {
@@ -181,8 +182,15 @@ async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<Finding>, S
         let text = format!("since {} nothing is begun", drain.since);
         findings.push(Finding::warning("draining", text).hint("relight drain --cancel"));
     }
-    let newest =
-        EventQuery { after: 0, task: None, agent: None, kinds: Vec::new(), limit: 1, newest: true };
+    let newest = EventQuery {
+        after: 0,
+        before: None,
+        task: None,
+        agent: None,
+        kinds: Vec::new(),
+        limit: 1,
+        newest: true,
+    };
     if let Some(event) = store.events(newest).await?.first() {
         let now = clock::now();
         if event.at > now.plus(CLOCK_SLACK) {

@@ -2,8 +2,10 @@
 //!
 //! Knows when a file may be written; where the text starts and ends in it is `marked`'s business.
 
+mod client;
 mod config;
 mod marked;
+mod mcp;
 mod piece;
 
 use std::path::Path;
@@ -22,6 +24,7 @@ pub(crate) fn run(environment: &Environment, command: &SetupCommand) -> Outcome 
         SetupCommand::AgentsMd(given) => (Piece::AgentsMd(given.file.clone()), &given.deed),
         SetupCommand::Skill(given) => (Piece::skill_in(&given.dir), &given.deed),
         SetupCommand::Config(given) => return config::run(environment, given),
+        SetupCommand::Mcp(given) => return mcp::run(environment, given),
     };
     if deed.print {
         return Ok(print(environment, &piece));

@@ -34,8 +34,8 @@ const CONTEXT_KEYS: [&str; 5] = ["issue", "branch", "workspace", "stage", "memor
 /// All that a brief may speak of.
 #[derive(Debug, Clone, Copy)]
 pub struct BriefFacts<'a> {
-    /// Who reads it.
-    pub agent: &'a AgentName,
+    /// Who reads it; none when that one has no name here.
+    pub agent: Option<&'a AgentName>,
     /// In which attempt.
     pub attempt_number: u32,
     /// The attempt before; none when this is the first.
@@ -100,10 +100,18 @@ pub fn brief(facts: &BriefFacts<'_>) -> Option<String> {
 }
 
 fn tell_what_happened(page: &mut Page, facts: &BriefFacts<'_>) {
-    let BriefFacts { agent, attempt_number, .. } = facts;
-    page.line(&format!("# Brief for attempt {attempt_number} of agent {agent}"));
+    page.line(&match (facts.agent, facts.task) {
+        (Some(agent), _) => {
+            format!("# Brief for attempt {} of agent {agent}", facts.attempt_number)
+        }
+        (None, Some((task, _))) => format!("# Brief for task {}", task.id),
+        (None, None) => "# Brief".to_owned(),
+    });
     let Some(before) = facts.before else {
-        page.line("Somebody worked on your task before you.");
+        page.line(match facts.agent {
+            Some(_) => "Somebody worked on your task before you.",
+            None => "It was begun already; this is how far it is.",
+        });
         return tell_host(page, facts);
     };
     let (number, death) = (before.number, &before.ended.death);
@@ -312,8 +320,10 @@ fn tell_last_output(page: &mut Page, facts: &BriefFacts<'_>) {
 }
 
 fn where_to_look(facts: &BriefFacts<'_>) -> Vec<String> {
-    let BriefFacts { agent, .. } = facts;
-    let mut commands = vec![format!("`relight logs {agent}`"), format!("`relight deaths {agent}`")];
+    let mut commands = Vec::new();
+    if let Some(agent) = facts.agent {
+        commands.extend([format!("`relight logs {agent}`"), format!("`relight deaths {agent}`")]);
+    }
     commands.extend(facts.task.map(|(task, _)| format!("`relight task show {}`", task.id)));
     vec!["## More".to_owned(), commands.join(", ")]
 }

@@ -89,7 +89,7 @@ impl Actor {
         });
         let place = about.workspace.to_string_lossy();
         let facts = BriefFacts {
-            agent: &self.spec.name,
+            agent: Some(&self.spec.name),
             attempt_number: about.number,
             before,
             task: about.view.as_ref().map(|view| (&view.task, view.steps.as_slice())),

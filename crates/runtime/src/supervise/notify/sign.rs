@@ -2,6 +2,7 @@
 //!
 //! Ignored are those that hand over rights: `MAINPID` (the shim knows its child) and `FDSTORE`.
 
+use relight_core::ids::is_obeyed;
 use relight_core::time::{Span, Time};
 
 /// Longer status texts are cut.
@@ -45,7 +46,7 @@ impl Sign {
     }
 
     /// As a line of a datagram.
-    pub(super) fn to_line(&self) -> String {
+    pub(crate) fn to_line(&self) -> String {
         match self {
             Self::Ready => "READY=1".to_owned(),
             Self::Alive => "WATCHDOG=1".to_owned(),
@@ -61,14 +62,14 @@ impl Sign {
 }
 
 /// The signs in a datagram; none in one without a line that is known.
-pub(super) fn signs(datagram: &[u8]) -> Vec<Sign> {
+pub(crate) fn signs(datagram: &[u8]) -> Vec<Sign> {
     String::from_utf8_lossy(datagram).lines().filter_map(Sign::from_line).collect()
 }
 
-/// Without what could steer a terminal, and not too long.
+/// Without what could steer a terminal or turn the direction of writing, and not too long.
 pub(in crate::supervise) fn clean(text: &str) -> String {
     let mut cleaned = String::new();
-    for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
+    for c in text.chars().map(|c| if is_obeyed(c) { ' ' } else { c }) {
         if cleaned.len() + c.len_utf8() > STATUS_BYTES_MAX {
             break;
         }

@@ -89,6 +89,7 @@ fn lines_are_read_as_sd_notify_writes_them() {
 #[test]
 fn a_status_is_cleaned_and_cut() {
     assert_eq!(clean("a\u{1b}[31mred\u{7}\tb "), "a [31mred  b");
+    assert_eq!(clean("a\u{202e}b\u{2028}c"), "a b c");
     let long = clean(&"ü".repeat(2_000));
     assert_eq!((long.len(), long.chars().count()), (1_024, 512));
     assert_eq!(signs(b"STATUS=\xff\xfe!"), [Sign::Status("\u{fffd}\u{fffd}!".into())]);

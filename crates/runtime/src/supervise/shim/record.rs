@@ -54,7 +54,11 @@ pub fn was_begun(folder: &AgentFolder, number: u32, tag: &AttemptTag) -> bool {
 }
 
 fn get<T: DeserializeOwned>(folder: &AgentFolder, number: u32) -> Option<T> {
-    let text = file::read_regular(&folder.exit_record(number), RECORD_BYTES_MAX)?;
-    let end = memchr::memchr(b'\n', &text)?;
+    parse(&file::read_regular(&folder.exit_record(number), RECORD_BYTES_MAX)?)
+}
+
+/// What the first line of a file says; none when it is not whole.
+pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
+    let end = memchr::memchr(b'\n', text)?;
     serde_json::from_slice(&text[..end]).ok()
 }

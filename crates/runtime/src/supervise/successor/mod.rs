@@ -2,6 +2,7 @@
 //!
 //! Acts; what the texts say is `core::agent::brief` and `core::agent::active_state`.
 
+mod current;
 mod dirty;
 mod file;
 mod git;
@@ -9,6 +10,7 @@ mod refresh;
 #[cfg(test)]
 mod tests;
 
+pub use current::{About, current_brief};
 pub use dirty::dirty_files;
 pub use file::{complete_brief, sweep, write_anew, write_brief, write_state};
 pub use git::{git_facts, git_head};

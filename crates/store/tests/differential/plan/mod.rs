@@ -199,6 +199,7 @@ impl Plan {
             kinds: (0..self.dice.below(4)).map(|_| *self.dice.pick(&EventKind::ALL)).collect(),
             limit: self.dice.below(20) as usize,
             newest: self.dice.chance(50),
+            before: self.dice.chance(25).then(|| self.dice.below(300)),
             ..all_events()
         };
         (self.dice.below(200) as usize, query)

@@ -1,0 +1,100 @@
+//! The `relight` binary: reads flags and environment, prints, exits with a documented code.
+//!
+//! Knows the terminal, not how a decision is made.
+
+mod arguments;
+mod config;
+mod environment;
+mod exit;
+#[doc(hidden)]
+pub mod fuzz;
+mod log;
+mod output;
+mod terminal_filter;
+mod values;
+mod verbs;
+mod voice;
+mod whole_file;
+mod work;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use arguments::{Cli, Command};
+use environment::Environment;
+use exit::{Exit, Failure, Outcome};
+
+/// Does what the command line says; the code to exit with.
+pub fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|first| first == relight::supervise::shim::ARGUMENT) {
+        // Before anything else: a shim for each agent has to be small.
+        return relight::supervise::shim::main();
+    }
+    if asks_for_version_alone() {
+        output::line(concat!("relight ", env!("CARGO_PKG_VERSION")));
+        return ExitCode::SUCCESS;
+    }
+    let cli = Cli::read();
+    let environment = Environment::read(&cli.global);
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(&environment, cli.command)));
+    let outcome =
+        outcome.unwrap_or_else(|_| Err(Failure::new(Exit::Bug, "this is a bug in Relight")));
+    let code = match outcome {
+        Ok(code) => code,
+        Err(failure) => {
+            output::failure(environment.json, &failure);
+            failure.exit as u8
+        }
+    };
+    output::settle();
+    ExitCode::from(code)
+}
+
+/// Scripts ask for it all the time; the flags of fifty commands need not be put together for that.
+fn asks_for_version_alone() -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    let first = arguments.next();
+    arguments.next().is_none() && first.is_some_and(|first| first == "--version" || first == "-V")
+}
+
+fn run(environment: &Environment, command: Command) -> Outcome {
+    match command {
+        Command::Task(command) => verbs::task::run(environment, command),
+        Command::Step(command) => verbs::step::run(environment, command),
+        Command::Checkpoint(command) => verbs::checkpoint::run(environment, command),
+        Command::Session(command) => verbs::session::run(environment, command),
+        Command::Run(arguments) => verbs::run::run(environment, *arguments),
+        Command::Up(arguments) => verbs::up::run(environment, &arguments),
+        Command::Down(arguments) => verbs::control::down(environment, &arguments),
+        Command::Dashboard(arguments) => verbs::dashboard::run(environment, &arguments),
+        Command::Token(command) => verbs::token::run(environment, &command),
+        Command::Mcp(arguments) => verbs::mcp::run(environment, &arguments),
+        Command::Ps(arguments) => verbs::ps::run(environment, &arguments),
+        Command::Start(arguments) => verbs::control::start(environment, &arguments),
+        Command::Stop(arguments) => verbs::control::stop(environment, &arguments),
+        Command::Restart(arguments) => verbs::control::restart(environment, &arguments),
+        Command::Logs(arguments) => verbs::logs::run(environment, &arguments),
+        Command::Deaths(arguments) => verbs::deaths::run(environment, &arguments),
+        Command::Beat(arguments) => verbs::beat::run(environment, &arguments),
+        Command::Recover(arguments) => verbs::recover::run(environment, &arguments),
+        Command::Inflight(_) => verbs::inflight::run(environment),
+        Command::Drain(arguments) => verbs::drain::run(environment, &arguments),
+        Command::Trap(command) => verbs::trap::run(environment, &command),
+        Command::Presets(command) => verbs::presets::run(environment, &command),
+        Command::Alerts(command) => verbs::alerts::run(environment, &command),
+        Command::Check(arguments) => verbs::check::run(environment, &arguments),
+        Command::Prune(arguments) => verbs::prune::run(environment, &arguments),
+        Command::Doctor(arguments) => verbs::doctor::run(environment, &arguments),
+        Command::Events(arguments) => verbs::events::run(environment, &arguments),
+        Command::Setup(command) => verbs::setup::run(environment, &command),
+        Command::Service(command) => verbs::service::run(environment, &command),
+        Command::Completions(arguments) => verbs::shell::completions(&arguments),
+        Command::Man(arguments) => verbs::shell::man(environment, &arguments),
+    }
+}
+
+/// Runs what never waits on a timer or a socket, without an executor around it.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    runtime.expect("a runtime without drivers cannot fail").block_on(future)
+}

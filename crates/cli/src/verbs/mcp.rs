@@ -1,0 +1,64 @@
+//! `relight mcp`: serves one agent that speaks MCP. Standard output belongs to the protocol; whatever
+//! else there is to say goes to standard error.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use relight::supervise::folder::AgentFolder;
+use relight::supervise::notify;
+use relight_server::mcp::{self, Stdio, StdioError};
+
+use super::supervision::{self, Signals};
+use crate::arguments::other::McpArguments;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome, chain};
+use crate::output;
+
+pub(crate) fn run(environment: &Environment, arguments: &McpArguments) -> Outcome {
+    let stdio = stdio(environment, arguments)?;
+    if std::io::stdin().is_terminal() {
+        let text =
+            "waiting for an MCP client; relight setup mcp --for CLIENT tells it to start this";
+        output::note(environment, text);
+    }
+    let runtime = supervision::runtime()?;
+    let served = runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        let ending = async {
+            signals.next().await;
+        };
+        mcp::serve_stdio(stdio, ending).await.map_err(|error| failure(&error))
+    });
+    // A thread may still wait for input that never comes.
+    runtime.shutdown_background();
+    served.map(|()| 0)
+}
+
+fn stdio(environment: &Environment, arguments: &McpArguments) -> Result<Stdio, Failure> {
+    let engine = environment.long_engine()?;
+    let home = environment.store_folder(&engine)?;
+    let agent = environment.agent(arguments.agent.as_ref())?;
+    let notes = environment.clone();
+    let own = environment.get("NOTIFY_SOCKET").map(|address| vec![address.to_owned()]);
+    let by_name = || agent.as_ref().map(|name| notify::addresses(&AgentFolder::of(&home, name)));
+    Ok(Stdio {
+        checkpoints: environment.checkpoint_folder(arguments.dir.as_deref())?,
+        holder: environment.process_holder(engine.store().as_ref())?,
+        addresses: own.or_else(by_name).unwrap_or_default(),
+        workspace: std::path::absolute(PathBuf::from(".")).ok(),
+        task: environment.own_task()?,
+        complain: Arc::new(move |text| output::note(&notes, &format!("mcp: {text}"))),
+        agent,
+        home,
+        engine,
+    })
+}
+
+fn failure(error: &StdioError) -> Failure {
+    match error {
+        StdioError::Protocol(_) => Failure::new(Exit::Data, chain(error))
+            .hint("an MCP client starts it; relight setup mcp --for CLIENT tells how"),
+        StdioError::Broken(_) => Failure::new(Exit::Bug, chain(error)),
+    }
+}

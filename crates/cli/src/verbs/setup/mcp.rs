@@ -1,0 +1,338 @@
+//! `relight setup mcp`: an entry in the configuration of a client. Printed, or merged into the client's
+//! own file: everything else there stays, a file that cannot be understood is not touched.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize as _;
+use serde_json::{Map, Value, json};
+use toml_edit::{DocumentMut, Item, Table};
+
+use super::client::{NAME, Way};
+use crate::arguments::other::{McpClient, SetupMcpArguments};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{output, whole_file};
+
+pub(crate) fn run(environment: &Environment, given: &SetupMcpArguments) -> Outcome {
+    let client = given.client;
+    let entry = client.entry(&way(environment, given)?);
+    let file = given.file.clone().unwrap_or_else(|| client.file(environment));
+    if given.merge {
+        return merge(environment, given, &file, &entry);
+    }
+    let text = render(client, "", &entry, false).map_err(|wrong| wrong.failure(&file))?.text;
+    if environment.json {
+        let value = json!({"client": client.name(), "file": file, "text": text, "entry": entry});
+        output::json(&value);
+    } else {
+        output::write_out(text.as_bytes());
+        let place = file.display();
+        output::note(environment, &format!("for {place}; --merge puts it there"));
+    }
+    Ok(0)
+}
+
+fn way(environment: &Environment, given: &SetupMcpArguments) -> Result<Way, Failure> {
+    let agent = given.agent.as_ref().map(ToString::to_string);
+    if given.http {
+        return Ok(Way::Http { url: given.url.clone(), agent });
+    }
+    let mut words = Vec::new();
+    for (flag, value) in environment.flags_for_state() {
+        words.extend([flag.to_owned(), value]);
+    }
+    words.push("mcp".to_owned());
+    if let Some(agent) = agent {
+        words.extend(["--agent".to_owned(), agent]);
+    }
+    Ok(Way::Process { program: program(environment)?, words })
+}
+
+/// By its name where that leads here; else by its path.
+fn program(environment: &Environment) -> Result<String, Failure> {
+    let cannot = |error| Failure::new(Exit::Io, format!("cannot find this program: {error}"));
+    let own = std::env::current_exe().map_err(cannot)?;
+    let folders = environment.get("PATH").unwrap_or_default();
+    let found = folders.split(':').filter(|folder| folder.starts_with('/'));
+    let found = found.map(|folder| Path::new(folder).join(NAME)).find(|path| path.is_file());
+    let is_by_name = found.and_then(|path| path.canonicalize().ok()) == own.canonicalize().ok();
+    Ok(if is_by_name { NAME.to_owned() } else { own.to_string_lossy().into_owned() })
+}
+
+fn merge(
+    environment: &Environment,
+    given: &SetupMcpArguments,
+    file: &Path,
+    entry: &Value,
+) -> Outcome {
+    let (client, place) = (given.client, file.display());
+    let bytes =
+        whole_file::read(file).map_err(|error| whole_file::failure("read", file, &error))?;
+    let is_new = bytes.is_none();
+    let text = String::from_utf8(bytes.unwrap_or_default())
+        .map_err(|_| Wrong::Unreadable("not a text in UTF-8".to_owned()).failure(file))?;
+    let merged = render(client, &text, entry, given.force).map_err(|wrong| wrong.failure(file))?;
+    let (action, word) = match merged.was {
+        Was::Same => ("none", "is there already; nothing to do"),
+        Was::Absent if is_new => ("created", "created"),
+        Was::Absent => ("added", "entry added"),
+        Was::Other => ("updated", "entry replaced"),
+    };
+    if merged.was != Was::Same {
+        whole_file::replace(file, merged.text.as_bytes())
+            .map_err(|error| whole_file::failure("write", file, &error))?;
+    }
+    let value = json!({"client": client.name(), "file": file, "action": action, "entry": entry});
+    output::answer(environment, &value, &format!("{place}: {word}"));
+    Ok(0)
+}
+
+/// A file with our entry in it.
+struct Merged {
+    text: String,
+    was: Was,
+}
+
+/// What stood under our name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Was {
+    Absent,
+    Same,
+    Other,
+}
+
+/// Why a file is left as it is.
+#[derive(Debug)]
+enum Wrong {
+    Unreadable(String),
+    /// Somebody changed it.
+    Other,
+}
+
+impl Wrong {
+    fn failure(&self, file: &Path) -> Failure {
+        let place: PathBuf = file.to_owned();
+        match self {
+            Self::Unreadable(why) => {
+                let text = format!("{} cannot be understood: {why}", place.display());
+                Failure::new(Exit::Data, text)
+                    .hint("mend it, or put in by hand what is printed without --merge")
+            }
+            Self::Other => {
+                let text = format!("{} has another entry named {NAME}", place.display());
+                Failure::new(Exit::No, text)
+                    .hint("--force replaces it; without --merge ours is shown")
+            }
+        }
+    }
+}
+
+fn render(client: McpClient, text: &str, entry: &Value, force: bool) -> Result<Merged, Wrong> {
+    match client {
+        McpClient::Codex => render_toml(client, text, entry, force),
+        McpClient::Claude | McpClient::Gemini | McpClient::Opencode | McpClient::Cursor => {
+            render_json(client, text, entry, force)
+        }
+    }
+}
+
+fn allow(was: Was, force: bool) -> Result<(), Wrong> {
+    if was == Was::Other && !force { Err(Wrong::Other) } else { Ok(()) }
+}
+
+fn render_json(client: McpClient, text: &str, entry: &Value, force: bool) -> Result<Merged, Wrong> {
+    let mut whole: Map<String, Value> = match text.trim_start_matches('\u{feff}').trim() {
+        "" => Map::new(),
+        text => serde_json::from_str(text).map_err(|error| Wrong::Unreadable(error.to_string()))?,
+    };
+    let table = whole.entry(client.table()).or_insert_with(|| json!({}));
+    let table = table
+        .as_object_mut()
+        .ok_or_else(|| Wrong::Unreadable(format!("{} is no object", client.table())))?;
+    let was = match table.get(NAME) {
+        None => Was::Absent,
+        Some(there) if there == entry => Was::Same,
+        Some(_) => Was::Other,
+    };
+    allow(was, force)?;
+    table.insert(NAME.to_owned(), entry.clone());
+    Ok(Merged { text: pretty(&whole, &indent(text)), was })
+}
+
+/// As the file has it; two spaces in a new one.
+fn indent(text: &str) -> String {
+    let first = text.lines().skip(1).find(|line| line.starts_with([' ', '\t']));
+    let blank = first.map(|line| line.chars().take_while(|c| *c == ' ' || *c == '\t').collect());
+    blank.unwrap_or_else(|| "  ".to_owned())
+}
+
+fn pretty(whole: &Map<String, Value>, indent: &str) -> String {
+    let form = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
+    let mut bytes = Vec::new();
+    let mut to = serde_json::Serializer::with_formatter(&mut bytes, form);
+    whole.serialize(&mut to).expect("JSON that was read can be written");
+    bytes.push(b'\n');
+    String::from_utf8(bytes).expect("JSON is UTF-8")
+}
+
+fn render_toml(client: McpClient, text: &str, entry: &Value, force: bool) -> Result<Merged, Wrong> {
+    let mut whole: DocumentMut = text
+        .parse()
+        .map_err(|error: toml_edit::TomlError| Wrong::Unreadable(error.message().to_owned()))?;
+    let ours = toml_table(entry);
+    let servers = whole.entry(client.table()).or_insert_with(|| {
+        let mut table = Table::new();
+        table.set_implicit(true);
+        Item::Table(table)
+    });
+    let no_table = || Wrong::Unreadable(format!("{} is no table", client.table()));
+    let servers = servers.as_table_like_mut().ok_or_else(no_table)?;
+    let was = match servers.get(NAME) {
+        None => Was::Absent,
+        Some(there) if says_the_same(there, &ours) => Was::Same,
+        Some(_) => Was::Other,
+    };
+    allow(was, force)?;
+    if was != Was::Same {
+        servers.insert(NAME, Item::Table(ours));
+    }
+    Ok(Merged { text: whole.to_string(), was })
+}
+
+fn toml_table(entry: &Value) -> Table {
+    let mut table = Table::new();
+    for (key, value) in entry.as_object().into_iter().flatten() {
+        table.insert(key, toml_edit::value(toml_value(value)));
+    }
+    table
+}
+
+/// Entries hold texts, lists of texts and tables of texts.
+fn toml_value(value: &Value) -> toml_edit::Value {
+    match value {
+        Value::Array(all) => all.iter().map(toml_value).collect(),
+        Value::Object(all) => {
+            let table: toml_edit::InlineTable =
+                all.iter().map(|(key, value)| (key.as_str(), toml_value(value))).collect();
+            table.into()
+        }
+        Value::String(text) => text.as_str().into(),
+        Value::Bool(flag) => (*flag).into(),
+        Value::Number(number) => number.as_i64().unwrap_or_default().into(),
+        Value::Null => "".into(),
+    }
+}
+
+/// Whatever spaces and comments stand between.
+fn says_the_same(there: &Item, ours: &Table) -> bool {
+    let Some(there) = there.as_table_like() else { return false };
+    let plain = |item: &Item| item.as_value().map(|value| plain_value(value).to_string());
+    there.len() == ours.len()
+        && ours.iter().all(|(key, item)| there.get(key).and_then(plain) == plain(item))
+}
+
+fn plain_value(value: &toml_edit::Value) -> toml_edit::Value {
+    let mut plain = match value {
+        toml_edit::Value::Array(all) => all.iter().map(plain_value).collect(),
+        other => other.clone(),
+    };
+    plain.decor_mut().clear();
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENTS: [McpClient; 5] = [
+        McpClient::Claude,
+        McpClient::Codex,
+        McpClient::Gemini,
+        McpClient::Opencode,
+        McpClient::Cursor,
+    ];
+
+    fn process() -> Way {
+        Way::Process { program: "relight".to_owned(), words: vec!["mcp".to_owned()] }
+    }
+
+    fn http() -> Way {
+        let agent = Some("writer".to_owned());
+        Way::Http { url: "http://127.0.0.1:7717/mcp".to_owned(), agent }
+    }
+
+    fn merged(client: McpClient, text: &str, way: &Way) -> Merged {
+        render(client, text, &client.entry(way), false).unwrap()
+    }
+
+    #[test]
+    fn each_client_gets_what_it_reads() {
+        let all = |way: &Way| {
+            let each = CLIENTS.map(|client| merged(client, "", way).text);
+            each.join("")
+        };
+        insta::assert_snapshot!("process", all(&process()));
+        insta::assert_snapshot!("http", all(&http()));
+    }
+
+    #[test]
+    fn merging_twice_changes_nothing_the_second_time() {
+        for client in CLIENTS {
+            for way in [process(), http()] {
+                let first = merged(client, "", &way);
+                assert_eq!(first.was, Was::Absent);
+                let second = merged(client, &first.text, &way);
+                assert_eq!((second.was, second.text), (Was::Same, first.text));
+            }
+        }
+    }
+
+    #[test]
+    fn comments_and_other_entries_of_toml_stay_byte_for_byte() {
+        let theirs = "# mine\nmodel = 'x' # why\n\n[mcp_servers.other]\ncommand = \"o\"  # other\n";
+        let text = merged(McpClient::Codex, theirs, &process()).text;
+        let rest = text.strip_prefix(theirs).expect("what was there comes first, as it was");
+        assert!(rest.starts_with("\n[mcp_servers.relight]\ncommand = \"relight\"\n"), "{rest:?}");
+    }
+
+    #[test]
+    fn other_entries_of_json_stay_in_their_order_and_indent() {
+        let theirs =
+            "{\n\t\"z\": 1.50,\n\t\"mcpServers\": {\n\t\t\"other\": {}\n\t},\n\t\"a\": []\n}\n";
+        let text = merged(McpClient::Claude, theirs, &process()).text;
+        let place = |word: &str| text.find(word).unwrap_or_else(|| panic!("{word} in {text}"));
+        assert!(place("\"z\"") < place("\"other\"") && place("\"other\"") < place("\"relight\""));
+        assert!(place("\"relight\"") < place("\"a\"") && text.contains("\n\t\t\"relight\": {"));
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_is_replaced_by_force_alone() {
+        for (client, theirs) in [
+            (McpClient::Cursor, "{\"mcpServers\": {\"relight\": {\"command\": \"mine\"}}}"),
+            (McpClient::Codex, "[mcp_servers.relight]\ncommand = \"mine\"\n"),
+        ] {
+            let entry = client.entry(&process());
+            assert!(matches!(render(client, theirs, &entry, false), Err(Wrong::Other)));
+            let forced = render(client, theirs, &entry, true).unwrap();
+            assert!(forced.was == Was::Other && !forced.text.contains("mine"), "{}", forced.text);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_refused() {
+        for (client, text) in [
+            (McpClient::Claude, "{"),
+            (McpClient::Claude, "[]"),
+            (McpClient::Gemini, "{\"mcpServers\": []}"),
+            (McpClient::Opencode, "{} // words"),
+            (McpClient::Codex, "[[["),
+            (McpClient::Codex, "mcp_servers = 1"),
+        ] {
+            let entry = client.entry(&process());
+            assert!(
+                matches!(render(client, text, &entry, true), Err(Wrong::Unreadable(_))),
+                "{text}"
+            );
+        }
+    }
+}

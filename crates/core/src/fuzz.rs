@@ -1,0 +1,109 @@
+//! What fuzzers throw at the parsers of the core, and what must hold whatever they throw.
+//!
+//! One function a parser of outside input; each panics when its promise does not hold. Run by
+//! `./prove fuzz`, and for a moment by `./test`.
+
+use serde_json::Value;
+
+use crate::agent::active_state::ActiveState;
+use crate::agent::plain::{clipped, plain_line, plain_lines};
+use crate::checkpoint::hash::{HASH_FIELD, content_hash};
+use crate::checkpoint::{Checkpoint, Limits, parse_strict};
+use crate::ids::{AgentName, IdempotencyKey, SessionId, SessionKey, StepName, TaskId, is_obeyed};
+use crate::redact::{MarkKey, Redactor};
+use crate::session::read_marks;
+use crate::time::{Span, Time};
+
+/// A checkpoint file, as it is and with a hash that fits: what opens is sealed to something that opens
+/// as the same.
+pub fn checkpoint(data: &[u8]) {
+    opened_and_sealed(data);
+    if let Ok(Value::Object(mut members)) = parse_strict(data, Limits::CHECKPOINT) {
+        members.remove(HASH_FIELD);
+        members.insert(HASH_FIELD.to_owned(), Value::String(content_hash(&members)));
+        opened_and_sealed(&serde_json::to_vec(&members).expect("it was JSON"));
+    }
+}
+
+fn opened_and_sealed(data: &[u8]) {
+    let Ok(opened) = Checkpoint::open(data) else { return };
+    let again = Checkpoint::open(&opened.seal()).expect("what was opened can be sealed and opened");
+    assert_eq!(opened, again);
+}
+
+/// Strict JSON: what it takes, the usual reader takes too and understands alike.
+pub fn strict_json(data: &[u8]) {
+    let Ok(value) = parse_strict(data, Limits::CHECKPOINT) else { return };
+    let usual: Value = serde_json::from_slice(data).expect("the usual reader takes it too");
+    assert_eq!(value, usual);
+}
+
+/// `agent_checkpoints.json` of other gateways: each entry is taken or named.
+pub fn session_marks(data: &[u8]) {
+    let Ok(marks) = read_marks(data) else { return };
+    let value: Value = serde_json::from_slice(data).expect("it was read");
+    let entries = value.as_object().map_or(0, serde_json::Map::len);
+    assert_eq!(marks.marks.len() + marks.damaged.len(), entries);
+}
+
+/// Times, durations, ids and names: what is taken is written so that it is taken again.
+pub fn words(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(time) = text.parse::<Time>() {
+        assert_eq!(time.to_string().parse(), Ok(time));
+    }
+    if let Ok(span) = text.parse::<Span>() {
+        let later = Time::from_ms(0).plus(span);
+        assert_eq!(later.to_string().parse(), Ok(later));
+        assert!(!span.to_string().is_empty());
+    }
+    if let Ok(id) = TaskId::new(text) {
+        let is_safe = |c: char| c.is_ascii_alphanumeric() || "._:@/-".contains(c);
+        assert!(id.as_str().chars().all(is_safe) && !text.contains(".."));
+        assert!(!text.starts_with(['/', '-']) && text.len() <= 128);
+        assert!(AgentName::new(text).is_ok() && SessionKey::new(text).is_ok());
+    }
+    if StepName::new(text).is_ok() || IdempotencyKey::new(text).is_ok() {
+        assert!(!text.contains(is_obeyed) && !text.starts_with('-'));
+    }
+    let _ = SessionId::new(text);
+}
+
+/// Redaction: once is enough, a known value never comes through, and a stream is the whole in pieces.
+pub fn redaction(data: &[u8]) {
+    const KNOWN: &str = "kn0wn-value-one";
+    let redactor = Redactor::new(MarkKey::new([7; 32])).with_known("test", KNOWN);
+    let once = redactor.bytes(data).into_owned();
+    assert_eq!(redactor.bytes(&once), once, "redacting twice is redacting once");
+    assert!(!once.windows(KNOWN.len()).any(|part| part == KNOWN.as_bytes()), "a known value");
+    let mut stream = redactor.stream();
+    let size = usize::from(data.first().copied().unwrap_or(0) % 13) + 1;
+    for piece in data.chunks(size) {
+        let shown = stream.pass(piece);
+        assert!(!shown.windows(KNOWN.len()).any(|part| part == KNOWN.as_bytes()));
+    }
+    stream.finish();
+    if let Ok(mut value) = serde_json::from_slice::<Value>(data) {
+        redactor.json(&mut value);
+        assert!(!value.to_string().contains(KNOWN));
+        assert!(!redactor.json(&mut value), "redacting JSON twice is redacting it once");
+    }
+}
+
+/// Agents' text that is shown to people: nothing in it is obeyed, and it is no longer than it may be.
+pub fn plain(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let line = plain_line(&text);
+    assert!(!line.contains(is_obeyed), "nothing is obeyed");
+    assert!(plain_lines(&text).all(|line| !line.contains(is_obeyed)));
+    let max = 3 + data.len() / 2;
+    assert!(clipped(&line, max).len() <= max);
+}
+
+/// `active_state.json` as it is read back.
+pub fn active_state(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Some(state) = ActiveState::from_text(text) else { return };
+    let again = ActiveState::from_text(&state.to_text()).expect("what was read is written whole");
+    assert!(state.says_the_same(&again));
+}

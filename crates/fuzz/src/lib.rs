@@ -1,0 +1,71 @@
+//! Every parser of outside input by its name, each with what must hold whatever it is given.
+//!
+//! The functions stand in the crates of their parsers (`fuzz.rs`); here is the one table that both
+//! `./prove fuzz` (by coverage, as long as one likes) and `./test` (a fixed number of inputs) run.
+
+mod mutate;
+
+use std::path::PathBuf;
+
+pub use mutate::Mutator;
+
+/// One parser.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Also the folder of its corpus.
+    pub name: &'static str,
+    /// Panics when the promise does not hold.
+    pub run: fn(&[u8]),
+    /// How many inputs a short run tries: fewer where each takes longer.
+    pub short_inputs: usize,
+}
+
+const fn target(name: &'static str, short_inputs: usize, run: fn(&[u8])) -> Target {
+    Target { name, run, short_inputs }
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    target("active_state", 4_000, relight_core::fuzz::active_state),
+    target("arguments", 150, relight_cli::fuzz::arguments),
+    target("bodies", 2_000, relight_server::fuzz::bodies),
+    target("checkpoint", 4_000, relight_core::fuzz::checkpoint),
+    target("client_answer", 8_000, relight_server::fuzz::client_answer),
+    target("config", 1_000, relight_cli::fuzz::config),
+    target("connection", 1_500, relight_server::fuzz::connection),
+    target("exec_answer", 8_000, relight::fuzz::exec_answer),
+    target("exit_record", 4_000, relight::fuzz::exit_record),
+    target("headers", 4_000, relight_server::fuzz::headers),
+    target("notify", 8_000, relight::fuzz::notify),
+    target("plain", 8_000, relight_core::fuzz::plain),
+    target("preset_file", 1_500, relight::fuzz::preset_file),
+    target("preset_stream", 1_500, relight::fuzz::preset_stream),
+    target("queries", 2_000, relight_server::fuzz::queries),
+    target("redaction", 2_000, relight_core::fuzz::redaction),
+    target("session_marks", 4_000, relight_core::fuzz::session_marks),
+    target("strict_json", 8_000, relight_core::fuzz::strict_json),
+    target("terminal", 4_000, relight_cli::fuzz::terminal),
+    target("values", 8_000, relight_cli::fuzz::values),
+    target("wire", 2_000, relight::fuzz::wire),
+    target("words", 8_000, relight_core::fuzz::words),
+];
+
+impl Target {
+    /// The target of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        TARGETS.iter().find(|target| target.name == name).copied()
+    }
+
+    /// The folder of its first inputs.
+    pub fn corpus_folder(self) -> PathBuf {
+        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus")).join(self.name)
+    }
+
+    /// Its first inputs, in the order of their names.
+    pub fn corpus(self) -> Vec<Vec<u8>> {
+        let entries = std::fs::read_dir(self.corpus_folder()).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        files.sort();
+        files.iter().filter_map(|file| std::fs::read(file).ok()).collect()
+    }
+}

@@ -1,0 +1,158 @@
+//! The checkpoint dialect: one tool to save, one to go on.
+
+use relight::dialect::{
+    Dialect, ResumeRequest, Saved, StartOutcome, StartRequest, UpdateRequest, document,
+};
+use relight::doors::clock;
+use relight_core::checkpoint::Status;
+use relight_core::decide::Right;
+use relight_core::ids::{IdError, IdempotencyKey, StepName, TaskId};
+use relight_core::time::Span;
+use serde_json::{Value, json};
+
+use super::arguments::{CheckpointResume, CheckpointSave};
+use super::problem::Problem;
+use super::reply::Reply;
+use super::seat::Seat;
+use super::task::{started_data, started_text};
+
+/// How long a workflow is worth resuming.
+const LIFETIME: Span = Span::from_secs(7 * 24 * 60 * 60);
+
+pub(super) async fn save(seat: &Seat, given: CheckpointSave) -> Result<Reply, Problem> {
+    let dialect = Dialect::new(seat.engine.clone(), seat.checkpoints.clone());
+    let id = TaskId::new(given.workflow.clone())?;
+    let known = seat.engine.store().task(&id).await?;
+    let is_over = known.as_ref().is_some_and(|task| task.status.is_terminal());
+    let begins_anew = is_over && given.idempotency.is_some();
+    if known.is_some() && !begins_anew {
+        return update(seat, &dialect, &id, &given).await;
+    }
+    match dialect.start(start_request(seat, &id, &given)?).await? {
+        StartOutcome::Started(saved) | StartOutcome::Same(saved) => {
+            let goes_on = !given.complete.is_empty() || given.status.is_some();
+            if goes_on {
+                return update(seat, &dialect, &id, &given).await;
+            }
+            Ok(saved_reply(&saved, "started"))
+        }
+        StartOutcome::Completed(id) => {
+            let text = format!("workflow {id} was completed before; nothing to do");
+            Ok(Reply::new(text, json!({"workflow": id, "outcome": "completed"})))
+        }
+        StartOutcome::KeyTaken(id) => {
+            let text = format!("workflow {id} has this idempotency key; nothing was started");
+            Ok(Reply::new(text, json!({"workflow": id, "outcome": "key_taken"})))
+        }
+    }
+}
+
+fn start_request(
+    seat: &Seat,
+    id: &TaskId,
+    given: &CheckpointSave,
+) -> Result<StartRequest, Problem> {
+    let lacks = |what: &str| Problem::invalid(format!("a new workflow needs {what}"));
+    let step = given.step.clone().or_else(|| given.complete.first().cloned());
+    let key = given.idempotency.clone().unwrap_or_else(|| id.to_string());
+    Ok(StartRequest {
+        workflow: id.clone(),
+        agent: seat.agent(given.agent.clone())?.ok_or_else(|| lacks("agent, your name"))?,
+        step: StepName::new(step.ok_or_else(|| lacks("step, what you are about to do"))?)?,
+        remaining: names(&given.remaining)?,
+        key: IdempotencyKey::new(key)?,
+        handoff_to: given.handoff.clone(),
+        notes: given.notes.clone(),
+        expires_at: Some(clock::now().plus(LIFETIME)),
+        force: false,
+    })
+}
+
+fn names(given: &[String]) -> Result<Vec<StepName>, IdError> {
+    given.iter().cloned().map(StepName::new).collect()
+}
+
+async fn update(
+    seat: &Seat,
+    dialect: &Dialect,
+    id: &TaskId,
+    given: &CheckpointSave,
+) -> Result<Reply, Problem> {
+    let status = given.status.as_deref().map(status).transpose()?;
+    let request = UpdateRequest {
+        complete: names(&given.complete)?,
+        step: given.step.clone().map(StepName::new).transpose()?,
+        status,
+        notes: given.notes.clone(),
+    };
+    // Whoever only saves need not hold it; a fence that is there must be good.
+    let right = seat.fence(id, given.fence).map_or(Right::Unfenced, Right::Fence);
+    let saved = dialect.update(id, right, &request).await?;
+    if status == Some(Status::Done) {
+        seat.forget(id);
+    }
+    Ok(saved_reply(&saved, if status == Some(Status::Done) { "done" } else { "saved" }))
+}
+
+fn status(word: &str) -> Result<Status, Problem> {
+    let known = [Status::InProgress, Status::Blocked, Status::Done, Status::Failed];
+    known.into_iter().find(|status| status.as_str() == word).ok_or_else(|| {
+        Problem::invalid(format!("{word:?} is no status"))
+            .hint("in_progress, blocked, done or failed")
+    })
+}
+
+fn saved_reply(saved: &Saved, word: &str) -> Reply {
+    let checkpoint = document(&saved.view);
+    let mut text = format!("workflow {} {word}", checkpoint.workflow_id);
+    if let Some(step) = &checkpoint.current_step {
+        text += &format!("; at {step}");
+    }
+    let mut data = json!({
+        "workflow": checkpoint.workflow_id, "outcome": word, "status": checkpoint.status,
+        "step": checkpoint.current_step,
+    });
+    tell_copy(saved, &mut text, &mut data);
+    Reply::new(text, data)
+}
+
+/// The store is the truth; that its copy could not be written is worth a word.
+fn tell_copy(saved: &Saved, text: &mut String, data: &mut Value) {
+    if let Some(error) = &saved.copy_error {
+        *text += &format!("\nsaved in the store, but its file could not be written: {error}");
+        data["file_copy"] = json!(false);
+    }
+}
+
+pub(super) async fn resume(seat: &Seat, given: CheckpointResume) -> Result<Reply, Problem> {
+    let dialect = Dialect::new(seat.engine.clone(), seat.checkpoints.clone());
+    let workflow = given.workflow.map(TaskId::new).transpose()?;
+    let agent = seat.agent(given.agent.clone())?;
+    let (holder, ttl) = seat.holder(agent.as_ref(), given.lease.as_deref())?;
+    if let (Some(id), Some(_)) = (&workflow, given.fence) {
+        let right = seat.right(id, given.fence)?;
+        let task = seat.engine.task(id).await?;
+        if right.fence().is_some_and(|fence| task.lease.admits(fence)) {
+            let started = seat.engine.take(id, right, holder, ttl, false).await?;
+            seat.remember(&started);
+            let data = started_data(&started);
+            return Ok(Reply::new(started_text("workflow", &started), data));
+        }
+    }
+    let only_of = given.agent.map(relight_core::ids::AgentName::new).transpose()?;
+    let request = ResumeRequest { workflow, agent: only_of, steal: false, holder, ttl };
+    let resumed = dialect.resume(&request).await?;
+    seat.remember(&resumed.started);
+    let checkpoint = document(&resumed.saved.view);
+    let mut text = started_text("workflow", &resumed.started);
+    let mut data = started_data(&resumed.started);
+    if let Some(notes) = &checkpoint.notes {
+        text += &format!("\nnotes: {notes}");
+        data["notes"] = json!(notes);
+    }
+    for report in &resumed.reports {
+        text += &format!("\n{} is damaged: {}", report.file.display(), report.reason);
+    }
+    tell_copy(&resumed.saved, &mut text, &mut data);
+    Ok(Reply::new(text, data))
+}

@@ -1,0 +1,88 @@
+//! `POST /mcp`: streamable HTTP without sessions, so that a restart of the daemon takes nothing from a
+//! client. Every answer is one JSON document.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use http_body_util::BodyExt as _;
+use relight_core::ids::AgentName;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+
+use super::handler::Handler;
+use super::seat::Seat;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::given::BODY_BYTES_MAX;
+use crate::guard::Caller;
+use crate::wire::problem::ProblemBody;
+
+/// The header by which a client says which agent it serves.
+const AGENT_HEADER: &str = "relight-agent";
+
+/// The same verbs as tools, for agents that speak MCP (streamable HTTP, without sessions): JSON-RPC in
+/// and out.
+#[utoipa::path(post, path = "/mcp", tag = "mcp", request_body = serde_json::Value,
+    params(
+        ("Accept" = String, Header, description = "`application/json, text/event-stream`"),
+        ("Relight-Agent" = Option<String>, Header, description = "the agent that is served")),
+    responses((status = 200, body = serde_json::Value), (status = 202),
+        (status = 400, body = ProblemBody), (status = 404, body = serde_json::Value),
+        (status = 406, body = ProblemBody), (status = 422, body = ProblemBody)))]
+pub(crate) async fn serve(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let agent = agent(request.headers())?;
+    let handler = Handler { seat: Seat::over_http(app, caller, agent) };
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .with_max_request_body_bytes(BODY_BYTES_MAX)
+        // The guard has looked at both already, by stricter lists.
+        .disable_allowed_hosts()
+        .disable_allowed_origins();
+    let sessions = Arc::new(NeverSessionManager::default());
+    let service = StreamableHttpService::new(move || Ok(handler.clone()), sessions, config);
+    Ok(in_our_shape(service.handle(request).await.map(Body::new)).await)
+}
+
+fn agent(headers: &HeaderMap) -> Result<Option<AgentName>, ApiError> {
+    let Some(value) = headers.get(AGENT_HEADER).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let text = value.to_str().map_err(|_| ApiError::invalid("Relight-Agent is no name"))?;
+    Ok(Some(AgentName::new(text)?))
+}
+
+/// A refusal of the transport is plain text; here all refusals have one shape.
+async fn in_our_shape(response: Response) -> Response {
+    let status = response.status();
+    let is_json =
+        |value: &axum::http::HeaderValue| value.as_bytes().starts_with(b"application/json");
+    let is_ours = response.headers().get(header::CONTENT_TYPE).is_some_and(is_json);
+    if is_ours || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let text = String::from_utf8_lossy(&body).into_owned();
+    refusal(status, text).into_response()
+}
+
+fn refusal(status: StatusCode, text: String) -> ApiError {
+    match status {
+        // The guard has seen to the content's type: the content itself is not what it should be.
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+            ApiError::bad_request("the body is no JSON-RPC message of MCP")
+        }
+        StatusCode::NOT_ACCEPTABLE => ApiError::new(status, "not_acceptable", text)
+            .hint("send Accept: application/json, text/event-stream"),
+        status if status.is_server_error() => ApiError::internal(text),
+        _ => ApiError::bad_request(text),
+    }
+}

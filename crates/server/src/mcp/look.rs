@@ -1,0 +1,114 @@
+//! Looking around, and being seen: `inflight`, `resume_brief`, `heartbeat`.
+
+use relight::doors::clock;
+use relight::inflight::{self, Doubt, Holding};
+use relight::supervise::folder::AgentFolder;
+use relight::supervise::notify::{self, Sign};
+use relight::supervise::successor::{About, current_brief};
+use relight_core::ids::{AgentName, TaskId};
+use serde_json::{Value, json};
+
+use super::arguments;
+use super::problem::Problem;
+use super::reply::{Reply, first};
+use super::seat::{Process, Seat, Side};
+use crate::routes::{heartbeat, moment};
+use crate::wire;
+
+pub(super) async fn inflight(seat: &Seat, _: arguments::Inflight) -> Result<Reply, Problem> {
+    let found = inflight::look(&seat.engine, &seat.home).await?;
+    let (in_doubt, lost, held) = (&found.in_doubt, &found.lost, &found.held);
+    let mut text = format!(
+        "{} in doubt, {} whose holder is gone, {} held",
+        in_doubt.len(),
+        lost.len(),
+        held.len()
+    );
+    for Doubt { task, step, rule, .. } in first(in_doubt) {
+        text += &format!("\nin doubt: step {step} of task {task} ({rule})");
+    }
+    for Holding { task, .. } in first(lost) {
+        text += &format!("\nholder gone: task {task}; task_start goes on with it");
+    }
+    let holding = |holding: &Holding| {
+        json!({"task": holding.task, "status": holding.status, "holder": holding.holder,
+            "since": holding.since, "steps": holding.steps})
+    };
+    let doubt = |doubt: &Doubt| {
+        json!({"task": doubt.task, "step": doubt.step.to_string(), "rule": doubt.rule,
+            "since": doubt.since})
+    };
+    let data = json!({
+        "in_doubt": first(in_doubt).iter().map(doubt).collect::<Vec<Value>>(),
+        "lost": first(lost).iter().map(holding).collect::<Vec<Value>>(),
+        "held": first(held).iter().map(holding).collect::<Vec<Value>>(),
+        "counts": {"in_doubt": in_doubt.len(), "lost": lost.len(), "held": held.len(),
+            "agents": found.agents.len(), "sessions": found.sessions.len()},
+    });
+    Ok(Reply::new(text, data))
+}
+
+pub(super) async fn brief(seat: &Seat, given: arguments::ResumeBrief) -> Result<Reply, Problem> {
+    let task = given.task.map(TaskId::new).transpose()?;
+    let agent = seat.agent(given.agent)?;
+    Ok(Reply::text(brief_text(seat, task, agent).await?))
+}
+
+/// The brief of this task, else of the one that was started, else of the agent's own.
+pub(super) async fn brief_text(
+    seat: &Seat,
+    task: Option<TaskId>,
+    agent: Option<AgentName>,
+) -> Result<String, Problem> {
+    let task = task.or_else(|| seat.current());
+    let workspace = match &seat.side {
+        Side::Process(process) => process.workspace.as_deref(),
+        Side::Http { .. } => None,
+    };
+    let about = About { agent: agent.as_ref(), task: task.as_ref(), workspace };
+    match current_brief(&seat.engine, about).await {
+        Ok(Some(text)) => Ok(text),
+        Ok(None) => Ok("Nothing was interrupted: begin at the beginning.\n".to_owned()),
+        // Named by the environment, and not begun yet.
+        Err(relight::engine::ActError::NoSuchTask(_)) if seat.current() == task => {
+            Ok("Nothing was interrupted: begin at the beginning.\n".to_owned())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) async fn heartbeat(seat: &Seat, given: arguments::Heartbeat) -> Result<Reply, Problem> {
+    let name = given.agent.clone().map(AgentName::new).transpose()?;
+    let is_heard = match &seat.side {
+        Side::Process(process) => beat(seat, process, name, &given).await?,
+        Side::Http { app, .. } => {
+            let name = name.or_else(|| seat.agent.clone());
+            let name = name.ok_or_else(|| Problem::invalid("give agent, your name"))?;
+            let arguments::Heartbeat { status, waiting_until, .. } = given;
+            heartbeat::hear(app, name, wire::agent::Heartbeat { status, waiting_until }).await?;
+            true
+        }
+    };
+    let text = if is_heard { "heard" } else { "nobody supervises you; nothing to tell" };
+    Ok(Reply::new(text, json!({"heard": is_heard})))
+}
+
+/// Whether somebody listens. Blocks for a moment at most, on a thread of its own.
+async fn beat(
+    seat: &Seat,
+    process: &Process,
+    name: Option<AgentName>,
+    given: &arguments::Heartbeat,
+) -> Result<bool, Problem> {
+    let addresses = match name {
+        Some(name) => notify::addresses(&AgentFolder::of(&seat.home, &name)),
+        None => process.addresses.clone(),
+    };
+    let mut signs = vec![Sign::Alive];
+    if let Some(text) = &given.waiting_until {
+        signs.push(Sign::WaitingUntil(moment(text, clock::now())?));
+    }
+    signs.extend(given.status.clone().map(Sign::Status));
+    let send = move || addresses.iter().any(|address| notify::send(address, &signs).is_ok());
+    Ok(tokio::task::spawn_blocking(send).await.unwrap_or(false))
+}

@@ -1,0 +1,47 @@
+//! What a tool answers: one or two lines, and the same as data. Clients show a model one or the other,
+//! so each says all that matters.
+
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::Value;
+
+/// Names of a list that are told; an agent pays for each.
+pub(super) const NAMES_MAX: usize = 20;
+
+/// What a tool answers.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reply {
+    pub(super) text: String,
+    /// None where the text is all there is.
+    pub(super) data: Option<Value>,
+    pub(super) is_error: bool,
+}
+
+impl Reply {
+    pub(super) fn new(text: impl Into<String>, data: Value) -> Self {
+        Self { text: text.into(), data: Some(data), is_error: false }
+    }
+
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), data: None, is_error: false }
+    }
+}
+
+impl From<Reply> for CallToolResult {
+    fn from(reply: Reply) -> Self {
+        let content = vec![ContentBlock::text(reply.text)];
+        let mut result = Self::success(content);
+        result.structured_content = reply.data;
+        result.is_error = Some(reply.is_error);
+        result
+    }
+}
+
+/// The last of these names, and how many there are before them.
+pub(super) fn last(names: &[String]) -> &[String] {
+    &names[names.len().saturating_sub(NAMES_MAX)..]
+}
+
+/// The first of these.
+pub(super) fn first<T>(all: &[T]) -> &[T] {
+    &all[..all.len().min(NAMES_MAX)]
+}

@@ -1,0 +1,223 @@
+//! Who calls, and what goes without saying for that one.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use relight::engine::{Engine, Started};
+use relight_core::decide::Right;
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::lease::{Fence, Holder};
+use relight_core::time::Span;
+use tokio::sync::OwnedMutexGuard;
+
+use super::problem::Problem;
+use super::stdio::Stdio;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::guard::Caller;
+use crate::guard::scope::Scope;
+use crate::routes::tasks;
+
+/// Tasks whose fences one process remembers; no agent works on so many.
+const TASKS_MAX: usize = 1_000;
+
+/// Who calls.
+#[derive(Debug, Clone)]
+pub(super) struct Seat {
+    pub(super) engine: Engine,
+    /// The folder of the store.
+    pub(super) home: PathBuf,
+    /// Where files of workflows go that have none yet.
+    pub(super) checkpoints: PathBuf,
+    /// The agent, where that is known.
+    pub(super) agent: Option<AgentName>,
+    /// Where causes go that an agent is not told.
+    pub(super) complain: Complain,
+    pub(super) side: Side,
+}
+
+/// Whoever keeps the log.
+#[derive(Clone)]
+pub(super) struct Complain(pub(super) Arc<dyn Fn(&str) + Send + Sync>);
+
+impl std::fmt::Debug for Complain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Complain")
+    }
+}
+
+/// The way that a call came in.
+#[derive(Debug, Clone)]
+pub(super) enum Side {
+    /// One process for one client: it holds what the agent works on, and remembers the fences.
+    Process(Arc<Process>),
+    /// Nothing is remembered between two requests.
+    Http { app: App, caller: Caller },
+}
+
+/// What `relight mcp` knows.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) holder: Holder,
+    /// Where the agent is heard.
+    pub(super) addresses: Vec<String>,
+    /// Where git is asked for the brief.
+    pub(super) workspace: Option<PathBuf>,
+    /// Calls are done in the order in which they came, whether or not the client waits for answers.
+    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    fences: HashMap<TaskId, Fence>,
+    current: Option<TaskId>,
+}
+
+impl Seat {
+    pub(super) fn at_stdio(stdio: Stdio) -> Self {
+        let mut memory = Memory::default();
+        if let Some((task, fence)) = stdio.task {
+            memory.fences.extend(fence.map(|fence| (task.clone(), fence)));
+            memory.current = Some(task);
+        }
+        let process = Process {
+            holder: stdio.holder,
+            addresses: stdio.addresses,
+            workspace: stdio.workspace,
+            turn: Arc::default(),
+            memory: Mutex::new(memory),
+        };
+        Self {
+            engine: stdio.engine,
+            home: stdio.home,
+            checkpoints: stdio.checkpoints,
+            agent: stdio.agent,
+            complain: Complain(stdio.complain),
+            side: Side::Process(Arc::new(process)),
+        }
+    }
+
+    pub(super) fn over_http(app: App, caller: Caller, agent: Option<AgentName>) -> Self {
+        let (engine, home) = (app.backend.engine.clone(), app.backend.home.clone());
+        // No path comes in by the network.
+        let checkpoints = home.join("checkpoints");
+        let complain = Complain(Arc::clone(&app.backend.complain));
+        Self { engine, home, checkpoints, agent, complain, side: Side::Http { app, caller } }
+    }
+
+    pub(super) fn is_over_http(&self) -> bool {
+        matches!(self.side, Side::Http { .. })
+    }
+
+    pub(super) fn may_write(&self) -> bool {
+        match &self.side {
+            Side::Process(_) => true,
+            Side::Http { caller, .. } => caller.scope >= Scope::Operate,
+        }
+    }
+
+    /// The refusal of whoever may only read, noted where such things are.
+    pub(super) fn refuse(&self) -> Problem {
+        let error = ApiError::forbidden("this tool needs the scope operate, and this token reads")
+            .hint("`relight token new --operate` gives one that may");
+        if let Side::Http { app, .. } = &self.side {
+            app.audit.refused(app, &error);
+        }
+        error.into()
+    }
+
+    /// Waits until those before it are done.
+    pub(super) async fn turn(&self) -> Option<OwnedMutexGuard<()>> {
+        match &self.side {
+            Side::Process(process) => Some(Arc::clone(&process.turn).lock_owned().await),
+            Side::Http { .. } => None,
+        }
+    }
+
+    /// The agent that was named, else the one that is known.
+    pub(super) fn agent(&self, given: Option<String>) -> Result<Option<AgentName>, Problem> {
+        Ok(given.map(AgentName::new).transpose()?.or_else(|| self.agent.clone()))
+    }
+
+    /// Whose life a lease follows, and how long each write renews it for.
+    pub(super) fn holder(
+        &self,
+        agent: Option<&AgentName>,
+        lease: Option<&str>,
+    ) -> Result<(Holder, Option<Span>), Problem> {
+        match &self.side {
+            Side::Process(process) => Ok((process.holder.clone(), None)),
+            Side::Http { caller, .. } => {
+                let who = agent.map(|agent| format!("agent {agent}"));
+                let holder = tasks::holder(who.as_ref().unwrap_or(&caller.id));
+                Ok((holder, Some(tasks::lease(lease)?)))
+            }
+        }
+    }
+
+    /// The task that was named, else the one that was started last.
+    pub(super) fn task(&self, given: Option<String>) -> Result<TaskId, Problem> {
+        match given {
+            Some(id) => Ok(TaskId::new(id)?),
+            None => self.current().ok_or_else(|| {
+                Problem::invalid("no task is named").hint("give task, an id that you choose")
+            }),
+        }
+    }
+
+    /// The task that was started last.
+    pub(super) fn current(&self) -> Option<TaskId> {
+        self.memory(|memory| memory.current.clone()).flatten()
+    }
+
+    /// The fence that was given, else the one that is remembered.
+    pub(super) fn fence(&self, task: &TaskId, given: Option<u64>) -> Option<Fence> {
+        let remembered = || self.memory(|memory| memory.fences.get(task).copied()).flatten();
+        given.map(Fence).or_else(remembered)
+    }
+
+    /// The right to write. An agent that did not take the task first has none.
+    pub(super) fn right(&self, task: &TaskId, given: Option<u64>) -> Result<Right, Problem> {
+        self.fence(task, given).map(Right::Fence).ok_or_else(|| {
+            Problem::new("not_held", format!("you do not hold task {task}"))
+                .hint("call task_start first; over HTTP give the fence that it answered")
+        })
+    }
+
+    pub(super) fn remember(&self, started: &Started) {
+        let id = &started.view.task.id;
+        self.memory(|memory| {
+            if memory.fences.len() >= TASKS_MAX {
+                memory.fences.clear();
+            }
+            memory.fences.insert(id.clone(), started.fence);
+            memory.current = Some(id.clone());
+        });
+    }
+
+    /// The task has ended, or waits for somebody else.
+    pub(super) fn forget(&self, task: &TaskId) {
+        self.memory(|memory| {
+            memory.fences.remove(task);
+            if memory.current.as_ref() == Some(task) {
+                memory.current = None;
+            }
+        });
+    }
+
+    fn memory<T>(&self, look: impl FnOnce(&mut Memory) -> T) -> Option<T> {
+        match &self.side {
+            Side::Process(process) => {
+                Some(look(&mut process.memory.lock().unwrap_or_else(PoisonError::into_inner)))
+            }
+            Side::Http { .. } => None,
+        }
+    }
+
+    /// Brings up to date what lies beside the store.
+    pub(super) async fn refresh(&self, task: &TaskId) {
+        tasks::refresh(&self.engine, &self.home, task).await;
+    }
+}

@@ -1,0 +1,128 @@
+//! Tasks: taken, finished, blocked.
+
+use relight::drain::{self, Begun};
+use relight::engine::{ActError, Started};
+use relight::running_step::orphaned_step;
+use relight_core::decide::{Refusal, Right, TaskEvent};
+use relight_core::ids::{StepName, TaskId};
+use relight_core::lease::Fence;
+use relight_core::task::{DECLARED_STEPS_MAX, NewTask, TaskSpec};
+use serde_json::{Value, json};
+
+use super::arguments;
+use super::problem::Problem;
+use super::reply::{Reply, first, last};
+use super::seat::Seat;
+use crate::error::ApiError;
+
+pub(super) async fn start(seat: &Seat, given: arguments::TaskStart) -> Result<Reply, Problem> {
+    let id = seat.task(given.task)?;
+    let agent = seat.agent(given.agent)?;
+    let (holder, ttl) = seat.holder(agent.as_ref(), given.lease.as_deref())?;
+    if given.steps.len() > DECLARED_STEPS_MAX {
+        return Err(Problem::invalid(format!("a task has at most {DECLARED_STEPS_MAX} steps")));
+    }
+    let steps: Result<Vec<StepName>, _> = given.steps.into_iter().map(StepName::new).collect();
+    let spec = TaskSpec { title: given.title, steps: steps?, ..TaskSpec::default() };
+    check(seat, &id, given.fence).await?;
+    let is_known = seat.engine.store().task(&id).await?.is_some();
+    // Whoever takes over a task may have another name than the one that it was given to.
+    let agent = agent.filter(|_| !is_known);
+    let (context, expires_at, checkpoint) = (given.set, None, None);
+    let new = NewTask { id: id.clone(), agent, spec, context, expires_at, checkpoint };
+    let right = seat.fence(&id, given.fence).map_or(Right::Unfenced, Right::Fence);
+    match drain::start(&seat.engine, new, right, holder, ttl).await? {
+        Begun::Started(started) => {
+            seat.remember(&started);
+            seat.refresh(&started.view.task.id).await;
+            Ok(Reply::new(started_text("task", &started), started_data(&started)))
+        }
+        Begun::Waits(_) => Err(ApiError::draining().into()),
+    }
+}
+
+/// A fence that was given must be good; a step that an orphan is still at is left to it.
+async fn check(seat: &Seat, id: &TaskId, fence: Option<u64>) -> Result<(), Problem> {
+    let view = match seat.engine.view(id).await {
+        Err(ActError::NoSuchTask(_)) => return Ok(()),
+        other => other?,
+    };
+    let lease = &view.task.lease;
+    if let Some(ours) = fence.map(Fence).filter(|ours| !lease.admits(*ours)) {
+        let newest = lease.fence;
+        return Err(ActError::from(Refusal::Fenced { task: id.clone(), ours, newest }).into());
+    }
+    match orphaned_step(&seat.home, &view) {
+        Some(step) => {
+            let text = format!("step {step} of task {id} is still being run");
+            Err(Problem::new("held", text).hint("wait for it to end, then try again"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// How far it is, in a line or two.
+pub(super) fn started_text(noun: &str, started: &Started) -> String {
+    let (task, progress, fence) = (&started.view.task, &started.view.progress, started.fence);
+    let word = if started.resumed { "resumed" } else { "started" };
+    let mut text = format!("{noun} {} {word}; fence {fence}", task.id);
+    if started.resumed {
+        text += &format!("; {} done", progress.done_steps.len());
+    }
+    if let Some(next) = &progress.next_step {
+        text += &format!("; next: {next}");
+    }
+    if !progress.in_doubt.is_empty() {
+        text += &format!("\nin doubt: {}", first(&progress.in_doubt).join(", "));
+    }
+    if started.resumed {
+        text += "\nresume_brief tells what happened before";
+    }
+    text
+}
+
+pub(super) fn started_data(started: &Started) -> Value {
+    let (task, progress) = (&started.view.task, &started.view.progress);
+    let mut data = json!({
+        "task": task.id,
+        "fence": started.fence,
+        "resumed": started.resumed,
+        "done_steps": last(&progress.done_steps),
+        "in_doubt": first(&progress.in_doubt),
+        "next_step": progress.next_step,
+    });
+    let done = progress.done_steps.len();
+    if done > last(&progress.done_steps).len() {
+        data["done_count"] = json!(done);
+    }
+    if !task.context.is_empty() {
+        data["context"] = json!(task.context);
+    }
+    data
+}
+
+pub(super) async fn done(seat: &Seat, given: arguments::TaskDone) -> Result<Reply, Problem> {
+    end(seat, given.task, given.fence, TaskEvent::Done).await
+}
+
+pub(super) async fn block(seat: &Seat, given: arguments::TaskBlock) -> Result<Reply, Problem> {
+    if given.reason.trim().is_empty() {
+        return Err(Problem::invalid("a reason is needed").hint("say what the person must do"));
+    }
+    end(seat, given.task, given.fence, TaskEvent::Block { reason: given.reason }).await
+}
+
+async fn end(
+    seat: &Seat,
+    task: Option<String>,
+    fence: Option<u64>,
+    event: TaskEvent,
+) -> Result<Reply, Problem> {
+    let id = seat.task(task)?;
+    let right = seat.right(&id, fence)?;
+    seat.engine.act(&id, right, event).await?;
+    seat.forget(&id);
+    seat.refresh(&id).await;
+    let status = seat.engine.task(&id).await?.status;
+    Ok(Reply::new(format!("task {id} is {status}"), json!({"task": id, "status": status})))
+}

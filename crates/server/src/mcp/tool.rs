@@ -1,0 +1,405 @@
+//! The one table of tools: their names, what they say about themselves, and what they take.
+
+use std::sync::Arc;
+
+use rmcp::model::{self, JsonObject, ToolAnnotations};
+use serde_json::{Value, json};
+
+/// A verb of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tool {
+    TaskStart,
+    TaskDone,
+    TaskBlock,
+    StepBegin,
+    StepEnd,
+    CheckpointSave,
+    CheckpointResume,
+    Heartbeat,
+    Inflight,
+    ResumeBrief,
+}
+
+/// What a tool says about itself.
+struct About {
+    name: &'static str,
+    title: &'static str,
+    text: &'static str,
+    effect: Effect,
+    fields: &'static [Field],
+}
+
+/// What a call changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Nothing.
+    Reads,
+    /// The same call again changes nothing more.
+    Once,
+    /// Each call counts.
+    Each,
+}
+
+/// One argument.
+#[derive(Clone, Copy)]
+struct Field {
+    name: &'static str,
+    kind: Kind,
+    need: Need,
+    text: &'static str,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    Number,
+    Flag,
+    Texts,
+    Pairs,
+    OneOf(&'static [&'static str]),
+}
+
+/// Where an argument must be given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Always,
+    /// Where nobody remembers it.
+    OverHttp,
+    Never,
+    /// It is there over HTTP alone, and need not be given.
+    NeverAndOnlyOverHttp,
+}
+
+const fn field(name: &'static str, kind: Kind, need: Need, text: &'static str) -> Field {
+    Field { name, kind, need, text }
+}
+
+const TASK: Field =
+    field("task", Kind::Text, Need::OverHttp, "task id; default: the one you started");
+const FENCE: Field =
+    field("fence", Kind::Number, Need::OverHttp, "as task_start answered; default: remembered");
+const STEP: Field =
+    field("step", Kind::Text, Need::Always, "name of the step, stable across attempts");
+const OCCURRENCE: Field =
+    field("occurrence", Kind::Number, Need::Never, "which one, when a name comes again; from 1");
+const AGENT: Field = field("agent", Kind::Text, Need::Never, "your name, if you have one");
+
+impl Tool {
+    /// All of them, in the order in which an agent needs them.
+    pub(super) const ALL: [Self; 10] = [
+        Self::TaskStart,
+        Self::StepBegin,
+        Self::StepEnd,
+        Self::TaskDone,
+        Self::TaskBlock,
+        Self::ResumeBrief,
+        Self::Inflight,
+        Self::Heartbeat,
+        Self::CheckpointSave,
+        Self::CheckpointResume,
+    ];
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tool| tool.about().name == name)
+    }
+
+    /// Whether a token that may only read is enough.
+    pub(super) fn is_read_only(self) -> bool {
+        self.about().effect == Effect::Reads
+    }
+
+    /// As the protocol has it.
+    pub(super) fn described(self, over_http: bool) -> model::Tool {
+        let about = self.about();
+        let hints = ToolAnnotations::with_title(about.title)
+            .read_only(about.effect == Effect::Reads)
+            .destructive(false)
+            .idempotent(about.effect != Effect::Each)
+            .open_world(false);
+        model::Tool::new(about.name, about.text, Arc::new(schema(about.fields, over_http)))
+            .with_title(about.title)
+            .with_annotations(hints)
+    }
+
+    fn about(self) -> &'static About {
+        match self {
+            Self::TaskStart => &TASK_START,
+            Self::TaskDone => &TASK_DONE,
+            Self::TaskBlock => &TASK_BLOCK,
+            Self::StepBegin => &STEP_BEGIN,
+            Self::StepEnd => &STEP_END,
+            Self::CheckpointSave => &CHECKPOINT_SAVE,
+            Self::CheckpointResume => &CHECKPOINT_RESUME,
+            Self::Heartbeat => &HEARTBEAT,
+            Self::Inflight => &INFLIGHT,
+            Self::ResumeBrief => &RESUME_BRIEF,
+        }
+    }
+}
+
+const TASK_START: About = About {
+    name: "task_start",
+    title: "Start or continue a task",
+    text: "Takes a task, adding it if it is new, and tells how far it is. Call it first, \
+           and again after any restart.",
+    effect: Effect::Once,
+    fields: &[
+        field("task", Kind::Text, Need::OverHttp, "id that you choose, stable across restarts"),
+        field("title", Kind::Text, Need::Never, "what it is about"),
+        field("steps", Kind::Texts, Need::Never, "step names known ahead, in order"),
+        field(
+            "set",
+            Kind::Pairs,
+            Need::Never,
+            "context for a successor: issue, branch, workspace, stage",
+        ),
+        AGENT,
+        field("fence", Kind::Number, Need::Never, "to continue a lease that you have"),
+        field(
+            "lease",
+            Kind::Text,
+            Need::NeverAndOnlyOverHttp,
+            "how long it stays yours after each call, such as 10m (default) or 2h",
+        ),
+    ],
+};
+
+const TASK_DONE: About = About {
+    name: "task_done",
+    title: "Finish a task",
+    text: "The whole task is finished.",
+    effect: Effect::Once,
+    fields: &[TASK, FENCE],
+};
+
+const TASK_BLOCK: About = About {
+    name: "task_block",
+    title: "Block a task",
+    text: "The task cannot go on before a person acts; somebody is told.",
+    effect: Effect::Once,
+    fields: &[field("reason", Kind::Text, Need::Always, "what the person must do"), TASK, FENCE],
+};
+
+const STEP_BEGIN: About = About {
+    name: "step_begin",
+    title: "Begin a step",
+    text: "Call before an action with an effect. Answers advice: go, again, ask, wait or \
+           finished, and an idempotency_key to pass to the other side.",
+    // Begun twice it is in doubt, and its rule may leave that to a person.
+    effect: Effect::Each,
+    fields: &[
+        STEP,
+        field(
+            "rule",
+            Kind::OneOf(&["keyed", "repeatable", "verify", "once"]),
+            Need::Never,
+            "if it is cut off: keyed (default) = again with the same key; repeatable = again; \
+             verify = find out first; once = only a person may decide",
+        ),
+        OCCURRENCE,
+        TASK,
+        FENCE,
+    ],
+};
+
+const STEP_END: About = About {
+    name: "step_end",
+    title: "End a step",
+    text: "Call after the action. A finished step is never done again.",
+    effect: Effect::Once,
+    fields: &[
+        STEP,
+        field("failed", Kind::Flag, Need::Never, "it did not work and may be tried again"),
+        field("output", Kind::Text, Need::Never, "what a successor needs of the result; short"),
+        field("cost", Kind::Text, Need::Never, "what it cost, such as 0.25"),
+        field("turns", Kind::Number, Need::Never, "model turns it took"),
+        OCCURRENCE,
+        TASK,
+        FENCE,
+    ],
+};
+
+const CHECKPOINT_SAVE: About = About {
+    name: "checkpoint_save",
+    title: "Save a checkpoint",
+    text: "Saves a workflow's progress, also as a file; begins the workflow if it is new. An \
+           alternative to task_start and steps.",
+    effect: Effect::Once,
+    fields: &[
+        field("workflow", Kind::Text, Need::Always, "id that you choose"),
+        field(
+            "step",
+            Kind::Text,
+            Need::Never,
+            "step that you are about to do; needed for a new workflow",
+        ),
+        field("complete", Kind::Texts, Need::Never, "steps that are finished"),
+        field("remaining", Kind::Texts, Need::Never, "for a new workflow: steps after this one"),
+        field(
+            "status",
+            Kind::OneOf(&["in_progress", "blocked", "done", "failed"]),
+            Need::Never,
+            "where the workflow stands",
+        ),
+        field("notes", Kind::Text, Need::Never, "for whoever takes over"),
+        field("handoff", Kind::Text, Need::Never, "for a new workflow: who should take over"),
+        field(
+            "idempotency",
+            Kind::Text,
+            Need::Never,
+            "for a new workflow: what makes two starts the same; default: the workflow id",
+        ),
+        AGENT,
+        field("fence", Kind::Number, Need::Never, "as checkpoint_resume answered"),
+    ],
+};
+
+const CHECKPOINT_RESUME: About = About {
+    name: "checkpoint_resume",
+    title: "Resume a workflow",
+    text: "Takes a workflow, the oldest unfinished one by default, and tells what is done, in \
+           doubt and next.",
+    effect: Effect::Once,
+    fields: &[
+        field("workflow", Kind::Text, Need::Never, "which"),
+        field("agent", Kind::Text, Need::Never, "only workflows of this agent"),
+        field("fence", Kind::Number, Need::Never, "to continue a lease that you have"),
+        field(
+            "lease",
+            Kind::Text,
+            Need::NeverAndOnlyOverHttp,
+            "how long it stays yours after each call, such as 10m (default) or 2h",
+        ),
+    ],
+};
+
+const HEARTBEAT: About = About {
+    name: "heartbeat",
+    title: "Give a sign of life",
+    text: "Tells the supervisor that you live, in long work without output.",
+    effect: Effect::Each,
+    fields: &[
+        field("status", Kind::Text, Need::Never, "what you are at"),
+        field(
+            "waiting_until",
+            Kind::Text,
+            Need::Never,
+            "you will be silent until then: a time, or a duration such as 10m",
+        ),
+        AGENT,
+    ],
+};
+
+const INFLIGHT: About = About {
+    name: "inflight",
+    title: "What is in doubt or in flight",
+    text: "Lists steps in doubt, tasks whose holder is gone, and tasks held now.",
+    effect: Effect::Reads,
+    fields: &[],
+};
+
+const RESUME_BRIEF: About = About {
+    name: "resume_brief",
+    title: "Read the brief",
+    text: "What was done before you, what is in doubt, and what is next.",
+    effect: Effect::Reads,
+    fields: &[field("task", Kind::Text, Need::Never, "default: the one you started"), AGENT],
+};
+
+fn schema(fields: &[Field], over_http: bool) -> JsonObject {
+    let is_there = |field: &&Field| over_http || field.need != Need::NeverAndOnlyOverHttp;
+    let is_needed =
+        |field: &Field| field.need == Need::Always || (over_http && field.need == Need::OverHttp);
+    let fields = fields.iter().filter(is_there);
+    let mut object = JsonObject::new();
+    object.insert("type".to_owned(), json!("object"));
+    let properties: JsonObject =
+        fields.clone().map(|field| (field.name.to_owned(), property(field))).collect();
+    object.insert("properties".to_owned(), Value::Object(properties));
+    let needed: Vec<&str> =
+        fields.filter(|field| is_needed(field)).map(|field| field.name).collect();
+    if !needed.is_empty() {
+        object.insert("required".to_owned(), json!(needed));
+    }
+    object.insert("additionalProperties".to_owned(), json!(false));
+    object
+}
+
+/// Plain types alone: some clients understand nothing else.
+fn property(field: &Field) -> Value {
+    let text = field.text;
+    match field.kind {
+        Kind::Text => json!({"type": "string", "description": text}),
+        Kind::Number => json!({"type": "integer", "description": text}),
+        Kind::Flag => json!({"type": "boolean", "description": text}),
+        Kind::Texts => json!({"type": "array", "items": {"type": "string"}, "description": text}),
+        Kind::Pairs => json!({
+            "type": "object", "additionalProperties": {"type": "string"}, "description": text,
+        }),
+        Kind::OneOf(words) => json!({"type": "string", "enum": words, "description": text}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arguments;
+    use super::*;
+
+    /// Something of each kind.
+    fn sample(field: &Field) -> Value {
+        match field.kind {
+            Kind::Text => json!("1"),
+            Kind::Number => json!(1),
+            Kind::Flag => json!(true),
+            Kind::Texts => json!(["a"]),
+            Kind::Pairs => json!({"a": "b"}),
+            Kind::OneOf(words) => json!(words[0]),
+        }
+    }
+
+    #[test]
+    fn every_field_that_a_tool_describes_is_one_that_it_takes() {
+        for tool in Tool::ALL {
+            let about = tool.about();
+            let given: JsonObject =
+                about.fields.iter().map(|field| (field.name.to_owned(), sample(field))).collect();
+            arguments::check(tool, given.clone()).unwrap_or_else(|error| {
+                panic!("{} does not take what it describes: {error:?}", about.name)
+            });
+            let mut more = given;
+            more.insert("surplus".to_owned(), json!(1));
+            assert!(arguments::check(tool, more).is_err(), "{} takes anything", about.name);
+        }
+    }
+
+    #[test]
+    fn what_nobody_remembers_over_http_must_be_given_there() {
+        let needed = |tool: Tool, over_http| {
+            let schema = tool.described(over_http).input_schema;
+            schema.get("required").cloned().unwrap_or_default()
+        };
+        assert_eq!(needed(Tool::StepEnd, true), json!(["step", "task", "fence"]));
+        assert_eq!(needed(Tool::StepEnd, false), json!(["step"]));
+        assert_eq!(needed(Tool::TaskStart, true), json!(["task"]));
+        assert_eq!(needed(Tool::Inflight, true), Value::Null);
+    }
+
+    #[test]
+    fn only_what_changes_nothing_is_open_to_those_who_may_only_read() {
+        let read: Vec<&str> = Tool::ALL
+            .into_iter()
+            .filter(|tool| tool.is_read_only())
+            .map(|tool| tool.about().name)
+            .collect();
+        assert_eq!(read, ["resume_brief", "inflight"]);
+    }
+
+    #[test]
+    fn an_agent_pays_for_the_list_only_a_little() {
+        for over_http in [false, true] {
+            let all: Vec<_> = Tool::ALL.map(|tool| tool.described(over_http)).into();
+            let bytes = serde_json::to_vec(&all).unwrap().len();
+            assert!(bytes < 8_500, "{bytes} bytes");
+        }
+    }
+}
