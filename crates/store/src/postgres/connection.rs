@@ -205,7 +205,7 @@ impl Connection {
         Ok(rows)
     }
 
-    /// Makes all statements known ahead, so that the first script needs no more trips than the next.
+    /// Known after the first time; only that one takes a trip of its own.
     async fn prepared(&self, sql: &str) -> Result<Statement, Failure> {
         if let Some(known) = self.known(sql) {
             return Ok(known);
