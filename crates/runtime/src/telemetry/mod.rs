@@ -193,5 +193,13 @@ impl Exporter {
 
 fn all() -> EventQuery {
     let kinds = tracer::KINDS.to_vec();
-    EventQuery { after: 0, before: None, task: None, agent: None, kinds, limit: PAGE, newest: false }
+    EventQuery {
+        after: 0,
+        before: None,
+        task: None,
+        agent: None,
+        kinds,
+        limit: PAGE,
+        newest: false,
+    }
 }

@@ -163,7 +163,9 @@ impl App {
     /// Brings up to date what lies beside the store: the checkpoint file of a workflow, the state file
     /// of a supervised agent. One that cannot be written now is written with the next change.
     pub(super) async fn refresh(&self, id: &TaskId) {
-        let Some(task) = refresh(&self.backend.engine, &self.backend.home, id).await else { return };
+        let Some(task) = refresh(&self.backend.engine, &self.backend.home, id).await else {
+            return;
+        };
         // A holder that writes lives; whoever only looks at it, or takes it away, has ended its lease.
         if let (Some(agent), Some(Holder::Time { .. })) = (&task.agent, holder_of(&task)) {
             self.backend.reporters.worked(agent);
