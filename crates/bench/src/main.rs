@@ -13,6 +13,7 @@ use crate::machine::Machine;
 use crate::report::Report;
 use crate::stage::Stage;
 
+mod api;
 mod births;
 mod call;
 mod cli;
@@ -85,6 +86,8 @@ enum Bench {
     Queue,
     /// Turns marked and cleared per second; a gateway's restart with many in flight.
     Sessions,
+    /// Requests per second, watchers, the dashboard's data, and agents under a flood of requests.
+    Api,
     /// All of them.
     All,
 }
@@ -118,6 +121,7 @@ fn run(bench: Bench, arguments: &Arguments) -> anyhow::Result<Report> {
         Bench::Restart => ("restart", "Agents brought back", restart::rows(&stage)?),
         Bench::Queue => ("queue", "The queue", queue::rows(&stage)?),
         Bench::Sessions => ("sessions", "Turns of sessions", sessions::rows(&stage)?),
+        Bench::Api => ("api", "The daemon's API", api::rows(&stage)?),
         Bench::All => unreachable!("`all` was taken apart by `each`"),
     };
     Ok(Report::new(name, title, arguments.quick, machine, rows))
@@ -135,6 +139,7 @@ impl Bench {
                 Bench::Restart,
                 Bench::Queue,
                 Bench::Sessions,
+                Bench::Api,
             ],
             Bench::Steps
             | Bench::Growth
@@ -143,7 +148,8 @@ impl Bench {
             | Bench::Redact
             | Bench::Restart
             | Bench::Queue
-            | Bench::Sessions => vec![self],
+            | Bench::Sessions
+            | Bench::Api => vec![self],
         }
     }
 }

@@ -15,7 +15,7 @@ use relight_core::lease::{Fence, Holder, HolderLife};
 use relight_core::progress::{Progress, progress};
 use relight_core::recovery::TaskPolicy;
 use relight_core::redact::Redactor;
-use relight_core::step::Step;
+use relight_core::step::{Step, StepKey};
 use relight_core::task::{NewTask, Task};
 use relight_core::time::{Span, Time};
 use relight_store::{Commit, CommitError, Store, StoreError};
@@ -239,14 +239,7 @@ impl Engine {
         self.check_event(&event)?;
         funnel::clean_event(&self.redactor, &mut event);
         for _ in 0..ROUNDS_MAX {
-            let task = match known.take() {
-                Some(task) => task,
-                None => self.task(id).await?,
-            };
-            let step = match event.step() {
-                Some(key) => self.store.step(id, key).await?,
-                None => None,
-            };
+            let (task, step) = self.look(known.take(), id, event.step()).await?;
             let scene = scene(&task, step.as_ref(), right);
             let decision = decide(&scene, event.clone())?;
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
@@ -255,6 +248,25 @@ impl Engine {
             }
         }
         Err(ActError::Contended(id.clone()))
+    }
+
+    /// The task, unless it is known, and the step that an event speaks of.
+    async fn look(
+        &self,
+        known: Option<Task>,
+        id: &TaskId,
+        key: Option<&StepKey>,
+    ) -> Result<(Task, Option<Step>), ActError> {
+        let no_task = || ActError::NoSuchTask(id.clone());
+        match (known, key) {
+            (Some(task), None) => Ok((task, None)),
+            (Some(task), Some(key)) => Ok((task, self.store.step(id, key).await?)),
+            (None, None) => Ok((self.task(id).await?, None)),
+            (None, Some(key)) => {
+                let (task, step) = self.store.task_with_step(id, key).await?;
+                Ok((task.ok_or_else(no_task)?, step))
+            }
+        }
     }
 
     /// Applies several events to a task as one, all or nothing.

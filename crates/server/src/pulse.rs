@@ -21,8 +21,8 @@ const MINUTE_MS: i64 = 60_000;
 /// How far back is counted.
 pub(crate) const HOURS_MAX: u32 = 168;
 const MINUTES: i64 = 60;
-/// Events that the first question reads at most.
-const FIRST_MAX: usize = 50_000;
+/// How many of the newest events the first question looks through at most.
+const FIRST_MAX: u64 = 100_000;
 const PAGE: usize = 1_000;
 /// Recoveries whose time is kept.
 const TIMES_MAX: usize = 10_000;
@@ -118,16 +118,7 @@ impl Counts {
         if !self.has_begun {
             self.begin(store).await?;
         }
-        loop {
-            let kinds = KINDS.to_vec();
-            let query = EventQuery { after: self.after, kinds, limit: PAGE, ..every_event() };
-            let events = store.events(query).await?;
-            let is_last = events.len() < PAGE;
-            events.iter().for_each(|event| self.count(event));
-            if is_last {
-                break;
-            }
-        }
+        self.read(store, u64::MAX, Time::from_ms(i64::MIN)).await?;
         self.forget_old();
         // What cannot be written now is counted again from the journal.
         let _ = self.save(store).await;
@@ -143,14 +134,9 @@ impl Counts {
             Some(record) => record,
             None => Record { after: first_counted(store).await?, totals: Totals::default() },
         };
-        let kinds = KINDS.to_vec();
-        let query = EventQuery { kinds, limit: FIRST_MAX, newest: true, ..every_event() };
-        let since = clock::now().as_ms() - i64::from(HOURS_MAX) * HOUR_MS;
-        for event in store.events(query).await? {
-            if event.id <= record.after && event.at.as_ms() >= since {
-                self.count(&event);
-            }
-        }
+        let since_ms = clock::now().as_ms() - i64::from(HOURS_MAX) * HOUR_MS;
+        self.after = record.after.saturating_sub(FIRST_MAX);
+        self.read(store, record.after, Time::from_ms(since_ms)).await?;
         self.after = record.after;
         self.totals = record.totals;
         self.has_begun = true;
@@ -176,6 +162,23 @@ impl Counts {
             self.record = store.kept(RECORD).await?;
         }
         Ok(())
+    }
+
+    /// Counts what came after, up to this event, and is not older, a page at a time.
+    async fn read(&mut self, store: &dyn Store, upto: u64, since: Time) -> Result<(), StoreError> {
+        loop {
+            let kinds = KINDS.to_vec();
+            let query = EventQuery { after: self.after, kinds, limit: PAGE, ..every_event() };
+            let events = store.events(query).await?;
+            self.after = events.last().map_or(self.after, |event| event.id);
+            let counted = events.iter().filter(|event| event.id <= upto && event.at >= since);
+            counted.for_each(|event| self.count(event));
+            if events.len() < PAGE || self.after >= upto {
+                return Ok(());
+            }
+            // Nobody else on this thread waits for all of it.
+            tokio::task::yield_now().await;
+        }
     }
 
     fn count(&mut self, event: &Event) {

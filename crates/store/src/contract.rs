@@ -377,6 +377,15 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// One step as its newest record has it.
     async fn step(&self, task: &TaskId, key: &StepKey) -> Result<Option<Step>, StoreError>;
 
+    /// A task and one of its steps; a backend may read them at once.
+    async fn task_with_step(
+        &self,
+        id: &TaskId,
+        key: &StepKey,
+    ) -> Result<(Option<Task>, Option<Step>), StoreError> {
+        Ok((self.task(id).await?, self.step(id, key).await?))
+    }
+
     /// All steps of a task in the order they were first recorded, since they were last cleared.
     async fn steps(&self, task: &TaskId) -> Result<Vec<Step>, StoreError>;
 

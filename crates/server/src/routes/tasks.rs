@@ -160,6 +160,15 @@ impl App {
         known.map_err(|error| ApiError::invalid(error.to_string()))
     }
 
+    /// The same after a step of the task, as it was before: a step changes neither who holds it nor its
+    /// workflow. Most tasks have nothing beside the store, and are not read again.
+    pub(super) async fn refresh_after_step(&self, task: &Task) {
+        let holder = task.lease.held.as_ref().map(|held| &held.holder);
+        if task.checkpoint.is_some() || matches!(holder, Some(Holder::Attempt { .. })) {
+            self.refresh(&task.id).await;
+        }
+    }
+
     /// Brings up to date what lies beside the store: the checkpoint file of a workflow, the state file
     /// of a supervised agent. One that cannot be written now is written with the next change.
     pub(super) async fn refresh(&self, id: &TaskId) {

@@ -156,6 +156,21 @@ impl Store for SqliteStore {
         self.read(|db| journal::step(db, task, key))
     }
 
+    async fn task_with_step(
+        &self,
+        id: &TaskId,
+        key: &StepKey,
+    ) -> Result<(Option<Task>, Option<Step>), StoreError> {
+        self.read(|db| {
+            // In one look at the file: taking its locks costs more than reading a row.
+            let look = db.unchecked_transaction()?;
+            let task = tasks::by_id(db, id, self.clock.now())?.map(|row| row.task);
+            let step = journal::step(db, id, key)?;
+            look.finish()?;
+            Ok((task, step))
+        })
+    }
+
     async fn steps(&self, task: &TaskId) -> Result<Vec<Step>, StoreError> {
         self.read(|db| journal::steps(db, task))
     }
