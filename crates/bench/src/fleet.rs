@@ -100,7 +100,7 @@ fn claims(finished: usize) -> String {
 /// The table, and what pgbench does to it: one row of the size of a step's result.
 fn raw_script(stage: &Stage, cluster: &Cluster) -> anyhow::Result<std::path::PathBuf> {
     cluster.sql("CREATE TABLE raw (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body text)");
-    let body = prose(RESULT_BYTES).replace('\'', "").replace(':', "").replace('\n', " ");
+    let body = prose(RESULT_BYTES).replace(['\'', ':'], "").replace('\n', " ");
     stage.script("raw.sql", &format!("INSERT INTO raw (body) VALUES ('{body}');\n"))
 }
 
