@@ -22,10 +22,11 @@ command -v c++ >/dev/null || { echo "SKIPPED: fuzzing by coverage (no c++: insta
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 made=$(realpath -m "${CARGO_TARGET_DIR:-target}")/fuzz
-flags="-Cpasses=sancov-module --cfg fuzzing"
+flags="-Cpasses=sancov-module"
 for flag in level=4 inline-8bit-counters pc-table trace-compares; do
   flags+=" -Cllvm-args=-sanitizer-coverage-$flag"
 done
+flags+=" --cfg fuzzing"
 # The same versions as the product has.
 cp Cargo.lock fuzz/Cargo.lock
 RUSTFLAGS=$flags CARGO_TARGET_DIR=$made cargo build --quiet --release --target "$host" --manifest-path fuzz/Cargo.toml

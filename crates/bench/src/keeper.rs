@@ -132,6 +132,18 @@ impl Keeper {
         Ok(())
     }
 
+    /// The same with HTTP.
+    pub(crate) fn serve(&mut self) -> anyhow::Result<()> {
+        let home = self.home.as_ref().context("a home of Relight's")?;
+        self.supervisor = Some(home.serve(&[])?);
+        Ok(())
+    }
+
+    /// Relight's, while it lives.
+    pub(crate) fn supervisor(&self) -> Option<&Supervisor> {
+        self.supervisor.as_ref()
+    }
+
     /// Kills `relight up` and nothing else.
     pub(crate) fn kill_supervisor(&mut self) -> anyhow::Result<()> {
         self.supervisor.take().context("a supervisor")?.kill()

@@ -13,10 +13,12 @@ use crate::machine::Machine;
 use crate::report::Report;
 use crate::stage::Stage;
 
+mod api;
 mod births;
 mod call;
 mod cli;
 mod contest;
+mod fleet;
 mod group;
 mod growth;
 mod hang;
@@ -85,6 +87,10 @@ enum Bench {
     Queue,
     /// Turns marked and cleared per second; a gateway's restart with many in flight.
     Sessions,
+    /// Requests per second, watchers, the dashboard's data, and agents under a flood of requests.
+    Api,
+    /// The store in PostgreSQL beside pgbench.
+    Fleet,
     /// All of them.
     All,
 }
@@ -118,6 +124,8 @@ fn run(bench: Bench, arguments: &Arguments) -> anyhow::Result<Report> {
         Bench::Restart => ("restart", "Agents brought back", restart::rows(&stage)?),
         Bench::Queue => ("queue", "The queue", queue::rows(&stage)?),
         Bench::Sessions => ("sessions", "Turns of sessions", sessions::rows(&stage)?),
+        Bench::Api => ("api", "The daemon's API", api::rows(&stage)?),
+        Bench::Fleet => ("fleet", "The store in PostgreSQL, synced", fleet::rows(&stage)?),
         Bench::All => unreachable!("`all` was taken apart by `each`"),
     };
     Ok(Report::new(name, title, arguments.quick, machine, rows))
@@ -135,6 +143,8 @@ impl Bench {
                 Bench::Restart,
                 Bench::Queue,
                 Bench::Sessions,
+                Bench::Api,
+                Bench::Fleet,
             ],
             Bench::Steps
             | Bench::Growth
@@ -143,7 +153,9 @@ impl Bench {
             | Bench::Redact
             | Bench::Restart
             | Bench::Queue
-            | Bench::Sessions => vec![self],
+            | Bench::Sessions
+            | Bench::Api
+            | Bench::Fleet => vec![self],
         }
     }
 }

@@ -57,7 +57,7 @@ fn measure(stage: &Stage, count: usize) -> anyhow::Result<Found> {
     let name = format!("many-{count}");
     let mut keeper = Keeper::prepared(stage, &name, count)?;
     let began = monotonic_ns();
-    keeper.up()?;
+    keeper.serve()?;
     let mut keeper = keeper.wait_for_all(count)?;
     let last = keeper.workers.iter().map(|birth| birth.at_ns).max().unwrap_or(began);
     let floor_start_ms = spawn_all_ms(stage, count)?;
@@ -86,7 +86,7 @@ fn measure(stage: &Stage, count: usize) -> anyhow::Result<Found> {
 fn adopt_ms(keeper: &mut Keeper, count: usize) -> anyhow::Result<f64> {
     keeper.kill_supervisor()?;
     let began = Instant::now();
-    keeper.up()?;
+    keeper.serve()?;
     let pid = keeper.pid()?;
     let home = keeper.home.clone().context("a home of Relight's")?;
     let is_adopted = || {

@@ -4,10 +4,13 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use anyhow::Context as _;
+use relight::core::agent::change::AgentChange;
+use relight::core::agent::death::HowEnded;
+use relight::core::agent::{AgentPlan, AgentState, AttemptTag, Cause, Death, Ended};
 use relight::core::change::Change;
 use relight::core::checkpoint::{Checkpoint, Extra, SchemaVersion, Status};
 use relight::core::decide::Guard;
-use relight::core::ids::{SessionId, SessionKey, TaskId};
+use relight::core::ids::{AgentName, SessionId, SessionKey, TaskId};
 use relight::core::lease::{Holder, HolderLife, ProcessIdentity};
 use relight::core::redact::{MarkKey, Redactor};
 use relight::core::session::{Scene, SessionChange, SessionEvent, decide};
@@ -15,7 +18,7 @@ use relight::core::status::TaskStatus;
 use relight::core::task::NewTask;
 use relight::core::time::Span;
 use relight::doors::{clock, process};
-use relight::store::Commit;
+use relight::store::{AgentCommit, Commit};
 use relight::{Relight, RunningTask};
 use tokio::task::JoinSet;
 
@@ -23,6 +26,8 @@ use tokio::task::JoinSet;
 const FILLERS: usize = 256;
 /// A process that nobody is any more: of another boot.
 const NOBODY: u32 = 1;
+/// Attempts of an agent with a past.
+const LIVES: u32 = 5;
 
 /// A store opened through the library, in a home of its own.
 pub(crate) struct Library(Relight);
@@ -44,7 +49,12 @@ impl Library {
     /// Opens (and makes) the SQLite store of `home`, with the library's defaults.
     pub(crate) async fn open(home: &Path) -> anyhow::Result<Library> {
         let url = format!("sqlite:{}", home.join("relight.db").display());
-        Ok(Library(Relight::open(&url).await?))
+        Self::open_url(&url).await
+    }
+
+    /// Opens (and makes) the store at this URL.
+    pub(crate) async fn open_url(url: &str) -> anyhow::Result<Library> {
+        Ok(Library(Relight::open(url).await?))
     }
 
     /// Adds a task and takes its lease: it is `in_progress` and this process holds it.
@@ -113,11 +123,43 @@ impl Library {
         Ok(())
     }
 
+    /// Adds so many agents, each of which died and came back a few times.
+    pub(crate) async fn add_agents_with_a_past(&self, count: usize) -> anyhow::Result<()> {
+        for number in 0..count {
+            let agent = AgentName::new(format!("agent-{number:04}"))?;
+            let plan = AgentPlan { command: vec!["./agent.sh".to_owned()], ..AgentPlan::default() };
+            let mut changes = vec![AgentChange::Created(Box::new(plan))];
+            changes.extend((1..=LIVES).flat_map(|life| life_and_death(&agent, life)));
+            changes.push(AgentChange::State(AgentState::Crashed { again_at: None }));
+            let (guard, at) = (Guard::default(), clock::now());
+            self.0.engine().store().commit_agent(AgentCommit { agent, guard, at, changes }).await?;
+        }
+        Ok(())
+    }
+
+    /// How many events there are.
+    pub(crate) async fn newest_event(&self) -> anyhow::Result<u64> {
+        Ok(self.0.engine().store().newest_event().await?)
+    }
+
     /// Takes the best task there is, and ends it.
     pub(crate) async fn claim_and_end(&self) -> anyhow::Result<()> {
         let task = self.0.queue().claim("bench", &[]).await?.context("the queue ran dry")?;
         Ok(task.done().await?)
     }
+}
+
+/// One attempt from its begin to its end.
+fn life_and_death(agent: &AgentName, number: u32) -> [AgentChange; 3] {
+    let process = ProcessIdentity { pid: NOBODY, start: 1, boot: "a boot long ago".to_owned(), node: None };
+    let tag = AttemptTag::new(agent, number, u64::from(number));
+    let death = Death { how: HowEnded::Signal(9), ..Death::lost(clock::now(), "killed") };
+    let ended = Box::new(Ended { cause: Cause::Signal, death });
+    [
+        AgentChange::Begun { number, tag },
+        AgentChange::Spawned { number, process, shim: None, log: None },
+        AgentChange::Ended { number, ended, post_mortem: Box::default() },
+    ]
 }
 
 impl Backlog {

@@ -65,6 +65,13 @@ impl Work {
     }
 }
 
+/// How long the first thread of a process was ready and had no processor, since its start.
+pub(crate) fn waited_ms(pid: u32) -> anyhow::Result<f64> {
+    let schedule = read(&format!("/proc/{pid}/task/{pid}/schedstat"))?;
+    let ns = schedule.split(' ').nth(1).context("time without a processor")?;
+    Ok(ns.parse::<f64>()? / 1e6)
+}
+
 /// The most memory that a process had so far; a dead one has none.
 pub(crate) fn peak_kib(pid: u32) -> anyhow::Result<f64> {
     field(&read(&format!("/proc/{pid}/status"))?, "VmHWM:")

@@ -1,6 +1,7 @@
 //! What the environment and the global flags say, read once.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use relight_store::sqlite::Use;
 use relight_store::{Store, StoreError};
 
 use crate::arguments::{Global, HolderArguments};
+use crate::config::Config;
 use crate::exit::{Exit, Failure, cannot_use};
 use crate::node_file::NodeFile;
 
@@ -34,6 +36,8 @@ pub(crate) struct Environment {
     home: Option<PathBuf>,
     store: Option<String>,
     variables: Vec<(OsString, OsString)>,
+    /// Variables of agents, by which their secrets are known.
+    of_agents: Vec<(String, String)>,
 }
 
 impl Environment {
@@ -45,6 +49,7 @@ impl Environment {
             home: global.home.clone(),
             store: global.store.clone(),
             variables: relight::doors::environment::variables(),
+            of_agents: Vec::new(),
         }
     }
 
@@ -55,6 +60,13 @@ impl Environment {
             changed.store = configured;
         }
         changed
+    }
+
+    /// The same with the variables that a configuration gives to agents: what is secret by its name
+    /// there is known by its value from now on.
+    pub(crate) fn with_agents(&self, config: &Config) -> Self {
+        let of_agents = config.agents.iter().flat_map(|agent| agent.env.clone()).collect();
+        Self { of_agents, ..self.clone() }
     }
 
     /// A variable that is set, not empty and text.
@@ -85,14 +97,16 @@ impl Environment {
                 let path = std::path::absolute(&path).unwrap_or(path);
                 Ok(Some(format!("sqlite:{}", path.display())))
             }
-            StoreUrl::Memory => Ok(None),
+            // Its credentials are not for agents.
+            StoreUrl::Postgres(_) | StoreUrl::Memory => Ok(None),
         }
     }
 
     fn redactor_of(&self, folder: &Path) -> Result<Redactor, Failure> {
         let key = relight::mark_key_beside(folder).map_err(|error| cannot_use(folder, &error))?;
-        let pairs = relight::doors::environment::texts(&self.variables);
-        Ok(Redactor::new(key).with_environment(pairs))
+        let own = relight::doors::environment::texts(&self.variables);
+        let of_agents = self.of_agents.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        Ok(Redactor::new(key).with_environment(own.chain(of_agents)))
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {
@@ -174,6 +188,12 @@ impl Environment {
             crate::output::note(self, &format!("the store is {}", file.display()));
         }
         let folder = self.folder_of(store.file().as_deref())?;
+        if store.file().is_none() {
+            // A store in a file made it.
+            let mut made = std::fs::DirBuilder::new();
+            let made = made.recursive(true).mode(0o700).create(&folder);
+            made.map_err(|error| cannot_use(&folder, &error))?;
+        }
         Ok(Engine::new(store, self.redactor_of(&folder)?))
     }
 
@@ -209,7 +229,7 @@ impl Environment {
         }
         match self.store_url()? {
             StoreUrl::Sqlite(file) => self.folder_of(Some(&file)),
-            StoreUrl::Memory => self.home(),
+            StoreUrl::Postgres(_) | StoreUrl::Memory => self.home(),
         }
     }
 

@@ -9,6 +9,7 @@ mod exit;
 #[doc(hidden)]
 pub mod fuzz;
 mod node_file;
+mod log;
 mod output;
 mod terminal_filter;
 mod values;

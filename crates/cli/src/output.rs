@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
+use crate::log::{self, Level, Line};
 use crate::voice::{LINES_MAX, Voice};
 
 /// How long the end of a process waits for whoever reads its standard error.
@@ -91,17 +92,26 @@ pub(crate) fn answer(environment: &Environment, value: &impl Serialize, text: &s
 /// Says something beside the answer.
 pub(crate) fn note(environment: &Environment, text: &str) {
     if !environment.quiet {
-        complain(&format!("relight: {}", clean(text)));
+        say(&Line::of(Level::Info, "note", text));
     }
 }
 
 /// Says what a person has to know, quiet or not.
 pub(crate) fn alert(text: &str) {
-    complain(&format!("relight: {}", clean(text)));
+    say(&Line::of(Level::Error, "alert", text));
+}
+
+/// Says one thing.
+pub(crate) fn say(line: &Line<'_>) {
+    complain(&line.written());
 }
 
 /// Says why not, and what to type next.
 pub(crate) fn failure(json: bool, failure: &Failure) {
+    if log::is_json() {
+        let hint = failure.hint.as_deref();
+        return say(&Line { hint, ..Line::of(Level::Error, "failed", &failure.message) });
+    }
     let (message, hint) = (clean(&failure.message), failure.hint.as_deref().map(clean));
     if json {
         let body = serde_json::json!({"error": {

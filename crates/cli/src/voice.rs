@@ -8,6 +8,8 @@ use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::log::{Level, Line};
+
 /// So many lines wait for a reader.
 pub(crate) const LINES_MAX: usize = 1_000;
 
@@ -45,7 +47,8 @@ impl Said {
         match std::mem::take(&mut self.dropped) {
             0 => None,
             dropped => {
-                Some(format!("relight: {dropped} lines were dropped here: nobody read them\n"))
+                let text = format!("{dropped} lines were dropped here: nobody read them");
+                Some(Line::of(Level::Warn, "dropped", &text).written() + "\n")
             }
         }
     }

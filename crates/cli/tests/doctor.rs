@@ -241,3 +241,40 @@ fn a_store_that_cannot_be_named_is_a_configuration_error() {
     assert_eq!(ran.code, 78, "{ran:?}");
     assert_eq!(level(&ran, "version"), "ok");
 }
+
+#[test]
+fn the_kernel_and_the_configuration_are_looked_at() {
+    let stage = Stage::new();
+    let ran = stage.run(&["doctor", "--json"]);
+    for topic in ["boot", "pidfd", "subreaper", "cgroup", "inotify", "daemon", "config", "presets"]
+    {
+        assert_eq!(level(&ran, topic), "ok", "{topic}: {}", ran.stdout);
+    }
+    fs::write(stage.folder.path().join("work/relight.toml"), "[recovery]\nmax_atempts = 1\n")
+        .unwrap();
+    let ran = stage.run(&["doctor", "--json"]);
+    assert_eq!((ran.code, level(&ran, "config").as_str()), (1, "problem"), "{}", ran.stdout);
+}
+
+#[test]
+fn what_waits_is_told_with_what_to_type() {
+    let stage = Stage::new();
+    assert_eq!(stage.run(&["task", "start", "t", "--lease", "1ms"]).code, 0);
+    let ran = stage.run(&["doctor", "--json"]);
+    assert_eq!(level(&ran, "recover"), "warning", "{}", ran.stdout);
+    assert!(ran.stdout.contains("relight recover --dry-run"));
+    assert_eq!(stage.run(&["recover"]).code, 0);
+    let ran = stage.run(&["doctor", "--json"]);
+    assert_eq!(level(&ran, "recover"), "ok", "{}", ran.stdout);
+}
+
+#[test]
+fn a_token_that_others_can_read_is_a_problem() {
+    let stage = Stage::new();
+    assert_eq!(stage.run(&["token", "show"]).code, 0);
+    let token = stage.folder.path().join("home/token");
+    assert_eq!(level(&stage.run(&["doctor", "--json"]), "token"), "ok");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o644)).unwrap();
+    let ran = stage.run(&["doctor", "--json"]);
+    assert_eq!((ran.code, level(&ran, "token").as_str()), (1, "problem"), "{}", ran.stdout);
+}

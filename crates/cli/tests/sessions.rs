@@ -376,3 +376,22 @@ fn a_recovery_that_is_killed_is_finished_by_the_next() {
     recovered(&place, "");
     assert_eq!(place.json("session list --state active")["items"], json!([]));
 }
+
+#[test]
+fn old_sessions_are_counted_and_forgotten() {
+    let place = Place::new();
+    let gateway = gateway(&place);
+    let generation = gateway.begin(&place, "idle");
+    gateway.begin(&place, "live");
+    place.ok(&format!("session end idle --generation {generation}"));
+    assert_eq!(place.json("prune")["sessions"], 0);
+    let dry = place.ok("prune --older-than 0s --dry-run");
+    assert!(dry.text().contains("would remove 1 old sessions"), "{}", dry.text());
+    assert_eq!(place.json("prune --older-than 0s --dry-run")["sessions"], 1);
+    assert_eq!(place.json("prune --older-than 0s")["sessions"], 1);
+    let keys = place.json("session list");
+    let keys: Vec<&Value> =
+        keys["items"].as_array().expect("items").iter().map(|item| &item["key"]).collect();
+    assert_eq!(keys, ["live"]);
+    gateway.die();
+}

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::ids::{AgentName, TaskId};
 use crate::step::StepKey;
+use crate::time::Span;
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +26,8 @@ pub enum AlertKind {
     Suspended,
     /// A task cannot go on before somebody says whether a step in doubt happened.
     Blocked,
+    /// An agent that reports by itself has not done so for too long.
+    Silent,
     /// Unfinished work was not touched for too long.
     Stale,
     /// The machine went down again and again soon after work was resumed.
@@ -37,12 +40,13 @@ pub enum AlertKind {
 
 impl AlertKind {
     /// All of them, in the order of the reference.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Terminated,
         Self::GivenUp,
         Self::Parked,
         Self::Suspended,
         Self::Blocked,
+        Self::Silent,
         Self::Stale,
         Self::BootLoop,
         Self::Undelivered,
@@ -57,6 +61,7 @@ impl AlertKind {
             Self::Parked => "parked",
             Self::Suspended => "suspended",
             Self::Blocked => "blocked",
+            Self::Silent => "silent",
             Self::Stale => "stale",
             Self::BootLoop => "boot_loop",
             Self::Undelivered => "undelivered",
@@ -154,6 +159,14 @@ impl Alert {
         Self::new(AlertKind::Terminated, Subject::Agent(name.clone()), text)
             .hint(format!("relight deaths {name} says how it died, then relight start {name}"))
             .more(json!({"why": why}))
+    }
+
+    /// An agent that reports by itself is silent.
+    pub fn agent_silent(name: &AgentName, silent: Span) -> Self {
+        let text = format!("agent {name} has not reported for {silent}");
+        Self::new(AlertKind::Silent, Subject::Agent(name.clone()), text)
+            .hint(format!("start it where it runs; relight ps {name} shows when it is back"))
+            .more(json!({"silent_ms": silent.as_ms()}))
     }
 
     /// A task failed and no try is left.

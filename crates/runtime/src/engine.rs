@@ -3,6 +3,7 @@
 //! The only place that turns an event into a commit. Rules are `core`'s, memory is `store`'s.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
@@ -14,13 +15,14 @@ use relight_core::lease::{Fence, Holder, HolderLife};
 use relight_core::progress::{Progress, progress};
 use relight_core::recovery::TaskPolicy;
 use relight_core::redact::Redactor;
-use relight_core::step::Step;
+use relight_core::step::{Step, StepKey};
 use relight_core::task::{NewTask, Task};
 use relight_core::time::{Span, Time};
 use relight_store::{Commit, CommitError, Store, StoreError};
 
 use crate::doors::{clock, process};
 use crate::funnel;
+use crate::meter::Meter;
 
 /// How often a decision is made again because the task moved on meanwhile.
 const ROUNDS_MAX: usize = 1_000;
@@ -63,6 +65,7 @@ pub enum ActError {
 pub struct Engine {
     store: Arc<dyn Store>,
     redactor: Arc<Redactor>,
+    meter: Arc<Meter>,
 }
 
 /// A task and how far it is.
@@ -117,6 +120,11 @@ pub struct Started {
     pub resumed: bool,
 }
 
+/// Whether a change is a record of a step.
+fn is_step(change: &Change) -> bool {
+    matches!(change, Change::StepBegun(_) | Change::StepEnded { .. })
+}
+
 /// What adding a task came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Added {
@@ -140,7 +148,12 @@ impl Added {
 impl Engine {
     /// Puts the funnel in front of a store.
     pub fn new(store: Arc<dyn Store>, redactor: Redactor) -> Self {
-        Self { store, redactor: Arc::new(redactor) }
+        Self { store, redactor: Arc::new(redactor), meter: Arc::default() }
+    }
+
+    /// What was counted through this engine and its clones.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     /// The store, for views.
@@ -226,14 +239,7 @@ impl Engine {
         self.check_event(&event)?;
         funnel::clean_event(&self.redactor, &mut event);
         for _ in 0..ROUNDS_MAX {
-            let task = match known.take() {
-                Some(task) => task,
-                None => self.task(id).await?,
-            };
-            let step = match event.step() {
-                Some(key) => self.store.step(id, key).await?,
-                None => None,
-            };
+            let (task, step) = self.look(known.take(), id, event.step()).await?;
             let scene = scene(&task, step.as_ref(), right);
             let decision = decide(&scene, event.clone())?;
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
@@ -242,6 +248,25 @@ impl Engine {
             }
         }
         Err(ActError::Contended(id.clone()))
+    }
+
+    /// The task, unless it is known, and the step that an event speaks of.
+    async fn look(
+        &self,
+        known: Option<Task>,
+        id: &TaskId,
+        key: Option<&StepKey>,
+    ) -> Result<(Task, Option<Step>), ActError> {
+        let no_task = || ActError::NoSuchTask(id.clone());
+        match (known, key) {
+            (Some(task), None) => Ok((task, None)),
+            (Some(task), Some(key)) => Ok((task, self.store.step(id, key).await?)),
+            (None, None) => Ok((self.task(id).await?, None)),
+            (None, Some(key)) => {
+                let (task, step) = self.store.task_with_step(id, key).await?;
+                Ok((task.ok_or_else(no_task)?, step))
+            }
+        }
     }
 
     /// Applies several events to a task as one, all or nothing.
@@ -401,7 +426,14 @@ impl Engine {
             at: scene.now,
             changes: decision.changes.clone(),
         };
-        match self.store.commit(commit).await {
+        let is_of_step = commit.changes.iter().any(is_step);
+        let began_us = clock::monotonic_us();
+        let committed = self.store.commit(commit).await;
+        if is_of_step && committed.is_ok() {
+            let took_us = clock::monotonic_us().saturating_sub(began_us);
+            self.meter.step_committed(Duration::from_micros(took_us));
+        }
+        match committed {
             Ok(committed) => Ok(Some(committed.fence)),
             Err(CommitError::Moved(_)) => Ok(None),
             Err(error) => Err(act_error(error)),

@@ -16,6 +16,7 @@ pub mod funnel;
 pub mod fuzz;
 pub mod inflight;
 mod library;
+pub mod meter;
 pub mod presets;
 pub mod prune;
 pub mod queue;
@@ -24,6 +25,7 @@ pub mod running_step;
 pub mod sessions;
 pub mod store_url;
 pub mod supervise;
+pub mod telemetry;
 
 pub use library::{
     BeginError, End, EndError, Ended, OpenError, Relight, RelightBuilder, RunningTask,

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use relight_core::ids::TaskId;
+use relight_core::ids::{SessionKey, TaskId};
 use relight_core::lease::HolderLife;
+use relight_core::session::{Session, SessionStateKind};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
-use relight_store::TaskQuery;
+use relight_store::{SessionQuery, TaskQuery};
 
 use crate::dialect;
 use crate::doors::process;
@@ -35,6 +36,8 @@ pub struct Pruned {
     pub events: u64,
     /// Ended attempts with their post-mortems, but the newest of each agent.
     pub attempts: u64,
+    /// Sessions that were idle, or expired.
+    pub sessions: u64,
     /// Tasks that stay because their file could not be removed, with the reason.
     pub files_left: Vec<(String, std::io::Error)>,
 }
@@ -68,6 +71,55 @@ fn candidate(task: &Task, older_than: Span, now: Time) -> Option<Candidate> {
     Some(Candidate { id: task.id.clone(), why, seq: task.seq, folder })
 }
 
+/// A session that goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OldSession {
+    /// Which.
+    pub key: SessionKey,
+    /// Why: `idle` or `expired`.
+    pub why: &'static str,
+    seq: u64,
+}
+
+/// Which sessions would go: those that are idle or expired and older than the limit.
+pub async fn old_sessions(
+    engine: &Engine,
+    older_than: Span,
+    now: Time,
+) -> Result<Vec<OldSession>, ActError> {
+    let mut found = Vec::new();
+    let mut after = None;
+    loop {
+        let query = SessionQuery { after, limit: Some(1_000), ..SessionQuery::default() };
+        let sessions = engine.store().sessions(query).await?;
+        let Some(last) = sessions.last() else { return Ok(found) };
+        after = Some(last.key.clone());
+        found.extend(sessions.iter().filter_map(|session| old_session(session, older_than, now)));
+    }
+}
+
+fn old_session(session: &Session, older_than: Span, now: Time) -> Option<OldSession> {
+    let why = match session.state_at(now) {
+        SessionStateKind::Idle => "idle",
+        SessionStateKind::Expired => "expired",
+        SessionStateKind::Active
+        | SessionStateKind::ResumePending
+        | SessionStateKind::Suspended => return None,
+    };
+    let is_old = now.since(session.updated_at) >= older_than;
+    is_old.then(|| OldSession { key: session.key.clone(), why, seq: session.seq })
+}
+
+/// Removes them, each only if nobody has touched it since; answers how many.
+async fn prune_sessions(engine: &Engine, found: &[OldSession]) -> Result<u64, ActError> {
+    let mut removed = 0;
+    for batch in found.chunks(BATCH) {
+        let batch = batch.iter().map(|one| (one.key.clone(), one.seq)).collect();
+        removed += engine.store().forget_sessions(batch).await?;
+    }
+    Ok(removed)
+}
+
 /// Removes them, each only if nobody has touched it since, and old events; `tell` hears of progress.
 pub async fn prune(
     engine: &Engine,
@@ -93,5 +145,7 @@ pub async fn prune(
     let before = Time::from_ms(now.as_ms().saturating_sub_unsigned(older_than.as_ms()));
     pruned.events = engine.store().forget_events(before).await?;
     pruned.attempts = engine.store().forget_attempts(before).await?;
+    let sessions = old_sessions(engine, older_than, now).await?;
+    pruned.sessions = prune_sessions(engine, &sessions).await?;
     Ok(pruned)
 }

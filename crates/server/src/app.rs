@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use relight::doors::clock;
+use relight_core::time::Time;
 
 use crate::backend::Backend;
 use crate::guard::audit::Audit;
@@ -15,6 +17,7 @@ use crate::guard::guard;
 use crate::guard::host::Hosts;
 use crate::journal::Journal;
 use crate::login::{Codes, Visits};
+use crate::metrics::traffic::Traffic;
 use crate::pulse::Pulse;
 use crate::remembered::{self, Remembered};
 use crate::routes;
@@ -43,6 +46,9 @@ pub(crate) struct Shared {
     pub(crate) remembered: Remembered,
     pub(crate) journal: Journal,
     pub(crate) pulse: Pulse,
+    pub(crate) traffic: Traffic,
+    /// When the daemon began to serve.
+    pub(crate) started_at: Time,
     /// Of agents that report by themselves.
     pub(crate) signs: routes::heartbeat::Signs,
 }
@@ -64,6 +70,8 @@ impl Shared {
             remembered: Remembered::default(),
             journal: Journal::default(),
             pulse: Pulse::default(),
+            traffic: Traffic::default(),
+            started_at: clock::now(),
             signs: routes::heartbeat::Signs::default(),
         }
     }

@@ -9,6 +9,8 @@ use relight::queue::Queue;
 use relight::recovery::Recoverer;
 use relight::supervise::beats::Beats;
 use relight::supervise::reception::Call;
+use relight::supervise::reporters::Reporters;
+use relight_core::time::Span;
 use tokio::sync::mpsc;
 
 /// What the daemon lends to its HTTP side.
@@ -24,6 +26,10 @@ pub struct Backend {
     pub calls: mpsc::Sender<Call>,
     /// Where agents that are supervised here are told to live.
     pub beats: Beats,
+    /// Where agents that report by themselves are heard.
+    pub reporters: Reporters,
+    /// How long one of them may be silent, unless it is registered otherwise.
+    pub silence_max: Option<Span>,
     /// The folder of the state.
     pub home: PathBuf,
     /// This machine in a fleet.

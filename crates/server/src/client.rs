@@ -60,6 +60,13 @@ pub fn ask(socket: &Path, request: &Request, patience: Span) -> Result<Reply, As
         Request::Down { keep_agents } => {
             ("POST", "/api/down".to_owned(), Some(json!({"keep_agents": keep_agents})))
         }
+        Request::Register(new) => {
+            let body = serde_json::to_value(new).expect("requests have string keys");
+            ("POST", "/api/agents".to_owned(), Some(body))
+        }
+        Request::Unregister { agent: name } => {
+            ("DELETE", format!("/api/agents/{}", crate::error::encoded(name.as_str())), None)
+        }
         Request::Reload => ("POST", "/api/reload".to_owned(), None),
         Request::Recover { dry_run } => {
             ("POST", "/api/recover".to_owned(), Some(json!({"dry_run": dry_run})))

@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use relight::engine::ActError;
 use relight::supervise::control::{Refused, RefusedCode};
+use relight::supervise::reporters::ReportError;
 use relight_core::decide::Refusal;
 use relight_core::ids::IdError;
 use relight_core::session::SessionRefusal;
@@ -227,6 +228,20 @@ impl From<Refused> for ApiError {
         };
         error.hint = hint;
         error
+    }
+}
+
+impl From<ReportError> for ApiError {
+    fn from(error: ReportError) -> Self {
+        let text = error.to_string();
+        match error {
+            ReportError::Unknown(_) => Self::not_found(text).hint("GET /api/agents"),
+            ReportError::NotReporting(_) => Self::conflict(text),
+            ReportError::Stopped(name) => Self::conflict(text)
+                .hint(format!("POST /api/agents/{}/start lets it work", encoded(name.as_str()))),
+            ReportError::Full | ReportError::Contended(_) => Self::conflict(text),
+            ReportError::Store(error) => error.into(),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ mod journal;
 mod listen;
 mod login;
 pub mod mcp;
+mod metrics;
 mod openapi;
 mod pages;
 mod pulse;
@@ -29,6 +30,7 @@ pub use backend::Backend;
 pub use error::ApiError;
 pub use guard::scope::Scope;
 pub use listen::tls::{Tls, TlsError};
+pub use metrics::reference as metrics_reference;
 pub use openapi::document as openapi_document;
 pub use serve::{ServeError, Server, Settings, Threads};
 

@@ -1,6 +1,8 @@
 //! What happened lately, counted from the journal: read on when somebody asks, never by itself.
 //!
-//! The first question reads the last hours; each further one only what came since.
+//! The first question reads the last hours; each further one only what came since. Totals go on across
+//! restarts: a record in the store says what they were at which event, and whatever came after it is
+//! counted from the journal, so that it need not be written often.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -9,6 +11,7 @@ use relight_core::event::{Event, EventKind};
 use relight_core::ids::AgentName;
 use relight_core::time::Time;
 use relight_store::{EventQuery, Store, StoreError};
+use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use crate::journal::every_event;
@@ -18,21 +21,34 @@ const MINUTE_MS: i64 = 60_000;
 /// How far back is counted.
 pub(crate) const HOURS_MAX: u32 = 168;
 const MINUTES: i64 = 60;
-/// Events that the first question reads at most.
-const FIRST_MAX: usize = 50_000;
+/// How many of the newest events the first question looks through at most.
+const FIRST_MAX: u64 = 100_000;
 const PAGE: usize = 1_000;
 /// Recoveries whose time is kept.
 const TIMES_MAX: usize = 10_000;
 /// Upper bounds of the histogram of recoveries, in milliseconds.
 pub(crate) const BOUNDS_MS: [u64; 9] = [1, 5, 25, 100, 500, 2_500, 10_000, 60_000, 300_000];
 
-const KINDS: [EventKind; 5] = [
+/// What becomes of tasks that lost their holder.
+pub(crate) const TASK_OUTCOMES: [&str; 7] =
+    ["resume", "reassign", "suspend", "defer", "give_up", "retries_used_up", "parked"];
+
+const KINDS: [EventKind; 7] = [
     EventKind::AttemptDied,
     EventKind::AttemptStarted,
     EventKind::AttemptBegun,
+    EventKind::AgentState,
     EventKind::StepDone,
+    EventKind::TaskRecovery,
     EventKind::Alert,
 ];
+
+/// The store's record of the totals.
+const RECORD: &str = "metrics";
+/// A longer journal is counted from its end on.
+const WHOLE_MAX: u64 = 200_000;
+/// The record is not written more often.
+const SAVE_EVERY_MS: u64 = 60_000;
 
 /// What happened lately.
 #[derive(Debug, Default)]
@@ -44,6 +60,9 @@ pub(crate) struct Counts {
     /// The last event that was counted.
     after: u64,
     has_begun: bool,
+    /// The record as it is in the store, and when it was written.
+    record: Option<serde_json::Value>,
+    saved_ms: u64,
     /// By hours since 1970, then by cause.
     pub(crate) deaths: BTreeMap<i64, BTreeMap<String, u64>>,
     /// By hours since 1970.
@@ -54,21 +73,35 @@ pub(crate) struct Counts {
     pub(crate) times: VecDeque<(Time, u64)>,
     /// Agents whose attempt died and that have not come back.
     gone: HashMap<AgentName, Time>,
-    /// Since the daemon began to count; these never go down.
+    /// Since the store was first asked; these never go down.
     pub(crate) totals: Totals,
 }
 
+/// What the store keeps.
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    /// All events up to this one are in the totals.
+    after: u64,
+    totals: Totals,
+}
+
 /// Counts that only grow.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Totals {
     pub(crate) attempts: u64,
     pub(crate) deaths: BTreeMap<String, u64>,
     pub(crate) recoveries: u64,
+    /// Agents whose recovery was used up.
+    pub(crate) terminations: u64,
+    pub(crate) task_recoveries: BTreeMap<String, u64>,
     /// Those no longer than each of the bounds, then all.
     pub(crate) within: [u64; BOUNDS_MS.len() + 1],
     pub(crate) recovery_ms: u64,
     pub(crate) steps: u64,
     pub(crate) alerts: u64,
+    /// Alerts that a sink could not be told.
+    pub(crate) undelivered: u64,
 }
 
 impl Pulse {
@@ -85,34 +118,67 @@ impl Counts {
         if !self.has_begun {
             self.begin(store).await?;
         }
+        self.read(store, u64::MAX, Time::from_ms(i64::MIN)).await?;
+        self.forget_old();
+        // What cannot be written now is counted again from the journal.
+        let _ = self.save(store).await;
+        Ok(())
+    }
+
+    /// Reads the past of the hours, and takes the totals up where the record left them. A store without
+    /// one is counted from its first event.
+    async fn begin(&mut self, store: &dyn Store) -> Result<(), StoreError> {
+        self.record = store.kept(RECORD).await?;
+        let record = self.record.clone().and_then(|record| serde_json::from_value(record).ok());
+        let record: Record = match record {
+            Some(record) => record,
+            None => Record { after: first_counted(store).await?, totals: Totals::default() },
+        };
+        let since_ms = clock::now().as_ms() - i64::from(HOURS_MAX) * HOUR_MS;
+        self.after = record.after.saturating_sub(FIRST_MAX);
+        self.read(store, record.after, Time::from_ms(since_ms)).await?;
+        self.after = record.after;
+        self.totals = record.totals;
+        self.has_begun = true;
+        Ok(())
+    }
+
+    /// Writes the record now and then. Another node that does so at the same time has the same numbers.
+    async fn save(&mut self, store: &dyn Store) -> Result<(), StoreError> {
+        let now_ms = clock::monotonic_ms();
+        let is_new = self.record.is_none();
+        if !is_new && now_ms < self.saved_ms + SAVE_EVERY_MS {
+            return Ok(());
+        }
+        self.saved_ms = now_ms;
+        let record = Record { after: self.after, totals: self.totals.clone() };
+        let record = serde_json::to_value(record).expect("counts have string keys");
+        if self.record.as_ref() == Some(&record) {
+            return Ok(());
+        }
+        if store.keep(RECORD, self.record.take(), record.clone()).await? {
+            self.record = Some(record);
+        } else {
+            self.record = store.kept(RECORD).await?;
+        }
+        Ok(())
+    }
+
+    /// Counts what came after, up to this event, and is not older, a page at a time.
+    async fn read(&mut self, store: &dyn Store, upto: u64, since: Time) -> Result<(), StoreError> {
         loop {
             let kinds = KINDS.to_vec();
             let query = EventQuery { after: self.after, kinds, limit: PAGE, ..every_event() };
             let events = store.events(query).await?;
-            let is_last = events.len() < PAGE;
-            events.iter().for_each(|event| self.count(event));
-            if is_last {
-                break;
+            self.after = events.last().map_or(self.after, |event| event.id);
+            let counted = events.iter().filter(|event| event.id <= upto && event.at >= since);
+            counted.for_each(|event| self.count(event));
+            if events.len() < PAGE || self.after >= upto {
+                return Ok(());
             }
+            // Nobody else on this thread waits for all of it.
+            tokio::task::yield_now().await;
         }
-        self.forget_old();
-        Ok(())
-    }
-
-    /// Reads the past. It is not counted in the totals: those are of this daemon.
-    async fn begin(&mut self, store: &dyn Store) -> Result<(), StoreError> {
-        let kinds = KINDS.to_vec();
-        let query = EventQuery { kinds, limit: FIRST_MAX, newest: true, ..every_event() };
-        let since = clock::now().as_ms() - i64::from(HOURS_MAX) * HOUR_MS;
-        for event in store.events(query).await? {
-            self.after = event.id;
-            if event.at.as_ms() >= since {
-                self.count(&event);
-            }
-        }
-        self.totals = Totals::default();
-        self.has_begun = true;
-        Ok(())
     }
 
     fn count(&mut self, event: &Event) {
@@ -138,6 +204,17 @@ impl Counts {
             EventKind::StepDone => {
                 self.totals.steps += 1;
                 *self.steps.entry(minute).or_default() += 1;
+            }
+            EventKind::AgentState if event.detail["to"] == "terminated" => {
+                self.totals.terminations += 1;
+            }
+            EventKind::TaskRecovery => {
+                if let Some(outcome) = event.detail["outcome"].as_str() {
+                    *self.totals.task_recoveries.entry(outcome.to_owned()).or_default() += 1;
+                }
+            }
+            EventKind::Alert if event.detail["alert"] == "undelivered" => {
+                self.totals.undelivered += 1;
             }
             EventKind::Alert => self.totals.alerts += 1,
             _ => {}
@@ -166,6 +243,13 @@ impl Counts {
         self.recoveries.retain(|hour, _| *hour >= oldest);
         self.steps.retain(|minute, _| *minute >= now_ms / MINUTE_MS - MINUTES);
     }
+}
+
+/// Before the first event that is counted in a store without a record: all of them, unless that takes
+/// too long to read.
+async fn first_counted(store: &dyn Store) -> Result<u64, StoreError> {
+    let newest = store.newest_event().await?;
+    Ok(if newest > WHOLE_MAX { newest } else { 0 })
 }
 
 /// Where an hour since 1970 begins.

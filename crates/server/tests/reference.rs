@@ -1,4 +1,4 @@
-//! `docs/reference/openapi.json` and `docs/reference/http-api.md`, made from the handlers themselves:
+//! `docs/reference/openapi.json`, `http-api.md` and `metrics.md`, made from the handlers themselves:
 //! these tests fail when the pages are not what the code says. `UPDATE_DOCS=1 cargo test -p
 //! relight-server --test reference` writes them anew.
 
@@ -21,6 +21,11 @@ fn the_description_is_what_the_handlers_say() {
 fn the_page_is_what_the_description_says() {
     let document = serde_json::to_value(relight_server::openapi_document()).unwrap();
     assert_page("http-api.md", &page(&document));
+}
+
+#[test]
+fn the_page_of_metrics_is_what_the_code_says() {
+    assert_page("metrics.md", &relight_server::metrics_reference());
 }
 
 fn assert_page(name: &str, wanted: &str) {

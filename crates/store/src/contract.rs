@@ -253,6 +253,8 @@ pub struct AttemptQuery {
     pub ended: bool,
     /// At most so many.
     pub limit: usize,
+    /// Only those begun before this one; none when it is not there. For paging.
+    pub before: Option<AttemptTag>,
 }
 
 /// Which sessions, in the order of their keys. The default is all.
@@ -375,6 +377,15 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// One step as its newest record has it.
     async fn step(&self, task: &TaskId, key: &StepKey) -> Result<Option<Step>, StoreError>;
 
+    /// A task and one of its steps; a backend may read them at once.
+    async fn task_with_step(
+        &self,
+        id: &TaskId,
+        key: &StepKey,
+    ) -> Result<(Option<Task>, Option<Step>), StoreError> {
+        Ok((self.task(id).await?, self.step(id, key).await?))
+    }
+
     /// All steps of a task in the order they were first recorded, since they were last cleared.
     async fn steps(&self, task: &TaskId) -> Result<Vec<Step>, StoreError>;
 
@@ -423,6 +434,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         changes: Vec<SessionChange>,
         at: Time,
     ) -> Result<Vec<bool>, StoreError>;
+
+    /// Removes sessions without a turn in flight, each only if it is still at the given sequence number;
+    /// answers how many.
+    async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError>;
 
     /// One session.
     async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError>;

@@ -32,7 +32,7 @@ fn events_of(name: &str) -> EventQuery {
 }
 
 fn all_attempts() -> AttemptQuery {
-    AttemptQuery { agent: None, ended: false, limit: usize::MAX }
+    AttemptQuery { agent: None, ended: false, limit: usize::MAX, before: None }
 }
 
 /// Writes into the file behind the store's back.

@@ -9,6 +9,7 @@ use relight_core::ids::{AgentName, TaskId};
 use relight_core::status::TaskStatus;
 use relight_core::time::Span;
 
+use crate::log::LogFormat;
 use crate::values;
 
 /// `run`.
@@ -76,6 +77,9 @@ pub(crate) struct RunArguments {
     /// Leave it the terminal, for programs that talk with a person
     #[arg(long)]
     pub(crate) tty: bool,
+    /// How what happens is said on standard error [default: $RELIGHT_LOG_FORMAT, else text]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) log_format: Option<LogFormat>,
     /// Show its output as it is, also on a terminal
     #[arg(long)]
     pub(crate) raw: bool,
@@ -156,6 +160,9 @@ pub(crate) struct UpArguments {
     /// Be this node of a fleet: several daemons, one store
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<relight_core::ids::NodeName>,
+    /// How what happens is said on standard error [default: $RELIGHT_LOG_FORMAT, else text]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) log_format: Option<LogFormat>,
 }
 
 /// `dashboard`.

@@ -222,6 +222,20 @@ impl AgentConfig {
     }
 }
 
+/// What an agent gets of the daemon's variables when nothing more is said: the short list, and where
+/// its preset looks for its configuration.
+pub(crate) fn short_environment(
+    daemon: &[(OsString, OsString)],
+    preset: &Preset,
+) -> Vec<(Word, Word)> {
+    let is_in = |name: &OsStr| PASSED.iter().any(|pattern| is_like(name, pattern));
+    let of_preset = |name: &OsStr| preset.config_dir_variable().is_some_and(|it| name == it);
+    let gets = daemon.iter().filter(|(name, _)| is_in(name) || of_preset(name));
+    let pairs: BTreeMap<Word, Word> =
+        gets.map(|(name, value)| (name.as_os_str().into(), value.as_os_str().into())).collect();
+    pairs.into_iter().collect()
+}
+
 fn is_like(name: &OsStr, pattern: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => name.as_encoded_bytes().starts_with(beginning.as_bytes()),

@@ -24,7 +24,7 @@ use relight_core::ids::AgentName;
 use relight_core::session::{Policy, Rules};
 use toml::de::DeTable;
 
-pub(crate) use agent::AgentConfig;
+pub(crate) use agent::{AgentConfig, short_environment};
 pub(crate) use alert::Alert;
 pub(crate) use node::Node;
 pub(crate) use problem::ConfigError;
@@ -32,6 +32,7 @@ pub(crate) use queue::Queue;
 pub(crate) use recovery::{Recovery, RecoveryChoice};
 
 use crate::exit::{Exit, Failure};
+use crate::log::LogFormat;
 use problem::Problems;
 use section::Section;
 
@@ -56,6 +57,8 @@ pub(crate) struct Config {
     pub(crate) sessions: Rules,
     /// How much output is kept.
     pub(crate) log: Log,
+    /// Where traces go.
+    pub(crate) otlp: Option<String>,
     /// Who is told.
     pub(crate) alert: Alert,
     /// What the daemon serves.
@@ -73,6 +76,8 @@ pub(crate) struct Log {
     pub(crate) file_max: u64,
     /// Files of one agent.
     pub(crate) files: u32,
+    /// How the daemon says what happens.
+    pub(crate) format: LogFormat,
 }
 
 /// `[daemon]`.
@@ -93,11 +98,22 @@ pub(crate) struct Daemon {
 pub(crate) const LISTEN_DEFAULT: SocketAddr =
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7717);
 
-const TOP: &[&str] =
-    &["store", "recovery", "queue", "sessions", "log", "alert", "daemon", "node", "agent"];
+const TOP: &[&str] = &[
+    "store",
+    "recovery",
+    "queue",
+    "sessions",
+    "log",
+    "telemetry",
+    "alert",
+    "daemon",
+    "node",
+    "agent",
+];
 const STORE: &[&str] = &["url"];
 const SESSIONS: &[&str] = &["policy", "freshness", "window"];
-const LOG: &[&str] = &["file_max", "files"];
+const LOG: &[&str] = &["file_max", "files", "format"];
+const TELEMETRY: &[&str] = &["otlp"];
 const DAEMON: &[&str] = &["listen", "http", "commands", "hosts", "tls_cert", "tls_key"];
 
 impl Config {
@@ -151,6 +167,7 @@ impl Config {
             queue: Queue::read(&top.section("queue", queue::KEYS)),
             sessions: sessions(&top.section("sessions", SESSIONS)),
             log: Log::read(&top.section("log", LOG)),
+            otlp: top.section("telemetry", TELEMETRY).parsed("otlp", http_address),
             alert: Alert::read(&top.section("alert", alert::KEYS), &folder),
             daemon: Daemon::read(&top.section("daemon", DAEMON), &folder),
             node: Node::read(&top.section("node", node::KEYS)),
@@ -174,9 +191,11 @@ fn sessions(section: &Section<'_>) -> Rules {
 
 impl Log {
     fn read(section: &Section<'_>) -> Self {
+        let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
         Self {
             file_max: section.parsed("file_max", bytes).unwrap_or(10_000_000),
             files: section.count("files", 1..=1_000).unwrap_or(10),
+            format: section.one_of("format", &formats).unwrap_or_default(),
         }
     }
 }
@@ -235,6 +254,13 @@ fn store_url(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("write sqlite:PATH or postgres://…".to_owned())
+}
+
+fn http_address(text: &str) -> Result<String, String> {
+    if text.starts_with("http://") || text.starts_with("https://") {
+        return Ok(text.to_owned());
+    }
+    Err("write an address such as http://127.0.0.1:4318".to_owned())
 }
 
 /// `10MB`, `512KiB`.

@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::{
-    Config, DAEMON, DEFAULT, LOG, SESSIONS, STORE, TOP, agent, alert, node, queue, recovery,
+    Config, DAEMON, DEFAULT, LOG, SESSIONS, STORE, TELEMETRY, TOP, agent, alert, node, queue,
+    recovery,
 };
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
@@ -64,6 +65,7 @@ fn every_key_of_the_parser_stands_once_in_the_default_file() {
         ("[queue]", queue::KEYS.to_vec()),
         ("[sessions]", SESSIONS.to_vec()),
         ("[log]", LOG.to_vec()),
+        ("[telemetry]", TELEMETRY.to_vec()),
         ("[alert]", alert::KEYS.to_vec()),
         ("[daemon]", DAEMON.to_vec()),
         ("[node]", node::KEYS.to_vec()),

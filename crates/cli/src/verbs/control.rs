@@ -4,12 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use relight::engine::Engine;
+use relight::supervise::beats::Beats;
 use relight::supervise::control::{
     self, AskError, Changed, Ending, Refused, RefusedCode, Reply, Request, daemon_socket,
     run_socket,
 };
 use relight::supervise::folder::AgentFolder;
+use relight::supervise::notice::Notices;
 use relight::supervise::recover;
+use relight::supervise::reporters::Reporters;
 use relight::supervise::supervisor::{Begin, Supervisor};
 use relight_core::agent::{Agent, AgentState, AgentStateKind, Stopper};
 use relight_core::ids::{AgentName, NodeName};
@@ -26,6 +29,7 @@ use super::supervision::{self, cannot_use};
 use crate::arguments::agent::{DownArguments, NamesArguments};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain};
+use crate::work::Work;
 use crate::{block_on, output};
 
 /// What a supervisor may take beyond the agent's own grace.
@@ -56,8 +60,8 @@ fn for_each(
     let engine = environment.engine()?;
     let home = environment.store_folder(&engine)?;
     let mut code = 0;
-    for name in &arguments.names {
-        match change(environment, &engine, &home, &request(name.clone()), name) {
+    for name in members(&engine, &arguments.names)? {
+        match change(environment, &engine, &home, &request(name.clone()), &name) {
             Ok(changed) => tell(environment, &changed),
             Err(failure) => {
                 output::failure(environment.json, &failure);
@@ -66,6 +70,22 @@ fn for_each(
         }
     }
     Ok(code)
+}
+
+/// The agents that are meant: a name that only a pool has stands for all its members.
+fn members(engine: &Engine, names: &[AgentName]) -> Result<Vec<AgentName>, Failure> {
+    let agents = block_on(engine.store().agents(AgentQuery::default()))?;
+    let mut meant = Vec::new();
+    for name in names {
+        let of_pool = agents.iter().filter(|agent| agent.plan.pool.as_ref() == Some(name));
+        let pool: Vec<AgentName> = of_pool.map(|agent| agent.name.clone()).collect();
+        let is_agent = agents.iter().any(|agent| agent.name == *name);
+        match is_agent || pool.is_empty() {
+            true => meant.push(name.clone()),
+            false => meant.extend(pool),
+        }
+    }
+    Ok(meant)
 }
 
 fn tell(environment: &Environment, changed: &Changed) {
@@ -157,6 +177,9 @@ fn nobody(environment: &Environment, agent: Agent, request: &Request) -> Result<
     if is_stopped_already(&agent, request) {
         return Ok(unchanged(&agent));
     }
+    if agent.plan.reports_itself() {
+        return nobody_listens(environment, &agent, request);
+    }
     if matches!(request, Request::Stop { .. }) {
         return supervision::runtime()?.block_on(stop_alone(environment, agent));
     }
@@ -174,6 +197,26 @@ fn nobody(environment: &Environment, agent: Agent, request: &Request) -> Result<
         | AgentStateKind::Terminated => failure.hint(format!(
             "relight up supervises the agents of relight.toml; relight run --name {name} -- CMD this one"
         )),
+    })
+}
+
+/// Of one that reports by itself only the record can be changed, and only a daemon can hear it again.
+fn nobody_listens(
+    environment: &Environment,
+    agent: &Agent,
+    request: &Request,
+) -> Result<Changed, Failure> {
+    let name = &agent.name;
+    if !matches!(request, Request::Stop { .. }) {
+        let text = format!("agent {name} reports by itself, and nobody listens");
+        return Err(Failure::new(Exit::Unreachable, text).hint("relight up listens"));
+    }
+    let work = Work::find(environment, None)?;
+    supervision::runtime()?.block_on(async {
+        let recoverer = work.recoverer(environment.long_engine()?);
+        let reporters = Reporters::new(recoverer, Beats::default(), Notices::channel().0);
+        let stopped = reporters.stop(name).await;
+        stopped.map_err(|error| Failure::new(Exit::Busy, error.to_string()))
     })
 }
 

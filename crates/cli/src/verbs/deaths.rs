@@ -152,7 +152,7 @@ async fn newest(
     };
     let mut deaths = Vec::new();
     for name in names {
-        let query = AttemptQuery { agent: Some(name), ended: true, limit };
+        let query = AttemptQuery { agent: Some(name), ended: true, limit, before: None };
         deaths.extend(store.attempts(query).await?.into_iter().filter_map(Death::of));
     }
     // A stable order: those of one agent keep theirs where two died at one moment.

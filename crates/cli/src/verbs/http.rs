@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use relight::engine::Engine;
-use relight::supervise::beats::Beats;
+use relight::queue::Queue;
 use relight::supervise::control::Control;
 use relight::supervise::reception::Reception;
+use relight::supervise::reporters::Reporters;
+use relight::supervise::supervisor::Supervisor;
 use relight_server::{Backend, ServeError, Server, Settings, Threads, Tls};
 
 use crate::arguments::agent::UpArguments;
@@ -15,7 +17,6 @@ use crate::config::{Config, LISTEN_DEFAULT};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, chain};
 use crate::output;
-use crate::work::Work;
 
 /// The daemon's parts that HTTP stands on.
 pub(super) struct Ground<'a> {
@@ -24,7 +25,8 @@ pub(super) struct Ground<'a> {
     pub(super) config: &'a Config,
     pub(super) home: &'a Path,
     pub(super) engine: &'a Engine,
-    pub(super) beats: Beats,
+    pub(super) supervisor: &'a Supervisor,
+    pub(super) reporters: Reporters,
     pub(super) held_back: Arc<AtomicBool>,
 }
 
@@ -41,14 +43,16 @@ pub(super) fn start(
 ) -> Result<(Server, Reception), Failure> {
     let settings = settings(ground.arguments, ground.config)?;
     let (calls, reception) = Reception::channel();
-    let work = Work::of(ground.config)?;
+    let recoverer = ground.supervisor.recoverer().clone();
     let environment = ground.environment.clone();
     let backend = Backend {
         engine: ground.engine.clone(),
-        queue: work.queue(ground.engine.clone()),
-        recoverer: work.recoverer(ground.engine.clone()),
+        queue: Queue::new(recoverer.clone()),
+        recoverer,
         calls,
-        beats: ground.beats,
+        beats: ground.supervisor.beats(),
+        reporters: ground.reporters,
+        silence_max: ground.config.recovery.silence_max,
         home: ground.home.to_path_buf(),
         node: relight::doors::fleet::node().map(ToString::to_string),
         held_back: ground.held_back,

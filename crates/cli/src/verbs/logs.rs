@@ -73,7 +73,7 @@ fn part_of(engine: &Engine, agent: &Agent, number: u32) -> Result<Part, Failure>
     let name = &agent.name;
     // They are numbered in order: the wanted one is so far from the newest.
     let limit = agent.attempt_number.saturating_sub(number) as usize + 1;
-    let query = AttemptQuery { agent: Some(name.clone()), ended: false, limit };
+    let query = AttemptQuery { agent: Some(name.clone()), ended: false, limit, before: None };
     let attempts = block_on(engine.store().attempts(query))?;
     let log = |attempt: &Attempt| attempt.log.map(LogPosition::from);
     let from = attempts.iter().find(|attempt| attempt.number == number).and_then(log);

@@ -1,7 +1,7 @@
 //! `relight prune`.
 
 use relight::doors::clock;
-use relight::prune::{Candidate, candidates, prune};
+use relight::prune::{Candidate, OldSession, Pruned, candidates, old_sessions, prune};
 use serde_json::{Value, json};
 
 use crate::arguments::other::PruneArguments;
@@ -15,13 +15,8 @@ pub(crate) fn run(environment: &Environment, arguments: &PruneArguments) -> Outc
     block_on(async {
         let found = candidates(&engine, arguments.older_than, now).await?;
         if arguments.dry_run {
-            let mut text: Vec<String> =
-                found.iter().map(|one| format!("would remove {} ({})", one.id, one.why)).collect();
-            if text.is_empty() {
-                text.push("nothing to remove".to_owned());
-            }
-            let value = json!({"dry_run": true, "tasks": items(&found)});
-            output::answer(environment, &value, &text.join("\n"));
+            let sessions = old_sessions(&engine, arguments.older_than, now).await?;
+            foretell(environment, &found, &sessions);
             return Ok(0);
         }
         let all = found.len();
@@ -37,16 +32,37 @@ pub(crate) fn run(environment: &Environment, arguments: &PruneArguments) -> Outc
                 &format!("{id} stays: its file could not be removed: {error}"),
             );
         }
-        let (tasks, events, attempts) = (pruned.tasks, pruned.events, pruned.attempts);
-        let text = match attempts {
-            0 => format!("removed {} tasks and {events} events", tasks.len()),
-            _ => format!("removed {} tasks, {events} events and {attempts} attempts", tasks.len()),
-        };
-        let value =
-            json!({"dry_run": false, "tasks": tasks, "events": events, "attempts": attempts});
-        output::answer(environment, &value, &text);
+        tell_removed(environment, &pruned);
         Ok(0)
     })
+}
+
+/// What would go. Old sessions are counted: there may be one for every conversation that ever was.
+fn foretell(environment: &Environment, found: &[Candidate], sessions: &[OldSession]) {
+    let mut text: Vec<String> =
+        found.iter().map(|one| format!("would remove {} ({})", one.id, one.why)).collect();
+    if !sessions.is_empty() {
+        text.push(format!("would remove {} old sessions", sessions.len()));
+    }
+    if text.is_empty() {
+        text.push("nothing to remove".to_owned());
+    }
+    let value = json!({"dry_run": true, "tasks": items(found), "sessions": sessions.len()});
+    output::answer(environment, &value, &text.join("\n"));
+}
+
+fn tell_removed(environment: &Environment, pruned: &Pruned) {
+    let Pruned { tasks, events, attempts, sessions, .. } = pruned;
+    let mut parts = vec![format!("{} tasks", tasks.len()), format!("{events} events")];
+    parts.extend((*attempts > 0).then(|| format!("{attempts} attempts")));
+    parts.extend((*sessions > 0).then(|| format!("{sessions} sessions")));
+    let last = parts.pop().unwrap_or_default();
+    let text = format!("removed {} and {last}", parts.join(", "));
+    let value = json!({
+        "dry_run": false, "tasks": tasks, "events": events, "attempts": attempts,
+        "sessions": sessions,
+    });
+    output::answer(environment, &value, &text);
 }
 
 fn items(found: &[Candidate]) -> Vec<Value> {

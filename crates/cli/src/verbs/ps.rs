@@ -87,6 +87,8 @@ pub(super) enum Truth {
     DiedUnnoticed,
     /// It waits for a time, and nobody would bring it back then.
     Forgotten,
+    /// It reports by itself, and nobody listens.
+    Unheard,
 }
 
 impl Truth {
@@ -97,6 +99,10 @@ impl Truth {
     ) -> Self {
         if supervisor.is_some_and(|supervisor| supervisor.is_alive) {
             return Self::AsRecorded;
+        }
+        if agent.plan.reports_itself() {
+            let runs = matches!(agent.state, AgentState::Running { .. });
+            return if runs { Self::Unheard } else { Self::AsRecorded };
         }
         let leader = attempt.and_then(|attempt| attempt.process.as_ref());
         match &agent.state {
@@ -118,6 +124,7 @@ impl Truth {
             Self::Orphaned => "orphaned",
             Self::DiedUnnoticed => "died_unnoticed",
             Self::Forgotten => "forgotten",
+            Self::Unheard => "unheard",
         }
     }
 }
@@ -157,7 +164,8 @@ async fn view(engine: &Engine, agent: Agent) -> Result<View, Failure> {
         AgentState::Running { attempt, .. } => store.attempt(attempt).await?,
         _ => None,
     };
-    let newest = AttemptQuery { agent: Some(agent.name.clone()), ended: true, limit: 1 };
+    let newest =
+        AttemptQuery { agent: Some(agent.name.clone()), ended: true, limit: 1, before: None };
     let last_death = store.attempts(newest).await?.pop();
     let last_death = last_death.and_then(|attempt| Some((attempt.number, attempt.ended?)));
     let task = task_of(engine, &agent).await?;
@@ -242,6 +250,7 @@ impl View {
                 } else if let Some(until) = self.waiting_until().filter(|until| *until > now) {
                     text += &format!(" · waiting, {} more", until.since(now));
                 }
+                text += &self.forgotten_text();
                 text
             }
             (AgentState::Crashed { again_at: Some(_) }, Truth::Forgotten) if self.is_let_go() => {
@@ -278,6 +287,7 @@ impl View {
                 format!("; to go on: {}", self.command_to_go_on())
             }
             Truth::Forgotten => format!("; nobody does that: {}", self.command_to_go_on()),
+            Truth::Unheard => "; nobody listens to its reports: relight up".to_owned(),
             Truth::AsRecorded | Truth::Orphaned | Truth::DiedUnnoticed => String::new(),
         }
     }
@@ -287,7 +297,7 @@ impl View {
         let name = &self.agent.name;
         match self.truth {
             Truth::Forgotten => format!("relight up, or relight run --name {name} -- CMD"),
-            Truth::AsRecorded | Truth::Orphaned | Truth::DiedUnnoticed => {
+            Truth::AsRecorded | Truth::Orphaned | Truth::DiedUnnoticed | Truth::Unheard => {
                 format!("relight start {name}")
             }
         }
@@ -363,7 +373,7 @@ impl View {
             (Some(Supervisor { kind, pid, is_alive: true, .. }), _) => {
                 format!("{} {pid}", kind.unwrap_or("pid"))
             }
-            (_, Truth::DiedUnnoticed | Truth::Forgotten) => "none".to_owned(),
+            (_, Truth::DiedUnnoticed | Truth::Forgotten | Truth::Unheard) => "none".to_owned(),
             (_, Truth::AsRecorded) => none(),
         }
     }
@@ -471,7 +481,7 @@ impl View {
     fn colour(&self) -> Option<&'static str> {
         match (self.agent.state.kind(), self.truth) {
             (_, Truth::DiedUnnoticed) | (AgentStateKind::Terminated, _) => Some(RED),
-            (_, Truth::Orphaned | Truth::Forgotten)
+            (_, Truth::Orphaned | Truth::Forgotten | Truth::Unheard)
             | (AgentStateKind::Crashed | AgentStateKind::Suspended, _) => Some(YELLOW),
             (AgentStateKind::Running, Truth::AsRecorded) => Some(GREEN),
             (AgentStateKind::Created | AgentStateKind::Stopped, Truth::AsRecorded) => None,

@@ -36,12 +36,14 @@ use crate::arguments::agent::RunArguments;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::log::{self, LogFormat};
 use crate::output;
 use crate::terminal_filter::TerminalFilter;
 use crate::work::Work;
 
 #[expect(clippy::needless_pass_by_value, reason = "every verb takes its arguments over")]
 pub(crate) fn run(environment: &Environment, arguments: RunArguments) -> Outcome {
+    log::settle(environment, arguments.log_format, LogFormat::default())?;
     supervision::runtime()?.block_on(supervise(environment, &arguments))
 }
 
@@ -56,6 +58,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let mut spec = spec(environment, arguments)?;
     check_condition(&spec)?;
     let engine = environment.long_engine()?;
+    log::redact_with(&engine);
     spec.plan.command = supervision::readable(engine.redactor(), &spec.command);
     let home = environment.store_folder(&engine)?;
     let name = spec.name.clone();
@@ -165,7 +168,7 @@ fn hear(environment: &Environment, notice: &Notice, condition_holds: &mut Option
 
 /// The number of the newest attempt that ended.
 async fn newest_end(engine: &Engine, name: &AgentName) -> Result<Option<u32>, Failure> {
-    let newest = AttemptQuery { agent: Some(name.clone()), ended: true, limit: 1 };
+    let newest = AttemptQuery { agent: Some(name.clone()), ended: true, limit: 1, before: None };
     Ok(engine.store().attempts(newest).await?.pop().map(|attempt| attempt.number))
 }
 

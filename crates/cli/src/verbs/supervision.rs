@@ -22,6 +22,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::environment::Environment;
 pub(crate) use crate::exit::cannot_use;
 use crate::exit::{Exit, Failure, chain};
+use crate::log::{Level, Line};
 use crate::output;
 use crate::work::Work;
 
@@ -72,12 +73,17 @@ pub(crate) fn settings(environment: &Environment, home: &Path) -> Result<Setting
         let socket = daemon_socket(home).into_os_string();
         places.push((Word::from("RELIGHT_SOCKET"), Word::from(socket)));
     }
-    let cgroups = match environment.get("RELIGHT_CGROUP") {
+    let cgroups = cgroup_setting(environment);
+    Ok(Settings { home: home.to_path_buf(), places, cgroups, ..Settings::default() })
+}
+
+/// Which cgroup agents are to be in.
+pub(crate) fn cgroup_setting(environment: &Environment) -> CgroupSetting {
+    match environment.get("RELIGHT_CGROUP") {
         Some("off") => CgroupSetting::Off,
         Some(path) => CgroupSetting::At(path.into()),
         None => CgroupSetting::Auto,
-    };
-    Ok(Settings { home: home.to_path_buf(), places, cgroups, ..Settings::default() })
+    }
 }
 
 /// With what the configuration says of work.
@@ -232,11 +238,46 @@ impl Signals {
 pub(crate) fn say(environment: &Environment, notice: &Notice) {
     let verbose = environment.verbose > 0;
     let Some((text, is_loud)) = in_words(&notice.what) else { return };
-    let line = format!("{}: {text}", notice.agent);
-    if let What::Alert(_) = notice.what {
-        output::alert(&line);
-    } else if is_loud || verbose {
-        output::note(environment, &line);
+    let is_alert = matches!(notice.what, What::Alert(_));
+    let is_wanted = (is_loud || verbose) && !environment.quiet;
+    if !(is_alert || is_wanted) {
+        return;
+    }
+    let (level, event) = kind_of(&notice.what);
+    let task = match &notice.what {
+        What::TaskWaits { task, .. } | What::TaskRecovered { task, .. } => Some(task.as_str()),
+        What::Died { ended, .. } => ended.death.unfinished_task.as_deref(),
+        _ => None,
+    };
+    let agent = Some(notice.agent.as_str());
+    output::say(&Line { agent, task, ..Line::of(level, event, &text) });
+}
+
+/// What a program that collects logs knows it by: the journal's word where there is one.
+fn kind_of(what: &What) -> (Level, &'static str) {
+    match what {
+        What::Started { .. } => (Level::Info, "attempt.started"),
+        What::Adopted { .. } => (Level::Info, "attempt.adopted"),
+        What::Died { ended, .. } if ended.cause == Cause::Completed => {
+            (Level::Info, "attempt.died")
+        }
+        What::Died { .. } => (Level::Warn, "attempt.died"),
+        What::Reported { .. } => (Level::Info, "attempt.begun"),
+        What::Silent { .. } => (Level::Warn, "agent.silent"),
+        What::Hung { .. } => (Level::Warn, "agent.hung"),
+        What::AskedForRestart => (Level::Warn, "agent.asked_for_restart"),
+        What::TimedOut => (Level::Warn, "agent.timed_out"),
+        What::Waiting { .. } => (Level::Info, "agent.waits"),
+        What::TaskWaits { .. } => (Level::Info, "task.waits"),
+        What::TaskRecovered { .. } => (Level::Warn, "task.recovery"),
+        What::Swept { .. } => (Level::Warn, "agent.swept"),
+        What::Round { .. } => (Level::Info, "agent.iteration"),
+        What::Asked { .. } => (Level::Info, "agent.asked"),
+        What::Alert(_) => (Level::Error, "alert"),
+        What::Trouble(_) => (Level::Warn, "trouble"),
+        What::Lost => (Level::Warn, "agent.taken"),
+        What::NodeLost => (Level::Warn, "node.lost"),
+        What::AtRest => (Level::Info, "agent.at_rest"),
     }
 }
 
@@ -258,6 +299,11 @@ fn in_words(what: &What) -> Option<(String, bool)> {
             let cause = ended.cause;
             let text = format!("attempt {number} {verb} after {lived}: {cause}, {how}{note}");
             (text, ended.cause != Cause::Completed)
+        }
+        What::Reported { number } => (format!("it reports; attempt {number} begins"), true),
+        What::Silent { number, silent_ms } => {
+            let silent = Span::from_ms(*silent_ms);
+            (format!("no report for {silent}; attempt {number} counts as hung"), true)
         }
         What::Hung { silent_ms } => {
             let silent = Span::from_ms(*silent_ms);

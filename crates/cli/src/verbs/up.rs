@@ -11,7 +11,9 @@ use relight::doors::clock;
 use relight::engine::Engine;
 use relight::fleet::Fleet;
 use relight::supervise::boots;
-use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request, daemon_socket};
+use relight::supervise::control::{
+    Control, Ending, NewAgent, Refused, RefusedCode, Registered, Reply, Request, daemon_socket,
+};
 use relight::supervise::log::LogLimits;
 use relight::supervise::notice::{Notice, What};
 use relight::supervise::reception::{Call, Reception};
@@ -22,6 +24,7 @@ use relight::supervise::supervisor::{
 };
 use relight::supervise::systemd::Systemd;
 use relight::supervise::word::Word;
+use relight::telemetry::Telemetry;
 use relight_core::agent::boots::{STABLE_AFTER, Verdict};
 use relight_core::agent::silence::SignSource;
 use relight_core::agent::{Agent, AgentState, Pause, Takes};
@@ -32,24 +35,27 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
 use super::alerting::Alerting;
-use super::http;
 use super::membership::{self, Heard, Membership};
 use super::supervision::{self, Signals, Told, cannot_use};
+use super::{http, registered, tracing};
 use crate::arguments::agent::UpArguments;
 use crate::config::{self, AgentConfig, Config};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output;
 use crate::work::Work;
+use crate::{log, output};
 
 /// Most tasks of one agent that are counted before anything is given out.
 const SHOWN_TASKS_MAX: usize = 1_000;
+/// How long the end waits for a collector of traces.
+const LAST_SPANS: Duration = Duration::from_secs(2);
 /// How long it may take to see what was held back.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome {
     let config = load(environment, arguments.config.as_deref())?;
-    let environment = environment.with_store(config.store_url.clone());
+    log::settle(environment, arguments.log_format, config.log.format)?;
+    let environment = environment.with_store(config.store_url.clone()).with_agents(&config);
     supervision::runtime()?.block_on(serve(&environment, arguments, config))
 }
 
@@ -75,6 +81,10 @@ struct Daemon<'a> {
     membership: Option<Membership>,
     /// How agents are taken up that come to this node later.
     begin: Begin,
+    /// Traces, where somebody collects them.
+    telemetry: Option<Telemetry>,
+    /// As it was read last.
+    config: Config,
 }
 
 enum Phase {
@@ -99,6 +109,7 @@ enum Woken {
 async fn serve(environment: &Environment, arguments: &UpArguments, config: Config) -> Outcome {
     let identity = membership::identity(environment, arguments, &config)?;
     let engine = environment.long_engine()?;
+    log::redact_with(&engine);
     let home = environment.store_folder(&engine)?;
     let threads = http::threads()?;
     let control = threads.bind(|| bind(&home, arguments.take_over))?;
@@ -112,11 +123,13 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
     check_strategies(&config, &work)?;
     let settings = supervision::with_work(settings, work);
     let queue = queue_settings(&config.queue);
-    let specs = specs(environment, &engine, &config)?;
+    let mut specs = specs(environment, &engine, &config)?;
+    specs.extend(registered::specs(environment, &engine, &config, &specs).await?);
     let alerting = Alerting::start(environment, &engine, &config, &home).await?;
     let (supervisor, notices) =
         Supervisor::new(engine.clone(), settings).map_err(|error| cannot_use(&home, &error))?;
-    let beats = supervisor.beats();
+    let telemetry = tracing::start(environment, &engine, &config)?;
+    let reporters = supervisor.reporters();
     let held_back = Arc::new(AtomicBool::new(false));
     let ground = http::Ground {
         environment,
@@ -124,7 +137,8 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         config: &config,
         home: &home,
         engine: &engine,
-        beats,
+        supervisor: &supervisor,
+        reporters: reporters.clone(),
         held_back: Arc::clone(&held_back),
     };
     let (server, reception) = http::start(ground, threads, control)?;
@@ -142,10 +156,13 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         alerting,
         membership,
         begin: Begin::Wake,
+        telemetry,
+        config,
     };
     // Before anything is started: whoever is told to end then has something to stop.
     let signals = Signals::new()?;
     daemon.begin(specs, &queue).await?;
+    reporters.adopt().await?;
     daemon.run(signals).await
 }
 
@@ -405,6 +422,11 @@ impl Daemon<'_> {
                 self.stop();
                 Reply::ok(&Ending { pid: std::process::id(), agents })
             }
+            Request::Register(new) => match self.register(*new).await {
+                Ok(registered) => Reply::ok(&registered),
+                Err(refused) => Reply::Error(refused),
+            },
+            Request::Unregister { agent } => return self.unregister(&agent, call.reply),
             Request::Reload => {
                 self.reload().await;
                 Reply::ok(&serde_json::json!({"agents": self.supervisor.names().count()}))
@@ -422,7 +444,10 @@ impl Daemon<'_> {
         let read = self.read_again().await;
         let specs = match read {
             Ok(specs) => specs,
-            Err(failure) => return self.say(&format!("not reloaded: {}", failure.message)),
+            Err(failure) => {
+                let hint = failure.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+                return self.say(&format!("not reloaded: {}{hint}", failure.message));
+            }
         };
         let gone: Vec<AgentName> = self
             .supervisor
@@ -433,7 +458,7 @@ impl Daemon<'_> {
             .collect();
         for name in gone {
             self.say(&format!("{name} is not in the configuration any more; it is stopped"));
-            self.supervisor.retire(&name);
+            drop(self.supervisor.retire(&name));
         }
         let new = specs.into_iter().filter(|spec| !self.supervisor.replan(spec.clone())).collect();
         self.begin = Begin::Wake;
@@ -441,16 +466,68 @@ impl Daemon<'_> {
         self.say("the configuration was read again");
     }
 
-    /// The agents of the configuration as it is now. Who is told changes with it.
+    /// The agents of the configuration as it is now. Who is told, the strategies, the limits and the
+    /// pace of the queue change with it; all of them, or nothing.
     async fn read_again(&mut self) -> Result<Vec<AgentSpec>, Failure> {
         let engine = self.supervisor.engine();
         let config = load(self.environment, self.arguments.config.as_deref())?;
-        let specs = specs(self.environment, engine, &config)?;
+        let work = Work::of(&config)?;
+        check_strategies(&config, &work)?;
+        let mut specs = specs(self.environment, engine, &config)?;
+        specs.extend(registered::specs(self.environment, engine, &config, &specs).await?);
         let home = self.environment.store_folder(engine)?;
         let alerting = Alerting::start(self.environment, engine, &config, &home).await?;
+        let telemetry = tracing::start(self.environment, engine, &config)?;
         // What the earlier ones are just sending they have claimed.
         self.alerting = alerting;
+        self.telemetry = telemetry;
+        self.supervisor.recoverer().replace_rules(work.strategies, work.policy);
+        self.supervisor.serve_queue_so(&queue_settings(&config.queue));
+        self.config = config;
         Ok(specs)
+    }
+
+    /// Supervises an agent that somebody registered, from now on. The same one again changes nothing.
+    async fn register(&mut self, new: NewAgent) -> Result<Registered, Refused> {
+        let refused = |code, message: String, hint: Option<String>| Refused { code, message, hint };
+        let name = new.name.clone();
+        let engine = self.supervisor.engine().clone();
+        let plan = registered::plan(&self.config, new);
+        let known = engine.store().agent(&name).await;
+        let known =
+            known.map_err(|error| refused(RefusedCode::Internal, error.to_string(), None))?;
+        let is_same = known.as_ref().is_some_and(|known| known.plan == plan);
+        if known.is_some() && !is_same {
+            let text = format!("there is an agent {name} already");
+            let hint = Some("take another name, or DELETE it first".to_owned());
+            return Err(refused(RefusedCode::Conflict, text, hint));
+        }
+        if is_same && self.supervisor.view(&name).is_some() {
+            return Ok(Registered { created: false });
+        }
+        let spec = registered::spec(self.environment, &self.config, name.clone(), plan)
+            .map_err(|failure| refused(RefusedCode::Refused, failure.message, failure.hint))?;
+        supervision::check_program(&spec.command, &spec.environment, &spec.plan.folder)
+            .map_err(|failure| refused(RefusedCode::Refused, failure.message, failure.hint))?;
+        let taken = self.supervisor.take_up(spec, Begin::Wake, false).await;
+        taken.map_err(|error| refused(RefusedCode::Conflict, error.to_string(), None))?;
+        self.say(&format!("{name} was registered and is supervised from now on"));
+        Ok(Registered { created: known.is_none() })
+    }
+
+    /// Stops it and gives it back; whoever asked hears once that is done.
+    fn unregister(&mut self, name: &AgentName, reply: oneshot::Sender<Reply>) {
+        let retired = self.supervisor.retire(name);
+        if retired.is_some() {
+            self.say(&format!("{name} is not registered any more; it is stopped"));
+        }
+        tokio::spawn(async move {
+            if let Some(retired) = retired {
+                // Dropped when the supervisor ends, which gives it back too.
+                let _ = retired.await;
+            }
+            let _ = reply.send(Reply::ok(&serde_json::json!({})));
+        });
     }
 
     async fn end(mut self) -> Outcome {
@@ -474,6 +551,9 @@ impl Daemon<'_> {
         self.server.stop().await;
         boots::clean_end(engine.store().as_ref(), &boot).await?;
         self.alerting.finish().await;
+        if let Some(telemetry) = self.telemetry.take() {
+            telemetry.finish(LAST_SPANS).await;
+        }
         Ok(self.told.map_or(0, supervision::code_of_signal))
     }
 

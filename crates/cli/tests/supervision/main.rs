@@ -20,6 +20,7 @@ mod hang;
 mod harsh;
 mod http;
 mod loops;
+mod observed;
 mod presets;
 mod recover;
 mod reload;

@@ -23,11 +23,14 @@
 //! no task. Whatever would begin an attempt makes one idle whose task is not its to do any more; only
 //! `work` begins one then. A death that cost it its task is charged as any other, so one that cannot do
 //! anything has cooldowns and an end, and does not eat the queue.
+//!
+//! Agents that report by themselves have a table of their own, in `reports`; to all others `reported`
+//! and `silent` do nothing.
 
 use super::attempt::AttemptTag;
 use super::change::AgentChange;
 use super::death::{Cause, Death, Ended, PostMortem, Said};
-use super::{Agent, AgentState, Ending, Pause, RestartRule, Stopper, Takes};
+use super::{Agent, AgentState, Ending, Pause, RestartRule, Stopper, Takes, reports};
 use crate::alert::Alert;
 use crate::budget::{self, Verdict};
 use crate::event::EventKind;
@@ -70,6 +73,15 @@ pub enum AgentEvent {
     },
     /// A loop's round ended well, and its condition cannot be asked: going on would have no end.
     CannotAsk,
+    /// It said itself that it lives.
+    Reported,
+    /// One that reports by itself has not done so for too long.
+    Silent {
+        /// For how long.
+        silent: Span,
+        /// What was found.
+        post_mortem: Box<PostMortem>,
+    },
 }
 
 /// What is to be done once the changes are durable.
@@ -120,6 +132,9 @@ pub struct Moment {
 
 /// Decides what becomes of an agent by an event.
 pub fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentDecision {
+    if agent.plan.reports_itself() {
+        return reports::decide(agent, event, moment);
+    }
     match event {
         AgentEvent::Wake => wake(agent, moment),
         AgentEvent::Start => start(agent, moment),
@@ -134,6 +149,7 @@ pub fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentDecision
         AgentEvent::Progress => progress(agent),
         AgentEvent::RoundOver { finished } => round_over(agent, finished, moment),
         AgentEvent::CannotAsk => cannot_ask(agent),
+        AgentEvent::Reported | AgentEvent::Silent { .. } => AgentDecision::default(),
     }
 }
 

@@ -11,6 +11,7 @@ pub mod change;
 pub mod death;
 pub mod decide;
 pub mod plain;
+mod reports;
 pub mod silence;
 pub mod step_deaths;
 
@@ -313,7 +314,22 @@ impl Default for AgentPlan {
     }
 }
 
+/// The label of agents that nobody supervises and that say themselves that they live.
+pub const SELF_REPORTING: &str = "self_reporting";
+/// The label of agents with a command that were registered over HTTP: the store is their configuration.
+pub const REGISTERED: &str = "registered";
+
 impl AgentPlan {
+    /// Whether it reports by itself: a life of it begins with a report and ends with silence.
+    pub fn reports_itself(&self) -> bool {
+        self.labels.contains_key(SELF_REPORTING)
+    }
+
+    /// Whether it was registered over HTTP, with a command.
+    pub fn is_registered(&self) -> bool {
+        self.labels.contains_key(REGISTERED)
+    }
+
     /// The agent as one who wants work.
     pub fn claimant(&self, agent: &AgentName) -> Claimant {
         let (pool, skills) = (self.pool.clone(), self.skills.clone());

@@ -9,7 +9,7 @@ use relight_core::agent::decide::{
     AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held,
 };
 use relight_core::agent::{
-    Agent, AgentPlan, AgentState, Ending, Pause, RestartRule, Stopper, Takes,
+    Agent, AgentPlan, AgentState, Ending, Pause, RestartRule, SELF_REPORTING, Stopper, Takes,
 };
 use relight_core::budget::RestartPolicy;
 use relight_core::ids::TaskId;
@@ -941,6 +941,93 @@ fn nobody_begins_while_a_person_has_to_act_on_the_task() {
             }
         }
     }
+}
+
+#[test]
+fn an_agent_that_reports_by_itself_lives_by_its_reports() {
+    let silent = AgentEvent::Silent { silent: Span::from_secs(180), post_mortem: Box::default() };
+    let table = [
+        ("reported", AgentEvent::Reported),
+        ("silent", silent),
+        ("start", AgentEvent::Start),
+        ("end to restart", AgentEvent::End(Ending::Restart)),
+        ("stop by a person", AgentEvent::Stop(Stopper::Person)),
+    ];
+    let mut text = String::new();
+    for (name, event) in table {
+        text += &format!("## {name}\n");
+        let mut rows = Rows::default();
+        for (state_name, state) in states() {
+            let agent = reporter(state);
+            rows.add(state_name, short(&agent, &decide(&agent, event.clone(), moment())));
+        }
+        text += &rows.text();
+    }
+    insta::assert_snapshot!(text, @"
+    ## reported
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped with its supervisor | stopped by itself | terminated
+        begun#5 (new tag) →running#5
+    running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | stopped by a person
+        -
+    ## silent
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    running | running: stop | running: shutdown | running: restart | running: hung | running: timeout
+        ended#4(hung) →crashed(for good) noted alert ! alert ! rest
+    ## start
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        begun#5 (new tag) →running#5
+    running | running: stop | running: shutdown | running: restart | running: hung | running: timeout
+        -
+    ## end to restart
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        begun#5 (new tag) →running#5
+    running | running: stop | running: shutdown | running: restart | running: hung | running: timeout
+        ended#4(stopped) begun#5 (new tag) →running#5
+    ## stop by a person
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped with its supervisor | stopped by itself | terminated
+        →stopped(person) ! rest
+    running | running: stop | running: shutdown | running: restart | running: hung | running: timeout
+        ended#4(stopped) →stopped(person) ! rest
+    stopped by a person
+        -
+    ");
+}
+
+#[test]
+fn nothing_else_happens_to_an_agent_that_reports_by_itself() {
+    for (name, state) in states() {
+        let agent = reporter(state);
+        for event in [
+            AgentEvent::Wake,
+            AgentEvent::HoldBack,
+            AgentEvent::Due,
+            AgentEvent::Work(task_id("t")),
+            AgentEvent::Progress,
+            AgentEvent::Stop(Stopper::Shutdown),
+            died(death(HowEnded::Signal(9))),
+        ] {
+            assert_eq!(decide(&agent, event, moment()), AgentDecision::default(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn reports_do_nothing_to_an_agent_that_is_supervised() {
+    for (name, state) in states() {
+        let agent = agent(state);
+        let silent = AgentEvent::Silent { silent: Span::ZERO, post_mortem: Box::default() };
+        for event in [AgentEvent::Reported, silent] {
+            assert_eq!(decide(&agent, event, moment()), AgentDecision::default(), "{name}");
+        }
+    }
+}
+
+/// An agent that reports by itself, in this state.
+fn reporter(state: AgentState) -> Agent {
+    let labels = [(SELF_REPORTING.to_owned(), "true".to_owned())].into();
+    let plan = AgentPlan { labels, ..AgentPlan::default() };
+    Agent { plan, next_attempt: None, ..agent(state) }
 }
 
 /// Rows that are alike are one.

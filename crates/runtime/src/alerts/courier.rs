@@ -311,6 +311,7 @@ impl Route {
                 Ok(()) => {
                     batch.done(&message.id);
                     self.sent += 1;
+                    self.engine.meter().alert_sent();
                     self.last_error = None;
                     Vec::new()
                 }
@@ -345,6 +346,7 @@ impl Route {
         message: &Message,
         error: NotSent,
     ) -> Result<Failed, StoreError> {
+        self.engine.meter().alert_refused();
         let now = clock::now();
         let (place, why) = (self.sink.place(), error.to_string());
         let (asked, is_refused) = match error {

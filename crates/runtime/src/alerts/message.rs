@@ -161,6 +161,7 @@ fn summary(kind: AlertKind, items: &[Item]) -> String {
         AlertKind::Terminated
         | AlertKind::Parked
         | AlertKind::Suspended
+        | AlertKind::Silent
         | AlertKind::Stale
         | AlertKind::Undelivered
         | AlertKind::Test => kind.as_str(),
@@ -182,7 +183,7 @@ fn what_of(item: &Item) -> std::mem::Discriminant<Subject> {
 
 fn hint_for_many(kind: AlertKind) -> Option<String> {
     let hint = match kind {
-        AlertKind::Terminated => "relight ps shows them",
+        AlertKind::Terminated | AlertKind::Silent => "relight ps shows them",
         AlertKind::GivenUp => "relight task list --status failed shows them",
         AlertKind::Parked | AlertKind::Blocked => "relight task list --status blocked shows them",
         AlertKind::Suspended => "relight recover --dry-run shows what waits",

@@ -24,6 +24,12 @@ pub fn monotonic_ms() -> u64 {
     ms(ClockId::Monotonic)
 }
 
+/// The same in microseconds: for how long something short took.
+pub fn monotonic_us() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1_000
+}
+
 /// Milliseconds of `CLOCK_BOOTTIME`: never set, and it goes on while the host sleeps. For how long
 /// something really took; comparable within one boot only.
 pub fn boot_ms() -> u64 {

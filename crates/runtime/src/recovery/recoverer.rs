@@ -1,6 +1,6 @@
 //! Gives one task to its strategy and commits the answer.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use relight_core::agent::step_deaths;
 use relight_core::change::Change;
@@ -23,10 +23,17 @@ use crate::engine::{ActError, Acted, Engine, TaskView};
 /// Most events of a task that are looked at.
 const EVENTS_MAX: usize = 1_000;
 
-/// Recovers tasks of one store.
+/// Recovers tasks of one store. Clones share their rules: what one is told, all keep to.
 #[derive(Debug, Clone)]
 pub struct Recoverer {
     engine: Engine,
+    rules: Arc<RwLock<Rules>>,
+    has_no_max_attempts: bool,
+}
+
+/// What a configuration says of recovery.
+#[derive(Debug, Clone)]
+struct Rules {
     strategies: Arc<Strategies>,
     policy: TaskPolicy,
 }
@@ -57,7 +64,18 @@ pub struct Recovered {
 impl Recoverer {
     /// With these strategies and limits.
     pub fn new(engine: Engine, strategies: Strategies, policy: TaskPolicy) -> Self {
-        Self { engine, strategies: Arc::new(strategies), policy }
+        let rules = Rules { strategies: Arc::new(strategies), policy };
+        Self { engine, rules: Arc::new(RwLock::new(rules)), has_no_max_attempts: false }
+    }
+
+    /// Other strategies and limits from now on, for all clones. What is being asked goes on as it was.
+    pub fn replace_rules(&self, strategies: Strategies, policy: TaskPolicy) {
+        let rules = Rules { strategies: Arc::new(strategies), policy };
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+    }
+
+    fn rules(&self) -> Rules {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The store, with the funnel in front of it.
@@ -66,20 +84,21 @@ impl Recoverer {
     }
 
     /// The limits of tasks.
-    pub fn policy(&self) -> &TaskPolicy {
-        &self.policy
+    pub fn policy(&self) -> TaskPolicy {
+        let policy = self.rules().policy;
+        let max_attempts = if self.has_no_max_attempts { u32::MAX } else { policy.max_attempts };
+        TaskPolicy { max_attempts, ..policy }
     }
 
     /// The strategies.
-    pub fn strategies(&self) -> &Strategies {
-        &self.strategies
+    pub fn strategies(&self) -> Arc<Strategies> {
+        self.rules().strategies
     }
 
     /// The same, for tasks that whoever died goes on with by a budget of its own.
     #[must_use]
     pub fn without_max_attempts(&self) -> Self {
-        let policy = TaskPolicy { max_attempts: u32::MAX, ..self.policy.clone() };
-        Self { policy, ..self.clone() }
+        Self { has_no_max_attempts: true, ..self.clone() }
     }
 
     /// The holder says that the task failed: its strategy is asked, and both are one commit.
@@ -112,7 +131,8 @@ impl Recoverer {
     /// What would become of a task whose holder is gone; nothing is done. None where a strategy that is
     /// not Relight's own would have to be asked.
     pub async fn foresee(&self, task: &Task, death: HolderDeath) -> Option<Recovered> {
-        if !self.strategies.is_own(self.strategies.name_for(task)) {
+        let strategies = self.strategies();
+        if !strategies.is_own(strategies.name_for(task)) {
             return None;
         }
         let recovery = TaskEvent::Recover(Box::new(self.ask(task, death, None).await));
@@ -174,8 +194,9 @@ impl Recoverer {
     async fn ask(&self, task: &Task, death: HolderDeath, strategy: Option<&str>) -> Recovery {
         let steps = self.engine.store().steps(&task.id).await;
         let damaged = matches!(steps, Err(StoreError::Damaged { .. }));
-        let context = RecoveryContext::of(task, &death, &self.policy, damaged);
-        let asked = self.strategies.ask(strategy, task, &death, &context).await;
+        let (strategies, policy) = (self.strategies(), self.policy());
+        let context = RecoveryContext::of(task, &death, &policy, damaged);
+        let asked = strategies.ask(strategy, task, &death, &context).await;
         Recovery {
             death,
             strategy: asked.strategy,
@@ -183,7 +204,7 @@ impl Recoverer {
             reason: asked.reason,
             trouble: asked.trouble,
             context,
-            policy: self.policy.clone(),
+            policy,
             jitter: f64::from(u32::from_le_bytes(random::bytes())) / f64::from(u32::MAX),
         }
     }

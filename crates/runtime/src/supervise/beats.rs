@@ -56,6 +56,15 @@ impl Beats {
         Some(view)
     }
 
+    /// The same of all of them, in the order of their names.
+    pub fn views(&self) -> Vec<AgentView> {
+        let entries = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut names: Vec<AgentName> = entries.keys().cloned().collect();
+        drop(entries);
+        names.sort();
+        names.iter().filter_map(|name| self.view(name)).collect()
+    }
+
     pub(super) fn add(&self, agent: AgentName, slot: Arc<Slot>, view: watch::Receiver<AgentView>) {
         let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
         entries.insert(agent, Entry { slot, view });
@@ -78,7 +87,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    fn beat(&self, beat: Beat) {
+    pub(super) fn beat(&self, beat: Beat) {
         let now_ms = clock::monotonic_ms();
         self.last_ms.store(now_ms, Ordering::Relaxed);
         let is_plain = beat == Beat::default();

@@ -58,14 +58,7 @@ impl Cgroups {
     /// The place, if there is one that we may use; `home` tells supervisors of several homes apart.
     pub fn find(setting: &CgroupSetting, home: &Path) -> Option<Self> {
         let ours = our_cgroup();
-        let delegated = match setting {
-            CgroupSetting::Off => return None,
-            CgroupSetting::Auto => delegated_to(ours.as_deref()?)?,
-            CgroupSetting::At(folder) => folder.clone(),
-        };
-        if !may_move(ours.as_deref(), &delegated) {
-            return None;
-        }
+        let delegated = Self::delegated(setting)?;
         let hash = blake3::hash(home.as_os_str().as_bytes()).to_hex();
         let own = delegated.join(format!("relight.{}", &hash[..12]));
         make(&own).ok()?;
@@ -75,6 +68,17 @@ impl Cgroups {
         }
         let counts = count_in(&delegated, ours.as_deref()) && count_below(&own);
         Some(Self { delegated, own, counts })
+    }
+
+    /// The cgroup below which they would be, if there is one that we may use. Makes nothing.
+    pub fn delegated(setting: &CgroupSetting) -> Option<PathBuf> {
+        let ours = our_cgroup();
+        let delegated = match setting {
+            CgroupSetting::Off => return None,
+            CgroupSetting::Auto => delegated_to(ours.as_deref()?)?,
+            CgroupSetting::At(folder) => folder.clone(),
+        };
+        may_move(ours.as_deref(), &delegated).then_some(delegated)
     }
 
     /// The cgroup of an attempt, made if it is not there.

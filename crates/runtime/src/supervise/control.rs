@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight_core::agent::AgentStateKind;
+use relight_core::agent::{AgentStateKind, RestartRule};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::time::{Span, Time};
 use rustix::fs::{FlockOperation, flock};
@@ -74,6 +74,14 @@ pub enum Request {
         #[serde(default)]
         keep_agents: bool,
     },
+    /// Supervise an agent that is not in the configuration, from now on and after every start. Answered
+    /// with [`Registered`].
+    Register(Box<NewAgent>),
+    /// Stop an agent that was registered so, and supervise it no more. Answered once it is given back.
+    Unregister {
+        /// Which.
+        agent: AgentName,
+    },
     /// Read the configuration again.
     Reload,
     /// Bring back what died with its supervisor.
@@ -82,6 +90,37 @@ pub enum Request {
         #[serde(default)]
         dry_run: bool,
     },
+}
+
+/// An agent that somebody registers with its command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewAgent {
+    /// Its name.
+    pub name: AgentName,
+    /// Program and arguments; nothing in it is a secret.
+    pub command: Vec<String>,
+    /// Where it runs; the folder of the configuration when none.
+    #[serde(default)]
+    pub folder: Option<PathBuf>,
+    /// Its preset; `generic` when none.
+    #[serde(default)]
+    pub preset: Option<String>,
+    /// When it is started again.
+    #[serde(default)]
+    pub restart: RestartRule,
+    /// How long it may be silent; the configuration's when none, any time when zero.
+    #[serde(default)]
+    pub silence_max: Option<Span>,
+    /// What it can do.
+    #[serde(default)]
+    pub skills: Vec<String>,
+}
+
+/// What registering an agent came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registered {
+    /// It was not there before.
+    pub created: bool,
 }
 
 /// What a supervisor answers.

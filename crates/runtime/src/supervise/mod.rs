@@ -18,6 +18,7 @@ pub mod post_mortem;
 pub mod program;
 pub mod reception;
 pub mod recover;
+pub mod reporters;
 mod roster;
 mod router;
 pub mod shim;

@@ -44,6 +44,18 @@ pub enum What {
         /// How.
         ended: Ended,
     },
+    /// One that reports by itself does so again, or for the first time.
+    Reported {
+        /// Number of the attempt that begins.
+        number: u32,
+    },
+    /// One that reports by itself does not any more.
+    Silent {
+        /// Number of the attempt that ended.
+        number: u32,
+        /// For how long it was.
+        silent_ms: u64,
+    },
     /// It is silent, and is being stopped for it.
     Hung {
         /// For how long it was.

@@ -83,7 +83,8 @@ fn from_record(record: Option<&ExitRecord>) -> PostMortem {
     }
 }
 
-fn tell_task(post_mortem: &mut PostMortem, task: &Task, steps: &[Step]) {
+/// How far a task is that whoever died held.
+pub(super) fn tell_task(post_mortem: &mut PostMortem, task: &Task, steps: &[Step]) {
     let mut progress = progress(&task.spec.steps, steps);
     let last = steps.iter().max_by_key(|step| step.at);
     post_mortem.task = Some(task.id.to_string());

@@ -5,7 +5,7 @@ use relight_core::ids::AgentName;
 use tokio::sync::{mpsc, oneshot};
 
 use super::control::{Changed, Client, Control, RefusedCode, Reply, Request, Signs, Status};
-use super::supervisor::{Answer, Supervisor};
+use super::supervisor::{AgentView, Answer, Supervisor};
 
 /// Most requests that wait to be looked at.
 const QUEUE_MAX: usize = 64;
@@ -86,7 +86,11 @@ impl Supervisor {
                 let _ = call.reply.send(Reply::ok(&self.status()));
                 return None;
             }
-            Request::Down { .. } | Request::Reload | Request::Recover { .. } => return Some(call),
+            Request::Down { .. }
+            | Request::Register(_)
+            | Request::Unregister { .. }
+            | Request::Reload
+            | Request::Recover { .. } => return Some(call),
         };
         let name = name.clone();
         match answered {
@@ -104,17 +108,17 @@ impl Supervisor {
 
     /// What is known beyond the store.
     pub fn status(&self) -> Status {
-        let signs = |name: &AgentName| {
-            let view = self.view(name)?;
+        let signs = |view: AgentView| {
             view.phase?;
             Some(Signs {
-                agent: name.clone(),
+                agent: view.agent.name,
                 last_sign_at: view.last_sign,
                 waiting_until: view.waiting_until,
                 status: view.status,
             })
         };
-        Status { pid: std::process::id(), agents: self.names().filter_map(signs).collect() }
+        let agents = self.beats().views().into_iter().filter_map(signs).collect();
+        Status { pid: std::process::id(), agents }
     }
 }
 

@@ -63,7 +63,10 @@ fn finding(lost: &Lost) -> Finding {
 /// Agents that run, says the store, and that no live supervisor has.
 async fn unsupervised(engine: &Engine) -> Result<Vec<Agent>, StoreError> {
     let agents = engine.store().agents(AgentQuery::default()).await?;
-    let runs = |agent: &Agent| matches!(agent.state, AgentState::Running { .. });
+    // Whether one that reports by itself is silent, only a daemon that listens can say.
+    let runs = |agent: &Agent| {
+        matches!(agent.state, AgentState::Running { .. }) && !agent.plan.reports_itself()
+    };
     Ok(agents.into_iter().filter(|agent| runs(agent) && !is_supervised(agent)).collect())
 }
 

@@ -16,6 +16,7 @@ use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::Span;
 use relight_store::StoreError;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::desk::Desk;
@@ -38,8 +39,8 @@ pub(super) struct Router {
     roster: Roster,
     tidings: Tidings,
     pace: Pace,
-    /// Most recovered tasks that are worked on at a time; any number when zero.
-    at_once_max: usize,
+    /// With the most recovered tasks that are worked on at a time; any number when zero.
+    settings: watch::Receiver<QueueSettings>,
     /// Recovered tasks that were given out, by agent.
     recovered: BTreeMap<AgentName, TaskId>,
 }
@@ -69,14 +70,15 @@ impl Router {
         desk: Arc<Desk>,
         roster: Roster,
         tidings: Tidings,
-        settings: &QueueSettings,
+        mut settings: watch::Receiver<QueueSettings>,
     ) -> Self {
+        let rate = settings.borrow_and_update().resume_rate;
         Self {
             desk,
             roster,
             tidings,
-            pace: Pace::new(settings.resume_rate, clock::monotonic_ms()),
-            at_once_max: settings.resume_at_once as usize,
+            pace: Pace::new(rate, clock::monotonic_ms()),
+            settings,
             recovered: BTreeMap::new(),
         }
     }
@@ -94,6 +96,11 @@ impl Router {
                 () = bell.notified() => {}
                 () = self.tidings.next(), if somebody_waits => {}
                 () = at(next.0) => {}
+                // Nobody changes them any more once the supervisor ends, which ends this too.
+                Ok(()) = self.settings.changed() => {
+                    let rate = self.settings.borrow_and_update().resume_rate;
+                    self.pace = Pace::new(rate, clock::monotonic_ms());
+                }
             }
         }
     }
@@ -170,7 +177,7 @@ impl Router {
 
     /// False when it was parked, or somebody else was faster.
     async fn give(&self, claimant: &Claimant, id: &TaskId) -> Result<bool, StoreError> {
-        let policy = self.desk.recoverer.policy().clone();
+        let policy = self.desk.recoverer.policy();
         let assign = TaskEvent::Assign { claimant: claimant.clone(), policy };
         let acted = match self.desk.engine.act(id, Right::Unfenced, assign).await {
             Ok(acted) => acted,
@@ -216,7 +223,8 @@ impl Router {
     }
 
     fn is_full(&self) -> bool {
-        self.at_once_max > 0 && self.recovered.len() >= self.at_once_max
+        let at_once_max = self.settings.borrow().resume_at_once as usize;
+        at_once_max > 0 && self.recovered.len() >= at_once_max
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use relight_core::agent::Stopper;
 use relight_core::ids::AgentName;
@@ -21,6 +20,7 @@ use super::cgroup::{CgroupSetting, Cgroups};
 use super::desk::Desk;
 use super::log::Growth;
 use super::notice::{Notice, Notices};
+use super::reporters::Reporters;
 use super::roster::Roster;
 use super::router::Router;
 use super::spec::AgentSpec;
@@ -37,8 +37,8 @@ use crate::recovery::{Recoverer, Strategies};
 /// At most so many look at repositories at once while nobody waits for it.
 const GIT_PLACES: usize = 2;
 
-/// No shorter period is kept.
-const SWEEP_MIN: Duration = Duration::from_millis(100);
+/// No shorter period between two sweeps is kept.
+const SWEEP_MIN: Span = Span::from_ms(100);
 
 /// How the queue is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,13 @@ pub struct QueueSettings {
     pub resume_rate: u32,
     /// Recovered tasks that are worked on at a time; no limit when zero.
     pub resume_at_once: u32,
+}
+
+impl QueueSettings {
+    /// The time between two sweeps.
+    pub(super) fn sweep_every(&self) -> std::time::Duration {
+        self.sweep.max(SWEEP_MIN).as_duration()
+    }
 }
 
 /// How a supervisor is set up.
@@ -84,6 +91,8 @@ pub struct Supervisor {
     roster: Roster,
     draining: watch::Sender<bool>,
     tidings: Option<Tidings>,
+    /// How the queue is served, for whoever does.
+    queue: Option<watch::Sender<QueueSettings>>,
     /// Who serves the queue.
     servants: Vec<AbortHandle>,
     /// All agents of this node of a fleet, as they are taken up here when it is their turn.
@@ -146,6 +155,7 @@ impl Supervisor {
             roster: Roster::default(),
             draining,
             tidings: None,
+            queue: None,
             servants: Vec::new(),
             standby: BTreeMap::new(),
             looks_for_ripe: false,
@@ -184,11 +194,29 @@ impl Supervisor {
     pub fn serve_queue(&mut self, settings: &QueueSettings) {
         let (desk, roster) = (Arc::clone(&self.desk), self.roster.clone());
         let tidings = self.tidings();
-        let router = Router::new(desk, roster, tidings.clone(), settings);
+        let (queue, settings) = watch::channel(settings.clone());
+        self.queue = Some(queue);
+        let router = Router::new(desk, roster, tidings.clone(), settings.clone());
         self.serve(router.serve());
         let (desk, roster) = (Arc::clone(&self.desk), self.roster.clone());
-        let every = settings.sweep.as_duration().max(SWEEP_MIN);
-        self.serve(Sweeper { desk, roster, tidings, every }.serve());
+        self.serve(Sweeper { desk, roster, tidings, settings }.serve());
+    }
+
+    /// Serves the queue so from now on; what was given out stays given out.
+    pub fn serve_queue_so(&self, settings: &QueueSettings) {
+        if let Some(queue) = &self.queue {
+            queue.send_if_modified(|now| {
+                let differs = *now != *settings;
+                now.clone_from(settings);
+                differs
+            });
+        }
+    }
+
+    /// Where agents that report by themselves are heard. One is enough for all.
+    pub fn reporters(&self) -> Reporters {
+        let notices = self.desk.notices.clone();
+        Reporters::new(self.desk.recoverer.clone(), self.beats.clone(), notices)
     }
 
     fn tidings(&mut self) -> Tidings {

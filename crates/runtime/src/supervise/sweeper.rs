@@ -5,7 +5,6 @@
 //! after changes of the store.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use relight_core::agent::{AgentState, AttemptTag, Takes};
 use relight_core::ids::AgentName;
@@ -19,6 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use super::desk::Desk;
 use super::notice::What;
 use super::roster::{AttemptIs, Roster};
+use super::supervisor::QueueSettings;
 use super::tidings::Tidings;
 use crate::doors::process;
 use crate::fleet::Fleet;
@@ -32,8 +32,9 @@ pub(super) struct Sweeper {
     pub(super) desk: Arc<Desk>,
     pub(super) roster: Roster,
     pub(super) tidings: Tidings,
-    /// The shortest time between two looks, and the longest while there is something to watch.
-    pub(super) every: Duration,
+    /// Its period is the shortest time between two looks, and the longest while there is something to
+    /// watch.
+    pub(super) settings: watch::Receiver<QueueSettings>,
 }
 
 /// What a look came to.
@@ -48,7 +49,8 @@ impl Sweeper {
     pub(super) async fn serve(mut self) {
         let mut nodes = self.desk.fleet.as_ref().map(Fleet::nodes);
         loop {
-            let again_at = Instant::now() + self.every;
+            let every = self.settings.borrow_and_update().sweep_every();
+            let again_at = Instant::now() + every;
             let found = self.look().await;
             let watches = found.as_ref().map_or(true, |look| look.has_to_look_again);
             if let Ok(look) = found {
@@ -66,7 +68,11 @@ impl Sweeper {
         if !watches {
             self.tidings.next().await;
         }
-        sleep_until(again_at).await;
+        tokio::select! {
+            () = sleep_until(again_at) => {}
+            // Nobody changes them any more once the supervisor ends, which ends this too.
+            Ok(()) = self.settings.changed() => {}
+        }
     }
 
     async fn look(&self) -> Result<Look, StoreError> {

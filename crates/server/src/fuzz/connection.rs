@@ -11,7 +11,9 @@ use relight::queue::Queue;
 use relight::recovery::{Recoverer, Strategies};
 use relight::store_url::StoreUrl;
 use relight::supervise::beats::Beats;
+use relight::supervise::notice::Notices;
 use relight::supervise::reception::Reception;
+use relight::supervise::reporters::Reporters;
 use relight_core::recovery::TaskPolicy;
 use relight_core::redact::{MarkKey, Redactor};
 use relight_store::sqlite::Use;
@@ -94,12 +96,15 @@ fn app() -> App {
     let engine = Engine::new(store, Redactor::new(MarkKey::new([0; 32])));
     let recoverer = Recoverer::new(engine.clone(), Strategies::default(), TaskPolicy::default());
     let (calls, _) = Reception::channel();
+    let beats = Beats::default();
     let backend = Backend {
         engine,
         queue: Queue::new(recoverer.clone()),
+        reporters: Reporters::new(recoverer.clone(), beats.clone(), Notices::channel().0),
         recoverer,
         calls,
-        beats: Beats::default(),
+        beats,
+        silence_max: None,
         // Nothing can be made there.
         home: PathBuf::from("/proc/self/nowhere"),
         node: None,

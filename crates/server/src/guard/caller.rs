@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::given::is_write;
 use crate::listen::Peer;
+use crate::login::hash;
 
 /// The header by which a page of ours proves that it may write.
 pub(crate) const CSRF_HEADER: &str = "x-relight-csrf";
@@ -25,8 +26,8 @@ pub(crate) enum Via {
 pub(crate) struct Caller {
     pub(crate) via: Via,
     pub(crate) scope: Scope,
-    /// What a page must send with writes.
-    pub(crate) csrf: Option<String>,
+    /// Of what a page must send with writes.
+    pub(crate) csrf_hash: Option<String>,
     /// Apart from others: answers that are remembered belong to whoever asked.
     pub(crate) id: String,
 }
@@ -34,9 +35,12 @@ pub(crate) struct Caller {
 impl Caller {
     /// A browser sends the cookie by itself, a page of ours sends the header too.
     pub(super) fn check_csrf(&self, method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
-        let Some(csrf) = self.csrf.as_deref().filter(|_| is_write(method)) else { return Ok(()) };
-        let given = headers.get(CSRF_HEADER).map_or(&[][..], |value| value.as_bytes());
-        if bool::from(given.ct_eq(csrf.as_bytes())) {
+        let Some(wanted) = self.csrf_hash.as_deref().filter(|_| is_write(method)) else {
+            return Ok(());
+        };
+        let given = headers.get(CSRF_HEADER).and_then(|value| value.to_str().ok());
+        let given = hash(given.unwrap_or_default());
+        if bool::from(given.as_bytes().ct_eq(wanted.as_bytes())) {
             return Ok(());
         }
         Err(ApiError::forbidden("a write by cookie needs the header X-Relight-Csrf")
@@ -49,7 +53,7 @@ pub(super) fn find(app: &App, peer: Peer, headers: &HeaderMap) -> Result<Caller,
     if peer == Peer::Socket {
         // The system has said already whose process it is.
         let id = "socket".to_owned();
-        return Ok(Caller { via: Via::Socket, scope: Scope::Admin, csrf: None, id });
+        return Ok(Caller { via: Via::Socket, scope: Scope::Admin, csrf_hash: None, id });
     }
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     match (given.next(), given.next()) {
@@ -68,7 +72,7 @@ fn by_token(app: &App, given: &[u8]) -> Result<Caller, ApiError> {
     let grant = token.and_then(|token| app.keyring.find(token));
     let Some(grant) = grant else { return Err(failed(app, "this token is not known")) };
     let id = format!("token {}", grant.id);
-    Ok(Caller { via: Via::Token, scope: grant.scope, csrf: None, id })
+    Ok(Caller { via: Via::Token, scope: grant.scope, csrf_hash: None, id })
 }
 
 fn by_cookie(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
@@ -79,7 +83,7 @@ fn by_cookie(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
         return Err(failed(app, "this login is over").hint("relight dashboard opens a new one"));
     };
     let id = format!("visit {}", visit.id);
-    Ok(Caller { via: Via::Cookie, scope: visit.scope, csrf: Some(visit.csrf), id })
+    Ok(Caller { via: Via::Cookie, scope: visit.scope, csrf_hash: Some(visit.csrf_hash), id })
 }
 
 /// Our cookie among those that the browser sent.

@@ -34,6 +34,7 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
     if let Some(inside) = response.extensions().get::<ApiError>().and_then(|e| e.inside.as_ref()) {
         (app.backend.complain)(inside);
     }
+    app.traffic.answered(response.status());
     seal(response.headers_mut());
     response
 }

@@ -5,4 +5,4 @@ mod codes;
 mod visits;
 
 pub(crate) use codes::{Codes, GOOD_FOR};
-pub(crate) use visits::{AGE_MAX, Visits};
+pub(crate) use visits::{AGE_MAX, Begun, Visits, hash};

@@ -22,8 +22,6 @@ const VISITS_MAX: usize = 100;
 const SEEN_BEHIND_MAX: Span = Span::from_secs(600);
 /// The file, in the home folder.
 const FILE_NAME: &str = "logins.json";
-/// For what a cookie's secret is hashed a second time.
-const CSRF_CONTEXT: &str = "relight dashboard: header of writes";
 
 /// Browsers that are logged in, by the hash of their cookie.
 #[derive(Debug, Default)]
@@ -38,7 +36,17 @@ pub(crate) struct Visits {
 pub(crate) struct Visit {
     pub(crate) id: String,
     pub(crate) scope: Scope,
-    /// What a page of ours sends with writes; made from the cookie, so that no file has it.
+    /// Of what a page of ours sends with writes.
+    pub(crate) csrf_hash: String,
+}
+
+/// What a browser gets when it logs in, this once. Neither tells anything of the other: a cookie goes to
+/// every port of a host, and alone it must change nothing.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    /// The cookie's value.
+    pub(crate) cookie: String,
+    /// What a page of ours sends with writes.
     pub(crate) csrf: String,
 }
 
@@ -47,6 +55,7 @@ pub(crate) struct Visit {
 struct Kept {
     id: String,
     scope: Scope,
+    csrf_hash: String,
     /// The first token's number when it began; another token ends it.
     epoch: u64,
     /// The machine's boot by which the times count; another one ends it.
@@ -70,8 +79,8 @@ impl Visits {
         Self { known: Mutex::new(known.collect()), file: Some(path) }
     }
 
-    /// Begins one; answers the cookie's value and the visit.
-    pub(crate) fn begin(&self, scope: Scope, epoch: u64) -> Result<(String, Visit), TokenError> {
+    /// Begins one.
+    pub(crate) fn begin(&self, scope: Scope, epoch: u64) -> Result<Begun, TokenError> {
         self.begin_at(scope, epoch, clock::boot_ms())
     }
 
@@ -87,17 +96,18 @@ impl Visits {
         self.write(&mut known)
     }
 
-    fn begin_at(
-        &self,
-        scope: Scope,
-        epoch: u64,
-        now_ms: u64,
-    ) -> Result<(String, Visit), TokenError> {
-        let secret = random_text();
-        let id = random_text()[..8].to_owned();
-        let (begun_ms, boot) = (now_ms, process::boot_id());
-        let kept = Kept { id, scope, epoch, boot, begun_ms, seen_ms: now_ms, written_ms: now_ms };
-        let visit = kept.shown(&secret);
+    fn begin_at(&self, scope: Scope, epoch: u64, now_ms: u64) -> Result<Begun, TokenError> {
+        let (cookie, csrf) = (random_text(), random_text());
+        let kept = Kept {
+            id: random_text()[..8].to_owned(),
+            scope,
+            csrf_hash: hash(&csrf),
+            epoch,
+            boot: process::boot_id(),
+            begun_ms: now_ms,
+            seen_ms: now_ms,
+            written_ms: now_ms,
+        };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, kept| kept.lasts(epoch, now_ms));
         if known.len() >= VISITS_MAX {
@@ -105,9 +115,9 @@ impl Visits {
             let oldest = oldest.cloned();
             oldest.map(|oldest| known.remove(&oldest));
         }
-        known.insert(hash(&secret), kept);
+        known.insert(hash(&cookie), kept);
         self.write(&mut known)?;
-        Ok((secret, visit))
+        Ok(Begun { cookie, csrf })
     }
 
     fn find_at(&self, secret: &str, epoch: u64, now_ms: u64) -> Option<Visit> {
@@ -115,7 +125,7 @@ impl Visits {
         // Found by the hash of what nobody can guess: the time tells nothing of it.
         let kept = known.get_mut(&hash(secret)).filter(|kept| kept.lasts(epoch, now_ms))?;
         kept.seen_ms = now_ms;
-        let visit = kept.shown(secret);
+        let visit = kept.shown();
         if now_ms >= kept.written_ms + SEEN_BEHIND_MAX.as_ms() {
             // A file that cannot be written costs a login after the next start, nothing now.
             let _ = self.write(&mut known);
@@ -132,10 +142,9 @@ impl Visits {
 }
 
 impl Kept {
-    fn shown(&self, secret: &str) -> Visit {
-        let csrf = blake3::derive_key(CSRF_CONTEXT, secret.as_bytes());
-        let csrf = blake3::Hash::from_bytes(csrf).to_hex().to_string();
-        Visit { id: self.id.clone(), scope: self.scope, csrf }
+    fn shown(&self) -> Visit {
+        let csrf_hash = self.csrf_hash.clone();
+        Visit { id: self.id.clone(), scope: self.scope, csrf_hash }
     }
 
     fn lasts(&self, epoch: u64, now_ms: u64) -> bool {
@@ -145,7 +154,8 @@ impl Kept {
     }
 }
 
-fn hash(text: &str) -> String {
+/// As a secret of a browser is kept.
+pub(crate) fn hash(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
@@ -157,17 +167,17 @@ mod tests {
     fn a_visit_ends_when_idle_when_old_and_with_another_token() {
         let visits = Visits::default();
         let (idle, age) = (IDLE_MAX.as_ms(), AGE_MAX.as_ms());
-        let (cookie, visit) = visits.begin_at(Scope::Admin, 1, 0).unwrap();
-        assert_eq!(visits.find_at(&cookie, 1, 5), Some(visit));
+        let Begun { cookie, csrf } = visits.begin_at(Scope::Admin, 1, 0).unwrap();
+        assert_eq!(visits.find_at(&cookie, 1, 5).unwrap().csrf_hash, hash(&csrf));
         assert_eq!(visits.find_at("another", 1, 5), None);
         assert_eq!(visits.find_at(&cookie, 2, 5), None);
         assert_eq!(visits.find_at(&cookie, 1, 5 + idle), None);
-        let (cookie, _) = visits.begin_at(Scope::Admin, 1, 0).unwrap();
+        let Begun { cookie, .. } = visits.begin_at(Scope::Admin, 1, 0).unwrap();
         for now_ms in (0..age).step_by(usize::try_from(idle / 2).unwrap()) {
             assert!(visits.find_at(&cookie, 1, now_ms).is_some());
         }
         assert_eq!(visits.find_at(&cookie, 1, age), None);
-        let (cookie, _) = visits.begin_at(Scope::Admin, 1, 0).unwrap();
+        let Begun { cookie, .. } = visits.begin_at(Scope::Admin, 1, 0).unwrap();
         visits.end(&cookie).unwrap();
         assert_eq!(visits.find_at(&cookie, 1, 0), None);
     }
@@ -175,7 +185,7 @@ mod tests {
     #[test]
     fn visits_do_not_pile_up() {
         let visits = Visits::default();
-        let (first, _) = visits.begin_at(Scope::Read, 1, 0).unwrap();
+        let Begun { cookie: first, .. } = visits.begin_at(Scope::Read, 1, 0).unwrap();
         for at in 1..=VISITS_MAX as u64 {
             visits.begin_at(Scope::Read, 1, at).unwrap();
         }
@@ -186,16 +196,17 @@ mod tests {
     fn a_visit_outlives_the_daemon_and_its_file_opens_nothing() {
         let home = tempfile::tempdir().unwrap();
         let visits = Visits::open(home.path());
-        let (cookie, visit) = visits.begin_at(Scope::Operate, 7, 1_000).unwrap();
+        let Begun { cookie, csrf } = visits.begin_at(Scope::Operate, 7, 1_000).unwrap();
         let later = 1_000 + SEEN_BEHIND_MAX.as_ms();
-        assert!(visits.find_at(&cookie, 7, later).is_some());
+        let visit = visits.find_at(&cookie, 7, later);
+        assert!(visit.is_some());
         drop(visits);
         let text = std::fs::read_to_string(home.path().join(FILE_NAME)).unwrap();
-        assert!(!text.contains(&cookie) && !text.contains(&visit.csrf), "{text}");
+        assert!(!text.contains(&cookie) && !text.contains(&csrf), "{text}");
         assert!(text.contains(&format!("\"seen_ms\":{later}")), "{text}");
         let again = Visits::open(home.path());
         assert_eq!(again.find_at(&cookie, 8, later), None);
-        assert_eq!(again.find_at(&cookie, 7, later), Some(visit));
+        assert_eq!(again.find_at(&cookie, 7, later), visit);
         again.end(&cookie).unwrap();
         assert_eq!(Visits::open(home.path()).find_at(&cookie, 7, later), None);
     }
@@ -203,7 +214,7 @@ mod tests {
     #[test]
     fn visits_of_another_boot_and_a_damaged_file_let_nobody_in() {
         let home = tempfile::tempdir().unwrap();
-        let (cookie, _) = Visits::open(home.path()).begin_at(Scope::Admin, 7, 0).unwrap();
+        let Begun { cookie, .. } = Visits::open(home.path()).begin_at(Scope::Admin, 7, 0).unwrap();
         let path = home.path().join(FILE_NAME);
         let text = std::fs::read_to_string(&path).unwrap();
         for other in [text.replace(&process::boot_id(), "another"), "{".to_owned(), String::new()] {

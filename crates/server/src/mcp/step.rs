@@ -23,7 +23,7 @@ pub(super) async fn begin(seat: &Seat, given: arguments::StepBegin) -> Result<Re
     let key = steps::step_key(&seat.engine, given.step, given.occurrence)?;
     let rule = given.rule.as_deref().map(str::parse::<RepeatRule>).transpose();
     let rule = rule.map_err(|error| Problem::invalid(error.to_string()))?.unwrap_or_default();
-    let advice = steps::begin_step(&seat.engine, &id, right, &key, rule).await?;
+    let (advice, _) = steps::begin_step(&seat.engine, &id, right, &key, rule).await?;
     if advice == StepAdvice::Wait {
         seat.forget(&id);
     }

@@ -1,15 +1,17 @@
 //! Agents: shown, registered, started and stopped.
 
+use std::path::PathBuf;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use relight::doors::clock;
 use relight::supervise::control::{
-    self, Changed, Refused, RefusedCode, Reply, Request, run_socket,
+    self, Changed, Refused, RefusedCode, Registered, Reply, Request, run_socket,
 };
 use relight::supervise::folder::AgentFolder;
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::{Agent, AgentPlan, AgentStateKind};
+use relight_core::agent::{Agent, AgentPlan, AgentStateKind, RestartRule, SELF_REPORTING};
 use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
 use relight_core::time::Span;
@@ -17,7 +19,7 @@ use relight_store::{AgentCommit, AgentQuery};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::heartbeat::SELF_REPORTING;
+use super::span;
 use crate::answer::{Answer, json_bytes};
 use crate::app::App;
 use crate::error::ApiError;
@@ -106,16 +108,16 @@ impl App {
     }
 }
 
-/// Registers an agent that reports by itself. A command is refused unless the configuration allows it.
+/// Registers an agent that reports by itself; with a command, where the configuration allows that, one
+/// that is supervised from now on and after every start of the daemon.
 #[utoipa::path(post, path = "/api/agents", tag = "agents", request_body = NewAgent,
     responses((status = 201, body = wire::agent::Agent), (status = 200, body = wire::agent::Agent),
         (status = 403, body = ProblemBody), (status = 409, body = ProblemBody),
-        (status = 422, body = ProblemBody)))]
+        (status = 422, body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub(super) async fn register(
     State(app): State<App>,
     Given(given): Given<NewAgent>,
 ) -> Result<Response, ApiError> {
-    let name = AgentName::new(given.name)?;
     if given.command.is_some() && !app.backend.allows_commands {
         return Err(ApiError::forbidden("commands are not taken over the network")
             .hint("write it into relight.toml, or set [daemon] commands = true"));
@@ -123,29 +125,41 @@ pub(super) async fn register(
     if given.skills.len() > SKILLS_MAX {
         return Err(ApiError::invalid(format!("an agent has at most {SKILLS_MAX} skills")));
     }
+    let name = AgentName::new(given.name.clone())?;
     let redactor = app.backend.engine.redactor();
     relight::funnel::check_name(redactor, "agent name", name.as_str())
         .map_err(|error| ApiError::invalid(error.to_string()))?;
-    let clean = |words: Vec<String>| {
-        words.iter().map(|word| redactor.text(word).into_owned()).collect::<Vec<_>>()
+    let status = match given.command {
+        Some(_) => app.supervise(&name, given).await?,
+        None => app.listen_to(&name, given).await?,
     };
-    let plan = AgentPlan {
-        command: clean(given.command.unwrap_or_default()),
-        skills: clean(given.skills),
-        labels: [(SELF_REPORTING.to_owned(), "true".to_owned())].into(),
-        ..AgentPlan::default()
-    };
-    let status = app.create(&name, plan).await?;
     let agent = app.agent(&name).await?;
     Ok(json_bytes(status, &app.shown_one(agent).await?))
 }
 
 impl App {
-    /// The same agent again changes nothing.
+    /// An agent that reports by itself. The same one again changes nothing.
+    async fn listen_to(&self, name: &AgentName, given: NewAgent) -> Result<StatusCode, ApiError> {
+        let of_commands = [given.folder.is_some(), given.preset.is_some(), given.restart.is_some()];
+        if of_commands.contains(&true) {
+            let text = "folder, preset and restart are of agents with a command";
+            return Err(ApiError::invalid(text));
+        }
+        let redactor = self.backend.engine.redactor();
+        let skills = given.skills.iter().map(|word| redactor.text(word).into_owned()).collect();
+        let silence_max = match given.silence_max.as_deref().map(span).transpose()? {
+            None => self.backend.silence_max,
+            given => given.filter(|silence| *silence > Span::ZERO),
+        };
+        let labels = [(SELF_REPORTING.to_owned(), "true".to_owned())].into();
+        let plan = AgentPlan { skills, silence_max, labels, ..AgentPlan::default() };
+        self.create(name, plan).await
+    }
+
     async fn create(&self, name: &AgentName, plan: AgentPlan) -> Result<StatusCode, ApiError> {
         let store = self.backend.engine.store();
         if let Some(known) = store.agent(name).await? {
-            if known.plan.labels.contains_key(SELF_REPORTING) && known.plan == plan {
+            if known.plan.reports_itself() && known.plan == plan {
                 return Ok(StatusCode::OK);
             }
             return Err(ApiError::conflict(format!("there is an agent {name} already"))
@@ -157,18 +171,81 @@ impl App {
         store.commit_agent(commit).await?;
         Ok(StatusCode::CREATED)
     }
+
+    /// An agent with a command. The store is its configuration, so nothing in it may be a secret.
+    async fn supervise(&self, name: &AgentName, given: NewAgent) -> Result<StatusCode, ApiError> {
+        let command = given.command.unwrap_or_default();
+        if command.first().is_none_or(String::is_empty) {
+            return Err(
+                ApiError::invalid("the command is empty").hint(r#"write ["PROGRAM", "ARG", …]"#)
+            );
+        }
+        let redactor = self.backend.engine.redactor();
+        let words = command.iter().chain(&given.skills);
+        if words.into_iter().any(|word| redactor.text(word) != word.as_str()) {
+            return Err(ApiError::invalid("there is a secret in the command, which would be kept")
+                .hint("let the agent read it from a file or a variable of its own"));
+        }
+        let new = control::NewAgent {
+            name: name.clone(),
+            command,
+            folder: given.folder.map(folder).transpose()?,
+            preset: given.preset,
+            restart: given.restart.as_deref().map(restart_rule).transpose()?.unwrap_or_default(),
+            silence_max: given.silence_max.as_deref().map(span).transpose()?,
+            skills: given.skills,
+        };
+        let registered: Registered = match self.call(Request::Register(Box::new(new))).await? {
+            Reply::Ok(value) => serde_json::from_value(value)
+                .map_err(|error| ApiError::internal(error.to_string()))?,
+            Reply::Error(Refused { code: RefusedCode::Refused, message, hint }) => {
+                let error = ApiError::invalid(message);
+                return Err(match hint {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                });
+            }
+            Reply::Error(refused) => return Err(refused.into()),
+        };
+        Ok(if registered.created { StatusCode::CREATED } else { StatusCode::OK })
+    }
 }
 
-/// Removes an agent that nobody holds.
+fn folder(text: String) -> Result<PathBuf, ApiError> {
+    let path = PathBuf::from(text);
+    if path.is_absolute() && path.is_dir() {
+        return Ok(path);
+    }
+    Err(ApiError::invalid(format!("{} is no folder, or not absolute", path.display())))
+}
+
+fn restart_rule(word: &str) -> Result<RestartRule, ApiError> {
+    serde_json::from_value(word.into()).map_err(|_| {
+        ApiError::invalid(format!("{word:?} is no rule; known are on-failure, always, never"))
+    })
+}
+
+/// Removes an agent: one that reports by itself, one that was registered with its command, which is
+/// stopped first, or one that nobody holds.
 #[utoipa::path(delete, path = "/api/agents/{name}", tag = "agents", params(("name" = String, Path)),
     responses((status = 204), (status = 404, body = ProblemBody), (status = 409, body = ProblemBody),
-        (status = 422, body = ProblemBody)))]
+        (status = 422, body = ProblemBody), (status = 503, body = ProblemBody)))]
 pub(super) async fn forget(
     State(app): State<App>,
     Named(name): Named<String>,
 ) -> Result<Response, ApiError> {
     let name = AgentName::new(name)?;
-    let agent = app.agent(&name).await?;
+    let mut agent = app.agent(&name).await?;
+    if agent.plan.reports_itself()
+        && let Some(free) = app.backend.reporters.let_go(&name).await?
+    {
+        agent = free;
+    }
+    if agent.plan.is_registered() {
+        // One that is not supervised here is as it is.
+        let _ = app.call(Request::Unregister { agent: name.clone() }).await?;
+        agent = app.agent(&name).await?;
+    }
     let store = app.backend.engine.store();
     if !store.forget_agent(&name, agent.seq, clock::now()).await? {
         return Err(ApiError::conflict(format!("agent {name} is supervised, or just changed"))
@@ -232,6 +309,9 @@ impl App {
         request: Request,
     ) -> Result<Answer<AgentChanged>, ApiError> {
         let agent = self.agent(&name).await?;
+        if agent.plan.reports_itself() {
+            return self.change_reporter(&name, &request).await;
+        }
         let reply = match self.call(request.clone()).await? {
             Reply::Error(Refused { code: RefusedCode::NotFound, message, hint }) => {
                 let elsewhere = self.ask_elsewhere(&agent, request).await;
@@ -247,6 +327,21 @@ impl App {
             }
             Reply::Error(refused) => Err(refused.into()),
         }
+    }
+
+    /// Nobody's process is touched: what is known of it changes, and what it holds is taken from it.
+    async fn change_reporter(
+        &self,
+        name: &AgentName,
+        request: &Request,
+    ) -> Result<Answer<AgentChanged>, ApiError> {
+        let reporters = &self.backend.reporters;
+        let changed = match request {
+            Request::Start { .. } => reporters.start(name).await?,
+            Request::Stop { .. } => reporters.stop(name).await?,
+            _ => reporters.restart(name).await?,
+        };
+        Ok(Answer(changed.into()))
     }
 
     /// A `relight run` may have it.

@@ -25,7 +25,8 @@ const WAIT_MAX: Span = Span::from_secs(300);
 /// A task may also become due by time alone; nobody tells of that.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Takes the next task of the queue for an agent, waiting for one when told so.
+/// Takes the next task of the queue for an agent, waiting for one when told so; a report of one that
+/// reports by itself.
 #[utoipa::path(post, path = "/api/tasks/claim", tag = "tasks", request_body = Claim,
     responses((status = 200, body = Started), (status = 204, description = "there is no work"),
         (status = 409, body = ProblemBody), (status = 422, body = ProblemBody),
@@ -38,6 +39,7 @@ pub(super) async fn claim(
     let wait = given.wait.as_deref().map(span).transpose()?.unwrap_or_default().min(WAIT_MAX);
     let lease = lease(given.lease.as_deref())?;
     let holder = holder(&format!("agent {agent}"));
+    app.reported(&agent).await?;
     let until = Instant::now() + wait.as_duration();
     loop {
         let newest = app.backend.engine.store().newest_event().await?;
@@ -47,6 +49,8 @@ pub(super) async fn claim(
         if Instant::now() >= until {
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
+        // Whoever waits for work lives.
+        app.backend.reporters.worked(&agent);
         let look_at = until.min(Instant::now() + LOOK_EVERY);
         tokio::select! {
             _ = timeout_at(look_at, app.backend.engine.store().changed(newest)) => {}

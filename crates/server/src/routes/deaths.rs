@@ -1,6 +1,7 @@
 //! How attempts ended, and when they lived.
 
 use axum::extract::State;
+use relight_core::agent::{Attempt, AttemptTag};
 use relight_core::ids::AgentName;
 use relight_core::time::Time;
 use relight_store::AttemptQuery;
@@ -16,8 +17,10 @@ use crate::wire::death::Death;
 use crate::wire::list::{List, Page};
 use crate::wire::problem::ProblemBody;
 
-/// Attempts that are looked through at most.
+/// Attempts that are looked through at most for one page.
 const LOOKED_THROUGH_MAX: usize = 10_000;
+/// Attempts that are read at a time.
+const READ_AT_ONCE: usize = 1_000;
 
 /// The deaths of an agent with their post-mortems, newest first.
 #[utoipa::path(get, path = "/api/agents/{name}/deaths", tag = "agents",
@@ -31,19 +34,13 @@ pub(super) async fn deaths(
 ) -> Result<Answer<List<Death>>, ApiError> {
     let agent = app.agent(&AgentName::new(name)?).await?;
     let limit = page.limit()?;
-    let after = page.after.as_deref().map(number).transpose()?;
-    // They are numbered in order: where the page begins is so far from the newest.
-    let newer = after.map_or(0, |after| agent.attempt_number.saturating_sub(after) as usize + 1);
-    let limit_all = newer.saturating_add(limit + 1).min(LOOKED_THROUGH_MAX);
-    let query = AttemptQuery { agent: Some(agent.name), ended: true, limit: limit_all };
-    let attempts = app.backend.engine.store().attempts(query).await?;
-    let is_wanted = |death: &Death| after.is_none_or(|after| death.number < after);
-    let found: Vec<Death> = attempts.into_iter().filter_map(Death::of).filter(is_wanted).collect();
-    Ok(Answer(List::cut(found, limit, |death| death.number.to_string(), |death| death)))
-}
-
-fn number(text: &str) -> Result<u32, ApiError> {
-    text.parse().map_err(|_| ApiError::invalid(format!("{text:?} is no place in this list")))
+    let before = app.place(page.after).await?;
+    let query = AttemptQuery { agent: Some(agent.name), ended: true, limit: limit + 1, before };
+    let mut found = app.backend.engine.store().attempts(query).await?;
+    let has_more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| has_more).map(|last| last.tag.to_string());
+    Ok(Answer(List { items: found.into_iter().filter_map(Death::of).collect(), next }))
 }
 
 /// Which attempts.
@@ -57,6 +54,8 @@ pub(super) struct WhichAttempts {
     /// At most so many, 1 to 1000.
     #[param(minimum = 1, maximum = 1000, default = 1000)]
     limit: Option<usize>,
+    /// The `next` of the page before.
+    after: Option<String>,
 }
 
 /// Attempts for a timeline, newest first.
@@ -69,11 +68,44 @@ pub(super) async fn attempts(
     let limit = Page { limit: which.limit.or(Some(1_000)), after: None }.limit()?;
     let since: Option<Time> = which.since.as_deref().map(str::parse).transpose()?;
     let agent = which.agent.map(AgentName::new).transpose()?;
-    let query = AttemptQuery { agent, ended: false, limit: LOOKED_THROUGH_MAX.min(limit * 4) };
-    let found = app.backend.engine.store().attempts(query).await?;
-    let shown = found.into_iter().map(wire::attempt::Attempt::from);
-    let lived_since = |attempt: &wire::attempt::Attempt| {
-        since.is_none_or(|since| attempt.ended_at.is_none_or(|ended| ended >= since))
-    };
-    Ok(Answer(List { items: shown.filter(lived_since).take(limit).collect(), next: None }))
+    let mut before = app.place(which.after).await?;
+    let mut found = Vec::new();
+    let mut looked_at = 0;
+    loop {
+        let query =
+            AttemptQuery { agent: agent.clone(), ended: false, limit: READ_AT_ONCE, before };
+        let read = app.backend.engine.store().attempts(query).await?;
+        let is_last = read.len() < READ_AT_ONCE;
+        looked_at += read.len();
+        before = read.last().map(|last| last.tag.clone());
+        found.extend(read.into_iter().filter(|attempt| has_lived_since(attempt, since)));
+        if found.len() > limit || is_last || looked_at >= LOOKED_THROUGH_MAX {
+            before = before.filter(|_| !is_last);
+            break;
+        }
+    }
+    // Where the page is full the next one begins after it, else where the look ended.
+    if found.len() > limit {
+        found.truncate(limit);
+        before = found.last().map(|last| last.tag.clone());
+    }
+    let next = before.map(|tag| tag.to_string());
+    Ok(Answer(List { items: found.into_iter().map(Into::into).collect(), next }))
+}
+
+fn has_lived_since(attempt: &Attempt, since: Option<Time>) -> bool {
+    let ended_at = attempt.ended.as_ref().map(|ended| ended.death.at);
+    since.is_none_or(|since| ended_at.is_none_or(|ended_at| ended_at >= since))
+}
+
+impl App {
+    /// Where a page begins. A place that is not there any more is no end of the list.
+    async fn place(&self, after: Option<String>) -> Result<Option<AttemptTag>, ApiError> {
+        let Some(tag) = after.map(AttemptTag::from_text) else { return Ok(None) };
+        match self.backend.engine.store().attempt(&tag).await? {
+            Some(attempt) => Ok(Some(attempt.tag)),
+            None => Err(ApiError::invalid(format!("{:?} is no place in this list", tag.as_str()))
+                .hint("begin again without `after`")),
+        }
+    }
 }

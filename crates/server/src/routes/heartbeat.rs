@@ -6,6 +6,7 @@ use std::sync::{PoisonError, RwLock};
 use axum::extract::State;
 use relight::doors::clock;
 use relight::supervise::beats::Beat;
+use relight::supervise::reporters::ReportError;
 use relight_core::agent::plain::{clipped, plain_line};
 use relight_core::ids::AgentName;
 use relight_core::time::Time;
@@ -18,15 +19,13 @@ use crate::given::{Given, Named};
 use crate::wire::agent::Heartbeat;
 use crate::wire::problem::ProblemBody;
 
-/// The label of agents that nobody supervises and that say themselves that they live.
-pub(crate) const SELF_REPORTING: &str = "self_reporting";
 /// Agents whose signs are kept in memory.
 const AGENTS_MAX: usize = 10_000;
 const STATUS_BYTES_MAX: usize = 1024;
 /// More of a status is not looked at.
 const STATUS_READ_BYTES_MAX: usize = 8 * 1024;
 
-/// What agents that report by themselves said last.
+/// What agents of other supervisors said here last.
 #[derive(Debug, Default)]
 pub(crate) struct Signs(RwLock<HashMap<AgentName, Sign>>);
 
@@ -78,10 +77,11 @@ impl Signs {
     }
 }
 
-/// A sign of life of an agent.
+/// A sign of life of an agent. The first one of an agent that reports by itself makes it `running`.
 #[utoipa::path(post, path = "/api/agents/{name}/heartbeat", tag = "agents",
     params(("name" = String, Path)), request_body = Heartbeat,
-    responses((status = 200), (status = 404, body = ProblemBody), (status = 422, body = ProblemBody)))]
+    responses((status = 200), (status = 404, body = ProblemBody), (status = 409, body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
 pub(super) async fn beat(
     State(app): State<App>,
     Named(name): Named<String>,
@@ -97,12 +97,31 @@ pub(crate) async fn hear(app: &App, name: AgentName, given: Heartbeat) -> Result
     if app.backend.beats.beat(&name, beat.clone()) || app.signs.heard(&name, &beat) {
         return Ok(());
     }
-    if app.backend.engine.store().agent(&name).await?.is_none() {
-        return Err(ApiError::not_found(format!("there is no agent {name}"))
-            .hint("POST /api/agents registers one that reports by itself"));
+    match app.backend.engine.store().agent(&name).await? {
+        None => Err(ApiError::not_found(format!("there is no agent {name}"))
+            .hint("POST /api/agents registers one that reports by itself")),
+        Some(agent) if agent.plan.reports_itself() => {
+            Ok(app.backend.reporters.report(&name, beat).await?)
+        }
+        Some(_) => {
+            app.signs.first(name, beat);
+            Ok(())
+        }
     }
-    app.signs.first(name, beat);
-    Ok(())
+}
+
+impl App {
+    /// An agent takes work: where it reports by itself, that is a report. Others are left alone.
+    pub(super) async fn reported(&self, agent: &AgentName) -> Result<(), ApiError> {
+        let reporters = &self.backend.reporters;
+        if reporters.worked(agent) {
+            return Ok(());
+        }
+        match reporters.report(agent, Beat::default()).await {
+            Err(ReportError::Unknown(_) | ReportError::NotReporting(_)) => Ok(()),
+            reported => Ok(reported?),
+        }
+    }
 }
 
 fn read(app: &App, given: Heartbeat) -> Result<Beat, ApiError> {

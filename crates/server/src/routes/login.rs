@@ -13,7 +13,7 @@ use crate::error::ApiError;
 use crate::given::Given;
 use crate::guard::caller::{cookie, failed};
 use crate::guard::{Caller, Via};
-use crate::login::{AGE_MAX, GOOD_FOR};
+use crate::login::{AGE_MAX, Begun, GOOD_FOR};
 use crate::serve::url;
 use crate::wire::login::{Health, LoggedIn, Login, LoginCode, Me};
 use crate::wire::problem::ProblemBody;
@@ -65,9 +65,9 @@ pub(super) async fn log_in(
         return Err(error);
     };
     let begun = app.visits.begin(scope, app.keyring.epoch());
-    let (secret, visit) = begun.map_err(|error| ApiError::internal(error.to_string()))?;
-    let answer = Answer(LoggedIn { scope, csrf: visit.csrf });
-    Ok(with_cookie(&app, &secret, AGE_MAX.as_ms() / 1_000, answer.into_response()))
+    let Begun { cookie, csrf } = begun.map_err(|error| ApiError::internal(error.to_string()))?;
+    let answer = Answer(LoggedIn { scope, csrf });
+    Ok(with_cookie(&app, &cookie, AGE_MAX.as_ms() / 1_000, answer.into_response()))
 }
 
 /// Logs a browser out.

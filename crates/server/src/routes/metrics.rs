@@ -1,21 +1,31 @@
-//! `/metrics`: the whole as numbers, in the text form that Prometheus reads. Few series, whatever the
-//! number of agents.
+//! `/metrics`: the whole as numbers. Few series, whatever the number of agents.
 
-use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
 
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use relight::doors::clock;
+use relight::meter::{STEP_BOUNDS_US, Times};
 use relight_core::agent::{AgentStateKind, Cause};
+use relight_core::session::SessionStateKind;
 use relight_core::status::TaskStatus;
-use relight_store::AgentQuery;
+use relight_store::Inventory;
 
 use super::stats::named;
 use crate::VERSION;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::pulse::{BOUNDS_MS, Totals};
+use crate::metrics::page::{Buckets, Page, seconds, seconds_of_us};
+use crate::metrics::{
+    AGENTS, ALERTS, ATTEMPTS, BUILD, DEATHS, DRAINING, HEARTBEAT_AGE, HEARTBEAT_AGENTS, HELD_BACK,
+    HTTP_REQUESTS, IN_DOUBT, RECOVERIES, RECOVERY_DURATION, SESSIONS, SSE_WATCHERS, STARTED,
+    STEP_COMMIT, STEPS, STORE_BYTES, STORE_EVENTS, TASK_RECOVERIES, TASKS,
+};
+use crate::pulse::{BOUNDS_MS, TASK_OUTCOMES, Totals};
+
+/// Agents that are named.
+const AGENTS_NAMED_MAX: usize = 100;
 
 /// The whole as numbers, for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "daemon",
@@ -24,94 +34,80 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<Response, ApiError
     let store = app.backend.engine.store();
     let totals = app.pulse.now(store.as_ref()).await?.totals;
     let inventory = store.inventory(false).await?;
+    let is_draining = relight::drain::now(store.as_ref()).await?.is_some();
     let mut page = Page::default();
-    page.head("info", "gauge", "The daemon's version.");
-    page.line("info", &[("version", VERSION)], 1);
-    let agents = named(&inventory.agents);
-    page.head("agents", "gauge", "Agents by state.");
-    for kind in AgentStateKind::ALL {
-        let count = agents.get(kind.as_str()).copied().unwrap_or(0);
-        page.line("agents", &[("state", kind.as_str())], count);
-    }
-    let tasks = named(&inventory.tasks);
-    page.head("tasks", "gauge", "Tasks by status.");
-    for status in TaskStatus::ALL {
-        let count = tasks.get(status.as_str()).copied().unwrap_or(0);
-        page.line("tasks", &[("status", status.as_str())], count);
-    }
-    page.head("sessions", "gauge", "Sessions by state.");
-    for (state, count) in named(&inventory.sessions) {
-        page.line("sessions", &[("state", &state)], count);
-    }
-    page.head("tasks_in_doubt", "gauge", "Tasks with a step begun and not ended.");
-    page.line("tasks_in_doubt", &[], inventory.in_doubt);
-    page.totals(&totals);
-    page.head("heartbeat_age_seconds", "gauge", "The longest silence among running agents.");
-    page.line("heartbeat_age_seconds", &[], seconds(app.longest_silence_ms().await?));
-    page.head("store_bytes", "gauge", "Bytes of the store on disk.");
-    page.line("store_bytes", &[], inventory.bytes);
+    page.each(&BUILD, [(VERSION, 1)]);
+    page.one(&STARTED, seconds(app.started_at.as_ms().unsigned_abs()));
+    of_agents(&mut page, &inventory, &totals);
+    heartbeats(&mut page, &app);
+    of_work(&mut page, &inventory, &totals);
+    page.histogram(&STEP_COMMIT, &step_buckets(&app.backend.engine.meter().step_commits()));
+    let sessions = named(&inventory.sessions);
+    let count = |word: &str| sessions.get(word).copied().unwrap_or(0);
+    page.each(&SESSIONS, SessionStateKind::ALL.map(|kind| (kind.as_str(), count(kind.as_str()))));
+    page.each(&ALERTS, alerts(&app, &totals));
+    page.one(&DRAINING, u8::from(is_draining));
+    page.one(&HELD_BACK, u8::from(app.backend.held_back.load(Ordering::Relaxed)));
+    page.each(&HTTP_REQUESTS, app.traffic.counts());
+    page.one(&SSE_WATCHERS, app.journal.watchers());
+    page.one(&STORE_BYTES, inventory.bytes);
+    page.one(&STORE_EVENTS, inventory.events);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    Ok(([(header::CONTENT_TYPE, kind)], page.0).into_response())
+    Ok(([(header::CONTENT_TYPE, kind)], page.text()).into_response())
 }
 
-impl App {
-    async fn longest_silence_ms(&self) -> Result<u64, ApiError> {
-        let states = vec![AgentStateKind::Running];
-        let query = AgentQuery { states, ..AgentQuery::default() };
-        let now = clock::now();
-        let mut longest = 0;
-        for agent in self.backend.engine.store().agents(query).await? {
-            let sign = self.backend.beats.view(&agent.name).and_then(|view| view.last_sign);
-            longest = longest.max(sign.map_or(0, |sign| now.since(sign).as_ms()));
-        }
-        Ok(longest)
-    }
+fn of_agents(page: &mut Page, inventory: &Inventory, totals: &Totals) {
+    let agents = named(&inventory.agents);
+    let count = |kind: AgentStateKind| agents.get(kind.as_str()).copied().unwrap_or(0);
+    page.each(&AGENTS, AgentStateKind::ALL.map(|kind| (kind.as_str(), count(kind))));
+    page.one(&ATTEMPTS, totals.attempts);
+    let died = |cause: Cause| totals.deaths.get(cause.as_str()).copied().unwrap_or(0);
+    page.each(&DEATHS, Cause::ALL.map(|cause| (cause.as_str(), died(cause))));
+    let outcomes = [("started", totals.recoveries), ("terminated", totals.terminations)];
+    page.each(&RECOVERIES, outcomes);
+    let bounds = BOUNDS_MS.iter().map(|bound| seconds(*bound));
+    let within: Vec<(String, u64)> = bounds.zip(totals.within).collect();
+    let count = totals.within[BOUNDS_MS.len()];
+    let sum = seconds(totals.recovery_ms);
+    page.histogram(&RECOVERY_DURATION, &Buckets { within, count, sum });
 }
 
-fn seconds(ms: u64) -> String {
-    format!("{}.{:03}", ms / 1_000, ms % 1_000)
+/// Of those that this daemon hears; who is silent for longest is named first.
+fn heartbeats(page: &mut Page, app: &App) {
+    let now = clock::now();
+    let views = app.backend.beats.views().into_iter().filter(|view| view.phase.is_some());
+    let mut ages: Vec<(String, u64)> = views
+        .filter_map(|view| Some((view.agent.name.to_string(), now.since(view.last_sign?).as_ms())))
+        .collect();
+    let heard = ages.len();
+    ages.sort_by_key(|(_, age_ms)| std::cmp::Reverse(*age_ms));
+    ages.truncate(AGENTS_NAMED_MAX);
+    page.each(&HEARTBEAT_AGE, ages.into_iter().map(|(name, age_ms)| (name, seconds(age_ms))));
+    page.one(&HEARTBEAT_AGENTS, heard);
 }
 
-/// The page so far.
-#[derive(Debug, Default)]
-struct Page(String);
+fn of_work(page: &mut Page, inventory: &Inventory, totals: &Totals) {
+    let tasks = named(&inventory.tasks);
+    let count = |status: TaskStatus| tasks.get(status.as_str()).copied().unwrap_or(0);
+    page.each(&TASKS, TaskStatus::ALL.map(|status| (status.as_str(), count(status))));
+    page.one(&IN_DOUBT, inventory.in_doubt);
+    let became = |outcome: &str| totals.task_recoveries.get(outcome).copied().unwrap_or(0);
+    page.each(&TASK_RECOVERIES, TASK_OUTCOMES.map(|outcome| (outcome, became(outcome))));
+    page.one(&STEPS, totals.steps);
+}
 
-impl Page {
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.0, "# HELP relight_{name} {help}\n# TYPE relight_{name} {kind}");
-    }
+fn alerts(app: &App, totals: &Totals) -> [(&'static str, u64); 4] {
+    let meter = app.backend.engine.meter();
+    [
+        ("raised", totals.alerts),
+        ("sent", meter.alerts_sent()),
+        ("refused", meter.alerts_refused()),
+        ("undelivered", totals.undelivered),
+    ]
+}
 
-    /// Values of labels are our own words: nothing in them has to be escaped.
-    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        let labels: Vec<String> =
-            labels.iter().map(|(label, value)| format!("{label}=\"{value}\"")).collect();
-        let labels =
-            if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        let _ = writeln!(self.0, "relight_{name}{labels} {value}");
-    }
-
-    fn totals(&mut self, totals: &Totals) {
-        self.head("attempts_total", "counter", "Attempts begun since the daemon started.");
-        self.line("attempts_total", &[], totals.attempts);
-        self.head("deaths_total", "counter", "Attempts that ended, by cause.");
-        for cause in Cause::ALL {
-            let count = totals.deaths.get(cause.as_str()).copied().unwrap_or(0);
-            self.line("deaths_total", &[("cause", cause.as_str())], count);
-        }
-        self.head("recoveries_total", "counter", "Agents brought back after a death.");
-        self.line("recoveries_total", &[("outcome", "started")], totals.recoveries);
-        self.head("recovery_duration_seconds", "histogram", "From a death to the next start.");
-        for (bound, count) in BOUNDS_MS.iter().zip(totals.within) {
-            let bound = seconds(*bound);
-            self.line("recovery_duration_seconds_bucket", &[("le", &bound)], count);
-        }
-        let all = totals.within[BOUNDS_MS.len()];
-        self.line("recovery_duration_seconds_bucket", &[("le", "+Inf")], all);
-        self.line("recovery_duration_seconds_sum", &[], seconds(totals.recovery_ms));
-        self.line("recovery_duration_seconds_count", &[], all);
-        self.head("steps_total", "counter", "Steps finished.");
-        self.line("steps_total", &[], totals.steps);
-        self.head("alerts_total", "counter", "Alerts raised.");
-        self.line("alerts_total", &[], totals.alerts);
-    }
+fn step_buckets(times: &Times) -> Buckets {
+    let bounds = STEP_BOUNDS_US.iter().map(|bound| seconds_of_us(*bound));
+    let within: Vec<(String, u64)> = bounds.zip(times.within).collect();
+    Buckets { within, count: times.count, sum: seconds_of_us(times.sum_us) }
 }

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use relight::doors::{clock, process};
 use relight::supervise::supervisor::AgentView;
 use relight_core::agent::{Agent, AgentState, Attempt, Ending, Pause, Stopper, Takes};
+use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_store::{AttemptQuery, StoreError, TaskQuery};
 
-use super::heartbeat::{SELF_REPORTING, Sign};
+use super::heartbeat::Sign;
 use crate::app::App;
 use crate::wire;
 use crate::wire::agent::LastDeath;
@@ -28,6 +29,9 @@ impl App {
         let mut shown = Vec::with_capacity(agents.len());
         for agent in agents {
             let task = match (&mut held, attempt_tag(&agent)) {
+                (Some(held), Some(_)) if agent.plan.reports_itself() => {
+                    held.remove(&by_name(&agent.name))
+                }
                 (Some(held), Some(tag)) => held.remove(tag),
                 (None, Some(_)) => self.held_task(&agent).await?,
                 (_, None) => None,
@@ -64,7 +68,8 @@ impl App {
     }
 
     async fn last_death(&self, agent: &Agent) -> Result<Option<Attempt>, StoreError> {
-        let query = AttemptQuery { agent: Some(agent.name.clone()), ended: true, limit: 1 };
+        let query =
+            AttemptQuery { agent: Some(agent.name.clone()), ended: true, limit: 1, before: None };
         Ok(self.backend.engine.store().attempts(query).await?.pop())
     }
 
@@ -75,15 +80,22 @@ impl App {
         let tasks = self.backend.engine.store().tasks(query).await?;
         let by_attempt = |task: Task| match &task.lease.held.as_ref()?.holder {
             Holder::Attempt { attempt, .. } => Some((attempt.clone(), task)),
-            Holder::Process(_) | Holder::Time { .. } => None,
+            // Whoever reports by itself holds for a time.
+            Holder::Time { .. } => Some((by_name(task.agent.as_ref()?), task)),
+            Holder::Process(_) => None,
         };
         Ok(tasks.into_iter().filter_map(by_attempt).collect())
     }
 
     async fn held_task(&self, agent: &Agent) -> Result<Option<Task>, StoreError> {
         let AgentState::Running { attempt, .. } = &agent.state else { return Ok(None) };
-        let held_by = Some(attempt.clone());
-        let query = TaskQuery { held_by, limit: Some(1), ..TaskQuery::default() };
+        let query = match agent.plan.reports_itself() {
+            true => {
+                TaskQuery { agent: Some(agent.name.clone()), held: true, ..TaskQuery::default() }
+            }
+            false => TaskQuery { held_by: Some(attempt.clone()), ..TaskQuery::default() },
+        };
+        let query = TaskQuery { limit: Some(1), ..query };
         Ok(self.backend.engine.store().tasks(query).await?.pop())
     }
 
@@ -92,6 +104,11 @@ impl App {
         let steps = self.backend.engine.store().steps(&task.id).await?;
         Ok(relight_core::progress::progress(&task.spec.steps, &steps).next_step)
     }
+}
+
+/// A key that no attempt has.
+fn by_name(agent: &AgentName) -> String {
+    format!("agent {agent}")
 }
 
 fn attempt_tag(agent: &Agent) -> Option<&str> {
@@ -147,7 +164,7 @@ impl Parts {
         wire::agent::Agent {
             name: agent.name.to_string(),
             state: agent.state.kind().to_string(),
-            why: why(&agent.state),
+            why: why(&agent),
             since,
             again_at: again_at(&agent.state),
             attempt: agent.attempt_number,
@@ -163,7 +180,7 @@ impl Parts {
             recoveries_in_a_row: agent.tally.in_a_row,
             max_attempts: agent.plan.policy.max_attempts,
             restarts_total: agent.tally.total(),
-            self_reporting: agent.plan.labels.contains_key(SELF_REPORTING),
+            self_reporting: agent.plan.reports_itself(),
             command: agent.plan.command,
             folder: agent.plan.folder,
             preset: agent.plan.preset,
@@ -189,8 +206,9 @@ fn again_at(state: &AgentState) -> Option<relight_core::time::Time> {
     }
 }
 
-fn why(state: &AgentState) -> Option<String> {
-    let text = match state {
+fn why(agent: &Agent) -> Option<String> {
+    let text = match &agent.state {
+        AgentState::Crashed { .. } if agent.plan.reports_itself() => "it does not report any more",
         AgentState::Created | AgentState::Crashed { .. } => return None,
         AgentState::Running { ending: None, .. } => return None,
         AgentState::Running { ending: Some(ending), .. } => match ending {

@@ -6,7 +6,7 @@ use relight_core::change::Change;
 use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
 use relight_core::ids::{StepName, TaskId};
 use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome};
-use relight_core::task::Usage;
+use relight_core::task::{self, Usage};
 
 use super::heartbeat::Done;
 use super::tasks::right;
@@ -33,8 +33,10 @@ pub(super) async fn begin(
     let key = step_key(engine, name, given.occurrence)?;
     let rule = given.rule.as_deref().map(str::parse::<RepeatRule>).transpose();
     let rule = rule.map_err(|error| ApiError::invalid(error.to_string()))?.unwrap_or_default();
-    let advice = begin_step(engine, &id, right(given.fence), &key, rule).await?;
-    app.refresh(&id).await;
+    let (advice, before) = begin_step(engine, &id, right(given.fence), &key, rule).await?;
+    if let Some(before) = before {
+        app.refresh_after_step(&before).await;
+    }
     let output = match advice {
         StepAdvice::Finished => engine.store().output(&id, &key).await?,
         _ => None,
@@ -47,29 +49,33 @@ pub(super) async fn begin(
     }))
 }
 
-/// Records the begin; what to do is what was decided in the commit.
+/// Records the begin; what to do is what was decided in the commit. Also answers the task that it was
+/// decided upon, where there was something to decide.
 pub(crate) async fn begin_step(
     engine: &Engine,
     id: &TaskId,
     right: Right,
     key: &StepKey,
     rule: RepeatRule,
-) -> Result<StepAdvice, ActError> {
+) -> Result<(StepAdvice, Option<task::Task>), ActError> {
     let event = TaskEvent::StepBegin { key: key.clone(), rule, fingerprint: None };
     let acted = match engine.act(id, right, event).await {
-        Err(ActError::Refused(Refusal::StepFinished { .. })) => return Ok(StepAdvice::Finished),
+        Err(ActError::Refused(Refusal::StepFinished { .. })) => {
+            return Ok((StepAdvice::Finished, None));
+        }
         acted => acted?,
     };
     let begun = acted.decision.changes.iter().find_map(|change| match change {
         Change::StepBegun(mark) => Some(mark.was_open),
         _ => None,
     });
-    Ok(match begun {
+    let advice = match begun {
         Some(true) => StepAdvice::Again,
         Some(false) => StepAdvice::Go,
         // Its rule leaves it to a question, or to a person.
         None => advise(engine.store().step(id, key).await?.as_ref()),
-    })
+    };
+    Ok((advice, Some(acted.before)))
 }
 
 /// The word used everywhere.
@@ -109,12 +115,12 @@ pub(super) async fn end(
         Err(ActError::Refused(Refusal::StepFinished { .. })) if !given.failed => {
             return Ok(Answer(Done {}));
         }
-        acted => drop(acted?),
+        acted => app.refresh_after_step(&acted?.before).await,
     }
     if usage != Usage::default() {
-        engine.act(&id, right, TaskEvent::Spend(usage)).await?;
+        let acted = engine.act(&id, right, TaskEvent::Spend(usage)).await?;
+        app.refresh_after_step(&acted.before).await;
     }
-    app.refresh(&id).await;
     Ok(Answer(Done {}))
 }
 

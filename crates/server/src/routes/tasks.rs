@@ -121,6 +121,9 @@ pub(super) async fn start(
     app.check_strategy(&new)?;
     let engine = &app.backend.engine;
     app.check_begin(engine, &id, given.fence).await?;
+    if let Some(agent) = &new.agent {
+        app.reported(agent).await?;
+    }
     let holder = holder(agent.as_ref().unwrap_or(&caller.id));
     let started = engine.start(new, right(given.fence), holder, Some(lease)).await?;
     app.refresh(&started.view.task.id).await;
@@ -157,20 +160,40 @@ impl App {
         known.map_err(|error| ApiError::invalid(error.to_string()))
     }
 
+    /// The same after a step of the task, as it was before: a step changes neither who holds it nor its
+    /// workflow. Most tasks have nothing beside the store, and are not read again.
+    pub(super) async fn refresh_after_step(&self, task: &Task) {
+        let holder = task.lease.held.as_ref().map(|held| &held.holder);
+        if task.checkpoint.is_some() || matches!(holder, Some(Holder::Attempt { .. })) {
+            self.refresh(&task.id).await;
+        }
+    }
+
     /// Brings up to date what lies beside the store: the checkpoint file of a workflow, the state file
     /// of a supervised agent. One that cannot be written now is written with the next change.
     pub(super) async fn refresh(&self, id: &TaskId) {
-        refresh(&self.backend.engine, &self.backend.home, id).await;
+        let Some(task) = refresh(&self.backend.engine, &self.backend.home, id).await else {
+            return;
+        };
+        // A holder that writes lives; whoever only looks at it, or takes it away, has ended its lease.
+        if let (Some(agent), Some(Holder::Time { .. })) = (&task.agent, holder_of(&task)) {
+            self.backend.reporters.worked(agent);
+        }
     }
 }
 
-/// See [`App::refresh`].
-pub(crate) async fn refresh(engine: &Engine, home: &Path, id: &TaskId) {
-    let Ok(task) = engine.task(id).await else { return };
+/// See [`App::refresh`]; the task as it is now.
+pub(crate) async fn refresh(engine: &Engine, home: &Path, id: &TaskId) -> Option<Task> {
+    let task = engine.task(id).await.ok()?;
     let _ = successor::refresh_state(home, engine, &task).await;
     if let Some(door) = &task.checkpoint {
         let _ = Dialect::new(engine.clone(), door.folder.clone().into()).save(id).await;
     }
+    Some(task)
+}
+
+fn holder_of(task: &Task) -> Option<&Holder> {
+    task.lease.held.as_ref().map(|held| &held.holder)
 }
 
 /// By what right a request writes.

@@ -7,6 +7,7 @@ use std::sync::{PoisonError, RwLock};
 
 use subtle::ConstantTimeEq as _;
 
+use super::bell::Bell;
 use super::{FILE_NAME, RECORDS_NAME, TokenError, file, records};
 use crate::guard::scope::Scope;
 
@@ -24,6 +25,7 @@ pub struct Grant {
 pub struct Keyring {
     home: PathBuf,
     known: RwLock<Known>,
+    bell: Bell,
 }
 
 #[derive(Debug, Default)]
@@ -47,8 +49,10 @@ impl Keyring {
     /// The tokens there; the first is made when there is none.
     pub fn open(home: &Path) -> Result<Self, TokenError> {
         super::show(home)?;
+        // Before the first look, so that no change falls between.
+        let bell = Bell::hang_in(home);
         let known = RwLock::new(Known::read(home, stamps(home))?);
-        Ok(Self { home: home.to_owned(), known })
+        Ok(Self { home: home.to_owned(), known, bell })
     }
 
     /// One token that may do everything, in no file; for fuzzers.
@@ -56,7 +60,8 @@ impl Keyring {
         let grant = Grant { id: "first".to_owned(), scope: Scope::Admin };
         let keys = vec![(*blake3::hash(secret.as_bytes()).as_bytes(), grant)];
         let home = PathBuf::from("/proc/self/nowhere");
-        Self { home, known: RwLock::new(Known { keys, ..Known::default() }) }
+        let bell = Bell::hang_in(&home);
+        Self { home, known: RwLock::new(Known { keys, ..Known::default() }), bell }
     }
 
     /// What this secret gives; none when it is not known.
@@ -82,13 +87,17 @@ impl Keyring {
 
     /// Files that cannot be read any more let nobody in.
     fn look_again(&self) {
-        let stamps = stamps(&self.home);
-        if self.known.read().unwrap_or_else(PoisonError::into_inner).stamps == stamps {
+        if !self.bell.rings() {
             return;
         }
-        let read = Known::read(&self.home, stamps);
-        let known = read.unwrap_or_else(|_| Known { stamps, ..Known::default() });
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+        // Whoever does not hear the bell any more waits here, and sees what was found.
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        self.bell.silence();
+        let stamps = stamps(&self.home);
+        if known.stamps != stamps {
+            let read = Known::read(&self.home, stamps);
+            *known = read.unwrap_or_else(|_| Known { stamps, ..Known::default() });
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! are files of the home folder that only their owner can read, so that the CLI changes them without
 //! the daemon, and the daemon sees a change at the next request.
 
+mod bell;
 pub(crate) mod file;
 mod keyring;
 mod records;

@@ -67,15 +67,24 @@ pub(crate) struct LastDeath {
     pub(crate) signal: Option<i32>,
 }
 
-/// An agent that reports by itself.
+/// An agent that reports by itself, or, with a command, one that the daemon supervises.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewAgent {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) skills: Vec<String>,
-    /// Refused unless `[daemon] commands = true`.
+    /// How long it may be silent, such as `180s`; `0s` for any time. What the configuration says when
+    /// none.
+    pub(crate) silence_max: Option<String>,
+    /// Program and arguments. Refused unless `[daemon] commands = true`.
     pub(crate) command: Option<Vec<String>>,
+    /// Where a command runs, absolute; the folder of the configuration when none.
+    pub(crate) folder: Option<String>,
+    /// The preset of a command; `generic` when none.
+    pub(crate) preset: Option<String>,
+    /// When a command is started again: `on-failure`, `always` or `never`.
+    pub(crate) restart: Option<String>,
 }
 
 /// What became of an agent.

@@ -1,16 +1,32 @@
 //! Agents over HTTP.
 
+use relight::doors::clock;
 use relight::supervise::control::Request;
+use relight_core::agent::change::AgentChange;
+use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
+use relight_store::AgentCommit;
 use serde_json::json;
 
-use crate::ground::Ground;
+use crate::ground::{Ground, block_on};
 
 /// A ground with the agent `writer`, which reports by itself.
 fn with_writer() -> Ground {
     let ground = Ground::new();
     let made = ground.post("/api/agents", &json!({"name": "writer", "skills": ["rust"]}));
     assert_eq!(made.status, 201, "{made:?}");
+    ground
+}
+
+/// A ground with agents that somebody supervises.
+fn with_supervised(names: &[&str]) -> Ground {
+    let ground = Ground::new();
+    for name in names {
+        let changes = vec![AgentChange::Created(Box::default())];
+        let (agent, guard) = (AgentName::new(*name).unwrap(), Guard::default());
+        let commit = AgentCommit { agent, guard, at: clock::now(), changes };
+        block_on(ground.engine.store().commit_agent(commit)).unwrap();
+    }
     ground
 }
 
@@ -55,7 +71,7 @@ fn pages_follow_each_other() {
 
 #[test]
 fn start_and_restart_cancel_what_runs_and_answer_the_state_before() {
-    let ground = with_writer();
+    let ground = with_supervised(&["writer", "other"]);
     for verb in ["restart", "start", "stop"] {
         let answer = ground.post(&format!("/api/agents/writer/{verb}"), &json!({})).ok();
         assert_eq!(answer["previous_state"], "running");
@@ -72,7 +88,6 @@ fn start_and_restart_cancel_what_runs_and_answer_the_state_before() {
     ];
     assert_eq!(*ground.asked.lock().unwrap(), expected);
     assert_eq!(ground.post("/api/agents/nobody/restart", &json!({})).status, 404);
-    ground.post("/api/agents", &json!({"name": "other"}));
     let elsewhere = ground.post("/api/agents/other/restart", &json!({}));
     assert_eq!((elsewhere.status, elsewhere.code().as_str()), (409, "not_supervised"));
 }
@@ -81,8 +96,10 @@ fn start_and_restart_cancel_what_runs_and_answer_the_state_before() {
 fn a_heartbeat_is_heard_and_shown_without_a_write() {
     let ground = with_writer();
     let newest = || ground.get("/api/events?newest=true&limit=1").ok()["items"][0]["id"].clone();
-    let before = newest();
     let beat = |body| ground.post("/api/agents/writer/heartbeat", &body).status;
+    // The first one begins its life, which is written.
+    assert_eq!(beat(json!({})), 200);
+    let before = newest();
     assert_eq!(beat(json!({})), 200);
     assert_eq!(beat(json!({"status": "reads \u{1b}[31m<b>", "waiting_until": "10m"})), 200);
     assert_eq!(beat(json!({"waiting_until": "soon"})), 422);

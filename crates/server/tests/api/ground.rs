@@ -15,13 +15,16 @@ use relight::recovery::{Recoverer, Strategies};
 use relight::store_url::StoreUrl;
 use relight::supervise::beats::Beats;
 use relight::supervise::control::{
-    Changed, Control, Ending, RefusedCode, Reply, Request, Status, daemon_socket,
+    Changed, Control, Ending, RefusedCode, Registered, Reply, Request, Status, daemon_socket,
 };
+use relight::supervise::notice::Notices;
 use relight::supervise::reception::Reception;
+use relight::supervise::reporters::Reporters;
 use relight_core::agent::AgentStateKind;
 use relight_core::ids::AgentName;
 use relight_core::recovery::TaskPolicy;
 use relight_core::redact::Redactor;
+use relight_core::time::Span;
 use relight_server::{Backend, Server, Settings, Threads, tokens};
 use relight_store::sqlite::Use;
 use serde_json::{Value, json};
@@ -33,6 +36,11 @@ const LIMIT: Duration = Duration::from_secs(20);
 #[expect(clippy::disallowed_methods, reason = "a test measures with its own clock")]
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+/// Waits for the store.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// A server and what it stands on.
@@ -52,10 +60,22 @@ impl Ground {
     }
 
     pub(crate) fn with(settings: Settings) -> Self {
+        Self::open(settings, false)
+    }
+
+    /// One that takes commands over the network.
+    pub(crate) fn with_commands() -> Self {
+        Self::open(Settings::default(), true)
+    }
+
+    fn open(settings: Settings, allows_commands: bool) -> Self {
         limits::raise_open_files();
         let home = tempfile::tempdir().unwrap();
+        let store = StoreUrl::Sqlite(home.path().join("relight.db")).open(Use::Long).unwrap();
+        let engine =
+            Engine::new(store, Redactor::new(relight::mark_key_beside(home.path()).unwrap()));
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (server, engine) = begin(home.path(), settings, &asked);
+        let server = serve(home.path(), &engine, settings, allows_commands, &asked);
         let address = server.address().unwrap();
         let token = tokens::show(home.path()).unwrap();
         Self { home, server: Some(server), address, engine, token, asked }
@@ -63,10 +83,29 @@ impl Ground {
 
     /// Ends, and begins anew over the same folder and at the same address.
     pub(crate) fn restart(&mut self) {
-        self.stop();
         let settings = Settings { listen: Some(self.address), ..Settings::default() };
-        let (server, engine) = begin(self.home.path(), settings, &self.asked);
-        (self.server, self.engine) = (Some(server), engine);
+        self.begin_anew(settings);
+    }
+
+    /// Another daemon after this one, on the same store.
+    pub(crate) fn reopen(&mut self) {
+        self.begin_anew(Settings::default());
+    }
+
+    fn begin_anew(&mut self, settings: Settings) {
+        self.stop();
+        let server = serve(self.home.path(), &self.engine, settings, false, &self.asked);
+        self.address = server.address().unwrap();
+        self.server = Some(server);
+    }
+
+    /// Follows the events from now on. Returns once the server does.
+    pub(crate) fn watch(&self, kinds: &str) -> Watch {
+        let asking = self.ask("GET", &format!("/api/events?kind={kinds}")).token(&self.token);
+        let stream = asking.header("Accept", "text/event-stream").open();
+        let mut watch = Watch { stream, heard: Vec::new() };
+        watch.until("retry: 1000");
+        watch
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -104,31 +143,58 @@ impl Ground {
     }
 }
 
-/// A server over this folder, at a free port unless one is given.
-fn begin(home: &Path, settings: Settings, asked: &Arc<Mutex<Vec<Request>>>) -> (Server, Engine) {
-    let store = StoreUrl::Sqlite(home.join("relight.db")).open(Use::Long).unwrap();
-    let engine = Engine::new(store, Redactor::new(relight::mark_key_beside(home).unwrap()));
+fn serve(
+    home: &Path,
+    engine: &Engine,
+    settings: Settings,
+    allows_commands: bool,
+    asked: &Arc<Mutex<Vec<Request>>>,
+) -> Server {
     let recoverer = Recoverer::new(engine.clone(), Strategies::default(), TaskPolicy::default());
     let (calls, reception) = Reception::channel();
     supervise(reception, Arc::clone(asked));
+    let beats = Beats::default();
     let backend = Backend {
         engine: engine.clone(),
         queue: Queue::new(recoverer.clone()),
-        recoverer,
         calls,
-        beats: Beats::default(),
+        reporters: Reporters::new(recoverer.clone(), beats.clone(), Notices::channel().0),
+        recoverer,
+        beats,
+        silence_max: Some(Span::from_secs(180)),
         home: home.to_path_buf(),
         node: None,
         held_back: Arc::default(),
-        allows_commands: false,
+        allows_commands,
         complain: Arc::new(|text| eprintln!("complaint: {text}")),
     };
     let threads = Threads::new().unwrap();
     let control = threads.bind(|| Control::bind(&daemon_socket(home))).unwrap().unwrap();
     let free = SocketAddr::from(([127, 0, 0, 1], 0));
     let listen = Some(settings.listen.unwrap_or(free));
-    let server = Server::start(threads, control, Settings { listen, ..settings }, backend);
-    (server.unwrap(), engine)
+    Server::start(threads, control, Settings { listen, ..settings }, backend).unwrap()
+}
+
+/// Events as they come.
+pub(crate) struct Watch {
+    stream: Box<dyn Stream>,
+    heard: Vec<u8>,
+}
+
+impl Watch {
+    /// Reads on until this comes, which the time limit of the connection bounds; what came up to it.
+    pub(crate) fn until(&mut self, wanted: &str) -> String {
+        let mut byte = [0];
+        loop {
+            let text = String::from_utf8_lossy(&self.heard).into_owned();
+            if text.contains(wanted) {
+                self.heard.clear();
+                return text;
+            }
+            self.stream.read_exact(&mut byte).unwrap_or_else(|error| panic!("{error}: {text}"));
+            self.heard.push(byte[0]);
+        }
+    }
 }
 
 /// Knows the agent `writer`, and nobody else.
@@ -161,7 +227,10 @@ fn answer(request: &Request) -> Reply {
         }
         Request::Status => Reply::ok(&Status { pid: 1, agents: Vec::new() }),
         Request::Down { .. } => Reply::ok(&Ending { pid: 1, agents: 0 }),
-        Request::Reload | Request::Recover { .. } => Reply::ok(&json!({})),
+        Request::Register(_) => Reply::ok(&Registered { created: true }),
+        Request::Unregister { .. } | Request::Reload | Request::Recover { .. } => {
+            Reply::ok(&json!({}))
+        }
     }
 }
 

@@ -81,6 +81,8 @@ fn one_who_may_only_read_writes_nowhere() {
             // For a browser that leaves, and one that comes.
             (true, "/api/logout") => 204,
             (true, "/api/login") => 422,
+            // Looking is a POST there too; each tool asks for its own scope.
+            (true, "/mcp") => 406,
             (true, _) => 403,
             (false, _) => answer.status,
         };
@@ -176,8 +178,8 @@ fn nothing_that_could_be_a_place_or_a_command_is_taken_from_a_query() {
     }
     // A new one is looked at by whoever adds it here.
     let known = [
-        "after", "agent", "hours", "in_doubt", "kind", "limit", "lines", "newest", "since",
-        "state", "status", "task",
+        "after", "agent", "before", "hours", "in_doubt", "kind", "limit", "lines", "newest",
+        "since", "state", "status", "task",
     ];
     assert_eq!(names.iter().map(String::as_str).collect::<Vec<_>>(), known);
 }

@@ -3,13 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod agents;
+mod attempts;
 mod door;
 mod ground;
 mod hostile;
 mod limits;
 mod login;
 mod mcp;
+mod metrics;
 mod pages;
+mod reporters;
 mod stream;
 mod tls;
 mod work;

@@ -108,21 +108,23 @@ fn a_watcher_that_does_not_read_is_told_how_many_it_missed() {
     // The socket holds far less than a TCP connection does before its writer has to wait.
     let ask = ground.ask("GET", "/api/events?kind=task.created").over_socket();
     let mut watcher = Watcher::over(ask, None);
+    // A batch has at most five of them, and the ring has 256 batches.
+    let all = 1_800;
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    for at in 0..1_400 {
+    for at in 0..all {
         let mut new = NewTask::bare(TaskId::new(format!("t{at}")).unwrap());
-        new.spec.title = Some("x".repeat(4_000));
+        new.spec.title = Some("x".repeat(15_000));
         runtime.block_on(ground.engine.add(new)).unwrap();
     }
     let (mut seen, mut missed) = (0, 0);
-    while seen + missed < 1_400 {
+    while seen + missed < all {
         let (event, data) = watcher.next().unwrap();
         match event.as_str() {
             "dropped" => missed += data["missed"].as_u64().unwrap(),
             _ => seen += 1,
         }
     }
-    assert!(missed > 0 && seen > 1_000, "{seen} seen, {missed} missed");
+    assert!(missed > 0 && seen > 200, "{seen} seen, {missed} missed");
 }
 
 #[test]

@@ -245,19 +245,3 @@ fn a_daemon_that_ends_lets_no_claim_hang() {
     let _ = std::io::Read::read_to_string(&mut waiting, &mut rest);
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
 }
-
-#[test]
-fn numbers_are_served_for_prometheus() {
-    let ground = Ground::new();
-    started(&ground, "t");
-    let page = ground.get("/metrics");
-    assert!(page.header("content-type").unwrap().starts_with("text/plain"));
-    for line in [
-        "relight_tasks{status=\"in_progress\"} 1",
-        "relight_deaths_total{cause=\"oom\"} 0",
-        "relight_recovery_duration_seconds_bucket{le=\"+Inf\"} 0",
-        "# TYPE relight_heartbeat_age_seconds gauge",
-    ] {
-        assert!(page.text.contains(line), "{line}: {}", page.text);
-    }
-}

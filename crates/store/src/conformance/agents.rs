@@ -374,7 +374,7 @@ pub async fn a_thousand_agents_commit_at_the_same_time(harness: &dyn Harness) {
     }
     let agents = store.agents(AgentQuery::default()).await.expect("a store that can be read");
     assert!(agents.len() == 1_000 && agents.iter().all(|agent| agent.attempt_number == 2));
-    let query = crate::AttemptQuery { agent: None, ended: true, limit: usize::MAX };
+    let query = crate::AttemptQuery { agent: None, ended: true, limit: usize::MAX, before: None };
     let ended = store.attempts(query).await.expect("a store that can be read");
     assert!(ended.len() == 1_000 && ended.iter().all(|attempt| attempt.number == 1));
 }

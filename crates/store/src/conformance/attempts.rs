@@ -107,6 +107,26 @@ pub async fn attempts_come_newest_first(harness: &dyn Harness) {
     assert_eq!(attempts(&*store, none).await, [""; 0]);
 }
 
+/// A page begins where the one before it ended.
+pub async fn attempts_are_read_in_pages(harness: &dyn Harness) {
+    let store = harness.open().await;
+    for name in ["a", "b"] {
+        add_agent(&*store, name).await;
+    }
+    for (name, number) in [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3)] {
+        done_agent(&*store, name, FREE, vec![begun_attempt(name, number)]).await;
+    }
+    let before = |name: &str, number| Some(tag(name, number));
+    let page = AttemptQuery { limit: 2, before: before("b", 2), ..all_attempts() };
+    assert_eq!(attempts(&*store, page).await, ["a.2", "b.1"]);
+    let of_one = AttemptQuery { before: before("a", 3), ..attempts_of("a") };
+    assert_eq!(attempts(&*store, of_one).await, ["a.2", "a.1"]);
+    let first = AttemptQuery { before: before("a", 1), ..all_attempts() };
+    assert_eq!(attempts(&*store, first).await, [""; 0]);
+    let unknown = AttemptQuery { before: before("c", 1), ..all_attempts() };
+    assert_eq!(attempts(&*store, unknown).await, [""; 0]);
+}
+
 /// What lives is no death.
 pub async fn deaths_are_the_attempts_that_ended(harness: &dyn Harness) {
     let store = harness.open().await;

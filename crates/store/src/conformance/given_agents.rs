@@ -141,7 +141,7 @@ pub(super) async fn attempt(store: &dyn Store, tag: &AttemptTag) -> Option<Attem
 }
 
 pub(super) fn all_attempts() -> AttemptQuery {
-    AttemptQuery { agent: None, ended: false, limit: usize::MAX }
+    AttemptQuery { agent: None, ended: false, limit: usize::MAX, before: None }
 }
 
 pub(super) fn attempts_of(name: &str) -> AttemptQuery {

@@ -101,6 +101,7 @@ macro_rules! conformance_suite {
             ]
             steps: [
                 steps_keep_their_order,
+                a_task_is_read_with_its_step,
                 a_step_shows_its_newest_record,
                 a_step_says_under_which_lease_it_was_written,
                 a_new_try_has_no_exit_code_of_the_old_one,
@@ -193,6 +194,7 @@ macro_rules! conformance_suite {
                 an_attempt_keeps_what_was_begun_started_and_ended,
                 the_facts_of_a_death_come_back_whole,
                 attempts_come_newest_first,
+                attempts_are_read_in_pages,
                 deaths_are_the_attempts_that_ended,
                 agents_do_not_share_attempts,
                 an_attempt_that_is_begun_again_keeps_its_place,
@@ -220,6 +222,7 @@ macro_rules! conformance_suite {
                 sessions_come_in_the_order_of_their_keys,
                 sessions_can_be_asked_for_by_state_and_by_being_seen,
                 a_session_that_is_not_there_is_nothing,
+                old_sessions_are_forgotten_unless_somebody_wrote_them,
                 the_inventory_counts_sessions_by_state,
                 a_thousand_sessions_begin_and_end_at_the_same_time,
             ]

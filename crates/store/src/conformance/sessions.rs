@@ -322,3 +322,24 @@ pub async fn a_thousand_sessions_begin_and_end_at_the_same_time(harness: &dyn Ha
     assert_eq!(in_flight.len(), 500);
     assert!(in_flight.iter().all(|text| text[1..].parse::<u32>().is_ok_and(|n| n % 2 == 1)));
 }
+
+/// What is in flight, or was written since it was looked at, stays.
+pub async fn old_sessions_are_forgotten_unless_somebody_wrote_them(harness: &dyn Harness) {
+    let store = harness.open().await;
+    for text in ["gone", "moved", "kept"] {
+        done(&*store, to(new(text))).await;
+    }
+    done(&*store, to(active("live", None))).await;
+    let moved = read(&*store, "moved").await;
+    done(&*store, to(moved.clone())).await;
+    let all = [("gone", 1), ("moved", moved.seq), ("live", 1), ("absent", 1)];
+    let all = all.map(|(text, seq)| (key(text), seq)).to_vec();
+    let forget = store.forget_sessions(all.clone());
+    assert_eq!(forget.await.expect("a store that can be written"), 1);
+    assert_eq!(find(&*store, "gone").await, None);
+    for text in ["moved", "kept", "live"] {
+        assert!(find(&*store, text).await.is_some(), "{text}");
+    }
+    // The same key again is a new session.
+    done(&*store, to(new("gone"))).await;
+}

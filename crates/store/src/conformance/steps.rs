@@ -25,6 +25,22 @@ pub async fn steps_keep_their_order(harness: &dyn Harness) {
     assert_eq!(steps(&*store, "t").await, ["c", "a", "b"]);
 }
 
+/// As each of them alone; none where there is none.
+pub async fn a_task_is_read_with_its_step(harness: &dyn Harness) {
+    let store = harness.open().await;
+    add(&*store, "t").await;
+    done(&*store, "t", FREE, vec![begun("s")]).await;
+    let alone = (store.task(&id("t")).await.expect("a read"), step(&*store, "t", "s").await);
+    assert!(alone.0.is_some() && alone.1.is_some());
+    let read = |task: &'static str, name: &'static str| {
+        let store = &store;
+        async move { store.task_with_step(&id(task), &step_key(name)).await.expect("a read") }
+    };
+    assert_eq!(read("t", "s").await, alone);
+    assert_eq!(read("t", "other").await, (alone.0, None));
+    assert_eq!(read("nothing", "s").await, (None, None));
+}
+
 /// Also under a good lease: the second was decided upon a state that is no more.
 pub async fn of_two_ends_of_one_step_one_counts(harness: &dyn Harness) {
     let store = harness.open().await;

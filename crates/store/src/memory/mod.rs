@@ -167,6 +167,10 @@ impl Store for MemoryStore {
         Ok(taken)
     }
 
+    async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
+        Ok(self.state().forget_sessions(&sessions))
+    }
+
     async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
         Ok(self.state().session(key))
     }

@@ -47,6 +47,20 @@ impl State {
         self.sessions.get(key).map(|kept| kept.read(self.clock_ms))
     }
 
+    pub(super) fn forget_sessions(&mut self, sessions: &[(SessionKey, u64)]) -> u64 {
+        let before = self.sessions.len();
+        for (key, seq) in sessions {
+            let goes = |kept: &KeptSession| {
+                let is_active = kept.session.state.kind() == SessionStateKind::Active;
+                kept.session.seq == *seq && !is_active
+            };
+            if self.sessions.get(key).is_some_and(goes) {
+                self.sessions.remove(key);
+            }
+        }
+        (before - self.sessions.len()) as u64
+    }
+
     pub(super) fn sessions(&self, query: &SessionQuery) -> Vec<Session> {
         let wanted = |kept: &&KeptSession| {
             let session = &kept.session;

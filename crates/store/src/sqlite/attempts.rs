@@ -1,25 +1,14 @@
 //! Attempts as rows: what they are found by in columns, the rest as JSON.
 
-use relight_core::agent::{Attempt, AttemptTag, Cause, Ended, PostMortem};
+use relight_core::agent::{Attempt, AttemptTag};
 use relight_core::ids::AgentName;
-use relight_core::lease::ProcessIdentity;
 use relight_core::time::Time;
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
-use serde::{Deserialize, Serialize};
 
 use super::tasks::{from_json, parse, readable, to_json};
+use crate::bodies::{AttemptBody, cause_code};
 use crate::contract::AttemptQuery;
-
-/// What of an attempt has no column.
-#[derive(Debug, Serialize, Deserialize)]
-struct AttemptBody {
-    process: Option<ProcessIdentity>,
-    shim: Option<ProcessIdentity>,
-    log: Option<(u64, u64)>,
-    ended: Option<Ended>,
-    post_mortem: Option<PostMortem>,
-}
 
 const SELECT: &str = "
     SELECT g.name, a.number, a.tag, a.begun_at, a.body
@@ -54,6 +43,10 @@ pub(super) fn list_sql(query: &AttemptQuery) -> (String, Vec<SqlValue>) {
     }
     // Both orders are the same for one agent, and each has its index.
     let order = if query.agent.is_some() { "a.number" } else { "a.n" };
+    if let Some(before) = &query.before {
+        sql += &format!(" AND {order} < (SELECT {order} FROM attempt a WHERE a.tag = ?)");
+        values.push(before.as_str().to_owned().into());
+    }
     sql += &format!(" ORDER BY {order} DESC LIMIT {}", query.limit.min(i64::MAX as usize));
     (sql, values)
 }
@@ -111,13 +104,7 @@ pub(super) fn forget(db: &Connection, before: Time) -> Result<u64> {
 }
 
 fn body(attempt: &Attempt) -> String {
-    to_json(&AttemptBody {
-        process: attempt.process.clone(),
-        shim: attempt.shim.clone(),
-        log: attempt.log,
-        ended: attempt.ended.clone(),
-        post_mortem: attempt.post_mortem.clone(),
-    })
+    to_json(&AttemptBody::of(attempt))
 }
 
 fn read(row: &Row<'_>) -> Result<Attempt> {
@@ -133,10 +120,4 @@ fn read(row: &Row<'_>) -> Result<Attempt> {
         ended: body.ended,
         post_mortem: body.post_mortem,
     })
-}
-
-/// Its cause's place in the list of all, from 1.
-fn cause_code(attempt: &Attempt) -> Option<i64> {
-    let cause = attempt.ended.as_ref()?.cause;
-    Cause::ALL.iter().position(|other| *other == cause).map(|place| place as i64 + 1)
 }

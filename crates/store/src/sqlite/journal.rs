@@ -10,31 +10,20 @@ use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::Fence;
 use relight_core::session::SessionTold;
-use relight_core::step::{Cut, Output, RepeatRule, Step, StepKey, StepState};
+use relight_core::step::{Output, RepeatRule, Step, StepKey, StepState};
 use relight_core::task::Task;
 use relight_core::time::Time;
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::bad_value;
 use super::tasks::{from_json, parse, to_json};
+use crate::bodies::OutputDetail;
 use crate::contract::{AGENT_FORGOTTEN, AgentCommit, EventQuery};
 
 /// A body up to this many bytes stays in its row; a longer one would push its neighbours apart.
 const BODY_BYTES_INLINE_MAX: usize = 8 << 10;
-
-/// What is rarely there of an output, kept as JSON beside its body.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct OutputDetail {
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    stderr: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    cut: Option<Cut>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    redacted: bool,
-}
 
 /// Appends the record of one change; answers its id.
 pub(super) fn append(
@@ -137,7 +126,7 @@ pub(super) fn append_step(
     };
     let detail = match (change, output) {
         (Change::StepResolved { .. }, _) => Some(to_json(&change.detail(None))),
-        (_, Some(output)) => output_detail(output),
+        (_, Some(output)) => OutputDetail::of(output).as_ref().map(to_json),
         (_, None) => None,
     };
     let (inline, apart) = keep_body(db, output)?;
@@ -174,17 +163,6 @@ fn keep_body<'a>(db: &Connection, output: Option<&'a Output>) -> Result<Body<'a>
             Ok((None, Some(insert.insert([body])?)))
         }
     }
-}
-
-fn output_detail(output: &Output) -> Option<String> {
-    let plain = output.stderr.is_empty() && output.cut.is_none() && !output.redacted;
-    (!plain).then(|| {
-        to_json(&OutputDetail {
-            stderr: output.stderr.clone(),
-            cut: output.cut.clone(),
-            redacted: output.redacted,
-        })
-    })
 }
 
 fn fence_number(fence: Option<Fence>) -> Option<i64> {
@@ -311,18 +289,23 @@ pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> 
     Ok(found)
 }
 
+/// Kinds with an index of their own.
+const OF_ATTEMPTS: [EventKind; 3] =
+    [EventKind::AttemptBegun, EventKind::AttemptStarted, EventKind::AttemptDied];
+/// The index's own condition, to the letter: by it SQLite knows that the index has all of them.
+const IS_OF_ATTEMPTS: &str = "kind IN (21, 22, 23)";
+
 pub(super) fn events_sql(query: &EventQuery) -> (String, Vec<SqlValue>) {
     let mut sql = "
         SELECT j.id, j.at, j.kind, t.id, j.name, j.occurrence, j.fence, j.detail, j.exit_code,
                a.name
         FROM journal j LEFT JOIN task t ON t.n = j.task LEFT JOIN agent a ON a.n = j.agent
-        WHERE j.id > ?"
+        WHERE j.id > ?1 AND j.id < ?2"
         .to_owned();
-    let mut values: Vec<SqlValue> = vec![i64::try_from(query.after).unwrap_or(i64::MAX).into()];
-    if let Some(before) = query.before {
-        sql += " AND j.id < ?";
-        values.push(i64::try_from(before).unwrap_or(i64::MAX).into());
-    }
+    let order = if query.newest { "DESC" } else { "ASC" };
+    let limit = query.limit.min(i64::MAX as usize);
+    let number = |id: u64| SqlValue::from(i64::try_from(id).unwrap_or(i64::MAX));
+    let mut values = vec![number(query.after), number(query.before.unwrap_or(u64::MAX))];
     if let Some(task) = &query.task {
         sql += " AND j.task = (SELECT n FROM task WHERE id = ?)";
         values.push(task.as_str().to_owned().into());
@@ -333,10 +316,19 @@ pub(super) fn events_sql(query: &EventQuery) -> (String, Vec<SqlValue>) {
     }
     if !query.kinds.is_empty() {
         let codes: Vec<String> = query.kinds.iter().map(|k| k.code().to_string()).collect();
-        sql += &format!(" AND j.kind IN ({})", codes.join(","));
+        let condition = format!("kind IN ({})", codes.join(","));
+        let are_of_attempts = query.kinds.iter().all(|kind| OF_ATTEMPTS.contains(kind));
+        if are_of_attempts && query.task.is_none() && query.agent.is_none() {
+            // By their own index, however many steps lie between.
+            sql += &format!(
+                " AND j.id IN (SELECT id FROM journal WHERE {IS_OF_ATTEMPTS} AND {condition}
+                    AND id > ?1 AND id < ?2 ORDER BY id {order} LIMIT {limit})"
+            );
+        } else {
+            sql += &format!(" AND j.{condition}");
+        }
     }
-    let order = if query.newest { "DESC" } else { "ASC" };
-    sql += &format!(" ORDER BY j.id {order} LIMIT {}", query.limit.min(i64::MAX as usize));
+    sql += &format!(" ORDER BY j.id {order} LIMIT {limit}");
     (sql, values)
 }
 

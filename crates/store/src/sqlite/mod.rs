@@ -156,6 +156,21 @@ impl Store for SqliteStore {
         self.read(|db| journal::step(db, task, key))
     }
 
+    async fn task_with_step(
+        &self,
+        id: &TaskId,
+        key: &StepKey,
+    ) -> Result<(Option<Task>, Option<Step>), StoreError> {
+        self.read(|db| {
+            // In one look at the file: taking its locks costs more than reading a row.
+            let look = db.unchecked_transaction()?;
+            let task = tasks::by_id(db, id, self.clock.now())?.map(|row| row.task);
+            let step = journal::step(db, id, key)?;
+            look.finish()?;
+            Ok((task, step))
+        })
+    }
+
     async fn steps(&self, task: &TaskId) -> Result<Vec<Step>, StoreError> {
         self.read(|db| journal::steps(db, task))
     }
@@ -238,6 +253,14 @@ impl Store for SqliteStore {
         match reply.map_err(Refusal::of_store)? {
             Answer::SessionsCommitted(taken) => Ok(taken),
             other => unreachable!("a commit was answered with {other:?}"),
+        }
+    }
+
+    async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
+        let operation = Operation::ForgetSessions(sessions);
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::SessionsForgotten(count) => Ok(count),
+            other => unreachable!("forgetting was answered with {other:?}"),
         }
     }
 

@@ -23,13 +23,14 @@ const LOG_BYTES_KEPT: u64 = 40 * 4_120;
 const APPLICATION_ID: i32 = 0x524c_4854;
 
 /// Numbered from 1 and never edited after they landed.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("migrations/0001_foundation.sql"),
     include_str!("migrations/0002_agents.sql"),
     include_str!("migrations/0003_recovery.sql"),
     include_str!("migrations/0004_sessions.sql"),
     include_str!("migrations/0005_queue_index.sql"),
     include_str!("migrations/0006_nodes.sql"),
+    include_str!("migrations/0007_attempt_events.sql"),
 ];
 
 /// How a process uses the store.

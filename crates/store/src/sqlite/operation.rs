@@ -1,6 +1,6 @@
 //! What the writer can be asked to do, and what it answers.
 
-use relight_core::ids::{AgentName, NodeName, TaskId};
+use relight_core::ids::{AgentName, NodeName, SessionKey, TaskId};
 use relight_core::lease::Fence;
 use relight_core::node::{Epoch, NewNode};
 use relight_core::session::SessionChange;
@@ -24,6 +24,7 @@ pub(super) enum Operation {
     ForgetAttempts(Time),
     ForgetAgent(AgentName, u64, Time),
     CommitSessions(Vec<SessionChange>, Time),
+    ForgetSessions(Vec<(SessionKey, u64)>),
     Keep { name: String, before: Option<Value>, now: Value, told: Vec<Told> },
     JoinNode(NewNode, Time),
     RenewNode(NodeName, Epoch),
@@ -65,6 +66,9 @@ impl Operation {
             Self::CommitSessions(changes, at) => {
                 Answer::SessionsCommitted(sessions::apply(db, changes, *at, now)?)
             }
+            Self::ForgetSessions(sessions) => {
+                Answer::SessionsForgotten(sessions::forget(db, sessions)?)
+            }
             Self::Keep { name, before, now, told } => {
                 Answer::Kept(kept::swap(db, name, before.as_ref(), now, told)?)
             }
@@ -94,6 +98,7 @@ pub(super) enum Answer {
     AgentForgotten(bool),
     /// Whether each of them was made.
     SessionsCommitted(Vec<bool>),
+    SessionsForgotten(u64),
     Kept(bool),
     NodeJoined(Joined),
     /// Whether it was the node that was meant.

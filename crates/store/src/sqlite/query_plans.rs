@@ -1,6 +1,7 @@
 //! What a supervisor asks again and again goes by an index, however long the journal is.
 
 use relight_core::agent::AttemptTag;
+use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, SessionKey};
 use relight_core::session::SessionStateKind;
 use relight_core::status::TaskStatus;
@@ -37,12 +38,28 @@ fn events_of_an_agent_are_found_without_reading_the_journal() {
         newest: true,
     };
     insta::assert_snapshot!(plan_of(journal::events_sql(&query)), @"
-    SEARCH j USING INDEX journal_agent (agent=? AND rowid>?)
+    SEARCH j USING INDEX journal_agent (agent=? AND rowid>? AND rowid<?)
     SCALAR SUBQUERY 1
     SEARCH agent USING COVERING INDEX agent_name (name=?)
     SEARCH t USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN
     SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN
     ");
+}
+
+#[test]
+fn the_newest_deaths_are_found_without_reading_the_steps_between() {
+    let kinds = vec![EventKind::AttemptDied, EventKind::AttemptBegun];
+    let (after, before, limit) = (7, None, 5);
+    let query = EventQuery { after, before, task: None, agent: None, kinds, limit, newest: true };
+    insta::assert_snapshot!(plan_of(journal::events_sql(&query)), @"
+    SEARCH j USING INTEGER PRIMARY KEY (rowid=?)
+    LIST SUBQUERY 1
+    SEARCH journal USING COVERING INDEX journal_attempt (kind=? AND rowid>? AND rowid<?)
+    USE TEMP B-TREE FOR ORDER BY
+    SEARCH t USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN
+    SEARCH a USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN
+    ");
+    assert_eq!(EventKind::AttemptBegun.code()..=EventKind::AttemptDied.code(), 21..=23);
 }
 
 #[test]
@@ -77,7 +94,7 @@ fn tasks_in_doubt_or_held_are_found_among_many_finished_ones() {
 
 #[test]
 fn attempts_of_an_agent_are_walked_newest_first() {
-    let query = AttemptQuery { agent: agent(), ended: true, limit: 5 };
+    let query = AttemptQuery { agent: agent(), ended: true, limit: 5, before: None };
     insta::assert_snapshot!(plan_of(attempts::list_sql(&query)), @"
     SEARCH g USING INTEGER PRIMARY KEY (rowid=?)
     SCALAR SUBQUERY 1

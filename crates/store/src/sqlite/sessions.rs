@@ -9,11 +9,11 @@ use relight_core::time::{Span, Time};
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
 
-use super::apply::fence_checked;
 use super::error::bad_value;
 use super::journal;
 use super::lease_clock::LeaseNow;
 use super::tasks::{from_json, left, parse, readable, to_json, unsigned};
+use crate::check::fence_checked;
 use crate::contract::SessionQuery;
 
 const SELECT: &str = "
@@ -99,6 +99,18 @@ pub(super) fn apply(
     }
     journal::append_sessions(db, at, &told)?;
     Ok(taken)
+}
+
+/// Removes those that nobody wrote since they were read, and that have no turn in flight.
+pub(super) fn forget(db: &Connection, sessions: &[(SessionKey, u64)]) -> Result<u64> {
+    let mut delete =
+        db.prepare_cached("DELETE FROM session WHERE key = ?1 AND seq = ?2 AND state <> ?3")?;
+    let active = SessionStateKind::Active.code();
+    let mut count = 0;
+    for (key, seq) in sessions {
+        count += delete.execute(params![key.as_str(), seq.cast_signed(), active])? as u64;
+    }
+    Ok(count)
 }
 
 /// The columns of a state, beside its number.

@@ -316,7 +316,7 @@ pub(crate) fn all_events() -> EventQuery {
 }
 
 pub(crate) fn all_attempts() -> AttemptQuery {
-    AttemptQuery { agent: None, ended: false, limit: usize::MAX }
+    AttemptQuery { agent: None, ended: false, limit: usize::MAX, before: None }
 }
 
 /// All leases and all moves of the clock are whole ticks, so that a clock that also goes on by itself

@@ -133,6 +133,13 @@ impl Home {
         self.supervise(&mut self.command(&words))
     }
 
+    /// Starts `relight up` with HTTP at a port that the system chooses.
+    pub fn serve(&self, flags: &[&str]) -> anyhow::Result<Supervisor> {
+        let configuration = self.configuration().display().to_string();
+        let serving = ["up", "--config", &configuration, "--listen", "127.0.0.1:0"];
+        self.supervise(&mut self.command(&[&serving, flags].concat()))
+    }
+
     /// Starts `relight run` for one agent.
     pub fn run(&self, entry: &Entry) -> anyhow::Result<Supervisor> {
         let mut words = vec!["run".to_owned()];

@@ -20,13 +20,24 @@ enum Need {
     Orphaned,
     /// It waits for a time, and nobody would bring it back then.
     Forgotten,
+    /// It reports by itself, and nobody listens.
+    Unheard,
+    /// One that reports by itself does not any more.
+    Silent,
     /// It is not resumed before a person says so.
     HeldBack,
 }
 
 impl Need {
-    const ALL: [Self; 5] =
-        [Self::Terminated, Self::DiedUnnoticed, Self::Orphaned, Self::Forgotten, Self::HeldBack];
+    const ALL: [Self; 7] = [
+        Self::Terminated,
+        Self::DiedUnnoticed,
+        Self::Orphaned,
+        Self::Forgotten,
+        Self::Unheard,
+        Self::Silent,
+        Self::HeldBack,
+    ];
 
     fn of(agent: &Agent, attempt: Option<&Attempt>) -> Option<Self> {
         let supervisor = supervisor_of(agent);
@@ -35,6 +46,10 @@ impl Need {
             (Truth::DiedUnnoticed, _) => Some(Self::DiedUnnoticed),
             (Truth::Orphaned, _) => Some(Self::Orphaned),
             (Truth::Forgotten, _) => Some(Self::Forgotten),
+            (Truth::Unheard, _) => Some(Self::Unheard),
+            (Truth::AsRecorded, AgentState::Crashed { .. }) if agent.plan.reports_itself() => {
+                Some(Self::Silent)
+            }
             (Truth::AsRecorded, AgentState::Suspended { why: Pause::HeldBack, .. }) => {
                 Some(Self::HeldBack)
             }
@@ -62,6 +77,11 @@ impl Need {
             Self::Forgotten => (
                 "waiting to be brought back, but nobody does that",
                 format!("relight up, or relight run --name {first} -- CMD"),
+            ),
+            Self::Unheard => ("reporting by itself, and nobody listens", "relight up".to_owned()),
+            Self::Silent => (
+                "silent: they reported by themselves",
+                format!("start it where it runs; relight deaths {first}"),
             ),
             Self::HeldBack => ("held back", format!("relight start {first}")),
         };

@@ -4,29 +4,36 @@
 //! and the rest goes on.
 
 mod agents;
+mod daemon;
 mod finding;
+mod kernel;
 mod machine;
 mod salvage;
 mod store;
+mod waiting;
 
 use std::path::Path;
 
+use relight::presets::Preset;
 use serde_json::{Value, json};
 
 use self::finding::{Finding, Level};
 use super::setup::{self, State};
 use crate::arguments::other::DoctorArguments;
 use crate::environment::Environment;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Outcome, chain};
 use crate::output;
-use crate::work::Work;
+use crate::work::{Work, find_config};
 
 pub(crate) fn run(environment: &Environment, arguments: &DoctorArguments) -> Outcome {
     let mut findings = machine::look();
+    findings.extend(kernel::look(environment));
     findings.extend(machine::look_at_home(environment));
+    findings.extend(daemon::look(environment));
     let (of_store, store_exit) = store::look(environment, arguments.whole);
     findings.extend(of_store);
-    findings.push(queue(environment));
+    findings.extend(config(environment));
+    findings.push(presets(environment));
     findings.push(agents_md());
     let has_problem = findings.iter().any(|finding| finding.level == Level::Problem);
     let Some(to) = &arguments.salvage else {
@@ -67,15 +74,52 @@ fn print(environment: &Environment, findings: &[Finding], salvaged: Option<&salv
     }
 }
 
-/// What a daemon looks for by the clock; it is told of everything else.
-fn queue(environment: &Environment) -> Finding {
-    match Work::find(environment, None) {
-        Ok(work) => {
-            let sweep = work.sweep;
-            let text = format!("dead holders that nobody tells of are looked for every {sweep}");
-            Finding::ok("queue", text)
+/// The configuration that `relight up` would read here, and what a daemon does by the clock; it is told
+/// of everything else.
+fn config(environment: &Environment) -> Vec<Finding> {
+    let read = find_config(environment, None).and_then(|config| {
+        let work = config.as_ref().map_or_else(Work::by_default, Work::of)?;
+        Ok((config, work))
+    });
+    let (config, work) = match read {
+        Ok(read) => read,
+        Err(failure) => {
+            let hint =
+                failure.hint.unwrap_or_else(|| "relight setup config shows every key".to_owned());
+            return vec![Finding::problem("config", failure.message).hint(hint)];
         }
-        Err(failure) => Finding::warning("queue", failure.message),
+    };
+    let text = match &config {
+        None => "there is no relight.toml; the defaults hold".to_owned(),
+        Some(config) => {
+            let (folder, count) = (config.folder.display(), config.agents.len());
+            format!("relight.toml in {folder} has {count} agents, and no mistake")
+        }
+    };
+    let renew = config.as_ref().map(|config| config.node.renew);
+    let renew = renew.map(|renew| format!("; in a fleet leases are renewed every {renew}"));
+    let sweep = format!(
+        "dead holders that nobody tells of are looked for every {}{}",
+        work.sweep,
+        renew.unwrap_or_default()
+    );
+    vec![Finding::ok("config", text), Finding::ok("queue", sweep)]
+}
+
+/// Whether the user's own presets can be read.
+fn presets(environment: &Environment) -> Finding {
+    let all = Preset::all(environment.presets_folder().as_deref());
+    let count = all.len();
+    let broken: Vec<String> = all
+        .into_iter()
+        .filter_map(|(name, preset)| Some(format!("{name}: {}", chain(&preset.err()?))))
+        .collect();
+    match broken.first() {
+        None => Finding::ok("presets", format!("{count}, all of them good")),
+        Some(first) => {
+            Finding::warning("presets", format!("{} cannot be used ({first})", broken.len()))
+                .hint("relight presets list")
+        }
     }
 }
 

@@ -202,8 +202,9 @@ impl Actor {
         };
         let strategy = self.strategy_for(task).map(str::to_owned);
         let recoverer = self.recoverer_for(task);
-        let name = strategy.as_deref().unwrap_or(recoverer.strategies().name_for(task));
-        let answers_at_once = recoverer.strategies().is_own(name);
+        let strategies = recoverer.strategies();
+        let name = strategy.as_deref().unwrap_or(strategies.name_for(task));
+        let answers_at_once = strategies.is_own(name);
         let lost = LostTask { task: task.clone(), death, strategy, unwatched: self.died_unwatched };
         if is_its_own || answers_at_once {
             return lost.recover(&recoverer).await;

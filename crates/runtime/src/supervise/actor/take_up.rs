@@ -92,7 +92,8 @@ pub(in crate::supervise) async fn take_up(
     let (agent, was_on) = take_lease(&desk, right, &mut spec, take_over).await?;
     let folder = AgentFolder::of(&desk.home, &spec.name);
     successor::sweep(&folder);
-    let query = AttemptQuery { agent: Some(spec.name.clone()), ended: true, limit: 1 };
+    let query =
+        AttemptQuery { agent: Some(spec.name.clone()), ended: true, limit: 1, before: None };
     let last = desk.engine.store().attempts(query).await?.pop();
     let first_view = AgentView {
         agent: agent.clone(),
@@ -490,7 +491,12 @@ impl Actor {
 
     /// All tags under which something of the agent may live.
     pub(super) async fn tags(&self) -> Vec<AttemptTag> {
-        let query = AttemptQuery { agent: Some(self.spec.name.clone()), ended: false, limit: 8 };
+        let query = AttemptQuery {
+            agent: Some(self.spec.name.clone()),
+            ended: false,
+            limit: 8,
+            before: None,
+        };
         let attempts = self.desk.engine.store().attempts(query).await.unwrap_or_default();
         let mut tags: Vec<AttemptTag> = attempts.into_iter().map(|attempt| attempt.tag).collect();
         tags.extend(self.agent.next_attempt.clone());

@@ -80,6 +80,6 @@ async fn open_task(
 }
 
 async fn last_ended(engine: &Engine, agent: &AgentName) -> Result<Option<Attempt>, StoreError> {
-    let query = AttemptQuery { agent: Some(agent.clone()), ended: true, limit: 1 };
+    let query = AttemptQuery { agent: Some(agent.clone()), ended: true, before: None, limit: 1 };
     Ok(engine.store().attempts(query).await?.into_iter().next())
 }

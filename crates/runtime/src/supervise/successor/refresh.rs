@@ -94,7 +94,8 @@ async fn last_reason(
     if let Some(there) = read_state(folder).filter(|there| there.attempt == *tag) {
         return Ok(there.reason);
     }
-    let query = AttemptQuery { agent: Some(agent.name.clone()), ended: true, limit: 1 };
+    let query =
+        AttemptQuery { agent: Some(agent.name.clone()), ended: true, limit: 1, before: None };
     let newest = engine.store().attempts(query).await?.into_iter().next();
     Ok(newest.and_then(|attempt| attempt.ended).as_ref().map(reason))
 }

@@ -103,6 +103,7 @@ impl Plan {
             agent: self.dice.chance(50).then(|| self.agent()),
             ended: self.dice.chance(50),
             limit: self.dice.below(10) as usize,
+            before: None,
         };
         pair.attempts(query).await;
     }

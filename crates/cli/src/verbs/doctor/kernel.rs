@@ -1,0 +1,98 @@
+//! What supervision needs of the kernel, and whether it is there.
+
+use relight::doors::clock;
+use relight::supervise::cgroup::{CgroupSetting, Cgroups};
+use relight_core::time::Span;
+use rustix::process::{PidfdFlags, Resource, getpid, getrlimit, pidfd_open};
+
+use super::finding::Finding;
+use crate::environment::Environment;
+use crate::verbs::supervision;
+
+/// An agent and what it starts; a few of them want more.
+const PROCESSES_MIN: u64 = 256;
+/// One for the log of each agent, and some for whoever else lives here.
+const WATCHES_MIN: u64 = 1_024;
+const INSTANCES_MIN: u64 = 16;
+
+pub(super) fn look(environment: &Environment) -> Vec<Finding> {
+    vec![boot(), pidfd(), subreaper(), cgroup(environment), processes(), watches()]
+}
+
+fn boot() -> Finding {
+    let up = Span::from_secs(clock::since_boot().as_ms() / 1_000);
+    let id = relight::doors::process::boot_id();
+    if id.is_empty() {
+        let text =
+            "the boot id cannot be read; after a reboot the dead cannot be told from the living";
+        return Finding::problem("boot", text).hint("mount /proc");
+    }
+    Finding::ok("boot", format!("{id}, up for {up}"))
+}
+
+fn pidfd() -> Finding {
+    match pidfd_open(getpid(), PidfdFlags::empty()) {
+        Ok(_) => {
+            Finding::ok("pidfd", "processes are signalled and watched through their own handles")
+        }
+        Err(error) => Finding::problem("pidfd", format!("cannot be had: {error}"))
+            .hint("Linux 5.4 or later; in a container, let pidfd_open through its filter"),
+    }
+}
+
+fn subreaper() -> Finding {
+    match rustix::process::child_subreaper() {
+        Ok(_) => Finding::ok("subreaper", "what an agent leaves behind comes to its shim"),
+        Err(error) => Finding::problem("subreaper", format!("cannot be had: {error}"))
+            .hint("Linux 3.4 or later; in a container, let prctl through its filter"),
+    }
+}
+
+fn cgroup(environment: &Environment) -> Finding {
+    let setting = supervision::cgroup_setting(environment);
+    match (Cgroups::delegated(&setting), setting) {
+        (Some(folder), _) => {
+            Finding::ok("cgroup", format!("each attempt gets one below {}", folder.display()))
+        }
+        (None, CgroupSetting::Off) => Finding::ok("cgroup", "none, because RELIGHT_CGROUP is off"),
+        (None, CgroupSetting::At(folder)) => {
+            let text = format!("{} cannot be used", folder.display());
+            Finding::warning("cgroup", text)
+                .hint("set RELIGHT_CGROUP to a cgroup of your own, or unset it")
+        }
+        (None, CgroupSetting::Auto) => Finding::ok(
+            "cgroup",
+            "none is delegated; trees are ended by their group, their shim and their tag \
+             (relight service install daemon asks systemd for one)",
+        ),
+    }
+}
+
+fn processes() -> Finding {
+    let limit = getrlimit(Resource::Nproc).current;
+    let shown = limit.map_or_else(|| "any number".to_owned(), |limit| limit.to_string());
+    let text = format!("{shown} processes of this user at a time");
+    if limit.is_some_and(|limit| limit < PROCESSES_MIN) {
+        return Finding::warning("processes", text).hint(format!("ulimit -u {PROCESSES_MIN}"));
+    }
+    Finding::ok("processes", text)
+}
+
+fn watches() -> Finding {
+    let read = |name: &str| -> Option<u64> {
+        let text = std::fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).ok()?;
+        text.trim().parse().ok()
+    };
+    let (Some(watches), Some(instances)) = (read("max_user_watches"), read("max_user_instances"))
+    else {
+        let text = "the limits of inotify cannot be read; output may be noticed late";
+        return Finding::warning("inotify", text).hint("mount /proc");
+    };
+    let text = format!("{watches} watches, {instances} instances");
+    let is_few = watches < WATCHES_MIN || instances < INSTANCES_MIN;
+    if is_few {
+        let hint = format!("sysctl fs.inotify.max_user_watches={}", WATCHES_MIN * 8);
+        return Finding::warning("inotify", text).hint(hint);
+    }
+    Finding::ok("inotify", text)
+}

@@ -1,0 +1,74 @@
+//! What waits in the store for somebody: work to recover, alerts to be told.
+
+use std::sync::Arc;
+
+use relight::alerts::overview;
+use relight::engine::Engine;
+use relight::sessions;
+use relight::supervise::recover::{self, Finding as Lost};
+use relight_core::redact::{MarkKey, Redactor};
+use relight_core::session::Rules;
+use relight_core::time::Span;
+use relight_store::{Store, StoreError};
+
+use super::finding::Finding;
+use crate::exit::Failure;
+
+/// Alerts that are looked at.
+const ALERTS_MAX: usize = 1_000;
+
+pub(super) async fn look(store: &Arc<dyn Store>) -> Vec<Finding> {
+    let mut findings = match to_recover(store).await {
+        Ok(finding) => vec![finding],
+        Err(failure) => vec![Finding::warning("recover", failure.message)],
+    };
+    match alerts(store.as_ref()).await {
+        Ok(found) => findings.extend(found),
+        Err(error) => findings.push(Finding::warning("alerts", error.to_string())),
+    }
+    findings
+}
+
+/// What `relight recover` would put right.
+async fn to_recover(store: &Arc<dyn Store>) -> Result<Finding, Failure> {
+    // Nothing is written, so nothing is marked by this key.
+    let engine = Engine::new(Arc::clone(store), Redactor::new(MarkKey::new([0; 32])));
+    let lost = recover::find(&engine).await?;
+    let rules = Rules { window: Span::ZERO, ..Rules::default() };
+    let sessions = sessions::find(&engine, &rules).await?.len();
+    let tasks = lost.iter().filter(|one| matches!(one, Lost::Task { .. })).count();
+    let dead = lost.iter().filter(|one| matches!(one, Lost::Agent { lives: false, .. })).count();
+    if tasks + dead + sessions == 0 {
+        return Ok(Finding::ok("recover", "nothing waits to be recovered"));
+    }
+    let text = format!("{dead} agents, {tasks} tasks and {sessions} sessions lost their holder");
+    Ok(Finding::warning("recover", text).hint("relight recover --dry-run"))
+}
+
+async fn alerts(store: &dyn Store) -> Result<Vec<Finding>, StoreError> {
+    let found = overview(store, ALERTS_MAX).await?;
+    if found.sinks.is_empty() {
+        let text =
+            "nobody is told: there is no [alert] command or webhook, or no daemon ran with it";
+        return Ok(vec![Finding::ok("alerts", text)]);
+    }
+    let pending = found.alerts.iter().filter(|told| !told.pending.is_empty()).count();
+    let mut findings = Vec::new();
+    for sink in &found.sinks {
+        if sink.is_gone {
+            let text =
+                format!("the {} answered that it is gone and is not called any more", sink.name);
+            findings.push(
+                Finding::warning("alerts", text).hint("mend [alert], then relight alerts test"),
+            );
+        } else if let Some(why) = &sink.why {
+            let text =
+                format!("the {} could not be told in {} tries: {why}", sink.name, sink.tries);
+            findings.push(Finding::warning("alerts", text).hint("relight alerts list --pending"));
+        }
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok("alerts", format!("{pending} wait to be told")));
+    }
+    Ok(findings)
+}

@@ -1,0 +1,100 @@
+//! Agents that were registered over HTTP with their command: the store is their configuration, so that
+//! they are supervised again after every start of the daemon.
+
+use std::sync::Arc;
+
+use relight::engine::Engine;
+use relight::supervise::control::NewAgent;
+use relight::supervise::log::LogLimits;
+use relight::supervise::shim::wire::Input;
+use relight::supervise::spec::AgentSpec;
+use relight::supervise::word::Word;
+use relight_core::agent::{AgentPlan, REGISTERED};
+use relight_core::ids::AgentName;
+use relight_core::node::Placement;
+use relight_core::time::Span;
+use relight_store::AgentQuery;
+
+use super::supervision;
+use crate::config::{Config, short_environment};
+use crate::environment::Environment;
+use crate::exit::Failure;
+use crate::output;
+
+/// What somebody wants of an agent, with what the configuration says of all.
+pub(super) fn plan(config: &Config, new: NewAgent) -> AgentPlan {
+    let recovery = &config.recovery;
+    let folder = new.folder.unwrap_or_else(|| config.folder.clone());
+    let silence_max = match new.silence_max {
+        None => recovery.silence_max,
+        given => given.filter(|silence| *silence > Span::ZERO),
+    };
+    AgentPlan {
+        command: new.command,
+        folder: folder.to_string_lossy().into_owned(),
+        preset: new.preset.unwrap_or_else(|| "generic".to_owned()),
+        restart: new.restart,
+        policy: recovery.policy.clone(),
+        silence_max,
+        timeout: recovery.timeout,
+        grace: recovery.grace,
+        defer: recovery.defer,
+        skills: new.skills,
+        labels: [(REGISTERED.to_owned(), "true".to_owned())].into(),
+        ..AgentPlan::default()
+    }
+}
+
+/// How it is supervised. Its environment is the short list that every agent of the daemon gets.
+pub(super) fn spec(
+    environment: &Environment,
+    config: &Config,
+    name: AgentName,
+    plan: AgentPlan,
+) -> Result<AgentSpec, Failure> {
+    let preset = supervision::preset(environment, Some(&plan.preset))?;
+    Ok(AgentSpec {
+        name,
+        command: plan.command.iter().cloned().map(Word::from).collect(),
+        environment: short_environment(environment.variables(), &preset),
+        signs: supervision::signs(&preset),
+        ladder: Some(preset.ladder(plan.grace)),
+        plan,
+        preset: Arc::new(preset),
+        resume_args: None,
+        input: Input::Null,
+        user: None,
+        until: None,
+        strategy: None,
+        placement: Placement::Any,
+        log_limits: LogLimits { file_bytes_max: config.log.file_max, files_max: config.log.files },
+    })
+}
+
+/// All that the store knows. What the configuration names too is the configuration's; where commands
+/// are not taken over the network any more, none of them is started.
+pub(super) async fn specs(
+    environment: &Environment,
+    engine: &Engine,
+    config: &Config,
+    configured: &[AgentSpec],
+) -> Result<Vec<AgentSpec>, Failure> {
+    if !config.daemon.commands {
+        return Ok(Vec::new());
+    }
+    let mut specs = Vec::new();
+    for agent in engine.store().agents(AgentQuery::default()).await? {
+        let is_configured = configured.iter().any(|spec| spec.name == agent.name);
+        if agent.plan.is_registered() && !is_configured {
+            // One that cannot be had any more keeps no other from its work.
+            match spec(environment, config, agent.name.clone(), agent.plan) {
+                Ok(spec) => specs.push(spec),
+                Err(failure) => {
+                    let text = format!("{} is left alone: {}", agent.name, failure.message);
+                    output::note(environment, &text);
+                }
+            }
+        }
+    }
+    Ok(specs)
+}

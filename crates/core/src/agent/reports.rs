@@ -1,0 +1,116 @@
+//! The table of agents that report by themselves: nobody starts or stops their process, so a life
+//! begins with a report and ends with silence. Pure.
+//!
+//! | state \ event | reported | silent | start | end to restart | stop by a person |
+//! |---|---|---|---|---|---|
+//! | created | begin | – | begin | begin | stopped |
+//! | running | – | crashed, told | – | ended, begin | ended, stopped |
+//! | crashed | begin | – | begin | begin | stopped |
+//! | suspended, terminated | begin | – | begin | begin | stopped |
+//! | stopped by a person | – | – | begin | begin | – |
+//! | stopped otherwise | begin | – | begin | begin | stopped |
+//!
+//! *begin*: a new attempt, of which nothing is spawned. *crashed, told*: its attempt ended as hung, and
+//! somebody hears of it; what it held goes by its strategy, which is left to the caller. No budget is
+//! charged: nothing is spent on bringing it back. *–*: nothing happens, as by every event that is not
+//! in the table.
+
+use super::attempt::AttemptTag;
+use super::change::AgentChange;
+use super::death::{Cause, Death, Ended, PostMortem};
+use super::decide::{AgentDecision, AgentEffect, AgentEvent, Moment};
+use super::{Agent, AgentState, Ending, Stopper};
+use crate::alert::Alert;
+use crate::event::EventKind;
+use crate::time::Time;
+
+/// Decides what becomes of an agent that reports by itself.
+pub(super) fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentDecision {
+    match event {
+        AgentEvent::Reported => match &agent.state {
+            AgentState::Running { .. } | AgentState::Stopped { by: Stopper::Person } => {
+                AgentDecision::default()
+            }
+            AgentState::Created
+            | AgentState::Crashed { .. }
+            | AgentState::Suspended { .. }
+            | AgentState::Stopped { by: Stopper::Shutdown | Stopper::Itself }
+            | AgentState::Terminated { .. } => begin(agent, moment),
+        },
+        AgentEvent::Silent { silent, post_mortem } => {
+            let AgentState::Running { since, .. } = &agent.state else {
+                return AgentDecision::default();
+            };
+            let note = format!("no report for {silent}");
+            let died = ended(agent, *since, Ending::Hung, note, *post_mortem, moment.now);
+            let alert = Alert::agent_silent(&agent.name, silent);
+            let mut decision = rest(vec![died], AgentState::Crashed { again_at: None });
+            decision.changes.push(AgentChange::Noted(EventKind::Alert, alert.detail()));
+            decision.effects.insert(0, AgentEffect::Alert(alert.line()));
+            decision
+        }
+        AgentEvent::Start if matches!(agent.state, AgentState::Running { .. }) => {
+            AgentDecision::default()
+        }
+        AgentEvent::Start => begin(agent, moment),
+        AgentEvent::End(Ending::Restart) => {
+            let mut changes = told_to_end(agent, Ending::Restart, moment.now);
+            let next = begin(agent, moment);
+            changes.extend(next.changes);
+            AgentDecision { changes, effects: next.effects }
+        }
+        AgentEvent::Stop(Stopper::Person) => match &agent.state {
+            AgentState::Stopped { by: Stopper::Person } => AgentDecision::default(),
+            _ => {
+                let by = Stopper::Person;
+                rest(told_to_end(agent, Ending::Stop, moment.now), AgentState::Stopped { by })
+            }
+        },
+        AgentEvent::Wake
+        | AgentEvent::Work(_)
+        | AgentEvent::Stop(Stopper::Shutdown | Stopper::Itself)
+        | AgentEvent::End(_)
+        | AgentEvent::Died { .. }
+        | AgentEvent::Due
+        | AgentEvent::HoldBack
+        | AgentEvent::Progress
+        | AgentEvent::RoundOver { .. }
+        | AgentEvent::CannotAsk => AgentDecision::default(),
+    }
+}
+
+/// A new life, which somebody else leads.
+fn begin(agent: &Agent, moment: Moment) -> AgentDecision {
+    let number = agent.attempt_number + 1;
+    let tag = AttemptTag::new(&agent.name, number, moment.chance);
+    let running = AgentState::Running { attempt: tag.clone(), since: moment.now, ending: None };
+    let changes = vec![AgentChange::Begun { number, tag }, AgentChange::State(running)];
+    AgentDecision { changes, effects: Vec::new() }
+}
+
+/// The end of what runs of it, if anything does.
+fn told_to_end(agent: &Agent, ending: Ending, now: Time) -> Vec<AgentChange> {
+    let AgentState::Running { since, .. } = &agent.state else { return Vec::new() };
+    let note = "a person ended it; its own process is left alone".to_owned();
+    vec![ended(agent, *since, ending, note, PostMortem::default(), now)]
+}
+
+fn ended(
+    agent: &Agent,
+    since: Time,
+    ending: Ending,
+    note: String,
+    post_mortem: PostMortem,
+    now: Time,
+) -> AgentChange {
+    let unfinished_task = post_mortem.task.clone();
+    let death = Death { lived: now.since(since), unfinished_task, ..Death::lost(now, note) };
+    let cause: Cause = death.cause(Some(ending));
+    let ended = Box::new(Ended { cause, death });
+    AgentChange::Ended { number: agent.attempt_number, ended, post_mortem: Box::new(post_mortem) }
+}
+
+fn rest(mut changes: Vec<AgentChange>, state: AgentState) -> AgentDecision {
+    changes.push(AgentChange::State(state));
+    AgentDecision { changes, effects: vec![AgentEffect::AtRest] }
+}

@@ -1,0 +1,388 @@
+//! Agents that report by themselves: begins a life of theirs by a report, and has its silence judged.
+//!
+//! Nobody starts or stops their process; the rules are `core::agent`'s. The daemon that heard an agent
+//! last holds its lease, so that of two daemons on one store only one judges. Signs of life are kept in
+//! memory, beside those of supervised agents; only a life's begin and end are written.
+
+mod life;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::decide::{AgentEvent, Moment, decide};
+use relight_core::agent::{Agent, AgentState, AgentStateKind, Cause, Ending, PostMortem, Stopper};
+use relight_core::decide::{Guard, Right, TaskEvent};
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::lease::{Holder, HolderLife};
+use relight_core::recovery::HolderDeath;
+use relight_core::task::Task;
+use relight_core::time::{Span, Time};
+use relight_store::{AgentCommit, AgentCommitError, AgentQuery, StoreError, TaskQuery};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use self::life::Life;
+use super::actor::AgentView;
+use super::beats::{Beat, Beats, Slot};
+use super::control::Changed;
+use super::notice::{Notices, What};
+use super::post_mortem;
+use crate::doors::{clock, process, random};
+use crate::engine::{ActError, Engine};
+use crate::recovery::Recoverer;
+
+/// How often a decision is made anew while others change the agent.
+const ROUNDS_MAX: usize = 20;
+/// Agents that can report to one daemon.
+const AGENTS_MAX: usize = 10_000;
+/// No agent works on more at a time.
+const HELD_TASKS_MAX: usize = 100;
+
+/// Why a report, or what a person wants, cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// There is no such agent.
+    #[error("there is no agent {0}")]
+    Unknown(AgentName),
+    /// It has a supervisor, or was never said to report by itself.
+    #[error("agent {0} does not report by itself")]
+    NotReporting(AgentName),
+    /// A person does not want it to work.
+    #[error("a person stopped agent {0}")]
+    Stopped(AgentName),
+    /// There is no room for its signs of life.
+    #[error("{AGENTS_MAX} agents report here already")]
+    Full,
+    /// Others change it all the time.
+    #[error("agent {0} is being changed by others all the time")]
+    Contended(AgentName),
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The agents that report to this daemon. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Reporters {
+    recoverer: Recoverer,
+    beats: Beats,
+    notices: Notices,
+    watched: Arc<Mutex<HashMap<AgentName, Watched>>>,
+}
+
+/// An agent whose silence is judged here.
+#[derive(Debug)]
+struct Watched {
+    slot: Arc<Slot>,
+    judging: AbortHandle,
+}
+
+/// What a decision made of an agent.
+struct Made {
+    before: AgentStateKind,
+    after: Agent,
+    changes: Vec<AgentChange>,
+}
+
+impl Reporters {
+    /// Nobody reports yet. Signs of life are found where those of supervised agents are.
+    pub fn new(recoverer: Recoverer, beats: Beats, notices: Notices) -> Self {
+        Self { recoverer, beats, notices, watched: Arc::default() }
+    }
+
+    /// Goes on with those whose daemon is gone. Their last reports were its own to know, so each has a
+    /// whole window to be heard in.
+    pub async fn adopt(&self) -> Result<(), StoreError> {
+        let states = vec![AgentStateKind::Running];
+        let query = AgentQuery { states, ..AgentQuery::default() };
+        for agent in self.engine().store().agents(query).await? {
+            let is_ours = agent.plan.reports_itself() && !is_held_by_another(&agent);
+            // One that changes just now is heard of by whoever changes it.
+            if is_ours && let Ok(made) = self.decide(&agent.name, &AgentEvent::Wake).await {
+                self.watch(made.after, Beat::default());
+            }
+        }
+        Ok(())
+    }
+
+    /// The agent says that it lives. False when it was not known to: then [`Self::report`].
+    pub fn worked(&self, name: &AgentName) -> bool {
+        let slot = self.watched().get(name).map(|watched| Arc::clone(&watched.slot));
+        slot.is_some_and(|slot| {
+            slot.beat(Beat::default());
+            true
+        })
+    }
+
+    /// The agent says for the first time, or again, that it lives.
+    pub async fn report(&self, name: &AgentName, beat: Beat) -> Result<(), ReportError> {
+        if self.watched().len() >= AGENTS_MAX {
+            return Err(ReportError::Full);
+        }
+        let made = self.decide(name, &AgentEvent::Reported).await?;
+        if matches!(made.after.state, AgentState::Stopped { by: Stopper::Person }) {
+            return Err(ReportError::Stopped(name.clone()));
+        }
+        if made.before != AgentStateKind::Running {
+            let number = made.after.attempt_number;
+            self.notices.tell(name, What::Reported { number });
+        }
+        self.watch(made.after, beat);
+        Ok(())
+    }
+
+    /// A person wants it to be at work: it has a window to be heard in.
+    pub async fn start(&self, name: &AgentName) -> Result<Changed, ReportError> {
+        let made = self.decide(name, &AgentEvent::Start).await?;
+        let changed = changed(name, &made, None);
+        self.watch(made.after, Beat::default());
+        Ok(changed)
+    }
+
+    /// A person wants it to begin anew: what it holds is taken from it.
+    pub async fn restart(&self, name: &AgentName) -> Result<Changed, ReportError> {
+        let held = self.held_by(name).await?;
+        let made = self.decide(name, &AgentEvent::End(Ending::Restart)).await?;
+        let task = self.interrupt(name, &made, held).await;
+        let changed = changed(name, &made, task);
+        self.unwatch(name);
+        self.watch(made.after, Beat::default());
+        Ok(changed)
+    }
+
+    /// A person does not want it to work: what it holds is taken from it, and its reports are refused.
+    pub async fn stop(&self, name: &AgentName) -> Result<Changed, ReportError> {
+        let held = self.held_by(name).await?;
+        let made = self.decide(name, &AgentEvent::Stop(Stopper::Person)).await?;
+        self.unwatch(name);
+        let task = self.interrupt(name, &made, held).await;
+        Ok(changed(name, &made, task))
+    }
+
+    /// Gives it back, for whoever removes it; the agent as it is then.
+    pub async fn let_go(&self, name: &AgentName) -> Result<Option<Agent>, ReportError> {
+        self.unwatch(name);
+        for _ in 0..ROUNDS_MAX {
+            let Some(agent) = self.engine().store().agent(name).await? else { return Ok(None) };
+            if agent.lease.held.is_none() || is_held_by_another(&agent) {
+                return Ok(Some(agent));
+            }
+            // What moved meanwhile is read again.
+            let _ = self.commit(&agent, vec![AgentChange::LeaseEnded], clock::now()).await?;
+        }
+        Err(ReportError::Contended(name.clone()))
+    }
+
+    fn engine(&self) -> &Engine {
+        self.recoverer.engine()
+    }
+
+    fn watched(&self) -> MutexGuard<'_, HashMap<AgentName, Watched>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unwatch(&self, name: &AgentName) {
+        if let Some(watched) = self.forget(name) {
+            watched.judging.abort();
+        }
+    }
+
+    fn forget(&self, name: &AgentName) -> Option<Watched> {
+        let mut watched = self.watched();
+        self.beats.remove(name);
+        watched.remove(name)
+    }
+
+    /// Has its silence judged from now on. One that is judged already is only heard.
+    fn watch(&self, agent: Agent, beat: Beat) {
+        let name = agent.name.clone();
+        let mut watched = self.watched();
+        if let Some(known) = watched.get(&name) {
+            return known.slot.beat(beat);
+        }
+        let slot = Arc::new(Slot::default());
+        slot.beat(beat);
+        let (view, views) = watch::channel(first_view(agent.clone()));
+        self.beats.add(name.clone(), Arc::clone(&slot), views);
+        let life = Life::new(self.clone(), agent, Arc::clone(&slot), view);
+        let judging = tokio::spawn(life.judge()).abort_handle();
+        watched.insert(name, Watched { slot, judging });
+    }
+
+    /// Decides and commits, and holds its lease then. Again while others change the agent.
+    async fn decide(&self, name: &AgentName, event: &AgentEvent) -> Result<Made, ReportError> {
+        for _ in 0..ROUNDS_MAX {
+            let found = self.engine().store().agent(name).await?;
+            let agent = found.ok_or_else(|| ReportError::Unknown(name.clone()))?;
+            if !agent.plan.reports_itself() {
+                return Err(ReportError::NotReporting(name.clone()));
+            }
+            let now = clock::now();
+            let mut changes = decide(&agent, event.clone(), moment(now)).changes;
+            let before = agent.state.kind();
+            let mut after = agent.clone();
+            changes.iter().for_each(|change| change.apply(&mut after, now));
+            let lease = lease_change(&after);
+            lease.iter().for_each(|change| change.apply(&mut after, now));
+            changes.extend(lease);
+            if changes.is_empty() || self.commit(&agent, changes.clone(), now).await? {
+                return Ok(Made { before, after, changes });
+            }
+        }
+        Err(ReportError::Contended(name.clone()))
+    }
+
+    /// False when somebody else changed it since.
+    async fn commit(
+        &self,
+        agent: &Agent,
+        changes: Vec<AgentChange>,
+        at: Time,
+    ) -> Result<bool, StoreError> {
+        let guard = Guard { fence: None, seq: Some(agent.seq) };
+        let commit = AgentCommit { agent: agent.name.clone(), guard, at, changes };
+        match self.engine().store().commit_agent(commit).await {
+            Ok(_) => Ok(true),
+            Err(AgentCommitError::Store(error)) => Err(error),
+            Err(
+                AgentCommitError::Fenced { .. }
+                | AgentCommitError::Moved(_)
+                | AgentCommitError::Exists(_)
+                | AgentCommitError::Absent(_),
+            ) => Ok(false),
+        }
+    }
+
+    /// It was silent for too long: recorded and told, and what it holds goes by its strategy. Nothing
+    /// happens when another daemon hears it by now.
+    async fn silent(&self, judged: &Agent, silent: Span) -> Result<(), ReportError> {
+        let name = &judged.name;
+        let store = self.engine().store();
+        let current = store.agent(name).await?;
+        let is_ours = current.is_some_and(|agent| agent.lease.fence == judged.lease.fence);
+        if !is_ours {
+            return Ok(());
+        }
+        let held = self.held_by(name).await?;
+        let mut found = PostMortem::default();
+        if let Some(task) = held.first() {
+            post_mortem::tell_task(&mut found, task, &store.steps(&task.id).await?);
+        }
+        let event = AgentEvent::Silent { silent, post_mortem: Box::new(found) };
+        let made = self.decide(name, &event).await?;
+        let number = made.after.attempt_number;
+        if made.changes.iter().any(|change| matches!(change, AgentChange::Ended { .. })) {
+            self.notices.tell(name, What::Silent { number, silent_ms: silent.as_ms() });
+            self.recover(name, held, silent).await;
+        }
+        Ok(())
+    }
+
+    /// Gives each task to its strategy; one that cannot be stops no other.
+    async fn recover(&self, name: &AgentName, held: Vec<Task>, silent: Span) {
+        for task in held {
+            let reason = format!("agent {name} has not reported for {silent}");
+            let death = HolderDeath {
+                agent: Some(name.clone()),
+                ..HolderDeath::of(&task, Cause::Hung, reason, clock::now())
+            };
+            let right = Right::Fence(task.lease.fence);
+            match self.recoverer.recover(&task, right, death, None).await {
+                Ok(recovered) => {
+                    let (task, status) = (recovered.task, recovered.status);
+                    self.notices.tell(name, What::TaskRecovered { task, status });
+                }
+                // Whoever wrote with another fence meanwhile goes on with it.
+                Err(ActError::Refused(_)) => {}
+                Err(error) => {
+                    self.notices.tell(name, What::Trouble(format!("task {}: {error}", task.id)));
+                }
+            }
+        }
+    }
+
+    /// Takes from it what it holds, when a life of it was ended. The first of it is answered.
+    async fn interrupt(&self, name: &AgentName, made: &Made, held: Vec<Task>) -> Option<TaskId> {
+        let has_ended = |change: &AgentChange| matches!(change, AgentChange::Ended { .. });
+        if !made.changes.iter().any(has_ended) {
+            return None;
+        }
+        let mut first = None;
+        for task in held {
+            let reason = format!("a person ended agent {name}");
+            let right = Right::Fence(task.lease.fence);
+            match self.engine().act(&task.id, right, TaskEvent::Interrupt { reason }).await {
+                Ok(_) => drop(first.get_or_insert(task.id)),
+                Err(ActError::Refused(_)) => {}
+                Err(error) => {
+                    self.notices.tell(name, What::Trouble(format!("task {}: {error}", task.id)));
+                }
+            }
+        }
+        first
+    }
+
+    /// What it works on under a lease that lasts for a time, the newest first. What an attempt or a
+    /// process holds ends with that.
+    async fn held_by(&self, name: &AgentName) -> Result<Vec<Task>, StoreError> {
+        let query = TaskQuery {
+            agent: Some(name.clone()),
+            held: true,
+            limit: Some(HELD_TASKS_MAX),
+            ..TaskQuery::default()
+        };
+        let mut held = self.engine().store().tasks(query).await?;
+        let by_time = |task: &Task| {
+            let held = task.lease.held.as_ref();
+            held.is_some_and(|held| matches!(held.holder, Holder::Time { .. }))
+        };
+        held.retain(|task| by_time(task) && !task.status.is_terminal());
+        held.sort_by_key(|task| std::cmp::Reverse((task.updated_at, task.seq)));
+        Ok(held)
+    }
+}
+
+fn moment(now: Time) -> Moment {
+    Moment { now, jitter: 0.0, chance: u64::from_le_bytes(random::bytes()), task: None }
+}
+
+fn is_held_by_another(agent: &Agent) -> bool {
+    let Some(held) = &agent.lease.held else { return false };
+    let is_ours = held.holder == Holder::Process(process::me().clone());
+    !is_ours && process::holder_life(held) == HolderLife::Alive
+}
+
+/// Whoever hears a running agent holds it; nobody does otherwise.
+fn lease_change(after: &Agent) -> Option<AgentChange> {
+    let holder = Holder::Process(process::me().clone());
+    let is_ours = after.lease.held.as_ref().is_some_and(|held| held.holder == holder);
+    match &after.state {
+        AgentState::Running { .. } if is_ours => None,
+        AgentState::Running { .. } => Some(AgentChange::LeaseTaken { holder, ttl: None }),
+        AgentState::Created
+        | AgentState::Crashed { .. }
+        | AgentState::Suspended { .. }
+        | AgentState::Stopped { .. }
+        | AgentState::Terminated { .. } => {
+            after.lease.held.as_ref().map(|_| AgentChange::LeaseEnded)
+        }
+    }
+}
+
+fn changed(name: &AgentName, made: &Made, task_cancelled: Option<TaskId>) -> Changed {
+    let (previous_state, state) = (made.before, made.after.state.kind());
+    Changed { agent: name.clone(), previous_state, state, task_cancelled }
+}
+
+fn first_view(agent: Agent) -> AgentView {
+    AgentView {
+        agent,
+        last_sign: Some(clock::now()),
+        waiting_until: None,
+        phase: Some("starting"),
+        status: None,
+        at_rest: false,
+        last_attempt: None,
+    }
+}

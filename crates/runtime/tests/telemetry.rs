@@ -1,0 +1,146 @@
+//! Traces, told to a collector that is there, away, and wrong.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use relight::engine::Engine;
+use relight::store_url::StoreUrl;
+use relight::telemetry::{Collector, Telemetry};
+use relight_core::decide::{Right, TaskEvent};
+use relight_core::ids::{StepName, TaskId};
+use relight_core::lease::Holder;
+use relight_core::redact::{MarkKey, Redactor};
+use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome};
+use relight_core::task::NewTask;
+use relight_core::time::Span;
+use relight_store::sqlite::Use;
+use serde_json::Value;
+
+/// Pieces of work until one is seen.
+const TRIES: usize = 12;
+/// What is waited for comes sooner.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Takes requests, answers each with the next of these statuses (the last for ever), and hands on what
+/// it was told.
+fn collector(statuses: &'static [u16]) -> (String, Receiver<Value>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (told, heard) = channel();
+    std::thread::spawn(move || {
+        for (at, stream) in listener.incoming().enumerate() {
+            let mut reader = BufReader::new(stream.unwrap());
+            let mut length = 0;
+            let mut line = String::new();
+            while reader.read_line(&mut line).unwrap() > 2 {
+                let lower = line.to_ascii_lowercase();
+                if let Some(value) = lower.strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let status = statuses.get(at).or(statuses.last()).unwrap();
+            let answer =
+                format!("HTTP/1.1 {status} x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            reader.into_inner().write_all(answer.as_bytes()).unwrap();
+            if *status == 200 && told.send(serde_json::from_slice(&body).unwrap()).is_err() {
+                return;
+            }
+        }
+    });
+    (address, heard)
+}
+
+fn engine() -> (tempfile::TempDir, Engine) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = StoreUrl::Sqlite(folder.path().join("relight.db")).open(Use::Long).unwrap();
+    (folder, Engine::new(store, Redactor::new(MarkKey::new([7; 32]))))
+}
+
+/// A task with one finished step.
+async fn work(engine: &Engine, id: &str) {
+    let id = TaskId::new(id).unwrap();
+    let new = NewTask::bare(id.clone());
+    let holder = Holder::Time { by: "a test".to_owned() };
+    let started = engine.start(new, Right::Unfenced, holder, Some(Span::from_secs(60))).await;
+    let right = Right::Fence(started.unwrap().fence);
+    let key = StepKey { name: StepName::new("build").unwrap(), occurrence: 1 };
+    let begin =
+        TaskEvent::StepBegin { key: key.clone(), rule: RepeatRule::Once, fingerprint: None };
+    engine.act(&id, right, begin).await.unwrap();
+    let output = Some(Output::keep(0, b"words that nobody traces".to_vec()));
+    let end = TaskEvent::StepEnd { key, outcome: StepOutcome::Done, output };
+    engine.act(&id, right, end).await.unwrap();
+    engine.act(&id, right, TaskEvent::Done).await.unwrap();
+}
+
+fn names(request: &Value) -> Vec<String> {
+    let spans = request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    spans.iter().map(|span| span["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn start(engine: &Engine, address: &str) -> (Telemetry, Receiver<String>) {
+    let (said, heard) = channel();
+    let collector = Collector::at_base(address, "relight").unwrap();
+    let say = move |text: &str| drop(said.send(text.to_owned()));
+    (Telemetry::start(engine.clone(), collector, say), heard)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ended_is_told_without_its_words() {
+    let (_folder, engine) = engine();
+    work(&engine, "before").await;
+    let (address, heard) = collector(&[200]);
+    let (telemetry, _said) = start(&engine, &address);
+    // It may have begun to look a moment after this, and then it is a thing of the past.
+    for at in 0..TRIES {
+        work(&engine, &format!("t{at}")).await;
+        let Ok(request) = heard.recv_timeout(Duration::from_secs(5)) else { continue };
+        let text = request.to_string();
+        assert_eq!(names(&request)[..2], ["step build", "task"]);
+        assert!(!text.contains("nobody traces") && !text.contains("before"), "{text}");
+        assert!(text.contains(r#"{"key":"service.name","value":{"stringValue":"relight"}}"#));
+        break;
+    }
+    telemetry.finish(LIMIT).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_says_no_costs_nothing_but_its_spans() {
+    let (_folder, engine) = engine();
+    let (address, heard) = collector(&[503, 200]);
+    let (telemetry, said) = start(&engine, &address);
+    // Until one of them is told, and refused.
+    for at in 0..TRIES {
+        work(&engine, &format!("t{at}")).await;
+        if let Ok(text) = said.recv_timeout(Duration::from_secs(5)) {
+            assert!(text.contains("traces cannot be told to http://127.0.0.1:"), "{text}");
+            assert!(text.contains("503"), "{text}");
+            break;
+        }
+    }
+    // The end does not wait for the pause after a failure.
+    telemetry.finish(LIMIT).await;
+    let request = heard.recv_timeout(LIMIT).unwrap();
+    assert_eq!(names(&request)[0], "step build");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_is_away_holds_up_nobody() {
+    let (_folder, engine) = engine();
+    let (telemetry, said) = start(&engine, "http://127.0.0.1:1");
+    for at in 0..TRIES {
+        work(&engine, &format!("t{at}")).await;
+        if said.recv_timeout(Duration::from_secs(5)).is_ok() {
+            break;
+        }
+    }
+    work(&engine, "after").await;
+    telemetry.finish(LIMIT).await;
+}
