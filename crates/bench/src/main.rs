@@ -18,6 +18,7 @@ mod births;
 mod call;
 mod cli;
 mod contest;
+mod fleet;
 mod group;
 mod growth;
 mod hang;
@@ -88,6 +89,8 @@ enum Bench {
     Sessions,
     /// Requests per second, watchers, the dashboard's data, and agents under a flood of requests.
     Api,
+    /// The store in PostgreSQL beside pgbench.
+    Fleet,
     /// All of them.
     All,
 }
@@ -122,6 +125,7 @@ fn run(bench: Bench, arguments: &Arguments) -> anyhow::Result<Report> {
         Bench::Queue => ("queue", "The queue", queue::rows(&stage)?),
         Bench::Sessions => ("sessions", "Turns of sessions", sessions::rows(&stage)?),
         Bench::Api => ("api", "The daemon's API", api::rows(&stage)?),
+        Bench::Fleet => ("fleet", "The store in PostgreSQL, synced", fleet::rows(&stage)?),
         Bench::All => unreachable!("`all` was taken apart by `each`"),
     };
     Ok(Report::new(name, title, arguments.quick, machine, rows))
@@ -140,6 +144,7 @@ impl Bench {
                 Bench::Queue,
                 Bench::Sessions,
                 Bench::Api,
+                Bench::Fleet,
             ],
             Bench::Steps
             | Bench::Growth
@@ -149,7 +154,8 @@ impl Bench {
             | Bench::Restart
             | Bench::Queue
             | Bench::Sessions
-            | Bench::Api => vec![self],
+            | Bench::Api
+            | Bench::Fleet => vec![self],
         }
     }
 }

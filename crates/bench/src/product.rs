@@ -49,7 +49,12 @@ impl Library {
     /// Opens (and makes) the SQLite store of `home`, with the library's defaults.
     pub(crate) async fn open(home: &Path) -> anyhow::Result<Library> {
         let url = format!("sqlite:{}", home.join("relight.db").display());
-        Ok(Library(Relight::open(&url).await?))
+        Self::open_url(&url).await
+    }
+
+    /// Opens (and makes) the store at this URL.
+    pub(crate) async fn open_url(url: &str) -> anyhow::Result<Library> {
+        Ok(Library(Relight::open(url).await?))
     }
 
     /// Adds a task and takes its lease: it is `in_progress` and this process holds it.

@@ -1,6 +1,7 @@
 //! What the environment and the global flags say, read once.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -94,7 +95,8 @@ impl Environment {
                 let path = std::path::absolute(&path).unwrap_or(path);
                 Ok(Some(format!("sqlite:{}", path.display())))
             }
-            StoreUrl::Memory => Ok(None),
+            // Its credentials are not for agents.
+            StoreUrl::Postgres(_) | StoreUrl::Memory => Ok(None),
         }
     }
 
@@ -173,6 +175,12 @@ impl Environment {
             crate::output::note(self, &format!("the store is {}", file.display()));
         }
         let folder = self.folder_of(store.file().as_deref())?;
+        if store.file().is_none() {
+            // A store in a file made it.
+            let mut made = std::fs::DirBuilder::new();
+            let made = made.recursive(true).mode(0o700).create(&folder);
+            made.map_err(|error| cannot_use(&folder, &error))?;
+        }
         Ok(Engine::new(store, self.redactor_of(&folder)?))
     }
 
@@ -180,7 +188,7 @@ impl Environment {
     pub(crate) fn state_folder(&self) -> Result<PathBuf, Failure> {
         match self.store_url()? {
             StoreUrl::Sqlite(file) => self.folder_of(Some(&file)),
-            StoreUrl::Memory => self.home(),
+            StoreUrl::Postgres(_) | StoreUrl::Memory => self.home(),
         }
     }
 

@@ -3,14 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use relight_store::postgres::{PostgresStore, PostgresUrl, PostgresUrlError};
 use relight_store::sqlite::{SqliteStore, Use};
 use relight_store::{MemoryStore, Store, StoreError};
+
+use crate::doors::environment;
 
 /// Which store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreUrl {
     /// `sqlite:PATH`.
     Sqlite(PathBuf),
+    /// `postgres://…`, shared by the nodes of a fleet.
+    Postgres(Box<PostgresUrl>),
     /// `memory:`, gone with the process.
     Memory,
 }
@@ -18,12 +23,12 @@ pub enum StoreUrl {
 /// Why a text names no store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreUrlError {
-    /// Not one of ours.
-    #[error("{0:?} is not a store; write sqlite:PATH or memory:")]
+    /// Not one of ours. Holds what is before `://` alone: after it there may be a password.
+    #[error("{0:?} is not a store; write sqlite:PATH, postgres://USER@HOST/DATABASE or memory:")]
     Unknown(String),
-    /// Ours, but not in this version.
-    #[error("PostgreSQL stores are not in this version; write sqlite:PATH")]
-    Postgres,
+    /// A PostgreSQL that cannot be read.
+    #[error(transparent)]
+    Postgres(#[from] PostgresUrlError),
     /// No path.
     #[error("{0:?} names no file; write sqlite:PATH")]
     NoPath(String),
@@ -36,10 +41,12 @@ impl StoreUrl {
             return Ok(Self::Memory);
         }
         if text.starts_with("postgres:") || text.starts_with("postgresql:") {
-            return Err(StoreUrlError::Postgres);
+            return Ok(Self::Postgres(Box::new(text.parse()?)));
         }
-        let path =
-            text.strip_prefix("sqlite:").ok_or_else(|| StoreUrlError::Unknown(text.to_owned()))?;
+        let Some(path) = text.strip_prefix("sqlite:") else {
+            let scheme = text.split("://").next().unwrap_or_default();
+            return Err(StoreUrlError::Unknown(scheme.to_owned()));
+        };
         let path = path.strip_prefix("//").unwrap_or(path);
         if path.is_empty() {
             return Err(StoreUrlError::NoPath(text.to_owned()));
@@ -51,8 +58,21 @@ impl StoreUrl {
     pub fn open(&self, usage: Use) -> Result<Arc<dyn Store>, StoreError> {
         Ok(match self {
             Self::Sqlite(path) => Arc::new(SqliteStore::open(path, usage)?),
+            Self::Postgres(url) => Arc::new(PostgresStore::open(&with_password(url))?),
             Self::Memory => Arc::new(MemoryStore::new()),
         })
+    }
+}
+
+/// A URL without one takes `PGPASSWORD`, as PostgreSQL's own programs do: so that none has to stand in
+/// a configuration or on a command line.
+fn with_password(url: &PostgresUrl) -> PostgresUrl {
+    let variables = environment::variables();
+    let mut texts = environment::texts(&variables);
+    let password = texts.find(|(name, _)| *name == "PGPASSWORD").map(|(_, value)| value);
+    match password.filter(|_| url.needs_password()) {
+        Some(password) => url.clone().with_password(password),
+        None => url.clone(),
     }
 }
 
@@ -67,7 +87,10 @@ mod tests {
         assert_eq!(parse("sqlite:/x/a.db"), Ok(StoreUrl::Sqlite("/x/a.db".into())));
         assert_eq!(parse("sqlite:///x/a.db"), Ok(StoreUrl::Sqlite("/x/a.db".into())));
         assert_eq!(parse("memory:"), Ok(StoreUrl::Memory));
-        assert_eq!(parse("postgres://h/d"), Err(StoreUrlError::Postgres));
+        assert!(matches!(parse("postgres://h/d"), Ok(StoreUrl::Postgres(_))));
+        assert!(matches!(parse("postgresql://h/d?schema=x;"), Err(StoreUrlError::Postgres(_))));
+        let typo = parse("postgre://ann:s3cret@h/d").unwrap_err();
+        assert!(!format!("{typo:?} {typo}").contains("s3cret"), "{typo}");
         assert!(matches!(parse("redis://h"), Err(StoreUrlError::Unknown(_))));
         assert!(matches!(parse("sqlite:"), Err(StoreUrlError::NoPath(_))));
     }

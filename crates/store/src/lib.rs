@@ -2,11 +2,15 @@
 //!
 //! Remembers and compares; decides nothing. Knows no process, no HTTP and no configuration.
 
+mod bodies;
+mod check;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contract;
 mod memory;
 mod node_told;
+pub mod postgres;
+mod refusal;
 pub mod sqlite;
 
 pub use contract::{

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::{Agent, AgentStateKind, Attempt, AttemptTag};
-use relight_core::decide::Guard;
 use relight_core::event::Event;
 use relight_core::ids::AgentName;
 use relight_core::time::{Span, Time};
 use serde_json::{Value, json};
 
 use super::state::State;
+use crate::check;
 use crate::contract::{
     AGENT_FORGOTTEN, AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Committed, StoreError,
 };
@@ -50,14 +50,14 @@ impl State {
 
     /// Everything that can refuse a commit, before anything is changed.
     fn check_agent(&self, commit: &AgentCommit) -> Result<(), AgentCommitError> {
+        check::assert_agent_shape(commit);
         let created = |change: &AgentChange| matches!(change, AgentChange::Created(_));
-        assert!(!commit.changes.iter().skip(1).any(created), "an agent is created first");
         let kept = self.agents.get(&commit.agent);
         match (commit.changes.first().is_some_and(created), kept) {
             (true, Some(_)) => return Err(AgentCommitError::Exists(commit.agent.clone())),
             (true, None) => {}
             (false, None) => return Err(AgentCommitError::Absent(commit.agent.clone())),
-            (false, Some(kept)) => check_agent_guard(&kept.agent, commit.guard)?,
+            (false, Some(kept)) => check::agent_guard(&kept.agent, commit.guard)?,
         }
         self.check_tags(commit)
     }
@@ -192,18 +192,6 @@ impl State {
 
     pub(super) fn kept(&self, name: &str) -> Option<Value> {
         self.records.get(name).cloned()
-    }
-}
-
-fn check_agent_guard(agent: &Agent, guard: Guard) -> Result<(), AgentCommitError> {
-    let (name, lease) = (&agent.name, &agent.lease);
-    if let Some(ours) = guard.fence.filter(|ours| !lease.admits(*ours)) {
-        let (agent, newest) = (name.clone(), lease.fence);
-        return Err(AgentCommitError::Fenced { agent, ours, newest });
-    }
-    match guard.seq {
-        Some(seq) if seq != agent.seq => Err(AgentCommitError::Moved(name.clone())),
-        _ => Ok(()),
     }
 }
 

@@ -10,7 +10,7 @@ use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::status::TaskStatus;
-use relight_core::step::{Output, Step, StepKey, StepState};
+use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 use serde_json::Value;
@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::agents::KeptAgent;
 use super::nodes::KeptNode;
 use super::sessions::KeptSession;
+use crate::check;
 use crate::contract::{
     Commit, CommitError, Committed, EventQuery, Inventory, TaskGlance, TaskQuery,
 };
@@ -96,11 +97,9 @@ impl State {
 
     /// Everything that can refuse a commit, before anything is changed.
     fn check(&self, commit: &Commit) -> Result<(), CommitError> {
-        let created_later = |change: &Change| matches!(change, Change::Created(_));
-        assert!(!commit.changes.iter().skip(1).any(created_later), "a task is created first");
+        check::assert_shape(commit);
         match commit.changes.first() {
-            Some(Change::Created(new)) => {
-                assert!(new.id == commit.task, "a commit is about one task");
+            Some(Change::Created(_)) => {
                 if self.tasks.contains_key(&commit.task) {
                     return Err(CommitError::Exists(commit.task.clone()));
                 }
@@ -116,46 +115,19 @@ impl State {
         self.check_key(commit)
     }
 
-    /// Every change of a step must follow its newest record, those of this commit included.
     fn check_steps(&self, commit: &Commit) -> Result<(), CommitError> {
-        let mut states: HashMap<StepKey, Option<StepState>> = HashMap::new();
-        let mut cleared = false;
-        for change in &commit.changes {
-            if matches!(change, Change::StepsCleared) {
-                states.clear();
-                cleared = true;
-            }
-            let Some(record) = change.step_record(commit.at, None) else { continue };
-            let newest = states.entry(record.key.clone()).or_insert_with(|| {
-                if cleared { None } else { self.step(&commit.task, &record.key).map(|s| s.state) }
-            });
-            if !change.follows(*newest) {
-                return Err(CommitError::Moved(commit.task.clone()));
-            }
-            *newest = Some(record.state);
-        }
-        Ok(())
+        let newest = |key: &StepKey| self.step(&commit.task, key).map(|step| step.state);
+        check::steps(commit, newest).map(drop)
     }
 
     fn check_guard(&self, id: &TaskId, guard: Guard) -> Result<(), CommitError> {
         let kept = self.tasks.get(id).ok_or_else(|| CommitError::Absent(id.clone()))?;
-        let lease = &kept.task.lease;
-        if let Some(ours) = guard.fence.filter(|ours| !lease.admits(*ours)) {
-            return Err(CommitError::Fenced { task: id.clone(), ours, newest: lease.fence });
-        }
-        if guard.seq.is_some_and(|seq| seq != kept.task.seq) {
-            return Err(CommitError::Moved(id.clone()));
-        }
-        Ok(())
+        check::guard(&kept.task, guard)
     }
 
     /// The key that the task has after the commit belongs to no other task.
     fn check_key(&self, commit: &Commit) -> Result<(), CommitError> {
-        let newest = commit.changes.iter().rev().find_map(|change| match change {
-            Change::Created(new) | Change::Replaced(new) => Some(new),
-            _ => None,
-        });
-        let Some(key) = newest.and_then(|new| new.spec.key.as_ref()) else { return Ok(()) };
+        let Some(key) = check::key_given(commit) else { return Ok(()) };
         match self.task_with_key(key).filter(|owner| owner.id != commit.task) {
             Some(owner) => Err(CommitError::KeyTaken { key: key.clone(), task: owner.id }),
             None => Ok(()),

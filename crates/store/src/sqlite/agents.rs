@@ -1,17 +1,16 @@
 //! Agents as rows: what statements compare in columns, the rest as JSON.
 
-use relight_core::agent::{Agent, AgentPlan, AgentState, AgentStateKind, AttemptTag};
-use relight_core::budget::Tally;
+use relight_core::agent::{Agent, AgentStateKind};
 use relight_core::ids::AgentName;
-use relight_core::lease::{Fence, Held, Holder, Lease};
+use relight_core::lease::{Fence, Held, Lease};
 use relight_core::time::{Span, Time};
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
-use serde::{Deserialize, Serialize};
 
 use super::error::bad_value;
 use super::lease_clock::LeaseNow;
 use super::tasks::{from_json, left, parse, readable, to_json, unsigned};
+use crate::bodies::AgentBody;
 use crate::contract::AgentQuery;
 
 /// An agent and its row's number.
@@ -19,22 +18,6 @@ use crate::contract::AgentQuery;
 pub(super) struct AgentRow {
     pub(super) n: i64,
     pub(super) agent: Agent,
-}
-
-/// What of an agent has no column.
-#[derive(Debug, Serialize, Deserialize)]
-struct AgentBody {
-    #[serde(flatten)]
-    state: AgentState,
-    holder: Option<Holder>,
-    held_since: Option<Time>,
-    attempt_number: u32,
-    next_attempt: Option<AttemptTag>,
-    tally: Tally,
-    session: Option<String>,
-    iteration: u32,
-    plan: AgentPlan,
-    created_at: Time,
 }
 
 const SELECT: &str = "
@@ -146,19 +129,7 @@ pub(super) fn delete(db: &Connection, name: &AgentName, seq: u64) -> Result<Opti
 }
 
 fn body(agent: &Agent) -> String {
-    let held = agent.lease.held.as_ref();
-    to_json(&AgentBody {
-        state: agent.state.clone(),
-        holder: held.map(|held| held.holder.clone()),
-        held_since: held.map(|held| held.since),
-        attempt_number: agent.attempt_number,
-        next_attempt: agent.next_attempt.clone(),
-        tally: agent.tally.clone(),
-        session: agent.session.clone(),
-        iteration: agent.iteration,
-        plan: agent.plan.clone(),
-        created_at: agent.created_at,
-    })
+    to_json(&AgentBody::of(agent))
 }
 
 fn read(row: &Row<'_>, now: LeaseNow) -> Result<AgentRow> {

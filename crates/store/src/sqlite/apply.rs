@@ -17,6 +17,7 @@ use super::lease_clock::LeaseNow;
 use super::refusal::Applied;
 use super::tasks::TaskRow;
 use super::{journal, tasks};
+use crate::check::{self, fence_checked, fenced};
 use crate::contract::{Commit, CommitError, Committed};
 
 pub(super) fn apply(db: &Connection, commit: &Commit, now: LeaseNow) -> Applied<Committed> {
@@ -77,11 +78,6 @@ fn steps(db: &Connection, commit: &Commit, fence: Fence, now: LeaseNow) -> Appli
     Ok(Committed { seq: hot.seq + 1, fence })
 }
 
-/// A deliberately broken build lets every fence pass; see `./prove red`.
-pub(super) fn fence_checked() -> bool {
-    !cfg!(feature = "broken-no-fence")
-}
-
 /// What a step's commit must know of its task.
 struct HotRow {
     n: i64,
@@ -105,10 +101,6 @@ fn hot_row(db: &Connection, task: &TaskId) -> Applied<HotRow> {
     };
     let row = select.query_row([task.as_str()], read).optional()?;
     row.ok_or_else(|| CommitError::Absent(task.clone()).into())
-}
-
-fn fenced(task: &TaskId, ours: Fence, newest: Fence) -> CommitError {
-    CommitError::Fenced { task: task.clone(), ours, newest }
 }
 
 /// Each change must follow the one before it, in this commit or in the journal.
@@ -188,7 +180,7 @@ fn any(db: &Connection, commit: &Commit, now: LeaseNow) -> Applied<Committed> {
         false => tasks::by_id(db, &commit.task, now)?,
     };
     let row = row.ok_or_else(|| CommitError::Absent(commit.task.clone()))?;
-    check_guard(&row.task, commit.guard)?;
+    check::guard(&row.task, commit.guard)?;
     if commit.changes.is_empty() {
         renew_row(db, row.n, &row.task, commit.guard, now)?;
         return Ok(Committed { seq: row.task.seq, fence: row.task.lease.fence });
@@ -219,16 +211,6 @@ fn is_lean(commit: &Commit) -> bool {
         | Change::StepResolved { .. }
         | Change::StepsCleared => false,
     })
-}
-
-fn check_guard(task: &Task, guard: Guard) -> Result<(), CommitError> {
-    if let Some(ours) = guard.fence.filter(|ours| fence_checked() && !task.lease.admits(*ours)) {
-        return Err(fenced(&task.id, ours, task.lease.fence));
-    }
-    match guard.seq {
-        Some(seq) if seq != task.seq => Err(CommitError::Moved(task.id.clone())),
-        _ => Ok(()),
-    }
 }
 
 fn check_key(db: &Connection, task: &Task, now: LeaseNow) -> Applied<()> {

@@ -1,18 +1,16 @@
 //! One commit about an agent inside the writer's transaction. Everything that can be refused is
 //! compared before anything is written.
 
-use relight_core::agent::Agent;
 use relight_core::agent::change::AgentChange;
-use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
 use relight_core::time::Time;
 use rusqlite::{Connection, Result};
 
 use super::agents::AgentRow;
-use super::apply::fence_checked;
 use super::lease_clock::LeaseNow;
 use super::refusal::Applied;
 use super::{agents, attempts, journal};
+use crate::check;
 use crate::contract::{AgentCommit, AgentCommitError, Committed};
 
 pub(super) fn apply(db: &Connection, commit: &AgentCommit, now: LeaseNow) -> Applied<Committed> {
@@ -27,7 +25,7 @@ pub(super) fn apply(db: &Connection, commit: &AgentCommit, now: LeaseNow) -> App
         }
         (_, None) => return Err(AgentCommitError::Absent(commit.agent.clone()).into()),
         (_, Some(row)) => {
-            check_guard(&row.agent, commit.guard)?;
+            check::agent_guard(&row.agent, commit.guard)?;
             row
         }
     };
@@ -48,17 +46,6 @@ pub(super) fn apply(db: &Connection, commit: &AgentCommit, now: LeaseNow) -> App
         agents::set_lease_time(db, n, now)?;
     }
     Ok(Committed { seq: agent.seq, fence: agent.lease.fence })
-}
-
-fn check_guard(agent: &Agent, guard: Guard) -> std::result::Result<(), AgentCommitError> {
-    if let Some(ours) = guard.fence.filter(|ours| fence_checked() && !agent.lease.admits(*ours)) {
-        let (agent, newest) = (agent.name.clone(), agent.lease.fence);
-        return Err(AgentCommitError::Fenced { agent, ours, newest });
-    }
-    match guard.seq {
-        Some(seq) if seq != agent.seq => Err(AgentCommitError::Moved(agent.name.clone())),
-        _ => Ok(()),
-    }
 }
 
 fn write_attempt(

@@ -1,25 +1,14 @@
 //! Attempts as rows: what they are found by in columns, the rest as JSON.
 
-use relight_core::agent::{Attempt, AttemptTag, Cause, Ended, PostMortem};
+use relight_core::agent::{Attempt, AttemptTag};
 use relight_core::ids::AgentName;
-use relight_core::lease::ProcessIdentity;
 use relight_core::time::Time;
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
-use serde::{Deserialize, Serialize};
 
 use super::tasks::{from_json, parse, readable, to_json};
+use crate::bodies::{AttemptBody, cause_code};
 use crate::contract::AttemptQuery;
-
-/// What of an attempt has no column.
-#[derive(Debug, Serialize, Deserialize)]
-struct AttemptBody {
-    process: Option<ProcessIdentity>,
-    shim: Option<ProcessIdentity>,
-    log: Option<(u64, u64)>,
-    ended: Option<Ended>,
-    post_mortem: Option<PostMortem>,
-}
 
 const SELECT: &str = "
     SELECT g.name, a.number, a.tag, a.begun_at, a.body
@@ -115,13 +104,7 @@ pub(super) fn forget(db: &Connection, before: Time) -> Result<u64> {
 }
 
 fn body(attempt: &Attempt) -> String {
-    to_json(&AttemptBody {
-        process: attempt.process.clone(),
-        shim: attempt.shim.clone(),
-        log: attempt.log,
-        ended: attempt.ended.clone(),
-        post_mortem: attempt.post_mortem.clone(),
-    })
+    to_json(&AttemptBody::of(attempt))
 }
 
 fn read(row: &Row<'_>) -> Result<Attempt> {
@@ -137,10 +120,4 @@ fn read(row: &Row<'_>) -> Result<Attempt> {
         ended: body.ended,
         post_mortem: body.post_mortem,
     })
-}
-
-/// Its cause's place in the list of all, from 1.
-fn cause_code(attempt: &Attempt) -> Option<i64> {
-    let cause = attempt.ended.as_ref()?.cause;
-    Cause::ALL.iter().position(|other| *other == cause).map(|place| place as i64 + 1)
 }

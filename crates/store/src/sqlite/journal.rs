@@ -10,31 +10,20 @@ use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::Fence;
 use relight_core::session::SessionTold;
-use relight_core::step::{Cut, Output, RepeatRule, Step, StepKey, StepState};
+use relight_core::step::{Output, RepeatRule, Step, StepKey, StepState};
 use relight_core::task::Task;
 use relight_core::time::Time;
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::bad_value;
 use super::tasks::{from_json, parse, to_json};
+use crate::bodies::OutputDetail;
 use crate::contract::{AGENT_FORGOTTEN, AgentCommit, EventQuery};
 
 /// A body up to this many bytes stays in its row; a longer one would push its neighbours apart.
 const BODY_BYTES_INLINE_MAX: usize = 8 << 10;
-
-/// What is rarely there of an output, kept as JSON beside its body.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct OutputDetail {
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    stderr: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    cut: Option<Cut>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    redacted: bool,
-}
 
 /// Appends the record of one change; answers its id.
 pub(super) fn append(
@@ -137,7 +126,7 @@ pub(super) fn append_step(
     };
     let detail = match (change, output) {
         (Change::StepResolved { .. }, _) => Some(to_json(&change.detail(None))),
-        (_, Some(output)) => output_detail(output),
+        (_, Some(output)) => OutputDetail::of(output).as_ref().map(to_json),
         (_, None) => None,
     };
     let (inline, apart) = keep_body(db, output)?;
@@ -174,17 +163,6 @@ fn keep_body<'a>(db: &Connection, output: Option<&'a Output>) -> Result<Body<'a>
             Ok((None, Some(insert.insert([body])?)))
         }
     }
-}
-
-fn output_detail(output: &Output) -> Option<String> {
-    let plain = output.stderr.is_empty() && output.cut.is_none() && !output.redacted;
-    (!plain).then(|| {
-        to_json(&OutputDetail {
-            stderr: output.stderr.clone(),
-            cut: output.cut.clone(),
-            redacted: output.redacted,
-        })
-    })
 }
 
 fn fence_number(fence: Option<Fence>) -> Option<i64> {

@@ -9,11 +9,11 @@ use relight_core::time::{Span, Time};
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
 
-use super::apply::fence_checked;
 use super::error::bad_value;
 use super::journal;
 use super::lease_clock::LeaseNow;
 use super::tasks::{from_json, left, parse, readable, to_json, unsigned};
+use crate::check::fence_checked;
 use crate::contract::SessionQuery;
 
 const SELECT: &str = "

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::bad_value;
 use super::lease_clock::LeaseNow;
+pub(super) use crate::bodies::to_json;
 use crate::contract::{TaskGlance, TaskQuery};
 
 /// A task and what only this backend knows of it.
@@ -554,8 +555,4 @@ pub(super) fn parse<T: std::str::FromStr>(text: &str, column: &'static str) -> R
 
 pub(super) fn from_json<T: DeserializeOwned>(text: &str, column: &'static str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| bad_value(column, error))
-}
-
-pub(super) fn to_json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).expect("records have string keys and no failing members")
 }

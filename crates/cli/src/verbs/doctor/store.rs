@@ -31,6 +31,7 @@ const NAMED_MAX: usize = 5;
 pub(super) fn look(environment: &Environment, whole: bool) -> (Vec<Finding>, u8) {
     let path = match environment.store_url() {
         Ok(StoreUrl::Sqlite(path)) => path,
+        Ok(url @ StoreUrl::Postgres(_)) => return look_at(&url, whole, Vec::new()),
         Ok(StoreUrl::Memory) => {
             let text = "memory: keeps nothing past the end of a command";
             return (vec![Finding::warning("store", text)], 0);
@@ -42,7 +43,12 @@ pub(super) fn look(environment: &Environment, whole: bool) -> (Vec<Finding>, u8)
     }
     let mut findings = vec![room(&path)];
     findings.extend(rights(&path));
-    let exit = match inventory(&path, whole) {
+    look_at(&StoreUrl::Sqlite(path), whole, findings)
+}
+
+/// What is inside, after what was found outside.
+fn look_at(url: &StoreUrl, whole: bool, mut findings: Vec<Finding>) -> (Vec<Finding>, u8) {
+    let exit = match inventory(url, whole) {
         Ok((store, inventory)) => {
             findings.extend(describe(&inventory, whole));
             let looked = block_on(look_inside(store.as_ref(), inventory.in_doubt));
@@ -99,10 +105,10 @@ fn absent(path: &Path) -> (Vec<Finding>, u8) {
 }
 
 fn inventory(
-    path: &Path,
+    url: &StoreUrl,
     whole: bool,
 ) -> Result<(std::sync::Arc<dyn Store>, Inventory), StoreError> {
-    let store = StoreUrl::Sqlite(path.to_owned()).open(Use::Short)?;
+    let store = url.open(Use::Short)?;
     let inventory = block_on(store.inventory(whole))?;
     Ok((store, inventory))
 }
@@ -149,7 +155,10 @@ fn durability(inventory: &Inventory) -> Finding {
         inventory.settings.iter().any(|(key, value)| key == name && value == wanted)
     };
     let text = pairs.join(", ");
-    if is("journal_mode", "wal") && is("synchronous", "full") {
+    let is_durable_file = is("journal_mode", "wal") && is("synchronous", "full");
+    // Each connection of ours raises `synchronous_commit` from off by itself.
+    let is_durable_server = is("fsync", "on") && is("full_page_writes", "on");
+    if is_durable_file || is_durable_server {
         return Finding::ok("durability", text);
     }
     Finding::problem("durability", format!("{text}; a power cut may lose acknowledged writes"))

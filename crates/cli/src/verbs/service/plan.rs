@@ -150,6 +150,12 @@ fn variables(
                 variables.push(("RELIGHT_STORE", format!("sqlite:{}", text(&path)?)));
             }
         }
+        StoreUrl::Postgres(_) => {
+            let text = "the address of a PostgreSQL store may hold a password, which does not belong \
+                        into a service";
+            return Err(Failure::new(Exit::Config, text)
+                .hint("name it by `url` under [store] in relight.toml, readable by you alone"));
+        }
         StoreUrl::Memory => {
             return Err(Failure::new(
                 Exit::Config,

@@ -1,0 +1,141 @@
+//! `fleet`: the store in PostgreSQL, beside pgbench with prepared INSERTs on the same server, synced.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use relight_testkit::postgres::{Cluster, Durability};
+
+use crate::contest::{Contest, Results};
+use crate::holder::{Holder, RESULT_BYTES};
+use crate::load::{Carrier, Until, Worker, per_second};
+use crate::product::{Backlog, Library};
+use crate::prose::prose;
+use crate::row::{Row, Target};
+use crate::stage::Stage;
+
+/// Tasks of one node that write at once.
+const AT_ONCE: usize = 256;
+/// Those who claim at once, and connections of the raw floor.
+const WORKERS: usize = 64;
+/// What all workers claim in a round.
+const TASKS: usize = 3_200;
+/// Finished tasks that stand in the store beside those that are claimed.
+const FINISHED: usize = 1_000_000;
+
+pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
+    let Some(cluster) = Cluster::start(Durability::Synced) else {
+        let row = Row::new(steps(1), "steps/s");
+        let row = row.note(Some("there is no PostgreSQL (install the package postgresql)"));
+        return Ok(vec![row.target(Target::TimesFloorMin(0.6))]);
+    };
+    let script = raw_script(stage, &cluster)?;
+    let open = |schema: &str| {
+        let url = cluster.url(&format!("?schema={schema}&sslmode=disable"));
+        stage.runtime.block_on(Library::open_url(&url))
+    };
+    let library = Arc::new(open("relight")?);
+    let full = Arc::new(open("full")?);
+    let finished = stage.pick(FINISHED, FINISHED / 100);
+    stage.runtime.block_on(full.fill("finished", finished, Backlog::Finished))?;
+    cluster.sql("ANALYZE");
+    let seconds = stage.pick(3, 1);
+    let until = Until::Elapsed(Duration::from_secs(seconds));
+    let mut contest = Contest::default();
+    for connections in [1, WORKERS] {
+        let (cluster, script) = (&cluster, &script);
+        contest.enter(raw(connections), move |_| pgbench(cluster, script, connections, seconds));
+    }
+    for at_once in [1, AT_ONCE] {
+        let library = &library;
+        contest.enter(steps(at_once), move |round| {
+            let name = format!("{at_once}-{round}");
+            let holders = Holder::start(&stage.runtime, library, &name, at_once)?;
+            per_second(&stage.runtime, Carrier::Tasks, holders, until)
+        });
+    }
+    for (name, library) in [(claims(0), &library), (claims(finished), &full)] {
+        contest.enter(name, move |round| claims_per_second(stage, library, round));
+    }
+    let results = contest.run(stage.pick(5, 2))?;
+    Ok(table(&results, finished))
+}
+
+fn table(results: &Results, finished: usize) -> Vec<Row> {
+    let beside_raw = |at_once: usize, connections: usize, times: f64| {
+        let name = steps(at_once);
+        let row = Row::new(&name, "steps/s").figure(results.get(&name));
+        let floor = raw(connections);
+        row.beside(&floor, results.get(&floor)).target(Target::TimesFloorMin(times))
+    };
+    let claimed = Row::new(claims(0), "tasks/s").figure(results.get(&claims(0)));
+    let beside_many = Row::new(claims(finished), "tasks/s").figure(results.get(&claims(finished)));
+    vec![
+        beside_raw(1, 1, 0.6),
+        beside_raw(AT_ONCE, WORKERS, 2.0),
+        claimed.target(Target::ValueMin(2_000.0)),
+        beside_many.beside(claims(0), results.get(&claims(0))).target(Target::TimesFloorMin(0.9)),
+    ]
+}
+
+fn steps(at_once: usize) -> String {
+    match at_once {
+        1 => "durable steps, one task".to_owned(),
+        _ => format!("durable steps, {at_once} tasks of one node"),
+    }
+}
+
+fn raw(connections: usize) -> String {
+    format!("prepared INSERT+commit, {connections} connections")
+}
+
+fn claims(finished: usize) -> String {
+    match finished {
+        0 => format!("claim and done, {WORKERS} workers"),
+        _ => format!("claim and done, {WORKERS} workers, {finished} finished"),
+    }
+}
+
+/// The table, and what pgbench does to it: one row of the size of a step's result.
+fn raw_script(stage: &Stage, cluster: &Cluster) -> anyhow::Result<std::path::PathBuf> {
+    cluster.sql("CREATE TABLE raw (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body text)");
+    let body = prose(RESULT_BYTES).replace('\'', "").replace(':', "").replace('\n', " ");
+    stage.script("raw.sql", &format!("INSERT INTO raw (body) VALUES ('{body}');\n"))
+}
+
+fn pgbench(
+    cluster: &Cluster,
+    script: &std::path::Path,
+    connections: usize,
+    seconds: u64,
+) -> anyhow::Result<f64> {
+    let mut bench = Command::new(cluster.program("pgbench"));
+    bench.args(["-n", "-M", "prepared", "-h", "127.0.0.1", "-U", "relight", "-f"]).arg(script);
+    bench.args(["-p", &cluster.port().to_string(), "-c", &connections.to_string()]);
+    bench.args(["-j", &connections.min(2).to_string(), "-T", &seconds.to_string(), "postgres"]);
+    let output = bench.output().context("pgbench runs")?;
+    ensure!(output.status.success(), "pgbench: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("tps = "));
+    let figure = line.and_then(|line| line.split(' ').next()).context("a figure of pgbench")?;
+    Ok(figure.parse()?)
+}
+
+/// Takes the next task and ends it.
+struct Claimer(Arc<Library>);
+
+impl Worker for Claimer {
+    async fn write(&mut self) -> anyhow::Result<()> {
+        self.0.claim_and_end().await
+    }
+}
+
+/// Exactly as many tasks wait as are taken; adding them is no part of the figure.
+fn claims_per_second(stage: &Stage, library: &Arc<Library>, round: usize) -> anyhow::Result<f64> {
+    let each = stage.pick(TASKS, TASKS / 2) / WORKERS;
+    let name = format!("round-{round}");
+    stage.runtime.block_on(library.fill(&name, each * WORKERS, Backlog::Waiting))?;
+    let claimers = (0..WORKERS).map(|_| Claimer(Arc::clone(library))).collect();
+    per_second(&stage.runtime, Carrier::Tasks, claimers, Until::Written(each))
+}

@@ -1,0 +1,306 @@
+//! One connection: how it is made and set, and statements sent together.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, Row, Statement};
+
+use super::error::{BadValue, Failure};
+use super::tls::Tls;
+use super::url::PostgresUrl;
+use crate::contract::StoreError;
+
+/// How long one answer is waited for. Longer than a lock may make a statement wait.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
+/// Longest time for what reads or removes much.
+pub(super) const LONG_WAIT: Duration = Duration::from_secs(600);
+/// Most statements that are kept prepared on one connection.
+const STATEMENTS_MAX: usize = 200;
+
+/// Which server, and how to get there.
+pub(super) struct Server {
+    pub(super) url: PostgresUrl,
+    /// Its name in errors; without a password.
+    pub(super) place: Arc<str>,
+    tls: Tls,
+}
+
+impl Server {
+    pub(super) fn new(url: PostgresUrl) -> Result<Self, StoreError> {
+        let place: Arc<str> = url.to_string().into();
+        match Tls::new(&url) {
+            Ok(tls) => Ok(Self { url, place, tls }),
+            Err(why) => Err(StoreError::Unsuitable { place: place.to_string(), why }),
+        }
+    }
+
+    /// A connection that speaks our schema. `heard` is rung by each notification it gets.
+    pub(super) async fn connect(&self, heard: Option<Arc<Notify>>) -> Result<Connection, Failure> {
+        let connecting = self.url.config.connect(self.tls.clone());
+        let (client, mut driver) =
+            within(ANSWER_WAIT, connecting).await?.map_err(|e| Failure::of(&self.place, &e))?;
+        let ended = Arc::new(Notify::new());
+        let ending = Arc::clone(&ended);
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| driver.poll_message(context)).await {
+                if let (AsyncMessage::Notification(_), Some(bell)) = (message, &heard) {
+                    bell.notify_waiters();
+                }
+            }
+            ending.notify_one();
+        });
+        let connection = Connection {
+            client,
+            place: Arc::clone(&self.place),
+            statements: Mutex::default(),
+            asked: AtomicUsize::new(0),
+            ended,
+        };
+        connection.batch(&settings(&self.url.schema)).await?;
+        Ok(connection)
+    }
+
+    pub(super) fn unreachable(&self, why: impl Into<String>) -> StoreError {
+        StoreError::Unreachable { place: self.place.to_string(), why: why.into() }
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Server({})", self.place)
+    }
+}
+
+/// Plans are made once, row by row along indexes, whatever the tables held when they were made: a plan
+/// from the time when a table was empty would read all of it for ever. A transaction whose client vanished, or
+/// is frozen, lets go of its rows within seconds. An administrator may ask for more durability than
+/// the usual, but not for less.
+fn settings(schema: &str) -> String {
+    format!(
+        "SET search_path TO \"{schema}\";
+         SET client_min_messages TO warning;
+         SET jit TO off;
+         SET enable_seqscan TO off;
+         SET enable_hashjoin TO off;
+         SET enable_mergejoin TO off;
+         SET enable_material TO off;
+         SET random_page_cost TO 1.1;
+         SET plan_cache_mode TO force_generic_plan;
+         SET idle_in_transaction_session_timeout TO '3s';
+         SET lock_timeout TO '5s';
+         SET statement_timeout TO 0;
+         SELECT set_config('synchronous_commit', 'on', false)
+             WHERE current_setting('synchronous_commit') = 'off'"
+    )
+}
+
+/// A value of a statement.
+pub(super) type Value = Box<dyn ToSql + Sync + Send>;
+
+/// Boxes the values of a statement.
+macro_rules! values {
+    ($($value:expr),* $(,)?) => {
+        Vec::from([$(Box::new($value) as $crate::postgres::connection::Value),*])
+    };
+}
+pub(super) use values;
+
+/// Statements that are sent together, without waiting for one before the next.
+#[derive(Default)]
+pub(super) struct Script {
+    statements: Vec<(&'static str, Vec<Value>)>,
+}
+
+impl Script {
+    /// Answers the place of its rows in what `run` gives.
+    pub(super) fn add(&mut self, sql: &'static str, values: Vec<Value>) -> usize {
+        self.statements.push((sql, values));
+        self.statements.len() - 1
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.statements.is_empty()
+    }
+}
+
+/// One connection, with the statements that it knows already.
+pub(super) struct Connection {
+    client: Client,
+    pub(super) place: Arc<str>,
+    statements: Mutex<HashMap<String, Statement>>,
+    /// Answers that somebody waits for.
+    asked: AtomicUsize,
+    /// Rung once when it is gone.
+    ended: Arc<Notify>,
+}
+
+impl Connection {
+    pub(super) fn is_lost(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// How many wait for an answer on it.
+    pub(super) fn load(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// Completes when the connection is gone.
+    pub(super) async fn lost(&self) {
+        self.ended.notified().await;
+    }
+
+    /// One statement or many in plain text, without values.
+    pub(super) async fn batch(&self, sql: &str) -> Result<(), Failure> {
+        within(LONG_WAIT, self.client.batch_execute(sql)).await?.map_err(|e| self.failure(&e))
+    }
+
+    pub(super) async fn query(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Failure> {
+        self.query_within(ANSWER_WAIT, sql, values).await
+    }
+
+    pub(super) async fn query_within(
+        &self,
+        wait: Duration,
+        sql: &str,
+        values: &[Value],
+    ) -> Result<Vec<Row>, Failure> {
+        let _asking = Asking::new(&self.asked);
+        let statement = self.prepared(sql).await?;
+        let values = borrowed(values);
+        within(wait, self.client.query(&statement, &values)).await?.map_err(|e| self.failure(&e))
+    }
+
+    pub(super) async fn query_opt(
+        &self,
+        sql: &str,
+        values: &[Value],
+    ) -> Result<Option<Row>, Failure> {
+        Ok(self.query(sql, values).await?.into_iter().next())
+    }
+
+    /// The rows of each statement, in order. All are sent before the first is answered. Inside of a
+    /// transaction the first that fails makes all later ones fail; its error is the answer.
+    pub(super) async fn run(&self, script: Script) -> Result<Vec<Vec<Row>>, Failure> {
+        let _asking = Asking::new(&self.asked);
+        let mut statements = Vec::with_capacity(script.statements.len());
+        for (sql, values) in &script.statements {
+            statements.push((self.prepared(sql).await?, borrowed(values)));
+        }
+        let asking = statements
+            .iter()
+            .map(|(statement, values)| Box::pin(self.client.query(statement, values)) as Asked<'_>);
+        let answers = within(ANSWER_WAIT, together(asking.collect())).await?;
+        let mut rows = Vec::with_capacity(answers.len());
+        for answer in answers {
+            rows.push(answer.map_err(|e| self.failure(&e))?);
+        }
+        Ok(rows)
+    }
+
+    /// Known after the first time; only that one takes a trip of its own.
+    async fn prepared(&self, sql: &str) -> Result<Statement, Failure> {
+        if let Some(known) = self.known(sql) {
+            return Ok(known);
+        }
+        let statement =
+            within(ANSWER_WAIT, self.client.prepare(sql)).await?.map_err(|e| self.failure(&e))?;
+        let mut statements = self.statements.lock().expect("nothing panics while it is locked");
+        if statements.len() < STATEMENTS_MAX {
+            statements.insert(sql.to_owned(), statement.clone());
+        }
+        Ok(statement)
+    }
+
+    fn known(&self, sql: &str) -> Option<Statement> {
+        let statements = self.statements.lock().expect("nothing panics while it is locked");
+        statements.get(sql).cloned()
+    }
+
+    pub(super) fn failure(&self, error: &tokio_postgres::Error) -> Failure {
+        Failure::of(&self.place, error)
+    }
+
+    /// A row that none of our writers wrote.
+    pub(super) fn damaged(&self, bad: &BadValue) -> Failure {
+        let (place, what) = (self.place.to_string(), bad.to_string());
+        Failure::Refused(StoreError::Damaged { place, what })
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Connection({})", self.place)
+    }
+}
+
+/// Counts one who waits, also when the wait is given up.
+struct Asking<'a>(&'a AtomicUsize);
+
+impl<'a> Asking<'a> {
+    fn new(asked: &'a AtomicUsize) -> Self {
+        asked.fetch_add(1, Ordering::Relaxed);
+        Self(asked)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn borrowed(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
+    values.iter().map(|value| value.as_ref() as &(dyn ToSql + Sync)).collect()
+}
+
+type Answered = Result<Vec<Row>, tokio_postgres::Error>;
+type Asked<'a> = Pin<Box<dyn Future<Output = Answered> + Send + 'a>>;
+
+/// Begins all in their order, then waits for all.
+async fn together(mut asked: Vec<Asked<'_>>) -> Vec<Answered> {
+    let mut answers: Vec<Option<Answered>> = asked.iter().map(|_| None).collect();
+    poll_fn(move |context| {
+        let mut is_ready = true;
+        for (question, answer) in asked.iter_mut().zip(&mut answers) {
+            if answer.is_some() {
+                continue;
+            }
+            match question.as_mut().poll(context) {
+                Poll::Ready(found) => *answer = Some(found),
+                Poll::Pending => is_ready = false,
+            }
+        }
+        if !is_ready {
+            return Poll::Pending;
+        }
+        let answers = std::mem::take(&mut answers).into_iter();
+        Poll::Ready(answers.map(|answer| answer.expect("all were answered")).collect())
+    })
+    .await
+}
+
+/// A server that says nothing counts as lost.
+async fn within<T>(wait: Duration, future: impl Future<Output = T>) -> Result<T, Failure> {
+    tokio::time::timeout(wait, future)
+        .await
+        .map_err(|_| Failure::Lost(format!("no answer within {} s", wait.as_secs())))
+}
+
+/// One value of a row.
+pub(super) fn get<'r, T: tokio_postgres::types::FromSql<'r>>(
+    row: &'r Row,
+    at: usize,
+) -> Result<T, BadValue> {
+    row.try_get(at).map_err(|error| {
+        let column = row.columns().get(at).map_or("?", |column| column.name());
+        BadValue { column: column.to_owned(), value: super::error::chain(&error) }
+    })
+}

@@ -1,0 +1,279 @@
+//! Where batches become transactions, and a lost answer is looked up.
+//!
+//! A batch takes two trips: one reads and holds everything that it concerns, the other writes and
+//! commits. The first also writes the batch's number into the writer's own row (`commit_mark`), which
+//! is held until the transaction ends, however it ends. So whoever lost the answer to a commit waits
+//! for that row on a new connection and reads: the number is there, or it never will be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::concern::Concern;
+use super::connection::{Connection, Script, Server, values};
+use super::error::Failure;
+use super::forget;
+use super::lease_clock::LeaseClock;
+use super::open;
+use super::operation::{Answer, Operation, Removal, Reply};
+use crate::contract::StoreError;
+use crate::refusal::Refusal;
+
+/// How long a server that is gone is waited for, before callers are told.
+const GONE_WAIT: Duration = Duration::from_secs(10);
+/// Waits between attempts to reach it, growing up to the last.
+const PAUSES_MS: [u64; 6] = [1, 10, 50, 100, 250, 500];
+/// How often a batch that others got in the way of is tried as one.
+const TRIES_TOGETHER_MAX: u32 = 4;
+/// How often an operation that others got in the way of is tried.
+const TRIES_MAX: u32 = 40;
+
+/// One writer's connection and mark.
+#[derive(Debug)]
+pub(super) struct Desk {
+    server: Arc<Server>,
+    clock: Arc<LeaseClock>,
+    connection: Option<Connection>,
+    mark: Option<Mark>,
+    /// What orders the journal among all writers of this schema.
+    journal_key: i64,
+}
+
+/// The writer's own row, and the number of its newest batch.
+#[derive(Debug, Clone)]
+struct Mark {
+    writer: String,
+    number: i64,
+}
+
+/// How one transaction failed.
+#[derive(Debug)]
+enum Undone {
+    /// It never was committed.
+    Never(Failure),
+    /// The commit was sent and not answered.
+    Unknown(Vec<Reply>, String),
+}
+
+impl From<Failure> for Undone {
+    fn from(failure: Failure) -> Self {
+        Self::Never(failure)
+    }
+}
+
+const MARK: &str = "
+    UPDATE commit_mark SET number = $2, at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+    WHERE writer = $1 RETURNING (SELECT min_compatible FROM meta WHERE one)";
+
+impl Desk {
+    pub(super) fn new(server: Arc<Server>, clock: Arc<LeaseClock>, journal_key: i64) -> Self {
+        Self { server, clock, connection: None, mark: None, journal_key }
+    }
+
+    /// All of them in one transaction, as long as none makes the others fail.
+    pub(super) async fn commit(&mut self, operations: &[Operation]) -> Vec<Reply> {
+        match self.together(operations, TRIES_TOGETHER_MAX).await {
+            Ok(replies) => replies,
+            Err(error) if operations.len() == 1 || is_of_the_store(&error) => {
+                operations.iter().map(|_| Err(error.clone().into())).collect()
+            }
+            Err(_) => self.one_by_one(operations).await,
+        }
+    }
+
+    /// A value that cannot be kept is the fault of one of them; two that swap a name have to go one
+    /// after the other.
+    async fn one_by_one(&mut self, operations: &[Operation]) -> Vec<Reply> {
+        let mut replies = Vec::with_capacity(operations.len());
+        for operation in operations {
+            let one = std::slice::from_ref(operation);
+            replies.push(match self.together(one, TRIES_MAX).await {
+                Ok(mut reply) => reply.pop().expect("one answer for each operation"),
+                Err(error) => Err(Refusal::from(error)),
+            });
+        }
+        replies
+    }
+
+    /// Tries again while others get in the way or the server is gone, both within bounds.
+    async fn together(
+        &mut self,
+        operations: &[Operation],
+        tries_max: u32,
+    ) -> Result<Vec<Reply>, StoreError> {
+        let until = Instant::now() + GONE_WAIT;
+        let (mut tries, mut losses) = (0, 0);
+        let tries_max = if operations.len() == 1 { TRIES_MAX } else { tries_max };
+        loop {
+            let failure = match self.transaction(operations).await {
+                Ok(replies) => return Ok(replies),
+                Err(Undone::Never(failure)) => failure,
+                Err(Undone::Unknown(replies, why)) => match self.was_committed(until).await? {
+                    true => return Ok(replies),
+                    false => Failure::Lost(why),
+                },
+            };
+            match failure {
+                Failure::Again if tries < tries_max => {
+                    pause(tries).await;
+                    tries += 1;
+                }
+                Failure::Lost(_) if Instant::now() < until => {
+                    self.connection = None;
+                    pause(losses).await;
+                    losses += 1;
+                }
+                failure => return Err(failure.into_store_error(&self.server.place)),
+            }
+        }
+    }
+
+    async fn transaction(&mut self, operations: &[Operation]) -> Result<Vec<Reply>, Undone> {
+        let (ahead_ms, journal_key) = (self.clock.ahead_ms(), self.journal_key);
+        let mark = self.next_mark().await?;
+        let db = self.connection.as_ref().expect("there is a mark on it");
+        let mut script = Script::default();
+        script.add("BEGIN", Vec::new());
+        let place = script.add(MARK, values![mark.writer, mark.number]);
+        let (answers, mut batch) = match Concern::of(operations).read(db, script, ahead_ms).await {
+            Ok(read) => read,
+            Err(failure) => return Err(self.rolled_back(failure).await.into()),
+        };
+        let Some(marked) = answers[place].first() else {
+            // The row was removed as one of a writer long gone.
+            self.mark = None;
+            return Err(self.rolled_back(Failure::Again).await.into());
+        };
+        if let Err(newer) = open::check_compatible(&self.server.place, marked.get(0)) {
+            return Err(self.rolled_back(newer.into()).await.into());
+        }
+        let replies: Vec<Reply> =
+            operations.iter().map(|operation| batch.perform(operation)).collect();
+        let mut script = batch.write(journal_key);
+        let has_changes = !script.is_empty();
+        script.add(if has_changes { "COMMIT" } else { "ROLLBACK" }, Vec::new());
+        let db = self.connection.as_ref().expect("it was there before");
+        match db.run(script).await {
+            Ok(_) => Ok(replies),
+            Err(Failure::Lost(why)) if has_changes => Err(Undone::Unknown(replies, why)),
+            Err(failure) => Err(self.rolled_back(failure).await.into()),
+        }
+    }
+
+    /// Ends what is left of a failed transaction, where there is somebody to tell.
+    async fn rolled_back(&mut self, failure: Failure) -> Failure {
+        let Some(db) = &self.connection else { return failure };
+        let is_lost = matches!(failure, Failure::Lost(_));
+        if is_lost || db.is_lost() || db.batch("ROLLBACK").await.is_err() {
+            self.connection = None;
+        }
+        failure
+    }
+
+    async fn next_mark(&mut self) -> Result<Mark, Failure> {
+        self.connect().await?;
+        if self.mark.is_none() {
+            let db = self.connection.as_ref().expect("it was connected just now");
+            let sql = "INSERT INTO commit_mark DEFAULT VALUES RETURNING writer";
+            let row = db.query_opt(sql, &[]).await?.expect("an insert gives its row");
+            self.mark = Some(Mark { writer: row.get(0), number: 0 });
+        }
+        let mark = self.mark.as_mut().expect("it was made just now");
+        mark.number += 1;
+        Ok(mark.clone())
+    }
+
+    async fn connect(&mut self) -> Result<(), Failure> {
+        if self.connection.as_ref().is_none_or(Connection::is_lost) {
+            self.connection = None;
+            self.connection = Some(self.server.connect(None).await?);
+        }
+        Ok(())
+    }
+
+    /// Whether the newest batch is there: read back by its number, once its transaction has ended.
+    async fn was_committed(&mut self, until: Instant) -> Result<bool, StoreError> {
+        self.connection = None;
+        let mut tries = 0;
+        loop {
+            let failure = match self.read_mark().await {
+                Ok(found) => return Ok(found),
+                Err(failure) => failure,
+            };
+            if matches!(failure, Failure::Refused(_)) || Instant::now() >= until {
+                return Err(failure.into_store_error(&self.server.place));
+            }
+            self.connection = None;
+            pause(tries).await;
+            tries += 1;
+        }
+    }
+
+    async fn read_mark(&mut self) -> Result<bool, Failure> {
+        self.connect().await?;
+        let db = self.connection.as_ref().expect("it was connected just now");
+        let mark = self.mark.as_ref().expect("a commit was sent under it");
+        let sql = "SELECT number FROM commit_mark WHERE writer = $1 FOR UPDATE";
+        let row = db.query_opt(sql, &values![mark.writer.clone()]).await?;
+        Ok(row.is_some_and(|row| row.get::<_, i64>(0) == mark.number))
+    }
+
+    /// In transactions of its own, each of bounded size. What was removed before a loss stays removed;
+    /// the rest is for the next time.
+    pub(super) async fn remove(&mut self, removal: &Removal) -> Reply {
+        let until = Instant::now() + GONE_WAIT;
+        let mut tries = 0;
+        loop {
+            let failure = match self.remove_once(removal).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            let failure = self.rolled_back(failure).await;
+            let goes_on = match failure {
+                Failure::Again => tries < TRIES_MAX,
+                Failure::Lost(_) => Instant::now() < until,
+                Failure::Refused(_) => false,
+            };
+            if !goes_on {
+                return Err(failure.into_store_error(&self.server.place).into());
+            }
+            pause(tries).await;
+            tries += 1;
+        }
+    }
+
+    async fn remove_once(&mut self, removal: &Removal) -> Result<Answer, Failure> {
+        self.connect().await?;
+        let db = self.connection.as_ref().expect("it was connected just now");
+        match removal {
+            Removal::Tasks(tasks, at) => {
+                forget::tasks(db, tasks, *at, self.journal_key).await.map(Answer::TasksForgotten)
+            }
+            Removal::Events(before) => forget::events(db, *before).await.map(Answer::Forgotten),
+            Removal::Attempts(before) => forget::attempts(db, *before).await.map(Answer::Forgotten),
+            Removal::Sessions(sessions) => {
+                forget::sessions(db, sessions).await.map(Answer::Forgotten)
+            }
+            Removal::Agent(name, seq, at) => {
+                let forgotten = forget::agent(db, name, *seq, *at, self.journal_key).await?;
+                Ok(Answer::AgentForgotten(forgotten))
+            }
+        }
+    }
+}
+
+/// Whether every operation would get the same answer.
+fn is_of_the_store(error: &StoreError) -> bool {
+    match error {
+        StoreError::Io { .. } | StoreError::Newer { .. } | StoreError::Unreachable { .. } => true,
+        StoreError::Damaged { .. } | StoreError::Busy { .. } | StoreError::Unsuitable { .. } => {
+            false
+        }
+    }
+}
+
+async fn pause(tries: u32) {
+    let ms = PAUSES_MS.get(tries as usize).or(PAUSES_MS.last()).copied().unwrap_or(1);
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+}

@@ -1,0 +1,130 @@
+//! What PostgreSQL's errors mean for whoever uses the store.
+
+use std::sync::Arc;
+
+use tokio_postgres::error::{DbError, SqlState};
+
+use crate::contract::StoreError;
+
+/// Why something asked of the database was not answered.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The connection is gone, or the server goes: what was asked may or may not have happened.
+    Lost(String),
+    /// Somebody else was first; the same asked again will be answered.
+    Again,
+    /// It will not be better the next time.
+    Refused(StoreError),
+}
+
+impl Failure {
+    /// Names the store in an error of PostgreSQL.
+    pub(super) fn of(place: &str, error: &tokio_postgres::Error) -> Self {
+        match error.as_db_error() {
+            Some(said) => of_server(place, said),
+            None if is_ours(error) => {
+                Self::Refused(StoreError::Damaged { place: place.to_owned(), what: chain(error) })
+            }
+            None => Self::Lost(chain(error)),
+        }
+    }
+
+    /// What a caller is told when nothing more is tried.
+    pub(super) fn into_store_error(self, place: &str) -> StoreError {
+        let place = place.to_owned();
+        match self {
+            Self::Lost(why) => StoreError::Unreachable { place, why },
+            Self::Again => StoreError::Busy { place },
+            Self::Refused(error) => error,
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// Not the server's word, but our reading of a row: the row is not what we wrote.
+fn is_ours(error: &tokio_postgres::Error) -> bool {
+    let source = std::error::Error::source(error);
+    let is_conversion = source.is_some_and(|source| {
+        !source.is::<std::io::Error>() && !source.is::<tokio_postgres::error::DbError>()
+    });
+    is_conversion && error.to_string().contains("serializing")
+}
+
+fn of_server(place: &str, said: &DbError) -> Failure {
+    let store = place.to_owned();
+    let code = said.code();
+    if is_for_another_try(code) {
+        return Failure::Again;
+    }
+    if is_goodbye(code) {
+        return Failure::Lost(said.message().to_owned());
+    }
+    let refused = match &code.code()[..2] {
+        // Out of disk, memory or connections; errors of the system below.
+        "53" if *code == SqlState::TOO_MANY_CONNECTIONS => {
+            StoreError::Unreachable { place: store, why: said.message().to_owned() }
+        }
+        "53" | "58" => StoreError::Io { place: store, source: Arc::new(said.clone()) },
+        "XX" => StoreError::Damaged { place: store, what: said.message().to_owned() },
+        "22" | "23" | "54" => {
+            StoreError::Unsuitable { place: store, why: format!("a value cannot be kept: {said}") }
+        }
+        "57" => StoreError::Busy { place: store },
+        _ => StoreError::Unsuitable { place: store, why: said.message().to_owned() },
+    };
+    Failure::Refused(refused)
+}
+
+/// Two wanted the same at once: one of them tries again and sees what the other did.
+fn is_for_another_try(code: &SqlState) -> bool {
+    [
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::LOCK_NOT_AVAILABLE,
+        SqlState::UNIQUE_VIOLATION,
+    ]
+    .contains(code)
+}
+
+/// The server ends the connection, or is none that can be written to: another one may do.
+fn is_goodbye(code: &SqlState) -> bool {
+    let goodbyes = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        SqlState::READ_ONLY_SQL_TRANSACTION,
+    ];
+    code.code().starts_with("08") || goodbyes.contains(code)
+}
+
+/// An error with its causes; none of them ever has the password.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        let more = source.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = source.source();
+    }
+    text
+}
+
+/// A value in a row that none of our writers puts there.
+#[derive(Debug, thiserror::Error)]
+#[error("{column} holds {value}, which this version never wrote")]
+pub(super) struct BadValue {
+    pub(super) column: String,
+    pub(super) value: String,
+}
+
+pub(super) fn bad_value(column: &str, value: impl std::fmt::Display) -> BadValue {
+    BadValue { column: column.to_owned(), value: value.to_string() }
+}

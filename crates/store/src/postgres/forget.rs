@@ -1,0 +1,193 @@
+//! Removes what is old, in transactions of bounded size, so that nobody waits long for a lock.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use relight_core::event::EventKind;
+use relight_core::ids::{AgentName, SessionKey, TaskId};
+use relight_core::session::SessionStateKind;
+use relight_core::time::Time;
+
+use super::connection::{Connection, LONG_WAIT, Script, get, values};
+use super::error::Failure;
+use super::journal::{self, Entry};
+use super::tasks::parse;
+use crate::contract::AGENT_FORGOTTEN;
+
+/// Most tasks that one transaction removes, with all their records.
+const TASKS_MAX: usize = 100;
+/// How much of the journal one transaction looks at.
+const JOURNAL_STRETCH: i64 = 20_000;
+/// Most rows that one transaction removes.
+const ROWS_MAX: i64 = 5_000;
+/// A writer whose last commit is older has no answer to look up any more.
+const MARK_AGE_MS_MAX: i64 = 24 * 60 * 60 * 1_000;
+
+/// Those that are still where the caller saw them.
+pub(super) async fn tasks(
+    db: &Connection,
+    wanted: &[(TaskId, u64)],
+    at: Time,
+    journal_key: i64,
+) -> Result<Vec<TaskId>, Failure> {
+    let mut removed = Vec::new();
+    for some in wanted.chunks(TASKS_MAX) {
+        removed.extend(some_tasks(db, some, at, journal_key).await?);
+    }
+    Ok(removed)
+}
+
+async fn some_tasks(
+    db: &Connection,
+    wanted: &[(TaskId, u64)],
+    at: Time,
+    journal_key: i64,
+) -> Result<Vec<TaskId>, Failure> {
+    let ids: Vec<String> = wanted.iter().map(|(id, _)| id.as_str().to_owned()).collect();
+    let seqs: Vec<i64> = wanted.iter().map(|(_, seq)| seq.cast_signed()).collect();
+    let mut script = Script::default();
+    script.add("BEGIN", Vec::new());
+    let place = script.add(
+        "DELETE FROM task t USING unnest($1::text[], $2::bigint[]) AS w (id, seq)
+         WHERE t.id = w.id AND t.seq = w.seq RETURNING t.n, t.id, t.seq",
+        values![ids, seqs],
+    );
+    let (mut numbers, mut gone) = (Vec::new(), HashSet::new());
+    for row in db.run(script).await?.swap_remove(place) {
+        let id: TaskId =
+            get(&row, 1).and_then(|id| parse(id, "task.id")).map_err(|bad| db.damaged(&bad))?;
+        numbers.push(row.get::<_, i64>(0));
+        gone.insert((id, row.get::<_, i64>(2).cast_unsigned()));
+    }
+    // In the order that was asked for, each once.
+    let removed: Vec<TaskId> =
+        wanted.iter().filter_map(|pair| gone.take(pair)).map(|(id, _)| id).collect();
+    for sql in [
+        "DELETE FROM journal WHERE task = ANY($1)",
+        "DELETE FROM task_body WHERE n = ANY($1)",
+        "DELETE FROM lease WHERE n = ANY($1)",
+    ] {
+        db.query_within(LONG_WAIT, sql, &values![numbers.clone()]).await?;
+    }
+    let told = |id: &TaskId| {
+        Entry::of_nothing(at, EventKind::TaskForgotten, &serde_json::json!({"task": id}))
+    };
+    commit(db, removed.iter().map(told).collect(), journal_key).await?;
+    Ok(removed)
+}
+
+/// Tells of it and makes it last.
+async fn commit(db: &Connection, told: Vec<Entry>, journal_key: i64) -> Result<(), Failure> {
+    let mut script = Script::default();
+    if !told.is_empty() {
+        script.add(journal::LOCK, values![journal_key]);
+        script.add(journal::APPEND, journal::append_values(told));
+    }
+    script.add("COMMIT", Vec::new());
+    db.run(script).await.map(drop)
+}
+
+/// Old events that are no step's records; the newest id stays taken. Marks of writers long gone too.
+pub(super) async fn events(db: &Connection, before: Time) -> Result<u64, Failure> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let cleared = EventKind::StepsCleared.code();
+        format!(
+            "WITH gone AS (
+                 DELETE FROM journal WHERE id > $1 AND id <= $2 AND id < $3 AND name IS NULL
+                     AND at < $4 AND kind != {cleared} RETURNING 1)
+             SELECT COUNT(*) FROM gone"
+        )
+    });
+    let ends = "SELECT COALESCE(MIN(id), 0) - 1, COALESCE(MAX(id), 0) FROM journal";
+    let ends = db.query_opt(ends, &[]).await?.expect("a count has a row");
+    let (mut from, newest): (i64, i64) = (ends.get(0), ends.get(1));
+    let mut count = 0;
+    while from < newest {
+        let to = from.saturating_add(JOURNAL_STRETCH);
+        let values = values![from, to, newest, before.as_ms()];
+        count += counted(db, &SQL, values).await?;
+        from = to;
+    }
+    let marks = "DELETE FROM commit_mark
+                 WHERE at < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $1";
+    db.query(marks, &values![MARK_AGE_MS_MAX]).await?;
+    Ok(count)
+}
+
+/// Ended attempts begun before this, but the newest of each agent.
+pub(super) async fn attempts(db: &Connection, before: Time) -> Result<u64, Failure> {
+    let sql = "
+        WITH gone AS (
+            DELETE FROM attempt WHERE n IN (
+                SELECT a.n FROM attempt a WHERE a.cause IS NOT NULL AND a.begun_at < $1
+                    AND a.number < (SELECT MAX(b.number) FROM attempt b WHERE b.agent = a.agent)
+                LIMIT $2) RETURNING 1)
+        SELECT COUNT(*) FROM gone";
+    let mut count = 0;
+    loop {
+        let some = counted(db, sql, values![before.as_ms(), ROWS_MAX]).await?;
+        count += some;
+        if some < ROWS_MAX.cast_unsigned() {
+            return Ok(count);
+        }
+    }
+}
+
+/// Those that nobody wrote since they were read, and that have no turn in flight.
+pub(super) async fn sessions(
+    db: &Connection,
+    wanted: &[(SessionKey, u64)],
+) -> Result<u64, Failure> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let active = SessionStateKind::Active.code();
+        format!(
+            "WITH gone AS (
+                 DELETE FROM session s USING unnest($1::text[], $2::bigint[]) AS w (key, seq)
+                 WHERE s.key = w.key AND s.seq = w.seq AND s.state <> {active} RETURNING 1)
+             SELECT COUNT(*) FROM gone"
+        )
+    });
+    let mut count = 0;
+    for some in wanted.chunks(ROWS_MAX as usize) {
+        let keys: Vec<String> = some.iter().map(|(key, _)| key.as_str().to_owned()).collect();
+        let seqs: Vec<i64> = some.iter().map(|(_, seq)| seq.cast_signed()).collect();
+        count += counted(db, &SQL, values![keys, seqs]).await?;
+    }
+    Ok(count)
+}
+
+async fn counted(
+    db: &Connection,
+    sql: &str,
+    values: Vec<super::connection::Value>,
+) -> Result<u64, Failure> {
+    let rows = db.query_within(LONG_WAIT, sql, &values).await?;
+    Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0)).cast_unsigned())
+}
+
+/// An agent that nobody holds, with all that belongs to it.
+pub(super) async fn agent(
+    db: &Connection,
+    name: &AgentName,
+    seq: u64,
+    at: Time,
+    journal_key: i64,
+) -> Result<bool, Failure> {
+    let mut script = Script::default();
+    script.add("BEGIN", Vec::new());
+    let place = script.add(
+        "DELETE FROM agent WHERE name = $1 AND seq = $2 AND NOT held RETURNING n",
+        values![name.as_str().to_owned(), seq.cast_signed()],
+    );
+    let rows = db.run(script).await?.swap_remove(place);
+    let Some(n) = rows.first().map(|row| row.get::<_, i64>(0)) else {
+        db.batch("ROLLBACK").await?;
+        return Ok(false);
+    };
+    for sql in ["DELETE FROM journal WHERE agent = $1", "DELETE FROM attempt WHERE agent = $1"] {
+        db.query_within(LONG_WAIT, sql, &values![n]).await?;
+    }
+    let detail = serde_json::json!({"forgotten": name});
+    commit(db, vec![Entry::of_nothing(at, AGENT_FORGOTTEN, &detail)], journal_key).await?;
+    Ok(true)
+}

@@ -1,0 +1,372 @@
+//! The journal: what happened, in order. A step's records are its rows with a name.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use relight_core::agent::Agent;
+use relight_core::agent::change::AgentChange;
+use relight_core::change::Change;
+use relight_core::event::{Event, EventKind};
+use relight_core::ids::TaskId;
+use relight_core::lease::Fence;
+use relight_core::step::{Output, RepeatRule, Step, StepKey, StepState};
+use relight_core::task::Task;
+use relight_core::time::Time;
+use serde_json::Value as Json;
+use tokio_postgres::Row;
+
+use super::connection::{Connection, Value, get, values};
+use super::error::{BadValue, Failure, bad_value};
+use super::tasks::{from_json, number, parse, readable};
+use crate::bodies::{OutputDetail, to_json};
+use crate::contract::{AgentCommit, Commit, EventQuery};
+
+/// One row to be.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    at: i64,
+    kind: i16,
+    task: Option<i64>,
+    agent: Option<i64>,
+    fence: Option<i64>,
+    detail: Option<String>,
+    step: Option<StepEntry>,
+}
+
+/// What only the record of a step has.
+#[derive(Debug)]
+struct StepEntry {
+    name: String,
+    occurrence: i64,
+    rule: i16,
+    tries: i64,
+    fingerprint: Option<i64>,
+    exit_code: Option<i32>,
+    body: Option<Vec<u8>>,
+}
+
+impl Entry {
+    /// The record of one change of a task; `before` is what it is applied to.
+    pub(super) fn of(n: i64, commit: &Commit, change: &Change, before: &Task) -> Self {
+        let output = match change {
+            Change::StepEnded { output, .. } => output.as_ref(),
+            _ => None,
+        };
+        let detail = match (change.mark(), change, output) {
+            (Some(_), Change::StepResolved { .. }, _) => Some(to_json(&change.detail(None))),
+            (Some(_), _, Some(output)) => OutputDetail::of(output).as_ref().map(to_json),
+            (Some(_), _, None) => None,
+            (None, ..) => some_json(&change.detail(Some(before))),
+        };
+        let step = change.mark().map(|mark| StepEntry {
+            name: mark.key.name.as_str().to_owned(),
+            occurrence: mark.key.occurrence.into(),
+            rule: mark.rule.code().into(),
+            tries: mark.tries.into(),
+            fingerprint: mark.fingerprint.map(u64::cast_signed),
+            exit_code: output.map(|output| output.exit_code),
+            body: output.map(|output| output.body.clone()),
+        });
+        Self {
+            at: commit.at.as_ms(),
+            kind: change.kind().code().into(),
+            task: Some(n),
+            agent: None,
+            fence: fence_number(commit.guard.fence),
+            detail,
+            step,
+        }
+    }
+
+    /// The record of one change of an agent; `before` is what it is applied to.
+    pub(super) fn of_agent(
+        n: i64,
+        commit: &AgentCommit,
+        change: &AgentChange,
+        before: &Agent,
+    ) -> Self {
+        Self {
+            at: commit.at.as_ms(),
+            kind: change.kind().code().into(),
+            agent: Some(n),
+            fence: fence_number(commit.guard.fence),
+            detail: some_json(&change.detail(Some(before))),
+            ..Self::default()
+        }
+    }
+
+    /// An event of no task and no agent.
+    pub(super) fn of_nothing(at: Time, kind: EventKind, detail: &Json) -> Self {
+        let detail = Some(to_json(detail));
+        Self { at: at.as_ms(), kind: kind.code().into(), detail, ..Self::default() }
+    }
+}
+
+/// None where there is nothing to say.
+fn some_json(detail: &Json) -> Option<String> {
+    (!detail.is_null()).then(|| to_json(detail))
+}
+
+fn fence_number(fence: Option<Fence>) -> Option<i64> {
+    fence.map(|fence| fence.0.cast_signed())
+}
+
+/// Until the transaction ends nobody else draws numbers of the journal: they become visible in order,
+/// or a reader who has seen a later one would never look for an earlier one.
+pub(super) const LOCK: &str = "SELECT 1 FROM pg_advisory_xact_lock($1::bigint)";
+
+pub(super) const APPEND: &str = "
+    INSERT INTO journal (at, kind, task, agent, fence, detail, name, occurrence, rule, tries,
+                         fingerprint, exit_code, body)
+    SELECT at, kind, task, agent, fence, detail, name, occurrence, rule, tries, fingerprint,
+           exit_code, body
+    FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[],
+                $7::text[], $8::bigint[], $9::smallint[], $10::bigint[], $11::bigint[],
+                $12::integer[], $13::bytea[]) WITH ORDINALITY
+         AS u (at, kind, task, agent, fence, detail, name, occurrence, rule, tries, fingerprint,
+               exit_code, body, place)
+    ORDER BY place";
+
+/// The values of `APPEND`.
+pub(super) fn append_values(entries: Vec<Entry>) -> Vec<Value> {
+    let count = entries.len();
+    let mut at = Vec::with_capacity(count);
+    let mut kind = Vec::with_capacity(count);
+    let (mut task, mut agent, mut fence) = (Vec::new(), Vec::new(), Vec::new());
+    let mut detail: Vec<Option<String>> = Vec::with_capacity(count);
+    let mut name: Vec<Option<String>> = Vec::with_capacity(count);
+    let (mut occurrence, mut rule, mut tries) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut fingerprint, mut exit_code) = (Vec::new(), Vec::new());
+    let mut body: Vec<Option<Vec<u8>>> = Vec::with_capacity(count);
+    for entry in entries {
+        at.push(entry.at);
+        kind.push(entry.kind);
+        task.push(entry.task);
+        agent.push(entry.agent);
+        fence.push(entry.fence);
+        detail.push(entry.detail);
+        let step = entry.step;
+        occurrence.push(step.as_ref().map(|step| step.occurrence));
+        rule.push(step.as_ref().map(|step| step.rule));
+        tries.push(step.as_ref().map(|step| step.tries));
+        fingerprint.push(step.as_ref().and_then(|step| step.fingerprint));
+        exit_code.push(step.as_ref().and_then(|step| step.exit_code));
+        let (step_name, step_body) = step.map_or((None, None), |step| (Some(step.name), step.body));
+        name.push(step_name);
+        body.push(step_body);
+    }
+    values![
+        at,
+        kind,
+        task,
+        agent,
+        fence,
+        detail,
+        name,
+        occurrence,
+        rule,
+        tries,
+        fingerprint,
+        exit_code,
+        body
+    ]
+}
+
+/// Where each of these steps stands: its place in the question, the kind of its newest record, and the
+/// detail of a person's word.
+pub(super) static STATES: LazyLock<String> = LazyLock::new(|| {
+    let resolved = EventKind::StepResolved.code();
+    format!(
+        "SELECT w.place, j.kind, CASE WHEN j.kind = {resolved} THEN j.detail END
+         FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY
+              AS w (id, name, occurrence, place)
+         CROSS JOIN LATERAL (SELECT n, steps_from FROM task WHERE task.id = w.id OFFSET 0) AS t
+         CROSS JOIN LATERAL (
+             SELECT kind, detail FROM journal
+             WHERE task = t.n AND name = w.name AND occurrence = w.occurrence AND id > t.steps_from
+             ORDER BY id DESC LIMIT 1) j"
+    )
+});
+
+pub(super) fn state(code: i16, detail: Option<&str>) -> Result<StepState, BadValue> {
+    match kind(code)? {
+        EventKind::StepBegun => Ok(StepState::Begun),
+        EventKind::StepDone => Ok(StepState::Done),
+        EventKind::StepFailed => Ok(StepState::Failed),
+        EventKind::StepResolved => {
+            let detail: Json = from_json(detail.unwrap_or_default(), "journal.detail")?;
+            let happened = detail["happened"].as_bool().unwrap_or(false);
+            Ok(if happened { StepState::Done } else { StepState::Failed })
+        }
+        other => Err(bad_value("journal.kind", other.as_str())),
+    }
+}
+
+fn kind(code: i16) -> Result<EventKind, BadValue> {
+    let found = u8::try_from(code).ok().and_then(EventKind::from_code);
+    found.ok_or_else(|| bad_value("journal.kind", code))
+}
+
+const STEP_COLUMNS: &str = "
+    j.kind, j.name, j.occurrence, j.rule, j.tries, j.fence, j.at, j.exit_code, j.fingerprint,
+    CASE WHEN j.exit_code IS NULL THEN j.detail END";
+
+pub(super) async fn step(
+    db: &Connection,
+    task: &TaskId,
+    key: &StepKey,
+) -> Result<Option<Step>, Failure> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT {STEP_COLUMNS} FROM task t JOIN journal j ON j.task = t.n
+             WHERE t.id = $1 AND j.name = $2 AND j.occurrence = $3 AND j.id > t.steps_from
+             ORDER BY j.id DESC LIMIT 1"
+        )
+    });
+    let row = db.query_opt(&SQL, &step_values(task, key)).await?;
+    row.as_ref().map(read_step).transpose().map_err(|bad| db.damaged(&bad))
+}
+
+fn step_values(task: &TaskId, key: &StepKey) -> Vec<Value> {
+    values![task.as_str().to_owned(), key.name.as_str().to_owned(), i64::from(key.occurrence)]
+}
+
+pub(super) async fn steps(db: &Connection, task: &TaskId) -> Result<Vec<Step>, Failure> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT {STEP_COLUMNS} FROM task t JOIN journal j ON j.task = t.n
+             WHERE t.id = $1 AND j.name IS NOT NULL AND j.id > t.steps_from ORDER BY j.id"
+        )
+    });
+    let rows = db.query(&SQL, &values![task.as_str().to_owned()]).await?;
+    let mut found: Vec<Step> = Vec::new();
+    let mut places: HashMap<StepKey, usize> = HashMap::new();
+    for row in &rows {
+        let step = read_step(row).map_err(|bad| db.damaged(&bad))?;
+        match places.get(&step.key) {
+            Some(&place) => found[place] = step,
+            None => {
+                places.insert(step.key.clone(), found.len());
+                found.push(step);
+            }
+        }
+    }
+    Ok(found)
+}
+
+pub(super) async fn output(
+    db: &Connection,
+    task: &TaskId,
+    key: &StepKey,
+) -> Result<Option<Output>, Failure> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let begun = EventKind::StepBegun.code();
+        format!(
+            "SELECT j.exit_code, COALESCE(j.body, ''), j.detail
+             FROM task t JOIN journal j ON j.task = t.n
+             WHERE t.id = $1 AND j.name = $2 AND j.occurrence = $3 AND j.id > t.steps_from
+               AND j.kind != {begun}
+             ORDER BY j.id DESC LIMIT 1"
+        )
+    });
+    let row = db.query_opt(&SQL, &step_values(task, key)).await?;
+    let read = |row: &Row| {
+        let Some(exit_code) = get(row, 0)? else { return Ok(None) };
+        let detail = match get::<Option<&str>>(row, 2)? {
+            Some(text) => from_json(text, "journal.detail")?,
+            None => OutputDetail::default(),
+        };
+        let OutputDetail { stderr, cut, redacted } = detail;
+        Ok(Some(Output { exit_code, body: get(row, 1)?, stderr, cut, redacted }))
+    };
+    let output = row.as_ref().map(read).transpose();
+    Ok(output.map_err(|bad| db.damaged(&bad))?.flatten())
+}
+
+fn read_step(row: &Row) -> Result<Step, BadValue> {
+    let rule = u8::try_from(get::<i16>(row, 3)?).ok().and_then(RepeatRule::from_code);
+    Ok(Step {
+        key: StepKey { name: parse(get(row, 1)?, "journal.name")?, occurrence: number(row, 2)? },
+        state: state(get(row, 0)?, get(row, 9)?)?,
+        rule: rule.ok_or_else(|| bad_value("journal.rule", "another"))?,
+        tries: number(row, 4)?,
+        fence: Fence(get::<Option<i64>>(row, 5)?.unwrap_or(0).cast_unsigned()),
+        at: Time::from_ms(get(row, 6)?),
+        exit_code: get(row, 7)?,
+        fingerprint: get::<Option<i64>>(row, 8)?.map(i64::cast_unsigned),
+    })
+}
+
+pub(super) async fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>, Failure> {
+    let (sql, values) = events_sql(query);
+    let rows = db.query(&sql, &values).await?;
+    let mut found = readable(rows.iter().map(read_event))?;
+    if query.newest {
+        found.reverse();
+    }
+    Ok(found)
+}
+
+fn events_sql(query: &EventQuery) -> (String, Vec<Value>) {
+    let mut sql = "
+        SELECT j.id, j.at, j.kind, t.id, j.name, j.occurrence, j.fence,
+               CASE WHEN j.exit_code IS NULL THEN j.detail END, j.exit_code, a.name
+        FROM journal j LEFT JOIN task t ON t.n = j.task LEFT JOIN agent a ON a.n = j.agent
+        WHERE j.id > $1"
+        .to_owned();
+    let mut all = values![i64::try_from(query.after).unwrap_or(i64::MAX)];
+    let mut also = |condition: &str, value: Value| {
+        all.push(value);
+        sql += &condition.replace('?', &format!("${}", all.len()));
+    };
+    if let Some(task) = &query.task {
+        let value = Box::new(task.as_str().to_owned());
+        also(" AND j.task = (SELECT n FROM task WHERE id = ?)", value);
+    }
+    if let Some(agent) = &query.agent {
+        let value = Box::new(agent.as_str().to_owned());
+        also(" AND j.agent = (SELECT n FROM agent WHERE name = ?)", value);
+    }
+    if let Some(before) = query.before {
+        also(" AND j.id < ?", Box::new(i64::try_from(before).unwrap_or(i64::MAX)));
+    }
+    if !query.kinds.is_empty() {
+        let codes: Vec<i16> = query.kinds.iter().map(|kind| kind.code().into()).collect();
+        also(" AND j.kind = ANY(?)", Box::new(codes));
+    }
+    let order = if query.newest { "DESC" } else { "ASC" };
+    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
+    also(&format!(" ORDER BY j.id {order} LIMIT ?"), Box::new(limit));
+    (sql, all)
+}
+
+fn read_event(row: &Row) -> Result<Event, BadValue> {
+    let step = match get::<Option<&str>>(row, 4)? {
+        Some(name) => {
+            Some(StepKey { name: parse(name, "journal.name")?, occurrence: number(row, 5)? })
+        }
+        None => None,
+    };
+    // What a step wrote is in its output; its event says only how it ended.
+    let detail = match (get::<Option<i32>>(row, 8)?, get::<Option<&str>>(row, 7)?) {
+        (Some(exit_code), _) => serde_json::json!({"exit_code": exit_code}),
+        (None, Some(text)) => from_json(text, "journal.detail")?,
+        (None, None) => Json::Null,
+    };
+    let (task, agent): (Option<&str>, Option<&str>) = (get(row, 3)?, get(row, 9)?);
+    Ok(Event {
+        id: get::<i64>(row, 0)?.cast_unsigned(),
+        at: Time::from_ms(get(row, 1)?),
+        kind: kind(get(row, 2)?)?,
+        agent: agent.map(|name| parse(name, "agent.name")).transpose()?,
+        task: task.map(|id| parse(id, "task.id")).transpose()?,
+        step,
+        fence: get::<Option<i64>>(row, 6)?.map(|fence| Fence(fence.cast_unsigned())),
+        detail,
+    })
+}
+
+pub(super) async fn newest(db: &Connection) -> Result<u64, Failure> {
+    let row = db.query_opt("SELECT COALESCE(MAX(id), 0) FROM journal", &[]).await?;
+    Ok(row.map_or(0, |row| row.get::<_, i64>(0)).cast_unsigned())
+}

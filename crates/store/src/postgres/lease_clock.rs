@@ -1,0 +1,36 @@
+//! The clock that leases of a fleet are measured by: the database's, the same for every node.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use relight_core::time::Span;
+
+/// The database's clock in milliseconds, plus what a test moved this handle's by (`$1`).
+pub(super) const NOW_MS: &str =
+    "((extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1::bigint)";
+
+/// How far tests moved the clock for one handle; nothing elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct LeaseClock {
+    ahead_ms: AtomicI64,
+}
+
+impl LeaseClock {
+    pub(super) fn ahead_ms(&self) -> i64 {
+        self.ahead_ms.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn advance(&self, ms: i64) {
+        self.ahead_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+/// What is left of a lease that has so many milliseconds to go.
+pub(super) fn left(until_ms: Option<i64>, now_ms: i64) -> Span {
+    let left = until_ms.map_or(0, |until| until.saturating_sub(now_ms));
+    Span::from_ms(left.max(0).cast_unsigned())
+}
+
+/// When a lease renewed now runs out; none where no clock ends it.
+pub(super) fn until(ttl: Option<Span>, now_ms: i64) -> Option<i64> {
+    ttl.map(|ttl| now_ms.saturating_add_unsigned(ttl.as_ms()))
+}

@@ -1,0 +1,408 @@
+//! The store in one schema of a PostgreSQL database, shared by all nodes of a fleet.
+//!
+//! Everything that talks to the server runs on one thread of the store's own (`background`), so that
+//! callers need no runtime that knows sockets. Writes of a process are gathered into batches
+//! (`writer`), each one transaction in two trips (`desk`); reads share a few connections (`pool`).
+//! Leases are measured by the database's clock.
+
+mod agents;
+mod apply;
+mod apply_agent;
+mod attempts;
+mod background;
+mod concern;
+mod connection;
+mod desk;
+mod error;
+mod forget;
+mod inventory;
+mod journal;
+mod kept;
+mod lease_clock;
+mod nodes;
+mod open;
+mod operation;
+mod pool;
+mod sessions;
+mod tasks;
+mod text;
+mod tls;
+mod url;
+mod watch;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use relight_core::agent::{Agent, Attempt, AttemptTag};
+use relight_core::claimant::Claimant;
+use relight_core::event::Event;
+use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
+use relight_core::lease::Fence;
+use relight_core::node::{Epoch, NewNode, Node};
+use relight_core::session::{Session, SessionChange};
+use relight_core::step::{Output, Step, StepKey};
+use relight_core::task::Task;
+use relight_core::time::{Span, Time};
+use serde_json::Value;
+
+use self::background::Background;
+use self::connection::{Connection, Server};
+use self::desk::Desk;
+use self::error::Failure;
+use self::lease_clock::LeaseClock;
+use self::operation::{Answer, Operation, Removal};
+use self::pool::Pool;
+pub use self::url::{PostgresUrl, PostgresUrlError};
+use self::watch::Watch;
+use self::writer::Writer;
+use crate::check;
+use crate::contract::{
+    AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
+    EventQuery, Inventory, Joined, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    Told,
+};
+use crate::refusal::Refusal;
+
+/// Longest time that opening may take: another process may be bringing the schema up to date.
+const OPEN_WAIT: Duration = Duration::from_secs(90);
+
+/// One schema of a PostgreSQL database.
+#[derive(Debug)]
+pub struct PostgresStore {
+    server: Arc<Server>,
+    clock: Arc<LeaseClock>,
+    watch: Arc<Watch>,
+    writer: Arc<Writer>,
+    pool: Arc<Pool>,
+    background: Background,
+}
+
+impl PostgresStore {
+    /// Opens the store, making its schema when there is none. Blocks until the server has answered.
+    pub fn open(url: &PostgresUrl) -> Result<Self, StoreError> {
+        let server = Arc::new(Server::new(url.clone())?);
+        let background = Background::start(&server.place)?;
+        let asked = Arc::clone(&server);
+        let opened = background.run_blocking(OPEN_WAIT, async move { open::open(&asked).await });
+        let opened = match opened {
+            Some(Ok(opened)) => opened,
+            Some(Err(failure)) => return Err(failure.into_store_error(&server.place)),
+            None => return Err(server.unreachable("no answer")),
+        };
+        let clock = Arc::new(LeaseClock::default());
+        let watch = Watch::new(Arc::clone(&server));
+        let writer = Writer::new(&server.place);
+        let pool = Arc::new(Pool::new(Arc::clone(&server), opened.connection));
+        let (desk_server, desk_clock) = (Arc::clone(&server), Arc::clone(&clock));
+        let key = opened.journal_key;
+        let make_desk = move || Desk::new(Arc::clone(&desk_server), Arc::clone(&desk_clock), key);
+        let work = Arc::clone(&writer).work(make_desk, Arc::clone(&watch), Arc::clone(&pool));
+        background.handle().spawn(work);
+        Ok(Self { server, clock, watch, writer, pool, background })
+    }
+
+    /// Moves this handle's lease clock, for tests.
+    pub fn advance_lease_clock(&self, span: Span) {
+        self.clock.advance(span.as_ms().cast_signed());
+    }
+
+    async fn read<T, F>(
+        &self,
+        read: impl Fn(Arc<Connection>) -> F + Send + Sync + 'static,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Failure>> + Send,
+    {
+        let pool = Arc::clone(&self.pool);
+        let answer = self.background.run(async move { pool.read(read).await }).await;
+        answer.unwrap_or_else(|| Err(self.server.unreachable("its thread has stopped")))
+    }
+
+    async fn change_node(&self, operation: Operation) -> Result<bool, StoreError> {
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::NodeChanged(is_so) => Ok(is_so),
+            other => unreachable!("a change of a node was answered with {other:?}"),
+        }
+    }
+
+    async fn removed(&self, removal: Removal) -> Result<Answer, StoreError> {
+        self.writer.remove(removal).await.map_err(Refusal::of_store)
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        let writer = Arc::clone(&self.writer);
+        self.background.end(writer.close());
+    }
+}
+
+/// A read on whatever connection is free: what it needs is cloned for each try.
+macro_rules! read {
+    ($self:ident, |$db:ident $(, $name:ident)*| $body:expr) => {{
+        $(let $name = $name.clone();)*
+        $self
+            .read(move |$db| {
+                $(let $name = $name.clone();)*
+                async move { $body.await }
+            })
+            .await
+    }};
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        check::assert_shape(&commit);
+        match self.writer.run(Operation::Commit(commit)).await.map_err(Refusal::of_task)? {
+            Answer::Committed(committed) => Ok(committed),
+            other => unreachable!("a commit was answered with {other:?}"),
+        }
+    }
+
+    fn commit_soon(&self, commit: Commit) -> Recall {
+        check::assert_shape(&commit);
+        let recall = Recall::keep(commit);
+        self.writer.run_soon(recall.clone());
+        recall
+    }
+
+    async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
+        let ahead = self.clock.ahead_ms();
+        read!(self, |db, id| tasks::by_id(&db, &id, ahead))
+    }
+
+    async fn tasks_by_id(&self, ids: &[TaskId]) -> Result<Vec<Task>, StoreError> {
+        let (ahead, ids) = (self.clock.ahead_ms(), ids.to_vec());
+        read!(self, |db, ids| tasks::by_ids(&db, &ids, ahead))
+    }
+
+    async fn task_with_key(&self, key: &IdempotencyKey) -> Result<Option<Task>, StoreError> {
+        let ahead = self.clock.ahead_ms();
+        read!(self, |db, key| tasks::by_key(&db, &key, ahead))
+    }
+
+    async fn tasks(&self, query: TaskQuery) -> Result<Vec<Task>, StoreError> {
+        let ahead = self.clock.ahead_ms();
+        read!(self, |db, query| tasks::list(&db, &query, ahead))
+    }
+
+    async fn unfinished(&self) -> Result<Vec<TaskGlance>, StoreError> {
+        read!(self, |db| tasks::unfinished(&db))
+    }
+
+    async fn step(&self, task: &TaskId, key: &StepKey) -> Result<Option<Step>, StoreError> {
+        read!(self, |db, task, key| journal::step(&db, &task, &key))
+    }
+
+    async fn steps(&self, task: &TaskId) -> Result<Vec<Step>, StoreError> {
+        read!(self, |db, task| journal::steps(&db, &task))
+    }
+
+    async fn output(&self, task: &TaskId, key: &StepKey) -> Result<Option<Output>, StoreError> {
+        read!(self, |db, task, key| journal::output(&db, &task, &key))
+    }
+
+    async fn events(&self, query: EventQuery) -> Result<Vec<Event>, StoreError> {
+        read!(self, |db, query| journal::events(&db, &query))
+    }
+
+    async fn forget(&self, tasks: Vec<(TaskId, u64)>, at: Time) -> Result<Vec<TaskId>, StoreError> {
+        match self.removed(Removal::Tasks(tasks, at)).await? {
+            Answer::TasksForgotten(tasks) => Ok(tasks),
+            other => unreachable!("forgetting was answered with {other:?}"),
+        }
+    }
+
+    async fn forget_events(&self, before: Time) -> Result<u64, StoreError> {
+        match self.removed(Removal::Events(before)).await? {
+            Answer::Forgotten(count) => Ok(count),
+            other => unreachable!("forgetting was answered with {other:?}"),
+        }
+    }
+
+    async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError> {
+        check::assert_agent_shape(&commit);
+        let operation = Operation::CommitAgent(commit);
+        match self.writer.run(operation).await.map_err(Refusal::of_agent)? {
+            Answer::Committed(committed) => Ok(committed),
+            other => unreachable!("a commit was answered with {other:?}"),
+        }
+    }
+
+    async fn agent(&self, name: &AgentName) -> Result<Option<Agent>, StoreError> {
+        let ahead = self.clock.ahead_ms();
+        read!(self, |db, name| agents::by_name(&db, &name, ahead))
+    }
+
+    async fn agents(&self, query: AgentQuery) -> Result<Vec<Agent>, StoreError> {
+        let ahead = self.clock.ahead_ms();
+        read!(self, |db, query| agents::list(&db, &query, ahead))
+    }
+
+    async fn attempt(&self, tag: &AttemptTag) -> Result<Option<Attempt>, StoreError> {
+        read!(self, |db, tag| attempts::by_tag(&db, &tag))
+    }
+
+    async fn attempts(&self, query: AttemptQuery) -> Result<Vec<Attempt>, StoreError> {
+        read!(self, |db, query| attempts::list(&db, &query))
+    }
+
+    async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError> {
+        match self.removed(Removal::Attempts(before)).await? {
+            Answer::Forgotten(count) => Ok(count),
+            other => unreachable!("forgetting was answered with {other:?}"),
+        }
+    }
+
+    async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError> {
+        match self.removed(Removal::Agent(name.clone(), seq, at)).await? {
+            Answer::AgentForgotten(forgotten) => Ok(forgotten),
+            other => unreachable!("forgetting was answered with {other:?}"),
+        }
+    }
+
+    async fn commit_sessions(
+        &self,
+        changes: Vec<SessionChange>,
+        at: Time,
+    ) -> Result<Vec<bool>, StoreError> {
+        let operation = Operation::CommitSessions(changes, at);
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::SessionsCommitted(taken) => Ok(taken),
+            other => unreachable!("a commit was answered with {other:?}"),
+        }
+    }
+
+    async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
+        match self.removed(Removal::Sessions(sessions)).await? {
+            Answer::Forgotten(count) => Ok(count),
+            other => unreachable!("forgetting was answered with {other:?}"),
+        }
+    }
+
+    async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
+        let ahead = self.clock.ahead_ms();
+        read!(self, |db, key| sessions::by_key(&db, &key, ahead))
+    }
+
+    async fn sessions(&self, query: SessionQuery) -> Result<Vec<Session>, StoreError> {
+        let ahead = self.clock.ahead_ms();
+        read!(self, |db, query| sessions::list(&db, &query, ahead))
+    }
+
+    async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError> {
+        let name = name.to_owned();
+        read!(self, |db, name| kept::read(&db, &name))
+    }
+
+    async fn keep(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+    ) -> Result<bool, StoreError> {
+        self.keep_and_tell(name, before, now, Vec::new()).await
+    }
+
+    async fn keep_and_tell(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+        told: Vec<Told>,
+    ) -> Result<bool, StoreError> {
+        let operation = Operation::Keep { name: name.to_owned(), before, now, told };
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::Kept(kept) => Ok(kept),
+            other => unreachable!("keeping was answered with {other:?}"),
+        }
+    }
+
+    async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError> {
+        let schema = self.server.url.schema.clone();
+        read!(self, |db, schema| inventory::take(&db, &schema, whole))
+    }
+
+    async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
+        let renewal = Operation::Renew(task.clone(), fence);
+        self.writer.run(renewal).await.map(|_| ()).map_err(Refusal::of_task)
+    }
+
+    async fn claimable(
+        &self,
+        claimant: &Claimant,
+        now: Time,
+        limit: usize,
+    ) -> Result<Vec<TaskId>, StoreError> {
+        let ahead = self.clock.ahead_ms();
+        read!(self, |db, claimant| tasks::claimable(&db, &claimant, now, ahead, limit))
+    }
+
+    async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
+        read!(self, |db| tasks::next_due(&db, now))
+    }
+
+    async fn join_node(&self, node: NewNode, at: Time) -> Result<Joined, StoreError> {
+        let operation = Operation::JoinNode(node, at);
+        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
+            Answer::NodeJoined(joined) => Ok(joined),
+            other => unreachable!("a join was answered with {other:?}"),
+        }
+    }
+
+    async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
+        self.change_node(Operation::RenewNode(name.clone(), epoch)).await
+    }
+
+    async fn leave_node(
+        &self,
+        name: &NodeName,
+        epoch: Epoch,
+        at: Time,
+    ) -> Result<bool, StoreError> {
+        self.change_node(Operation::LeaveNode(name.clone(), epoch, at)).await
+    }
+
+    async fn drain_node(
+        &self,
+        name: &NodeName,
+        draining: bool,
+        at: Time,
+    ) -> Result<bool, StoreError> {
+        self.change_node(Operation::DrainNode(name.clone(), draining, at)).await
+    }
+
+    async fn forget_node(&self, name: &NodeName, at: Time) -> Result<bool, StoreError> {
+        self.change_node(Operation::ForgetNode(name.clone(), at)).await
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
+        let ahead = self.clock.ahead_ms();
+        read!(self, |db| nodes::list(&db, ahead))
+    }
+
+    async fn newest_event(&self) -> Result<u64, StoreError> {
+        read!(self, |db| journal::newest(&db))
+    }
+
+    async fn changed(&self, after: u64) -> Result<(), StoreError> {
+        loop {
+            let next = self.watch.next(self.background.handle());
+            tokio::pin!(next);
+            next.as_mut().enable();
+            if self.newest_event().await? > after {
+                return Ok(());
+            }
+            next.await;
+        }
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        None
+    }
+}

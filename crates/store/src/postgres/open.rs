@@ -1,0 +1,153 @@
+//! Opening: a server that is new enough, our schema in it, brought up to date by one process at a time.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::connection::{Connection, Server, values};
+use super::error::Failure;
+use crate::contract::StoreError;
+
+/// PostgreSQL 13.
+const SERVER_VERSION_MIN: i32 = 130_000;
+
+/// Numbered from 1, named as SQLite's, and never edited after they landed.
+const MIGRATIONS: [&str; 6] = [
+    include_str!("migrations/0001_foundation.sql"),
+    include_str!("migrations/0002_agents.sql"),
+    include_str!("migrations/0003_recovery.sql"),
+    include_str!("migrations/0004_sessions.sql"),
+    include_str!("migrations/0005_queue_index.sql"),
+    include_str!("migrations/0006_nodes.sql"),
+];
+
+/// The oldest schema whose versions may write beside this one: to be raised by a migration that an
+/// older version could not live with.
+const MIN_COMPATIBLE: u32 = 6;
+
+/// The newest schema this version knows.
+pub(super) fn schema_known() -> u32 {
+    MIGRATIONS.len() as u32
+}
+
+/// What is known of the store once it is open.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    /// What orders the journal among all writers of this schema.
+    pub(super) journal_key: i64,
+}
+
+/// How long a server that is there, but starts or ends just now, is waited for.
+const STARTING_WAIT: Duration = Duration::from_secs(10);
+/// How long between two attempts.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Connects, and makes the schema or brings it up to date. A server that cannot be reached is told of
+/// at once: more often than not the address is wrong.
+pub(super) async fn open(server: &Server) -> Result<Opened, Failure> {
+    let until = Instant::now() + STARTING_WAIT;
+    loop {
+        match open_once(server).await {
+            Err(Failure::Lost(why)) if is_there(&why) && Instant::now() < until => {}
+            Err(Failure::Again) if Instant::now() < until => {}
+            answer => return answer,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Whether somebody answered at all.
+fn is_there(why: &str) -> bool {
+    !why.starts_with("error connecting")
+        && !why.starts_with("error performing TLS")
+        && !why.starts_with("no answer")
+}
+
+async fn open_once(server: &Server) -> Result<Opened, Failure> {
+    let db = server.connect(None).await?;
+    let sql = "SELECT current_setting('server_version_num')::integer,
+                      current_setting('server_version'), current_setting('server_encoding'),
+                      hashtextextended('relight journal ' || $1::text, 0),
+                      hashtextextended('relight migration ' || $1::text, 0),
+                      to_regclass(quote_ident($1::text) || '.meta') IS NOT NULL";
+    let row = db.query_opt(sql, &values![server.url.schema.clone()]).await?;
+    let row = row.expect("a selection of settings has a row");
+    check_server(server, row.get(0), row.get(1), row.get(2))?;
+    let (journal_key, migration_key, is_there): (i64, i64, bool) =
+        (row.get(3), row.get(4), row.get(5));
+    let found = if is_there { Some(schema(&db).await?) } else { None };
+    match found {
+        Some((schema, min_compatible)) if schema >= schema_known() => {
+            check_compatible(&server.place, min_compatible)?;
+        }
+        _ => migrate(server, &db, migration_key).await?,
+    }
+    Ok(Opened { connection: db, journal_key })
+}
+
+fn check_server(
+    server: &Server,
+    number: i32,
+    version: &str,
+    encoding: &str,
+) -> Result<(), Failure> {
+    let why = if number < SERVER_VERSION_MIN {
+        format!("PostgreSQL {version} is older than 13")
+    } else if encoding != "UTF8" {
+        format!("the database is encoded in {encoding}; make one with ENCODING 'UTF8'")
+    } else {
+        return Ok(());
+    };
+    Err(StoreError::Unsuitable { place: server.place.to_string(), why }.into())
+}
+
+/// The schema's number, and the oldest version that may use it.
+pub(super) async fn schema(db: &Connection) -> Result<(u32, i32), Failure> {
+    let row = db.query_opt("SELECT schema, min_compatible FROM meta WHERE one", &[]).await?;
+    let Some(row) = row else {
+        let (place, what) = (db.place.to_string(), "its schema has no number".to_owned());
+        return Err(StoreError::Damaged { place, what }.into());
+    };
+    Ok((row.get::<_, i32>(0).unsigned_abs(), row.get(1)))
+}
+
+/// A newer schema is good as long as its versions said that ours may go on beside them.
+pub(super) fn check_compatible(place: &str, min_compatible: i32) -> Result<(), StoreError> {
+    let (found, known) = (min_compatible.unsigned_abs(), schema_known());
+    if found <= known {
+        return Ok(());
+    }
+    Err(StoreError::Newer { place: place.to_owned(), found, known })
+}
+
+/// All or nothing; whoever comes second waits and finds it done.
+async fn migrate(server: &Server, db: &Connection, key: i64) -> Result<(), Failure> {
+    let schema_name = &server.url.schema;
+    db.batch("BEGIN; SET LOCAL lock_timeout TO '60s'; SET LOCAL idle_in_transaction_session_timeout TO '60s'")
+        .await?;
+    let lock = "SELECT 1 FROM pg_advisory_xact_lock($1::bigint)";
+    db.query_within(super::connection::LONG_WAIT, lock, &values![key]).await?;
+    let make = "SELECT 1 FROM pg_namespace WHERE nspname = $1";
+    if db.query_opt(make, &values![schema_name.clone()]).await?.is_none() {
+        db.batch(&format!("CREATE SCHEMA \"{schema_name}\"")).await?;
+    }
+    let is_there = "SELECT to_regclass(quote_ident($1::text) || '.meta') IS NOT NULL";
+    let is_there = db.query_opt(is_there, &values![schema_name.clone()]).await?;
+    let found = match is_there.is_some_and(|row| row.get(0)) {
+        true => schema(db).await?.0,
+        false => 0,
+    };
+    for migration in MIGRATIONS.iter().skip(found as usize) {
+        db.batch(migration).await?;
+    }
+    if found < schema_known() {
+        let known = schema_known();
+        db.batch(&format!(
+            "UPDATE meta SET schema = {known},
+                 min_compatible = GREATEST(min_compatible, {MIN_COMPATIBLE})"
+        ))
+        .await?;
+    }
+    db.batch("COMMIT").await
+}

@@ -1,0 +1,57 @@
+//! Free text in a database that refuses the character NUL.
+//!
+//! `\0` is written as `\u{1}0`, and so that nothing else reads like it, `\u{1}` as `\u{1}1`. All other
+//! texts are kept as they are, for people who look with `psql`. JSON needs none of it: there NUL is
+//! six plain characters.
+
+use std::borrow::Cow;
+
+const MARK: char = '\u{1}';
+
+/// As the database keeps it; equal texts stay equal, different ones different.
+pub(super) fn kept(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\0', MARK]) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for letter in text.chars() {
+        match letter {
+            '\0' => out.extend([MARK, '0']),
+            MARK => out.extend([MARK, '1']),
+            other => out.push(other),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// As it was written.
+pub(super) fn read(kept: String) -> String {
+    if !kept.contains(MARK) {
+        return kept;
+    }
+    let mut out = String::with_capacity(kept.len());
+    let mut letters = kept.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            MARK if letters.next() == Some('0') => out.push('\0'),
+            MARK => out.push(MARK),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_comes_back_and_none_has_a_nul() {
+        for text in ["", "plain", "\0", "\u{1}", "\u{1}0", "\0\u{1}1\0", "grüße \0 🏴"] {
+            let kept = kept(text).into_owned();
+            assert!(!kept.contains('\0'));
+            assert_eq!(read(kept), text);
+        }
+        assert_ne!(kept("\0"), kept("\u{1}0"));
+    }
+}

@@ -1,0 +1,239 @@
+//! Which PostgreSQL: `postgres://user:password@host:port/database?sslmode=…&schema=…`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+
+/// The schema that holds everything, unless the URL names another.
+const SCHEMA_DEFAULT: &str = "relight";
+/// How long one attempt to connect may take, unless the URL says otherwise.
+const CONNECT_WAIT: Duration = Duration::from_secs(5);
+/// A server that vanished without a word is noticed within twice this time.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
+
+/// How far a server's certificate is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// Encrypted, but to whomever: as `sslmode=require` has always been.
+    Anybody,
+    /// Only whom the roots vouch for, by the name that was asked for.
+    Verified,
+}
+
+/// Where a store in PostgreSQL is. Shows its password to nobody.
+#[derive(Clone, PartialEq)]
+pub struct PostgresUrl {
+    pub(super) config: Config,
+    pub(super) schema: String,
+    pub(super) trust: Trust,
+    /// A file with the roots to trust; those of the system when none.
+    pub(super) roots: Option<String>,
+}
+
+impl Eq for PostgresUrl {}
+
+/// Why a text names no PostgreSQL. Never holds the text itself: there may be a password in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PostgresUrlError {
+    /// Not a URL that PostgreSQL's own tools would take.
+    #[error("the address of the PostgreSQL store cannot be read: {0}")]
+    Malformed(String),
+    /// A word that means no mode.
+    #[error("sslmode={0} is not known; write disable, prefer, require, verify-ca or verify-full")]
+    SslMode(String),
+    /// A schema that would need quoting.
+    #[error("{0:?} cannot be the name of a schema; write 1 to 63 of a-z, 0-9 and _")]
+    Schema(String),
+}
+
+impl PostgresUrl {
+    /// Whether the URL has no password of its own.
+    pub fn needs_password(&self) -> bool {
+        self.config.get_password().is_none()
+    }
+
+    /// Gives it one that came by another way.
+    #[must_use]
+    pub fn with_password(mut self, password: &str) -> Self {
+        self.config.password(password);
+        self
+    }
+
+    /// The same database with another schema, for tests.
+    #[must_use]
+    pub fn with_schema(mut self, schema: &str) -> Self {
+        assert!(is_schema(schema), "the name of a schema is plain");
+        schema.clone_into(&mut self.schema);
+        self
+    }
+
+    fn fill_in(&mut self) {
+        let config = &mut self.config;
+        config.application_name("relight");
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_WAIT);
+        }
+        config.keepalives_idle(SILENCE_MAX).keepalives_interval(SILENCE_MAX).keepalives_retries(1);
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(2 * SILENCE_MAX);
+        }
+        if config.get_hosts().len() > 1 {
+            // After a failover the one that can be written to is looked for.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+    }
+}
+
+impl FromStr for PostgresUrl {
+    type Err = PostgresUrlError;
+
+    fn from_str(text: &str) -> Result<Self, PostgresUrlError> {
+        let (base, query) = text.split_once('?').unwrap_or((text, ""));
+        let mut schema = SCHEMA_DEFAULT.to_owned();
+        let (mut mode, mut roots) = (None, None);
+        let mut rest = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("schema", name)) => name.clone_into(&mut schema),
+                Some(("sslmode", word)) => mode = Some(word.to_owned()),
+                Some(("sslrootcert", file)) => roots = Some(unescaped(file)),
+                _ => rest.push(pair),
+            }
+        }
+        if !is_schema(&schema) {
+            return Err(PostgresUrlError::Schema(schema));
+        }
+        let plain =
+            if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
+        let mut config = Config::from_str(&plain)
+            .map_err(|error| PostgresUrlError::Malformed(super::error::chain(&error)))?;
+        if config.get_hosts().is_empty() {
+            return Err(PostgresUrlError::Malformed("it names no host".to_owned()));
+        }
+        let trust = set_mode(&mut config, mode.as_deref(), roots.is_some())?;
+        let mut url = Self { config, schema, trust, roots };
+        url.fill_in();
+        Ok(url)
+    }
+}
+
+/// As PostgreSQL's own library has them; with roots named, they are always asked.
+fn set_mode(
+    config: &mut Config,
+    mode: Option<&str>,
+    has_roots: bool,
+) -> Result<Trust, PostgresUrlError> {
+    let (mode, trust) = match mode {
+        Some("disable") => (SslMode::Disable, Trust::Anybody),
+        None | Some("prefer" | "allow") => (SslMode::Prefer, Trust::Anybody),
+        Some("require") => (SslMode::Require, Trust::Anybody),
+        Some("verify-ca" | "verify-full") => (SslMode::Require, Trust::Verified),
+        Some(other) => return Err(PostgresUrlError::SslMode(other.to_owned())),
+    };
+    config.ssl_mode(mode);
+    Ok(if has_roots { Trust::Verified } else { trust })
+}
+
+fn is_schema(name: &str) -> bool {
+    let plain =
+        |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
+    (1..=63).contains(&name.len()) && name.chars().all(plain) && !name.starts_with("pg_")
+}
+
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let code = (byte == b'%').then(|| after.get(..2)).flatten();
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(decoded) => {
+                bytes.push(decoded);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl fmt::Display for PostgresUrl {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("postgres://")?;
+        if let Some(user) = self.config.get_user() {
+            write!(f, "{user}@")?;
+        }
+        let ports = self.config.get_ports();
+        for (at, host) in self.config.get_hosts().iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            let port = ports.get(at).or(ports.first()).copied().unwrap_or(5432);
+            match host {
+                Host::Tcp(name) => write!(f, "{comma}{name}:{port}")?,
+                Host::Unix(folder) => write!(f, "{comma}{}:{port}", folder.display())?,
+            }
+        }
+        write!(f, "/{}", self.config.get_dbname().unwrap_or_default())?;
+        if self.schema != SCHEMA_DEFAULT {
+            write!(f, "?schema={}", self.schema)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PostgresUrl({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> PostgresUrl {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_password_is_shown_nowhere() {
+        let url = read("postgres://ann:s3cret@db.example:5433/work?sslmode=require&schema=mine");
+        insta::assert_snapshot!(url, @"postgres://ann@db.example:5433/work?schema=mine");
+        assert!(!format!("{url:?} {url}").contains("s3cret"));
+        let broken = "postgres://ann:s3cret@db:notaport/work".parse::<PostgresUrl>().unwrap_err();
+        assert!(!format!("{broken:?} {broken}").contains("s3cret"), "{broken}");
+    }
+
+    #[test]
+    fn modes_mean_what_they_mean_elsewhere() {
+        let mode = |text: &str| {
+            let url = read(text);
+            (url.config.get_ssl_mode(), url.trust)
+        };
+        assert_eq!(mode("postgres://h/d"), (SslMode::Prefer, Trust::Anybody));
+        assert_eq!(mode("postgres://h/d?sslmode=require"), (SslMode::Require, Trust::Anybody));
+        assert_eq!(mode("postgres://h/d?sslmode=verify-full"), (SslMode::Require, Trust::Verified));
+        let url = read("postgres://h/d?sslmode=require&sslrootcert=/etc/my%20ca.pem");
+        assert_eq!((url.trust, url.roots.as_deref()), (Trust::Verified, Some("/etc/my ca.pem")));
+        let unknown = "postgres://h/d?sslmode=maybe".parse::<PostgresUrl>();
+        assert_eq!(unknown.unwrap_err(), PostgresUrlError::SslMode("maybe".to_owned()));
+    }
+
+    #[test]
+    fn a_schema_is_a_plain_name() {
+        assert_eq!(read("postgres://h/d").schema, "relight");
+        assert_eq!(read("postgres://h/d?schema=team_2").schema, "team_2");
+        for bad in ["", "Team", "a\"b", "a;b", "pg_x", &"x".repeat(64)] {
+            assert!(
+                format!("postgres://h/d?schema={bad}").parse::<PostgresUrl>().is_err(),
+                "{bad}"
+            );
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Connections are killed, answers swallowed, servers killed: what was acknowledged is there, and
+//! nothing is there twice.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use relight_core::change::{Change, StepMark};
+use relight_core::decide::Guard;
+use relight_core::ids::{StepName, TaskId};
+use relight_core::lease::{Fence, Holder};
+use relight_core::step::{RepeatRule, StepKey, StepOutcome, StepState};
+use relight_core::task::NewTask;
+use relight_core::time::{Span, Time};
+use relight_store::postgres::{PostgresStore, PostgresUrl};
+use relight_store::{Commit, EventQuery, Store, StoreError};
+
+use crate::proxy::{self, Trap};
+use crate::server::{Cluster, Durability, unique};
+
+const FENCE: Guard = Guard { fence: Some(Fence(1)), seq: None };
+const FREE: Guard = Guard { fence: None, seq: None };
+
+fn id(text: &str) -> TaskId {
+    TaskId::new(text).expect("a valid id")
+}
+
+fn commit(task: &str, guard: Guard, changes: Vec<Change>) -> Commit {
+    Commit { task: id(task), guard, at: Time::from_ms(1_000), changes }
+}
+
+/// A task that somebody holds with fence 1.
+async fn held_task(store: &dyn Store, task: &str) {
+    let holder = Holder::Time { by: "test".to_owned() };
+    let ttl = Some(Span::from_secs(600));
+    let changes = vec![
+        Change::Created(Box::new(NewTask::bare(id(task)))),
+        Change::LeaseTaken { holder, ttl },
+    ];
+    store.commit(commit(task, FREE, changes)).await.expect("a new task is taken");
+}
+
+fn key(number: u32) -> StepKey {
+    StepKey::first(StepName::new(format!("step {number}")).expect("a valid name"))
+}
+
+fn step(task: &str, number: u32) -> Commit {
+    let mark = StepMark {
+        key: key(number),
+        rule: RepeatRule::Keyed,
+        tries: 1,
+        fingerprint: None,
+        was_open: false,
+    };
+    let ended = Change::StepEnded { mark, outcome: StepOutcome::Done, output: None };
+    commit(task, FENCE, vec![ended])
+}
+
+fn url(cluster: &Cluster, port: u16) -> PostgresUrl {
+    let schema = unique(&format!("f{}_", std::process::id()));
+    let url = cluster.url(&format!("?schema={schema}&sslmode=disable"));
+    let own = format!(":{}/", cluster.port());
+    url.replace(&own, &format!(":{port}/")).parse().expect("the test's own address")
+}
+
+/// Every acknowledged step is there, every step at most once, and the task counts what is there.
+async fn check(store: &dyn Store, task: &str, acknowledged: &HashSet<u32>) {
+    let steps = store.steps(&id(task)).await.expect("a store that can be read");
+    let there: HashSet<_> = steps.iter().map(|step| step.key.clone()).collect();
+    assert_eq!(there.len(), steps.len(), "no step is there twice");
+    for number in acknowledged {
+        assert!(there.contains(&key(*number)), "step {number} was acknowledged");
+    }
+    assert!(steps.iter().all(|step| step.state == StepState::Done));
+    let kept = store.task(&id(task)).await.expect("a store that can be read");
+    let kept = kept.expect("the task is there");
+    assert_eq!(kept.steps_done, steps.len() as u64);
+    let query = EventQuery {
+        after: 0,
+        task: Some(id(task)),
+        agent: None,
+        kinds: vec![relight_core::event::EventKind::StepDone],
+        limit: usize::MAX,
+        newest: false,
+        before: None,
+    };
+    let events = store.events(query).await.expect("a store that can be read");
+    assert_eq!(events.len(), steps.len(), "one record each");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_was_lost_is_read_back() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let trap = Arc::new(Trap::default());
+    let port = proxy::start(cluster.port(), Arc::clone(&trap)).await;
+    let store = PostgresStore::open(&url(cluster, port)).unwrap();
+    held_task(&store, "t").await;
+    let mut acknowledged = HashSet::new();
+    for number in 0..8 {
+        match number % 4 {
+            1 => trap.swallow_answer(),
+            3 => trap.swallow_commit(),
+            _ => {}
+        }
+        let made = store.commit(step("t", number)).await.unwrap();
+        assert_eq!(made.seq, u64::from(number) + 2, "made once");
+        acknowledged.insert(number);
+    }
+    assert_eq!(trap.caught.load(Ordering::SeqCst), 4);
+    check(&store, "t", &acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_killed_at_random_lose_nothing_and_double_nothing() {
+    let Some(cluster) = Cluster::start(Durability::Unsynced) else { return };
+    let cluster = Arc::new(cluster);
+    let url = url(&cluster, cluster.port());
+    let store: Arc<dyn Store> = Arc::new(PostgresStore::open(&url).unwrap());
+    let tasks = ["a", "b", "c", "d"];
+    for task in tasks {
+        held_task(&*store, task).await;
+    }
+    let is_over = Arc::new(AtomicBool::new(false));
+    let killer = tokio::task::spawn_blocking({
+        let (is_over, cluster) = (Arc::clone(&is_over), Arc::clone(&cluster));
+        move || {
+            let mut killed = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                // Only writers have a transaction under way; readers are killed with them.
+                let sql = "SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
+                           WHERE application_name = 'relight' AND backend_type = 'client backend'
+                             AND (xact_start IS NOT NULL OR random() < 0.3)";
+                killed += cluster.sql(sql).parse::<u32>().unwrap();
+            }
+            killed
+        }
+    });
+    let workers = tasks.map(|task| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            let mut acknowledged = HashSet::new();
+            for number in 0..100 {
+                match store.commit(step(task, number)).await {
+                    Ok(_) => drop(acknowledged.insert(number)),
+                    Err(error) => assert!(is_unreachable(&error), "{error:?}"),
+                }
+            }
+            acknowledged
+        })
+    });
+    let mut all = Vec::new();
+    for worker in workers {
+        all.push(worker.await.unwrap());
+    }
+    is_over.store(true, Ordering::SeqCst);
+    let killed = killer.await.unwrap();
+    assert!(killed > 5, "{killed} connections were killed");
+    for (task, acknowledged) in tasks.into_iter().zip(all) {
+        assert!(!acknowledged.is_empty());
+        check(&*store, task, &acknowledged).await;
+    }
+}
+
+fn is_unreachable(error: &relight_store::CommitError) -> bool {
+    matches!(error, relight_store::CommitError::Store(StoreError::Unreachable { .. }))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_killed_and_started_again_is_waited_for() {
+    let Some(cluster) = Cluster::start(Durability::Unsynced) else { return };
+    let cluster = Arc::new(cluster);
+    let store: Arc<dyn Store> =
+        Arc::new(PostgresStore::open(&url(&cluster, cluster.port())).unwrap());
+    held_task(&*store, "t").await;
+    let mut acknowledged = HashSet::new();
+    for round in 0..3 {
+        let killed = Arc::clone(&cluster);
+        let restart = tokio::task::spawn_blocking(move || {
+            killed.kill();
+            killed.start_server();
+        });
+        for number in round * 100..round * 100 + 100 {
+            match store.commit(step("t", number)).await {
+                Ok(_) => drop(acknowledged.insert(number)),
+                Err(error) => assert!(is_unreachable(&error), "{error:?}"),
+            }
+        }
+        restart.await.unwrap();
+    }
+    check(&*store, "t", &acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stays_away_is_told_of_and_nothing_is_acknowledged() {
+    let Some(cluster) = Cluster::start(Durability::Unsynced) else { return };
+    let url = url(&cluster, cluster.port());
+    let store = PostgresStore::open(&url).unwrap();
+    held_task(&store, "t").await;
+    cluster.kill();
+    let task = id("t");
+    let both = tokio::join!(store.commit(step("t", 1)), store.task(&task));
+    assert!(is_unreachable(&both.0.unwrap_err()));
+    assert!(matches!(both.1, Err(StoreError::Unreachable { .. })));
+    let opened = tokio::time::timeout(
+        Duration::from_secs(10),
+        tokio::task::spawn_blocking(move || PostgresStore::open(&url)),
+    );
+    let refused = opened.await.expect("opening does not wait for it").unwrap().unwrap_err();
+    assert!(matches!(refused, StoreError::Unreachable { .. }), "{refused}");
+    cluster.start_server();
+    store.commit(step("t", 2)).await.unwrap();
+    check(&store, "t", &HashSet::from([2])).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_of_many_writers_become_visible_in_the_order_of_their_ids() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = url(cluster, cluster.port());
+    let open = || Arc::new(PostgresStore::open(&url).unwrap()) as Arc<dyn Store>;
+    let reader = open();
+    let writers = ["a", "b", "c"].map(|task| {
+        let store = open();
+        tokio::spawn(async move {
+            held_task(&*store, task).await;
+            for number in 0..60 {
+                store.commit(step(task, number)).await.unwrap();
+            }
+        })
+    });
+    let (mut seen, mut after) = (0, 0);
+    // Each step and each task's two first events.
+    while seen < 3 * 62 {
+        tokio::time::timeout(Duration::from_secs(60), reader.changed(after))
+            .await
+            .unwrap()
+            .unwrap();
+        let (task, agent, kinds) = (None, None, Vec::new());
+        let (limit, newest, before) = (1_000, false, None);
+        let query = EventQuery { after, task, agent, kinds, limit, newest, before };
+        let events = reader.events(query).await.unwrap();
+        seen += events.len();
+        after = events.last().map_or(after, |event| event.id);
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let newest = reader.newest_event().await.unwrap();
+    assert_eq!(after, newest, "a reader that goes by the newest id misses none");
+}

@@ -1,0 +1,79 @@
+//! A PostgreSQL schema under test.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use relight_core::time::Span;
+use relight_store::conformance::Harness;
+use relight_store::postgres::{PostgresStore, PostgresUrl};
+use relight_store::{MemoryStore, Store};
+
+use crate::server::{Cluster, unique};
+
+/// One schema of the shared server; its handles' clocks are moved together.
+pub(crate) struct PostgresHarness {
+    pub(crate) url: PostgresUrl,
+    handles: Mutex<(Span, Vec<Arc<PostgresStore>>)>,
+}
+
+impl PostgresHarness {
+    /// None, loudly, without the package.
+    pub(crate) fn new() -> Option<Self> {
+        let cluster = Cluster::shared()?;
+        let schema = unique(&format!("t{}_", std::process::id()));
+        let url = cluster.url(&format!("?schema={schema}&sslmode=disable"));
+        let url = url.parse().expect("the test's own address");
+        Some(Self { url, handles: Mutex::new((Span::ZERO, Vec::new())) })
+    }
+}
+
+/// A schema, or memory where there is no PostgreSQL.
+pub(crate) enum Ground {
+    Postgres(Box<PostgresHarness>),
+    Missing(MemoryStore),
+}
+
+impl Ground {
+    pub(crate) fn new() -> Self {
+        match PostgresHarness::new() {
+            Some(harness) => Self::Postgres(Box::new(harness)),
+            None => Self::Missing(MemoryStore::new()),
+        }
+    }
+}
+
+#[async_trait]
+impl Harness for Ground {
+    async fn open(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Postgres(harness) => harness.open().await,
+            Self::Missing(memory) => Harness::open(memory).await,
+        }
+    }
+
+    async fn advance(&self, span: Span) {
+        match self {
+            Self::Postgres(harness) => harness.advance(span).await,
+            Self::Missing(memory) => Harness::advance(memory, span).await,
+        }
+    }
+}
+
+#[async_trait]
+impl Harness for PostgresHarness {
+    async fn open(&self) -> Arc<dyn Store> {
+        let store = Arc::new(PostgresStore::open(&self.url).expect("the store opens"));
+        let mut handles = self.handles.lock().expect("no panic while locked");
+        store.advance_lease_clock(handles.0);
+        handles.1.push(Arc::clone(&store));
+        store
+    }
+
+    async fn advance(&self, span: Span) {
+        let mut handles = self.handles.lock().expect("no panic while locked");
+        handles.0 = Span::from_ms(handles.0.as_ms() + span.as_ms());
+        for store in &handles.1 {
+            store.advance_lease_clock(span);
+        }
+    }
+}
