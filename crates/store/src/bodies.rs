@@ -4,7 +4,8 @@ use relight_core::agent::{
     Agent, AgentPlan, AgentState, Attempt, AttemptTag, Cause, Ended, PostMortem,
 };
 use relight_core::budget::Tally;
-use relight_core::lease::{Holder, ProcessIdentity};
+use relight_core::ids::AgentName;
+use relight_core::lease::{Holder, Lease, ProcessIdentity};
 use relight_core::step::{Cut, Output};
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,24 @@ impl AgentBody {
             iteration: agent.iteration,
             plan: agent.plan.clone(),
             created_at: agent.created_at,
+        }
+    }
+
+    /// The agent, with what stands in columns. The holder was taken out before.
+    pub(crate) fn into_agent(self, name: AgentName, lease: Lease, seq: u64, at: Time) -> Agent {
+        Agent {
+            name,
+            state: self.state,
+            lease,
+            seq,
+            attempt_number: self.attempt_number,
+            next_attempt: self.next_attempt,
+            tally: self.tally,
+            session: self.session,
+            iteration: self.iteration,
+            plan: self.plan,
+            created_at: self.created_at,
+            updated_at: at,
         }
     }
 }

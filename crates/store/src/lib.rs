@@ -11,6 +11,7 @@ mod memory;
 mod node_told;
 pub mod postgres;
 mod refusal;
+mod session_columns;
 pub mod sqlite;
 
 pub use contract::{

@@ -69,24 +69,30 @@ impl Door {
         })
     }
 
-    /// A request as it goes over the wire.
+    /// A request as it goes over the wire, by one who takes compressed answers as a browser does.
     pub(crate) fn request(&self, method: &str, path: &str, body: Option<&str>) -> Vec<u8> {
-        let host = match &self.place {
-            Place::Tcp(address) => address.to_string(),
-            Place::Socket(_) => "localhost".to_owned(),
-        };
-        let mut text = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n");
-        if matches!(self.place, Place::Tcp(_)) {
-            text.push_str(&format!("authorization: Bearer {}\r\n", self.token));
-        }
         match body {
-            Some(body) => text.push_str(&format!(
-                "content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-                body.len()
-            )),
-            None => text.push_str("accept-encoding: gzip\r\n\r\n"),
+            Some(body) => {
+                let length = body.len();
+                let headers =
+                    format!("content-type: application/json\r\ncontent-length: {length}\r\n");
+                let mut request = self.plain_request(method, path, &headers);
+                request.extend_from_slice(body.as_bytes());
+                request
+            }
+            None => self.plain_request(method, path, "accept-encoding: gzip\r\n"),
         }
-        text.into_bytes()
+    }
+
+    /// A request without a body, with these headers beside the usual ones.
+    pub(crate) fn plain_request(&self, method: &str, path: &str, headers: &str) -> Vec<u8> {
+        let (host, token) = match &self.place {
+            Place::Tcp(address) => {
+                (address.to_string(), format!("authorization: Bearer {}\r\n", self.token))
+            }
+            Place::Socket(_) => ("localhost".to_owned(), String::new()),
+        };
+        format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n{token}{headers}\r\n").into_bytes()
     }
 
     /// Asks once, on a connection of its own.

@@ -163,9 +163,8 @@ struct Watcher {
 impl Crowd {
     /// Connects all of them; each is told that it is heard.
     fn gather(door: &Door) -> anyhow::Result<Crowd> {
-        let mut request = door.request("GET", "/api/events", None);
-        request.truncate(request.len() - 2);
-        request.extend_from_slice(b"accept: text/event-stream\r\n\r\n");
+        let wants = "accept: text/event-stream\r\n";
+        let request = door.plain_request("GET", "/api/events", wants);
         let mut watchers = Vec::with_capacity(WATCHERS);
         for number in 0..WATCHERS {
             let mut stream = door.connect()?;

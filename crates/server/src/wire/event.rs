@@ -55,6 +55,7 @@ pub(crate) struct WhichEvents {
     #[serde(default, deserialize_with = "number::optional")]
     pub(crate) after: Option<u64>,
     /// The newest before this one; `next` then tells the `before` of the page before.
+    #[serde(default, deserialize_with = "number::optional")]
     pub(crate) before: Option<u64>,
     /// Only of these kinds, with commas between.
     pub(crate) kind: Option<String>,

@@ -91,30 +91,19 @@ pub(super) const NUMBERS: &str =
     "SELECT nextval('agent_n_seq') FROM generate_series(1, $1::bigint)";
 
 pub(super) fn read(row: &Row) -> Result<AgentRow, BadValue> {
-    let body: AgentBody = from_json(get(row, 8)?, "agent.body")?;
+    let mut body: AgentBody = from_json(get(row, 8)?, "agent.body")?;
     let ttl = get::<Option<i64>>(row, 4)?.map(|ms| Span::from_ms(ms.cast_unsigned()));
     let (lease_until, now_ms) = (get(row, 5)?, get(row, 9)?);
-    let held = match (get(row, 3)?, body.holder, body.held_since) {
+    let held = match (get(row, 3)?, body.holder.take(), body.held_since) {
         (true, Some(holder), Some(since)) => {
             Some(Held { holder, ttl, since, left: ttl.map(|_| left(lease_until, now_ms)) })
         }
         (true, ..) => return Err(bad_value("agent.body", "a lease that nobody holds")),
         (false, ..) => None,
     };
-    let agent = Agent {
-        name: parse(get(row, 1)?, "agent.name")?,
-        state: body.state,
-        lease: Lease { fence: Fence(unsigned(row, 2)?), held },
-        seq: unsigned(row, 6)?,
-        attempt_number: body.attempt_number,
-        next_attempt: body.next_attempt,
-        tally: body.tally,
-        session: body.session,
-        iteration: body.iteration,
-        plan: body.plan,
-        created_at: body.created_at,
-        updated_at: Time::from_ms(get(row, 7)?),
-    };
+    let lease = Lease { fence: Fence(unsigned(row, 2)?), held };
+    let name = parse(get(row, 1)?, "agent.name")?;
+    let agent = body.into_agent(name, lease, unsigned(row, 6)?, Time::from_ms(get(row, 7)?));
     Ok(AgentRow { n: get(row, 0)?, agent, lease_until })
 }
 

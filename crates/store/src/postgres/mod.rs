@@ -23,6 +23,7 @@ mod nodes;
 mod open;
 mod operation;
 mod pool;
+mod queue;
 mod sessions;
 mod tasks;
 mod text;
@@ -340,11 +341,11 @@ impl Store for PostgresStore {
         limit: usize,
     ) -> Result<Vec<TaskId>, StoreError> {
         let ahead = self.clock.ahead_ms();
-        read!(self, |db, claimant| tasks::claimable(&db, &claimant, now, ahead, limit))
+        read!(self, |db, claimant| queue::claimable(&db, &claimant, now, ahead, limit))
     }
 
     async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
-        read!(self, |db| tasks::next_due(&db, now))
+        read!(self, |db| queue::next_due(&db, now))
     }
 
     async fn join_node(&self, node: NewNode, at: Time) -> Result<Joined, StoreError> {

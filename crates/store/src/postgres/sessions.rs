@@ -17,6 +17,7 @@ use super::tasks::{from_json, number, parse, readable, unsigned};
 use super::text;
 use crate::bodies::to_json;
 use crate::contract::SessionQuery;
+use crate::session_columns::StateColumns;
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -94,42 +95,6 @@ pub(super) const LOCK: &str = "
     CROSS JOIN LATERAL (SELECT key, seq, lease_until FROM session WHERE session.key = w.wanted
                         FOR UPDATE) AS s";
 
-/// The columns of a state, beside its number.
-#[derive(Default)]
-struct StateColumns {
-    since: Option<i64>,
-    also_at: Option<i64>,
-    suspended_by: Option<i16>,
-    owner: Option<String>,
-    ttl: Option<i64>,
-}
-
-impl StateColumns {
-    fn of(state: &SessionState) -> Self {
-        let at = |time: Time| Some(time.as_ms());
-        match state {
-            SessionState::Idle => Self::default(),
-            SessionState::Active { since, owner } => Self {
-                since: at(*since),
-                owner: owner.as_ref().map(|held| to_json(&held.holder)),
-                ttl: owner.as_ref().and_then(|held| held.ttl).map(|ttl| ttl.as_ms().cast_signed()),
-                ..Self::default()
-            },
-            SessionState::ResumePending { discovered_at, fresh_until } => Self {
-                since: at(*discovered_at),
-                also_at: fresh_until.and_then(at),
-                ..Self::default()
-            },
-            SessionState::Suspended { since, by } => {
-                Self { since: at(*since), suspended_by: Some(by.code().into()), ..Self::default() }
-            }
-            SessionState::Expired { since, discovered_at } => {
-                Self { since: at(*since), also_at: at(*discovered_at), ..Self::default() }
-            }
-        }
-    }
-}
-
 /// Sessions as columns.
 #[derive(Default)]
 pub(super) struct SessionColumns {
@@ -167,7 +132,7 @@ impl SessionColumns {
         self.seq.push(session.seq.cast_signed());
         self.since.push(state.since);
         self.also_at.push(state.also_at);
-        self.suspended_by.push(state.suspended_by);
+        self.suspended_by.push(state.suspended_by.map(i16::from));
         self.owner.push(state.owner);
         self.lease_ttl.push(state.ttl);
         self.lease_until.push(lease_until);

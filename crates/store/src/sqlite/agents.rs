@@ -133,9 +133,9 @@ fn body(agent: &Agent) -> String {
 }
 
 fn read(row: &Row<'_>, now: LeaseNow) -> Result<AgentRow> {
-    let body: AgentBody = from_json(row.get_ref(9)?.as_str()?, "agent.body")?;
+    let mut body: AgentBody = from_json(row.get_ref(9)?.as_str()?, "agent.body")?;
     let ttl = row.get::<_, Option<i64>>(4)?.map(|ms| Span::from_ms(ms.cast_unsigned()));
-    let held = match (row.get(3)?, body.holder, body.held_since) {
+    let held = match (row.get(3)?, body.holder.take(), body.held_since) {
         (true, Some(holder), Some(since)) => {
             let left = match ttl {
                 Some(_) => Some(left(row.get(5)?, row.get(6)?, now)),
@@ -146,20 +146,9 @@ fn read(row: &Row<'_>, now: LeaseNow) -> Result<AgentRow> {
         (true, ..) => return Err(bad_value("agent.body", "a lease that nobody holds")),
         (false, ..) => None,
     };
-    let agent = Agent {
-        name: parse(row.get_ref(1)?.as_str()?, "agent.name")?,
-        state: body.state,
-        lease: Lease { fence: Fence(unsigned(row, 2)?), held },
-        seq: unsigned(row, 7)?,
-        attempt_number: body.attempt_number,
-        next_attempt: body.next_attempt,
-        tally: body.tally,
-        session: body.session,
-        iteration: body.iteration,
-        plan: body.plan,
-        created_at: body.created_at,
-        updated_at: Time::from_ms(row.get(8)?),
-    };
+    let lease = Lease { fence: Fence(unsigned(row, 2)?), held };
+    let name = parse(row.get_ref(1)?.as_str()?, "agent.name")?;
+    let agent = body.into_agent(name, lease, unsigned(row, 7)?, Time::from_ms(row.get(8)?));
     Ok(AgentRow { n: row.get(0)?, agent })
 }
 

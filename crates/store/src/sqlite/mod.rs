@@ -19,6 +19,7 @@ mod open;
 mod operation;
 #[cfg(test)]
 mod query_plans;
+mod queue;
 mod refusal;
 pub mod salvage;
 mod sessions;
@@ -314,11 +315,11 @@ impl Store for SqliteStore {
         now: Time,
         limit: usize,
     ) -> Result<Vec<TaskId>, StoreError> {
-        self.read(|db| tasks::claimable(db, claimant, now, self.clock.now(), limit))
+        self.read(|db| queue::claimable(db, claimant, now, self.clock.now(), limit))
     }
 
     async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
-        self.read(|db| tasks::next_due(db, now))
+        self.read(|db| queue::next_due(db, now))
     }
 
     async fn join_node(&self, node: NewNode, at: Time) -> Result<Joined, StoreError> {

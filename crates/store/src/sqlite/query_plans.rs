@@ -9,7 +9,7 @@ use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params_from_iter};
 
 use super::open::{self, Use};
-use super::{attempts, journal, sessions, tasks};
+use super::{attempts, journal, queue, sessions, tasks};
 use crate::contract::{AttemptQuery, EventQuery, SessionQuery, TaskQuery};
 
 /// SQLite's words about how it would answer.
@@ -106,7 +106,7 @@ fn attempts_of_an_agent_are_walked_newest_first() {
 
 #[test]
 fn claims_walk_along_indexes_whatever_else_is_in_the_store() {
-    let plan = plan_of((tasks::claimable_sql().to_owned(), vec![SqlValue::Null; 7]));
+    let plan = plan_of((queue::claimable_sql().to_owned(), vec![SqlValue::Null; 7]));
     let tasks: std::collections::BTreeSet<&str> =
         plan.lines().filter(|line| line.contains(" task ")).map(str::trim).collect();
     insta::assert_snapshot!(tasks.into_iter().collect::<Vec<_>>().join("\n"), @"
@@ -123,7 +123,7 @@ fn claims_walk_along_indexes_whatever_else_is_in_the_store() {
 
 #[test]
 fn the_next_time_that_something_is_due_is_the_first_of_an_index() {
-    let plan = plan_of((tasks::next_due_sql().to_owned(), vec![SqlValue::Null]));
+    let plan = plan_of((queue::next_due_sql().to_owned(), vec![SqlValue::Null]));
     let tasks: std::collections::BTreeSet<&str> =
         plan.lines().filter(|line| line.contains(" task ")).map(str::trim).collect();
     insta::assert_snapshot!(tasks.into_iter().collect::<Vec<_>>().join("\n"), @"SEARCH task USING COVERING INDEX task_open (status=? AND not_before>?)");

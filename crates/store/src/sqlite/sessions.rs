@@ -15,6 +15,7 @@ use super::lease_clock::LeaseNow;
 use super::tasks::{from_json, left, parse, readable, to_json, unsigned};
 use crate::check::fence_checked;
 use crate::contract::SessionQuery;
+use crate::session_columns::StateColumns;
 
 const SELECT: &str = "
     SELECT key, session_id, state, generation, finished, deaths, seq, since, also_at, suspended_by,
@@ -111,42 +112,6 @@ pub(super) fn forget(db: &Connection, sessions: &[(SessionKey, u64)]) -> Result<
         count += delete.execute(params![key.as_str(), seq.cast_signed(), active])? as u64;
     }
     Ok(count)
-}
-
-/// The columns of a state, beside its number.
-#[derive(Default)]
-struct StateColumns {
-    since: Option<i64>,
-    also_at: Option<i64>,
-    suspended_by: Option<u8>,
-    owner: Option<String>,
-    ttl: Option<i64>,
-}
-
-impl StateColumns {
-    fn of(state: &SessionState) -> Self {
-        let at = |time: Time| Some(time.as_ms());
-        match state {
-            SessionState::Idle => Self::default(),
-            SessionState::Active { since, owner } => Self {
-                since: at(*since),
-                owner: owner.as_ref().map(|held| to_json(&held.holder)),
-                ttl: owner.as_ref().and_then(|held| held.ttl).map(|ttl| ttl.as_ms().cast_signed()),
-                ..Self::default()
-            },
-            SessionState::ResumePending { discovered_at, fresh_until } => Self {
-                since: at(*discovered_at),
-                also_at: fresh_until.and_then(at),
-                ..Self::default()
-            },
-            SessionState::Suspended { since, by } => {
-                Self { since: at(*since), suspended_by: Some(by.code()), ..Self::default() }
-            }
-            SessionState::Expired { since, discovered_at } => {
-                Self { since: at(*since), also_at: at(*discovered_at), ..Self::default() }
-            }
-        }
-    }
 }
 
 fn insert(db: &Connection, session: &Session, now: LeaseNow) -> Result<bool> {

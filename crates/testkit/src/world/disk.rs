@@ -4,13 +4,18 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::clock::pause;
 use super::product::{finish, plain};
 
 /// Large enough for a trial, small enough to be filled in a moment.
 const BYTES: u64 = 48 << 20;
+/// How often a disk that is in use is looked at again.
+const BUSY_LOOKS_MAX: u32 = 100;
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
 /// A mounted image; unmounted when it is dropped.
 #[derive(Debug)]
@@ -61,9 +66,16 @@ impl Disk {
         run("mount", &["-o", "loop,commit=300", &image, &place])
     }
 
-    /// Takes it away.
+    /// Takes it away. Whoever was killed on it a moment ago may still be closing its files.
     pub fn unmount(&self) -> anyhow::Result<()> {
-        run("umount", &[&self.place.display().to_string()])
+        let place = self.place.display().to_string();
+        for _ in 0..BUSY_LOOKS_MAX {
+            match run("umount", &[&place]) {
+                Err(error) if error.to_string().contains("busy") => pause(BUSY_PAUSE),
+                done => return done,
+            }
+        }
+        run("umount", &[&place])
     }
 
     /// A switch under the finger: started ahead, so that nothing but the cut takes time.
