@@ -151,7 +151,8 @@ impl Library {
 
 /// One attempt from its begin to its end.
 fn life_and_death(agent: &AgentName, number: u32) -> [AgentChange; 3] {
-    let process = ProcessIdentity { pid: NOBODY, start: 1, boot: "a boot long ago".to_owned(), node: None };
+    let process =
+        ProcessIdentity { pid: NOBODY, start: 1, boot: "a boot long ago".to_owned(), node: None };
     let tag = AttemptTag::new(agent, number, u64::from(number));
     let death = Death { how: HowEnded::Signal(9), ..Death::lost(clock::now(), "killed") };
     let ended = Box::new(Ended { cause: Cause::Signal, death });

@@ -8,8 +8,8 @@ mod environment;
 mod exit;
 #[doc(hidden)]
 pub mod fuzz;
-mod node_file;
 mod log;
+mod node_file;
 mod output;
 mod terminal_filter;
 mod values;
