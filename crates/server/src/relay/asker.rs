@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use relight::doors::random;
 use relight_store::StoreError;
@@ -34,6 +35,11 @@ impl Asker {
     pub(super) fn new(socket: &Path) -> Self {
         let name = random::bytes::<12>().iter().map(|byte| format!("{byte:02x}")).collect();
         Self { line: Line::new(socket), name, writes: AtomicU64::new(0) }
+    }
+
+    /// Waits so long for a daemon that is away.
+    pub(super) fn set_patience(&mut self, away_max: Duration) {
+        self.line.set_patience(away_max);
     }
 
     /// The store as people are told of it.

@@ -35,6 +35,7 @@ const HEAD_BYTES_MAX: usize = 32 << 10;
 pub(super) struct Line {
     socket: PathBuf,
     idle: Mutex<Vec<UnixStream>>,
+    away_max: Duration,
 }
 
 /// What the daemon said.
@@ -59,7 +60,12 @@ enum Lost {
 
 impl Line {
     pub(super) fn new(socket: &Path) -> Self {
-        Self { socket: socket.to_path_buf(), idle: Mutex::default() }
+        Self { socket: socket.to_path_buf(), idle: Mutex::default(), away_max: AWAY_MAX }
+    }
+
+    /// Waits so long for a daemon that is away.
+    pub(super) fn set_patience(&mut self, away_max: Duration) {
+        self.away_max = away_max;
     }
 
     /// The store as people are told of it.
@@ -69,7 +75,7 @@ impl Line {
 
     /// Asks until there is an answer, or the daemon is away for too long.
     pub(super) async fn ask(&self, question: &[u8]) -> Result<Heard, StoreError> {
-        let until = Instant::now() + AWAY_MAX;
+        let until = Instant::now() + self.away_max;
         let (mut was_lost, mut pause) = (false, PAUSE[0]);
         loop {
             let lost = match self.try_once(question, &mut was_lost).await {

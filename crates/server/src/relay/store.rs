@@ -48,7 +48,18 @@ pub struct RelayedStore {
 impl RelayedStore {
     /// The store behind this socket. Nobody is asked yet.
     pub fn open(socket: &Path) -> Result<Self, StoreError> {
-        let asker = Arc::new(Asker::new(socket));
+        Self::with(Asker::new(socket))
+    }
+
+    /// The same, for whoever waits no longer than this for a daemon that is away.
+    pub fn open_with_patience(socket: &Path, away_max: Duration) -> Result<Self, StoreError> {
+        let mut asker = Asker::new(socket);
+        asker.set_patience(away_max);
+        Self::with(asker)
+    }
+
+    fn with(asker: Asker) -> Result<Self, StoreError> {
+        let asker = Arc::new(asker);
         let thread = Thread::start().map_err(|error| asker.unreachable(error.to_string()))?;
         Ok(Self { asker, soon: Arc::default(), thread })
     }
