@@ -14,10 +14,10 @@ fn lives() -> String {
     )
 }
 
-fn config(more: &str) -> String {
+fn config(lease: &str, agent_end: &str) -> String {
     format!(
-        "[node]\nlease = \"3s\"\nrenew = \"500ms\"\n[[agent]]\nname = \"a\"\n\
-         command = [\"./agent\"]\nrestart = \"always\"\n{more}"
+        "[node]\nlease = \"{lease}\"\nrenew = \"500ms\"\n[[agent]]\nname = \"a\"\n\
+         command = [\"./agent\"]\nrestart = \"always\"\n{agent_end}"
     )
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    pub(crate) fn new(meet: Meet, config_end: &str) -> Self {
+    pub(crate) fn new(meet: Meet, agent_end: &str) -> Self {
         let ground = Ground::with_agent(&lives());
-        ground.config(&config(config_end));
+        ground.config(&config("3s", agent_end));
         let shared = ground.stage.folder.path().join("shared");
         std::fs::create_dir(&shared).unwrap();
         let store = match meet {
@@ -50,6 +50,11 @@ impl Fleet {
             Meet::At(url) => url,
         };
         Self { ground, store }
+    }
+
+    /// Nodes that are started from now on have a longer lease.
+    pub(crate) fn lease(&self, lease: &str) {
+        self.ground.config(&config(lease, ""));
     }
 
     pub(crate) fn variables(&self, node: &str) -> [(&'static str, String); 2] {

@@ -7,6 +7,7 @@ mod fleet;
 #[path = "../supervision/ground.rs"]
 #[expect(dead_code, reason = "what other tests need too")]
 mod ground;
+mod outage;
 #[path = "../relight/mod.rs"]
 mod relight;
 #[path = "../../../testkit/src/postgres.rs"]
