@@ -43,6 +43,7 @@ on_every_store! {
     a_drained_node_hands_over_what_ends_and_takes_nothing
     a_name_that_another_machine_uses_is_refused
     a_task_of_a_lost_node_is_recovered_by_another
+    what_no_node_guards_is_not_run
 }
 
 fn an_agent_of_a_node_that_was_killed_goes_on_elsewhere_once(meet: Meet) {
@@ -202,4 +203,15 @@ fn a_task_of_a_lost_node_is_recovered_by_another(meet: Meet) {
     assert_eq!(fleet.state_of("b", "a"), "gone", "its holder lives, but nobody there can say so");
     let late = fleet.call("a", &["task", "done", "t", "--fence", "1"]);
     assert_eq!(late.code, 77, "{late:?}");
+}
+
+fn what_no_node_guards_is_not_run(meet: Meet) {
+    let fleet = Fleet::new(meet, "");
+    let a = fleet.up("a");
+    let ran = fleet.call("a", &["run", "--name", "alone", "--", "./agent"]);
+    assert_eq!(ran.code, 78, "{ran:?}");
+    assert!(ran.stderr.contains("relight run cannot guard an agent"), "{ran:?}");
+    assert!(ran.stderr.contains("and relight up"), "it says what to do instead: {ran:?}");
+    a.signal(Signal::TERM);
+    a.end();
 }
