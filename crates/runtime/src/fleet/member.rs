@@ -213,12 +213,13 @@ impl Member {
         let asked = self.store.renew_node(&self.node.name, epoch);
         match timeout(until(term), asked).await {
             Ok(Ok(true)) => {
-                self.sent_ms = sent_ms;
-                let term = Term::sent_at(sent_ms, self.timing);
-                // An answer to a question that was asked long ago may come too late.
+                // It counts only if it came while the lease still lasted: the store may have committed
+                // it late, when others had seen the end already, and this process may have slept since.
                 if clock::boot_ms() >= term.stop_at_ms() {
                     return self.lose();
                 }
+                self.sent_ms = sent_ms;
+                let term = Term::sent_at(sent_ms, self.timing);
                 self.standing.send_replace(Standing::Member { epoch, term });
                 self.look(term).await;
             }
