@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use relight::doors::fleet;
 use relight::engine::Engine;
-use relight::store_url::StoreUrl;
+use relight::store_url::{self, StoreUrl};
 use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
 use relight_core::ids::{AgentName, SessionKey, TaskId};
@@ -85,6 +85,13 @@ impl Environment {
     /// Every variable.
     pub(crate) fn variables(&self) -> &[(OsString, OsString)] {
         &self.variables
+    }
+
+    /// What agents may get of them: not the password by which the store is opened.
+    pub(crate) fn variables_for_agents(&self) -> Vec<(OsString, OsString)> {
+        let is_with_password = matches!(self.store_url(), Ok(StoreUrl::Postgres(_)));
+        let is_kept = |name: &OsStr| is_with_password && name == store_url::PASSWORD;
+        self.variables.iter().filter(|(name, _)| !is_kept(name)).cloned().collect()
     }
 
     /// The folder of the user's configuration of Relight.
