@@ -10,7 +10,7 @@ use std::time::Duration;
 use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
 use relight_core::lease::HolderLife;
-use relight_core::node::{Mark, Node, Placement, preferred};
+use relight_core::node::{HeldBy, Mark, Node, Placement, SETTLE, Turn};
 use relight_store::{AgentQuery, Store, StoreError};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -19,8 +19,6 @@ use super::tidings::Tidings;
 use crate::doors::process;
 use crate::fleet::{Fleet, Sight};
 
-/// How long an agent is left to the node that should take it. That one may not know it.
-const COURTESY: Duration = Duration::from_millis(400);
 /// How long a store that cannot be read is left alone.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 
@@ -28,10 +26,6 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 const REST_PER_NODE: Duration = Duration::from_millis(1);
 /// And at most.
 const REST_MAX: Duration = Duration::from_secs(1);
-
-/// How long free agents are left alone after this node has joined: the nodes of a fleet that begins come
-/// one after the other, and each is to have its share.
-const SETTLE: Duration = Duration::from_millis(500);
 
 /// Which agents wait, and since when they could be taken up.
 #[derive(Debug, Clone, Default)]
@@ -45,19 +39,6 @@ pub(super) struct Waiting {
 struct Entry {
     placement: Placement,
     free_since: Option<Instant>,
-}
-
-/// To whom an agent belongs now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Belongs {
-    /// A live node has it.
-    Elsewhere,
-    /// We had it, in an earlier life.
-    ToUsAlready,
-    /// It is free, and we are to take it.
-    ToUs,
-    /// It is free, and another node is to take it.
-    ToAnother,
 }
 
 impl Waiting {
@@ -110,18 +91,14 @@ impl Lookout {
         let (mut ripe, mut again_at): (Vec<AgentName>, Option<Instant>) = (Vec::new(), None);
         for (name, entry) in entries.iter_mut().filter(|_| may_take) {
             let at = agents.binary_search_by(|agent| agent.name.cmp(name));
-            let agent = at.ok().map(|at| &agents[at]);
-            let due = match belongs(name, agent, &entry.placement, &nodes, fleet) {
-                Belongs::Elsewhere => {
-                    entry.free_since = None;
-                    continue;
-                }
-                Belongs::ToUsAlready => now,
-                Belongs::ToUs => self.settled_at,
-                Belongs::ToAnother => {
-                    self.settled_at.max(*entry.free_since.get_or_insert(now)) + COURTESY
-                }
-            };
+            let by = held_by(at.ok().map(|at| &agents[at]), fleet);
+            let turn = Turn::of(fleet.name(), name, &entry.placement, by, &nodes);
+            if turn == Turn::Nobodys {
+                entry.free_since = None;
+                continue;
+            }
+            let free = *entry.free_since.get_or_insert(now);
+            let Some(due) = turn.ripe_at(now, self.settled_at, free) else { continue };
             if due <= now {
                 ripe.push(name.clone());
             } else {
@@ -151,26 +128,11 @@ fn is_draining(nodes: &[Node], fleet: &Fleet) -> bool {
     nodes.iter().any(|node| node.new.name == *fleet.name() && node.draining)
 }
 
-fn belongs(
-    name: &AgentName,
-    agent: Option<&Agent>,
-    placement: &Placement,
-    nodes: &[Node],
-    fleet: &Fleet,
-) -> Belongs {
-    let held = agent.and_then(|agent| agent.lease.held.as_ref());
-    if let Some(held) = held {
-        if held.holder.node() == Some(fleet.name()) {
-            return Belongs::ToUsAlready;
-        }
-        if process::holder_life(held) == HolderLife::Alive {
-            return Belongs::Elsewhere;
-        }
-    }
-    if preferred(name, placement, nodes) == Some(fleet.name()) {
-        Belongs::ToUs
-    } else {
-        Belongs::ToAnother
+fn held_by(agent: Option<&Agent>, fleet: &Fleet) -> HeldBy {
+    match agent.and_then(|agent| agent.lease.held.as_ref()) {
+        Some(held) if held.holder.node() == Some(fleet.name()) => HeldBy::Us,
+        Some(held) if process::holder_life(held) == HolderLife::Alive => HeldBy::Another,
+        Some(_) | None => HeldBy::Nobody,
     }
 }
 
