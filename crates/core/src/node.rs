@@ -136,6 +136,9 @@ const COURTESY: Duration = Duration::from_millis(400);
 /// How long free agents are left alone after a node has joined: the nodes of a fleet that begins come one
 /// after the other, and each is to have its share.
 pub const SETTLE: Duration = Duration::from_millis(500);
+/// The same after it lost its lease and joined anew. When the store was away for long, every node did: the
+/// first that is back sees all others gone, and would take everything.
+pub const SETTLE_ANEW: Duration = Duration::from_secs(2);
 
 /// Who has an agent, as far as a node can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
 use relight_core::lease::HolderLife;
-use relight_core::node::{HeldBy, Mark, Node, Placement, SETTLE, Turn};
+use relight_core::node::{Epoch, HeldBy, Mark, Node, Placement, SETTLE, SETTLE_ANEW, Turn};
 use relight_store::{AgentQuery, Store, StoreError};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -65,13 +65,24 @@ struct Lookout {
     sight: Sight,
     /// Who had which agent, and the mark of that: read again when it is another one.
     agents: Option<(Mark, Vec<Agent>)>,
+    /// Under which lease of this node it looks, and from when on that one takes what is free.
+    epoch: Option<Epoch>,
     settled_at: Instant,
 }
 
 impl Lookout {
-    async fn new(store: &dyn Store) -> Result<Self, StoreError> {
+    async fn new(fleet: &Fleet, store: &dyn Store) -> Result<Self, StoreError> {
         let (sight, _) = Sight::first(store).await?;
-        Ok(Self { sight, agents: None, settled_at: Instant::now() + SETTLE })
+        let epoch = fleet.standing().borrow().epoch();
+        Ok(Self { sight, agents: None, epoch, settled_at: Instant::now() + SETTLE })
+    }
+
+    /// Gives the others time to come back too, where this node has joined anew.
+    fn settle(&mut self, fleet: &Fleet) {
+        let epoch = fleet.standing().borrow().epoch();
+        if epoch.is_some() && epoch != self.epoch {
+            (self.epoch, self.settled_at) = (epoch, Instant::now() + SETTLE_ANEW);
+        }
     }
 
     /// Takes out those that are to be taken up here now. Answers too when to look again, where time
@@ -82,6 +93,7 @@ impl Lookout {
         fleet: &Fleet,
         store: &dyn Store,
     ) -> Result<(Vec<AgentName>, Option<Instant>), StoreError> {
+        self.settle(fleet);
         // The agents first: what is seen of the nodes afterwards is true of what was read.
         let agents = held_now(&mut self.agents, store).await?;
         let nodes = self.sight.look(store).await?.nodes;
@@ -147,7 +159,7 @@ pub(super) async fn serve(
 ) {
     let mut nodes = fleet.nodes();
     let mut lookout = loop {
-        match Lookout::new(store.as_ref()).await {
+        match Lookout::new(&fleet, store.as_ref()).await {
             Ok(lookout) => break lookout,
             Err(_) => sleep(TROUBLE_PAUSE).await,
         }

@@ -199,8 +199,8 @@ impl Prover<'_> {
                 failover::run(trials.unwrap_or(self.few_or_many(2, 10)), *seed, tally)?;
             }
             Suite::Simulate { nodes, agents, hours, lease, clock_jump } => {
-                let nodes = nodes.unwrap_or(self.few_or_many(100, 1_000)).clamp(2, 99_999);
-                let hours = hours.unwrap_or(self.few_or_many(0.2, 1.0)).clamp(0.1, 1_000.0);
+                let nodes = nodes.unwrap_or(self.few_or_many(60, 1_000)).clamp(4, 99_999);
+                let hours = hours.unwrap_or(self.few_or_many(0.25, 1.0)).clamp(0.1, 1_000.0);
                 let lease = Span::from_secs((*lease).clamp(3, 3_600));
                 let options = simulate::Options {
                     nodes,
@@ -208,6 +208,7 @@ impl Prover<'_> {
                     span: Duration::from_secs_f64(hours * 3_600.0),
                     lease,
                     renew: Span::from_ms(lease.as_ms() / 4),
+                    failovers_an_hour: 8.0,
                     clock_jump_max: Duration::from_millis(*clock_jump),
                     seed: *seed,
                 };

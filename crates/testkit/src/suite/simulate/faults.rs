@@ -61,9 +61,9 @@ impl Rate {
 }
 
 /// All faults of a run, each with its beginning and how long it lasts. A bad hour: a tenth of the
-/// machines dies in it.
+/// machines dies in it, and no fewer than thirty.
 pub(super) fn draw(options: &Options, seed: &mut Seed) -> Vec<(Moment, Duration, Fault)> {
-    let tenth = options.nodes as f64 / 10.0;
+    let tenth = (options.nodes as f64 / 10.0).max(30.0);
     let mut all = Vec::new();
     let mut add = |rate: Rate, seed: &mut Seed, fault: &mut dyn FnMut(&mut Seed) -> Fault| {
         for (at, lasts) in rate.draw(options.span, seed) {
@@ -87,7 +87,7 @@ pub(super) fn draw(options: &Options, seed: &mut Seed) -> Vec<(Moment, Duration,
     });
     add(Rate::new(2.0, 3_000, 40_000), seed, &mut |_| Fault::Cut(0..nodes / 2));
     let jump_ms = options.clock_jump_max.as_millis() as u64;
-    add(Rate::new(8.0, 500, 20_000), seed, &mut |seed| {
+    add(Rate::new(options.failovers_an_hour, 500, 20_000), seed, &mut |seed| {
         // Each server is off by half of it at most, so two of them by all of it.
         Fault::StoreAway(seed.below(jump_ms + 1).cast_signed() - (jump_ms / 2).cast_signed())
     });

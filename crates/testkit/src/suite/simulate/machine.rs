@@ -55,6 +55,8 @@ pub(super) struct Machine {
     pub(super) awaited: Option<u64>,
     /// The mark of the nodes that it knows.
     pub(super) mark: Mark,
+    /// Whether its daemon had a lease in this life.
+    pub(super) was_member: bool,
     /// From when on it takes what is free, by its own clock.
     pub(super) settled: Duration,
     /// Since when it has seen agents free.
@@ -84,6 +86,7 @@ impl Machine {
             trouble_since: None,
             awaited: None,
             mark: [i64::MIN; 5],
+            was_member: false,
             settled: Duration::ZERO,
             free_since: BTreeMap::new(),
             looks_at: None,
@@ -178,6 +181,7 @@ impl Machine {
         self.lose();
         self.standing = Standing::Down;
         self.life += 1;
+        self.was_member = false;
         (self.looks_at, self.is_looking) = (None, false);
         self.mark = [i64::MIN; 5];
         self.free_since.clear();

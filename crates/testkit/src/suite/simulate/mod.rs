@@ -33,6 +33,8 @@ pub struct Options {
     pub lease: Span,
     /// How often it is renewed.
     pub renew: Span,
+    /// How often in an hour the store is lost to its successor.
+    pub failovers_an_hour: f64,
     /// By how much the clock of a store's successor differs at most.
     pub clock_jump_max: Duration,
     /// What every draw comes from.
@@ -50,9 +52,10 @@ pub fn run(options: Options, tally: &Tally) -> anyhow::Result<()> {
     println!("{}", report.text(&options));
     tally.trial(&replay, &judge(&report, &options));
     let broken = Options {
-        nodes: options.nodes.min(100),
-        agents: options.agents.min(500),
-        span: Duration::from_secs(1_800),
+        nodes: options.nodes.min(50),
+        agents: options.agents.min(100),
+        span: Duration::from_secs(900),
+        failovers_an_hour: 60.0,
         clock_jump_max: options.lease.as_duration(),
         ..options
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relight::fleet::{Due, Keeping, Timing};
-use relight_core::node::{Epoch, HeldBy, NodesGlance, Placement, SETTLE, Turn};
+use relight_core::node::{Epoch, HeldBy, NodesGlance, Placement, SETTLE, SETTLE_ANEW, Turn};
 
 use super::Options;
 use super::faults::{self, Fault};
@@ -34,6 +34,8 @@ const RESENT_MS_MAX: u64 = 1_000;
 /// The rest between two looks, as `supervise::standby` has it: a millisecond for each node, a second at
 /// most.
 const REST_MS_MAX: u64 = 1_000;
+/// All machines start within this time, so that each has its share: nothing moves while its node lives.
+const STARTS_WITHIN: Duration = Duration::from_millis(300);
 /// How soon a daemon whose join failed tries again.
 const JOIN_PAUSE_US: u64 = 200_000;
 
@@ -145,7 +147,7 @@ impl World {
             report: Report::default(),
         };
         for node in 0..options.nodes {
-            let at = world.seed.moment(Duration::from_secs(2)).as_micros() as u64;
+            let at = world.seed.moment(STARTS_WITHIN).as_micros() as u64;
             world.schedule(at, Happening::Starts(node));
         }
         for (at, lasts, fault) in faults::draw(&options, &mut world.seed) {
@@ -223,13 +225,11 @@ impl World {
     // The daemon
 
     fn start(&mut self, node: usize) {
-        let now = self.now;
         let machine = &mut self.machines[node];
         if !matches!(machine.standing, Standing::Down) {
             return;
         }
         machine.is_up = true;
-        machine.settled = machine.boot(now) + SETTLE;
         machine.standing = Standing::Joins;
         self.join(node);
     }
@@ -362,7 +362,9 @@ impl World {
                 again = Some(again.map_or(ripe, |at| at.min(ripe)));
             }
         }
-        takes.into_iter().for_each(|free| drop(self.ask(node, What::Take(free))));
+        for free in takes {
+            self.ask(node, What::Take(free));
+        }
         if let Some(again) = again {
             let at = self.machines[node].moment_of(again.as_millis() as u64 + 1);
             self.look_at(node, at);
@@ -545,6 +547,9 @@ impl World {
                 let keeping = Keeping::begun(question.sent_boot_ms, self.timing);
                 machine.standing = Standing::Member(epoch, keeping);
                 machine.trouble_since = None;
+                let settle = if machine.was_member { SETTLE_ANEW } else { SETTLE };
+                machine.settled = machine.boot(now) + settle;
+                machine.was_member = true;
                 self.ask_in_time(node, What::Glance, &keeping);
                 self.look_at(node, now);
             }
