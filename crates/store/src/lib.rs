@@ -16,7 +16,7 @@ pub mod sqlite;
 
 pub use contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Joined, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
-    Told,
+    EventQuery, Inventory, Joined, Recall, Replication, SessionQuery, Standby, Store, StoreError,
+    TaskGlance, TaskQuery, Told,
 };
 pub use memory::MemoryStore;
