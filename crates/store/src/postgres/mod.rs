@@ -25,6 +25,7 @@ mod operation;
 mod pool;
 mod queue;
 mod sessions;
+mod steps;
 mod tasks;
 mod text;
 mod tls;
