@@ -63,6 +63,48 @@ impl Node {
     }
 }
 
+/// All nodes at a glance: enough to know whether it is worth reading them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodesGlance {
+    /// Another one whenever a node came, went, joined anew, began to drain or let its lease run out.
+    /// Renewals do not change it.
+    pub mark: Mark,
+    /// How long until the first lease runs out that lasts now, unless it is renewed.
+    pub first_end: Option<Span>,
+}
+
+/// Numbers that differ when what they were made of does; of one store alone.
+pub type Mark = [i64; 5];
+
+impl NodesGlance {
+    /// Of nodes that were read anyway.
+    pub fn of(nodes: &[Node]) -> Self {
+        let sum = |of: &dyn Fn(&Node) -> i64| {
+            nodes.iter().fold(0_i64, |sum, node| sum.wrapping_add(of(node)))
+        };
+        let named = |is_counted: bool, node: &Node| match is_counted {
+            true => name_number(node.new.name.as_str()),
+            false => 0,
+        };
+        let mark = [
+            sum(&|_| 1),
+            sum(&|node| node.epoch.0.cast_signed()),
+            sum(&|node| node.joined_at.as_ms()),
+            sum(&|node| named(node.draining, node)),
+            sum(&|node| named(!node.is_live(), node)),
+        ];
+        let first_end = nodes.iter().filter(|node| node.is_live()).map(|node| node.left).min();
+        Self { mark, first_end }
+    }
+}
+
+/// A number for a name: two of them hardly ever have the same.
+pub fn name_number(name: &str) -> i64 {
+    let hash = blake3::hash(name.as_bytes());
+    let (first, _) = hash.as_bytes().split_first_chunk().expect("a hash is longer than a number");
+    i64::from_le_bytes(*first)
+}
+
 /// Which of these nodes should take an agent that nobody has: all of them come to the same answer
 /// without asking each other, agents are spread evenly, and few change when a node comes or goes.
 pub fn preferred<'a>(

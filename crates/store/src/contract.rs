@@ -15,7 +15,7 @@ use relight_core::decide::Guard;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::lease::Fence;
-use relight_core::node::{Epoch, NewNode, Node};
+use relight_core::node::{Epoch, Mark, NewNode, Node, NodesGlance, name_number};
 use relight_core::session::{Session, SessionChange, SessionStateKind};
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey};
@@ -506,6 +506,29 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// All nodes in the order of their names.
     async fn nodes(&self) -> Result<Vec<Node>, StoreError>;
+
+    /// Whether it is worth reading them. Every node asks with each renewal: a backend that many share
+    /// answers without sending all of them.
+    async fn nodes_at_a_glance(&self) -> Result<NodesGlance, StoreError> {
+        Ok(NodesGlance::of(&self.nodes().await?))
+    }
+
+    /// Another one whenever an agent came, went, was taken or given back: who has which agent is worth
+    /// reading again only then.
+    async fn agents_mark(&self) -> Result<Mark, StoreError> {
+        let agents = self.agents(AgentQuery::default()).await?;
+        let mut mark = [0_i64; 5];
+        for agent in &agents {
+            let number = name_number(agent.name.as_str());
+            let free = if agent.lease.held.is_none() { number } else { 0 };
+            for (sum, more) in
+                mark.iter_mut().zip([1, agent.lease.fence.0.cast_signed(), number, free, 0])
+            {
+                *sum = sum.wrapping_add(more);
+            }
+        }
+        Ok(mark)
+    }
 
     // Wake-ups
 

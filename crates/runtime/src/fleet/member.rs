@@ -14,6 +14,7 @@ use relight_store::{Joined, Store, StoreError};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use super::sight::Sight;
 use super::term::{Term, Timing};
 use crate::doors::clock;
 
@@ -130,13 +131,14 @@ pub async fn join(
 ) -> Result<(Fleet, impl Future<Output = ()> + Send + 'static), JoinError> {
     let timing = Timing { lease: node.ttl, renew };
     let (epoch, term) = first_lease(store.as_ref(), &node, timing).await?;
-    let seen = super::look(store.as_ref()).await?;
+    let (sight, seen) = Sight::first(store.as_ref()).await?;
     let node = Arc::new(node);
     let (standing, standings) = watch::channel(Standing::Member { epoch, term });
-    let (nodes, all) = watch::channel(Arc::clone(&seen));
+    let (nodes, all) = watch::channel(seen.nodes);
     let fleet = Fleet { node: Arc::clone(&node), standing: standings, nodes: all };
-    let answered_ms = clock::boot_ms();
-    let member = Member { store, node, timing, standing, nodes, answered_ms, sent_ms: answered_ms };
+    let now_ms = clock::boot_ms();
+    let look_ms = look_again_ms(now_ms, seen.first_end);
+    let member = Member { store, node, timing, standing, sight, nodes, look_ms, sent_ms: now_ms };
     Ok((fleet, member.serve()))
 }
 
@@ -166,9 +168,10 @@ struct Member {
     node: Arc<NewNode>,
     timing: Timing,
     standing: watch::Sender<Standing>,
+    sight: Sight,
     nodes: watch::Sender<Arc<[Node]>>,
-    /// When the others were last seen.
-    answered_ms: u64,
+    /// When the first of all leases ends unless it is renewed.
+    look_ms: Option<u64>,
     /// When the last renewal that came through was sent.
     sent_ms: u64,
 }
@@ -187,7 +190,7 @@ impl Member {
     /// Waits for what is due first, and does it.
     async fn keep(&mut self, epoch: Epoch, term: Term) {
         let renew_ms = self.sent_ms.saturating_add(self.timing.renew.as_ms());
-        let look_ms = self.next_end_ms().unwrap_or(u64::MAX);
+        let look_ms = self.look_ms.unwrap_or(u64::MAX);
         let due_ms = renew_ms.min(look_ms).min(term.stop_at_ms());
         clock::until_boot_ms(due_ms).await;
         let now_ms = clock::boot_ms();
@@ -200,25 +203,18 @@ impl Member {
         }
     }
 
-    /// When the first of the other leases ends unless it is renewed.
-    fn next_end_ms(&self) -> Option<u64> {
-        let nodes = self.nodes.borrow();
-        let others = nodes.iter().filter(|node| node.is_live() && node.new.name != self.node.name);
-        let ends = others.map(|node| self.answered_ms.saturating_add(node.left.as_ms()));
-        ends.min().map(|end_ms| end_ms.saturating_add(LOOK_AFTER_MS))
-    }
-
     async fn renew(&mut self, epoch: Epoch, term: Term) {
         let sent_ms = clock::boot_ms();
         let asked = self.store.renew_node(&self.node.name, epoch);
         match timeout(until(term), asked).await {
             Ok(Ok(true)) => {
-                self.sent_ms = sent_ms;
-                let term = Term::sent_at(sent_ms, self.timing);
-                // An answer to a question that was asked long ago may come too late.
+                // It counts only if it came while the lease still lasted: the store may have committed
+                // it late, when others had seen the end already, and this process may have slept since.
                 if clock::boot_ms() >= term.stop_at_ms() {
                     return self.lose();
                 }
+                self.sent_ms = sent_ms;
+                let term = Term::sent_at(sent_ms, self.timing);
                 self.standing.send_replace(Standing::Member { epoch, term });
                 self.look(term).await;
             }
@@ -233,12 +229,12 @@ impl Member {
 
     /// Sees what became of the others. One that cannot be asked now is asked with the next renewal.
     async fn look(&mut self, term: Term) {
-        let looked = timeout(until(term), super::look(self.store.as_ref())).await;
-        let Ok(Ok(nodes)) = looked else { return sleep(TROUBLE_PAUSE.min(until(term))).await };
-        self.answered_ms = clock::boot_ms();
+        let looked = timeout(until(term), self.sight.look(self.store.as_ref())).await;
+        let Ok(Ok(seen)) = looked else { return sleep(TROUBLE_PAUSE.min(until(term))).await };
+        self.look_ms = look_again_ms(clock::boot_ms(), seen.first_end);
         self.nodes.send_if_modified(|known| {
-            let is_news = has_changed(known, &nodes);
-            *known = nodes;
+            let is_news = has_changed(known, &seen.nodes);
+            *known = seen.nodes;
             is_news
         });
     }
@@ -261,6 +257,11 @@ impl Member {
             Err(_) => {}
         }
     }
+}
+
+/// When to look at the leases again, the first of which has so long to go.
+fn look_again_ms(now_ms: u64, first_end: Option<Span>) -> Option<u64> {
+    Some(now_ms.saturating_add(first_end?.as_ms()).saturating_add(LOOK_AFTER_MS))
 }
 
 /// How long until nothing may be done any more.

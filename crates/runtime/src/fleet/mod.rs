@@ -5,6 +5,7 @@
 //! lease is about to run out, which each shim does by itself (`supervise::shim`).
 
 mod member;
+mod sight;
 mod term;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use relight_core::node::Node;
 use relight_store::{Store, StoreError};
 
 pub use self::member::{Fleet, JoinError, Standing, join};
+pub(crate) use self::sight::Sight;
 pub use self::term::{LEASE_MIN, RENEWALS_MIN, Term, Timing};
 use crate::doors::fleet;
 

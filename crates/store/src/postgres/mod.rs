@@ -43,7 +43,7 @@ use relight_core::claimant::Claimant;
 use relight_core::event::Event;
 use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::lease::Fence;
-use relight_core::node::{Epoch, NewNode, Node};
+use relight_core::node::{Epoch, Mark, NewNode, Node, NodesGlance};
 use relight_core::session::{Session, SessionChange};
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
@@ -386,6 +386,15 @@ impl Store for PostgresStore {
     async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
         let ahead = self.clock.ahead_ms();
         read!(self, |db| nodes::list(&db, ahead))
+    }
+
+    async fn nodes_at_a_glance(&self) -> Result<NodesGlance, StoreError> {
+        let ahead = self.clock.ahead_ms();
+        read!(self, |db| nodes::glance(&db, ahead))
+    }
+
+    async fn agents_mark(&self) -> Result<Mark, StoreError> {
+        read!(self, |db| agents::mark(&db))
     }
 
     async fn newest_event(&self) -> Result<u64, StoreError> {
