@@ -61,6 +61,16 @@ impl Recall {
         self.take().is_some()
     }
 
+    /// For the backend: whether there is nothing to make any more.
+    pub fn is_over(&self) -> bool {
+        self.0.lock().expect("nothing panics while it is locked").is_none()
+    }
+
+    /// For the backend: what a look at the commit says; false when it was recalled.
+    pub fn looks(&self, look: impl FnOnce(&Commit) -> bool) -> bool {
+        self.0.lock().expect("nothing panics while it is locked").as_ref().is_some_and(look)
+    }
+
     /// For the backend: takes the commit to make it; none when it was recalled.
     pub fn take(&self) -> Option<Commit> {
         self.0.lock().expect("nothing panics while it is locked").take()
