@@ -12,13 +12,14 @@ use crate::contract::StoreError;
 const SERVER_VERSION_MIN: i32 = 130_000;
 
 /// Numbered from 1, named as SQLite's, and never edited after they landed.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("migrations/0001_foundation.sql"),
     include_str!("migrations/0002_agents.sql"),
     include_str!("migrations/0003_recovery.sql"),
     include_str!("migrations/0004_sessions.sql"),
     include_str!("migrations/0005_queue_index.sql"),
     include_str!("migrations/0006_nodes.sql"),
+    include_str!("migrations/0007_attempt_events.sql"),
 ];
 
 /// The oldest schema whose versions may write beside this one: to be raised by a migration that an
