@@ -37,7 +37,8 @@ impl SqliteExporter {
             let (place, why) = (path.display().to_string(), "there is no such file".to_owned());
             return Err(StoreError::Unreachable { place, why });
         }
-        Self::begin(path, open::open(path, Use::Short)?)
+        // The last one to close leaves a file alone, as it found a backup.
+        Self::begin(path, open::open(path, Use::Long)?)
     }
 
     fn begin(path: &Path, db: Connection) -> Result<Self, StoreError> {

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::progress::Bar;
-use super::{damage_json, parse, rows, sums, tell_damage};
+use super::{parse, rows, sums, tell_damage};
 use crate::arguments::store::CopyArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain};
@@ -47,7 +47,7 @@ pub(super) fn run(environment: &Environment, arguments: &CopyArguments) -> Outco
             "copied_anew": copied.anew.iter().map(|table| table.name()).collect::<Vec<_>>(),
             "written_meanwhile": copied.written_meanwhile,
             "held": held,
-            "damage": damage_json(&copied.damage),
+            "damage": copied.damage,
             "ms": begun.elapsed().as_millis() as u64,
         }));
     } else {
@@ -108,7 +108,7 @@ impl Held {
             (self.nodes, "live nodes"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        let counts: Vec<String> = counts.map(|(count, what)| format!("{count} {what}")).collect();
+        let counts: Vec<String> = counts.map(|(count, what)| format!("{what}: {count}")).collect();
         let text = format!(
             "FROM is in use, or was left in use ({}): to go on with TO, first end what runs with relight \
              down, and put right what nobody holds any more with relight recover",

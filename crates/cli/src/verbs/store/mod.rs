@@ -8,7 +8,7 @@ use std::path::Path;
 use relight::doors::clock;
 use relight::store_url::StoreUrl;
 use relight_store::transfer::{self, Findings, TableSum};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::progress::Bar;
 use crate::arguments::store::{StoreCommand, UrlArguments};
@@ -116,9 +116,4 @@ fn tell_damage(environment: &Environment, damage: &Findings) {
     if more > 0 {
         output::alert(&format!("damaged: {more} more"));
     }
-}
-
-/// For the answers of a copy.
-fn damage_json(damage: &Findings) -> Value {
-    json!(damage)
 }
