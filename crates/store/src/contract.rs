@@ -197,6 +197,14 @@ pub enum StoreError {
         /// Why.
         why: String,
     },
+    /// Another store is being copied into it: what is there is not all.
+    #[error("the store {place} is half copied from {from}")]
+    HalfCopied {
+        /// Which store.
+        place: String,
+        /// From where.
+        from: String,
+    },
     /// It can be reached, but must not be used so.
     #[error("the store {place} cannot be used: {why}")]
     Unsuitable {

@@ -13,6 +13,7 @@ pub mod postgres;
 mod refusal;
 mod session_columns;
 pub mod sqlite;
+pub mod transfer;
 
 pub use contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,

@@ -133,6 +133,11 @@ impl Cluster {
         self.programs.join(name)
     }
 
+    /// The same, ready to be run.
+    pub fn command(&self, name: &str) -> Command {
+        command(&self.program(name))
+    }
+
     /// Runs SQL as its owner; the answer as plain lines.
     pub fn sql(&self, sql: &str) -> String {
         let target = format!("host=127.0.0.1 port={} user=relight dbname=postgres", self.port);

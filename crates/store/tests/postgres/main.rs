@@ -4,6 +4,8 @@
 #[path = "../differential/dice.rs"]
 mod dice;
 mod faults;
+#[path = "../transfer/ground.rs"]
+mod ground;
 mod harness;
 #[path = "../differential/pair.rs"]
 mod pair;
@@ -14,6 +16,7 @@ mod schema;
 #[path = "../../../testkit/src/postgres.rs"]
 #[expect(unreachable_pub, dead_code, reason = "a module of testkit, taken in by its path")]
 mod server;
+mod transfer;
 
 use harness::Ground;
 use relight_store::MemoryStore;
