@@ -26,6 +26,8 @@ fn run(words: &[&str]) -> anyhow::Result<u8> {
         ["effect", ledger, task, step] => {
             Ok(effect::command(&Ledger::at(ledger), task, step, &idempotency_key()))
         }
+        ["fleet-agent", folder, name] => driver::fleet_agent::run(Path::new(folder), name),
+        ["machine", said] => driver::machine::run(Path::new(said)),
         ["gateway", home, log, seed] => {
             let store = format!("sqlite:{home}/relight.db");
             driver::gateway::run(&store, Path::new(log), seed.parse()?)

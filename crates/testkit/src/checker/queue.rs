@@ -127,7 +127,7 @@ fn check_counts(task: &Task, events: &[Event]) -> Vec<Violation> {
 }
 
 /// Each step ended well once, and every write came under the newest fence.
-fn check_writes(events: &[Event]) -> Vec<Violation> {
+pub(super) fn check_writes(events: &[Event]) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut newest = 0;
     let mut ends: BTreeMap<String, u32> = BTreeMap::new();

@@ -4,6 +4,7 @@ pub mod crowd;
 pub mod disks;
 pub mod driver_calls;
 pub mod faults;
+pub mod fleet;
 pub mod frozen;
 pub mod kill;
 pub mod power;
