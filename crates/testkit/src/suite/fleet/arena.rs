@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use relight_core::time::Span;
 use relight_server::client;
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::schedule::{Act, Lane, Part, Trouble};
 use super::{LEASE, RENEW};
@@ -26,8 +26,20 @@ use crate::world::{clock, processes};
 const BEGIN_MAX: Duration = Duration::from_secs(30);
 /// A daemon that ends by itself, for it cannot reach the database, is started again after this.
 const START_PAUSE: Duration = Duration::from_millis(500);
-/// How long a late write may take.
-const LATE_MAX: Span = Span::from_secs(2);
+/// How long an answer may take.
+const ASK_MAX: Span = Span::from_ms(300);
+/// How often it is looked for steps that are parked.
+const RESOLVE_PAUSE: Duration = Duration::from_millis(500);
+/// What befalls all nodes before they are healed at once.
+const LAST_BLOWS: [Trouble; 7] = [
+    Trouble::NodeKilled,
+    Trouble::DaemonKilled,
+    Trouble::DaemonFrozen,
+    Trouble::NodeFrozen,
+    Trouble::Cut(Cut::BothWays),
+    Trouble::Cut(Cut::ToServer),
+    Trouble::Cut(Cut::FromServer),
+];
 /// By what a wall clock is off.
 const SKEWS: [&str; 4] = ["+0", "-1h", "+1h", "+30d"];
 
@@ -59,6 +71,11 @@ pub(super) struct Arena {
     tried_late: Vec<(String, u64)>,
     /// Late writes that were refused.
     pub(super) late_refused: u64,
+    /// Steps that were parked and that somebody resolved.
+    pub(super) resolved: u64,
+    resolved_at: Instant,
+    /// How often somebody was asked.
+    asked: usize,
 }
 
 /// How a fleet is made.
@@ -92,6 +109,9 @@ impl Arena {
             is_database_up: true,
             tried_late: Vec::new(),
             late_refused: 0,
+            resolved: 0,
+            resolved_at: clock::now(),
+            asked: 0,
         };
         let configuration = make.folder.join("relight.toml");
         std::fs::write(&configuration, arena.configuration(make.product))?;
@@ -294,11 +314,25 @@ impl Arena {
         Ok(found)
     }
 
+    /// Something befalls every node at once, now and then the database too, and lasts longer than all
+    /// leases.
+    pub(super) fn last_blow(&mut self, seed: &mut Seed) -> anyhow::Result<Vec<Violation>> {
+        for number in 0..self.nodes.len() {
+            let trouble = LAST_BLOWS[seed.below(LAST_BLOWS.len() as u64) as usize];
+            self.act_on_node(number, trouble, Part::Begin, seed)?;
+        }
+        if seed.below(3) == 0 {
+            self.act_on_database(Trouble::DatabaseKilled, Part::Begin, seed)?;
+        }
+        self.wait_until(clock::now() + seed.between(LEASE, LEASE * 3 / 2))
+    }
+
     /// Lets time pass, and looks after what is not in trouble.
     pub(super) fn wait_until(&mut self, moment: Instant) -> anyhow::Result<Vec<Violation>> {
         let mut found = Vec::new();
         loop {
             self.mind()?;
+            self.resolve_parked()?;
             found.extend(self.write_late()?);
             let left = moment.saturating_duration_since(clock::now());
             if left.is_zero() {
@@ -329,7 +363,9 @@ impl Arena {
     fn write_late(&mut self) -> anyhow::Result<Vec<Violation>> {
         let mut found = Vec::new();
         for (agent, fence) in self.overtaken()? {
-            let Some(answered) = self.ask_late(&agent, fence) else { continue };
+            let path = format!("/api/tasks/{agent}/steps/late/begin");
+            let body = json!({"fence": fence});
+            let Some(answered) = self.ask_somebody("POST", &path, Some(&body)) else { continue };
             match (answered.status, answered.body["error"]["code"].as_str()) {
                 (409, Some("fenced")) => self.late_refused += 1,
                 (503 | 408, _) => continue,
@@ -346,15 +382,19 @@ impl Arena {
         Ok(found)
     }
 
-    fn ask_late(&self, agent: &str, fence: u64) -> Option<client::Answered> {
-        let path = format!("/api/tasks/{agent}/steps/late/begin");
-        let body = json!({"fence": fence});
-        let well = self.nodes.iter().filter(|node| node.trouble.is_none());
-        let asked = |node: &Node| {
-            let socket = node.machine.home().join("relight.sock");
-            client::send(&socket, "POST", &path, Some(&body), LATE_MAX).ok()
-        };
-        well.filter(|_| self.is_database_up).find_map(asked)
+    /// Asks one of those who are not in trouble, another one each time, and does not wait for long: the
+    /// schedule goes on.
+    fn ask_somebody(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Option<client::Answered> {
+        self.asked += 1;
+        let well: Vec<&Node> = self.nodes.iter().filter(|node| node.trouble.is_none()).collect();
+        let node = well.get(self.asked % well.len().max(1)).filter(|_| self.is_database_up)?;
+        let socket = node.machine.home().join("relight.sock");
+        client::send(&socket, method, path, body, ASK_MAX).ok()
     }
 
     /// Each agent with the fence before its newest, where nobody tried that one yet.
@@ -402,8 +442,34 @@ impl Arena {
                 return Ok(None);
             }
             self.mind()?;
-            clock::pause(Duration::from_millis(20));
+            self.resolve_parked()?;
+            clock::pause(Duration::from_millis(50));
         }
+    }
+
+    /// A step that was lost twice with its node waits for a person, who looks at the world and says.
+    fn resolve_parked(&mut self) -> anyhow::Result<()> {
+        if self.resolved_at.elapsed() < RESOLVE_PAUSE {
+            return Ok(());
+        }
+        self.resolved_at = clock::now();
+        let Some(blocked) = self.ask_somebody("GET", "/api/tasks?status=blocked", None) else {
+            return Ok(());
+        };
+        let tasks = blocked.body["items"].as_array().cloned().unwrap_or_default();
+        for id in tasks.iter().filter_map(|task| task["id"].as_str()) {
+            let path = format!("/api/tasks/{id}");
+            let Some(task) = self.ask_somebody("GET", &path, None) else { continue };
+            let Some(step) = task.body["in_doubt"][0].as_str() else { continue };
+            let lines = self.log.lines()?;
+            let is_its =
+                |deed: &Deed| matches!(deed, Deed::Effect { step: its, .. } if its == step);
+            let happened = lines.iter().any(|line| line.agent == id && is_its(&line.deed));
+            let path = format!("{path}/steps/{step}/resolve");
+            let answered = self.ask_somebody("POST", &path, Some(&json!({"happened": happened})));
+            self.resolved += u64::from(answered.is_some_and(|answered| answered.status == 200));
+        }
+        Ok(())
     }
 
     /// Agents that live, of all machines.

@@ -154,6 +154,7 @@ impl Run<'_> {
             self.count(act.trouble, act.part);
         }
         found.extend(arena.one_by_one(&mut seed)?);
+        found.extend(arena.last_blow(&mut seed)?);
         arena.heal(&mut seed)?;
         let finished = arena.finish(LATE_MAX)?;
         found.extend(too_late(finished, &arena));
@@ -192,8 +193,10 @@ impl Run<'_> {
         let took = finished.unwrap_or(LATE_MAX);
         println!(
             "fleet: trial {trial}: {nodes} nodes, {steps} steps, {births} lives, {moves} takeovers, \
-             {} late writes refused, finished {:.1} s after healing, {violations} violations",
+             {} late writes refused, {} steps resolved, finished {:.1} s after healing, \
+             {violations} violations",
             arena.late_refused,
+            arena.resolved,
             took.as_secs_f64()
         );
         let mut figures = self.figures.lock().expect("nothing panics here");
