@@ -127,12 +127,11 @@ pub fn check_task(task: &Task, events: &[Event], lines: &[Line]) -> Vec<Violatio
                 let text = format!("{step} was acknowledged and is not there");
                 found.push(Violation::new(Promise::Lost, text));
             }
-            Deed::Done if task.status != TaskStatus::Completed => {
-                let text = format!("its end was acknowledged and it is {}", task.status);
-                found.push(Violation::new(Promise::Lost, text));
-            }
             _ => {}
         }
+    }
+    if task.status != TaskStatus::Completed {
+        found.push(Violation::new(Promise::Lost, format!("it is {}", task.status)));
     }
     if let Some(held) = task.lease.held.as_ref().filter(|_| task.status == TaskStatus::Completed) {
         found.push(Violation::new(

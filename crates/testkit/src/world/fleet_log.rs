@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::clock;
+use super::ledger::Ledger;
 
 /// One line: who, when, what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +78,11 @@ impl FleetLog {
     /// The folder itself.
     pub fn folder(&self) -> &Path {
         &self.0
+    }
+
+    /// What workers of the queue did.
+    pub fn ledger(&self) -> Ledger {
+        Ledger::at(self.0.join("ledger"))
     }
 
     /// Tells all agents to end their tasks.

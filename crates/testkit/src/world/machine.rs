@@ -58,6 +58,8 @@ enum Kind {
     Daemon,
     Shim,
     Agent,
+    /// Started by nobody but us, guarded by nobody.
+    Worker,
 }
 
 impl Machine {
@@ -169,7 +171,7 @@ impl Machine {
     /// Lets all of it go on, one kind of processes after the other by chance.
     pub fn thaw(&self, seed: &mut Seed) {
         let all = self.processes();
-        let mut kinds = [Kind::First, Kind::Daemon, Kind::Shim, Kind::Agent];
+        let mut kinds = [Kind::First, Kind::Daemon, Kind::Shim, Kind::Agent, Kind::Worker];
         seed.shuffle(&mut kinds);
         for kind in kinds {
             for (pid, _) in all.iter().filter(|(_, found)| *found == kind) {
@@ -188,6 +190,7 @@ impl Machine {
                 _ if pid == life.first_pid => Some(Kind::First),
                 first if first.starts_with("relight-shim") => Some(Kind::Shim),
                 _ if words.get(1).is_some_and(|word| word == "up") => Some(Kind::Daemon),
+                _ if words.get(1).is_some_and(|word| word == "fleet-worker") => Some(Kind::Worker),
                 _ => Some(Kind::Agent),
             }
         };

@@ -4,17 +4,20 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use relight::Relight;
 use relight_core::time::Span;
 use relight_server::client;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use super::super::queue;
 use super::schedule::{Act, Lane, Part, Trouble};
 use super::{LEASE, RENEW};
+use crate::checker;
 use crate::checker::fleet::Freeze;
 use crate::postgres::{Cluster, Durability, Place};
 use crate::world::daemon::Entry;
-use crate::world::fleet_log::{Deed, FleetLog};
+use crate::world::fleet_log::{Deed, FleetLog, Line};
 use crate::world::machine::{Blueprint, Machine};
 use crate::world::network::{Cut, EVERYBODY, Network, SERVER};
 use crate::world::product::Product;
@@ -30,6 +33,9 @@ const START_PAUSE: Duration = Duration::from_millis(500);
 const ASK_MAX: Span = Span::from_ms(300);
 /// How often it is looked for steps that are parked.
 const RESOLVE_PAUSE: Duration = Duration::from_millis(500);
+/// Tasks of the queue, beside those of the agents.
+pub(super) const TASKS: usize = 200;
+const URL_END: &str = "?sslmode=disable";
 /// What befalls all nodes before they are healed at once.
 const LAST_BLOWS: [Trouble; 7] = [
     Trouble::NodeKilled,
@@ -65,6 +71,7 @@ pub(super) struct Arena {
     pub(super) log: FleetLog,
     pub(super) agents: Vec<String>,
     relight: PathBuf,
+    driver: PathBuf,
     pub(super) freezes: Vec<Freeze>,
     is_database_up: bool,
     /// Agents and the fences under which somebody tried to write late.
@@ -105,6 +112,7 @@ impl Arena {
             log,
             agents,
             relight: make.product.relight.clone(),
+            driver: make.product.driver.clone(),
             freezes: Vec::new(),
             is_database_up: true,
             tried_late: Vec::new(),
@@ -119,18 +127,45 @@ impl Arena {
             let node = arena.node(make, number, seed)?;
             arena.nodes.push(node);
         }
-        for node in &mut arena.nodes {
-            node.machine.boot(seed)?;
-            node.start(&arena.relight)?;
+        for number in 0..make.nodes {
+            arena.boot(number, seed)?;
         }
         Ok(Some(arena))
     }
 
+    /// Switches a machine on; its daemon and its workers begin.
+    fn boot(&mut self, number: usize, seed: &mut Seed) -> anyhow::Result<()> {
+        let node = &mut self.nodes[number];
+        node.machine.boot(seed)?;
+        node.start(&self.relight)?;
+        let driver = self.driver.display().to_string();
+        let (url, folder) = (self.cluster.url(URL_END), self.log.folder().display().to_string());
+        for kind in ["by-process", "by-clock"] {
+            node.machine.start(&[&driver, "fleet-worker", kind, &url, &folder])?;
+        }
+        Ok(())
+    }
+
+    /// Fills the queue, once the first node has made the store.
+    pub(super) fn fill(&self) -> anyhow::Result<()> {
+        self.with_store(async |relight| queue::fill(&relight, TASKS).await)
+    }
+
+    /// Does something with the store from outside of the fleet.
+    pub(super) fn with_store<T>(
+        &self,
+        act: impl AsyncFnOnce(Relight) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async { act(Relight::open(&self.cluster.socket_url()).await?).await })
+    }
+
     fn configuration(&self, product: &Product) -> String {
-        let url = self.cluster.url("?sslmode=disable");
+        let url = self.cluster.url(URL_END);
         let mut text = format!(
             "[store]\nurl = {url:?}\n[node]\nlease = \"{}ms\"\nrenew = \"{}ms\"\n\
-             [queue]\nattempts_max = 1000000\n",
+             [queue]\nattempts_max = 1000000\nsweep = \"1s\"\n\
+             [recovery]\nmax_attempts = 1000000\ncooldown = \"0s\"\n",
             LEASE.as_millis(),
             RENEW.as_millis()
         );
@@ -151,7 +186,11 @@ impl Arena {
         let clock_file = home.join("clock");
         std::fs::write(&clock_file, SKEWS[seed.below(SKEWS.len() as u64) as usize])?;
         let text = |path: &Path| path.display().to_string();
-        let mut variables = vec![("RELIGHT_HOME", text(&home)), ("HOME", text(&home))];
+        let mut variables = vec![
+            ("RELIGHT_HOME", text(&home)),
+            ("HOME", text(&home)),
+            ("RELIGHT_NODE", name.clone()),
+        ];
         if let Some(library) = make.clock_library {
             variables.extend([
                 ("LD_PRELOAD", text(library)),
@@ -216,8 +255,7 @@ impl Arena {
             }
             (Trouble::NodeKilled, _) => {
                 network.mend(&mut node.machine.cable)?;
-                node.machine.boot(seed)?;
-                node.start(&self.relight)
+                self.boot(number, seed)
             }
             (Trouble::DaemonKilled, Part::Begin) => {
                 node.signal_daemon(Signal::KILL);
@@ -426,18 +464,40 @@ impl Arena {
         self.mind()
     }
 
-    /// Tells all agents to end their work, and waits until they have; how long that took.
+    /// Waits until every agent has done a step since the moment; how long that took.
+    pub(super) fn goes_on(&mut self, limit: Duration) -> anyhow::Result<Option<Duration>> {
+        let since_ns = clock::wall_ns();
+        self.becomes(limit, |arena| {
+            let lines = arena.log.lines()?;
+            let acted =
+                |line: &Line| line.at_ns > since_ns && matches!(line.deed, Deed::Ack { .. });
+            let works =
+                |agent: &String| lines.iter().any(|line| line.agent == *agent && acted(line));
+            Ok(arena.agents.iter().all(works))
+        })
+    }
+
+    /// Tells all agents to end their work, and waits until they have, and the queue is empty; how long
+    /// that took.
     pub(super) fn finish(&mut self, limit: Duration) -> anyhow::Result<Option<Duration>> {
         self.log.call_it_a_day()?;
-        let began = clock::now();
-        loop {
-            let lines = self.log.lines()?;
+        self.becomes(limit, |arena| {
+            let lines = arena.log.lines()?;
             let is_done = |agent: &String| {
                 lines.iter().any(|line| line.agent == *agent && line.deed == Deed::Done)
             };
-            if self.agents.iter().all(is_done) {
-                return Ok(Some(began.elapsed()));
-            }
+            let is_empty = async |relight| checker::queue::is_over(&relight, TASKS).await;
+            Ok(arena.agents.iter().all(is_done) && arena.with_store(is_empty)?)
+        })
+    }
+
+    fn becomes(
+        &mut self,
+        limit: Duration,
+        is_so: impl Fn(&Self) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<Option<Duration>> {
+        let began = clock::now();
+        while !is_so(self)? {
             if began.elapsed() > limit {
                 return Ok(None);
             }
@@ -445,6 +505,17 @@ impl Arena {
             self.resolve_parked()?;
             clock::pause(Duration::from_millis(50));
         }
+        Ok(Some(began.elapsed()))
+    }
+
+    /// The node with most agents is gone for good, and only its lease tells of it.
+    pub(super) fn lose_one(&mut self) -> anyhow::Result<()> {
+        let network = &self.network;
+        let node = self.nodes.iter_mut().max_by_key(|node| node.machine.agents());
+        let node = node.context("a fleet has nodes")?;
+        node.trouble = Some(Trouble::NodeKilled);
+        network.cut(&mut node.machine.cable, Cut::BothWays)?;
+        node.machine.kill()
     }
 
     /// A step that was lost twice with its node waits for a person, who looks at the world and says.
@@ -475,11 +546,6 @@ impl Arena {
     /// Agents that live, of all machines.
     pub(super) fn live_agents(&self) -> usize {
         self.nodes.iter().map(|node| node.machine.agents()).sum()
-    }
-
-    /// The store, from outside of the fleet.
-    pub(super) fn store_url(&self) -> String {
-        self.cluster.socket_url()
     }
 
     /// The last of what the daemons said.

@@ -4,21 +4,21 @@
 mod arena;
 mod schedule;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use relight::Relight;
 use relight_core::ids::TaskId;
-use relight_core::status::TaskStatus;
 use relight_store::EventQuery;
 
-use self::arena::{Arena, Make};
+use self::arena::{Arena, Make, TASKS};
 use self::schedule::{Part, Trouble};
 use super::supervise::clock_library;
+use crate::checker;
 use crate::checker::fleet::{check_lines, check_task};
+use crate::driver::queue::FLEET_TOKEN;
 use crate::world::clock;
 use crate::world::fleet_log::{Deed, Line};
 use crate::world::network::Network;
@@ -30,9 +30,7 @@ use crate::world::tally::{Promise, Tally, Violation};
 const LEASE: Duration = Duration::from_secs(3);
 /// How often it is renewed.
 const RENEW: Duration = Duration::from_millis(500);
-/// By then all work is finished after everything was healed.
-const FINISH_MAX: Duration = Duration::from_secs(6);
-/// How long it is watched beyond that, to tell how late it was.
+/// How long it is waited for what must come within two leases, to tell how late it was.
 const LATE_MAX: Duration = Duration::from_secs(20);
 /// By then an agent that has finished is gone.
 const GONE_MAX: Duration = Duration::from_secs(5);
@@ -76,6 +74,7 @@ struct Figures {
     takeovers: u64,
     steps: u64,
     late_refused: u64,
+    back_max: Duration,
     finish_max: Duration,
 }
 
@@ -144,6 +143,7 @@ impl Run<'_> {
             return Ok(Vec::new());
         };
         let mut found = arena.begin()?;
+        arena.fill()?;
         let began = clock::now();
         for act in acts {
             if !found.is_empty() {
@@ -156,8 +156,11 @@ impl Run<'_> {
         found.extend(arena.one_by_one(&mut seed)?);
         found.extend(arena.last_blow(&mut seed)?);
         arena.heal(&mut seed)?;
+        let back = arena.goes_on(LATE_MAX)?;
+        found.extend(too_late("all agents were back", "everything was healed", back, &arena));
+        arena.lose_one()?;
         let finished = arena.finish(LATE_MAX)?;
-        found.extend(too_late(finished, &arena));
+        found.extend(too_late("all work was finished", "a node was lost", finished, &arena));
         if !clock::becomes(GONE_MAX, || Ok(arena.live_agents() == 0))? {
             let text = format!("{} agents live though all work is done", arena.live_agents());
             found.push(Violation::new(Promise::LeftBehind, text));
@@ -165,7 +168,7 @@ impl Run<'_> {
         let lines = arena.log.lines()?;
         found.extend(check_lines(&lines, &arena.freezes));
         found.extend(check_store(&arena, &lines)?);
-        self.note(trial, nodes, &lines, &arena, finished, found.len());
+        self.note(trial, nodes, &lines, &arena, [back, finished], found.len());
         Ok(found)
     }
 
@@ -182,7 +185,7 @@ impl Run<'_> {
         nodes: usize,
         lines: &[Line],
         arena: &Arena,
-        finished: Option<Duration>,
+        took: [Option<Duration>; 2],
         violations: usize,
     ) {
         let count =
@@ -190,14 +193,15 @@ impl Run<'_> {
         let births = count(|deed| matches!(deed, Deed::Born { .. }));
         let steps = count(|deed| matches!(deed, Deed::Ack { .. }));
         let moves = takeovers(lines, &arena.agents);
-        let took = finished.unwrap_or(LATE_MAX);
+        let [back, finished] = took.map(|took| took.unwrap_or(LATE_MAX));
         println!(
             "fleet: trial {trial}: {nodes} nodes, {steps} steps, {births} lives, {moves} takeovers, \
-             {} late writes refused, {} steps resolved, finished {:.1} s after healing, \
-             {violations} violations",
+             {} late writes refused, {} steps resolved, back {:.1} s after healing, finished \
+             {:.1} s after a loss, {violations} violations",
             arena.late_refused,
             arena.resolved,
-            took.as_secs_f64()
+            back.as_secs_f64(),
+            finished.as_secs_f64()
         );
         let mut figures = self.figures.lock().expect("nothing panics here");
         figures.trials += 1;
@@ -206,7 +210,8 @@ impl Run<'_> {
         figures.steps += steps;
         figures.takeovers += moves;
         figures.late_refused += arena.late_refused;
-        figures.finish_max = figures.finish_max.max(took);
+        figures.back_max = figures.back_max.max(back);
+        figures.finish_max = figures.finish_max.max(finished);
     }
 
     fn report(&self, took: Duration) {
@@ -217,7 +222,8 @@ impl Run<'_> {
         let counts = self.tally.counts();
         println!(
             "fleet: {} fleets of {} nodes: {} steps, {} lives, {} takeovers, {} late writes refused, \
-             {} doubled, {} lost, finished at most {:.1} s after healing ({:.0} s, seed {})",
+             {} doubled, {} lost, back at most {:.1} s after healing and finished {:.1} s after a \
+             loss ({:.0} s, seed {})",
             figures.trials,
             figures.nodes,
             figures.steps,
@@ -226,6 +232,7 @@ impl Run<'_> {
             figures.late_refused,
             counts.doubled,
             counts.lost,
+            figures.back_max.as_secs_f64(),
             figures.finish_max.as_secs_f64(),
             took.as_secs_f64(),
             self.options.seed
@@ -237,14 +244,11 @@ impl Run<'_> {
     }
 }
 
-fn too_late(finished: Option<Duration>, arena: &Arena) -> Option<Violation> {
-    let text = match finished {
-        Some(took) if took <= FINISH_MAX => return None,
-        Some(took) => format!("all work was finished only {took:.1?} after everything was healed"),
-        None => format!(
-            "work is not finished {LATE_MAX:?} after everything was healed: {}",
-            arena.last_said()
-        ),
+fn too_late(what: &str, after: &str, took: Option<Duration>, arena: &Arena) -> Option<Violation> {
+    let text = match took {
+        Some(took) if took <= LEASE * 2 => return None,
+        Some(took) => format!("{what} only {took:.1?} after {after}"),
+        None => format!("not {what} {LATE_MAX:?} after {after}: {}", arena.last_said()),
     };
     Some(Violation::new(Promise::Lost, text))
 }
@@ -266,30 +270,20 @@ fn takeovers(lines: &[Line], agents: &[String]) -> u64 {
 }
 
 fn check_store(arena: &Arena, lines: &[Line]) -> anyhow::Result<Vec<Violation>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let relight = Relight::open(&arena.store_url()).await?;
+    arena.with_store(async |relight| {
         let store = relight.engine().store();
-        let mut found = Vec::new();
+        let tokens = BTreeSet::from([FLEET_TOKEN.to_owned()]);
+        let ledger = arena.log.ledger();
+        let mut found = checker::queue::check(&relight, TASKS, &ledger, &tokens).await?;
         for agent in &arena.agents {
             let id = TaskId::new(agent.clone())?;
             let Some(task) = store.task(&id).await? else {
                 found.push(Violation::new(Promise::Lost, format!("task {agent} is not there")));
                 continue;
             };
-            if task.status != TaskStatus::Completed {
-                let text = format!("task {agent} is {}", task.status);
-                found.push(Violation::new(Promise::Lost, text));
-            }
-            let query = EventQuery {
-                after: 0,
-                before: None,
-                task: Some(id),
-                agent: None,
-                kinds: vec![],
-                limit: EVENTS_MAX,
-                newest: false,
-            };
+            let (task_id, kinds, agent) = (Some(id), vec![], None);
+            let (after, before, limit, newest) = (0, None, EVENTS_MAX, false);
+            let query = EventQuery { after, before, task: task_id, agent, kinds, limit, newest };
             found.extend(check_task(&task, &store.events(query).await?, lines));
         }
         Ok(found)
