@@ -701,7 +701,7 @@ fn spec(
     Ok(AgentSpec {
         strategy: (strategy != config.recovery.strategy).then_some(strategy),
         name: agent.name.clone(),
-        environment: agent.environment(environment.variables(), &preset),
+        environment: agent.environment(&environment.variables_for_agents(), &preset),
         ladder: Some(agent.ladder(&preset, plan.grace)),
         plan,
         command,
