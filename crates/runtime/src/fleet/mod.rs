@@ -4,6 +4,7 @@
 //! Leaves to others: which agents it takes up (`supervise::standby`), and ending what runs when the
 //! lease is about to run out, which each shim does by itself (`supervise::shim`).
 
+pub mod asking;
 mod member;
 mod term;
 

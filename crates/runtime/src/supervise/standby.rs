@@ -1,13 +1,15 @@
 //! Agents of this node's configuration that another node has: each waits here until it is free or its
 //! node is gone, and is then taken up by the node that all agree upon.
 //!
-//! Looks when the store changes and when a lease was seen to end; no other clock.
+//! Looks when one of them was taken, given back or removed, and when a node's lease was seen to end; no
+//! other clock, and no other change of the store.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use relight_core::agent::Agent;
+use relight_core::event::{Event, EventKind};
 use relight_core::ids::AgentName;
 use relight_core::lease::HolderLife;
 use relight_core::node::{Node, Placement, preferred};
@@ -15,7 +17,7 @@ use relight_store::{AgentQuery, Store, StoreError};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::tidings::Tidings;
+use super::hearing::Hearing;
 use crate::doors::process;
 use crate::fleet::{self, Fleet};
 
@@ -27,6 +29,12 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 /// How long free agents are left alone after this node has joined: the nodes of a fleet that begins come
 /// one after the other, and each is to have its share.
 const SETTLE: Duration = Duration::from_millis(500);
+/// The shortest time between two looks, so that a thousand agents that change hands cost a few.
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
+
+/// What may tell that an agent is free.
+pub(super) const KINDS: [EventKind; 3] =
+    [EventKind::AgentTaken, EventKind::AgentLeft, EventKind::AgentChanged];
 
 /// Which agents wait, and since when they could be taken up.
 #[derive(Debug, Clone, Default)]
@@ -67,6 +75,19 @@ impl Waiting {
 
     pub(super) fn remove(&self, name: &AgentName) {
         self.entries().remove(name);
+    }
+
+    /// Whether one of these events is of an agent that waits, and could have made it free.
+    fn is_told_of(&self, events: &[Event]) -> bool {
+        let entries = self.entries();
+        events.iter().any(|event| match (&event.agent, event.kind) {
+            (Some(agent), EventKind::AgentTaken | EventKind::AgentLeft) => {
+                entries.contains_key(agent)
+            }
+            // One that was removed, which its event has no agent to name by.
+            (None, _) => true,
+            (Some(_), _) => false,
+        })
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
@@ -143,7 +164,7 @@ pub(super) async fn serve(
     waiting: Waiting,
     fleet: Fleet,
     store: Arc<dyn Store>,
-    mut tidings: Tidings,
+    mut hearing: Hearing,
     ripened: mpsc::UnboundedSender<Vec<AgentName>>,
 ) {
     let mut nodes = fleet.nodes();
@@ -160,11 +181,21 @@ pub(super) async fn serve(
         if is_told && ripened.send(names).is_err() {
             return;
         }
+        sleep(LOOK_PAUSE).await;
         tokio::select! {
-            () = tidings.next() => {}
+            () = told_of(&waiting, &mut hearing) => {}
             changed = nodes.changed() => if changed.is_err() { return },
             () = waiting.bell.notified() => {}
             () = at(again_at) => {}
+        }
+    }
+}
+
+async fn told_of(waiting: &Waiting, hearing: &mut Hearing) {
+    loop {
+        let events = hearing.next().await;
+        if waiting.is_told_of(&events) {
+            return;
         }
     }
 }

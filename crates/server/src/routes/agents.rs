@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use relight::doors::clock;
+use relight::fleet::asking::{self, NotGranted};
 use relight::supervise::control::{
     self, Changed, Refused, RefusedCode, Registered, Reply, Request, run_socket,
 };
@@ -31,6 +32,8 @@ use crate::wire::problem::ProblemBody;
 
 /// What another supervisor may take beyond the agent's own grace.
 const PATIENCE: Span = Span::from_secs(30);
+/// What another node may take beyond that; less, for whoever asked here waits too.
+const NODE_PATIENCE: Span = Span::from_secs(20);
 const SKILLS_MAX: usize = 100;
 
 /// Which agents.
@@ -313,9 +316,11 @@ impl App {
             return self.change_reporter(&name, &request).await;
         }
         let reply = match self.call(request.clone()).await? {
-            Reply::Error(Refused { code: RefusedCode::NotFound, message, hint }) => {
-                let elsewhere = self.ask_elsewhere(&agent, request).await;
-                elsewhere.ok_or(Refused { code: RefusedCode::NotFound, message, hint })?
+            Reply::Error(Refused { code: RefusedCode::NotFound, .. }) => {
+                match self.ask_elsewhere(&agent, request.clone()).await {
+                    Some(reply) => reply,
+                    None => self.ask_node(&agent, request).await?,
+                }
             }
             reply => reply,
         };
@@ -342,6 +347,22 @@ impl App {
             _ => reporters.restart(name).await?,
         };
         Ok(Answer(changed.into()))
+    }
+
+    /// Another node of the fleet may have it. When none has, it may have come here meanwhile.
+    async fn ask_node(&self, agent: &Agent, request: Request) -> Result<Reply, ApiError> {
+        if let (Some(_), Some((name, verb))) = (&self.backend.node, request.wish()) {
+            let grace_ms = agent.plan.grace.as_ms();
+            let patience = Span::from_ms(NODE_PATIENCE.as_ms().saturating_add(grace_ms));
+            let store = self.backend.engine.store();
+            match asking::ask(store.as_ref(), name, verb, patience).await {
+                Ok(Some(changed)) => return Ok(Reply::ok(&changed)),
+                Ok(None) => {}
+                Err(NotGranted::Store(error)) => return Err(error.into()),
+                Err(error) => return Ok(Reply::Error(error.into())),
+            }
+        }
+        self.call(request).await
     }
 
     /// A `relight run` may have it.
