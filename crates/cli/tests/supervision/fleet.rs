@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use relight_core::time::Span;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -60,7 +61,7 @@ impl Fleet {
         daemon
     }
 
-    fn begin(&self, node: &str, flags: &[&str]) -> Supervisor {
+    pub(crate) fn begin(&self, node: &str, flags: &[&str]) -> Supervisor {
         self.start(node, &[&["up", "--no-http", "--node", node], flags].concat())
     }
 
@@ -78,6 +79,16 @@ impl Fleet {
     pub(crate) fn json(&self, node: &str, words: &[&str]) -> Value {
         let ran = self.call(node, &[words, &["--json"]].concat());
         serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    }
+
+    /// What the API of a node's socket answers.
+    pub(crate) fn get(&self, node: &str, path: &str) -> Value {
+        let socket = self.ground.stage.folder.path().join(format!("home-{node}/relight.sock"));
+        let answered =
+            relight_server::client::send(&socket, "GET", path, None, Span::from_secs(20));
+        let answered = answered.unwrap();
+        assert_eq!(answered.status, 200, "{answered:?}");
+        answered.body
     }
 
     /// The agent, seen from a node; null before it is known there.

@@ -1,12 +1,15 @@
 //! Any node answers for the whole fleet: what one of them has is started, stopped and read through
 //! another.
 
+use std::time::Duration;
+
 use rustix::process::Signal;
 use serde_json::json;
 
 use crate::fleet::Fleet;
-use crate::ground::{is_alive, until};
+use crate::ground::{Supervisor, is_alive, now, until};
 use crate::postgres::{Cluster, Durability};
+use crate::relight::Ran;
 
 /// What `agent.wish` told, as seen from a node.
 fn wishes(fleet: &Fleet, node: &str) -> Vec<String> {
@@ -106,4 +109,132 @@ fn a_node_that_does_not_take_a_wish_is_named_and_nothing_is_done() {
     assert_eq!(state(), "running");
     assert_eq!(wishes(&fleet, "b"), ["stop asked by node b", "stop withdrawn by node b"]);
     run.signal(Signal::TERM);
+}
+
+/// Says where it is, and a secret; lives until it is told to end.
+const TALKS: &str = "echo \"hello from $RELIGHT_NODE\"\necho password=hunter2hunter2\n\
+    trap 'exit 0' TERM\nwhile :; do sleep 0.02; done";
+
+/// A node that others reach over HTTP.
+fn up_with_http(fleet: &Fleet, node: &str) -> Supervisor {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let config = fleet.ground.read("relight.toml");
+    let config = config.replace("[node]", &format!("[node]\naddress = \"http://{address}\""));
+    let file = format!("{node}.toml");
+    std::fs::write(fleet.ground.work(&file), config).unwrap();
+    let words = ["up", "--node", node, "--config", &file, "--listen", &address];
+    let daemon = fleet.start(node, &words);
+    daemon.until_said("is up with ");
+    daemon
+}
+
+fn until_logged(fleet: &Fleet, asked: &str, line: &str) -> Ran {
+    until(&format!("{line} in the log"), || {
+        let ran = fleet.call(asked, &["logs", "a"]);
+        ran.stdout.contains(line).then_some(ran)
+    })
+}
+
+#[test]
+fn what_an_agent_wrote_is_read_through_any_node() {
+    let fleet = Fleet::new("");
+    fleet.ground.script("agent", TALKS);
+    let a = up_with_http(&fleet, "a");
+    fleet.until_lives("a", 1);
+    let _b = fleet.up("b");
+    let ran = until_logged(&fleet, "b", "hello from a");
+    assert!(!ran.stdout.contains("hunter2"), "{ran:?}");
+    assert!(ran.stderr.contains("from node a"), "{ran:?}");
+    let answer = fleet.get("b", "/api/agents/a/logs?lines=1");
+    assert_eq!((&answer["node"], &answer["note"]), (&json!("a"), &json!(null)), "{answer}");
+    assert_eq!(
+        (answer["lines"].as_array().unwrap().len(), &answer["truncated"]),
+        (1, &json!(true))
+    );
+    let follows = fleet.call("b", &["logs", "a", "-f"]);
+    assert_eq!(follows.code, 1, "{follows:?}");
+    assert!(follows.stderr.contains("is followed there alone"), "{follows:?}");
+    assert_eq!(fleet.call("b", &["stop", "a"]).code, 0);
+    a.kill();
+    // The agent is b's from now on, but what it wrote is where it ran.
+    until("a is gone", || (fleet.state_of("b", "a") == "gone").then_some(()));
+    let ran = fleet.call("b", &["logs", "a"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("hello from a") && !ran.stdout.contains("hunter2"), "{ran:?}");
+    assert!(ran.stderr.contains("on node a, which is gone; these are the last lines"), "{ran:?}");
+    let answer = fleet.get("b", "/api/agents/a/logs");
+    assert!(answer["note"].as_str().unwrap().contains("which is gone"), "{answer}");
+    let death = fleet.json("b", &["deaths", "a"])["deaths"][0].clone();
+    assert_eq!(death["node"], "a", "{death}");
+}
+
+#[test]
+fn a_node_without_an_address_is_named() {
+    let fleet = Fleet::new("");
+    fleet.ground.script("agent", TALKS);
+    let _a = fleet.up("a");
+    fleet.until_lives("a", 1);
+    let _b = fleet.up("b");
+    let ran = fleet.call("b", &["logs", "a"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
+    let text = "on node a, which has no address in its [node] section; the store has nothing of it";
+    assert!(ran.stderr.contains(text), "{ran:?}");
+}
+
+#[test]
+fn only_a_ticket_of_the_fleet_opens_a_log_and_nothing_else() {
+    let fleet = Fleet::new("");
+    fleet.ground.script("agent", TALKS);
+    let a = up_with_http(&fleet, "a");
+    fleet.until_lives("a", 1);
+    let said = a.said();
+    let url = said.split("serving ").nth(1).unwrap().split(';').next().unwrap();
+    let status = |path: &str, authorization: &str| {
+        let request = ureq::get(format!("{}{path}", url.trim_end_matches('/')));
+        let request = request.config().http_status_as_error(false).build();
+        request.header("authorization", authorization).call().unwrap().status().as_u16()
+    };
+    let forged = format!("Relight-Node {}.{}", 1, "0".repeat(64));
+    assert_eq!(status("/api/agents/a/logs", &forged), 401);
+    assert_eq!(status("/api/agents", &forged), 401);
+    assert_eq!(status("/api/health", &forged), 200, "that needs no right");
+}
+
+#[test]
+fn a_fleet_is_counted_and_looked_at() {
+    let fleet = Fleet::new("");
+    let a = fleet.up("a");
+    fleet.until_lives("a", 1);
+    let _b = fleet.up("b");
+    assert_eq!(fleet.get("b", "/api/stats")["nodes"], json!({"live": 2}));
+    a.kill();
+    until("a is gone", || {
+        (fleet.get("b", "/api/stats")["nodes"] == json!({"gone": 1, "live": 1})).then_some(())
+    });
+    let ran = fleet.call("b", &["doctor"]);
+    assert!(ran.stdout.contains("1 live, 1 gone (a)"), "{ran:?}");
+    assert!(ran.stdout.contains("3s: what a dead node had goes on elsewhere within 4s"), "{ran:?}");
+}
+
+/// What a node of a later version makes of the store.
+fn upgrade(fleet: &Fleet) {
+    let file = fleet.ground.stage.folder.path().join("shared/relight.db");
+    let store = rusqlite::Connection::open(file).unwrap();
+    store.pragma_update(None, "user_version", 999).unwrap();
+}
+
+#[test]
+fn an_old_node_beside_a_newer_store_goes_on_and_a_new_start_of_it_is_told() {
+    let fleet = Fleet::new("");
+    let mut a = fleet.up("a");
+    let pid = fleet.until_lives("a", 1);
+    upgrade(&fleet);
+    let told = fleet.begin("b", &[]).end();
+    assert_eq!(told.code, 65, "{told:?}");
+    assert!(told.stderr.contains("has schema 999, this version knows up to"), "{told:?}");
+    let begun = now();
+    until("a whole lease", || (begun.elapsed() > Duration::from_secs(4)).then_some(()));
+    assert!(a.is_alive() && is_alive(pid), "{}", a.said());
 }

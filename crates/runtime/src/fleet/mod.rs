@@ -5,6 +5,8 @@
 //! lease is about to run out, which each shim does by itself (`supervise::shim`).
 
 pub mod asking;
+pub mod far_log;
+pub mod key;
 mod member;
 mod term;
 
