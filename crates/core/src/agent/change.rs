@@ -221,11 +221,10 @@ impl AgentChange {
 }
 
 fn wish_detail(wish: &Wish) -> Value {
-    let mut detail = json!({"verb": wish.verb, "by": wish.by, "progress": wish.progress.as_str()});
-    if let Progress::Answered(outcome) = &wish.progress {
-        detail["previous_state"] = json!(outcome.previous);
-        detail["state"] = json!(outcome.now);
-        detail["problem"] = json!(outcome.problem);
+    let Wish { id, verb, by, progress } = wish;
+    let mut detail = json!({"id": id, "verb": verb, "by": by, "progress": progress.as_str()});
+    if let Progress::Answered(outcome) = progress {
+        detail["outcome"] = json!(outcome);
     }
     detail
 }

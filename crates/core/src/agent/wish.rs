@@ -64,8 +64,10 @@ pub enum Progress {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The state before.
+    #[serde(rename = "previous_state")]
     pub previous: AgentStateKind,
     /// The state now.
+    #[serde(rename = "state")]
     pub now: AgentStateKind,
     /// A task that was taken from the agent by this.
     pub task_cancelled: Option<TaskId>,

@@ -10,10 +10,11 @@ use relight_core::agent::change::AgentChange;
 use relight_core::agent::wish::{Outcome, Progress, Verb, Wish};
 use relight_core::agent::{Agent, AgentState, Stopper};
 use relight_core::decide::Guard;
+use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::HolderLife;
 use relight_core::time::Span;
-use relight_store::{AgentCommit, AgentCommitError, Store, StoreError};
+use relight_store::{AgentCommit, AgentCommitError, EventQuery, Store, StoreError};
 use tokio::time::{Instant, timeout};
 
 use super::look;
@@ -24,6 +25,8 @@ use crate::supervise::control::{Changed, Refused, RefusedCode};
 const TAKE_UP_MAX: Duration = Duration::from_secs(3);
 /// How long an agent that nobody holds is left to the node that takes it up.
 const FREE_MAX: Duration = Duration::from_secs(3);
+/// So many wishes cannot come and go between two looks.
+const WISHES_MAX: usize = 100;
 /// How often leases are looked at, which end without an event.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -94,18 +97,22 @@ pub async fn ask(
 ) -> Result<Option<Changed>, NotGranted> {
     let deadline = Instant::now() + patience.as_duration();
     let mut question = Question { store, name: agent, verb, deadline };
+    let mut before: Option<Passed> = None;
     loop {
         let Some(found) = question.holder().await? else { return Ok(None) };
+        // Another attempt than the one that was to be ended has begun, or is about to.
+        let is_renewed = before.as_ref().is_some_and(|before| before.is_renewed_by(&found));
+        if verb == Verb::Restart && is_renewed {
+            question.verb = Verb::Start;
+        }
         if verb == Verb::Stop && is_stopped(&found.agent) {
             return Ok(Some(unchanged(&found.agent)));
         }
         match question.put_to(&found).await? {
             Put::Answered(outcome) => return question.granted(found.node, outcome).map(Some),
             Put::Passed { was_taken } => {
-                // The next holder begins a new attempt by itself; another one would be one too many.
-                if was_taken && question.verb == Verb::Restart {
-                    question.verb = Verb::Start;
-                }
+                let (node, attempt_number) = (found.node, found.agent.attempt_number);
+                before = Some(Passed { node, attempt_number, was_taken });
             }
         }
         if Instant::now() >= deadline {
@@ -130,6 +137,21 @@ struct Elsewhere {
     lease: Duration,
 }
 
+impl Elsewhere {
+    /// Whether the same lease is on it still.
+    fn is_held_in(&self, now: &Agent) -> bool {
+        now.lease.held.is_some() && now.lease.fence == self.agent.lease.fence
+    }
+
+    fn late(&self) -> NotGranted {
+        NotGranted::Late { agent: self.agent.name.clone(), node: self.node.clone() }
+    }
+
+    fn silent(&self) -> NotGranted {
+        NotGranted::Silent { agent: self.agent.name.clone(), node: self.node.clone() }
+    }
+}
+
 /// What became of a wish.
 enum Put {
     /// It was answered.
@@ -139,6 +161,20 @@ enum Put {
         /// It had been begun.
         was_taken: bool,
     },
+}
+
+/// A holder that was asked and is none any more.
+struct Passed {
+    node: NodeName,
+    attempt_number: u32,
+    was_taken: bool,
+}
+
+impl Passed {
+    fn is_renewed_by(&self, found: &Elsewhere) -> bool {
+        let has_moved = self.node != found.node;
+        self.was_taken || has_moved || found.agent.attempt_number > self.attempt_number
+    }
 }
 
 impl Question<'_> {
@@ -171,50 +207,64 @@ impl Question<'_> {
 
     /// Asks this holder, and waits.
     async fn put_to(&self, found: &Elsewhere) -> Result<Put, NotGranted> {
-        let Elsewhere { agent, node, lease } = found;
-        let take_by = self.deadline.min(Instant::now() + *lease + TAKE_UP_MAX);
-        let mut ours: Option<Wish> = None;
-        let mut was_taken = false;
+        // First for the wish of another, then for ours.
+        let take_by = || self.deadline.min(Instant::now() + found.lease + TAKE_UP_MAX);
+        let (mut until, mut ours, mut was_taken) = (take_by(), None, false);
         loop {
             let newest = self.store.newest_event().await?;
             let now = self.store.agent(self.name).await?;
-            let same = now.filter(|now| now.lease.fence == agent.lease.fence);
-            let Some(now) = same.filter(|now| now.lease.held.is_some()) else {
-                return Ok(Put::Passed { was_taken });
+            let Some(now) = now else { return Ok(Put::Passed { was_taken }) };
+            let progress = match &ours {
+                None => None,
+                Some(ours) => Some(self.progress(&now, ours).await?),
             };
-            let is_over = Instant::now() >= take_by;
-            let progress = ours.as_ref().and_then(|ours| progress_of(&now, ours));
+            let (is_over, is_late) = (Instant::now() >= until, Instant::now() >= self.deadline);
             match progress {
-                Some(Progress::Answered(outcome)) => return Ok(Put::Answered(outcome.clone())),
-                Some(Progress::Taken) if Instant::now() >= self.deadline => {
-                    return Err(NotGranted::Late { agent: agent.name.clone(), node: node.clone() });
-                }
-                Some(Progress::Taken) => was_taken = true,
-                Some(Progress::Asked) if is_over => {
-                    if self.withdraw(&now).await? {
-                        let (agent, node) = (agent.name.clone(), node.clone());
-                        return Err(NotGranted::Silent { agent, node });
-                    }
-                    continue;
-                }
-                Some(Progress::Asked) => {}
-                // Another wish stands there, or none: ours comes next.
-                Some(Progress::Withdrawn) | None => {
+                Some(Progress::Answered(outcome)) => return Ok(Put::Answered(outcome)),
+                _ if !found.is_held_in(&now) => return Ok(Put::Passed { was_taken }),
+                Some(Progress::Taken) if is_late => return Err(found.late()),
+                Some(Progress::Taken) => (was_taken, until) = (true, self.deadline),
+                Some(Progress::Asked) if !is_over => {}
+                Some(Progress::Asked) if !self.withdraw(&now).await? => continue,
+                // By us, or by another who waited for longer.
+                Some(Progress::Asked | Progress::Withdrawn) => return Err(found.silent()),
+                None => {
                     if let Some(asked) = self.place(&now, is_over).await? {
-                        ours = Some(asked);
+                        (ours, until) = (Some(asked), take_by());
                         continue;
                     }
-                    if Instant::now() >= self.deadline {
-                        return Err(NotGranted::Contended { agent: agent.name.clone() });
+                    if is_late {
+                        return Err(NotGranted::Contended { agent: self.name.clone() });
                     }
                 }
             }
-            if is_gone(self.store, node).await? {
+            if is_gone(self.store, &found.node).await? {
                 return Ok(Put::Passed { was_taken });
             }
-            let until = if was_taken || is_over { self.deadline } else { take_by };
-            self.changed(newest, until).await?;
+            self.changed(newest, if is_over { self.deadline } else { until }).await?;
         }
+    }
+
+    /// How far our wish is. One that was answered may be replaced by the next before it was read: the
+    /// journal has its answer.
+    async fn progress(&self, now: &Agent, ours: &Wish) -> Result<Progress, NotGranted> {
+        if let Some(wish) = now.wish.as_ref().filter(|wish| wish.id == ours.id) {
+            return Ok(wish.progress.clone());
+        }
+        let query = EventQuery {
+            after: 0,
+            before: None,
+            task: None,
+            agent: Some(self.name.clone()),
+            kinds: vec![EventKind::AgentWish],
+            limit: WISHES_MAX,
+            newest: true,
+        };
+        let told = self.store.events(query).await?;
+        let ours = told.iter().filter(|event| event.detail["id"] == ours.id.as_str());
+        let mut outcomes = ours
+            .filter_map(|event| serde_json::from_value(event.detail.get("outcome")?.clone()).ok());
+        Ok(outcomes.next().map_or(Progress::Withdrawn, Progress::Answered))
     }
 
     /// Writes the wish into the agent's record, once no other one waits there. One that nobody took in
@@ -269,10 +319,6 @@ impl Question<'_> {
             None => Ok(Changed { agent, previous_state: previous, state: now, task_cancelled }),
         }
     }
-}
-
-fn progress_of<'a>(agent: &'a Agent, ours: &Wish) -> Option<&'a Progress> {
-    agent.wish.as_ref().filter(|wish| wish.id == ours.id).map(|wish| &wish.progress)
 }
 
 async fn is_gone(store: &dyn Store, node: &NodeName) -> Result<bool, NotGranted> {

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use relight::doors::clock;
+use relight::doors::{clock, process};
+use relight::fleet;
 use relight::fleet::asking::{self, NotGranted};
 use relight::supervise::control::{
     self, Changed, Refused, RefusedCode, Registered, Reply, Request, run_socket,
@@ -14,7 +15,8 @@ use relight::supervise::folder::AgentFolder;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::{Agent, AgentPlan, AgentStateKind, RestartRule, SELF_REPORTING};
 use relight_core::decide::Guard;
-use relight_core::ids::AgentName;
+use relight_core::ids::{AgentName, NodeName};
+use relight_core::lease::HolderLife;
 use relight_core::time::Span;
 use relight_store::{AgentCommit, AgentQuery};
 use serde::Deserialize;
@@ -91,6 +93,16 @@ impl App {
         found.ok_or_else(|| {
             ApiError::not_found(format!("there is no agent {name}")).hint("GET /api/agents")
         })
+    }
+
+    /// The other live node that has an agent.
+    pub(super) async fn far_node(&self, agent: &Agent) -> Result<Option<NodeName>, ApiError> {
+        let Some((own, _)) = &self.backend.node else { return Ok(None) };
+        let Some(held) = &agent.lease.held else { return Ok(None) };
+        let Some(node) = held.holder.node().filter(|node| *node != own) else { return Ok(None) };
+        fleet::look(self.backend.engine.store().as_ref()).await?;
+        let is_alive = process::holder_life(held) == HolderLife::Alive;
+        Ok(is_alive.then(|| node.clone()))
     }
 
     async fn shown_one(&self, agent: Agent) -> Result<wire::agent::Agent, ApiError> {
@@ -251,6 +263,10 @@ pub(super) async fn forget(
     }
     let store = app.backend.engine.store();
     if !store.forget_agent(&name, agent.seq, clock::now()).await? {
+        if let Some(node) = app.far_node(&agent).await? {
+            return Err(ApiError::conflict(format!("agent {name} is supervised on node {node}"))
+                .hint("DELETE it through the API of that node, or relight stop it there first"));
+        }
         return Err(ApiError::conflict(format!("agent {name} is supervised, or just changed"))
             .hint("take it out of relight.toml and stop it first"));
     }
