@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use relight_core::time::Span;
+use relight_server::client::{self, Answered};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -82,11 +83,13 @@ impl Fleet {
     }
 
     /// What the API of a node's socket answers.
-    pub(crate) fn get(&self, node: &str, path: &str) -> Value {
+    pub(crate) fn send(&self, node: &str, method: &str, path: &str) -> Answered {
         let socket = self.ground.stage.folder.path().join(format!("home-{node}/relight.sock"));
-        let answered =
-            relight_server::client::send(&socket, "GET", path, None, Span::from_secs(20));
-        let answered = answered.unwrap();
+        client::send(&socket, method, path, None, Span::from_secs(20)).unwrap()
+    }
+
+    pub(crate) fn get(&self, node: &str, path: &str) -> Value {
+        let answered = self.send(node, "GET", path);
         assert_eq!(answered.status, 200, "{answered:?}");
         answered.body
     }

@@ -63,7 +63,13 @@ fn any_node_starts_and_stops_what_another_has() {
 #[test]
 fn any_node_starts_and_stops_what_another_has_on_postgresql() {
     let Some(cluster) = Cluster::start(Durability::Unsynced) else { return };
-    any_node_will_do(&Fleet::on(&cluster.url(""), ""));
+    let fleet = Fleet::on(&cluster.url(""), "");
+    any_node_will_do(&fleet);
+    let ran = fleet.call("b", &["doctor"]);
+    assert!(
+        ran.stdout.contains("ms behind this machine's") || ran.stdout.contains("ms ahead of"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -237,4 +243,45 @@ fn an_old_node_beside_a_newer_store_goes_on_and_a_new_start_of_it_is_told() {
     let begun = now();
     until("a whole lease", || (begun.elapsed() > Duration::from_secs(4)).then_some(()));
     assert!(a.is_alive() && is_alive(pid), "{}", a.said());
+}
+
+#[test]
+fn a_sign_of_life_for_an_agent_of_another_node_is_refused_and_says_why() {
+    let fleet = Fleet::new("");
+    let _a = fleet.up("a");
+    fleet.until_lives("a", 1);
+    let _b = fleet.up("b");
+    let beat = |node| fleet.send(node, "POST", "/api/agents/a/heartbeat");
+    assert_eq!(beat("a").status, 200);
+    let elsewhere = beat("b");
+    assert_eq!(elsewhere.status, 409, "{elsewhere:?}");
+    assert_eq!(elsewhere.body["error"]["message"], "agent a is on node a");
+    let ran = fleet.call("b", &["beat", "a"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stderr.contains("beats on that machine"), "{ran:?}");
+    let removed = fleet.send("b", "DELETE", "/api/agents/a");
+    assert_eq!(removed.status, 409, "{removed:?}");
+    assert_eq!(removed.body["error"]["message"], "agent a is supervised on node a");
+}
+
+#[test]
+fn the_brief_of_an_agent_that_was_moved_says_where_the_work_was() {
+    let fleet = Fleet::new("");
+    let script = "cp \"$RELIGHT_BRIEF_FILE\" brief-$RELIGHT_ATTEMPT_NUMBER 2>/dev/null\n\
+                  trap 'exit 0' TERM\nwhile :; do sleep 0.02; done";
+    fleet.ground.script("agent", script);
+    let a = fleet.up("a");
+    fleet.until_lives("a", 1);
+    let b = fleet.up("b");
+    a.kill();
+    fleet.until_lives("b", 2);
+    let said = |attempt: u32, text: &str| {
+        let file = format!("brief-{attempt}");
+        until(text, || fleet.ground.read(&file).contains(text).then_some(()));
+    };
+    said(2, "node b; the work so far was on node a");
+    let _a = fleet.up("a");
+    b.signal(Signal::TERM);
+    fleet.until_lives("a", 3);
+    said(3, "node a; the work so far was on node b");
 }
