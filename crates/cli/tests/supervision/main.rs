@@ -10,16 +10,10 @@ mod relight;
 #[path = "../../../runtime/tests/alerts/receiver.rs"]
 mod receiver;
 
-#[expect(dead_code, unreachable_pub, reason = "each of those who take it in uses a part")]
-#[path = "../../../testkit/src/postgres.rs"]
-mod postgres;
-
 mod adoption;
 mod alerts;
 mod daemon;
 mod drain;
-mod fleet;
-mod fleet_asked;
 mod ground;
 mod hang;
 mod harsh;

@@ -6,8 +6,10 @@
 
 pub mod asking;
 pub mod far_log;
+mod keeping;
 pub mod key;
 mod member;
+mod sight;
 mod term;
 
 use std::sync::Arc;
@@ -16,7 +18,9 @@ use relight_core::lease::Holder;
 use relight_core::node::Node;
 use relight_store::{Store, StoreError};
 
+pub use self::keeping::{Due, Keeping};
 pub use self::member::{Fleet, JoinError, Standing, join};
+pub(crate) use self::sight::Sight;
 pub use self::term::{LEASE_MIN, RENEWALS_MIN, Term, Timing};
 use crate::doors::fleet;
 

@@ -308,10 +308,9 @@ impl Supervisor {
         let (desk, roster) = (Arc::clone(&self.desk), self.roster.clone());
         self.serve(async move {
             // Heard from before anything is taken up: what is asked for after that is not missed.
-            let hearing = |kinds| Hearing::begin(Arc::clone(&store), tidings.clone(), kinds);
-            let wished = hearing(vec![EventKind::AgentWish]).await;
-            let free = hearing(standby::KINDS.to_vec()).await;
-            let looks = standby::serve(waiting, fleet, Arc::clone(&store), free, tell);
+            let kinds = vec![EventKind::AgentWish];
+            let wished = Hearing::begin(Arc::clone(&store), tidings.clone(), kinds).await;
+            let looks = standby::serve(waiting, fleet, store, tidings, tell);
             tokio::join!(looks, wishes::serve(desk, roster, wished));
         });
         Some(ripened)

@@ -10,6 +10,7 @@ mod fleet;
 mod kernel;
 mod machine;
 mod salvage;
+mod standbys;
 mod store;
 mod waiting;
 

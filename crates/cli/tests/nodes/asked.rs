@@ -6,10 +6,10 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Meet};
 use crate::ground::{Supervisor, is_alive, now, until};
-use crate::postgres::{Cluster, Durability};
 use crate::relight::Ran;
+use crate::server::Cluster;
 
 /// What `agent.wish` told, as seen from a node.
 fn wishes(fleet: &Fleet, node: &str) -> Vec<String> {
@@ -57,24 +57,22 @@ fn any_node_will_do(fleet: &Fleet) {
 
 #[test]
 fn any_node_starts_and_stops_what_another_has() {
-    any_node_will_do(&Fleet::new(""));
+    any_node_will_do(&Fleet::new(Meet::InOneFile, ""));
 }
 
 #[test]
 fn any_node_starts_and_stops_what_another_has_on_postgresql() {
-    let Some(cluster) = Cluster::start(Durability::Unsynced) else { return };
-    let fleet = Fleet::on(&cluster.url(""), "");
+    let Some(server) = Cluster::shared() else { return };
+    let fleet = Fleet::new(Meet::in_a_schema_of(server), "");
     any_node_will_do(&fleet);
     let ran = fleet.call("b", &["doctor"]);
-    assert!(
-        ran.stdout.contains("ms behind this machine's") || ran.stdout.contains("ms ahead of"),
-        "{ran:?}"
-    );
+    let compares = |word: &str| ran.stdout.contains(&format!("ms {word} this machine's"));
+    assert!(compares("behind") || compares("ahead of"), "{ran:?}");
 }
 
 #[test]
 fn a_command_without_a_daemon_asks_the_node_as_well() {
-    let fleet = Fleet::new("");
+    let fleet = Fleet::new(Meet::InOneFile, "");
     let _a = fleet.up("a");
     fleet.until_lives("a", 1);
     let stopped = fleet.json("nowhere", &["stop", "a"]);
@@ -84,7 +82,7 @@ fn a_command_without_a_daemon_asks_the_node_as_well() {
 
 #[test]
 fn what_is_asked_of_a_node_that_goes_is_done_by_its_successor_once() {
-    let fleet = Fleet::new("");
+    let fleet = Fleet::new(Meet::InOneFile, "");
     let a = fleet.up("a");
     fleet.until_lives("a", 1);
     let _b = fleet.up("b");
@@ -101,20 +99,22 @@ fn what_is_asked_of_a_node_that_goes_is_done_by_its_successor_once() {
 }
 
 #[test]
-fn a_node_that_does_not_take_a_wish_is_named_and_nothing_is_done() {
-    let fleet = Fleet::new("placement = \"nowhere\"");
-    let _a = fleet.up("a");
+fn what_only_a_node_that_is_gone_may_run_is_stopped_all_the_same() {
+    let fleet = Fleet::new(Meet::InOneFile, "placement = \"a\"");
+    let a = fleet.up("a");
+    fleet.until_lives("a", 1);
     let _b = fleet.up("b");
-    // Supervised on node a, but not by its daemon.
-    let run = fleet.start("a", &["run", "--name", "r", "--", "sleep", "1000"]);
-    let state = || fleet.agent("b")["state"].clone();
-    until("it runs", || (state() == "running").then_some(()));
-    let ran = fleet.call("b", &["stop", "r"]);
-    assert_eq!(ran.code, 75, "{ran:?}");
-    assert!(ran.stderr.contains("agent r is on node a, which does not answer"), "{ran:?}");
-    assert_eq!(state(), "running");
-    assert_eq!(wishes(&fleet, "b"), ["stop asked by node b", "stop withdrawn by node b"]);
-    run.signal(Signal::TERM);
+    a.kill();
+    let stopped = fleet.json("b", &["stop", "a"]);
+    assert_eq!(stopped["state"], "stopped", "{stopped}");
+    let start = fleet.call("b", &["start", "a"]);
+    assert_eq!(start.code, 69, "{start:?}");
+    assert!(start.stderr.contains("nobody supervises agent a just now"), "{start:?}");
+    let a = fleet.up("a");
+    a.until_said("is up with ");
+    until("a has it", || (fleet.agent("b")["node"] == "a").then_some(()));
+    assert_eq!(fleet.agent("b")["state"], "stopped", "nothing brings it back but a person");
+    assert_eq!(fleet.ground.lines("places"), ["a"]);
 }
 
 /// Says where it is, and a secret; lives until it is told to end.
@@ -145,7 +145,7 @@ fn until_logged(fleet: &Fleet, asked: &str, line: &str) -> Ran {
 
 #[test]
 fn what_an_agent_wrote_is_read_through_any_node() {
-    let fleet = Fleet::new("");
+    let fleet = Fleet::new(Meet::InOneFile, "");
     fleet.ground.script("agent", TALKS);
     let a = up_with_http(&fleet, "a");
     fleet.until_lives("a", 1);
@@ -178,7 +178,7 @@ fn what_an_agent_wrote_is_read_through_any_node() {
 
 #[test]
 fn a_node_without_an_address_is_named() {
-    let fleet = Fleet::new("");
+    let fleet = Fleet::new(Meet::InOneFile, "");
     fleet.ground.script("agent", TALKS);
     let _a = fleet.up("a");
     fleet.until_lives("a", 1);
@@ -191,7 +191,7 @@ fn a_node_without_an_address_is_named() {
 
 #[test]
 fn only_a_ticket_of_the_fleet_opens_a_log_and_nothing_else() {
-    let fleet = Fleet::new("");
+    let fleet = Fleet::new(Meet::InOneFile, "");
     fleet.ground.script("agent", TALKS);
     let a = up_with_http(&fleet, "a");
     fleet.until_lives("a", 1);
@@ -210,7 +210,7 @@ fn only_a_ticket_of_the_fleet_opens_a_log_and_nothing_else() {
 
 #[test]
 fn a_fleet_is_counted_and_looked_at() {
-    let fleet = Fleet::new("");
+    let fleet = Fleet::new(Meet::InOneFile, "");
     let a = fleet.up("a");
     fleet.until_lives("a", 1);
     let _b = fleet.up("b");
@@ -233,7 +233,7 @@ fn upgrade(fleet: &Fleet) {
 
 #[test]
 fn an_old_node_beside_a_newer_store_goes_on_and_a_new_start_of_it_is_told() {
-    let fleet = Fleet::new("");
+    let fleet = Fleet::new(Meet::InOneFile, "");
     let mut a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     upgrade(&fleet);
@@ -247,7 +247,7 @@ fn an_old_node_beside_a_newer_store_goes_on_and_a_new_start_of_it_is_told() {
 
 #[test]
 fn a_sign_of_life_for_an_agent_of_another_node_is_refused_and_says_why() {
-    let fleet = Fleet::new("");
+    let fleet = Fleet::new(Meet::InOneFile, "");
     let _a = fleet.up("a");
     fleet.until_lives("a", 1);
     let _b = fleet.up("b");
@@ -266,7 +266,7 @@ fn a_sign_of_life_for_an_agent_of_another_node_is_refused_and_says_why() {
 
 #[test]
 fn the_brief_of_an_agent_that_was_moved_says_where_the_work_was() {
-    let fleet = Fleet::new("");
+    let fleet = Fleet::new(Meet::InOneFile, "");
     let script = "cp \"$RELIGHT_BRIEF_FILE\" brief-$RELIGHT_ATTEMPT_NUMBER 2>/dev/null\n\
                   trap 'exit 0' TERM\nwhile :; do sleep 0.02; done";
     fleet.ground.script("agent", script);
