@@ -23,7 +23,7 @@ const HEADER_BYTES_MAX: usize = 16 << 10;
 const ATTEMPTS_MAX: usize = 100;
 
 /// The last lines of an agent on another node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct FarLog {
     /// Where they were written.
     pub node: NodeName,

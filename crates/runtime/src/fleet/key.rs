@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::doors::random;
 
-/// The record of the store.
-const RECORD: &str = "fleet-key";
+/// The record of the store; nobody else's to read.
+pub const RECORD: &str = "fleet-key";
 /// How far the clocks of two nodes may be apart, and how long a ticket lasts.
 pub const TICKET_MAX: Span = Span::from_secs(60);
 /// What a ticket begins with, as a scheme of `Authorization`.

@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 use relight_core::time::Span;
 use relight_testkit::driver::DriverKind;
 use relight_testkit::suite::{
-    crowd, disks, failover, faults, frozen, kill, power, queue, red, sessions, simulate, supervise,
-    syscalls,
+    crowd, disks, failover, faults, fleet, frozen, kill, power, queue, red, sessions, simulate,
+    supervise, syscalls,
 };
 use relight_testkit::world::product::Product;
 use relight_testkit::world::seed::Seed;
@@ -23,6 +23,10 @@ const KILL_MAX: Duration = Duration::from_secs(3_600);
 const SUPERVISE_QUICK: Duration = Duration::from_secs(12);
 /// Nor are the workers of a queue killed for longer than this in a short run.
 const QUEUE_QUICK: Duration = Duration::from_secs(8);
+
+/// How long each fleet is disturbed, in a short run and otherwise.
+const FLEET_QUICK: Duration = Duration::from_secs(12);
+const FLEET_SPAN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -71,6 +75,15 @@ enum Suite {
     /// Agents, shims and supervisors killed at random; frozen supervisors, reused pids, clock jumps
     Supervise {
         /// How many kills
+        #[arg(long)]
+        trials: Option<u64>,
+        /// Only this trial of the seed
+        #[arg(long)]
+        trial: Option<u64>,
+    },
+    /// Nodes, their daemons, cables and clocks, and PostgreSQL killed, frozen and cut off (root only)
+    Fleet {
+        /// How many fleets
         #[arg(long)]
         trials: Option<u64>,
         /// Only this trial of the seed
@@ -190,6 +203,7 @@ impl Prover<'_> {
             }
             Suite::Queue { trials } => self.queue(*trials)?,
             Suite::Supervise { trials, trial } => self.supervise(*trials, *trial)?,
+            Suite::Fleet { trials, trial } => self.fleet(*trials, *trial)?,
             Suite::Sessions { trials } => {
                 let trials = trials.unwrap_or(self.few_or_many(20, 1_000));
                 let options = sessions::Options { trials, seed: *seed, until: began + KILL_MAX };
@@ -232,6 +246,7 @@ impl Prover<'_> {
         self.suite(&Suite::Power { trials: None })?;
         self.suite(&Suite::Queue { trials: None })?;
         self.suite(&Suite::Supervise { trials: None, trial: None })?;
+        self.suite(&Suite::Fleet { trials: None, trial: None })?;
         self.suite(&Suite::Sessions { trials: None })?;
         self.suite(&Suite::Failover { trials: None })?;
         let (nodes, agents, hours) = (None, None, None);
@@ -274,6 +289,18 @@ impl Prover<'_> {
             modes: only_trial.is_none(),
         };
         supervise::run(&self.product, self.work, options, &self.tally)
+    }
+
+    fn fleet(&self, trials: Option<u64>, only_trial: Option<u64>) -> anyhow::Result<()> {
+        let options = fleet::Options {
+            trials: trials.unwrap_or(self.few_or_many(3, 40)),
+            seed: self.seed,
+            only_trial,
+            at_once: if only_trial.is_some() { 1 } else { 3 },
+            span: self.few_or_many(FLEET_QUICK, FLEET_SPAN),
+            until: clock::now() + KILL_MAX,
+        };
+        fleet::run(&self.product, self.work, options, &self.tally)
     }
 
     fn few_or_many<T>(&self, few: T, many: T) -> T {

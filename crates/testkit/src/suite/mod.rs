@@ -5,6 +5,7 @@ pub mod disks;
 pub mod driver_calls;
 pub mod failover;
 pub mod faults;
+pub mod fleet;
 pub mod frozen;
 pub mod kill;
 pub mod power;

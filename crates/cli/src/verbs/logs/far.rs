@@ -1,9 +1,12 @@
 //! `relight logs` for what is on another node: read there, or as far as the store has it.
 
 use relight::fleet::far_log::{self, FarLog};
+use relight::supervise::control::daemon_socket;
 use relight_core::agent::Agent;
 use relight_core::agent::plain::plain_line;
-use relight_core::ids::NodeName;
+use relight_core::ids::{AgentName, NodeName};
+use relight_core::time::Span;
+use relight_server::client;
 use serde_json::json;
 
 use crate::arguments::agent::LogsArguments;
@@ -12,6 +15,8 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 use crate::verbs::supervision;
 
+/// What the daemon may take, beyond what it waits for the other node.
+const PATIENCE: Span = Span::from_secs(15);
 /// Most lines that another node gives.
 const LINES_MAX: usize = 5_000;
 
@@ -37,8 +42,13 @@ pub(super) fn run(
     }
     let engine = environment.long_engine()?;
     let wanted = if arguments.all { LINES_MAX } else { arguments.lines.min(LINES_MAX) };
-    let read = far_log::read(engine.store().as_ref(), agent, node, wanted.max(1));
-    let far = supervision::runtime()?.block_on(read)?;
+    let far = match through_daemon(environment, name, wanted.max(1)) {
+        Some(far) => far,
+        None => {
+            let read = far_log::read(engine.store().as_ref(), agent, node, wanted.max(1));
+            supervision::runtime()?.block_on(read)?
+        }
+    };
     // Cleaned before it is redacted: what a terminal obeys may stand in the middle of a secret.
     let plain: Vec<String> = far.lines.iter().map(|line| plain_line(line)).collect();
     let text = engine.redactor().text(&plain.join("\n")).into_owned();
@@ -51,6 +61,17 @@ pub(super) fn run(
     }
     output::note(environment, &said(arguments, &far));
     Ok(0)
+}
+
+/// What the daemon of this node says; none without one. Inside an agent nobody else can ask: the key of
+/// the fleet is not for agents.
+fn through_daemon(environment: &Environment, name: &AgentName, lines: usize) -> Option<FarLog> {
+    let socket = daemon_socket(&environment.state_folder().ok()?);
+    let name = name.as_str().replace('/', "%2F");
+    let path = format!("/api/agents/{name}/logs?lines={lines}");
+    let answered = client::send(&socket, "GET", &path, None, PATIENCE).ok()?;
+    let is_done = answered.status == 200;
+    is_done.then(|| serde_json::from_value(answered.body).ok()).flatten()
 }
 
 fn said(arguments: &LogsArguments, far: &FarLog) -> String {
