@@ -25,6 +25,11 @@ impl Tidings {
         (Self(told), bring(engine, tell))
     }
 
+    /// The newest event that was told of.
+    pub(super) fn newest(&self) -> u64 {
+        *self.0.borrow()
+    }
+
     /// Returns after the next change since it last did.
     pub(super) async fn next(&mut self) {
         if self.0.changed().await.is_err() {

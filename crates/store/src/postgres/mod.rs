@@ -430,6 +430,10 @@ impl Store for PostgresStore {
         }
     }
 
+    async fn clock(&self) -> Result<Option<Time>, StoreError> {
+        read!(self, |db| lease_clock::wall(&db))
+    }
+
     fn file(&self) -> Option<PathBuf> {
         None
     }
