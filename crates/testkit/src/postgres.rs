@@ -73,6 +73,46 @@ impl Cluster {
         Some(cluster)
     }
 
+    /// A hot standby of this one, streaming from it under this name, on a port of its own.
+    pub fn standby(&self, name: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix("relight-pg-").tempdir().expect("a folder");
+        let folder = folder.keep();
+        let user = unprivileged(&folder);
+        let (programs, durability) = (self.programs.clone(), self.durability);
+        let mut standby =
+            Self { programs, folder, port: free_port(), user, durability, guardian: None };
+        standby.guardian = Some(standby.guard());
+        let mut copy = standby.as_owner(&standby.program("pg_basebackup"));
+        copy.arg("-D").arg(standby.folder.join("data")).args(["-R", "-X", "stream", "-c", "fast"]);
+        copy.args(["-h", "127.0.0.1", "-U", "relight", "-p", &self.port.to_string()]);
+        let output = copy.output().expect("pg_basebackup runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let folder = standby.folder.display();
+        // The last line counts; a standby tells the primary its cluster's name.
+        standby.configure(&format!(
+            "port = {}\nunix_socket_directories = '{folder}'\ncluster_name = '{name}'\n\
+             synchronous_standby_names = ''\n",
+            standby.port,
+        ));
+        standby.start_server();
+        standby
+    }
+
+    /// Has a standby become a server that can be written to.
+    pub fn promote(&self) {
+        let mut promote = self.as_owner(&self.program("pg_ctl"));
+        promote.arg("-D").arg(self.folder.join("data")).args(["-w", "-t", "60", "-s", "promote"]);
+        promote.stdout(Stdio::null()).stderr(Stdio::null());
+        assert!(promote.status().expect("pg_ctl runs").success(), "the standby is promoted");
+    }
+
+    /// Freezes whatever sends to standbys: from now on they get nothing, as if the network were held up.
+    pub fn freeze_senders(&self) {
+        let pids = self.sql("SELECT pid FROM pg_stat_replication");
+        let frozen = command(Path::new("kill")).arg("-STOP").args(pids.lines()).status();
+        assert!(frozen.is_ok_and(|status| status.success()), "there is a standby to hold up");
+    }
+
     /// Where it is, by TCP; `rest` begins with `?` where there is more to say.
     pub fn url(&self, rest: &str) -> String {
         format!("postgres://relight@127.0.0.1:{}/postgres{rest}", self.port)
@@ -179,16 +219,21 @@ impl Cluster {
              log_min_messages = fatal\n{settings}\n",
             self.port,
         );
-        let file = data.join("postgresql.conf");
+        self.configure(&lines);
+    }
+
+    fn configure(&self, lines: &str) {
+        let file = self.folder.join("data/postgresql.conf");
         let mut text = std::fs::read_to_string(&file).expect("initdb made it");
-        text.push_str(&lines);
+        text.push_str(lines);
         std::fs::write(&file, text).expect("it can be written");
     }
 
+    /// A server that was killed and of whose death nobody took note is a pid without a program.
     fn guard(&self) -> Child {
         let script = "cat >/dev/null
             pid=$(head -n 1 \"$0/data/postmaster.pid\" 2>/dev/null) && kill -QUIT \"$pid\"
-            while [ -e \"$0/data/postmaster.pid\" ] && kill -0 \"$pid\" 2>/dev/null; do sleep 0.1; done
+            while [ -e \"$0/data/postmaster.pid\" ] && [ -e \"/proc/$pid/exe\" ]; do sleep 0.1; done
             rm -rf \"$0\"";
         let mut guard = command(Path::new("sh"));
         guard.arg("-c").arg(script).arg(&self.folder);

@@ -10,23 +10,22 @@ use std::time::Duration;
 use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
 use relight_core::lease::HolderLife;
-use relight_core::node::{Node, Placement, preferred};
+use relight_core::node::{Epoch, HeldBy, Mark, Node, Placement, SETTLE, SETTLE_ANEW, Turn};
 use relight_store::{AgentQuery, Store, StoreError};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::tidings::Tidings;
 use crate::doors::process;
-use crate::fleet::{self, Fleet};
+use crate::fleet::{Fleet, Sight};
 
-/// How long an agent is left to the node that should take it. That one may not know it.
-const COURTESY: Duration = Duration::from_millis(400);
 /// How long a store that cannot be read is left alone.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 
-/// How long free agents are left alone after this node has joined: the nodes of a fleet that begins come
-/// one after the other, and each is to have its share.
-const SETTLE: Duration = Duration::from_millis(500);
+/// How long a node rests between two looks, for each node of the fleet.
+const REST_PER_NODE: Duration = Duration::from_millis(1);
+/// And at most.
+const REST_MAX: Duration = Duration::from_secs(1);
 
 /// Which agents wait, and since when they could be taken up.
 #[derive(Debug, Clone, Default)]
@@ -40,19 +39,6 @@ pub(super) struct Waiting {
 struct Entry {
     placement: Placement,
     free_since: Option<Instant>,
-}
-
-/// To whom an agent belongs now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Belongs {
-    /// A live node has it.
-    Elsewhere,
-    /// We had it, in an earlier life.
-    ToUsAlready,
-    /// It is free, and we are to take it.
-    ToUs,
-    /// It is free, and another node is to take it.
-    ToAnother,
 }
 
 impl Waiting {
@@ -74,66 +60,91 @@ impl Waiting {
     }
 }
 
-/// Takes out those that are to be taken up here now. Answers too when to look again, where time alone
-/// brings that.
-async fn ripe(
-    waiting: &Waiting,
-    fleet: &Fleet,
-    store: &dyn Store,
+/// What one who looks for agents remembers between two looks.
+struct Lookout {
+    sight: Sight,
+    /// Who had which agent, and the mark of that: read again when it is another one.
+    agents: Option<(Mark, Vec<Agent>)>,
+    /// Under which lease of this node it looks, and from when on that one takes what is free.
+    epoch: Option<Epoch>,
     settled_at: Instant,
-) -> Result<(Vec<AgentName>, Option<Instant>), StoreError> {
-    // The agents first: what is seen of the nodes afterwards is true of what was read.
-    let agents = store.agents(AgentQuery::default()).await?;
-    let nodes = fleet::look(store).await?;
-    let may_take = fleet.term().is_some() && !is_draining(&nodes, fleet);
-    let now = Instant::now();
-    let mut entries = waiting.entries();
-    let (mut ripe, mut again_at): (Vec<AgentName>, Option<Instant>) = (Vec::new(), None);
-    for (name, entry) in entries.iter_mut().filter(|_| may_take) {
-        let agent = agents.iter().find(|agent| agent.name == *name);
-        let due = match belongs(name, agent, &entry.placement, &nodes, fleet) {
-            Belongs::Elsewhere => {
+}
+
+impl Lookout {
+    async fn new(fleet: &Fleet, store: &dyn Store) -> Result<Self, StoreError> {
+        let (sight, _) = Sight::first(store).await?;
+        let epoch = fleet.standing().borrow().epoch();
+        Ok(Self { sight, agents: None, epoch, settled_at: Instant::now() + SETTLE })
+    }
+
+    /// Gives the others time to come back too, where this node has joined anew.
+    fn settle(&mut self, fleet: &Fleet) {
+        let epoch = fleet.standing().borrow().epoch();
+        if epoch.is_some() && epoch != self.epoch {
+            (self.epoch, self.settled_at) = (epoch, Instant::now() + SETTLE_ANEW);
+        }
+    }
+
+    /// Takes out those that are to be taken up here now. Answers too when to look again, where time
+    /// alone brings that.
+    async fn ripe(
+        &mut self,
+        waiting: &Waiting,
+        fleet: &Fleet,
+        store: &dyn Store,
+    ) -> Result<(Vec<AgentName>, Option<Instant>), StoreError> {
+        self.settle(fleet);
+        // The agents first: what is seen of the nodes afterwards is true of what was read.
+        let agents = held_now(&mut self.agents, store).await?;
+        let nodes = self.sight.look(store).await?.nodes;
+        let may_take = fleet.term().is_some() && !is_draining(&nodes, fleet);
+        let now = Instant::now();
+        let mut entries = waiting.entries();
+        let (mut ripe, mut again_at): (Vec<AgentName>, Option<Instant>) = (Vec::new(), None);
+        for (name, entry) in entries.iter_mut().filter(|_| may_take) {
+            let at = agents.binary_search_by(|agent| agent.name.cmp(name));
+            let by = held_by(at.ok().map(|at| &agents[at]), fleet);
+            let turn = Turn::of(fleet.name(), name, &entry.placement, by, &nodes);
+            if turn == Turn::Nobodys {
                 entry.free_since = None;
                 continue;
             }
-            Belongs::ToUsAlready => now,
-            Belongs::ToUs => settled_at,
-            Belongs::ToAnother => settled_at.max(*entry.free_since.get_or_insert(now)) + COURTESY,
-        };
-        if due <= now {
-            ripe.push(name.clone());
-        } else {
-            again_at = Some(again_at.map_or(due, |at| at.min(due)));
+            let free = *entry.free_since.get_or_insert(now);
+            let Some(due) = turn.ripe_at(now, self.settled_at, free) else { continue };
+            if due <= now {
+                ripe.push(name.clone());
+            } else {
+                again_at = Some(again_at.map_or(due, |at| at.min(due)));
+            }
         }
+        entries.retain(|name, _| !ripe.contains(name));
+        Ok((ripe, again_at))
     }
-    entries.retain(|name, _| !ripe.contains(name));
-    Ok((ripe, again_at))
+}
+
+/// All agents, as far as who has them goes.
+async fn held_now<'a>(
+    known: &'a mut Option<(Mark, Vec<Agent>)>,
+    store: &dyn Store,
+) -> Result<&'a [Agent], StoreError> {
+    // The mark first: what changes between the two is read with the next look.
+    let mark = store.agents_mark().await?;
+    let agents = match known.take().filter(|(before, _)| *before == mark) {
+        Some((_, agents)) => agents,
+        None => store.agents(AgentQuery::default()).await?,
+    };
+    Ok(&known.insert((mark, agents)).1)
 }
 
 fn is_draining(nodes: &[Node], fleet: &Fleet) -> bool {
     nodes.iter().any(|node| node.new.name == *fleet.name() && node.draining)
 }
 
-fn belongs(
-    name: &AgentName,
-    agent: Option<&Agent>,
-    placement: &Placement,
-    nodes: &[Node],
-    fleet: &Fleet,
-) -> Belongs {
-    let held = agent.and_then(|agent| agent.lease.held.as_ref());
-    if let Some(held) = held {
-        if held.holder.node() == Some(fleet.name()) {
-            return Belongs::ToUsAlready;
-        }
-        if process::holder_life(held) == HolderLife::Alive {
-            return Belongs::Elsewhere;
-        }
-    }
-    if preferred(name, placement, nodes) == Some(fleet.name()) {
-        Belongs::ToUs
-    } else {
-        Belongs::ToAnother
+fn held_by(agent: Option<&Agent>, fleet: &Fleet) -> HeldBy {
+    match agent.and_then(|agent| agent.lease.held.as_ref()) {
+        Some(held) if held.holder.node() == Some(fleet.name()) => HeldBy::Us,
+        Some(held) if process::holder_life(held) == HolderLife::Alive => HeldBy::Another,
+        Some(_) | None => HeldBy::Nobody,
     }
 }
 
@@ -147,10 +158,16 @@ pub(super) async fn serve(
     ripened: mpsc::UnboundedSender<Vec<AgentName>>,
 ) {
     let mut nodes = fleet.nodes();
-    let settled_at = Instant::now() + SETTLE;
+    let mut lookout = loop {
+        match Lookout::new(&fleet, store.as_ref()).await {
+            Ok(lookout) => break lookout,
+            Err(_) => sleep(TROUBLE_PAUSE).await,
+        }
+    };
     let mut is_first = true;
     loop {
-        let looked = ripe(&waiting, &fleet, store.as_ref(), settled_at).await;
+        let rested = sleep_until(Instant::now() + rest(nodes.borrow().len()));
+        let looked = lookout.ripe(&waiting, &fleet, store.as_ref()).await;
         let Ok((names, again_at)) = looked else {
             sleep(TROUBLE_PAUSE).await;
             continue;
@@ -161,12 +178,18 @@ pub(super) async fn serve(
             return;
         }
         tokio::select! {
-            () = tidings.next() => {}
+            () = async { rested.await; tidings.next().await } => {}
             changed = nodes.changed() => if changed.is_err() { return },
             () = waiting.bell.notified() => {}
             () = at(again_at) => {}
         }
     }
+}
+
+/// The shortest time between two looks that others' commits bring about: however many nodes there are, all
+/// of them together look a thousand times a second at most.
+fn rest(nodes: usize) -> Duration {
+    REST_PER_NODE.saturating_mul(nodes as u32).min(REST_MAX)
 }
 
 async fn at(moment: Option<Instant>) {

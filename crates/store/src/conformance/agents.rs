@@ -426,3 +426,23 @@ pub async fn a_forgotten_agent_can_be_created_anew(harness: &dyn Harness) {
     assert_eq!((anew.seq, anew.attempt_number, anew.lease.fence), (1, 0, Fence(0)));
     assert_eq!((attempts.len(), events.len()), (0, 1));
 }
+
+/// Only then is it worth reading them all.
+pub async fn the_mark_of_agents_changes_with_their_holders(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let mark = async || store.agents_mark().await.expect("a store that can be read");
+    let mut marks = vec![mark().await];
+    add_agent(&*store, "a").await;
+    marks.push(mark().await);
+    let fence = done_agent(&*store, "a", FREE, vec![taken_by(1)]).await.fence;
+    marks.push(mark().await);
+    done_agent(&*store, "a", fenced(fence), vec![begun_attempt("a", 1)]).await;
+    assert_eq!(mark().await, marks[2]);
+    done_agent(&*store, "a", fenced(fence), vec![AgentChange::LeaseEnded]).await;
+    marks.push(mark().await);
+    done_agent(&*store, "a", FREE, vec![taken_by(2)]).await;
+    marks.push(mark().await);
+    for (at, mark) in marks.iter().enumerate() {
+        assert!(!marks[..at].contains(mark), "the {at}th is as one before: {marks:?}");
+    }
+}

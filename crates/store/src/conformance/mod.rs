@@ -189,6 +189,7 @@ macro_rules! conformance_suite {
                 an_agent_that_is_held_or_moved_on_is_not_forgotten,
                 a_forgotten_agent_leaves_nothing_behind,
                 a_forgotten_agent_can_be_created_anew,
+                the_mark_of_agents_changes_with_their_holders,
             ]
             attempts: [
                 an_attempt_keeps_what_was_begun_started_and_ended,
@@ -234,6 +235,7 @@ macro_rules! conformance_suite {
                 a_node_that_left_is_not_waited_for,
                 a_node_is_drained_through_restarts_and_removed_when_gone,
                 what_happens_to_a_node_is_told,
+                a_glance_at_the_nodes_tells_everything_but_renewals,
             ]
         }
     };

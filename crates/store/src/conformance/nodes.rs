@@ -148,3 +148,33 @@ pub async fn what_happens_to_a_node_is_told(harness: &dyn Harness) {
     assert_eq!(whats, ["joined", "draining", "left", "removed"]);
     assert!(told.iter().all(|event| event.detail["node"] == "a"));
 }
+
+/// Whoever compares marks reads all nodes exactly when there is something to see.
+pub async fn a_glance_at_the_nodes_tells_everything_but_renewals(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let glance = async || store.nodes_at_a_glance().await.expect("a store that can be read");
+    let mut marks = vec![glance().await.mark];
+    assert_eq!(glance().await.first_end, None);
+    let epoch = joined(&*store, new("a")).await;
+    marks.push(glance().await.mark);
+    harness.advance(Span::from_ms(TTL.as_ms() / 2)).await;
+    joined(&*store, new("b")).await;
+    marks.push(glance().await.mark);
+    let first_end = glance().await.first_end.expect("two leases last");
+    assert!(first_end.as_ms() <= TTL.as_ms() / 2, "{first_end}");
+    assert!(renew(&*store, "a", epoch).await);
+    assert_eq!(glance().await.mark, marks[2]);
+    drain(&*store, "a", true).await;
+    marks.push(glance().await.mark);
+    leave(&*store, "a", epoch).await;
+    marks.push(glance().await.mark);
+    harness.advance(TTL).await;
+    marks.push(glance().await.mark);
+    forget(&*store, "a").await;
+    marks.push(glance().await.mark);
+    joined(&*store, new("b")).await;
+    marks.push(glance().await.mark);
+    for (at, mark) in marks.iter().enumerate() {
+        assert!(!marks[..at].contains(mark), "the {at}th is as one before: {marks:?}");
+    }
+}

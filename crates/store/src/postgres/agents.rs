@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use relight_core::agent::{Agent, AgentStateKind};
 use relight_core::ids::AgentName;
 use relight_core::lease::{Fence, Held, Lease};
+use relight_core::node::Mark;
 use relight_core::time::{Span, Time};
 use tokio_postgres::Row;
 
@@ -50,6 +51,16 @@ pub(super) async fn list(
     let limit = query.limit.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
     let rows = db.query(&SQL, &values![ahead_ms, states, after, limit]).await?;
     readable(rows.iter().map(|row| Ok(read(row)?.agent)))
+}
+
+/// The sums of `Store::agents_mark`, made where the rows are.
+pub(super) async fn mark(db: &Connection) -> Result<Mark, Failure> {
+    let sql = "SELECT count(*), sum(fence)::bigint, max(n),
+                      (sum(hashtextextended(name, 0) >> 20) FILTER (WHERE NOT held))::bigint
+               FROM agent";
+    let row = db.query_opt(sql, &[]).await?.expect("sums without groups are one row");
+    let sum = |at| row.get::<_, Option<i64>>(at).unwrap_or_default();
+    Ok([sum(0), sum(1), sum(2), sum(3), 0])
 }
 
 /// The agents that cannot be read, with the reason.

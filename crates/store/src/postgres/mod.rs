@@ -25,6 +25,7 @@ mod operation;
 mod pool;
 mod queue;
 mod sessions;
+mod steps;
 mod tasks;
 mod text;
 mod tls;
@@ -43,7 +44,7 @@ use relight_core::claimant::Claimant;
 use relight_core::event::Event;
 use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::lease::Fence;
-use relight_core::node::{Epoch, NewNode, Node};
+use relight_core::node::{Epoch, Mark, NewNode, Node, NodesGlance};
 use relight_core::session::{Session, SessionChange};
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
@@ -81,6 +82,8 @@ pub struct PostgresStore {
     watch: Arc<Watch>,
     writer: Arc<Writer>,
     pool: Arc<Pool>,
+    /// What orders the journal among all writers of this schema.
+    journal_key: i64,
     background: Background,
 }
 
@@ -106,7 +109,7 @@ impl PostgresStore {
         let make_desk = move || Desk::new(Arc::clone(&desk_server), Arc::clone(&desk_clock), key);
         let work = Arc::clone(&writer).work(make_desk, Arc::clone(&watch), Arc::clone(&pool));
         background.handle().spawn(work);
-        Ok(Self { server, clock, watch, writer, pool, background })
+        Ok(Self { server, clock, watch, writer, pool, journal_key: key, background })
     }
 
     /// Moves this handle's lease clock, for tests.
@@ -135,7 +138,18 @@ impl PostgresStore {
     }
 
     async fn removed(&self, removal: Removal) -> Result<Answer, StoreError> {
-        self.writer.remove(removal).await.map_err(Refusal::of_store)
+        // On a connection of its own: what is removed is much, and nobody's commit waits for it.
+        let mut desk =
+            Desk::new(Arc::clone(&self.server), Arc::clone(&self.clock), self.journal_key);
+        let (watch, pool) = (Arc::clone(&self.watch), Arc::clone(&self.pool));
+        let removing = async move {
+            let answer = desk.remove(&removal).await;
+            watch.tell(&pool);
+            answer
+        };
+        let answer = self.background.run(removing).await;
+        let stopped = || Err(self.server.unreachable("its thread has stopped").into());
+        answer.unwrap_or_else(stopped).map_err(Refusal::of_store)
     }
 }
 
@@ -389,6 +403,15 @@ impl Store for PostgresStore {
     async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
         let ahead = self.clock.ahead_ms();
         read!(self, |db| nodes::list(&db, ahead))
+    }
+
+    async fn nodes_at_a_glance(&self) -> Result<NodesGlance, StoreError> {
+        let ahead = self.clock.ahead_ms();
+        read!(self, |db| nodes::glance(&db, ahead))
+    }
+
+    async fn agents_mark(&self) -> Result<Mark, StoreError> {
+        read!(self, |db| agents::mark(&db))
     }
 
     async fn newest_event(&self) -> Result<u64, StoreError> {

@@ -14,7 +14,7 @@ mod plan;
 mod proxy;
 mod schema;
 #[path = "../../../testkit/src/postgres.rs"]
-#[expect(unreachable_pub, reason = "a module of testkit, taken in by its path")]
+#[expect(unreachable_pub, dead_code, reason = "a module of testkit, taken in by its path")]
 mod server;
 mod transfer;
 

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use relight_core::time::Span;
 use relight_testkit::driver::DriverKind;
 use relight_testkit::suite::{
-    crowd, disks, faults, frozen, kill, power, queue, red, sessions, supervise, syscalls,
+    crowd, disks, failover, faults, frozen, kill, power, queue, red, sessions, simulate, supervise,
+    syscalls,
 };
 use relight_testkit::world::product::Product;
 use relight_testkit::world::seed::Seed;
@@ -80,6 +82,30 @@ enum Suite {
         /// How many kills
         #[arg(long)]
         trials: Option<u64>,
+    },
+    /// PostgreSQL lost with SIGKILL, and its standby in its place
+    Failover {
+        /// How often; once with an asynchronous standby
+        #[arg(long)]
+        trials: Option<u64>,
+    },
+    /// A fleet in virtual time on the product's own decisions: takeovers, needless ones, doubles
+    Simulate {
+        /// How many nodes [default: 1000]
+        #[arg(long)]
+        nodes: Option<usize>,
+        /// How many agents [default: five for each node]
+        #[arg(long)]
+        agents: Option<usize>,
+        /// How many hours [default: 1]
+        #[arg(long)]
+        hours: Option<f64>,
+        /// How many seconds a lease lasts; it is renewed four times in that
+        #[arg(long, default_value_t = 8)]
+        lease: u64,
+        /// How far the clocks of a store and its successor differ at most, in milliseconds
+        #[arg(long, default_value_t = 500)]
+        clock_jump: u64,
     },
     /// The part of `supervise` that needs a PID namespace of its own
     #[command(hide = true)]
@@ -169,6 +195,25 @@ impl Prover<'_> {
                 let options = sessions::Options { trials, seed: *seed, until: began + KILL_MAX };
                 sessions::run(product, work, options, tally)?;
             }
+            Suite::Failover { trials } => {
+                failover::run(trials.unwrap_or(self.few_or_many(2, 10)), *seed, tally)?;
+            }
+            Suite::Simulate { nodes, agents, hours, lease, clock_jump } => {
+                let nodes = nodes.unwrap_or(self.few_or_many(60, 1_000)).clamp(4, 99_999);
+                let hours = hours.unwrap_or(self.few_or_many(0.25, 1.0)).clamp(0.1, 1_000.0);
+                let lease = Span::from_secs((*lease).clamp(3, 3_600));
+                let options = simulate::Options {
+                    nodes,
+                    agents: agents.unwrap_or(5 * nodes).clamp(1, 999_999),
+                    span: Duration::from_secs_f64(hours * 3_600.0),
+                    lease,
+                    renew: Span::from_ms(lease.as_ms() / 4),
+                    failovers_an_hour: 8.0,
+                    clock_jump_max: Duration::from_millis(*clock_jump),
+                    seed: *seed,
+                };
+                simulate::run(options, tally)?;
+            }
             Suite::PidReuse { folder } => {
                 tally.trial("reused pids", &supervise::pid_reuse::inside(product, folder)?);
             }
@@ -187,7 +232,10 @@ impl Prover<'_> {
         self.suite(&Suite::Power { trials: None })?;
         self.suite(&Suite::Queue { trials: None })?;
         self.suite(&Suite::Supervise { trials: None, trial: None })?;
-        self.suite(&Suite::Sessions { trials: None })
+        self.suite(&Suite::Sessions { trials: None })?;
+        self.suite(&Suite::Failover { trials: None })?;
+        let (nodes, agents, hours) = (None, None, None);
+        self.suite(&Suite::Simulate { nodes, agents, hours, lease: 8, clock_jump: 500 })
     }
 
     fn kill(&self, trials: Option<u64>, only_trial: Option<u64>) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 pub mod crowd;
 pub mod disks;
 pub mod driver_calls;
+pub mod failover;
 pub mod faults;
 pub mod frozen;
 pub mod kill;
@@ -11,6 +12,7 @@ pub mod queue;
 pub mod red;
 mod reference;
 pub mod sessions;
+pub mod simulate;
 pub mod supervise;
 pub mod syscalls;
 pub mod verbs;
