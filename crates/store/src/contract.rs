@@ -387,7 +387,7 @@ pub struct Inventory {
 }
 
 /// What is left of acknowledged commits when the server is lost.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Replication {
     /// Whether our commits wait for a standby at all, and for which: the server's own words.
     pub waits_for: Option<String>,
@@ -396,7 +396,7 @@ pub struct Replication {
 }
 
 /// Another server that follows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standby {
     /// As it calls itself; none when our role may not know.
     pub name: Option<String>,
