@@ -21,10 +21,11 @@ use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// All changes of one decision about one task.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Commit {
     /// Which task.
     pub task: TaskId,
@@ -37,7 +38,7 @@ pub struct Commit {
 }
 
 /// What the store answers once a commit would survive a power cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Committed {
     /// The task's new sequence number.
     pub seq: u64,
@@ -77,7 +78,7 @@ impl Recall {
 }
 
 /// Why a commit did not happen. Nothing was changed.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
 pub enum CommitError {
     /// The writer's lease is no longer valid.
     #[error("fence {ours} of task {task} is no longer valid (the newest is {newest})")]
@@ -152,7 +153,7 @@ pub enum AgentCommitError {
 }
 
 /// What can be wrong with a store as a whole. Nothing was acknowledged.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
 pub enum StoreError {
     /// The disk or the file system said no.
     #[error("cannot write or read the store {place}")]
@@ -161,6 +162,7 @@ pub enum StoreError {
         place: String,
         /// What the system said.
         #[source]
+        #[serde(with = "cause")]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// Not a store of ours, or not whole.
@@ -195,6 +197,14 @@ pub enum StoreError {
         /// Why.
         why: String,
     },
+    /// Another store is being copied into it: what is there is not all.
+    #[error("the store {place} is half copied from {from}")]
+    HalfCopied {
+        /// Which store.
+        place: String,
+        /// From where.
+        from: String,
+    },
     /// It can be reached, but must not be used so.
     #[error("the store {place} cannot be used: {why}")]
     Unsuitable {
@@ -205,8 +215,36 @@ pub enum StoreError {
     },
 }
 
+/// A cause as JSON has it: its text, with the causes behind it.
+mod cause {
+    use std::error::Error;
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        cause: &Arc<dyn Error + Send + Sync>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut text = cause.to_string();
+        let mut next = cause.source();
+        while let Some(behind) = next {
+            text += &format!(": {behind}");
+            next = behind.source();
+        }
+        to.serialize_str(&text)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Arc<dyn Error + Send + Sync>, D::Error> {
+        let text = String::deserialize(from)?;
+        Ok(Arc::from(Box::<dyn Error + Send + Sync>::from(text)))
+    }
+}
+
 /// Which tasks. All conditions hold together; the default is all tasks.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskQuery {
     /// Only of these statuses; any when empty.
     pub statuses: Vec<TaskStatus>,
@@ -227,7 +265,7 @@ pub struct TaskQuery {
 }
 
 /// What a scan over many tasks needs of each.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskGlance {
     /// Its id.
     pub id: TaskId,
@@ -244,7 +282,7 @@ pub struct TaskGlance {
 }
 
 /// Which agents, in the order of their names. The default is all.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AgentQuery {
     /// Only in these states; any when empty.
     pub states: Vec<AgentStateKind>,
@@ -255,7 +293,7 @@ pub struct AgentQuery {
 }
 
 /// Which attempts, newest first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptQuery {
     /// Only of this agent.
     pub agent: Option<AgentName>,
@@ -268,7 +306,7 @@ pub struct AttemptQuery {
 }
 
 /// Which sessions, in the order of their keys. The default is all.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionQuery {
     /// Only in these states; any when empty.
     pub states: Vec<SessionStateKind>,
@@ -281,7 +319,7 @@ pub struct SessionQuery {
 }
 
 /// Which events, oldest first unless `newest` is set.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventQuery {
     /// Only those after this one.
     pub after: u64,
@@ -300,7 +338,7 @@ pub struct EventQuery {
 }
 
 /// An event of the store as a whole: of no task and no agent.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// When, by the wall clock.
     pub at: Time,
@@ -320,7 +358,7 @@ pub enum Joined {
 }
 
 /// What a store holds, for `doctor`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Inventory {
     /// The backend and its version.
     pub backend: String,
@@ -342,8 +380,32 @@ pub struct Inventory {
     pub bytes: u64,
     /// Settings that matter for durability, as name and value.
     pub settings: Vec<(String, String)>,
+    /// Whether others have it too; none where the store is a file.
+    pub replication: Option<Replication>,
     /// What a check of the whole found; empty when all is well.
     pub damage: Vec<String>,
+}
+
+/// What is left of acknowledged commits when the server is lost.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Replication {
+    /// Whether our commits wait for a standby at all, and for which: the server's own words.
+    pub waits_for: Option<String>,
+    /// Those that stream from the server now.
+    pub standbys: Vec<Standby>,
+}
+
+/// Another server that follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standby {
+    /// As it calls itself; none when our role may not know.
+    pub name: Option<String>,
+    /// Whether a commit is acknowledged only when it has it too.
+    pub is_synchronous: bool,
+    /// How much it has not on its disk yet.
+    pub behind_bytes: Option<u64>,
+    /// For how long it did not have what it got last.
+    pub behind_ms: Option<u64>,
 }
 
 /// The event of an agent that was removed; its detail names it as `forgotten`.

@@ -41,8 +41,13 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn new(meet: Meet, agent_end: &str) -> Self {
-        let ground = Ground::with_agent(&lives());
-        ground.config(&config("3s", agent_end));
+        Self::with_agent(meet, &lives(), "3s", agent_end)
+    }
+
+    /// One whose agent does this.
+    pub(crate) fn with_agent(meet: Meet, script: &str, lease: &str, agent_end: &str) -> Self {
+        let ground = Ground::with_agent(script);
+        ground.config(&config(lease, agent_end));
         let shared = ground.stage.folder.path().join("shared");
         std::fs::create_dir(&shared).unwrap();
         let store = match meet {

@@ -8,6 +8,7 @@ mod fleet;
 #[expect(dead_code, reason = "what other tests need too")]
 mod ground;
 mod outage;
+mod relay;
 #[path = "../relight/mod.rs"]
 mod relight;
 #[path = "../../../testkit/src/postgres.rs"]

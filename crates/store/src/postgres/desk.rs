@@ -338,7 +338,10 @@ impl Desk {
 /// Whether every operation would get the same answer.
 fn is_of_the_store(error: &StoreError) -> bool {
     match error {
-        StoreError::Io { .. } | StoreError::Newer { .. } | StoreError::Unreachable { .. } => true,
+        StoreError::Io { .. }
+        | StoreError::Newer { .. }
+        | StoreError::HalfCopied { .. }
+        | StoreError::Unreachable { .. } => true,
         StoreError::Damaged { .. } | StoreError::Busy { .. } | StoreError::Unsuitable { .. } => {
             false
         }

@@ -364,6 +364,12 @@ pub(super) async fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Ev
     Ok(found)
 }
 
+/// Kinds with an index of their own.
+const OF_ATTEMPTS: [EventKind; 3] =
+    [EventKind::AttemptBegun, EventKind::AttemptStarted, EventKind::AttemptDied];
+/// The index's own condition, to the letter: by it the database knows that the index has all of them.
+const IS_OF_ATTEMPTS: &str = " AND j.kind IN (21, 22, 23)";
+
 fn events_sql(query: &EventQuery) -> (String, Vec<Value>) {
     let mut sql = "
         SELECT j.id, j.at, j.kind, t.id, j.name, j.occurrence, j.fence,
@@ -389,10 +395,9 @@ fn events_sql(query: &EventQuery) -> (String, Vec<Value>) {
     }
     if !query.kinds.is_empty() {
         let codes: Vec<i16> = query.kinds.iter().map(|kind| kind.code().into()).collect();
-        let is_attempts = codes.iter().all(|code| (21..=23).contains(code));
-        // Said once more in the words of their index.
-        let again = if is_attempts { " AND j.kind IN (21, 22, 23)" } else { "" };
-        also(&format!(" AND j.kind = ANY(?){again}"), Box::new(codes));
+        let are_of_attempts = query.kinds.iter().all(|kind| OF_ATTEMPTS.contains(kind));
+        let by_index = if are_of_attempts { IS_OF_ATTEMPTS } else { "" };
+        also(&format!(" AND j.kind = ANY(?){by_index}"), Box::new(codes));
     }
     let order = if query.newest { "DESC" } else { "ASC" };
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);

@@ -29,6 +29,7 @@ mod steps;
 mod tasks;
 mod text;
 mod tls;
+mod transfer;
 mod url;
 mod watch;
 mod writer;
@@ -55,8 +56,10 @@ use self::connection::{Connection, Server};
 use self::desk::Desk;
 use self::error::Failure;
 use self::lease_clock::LeaseClock;
+use self::open::Expected;
 use self::operation::{Answer, Operation, Removal};
 use self::pool::Pool;
+pub use self::transfer::{PostgresExporter, PostgresImporter, raise_numbers};
 pub use self::url::{PostgresUrl, PostgresUrlError};
 use self::watch::Watch;
 use self::writer::Writer;
@@ -90,7 +93,8 @@ impl PostgresStore {
         let server = Arc::new(Server::new(url.clone())?);
         let background = Background::start(&server.place)?;
         let asked = Arc::clone(&server);
-        let opened = background.run_blocking(OPEN_WAIT, async move { open::open(&asked).await });
+        let opened = background
+            .run_blocking(OPEN_WAIT, async move { open::open(&asked, Expected::Any).await });
         let opened = match opened {
             Some(Ok(opened)) => opened,
             Some(Err(failure)) => return Err(failure.into_store_error(&server.place)),
