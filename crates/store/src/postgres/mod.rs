@@ -226,8 +226,7 @@ impl Store for PostgresStore {
         let ahead = self.clock.ahead_ms();
         // Asked one after the other and answered in one trip.
         read!(self, |db, id, key| async move {
-            let both =
-                tokio::join!(tasks::by_id(&db, &id, ahead), journal::step(&db, &id, &key));
+            let both = tokio::join!(tasks::by_id(&db, &id, ahead), journal::step(&db, &id, &key));
             Ok((both.0?, both.1?))
         })
     }

@@ -52,9 +52,7 @@ impl Watch {
             watch.is_telling.store(false, Ordering::Release);
             let channel = watch.channel();
             // When it is lost, the net is left.
-            let _ = pool
-                .read(async |db| db.query(NOTIFY, &values![channel.clone()]).await)
-                .await;
+            let _ = pool.read(async |db| db.query(NOTIFY, &values![channel.clone()]).await).await;
         });
     }
 
