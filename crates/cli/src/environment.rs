@@ -3,17 +3,19 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use relight::doors::fleet;
 use relight::engine::Engine;
-use relight::store_url::StoreUrl;
+use relight::store_url::{self, StoreUrl};
 use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
 use relight_core::ids::{AgentName, SessionKey, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::redact::Redactor;
 use relight_core::time::Span;
+use relight_server::RelayedStore;
 use relight_store::sqlite::Use;
 use relight_store::{Store, StoreError};
 
@@ -85,6 +87,13 @@ impl Environment {
         &self.variables
     }
 
+    /// What agents may get of them: not the password by which the store is opened.
+    pub(crate) fn variables_for_agents(&self) -> Vec<(OsString, OsString)> {
+        let is_with_password = matches!(self.store_url(), Ok(StoreUrl::Postgres(_)));
+        let is_kept = |name: &OsStr| is_with_password && name == store_url::PASSWORD;
+        self.variables.iter().filter(|(name, _)| !is_kept(name)).cloned().collect()
+    }
+
     /// The folder of the user's configuration of Relight.
     pub(crate) fn config_folder(&self) -> Option<PathBuf> {
         self.config_home().ok().map(|config| config.join("relight"))
@@ -92,6 +101,9 @@ impl Environment {
 
     /// The store's URL for agents to use, where it is a file of this machine.
     pub(crate) fn local_store(&self) -> Result<Option<String>, Failure> {
+        if self.relay().is_some() {
+            return Ok(None);
+        }
         match self.store_url()? {
             StoreUrl::Sqlite(path) => {
                 let path = std::path::absolute(&path).unwrap_or(path);
@@ -155,9 +167,9 @@ impl Environment {
             Some(url) => StoreUrl::parse(url, Path::new("."))
                 .map_err(|error| Failure::new(Exit::Config, error.to_string())),
             None if self.is_kept_from_the_store() => {
-                let text = "the store of this fleet is not open to agents";
+                let text = "the store of this fleet is reached through its node's daemon alone";
                 Err(Failure::new(Exit::Unreachable, text)
-                    .hint("use the API of this node, at the socket that RELIGHT_SOCKET names"))
+                    .hint("pass RELIGHT_SOCKET on, as the agent got it: it names the daemon"))
             }
             None => Ok(StoreUrl::Sqlite(self.home()?.join("relight.db"))),
         }
@@ -180,8 +192,7 @@ impl Environment {
 
     fn open(&self, usage: Use) -> Result<Engine, Failure> {
         self.belong_to_node()?;
-        let url = self.store_url()?;
-        let store = url.open(usage)?;
+        let store = self.open_store(usage)?;
         if self.verbose > 0
             && let Some(file) = store.file()
         {
@@ -197,6 +208,26 @@ impl Environment {
         Ok(Engine::new(store, self.redactor_of(&folder)?))
     }
 
+    /// The store as it can be reached from here: itself, or through the daemon of the node.
+    pub(crate) fn open_store(&self, usage: Use) -> Result<Arc<dyn Store>, Failure> {
+        match self.relay() {
+            Some(socket) => {
+                fleet::share_store();
+                Ok(Arc::new(RelayedStore::open(&socket)?))
+            }
+            None => Ok(self.store_url()?.open(usage)?),
+        }
+    }
+
+    /// The socket of the daemon through which the store is asked; none where it is opened.
+    pub(crate) fn relay(&self) -> Option<PathBuf> {
+        let is_named = self.store.is_some() || self.get("RELIGHT_STORE").is_some();
+        if is_named || !self.is_kept_from_the_store() {
+            return None;
+        }
+        self.path("RELIGHT_SOCKET")
+    }
+
     /// Whoever uses the home of a node belongs to that node.
     fn belong_to_node(&self) -> Result<(), Failure> {
         if let Some(node) = self.node()? {
@@ -207,6 +238,9 @@ impl Environment {
 
     /// Whether other machines use the store too.
     pub(crate) fn is_shared(&self) -> Result<bool, Failure> {
+        if self.relay().is_some() {
+            return Ok(true);
+        }
         Ok(!matches!(self.store_url()?, StoreUrl::Sqlite(_) | StoreUrl::Memory))
     }
 

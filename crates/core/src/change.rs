@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::event::EventKind;
@@ -13,7 +14,7 @@ use crate::task::{CheckpointDoor, NewTask, Task, TaskTally, Usage};
 use crate::time::{Span, Time};
 
 /// One change of one task. A commit holds several, all or nothing.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Change {
     /// The task comes into being. Always the first change of its commit.
     Created(Box<NewTask>),
@@ -78,7 +79,7 @@ pub enum Change {
 }
 
 /// What every record of a step carries.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepMark {
     /// Which step.
     pub key: StepKey,

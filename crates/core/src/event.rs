@@ -1,6 +1,6 @@
 //! What happened, in order, for people and for watchers.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::{AgentName, TaskId};
@@ -197,8 +197,18 @@ impl Serialize for EventKind {
     }
 }
 
+impl<'de> Deserialize<'de> for EventKind {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(from)?;
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == word);
+        found.ok_or_else(|| {
+            serde::de::Error::custom(format_args!("{word:?} is no kind of event known here"))
+        })
+    }
+}
+
 /// One thing that happened.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Its place in the store's order; grows, never reused.
     pub id: u64,
@@ -223,9 +233,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_and_numbers_go_both_ways_and_never_move() {
+    fn kinds_words_and_numbers_go_both_ways_and_never_move() {
         for kind in EventKind::ALL {
             assert_eq!(EventKind::from_code(kind.code()), Some(kind));
+            let word = serde_json::to_value(kind).unwrap();
+            assert_eq!(serde_json::from_value::<EventKind>(word).unwrap(), kind);
         }
         assert_eq!(EventKind::StepBegun.code(), 1);
         assert_eq!(EventKind::TaskForgotten.code(), 16);

@@ -121,11 +121,12 @@ pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 const OUTPUT_BYTES_EACH_END: usize = 256 << 10;
 
 /// What a step gave.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Output {
     /// The exit code of a command; 0 for a value of the library.
     pub exit_code: i32,
     /// Standard output, or the library's value as JSON; the two ends when `cut` is set.
+    #[serde(with = "body")]
     pub body: Vec<u8>,
     /// The end of standard error, for people.
     pub stderr: String,
@@ -133,6 +134,36 @@ pub struct Output {
     pub cut: Option<Cut>,
     /// Whether a secret was taken out of it.
     pub redacted: bool,
+}
+
+/// A body as JSON has it: as text where it is text, else its bytes by base64.
+mod body {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Written {
+        Text(String),
+        Base64(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        let written = match std::str::from_utf8(bytes) {
+            Ok(text) => Written::Text(text.to_owned()),
+            Err(_) => Written::Base64(STANDARD.encode(bytes)),
+        };
+        written.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        match Written::deserialize(from)? {
+            Written::Text(text) => Ok(text.into_bytes()),
+            Written::Base64(text) => STANDARD.decode(text).map_err(D::Error::custom),
+        }
+    }
 }
 
 /// What is known of an output that was too long to keep.

@@ -17,7 +17,7 @@ use crate::doors::{clock, process};
 use crate::engine::{ActError, Engine, Started, TaskView};
 
 /// The name of the mark among the store's small records.
-const NAME: &str = "drain";
+pub const NAME: &str = "drain";
 /// Why a task that came while draining waits.
 const REFUSED: &str = "it came while draining";
 /// How often a mark is written again because somebody else was faster.

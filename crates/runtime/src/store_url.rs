@@ -67,12 +67,15 @@ impl StoreUrl {
     }
 }
 
+/// The variable that opens a store whose URL has no password.
+pub const PASSWORD: &str = "PGPASSWORD";
+
 /// A URL without one takes `PGPASSWORD`, as PostgreSQL's own programs do: so that none has to stand in
 /// a configuration or on a command line.
 fn with_password(url: &PostgresUrl) -> PostgresUrl {
     let variables = environment::variables();
     let mut texts = environment::texts(&variables);
-    let password = texts.find(|(name, _)| *name == "PGPASSWORD").map(|(_, value)| value);
+    let password = texts.find(|(name, _)| *name == PASSWORD).map(|(_, value)| value);
     match password.filter(|_| url.needs_password()) {
         Some(password) => url.clone().with_password(password),
         None => url.clone(),

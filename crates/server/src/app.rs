@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use axum::routing::post;
 use relight::doors::clock;
 use relight_core::time::Time;
 
@@ -19,6 +20,7 @@ use crate::journal::Journal;
 use crate::login::{Codes, Visits};
 use crate::metrics::traffic::Traffic;
 use crate::pulse::Pulse;
+use crate::relay::{self, Answers};
 use crate::remembered::{self, Remembered};
 use crate::routes;
 use crate::serve::Settings;
@@ -44,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) failures: Failures,
     pub(crate) audit: Audit,
     pub(crate) remembered: Remembered,
+    /// What became of the writes of agents.
+    pub(crate) relayed: Answers,
     pub(crate) journal: Journal,
     pub(crate) pulse: Pulse,
     pub(crate) traffic: Traffic,
@@ -68,6 +72,7 @@ impl Shared {
             failures: Failures::default(),
             audit: Audit::default(),
             remembered: Remembered::default(),
+            relayed: Answers::default(),
             journal: Journal::default(),
             pulse: Pulse::default(),
             traffic: Traffic::default(),
@@ -91,6 +96,8 @@ impl App {
     pub(crate) fn router(&self) -> Router {
         routes::all()
             .layer(from_fn_with_state(self.clone(), remembered::remember))
+            // Reads its own bodies and remembers its own answers.
+            .route(relay::PATH, post(relay::serve))
             .layer(from_fn_with_state(self.clone(), guard))
             .with_state(self.clone())
     }

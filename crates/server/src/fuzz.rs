@@ -78,7 +78,7 @@ pub fn headers(data: &[u8]) {
             assert!(matches!(site.as_bytes(), b"same-origin" | b"none"));
         }
     }
-    if check_content(&Method::POST, &headers).is_ok()
+    if check_content(&Method::POST, "/api/tasks", &headers).is_ok()
         && let Some(kind) = headers.get(header::CONTENT_TYPE)
     {
         assert!(kind.as_bytes().to_ascii_lowercase().starts_with(b"application/json"), "{kind:?}");

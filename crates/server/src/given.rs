@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::guard::Caller;
+use crate::relay;
 
 /// The largest body.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
@@ -28,12 +29,17 @@ pub(crate) fn is_write(method: &Method) -> bool {
 }
 
 /// Only JSON is taken: forms and plain text are what a foreign page can send without being asked.
-pub(crate) fn check_content(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn check_content(
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+) -> Result<(), ApiError> {
     if !is_write(method) {
         return Ok(());
     }
-    if content_length(headers).is_some_and(|length| length > BODY_BYTES_MAX as u64) {
-        return Err(too_large(BODY_BYTES_MAX));
+    let bytes_max = if path == relay::PATH { relay::BYTES_MAX } else { BODY_BYTES_MAX };
+    if content_length(headers).is_some_and(|length| length > bytes_max as u64) {
+        return Err(too_large(bytes_max));
     }
     let has_body = headers.contains_key(header::TRANSFER_ENCODING)
         || content_length(headers).is_some_and(|length| length > 0);
@@ -72,23 +78,29 @@ pub(crate) async fn read_body(
     // Thousands of strangers with a large body each would be a flood that nobody let in.
     let is_known = parts.extensions.get::<Caller>().is_some();
     let bytes_max = if is_known { BODY_BYTES_MAX } else { STRANGERS_BODY_BYTES_MAX };
-    let collected = timeout(wait_max, Limited::new(body, bytes_max).collect()).await;
-    let bytes = match collected {
-        Ok(Ok(collected)) => collected.to_bytes(),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            return Err(too_large(bytes_max));
-        }
-        Ok(Err(_)) => return Err(ApiError::bad_request("the body broke off")),
-        Err(_) => {
-            return Err(ApiError::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "too_slow",
-                "the body did not come in time",
-            ));
-        }
-    };
+    let bytes = collect(body, bytes_max, wait_max).await?;
     check_depth(&bytes)?;
     Ok((Request::from_parts(parts, Body::from(bytes.clone())), bytes))
+}
+
+/// A whole body, within limits of length and time.
+pub(crate) async fn collect(
+    body: Body,
+    bytes_max: usize,
+    wait_max: Duration,
+) -> Result<Bytes, ApiError> {
+    match timeout(wait_max, Limited::new(body, bytes_max).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(too_large(bytes_max))
+        }
+        Ok(Err(_)) => Err(ApiError::bad_request("the body broke off")),
+        Err(_) => Err(ApiError::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "too_slow",
+            "the body did not come in time",
+        )),
+    }
 }
 
 /// Refuses JSON that is nested too deeply before anything is built from it.
@@ -205,7 +217,8 @@ mod tests {
                 headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
             }
             headers.insert(header::CONTENT_LENGTH, length.parse().unwrap());
-            check_content(&Method::POST, &headers).map_err(|error| error.status.as_u16())
+            check_content(&Method::POST, "/api/tasks", &headers)
+                .map_err(|error| error.status.as_u16())
         };
         assert_eq!(check(Some("application/json"), "2"), Ok(()));
         assert_eq!(check(Some("Application/JSON; charset=utf-8"), "2"), Ok(()));

@@ -20,6 +20,7 @@ mod metrics;
 mod openapi;
 mod pages;
 mod pulse;
+mod relay;
 mod remembered;
 mod routes;
 mod serve;
@@ -32,6 +33,7 @@ pub use guard::scope::Scope;
 pub use listen::tls::{Tls, TlsError};
 pub use metrics::reference as metrics_reference;
 pub use openapi::document as openapi_document;
+pub use relay::RelayedStore;
 pub use serve::{ServeError, Server, Settings, Threads};
 
 /// The version that the daemon tells.

@@ -21,10 +21,11 @@ use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// All changes of one decision about one task.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Commit {
     /// Which task.
     pub task: TaskId,
@@ -37,7 +38,7 @@ pub struct Commit {
 }
 
 /// What the store answers once a commit would survive a power cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Committed {
     /// The task's new sequence number.
     pub seq: u64,
@@ -67,7 +68,7 @@ impl Recall {
 }
 
 /// Why a commit did not happen. Nothing was changed.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
 pub enum CommitError {
     /// The writer's lease is no longer valid.
     #[error("fence {ours} of task {task} is no longer valid (the newest is {newest})")]
@@ -142,7 +143,7 @@ pub enum AgentCommitError {
 }
 
 /// What can be wrong with a store as a whole. Nothing was acknowledged.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
 pub enum StoreError {
     /// The disk or the file system said no.
     #[error("cannot write or read the store {place}")]
@@ -151,6 +152,7 @@ pub enum StoreError {
         place: String,
         /// What the system said.
         #[source]
+        #[serde(with = "cause")]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// Not a store of ours, or not whole.
@@ -195,8 +197,36 @@ pub enum StoreError {
     },
 }
 
+/// A cause as JSON has it: its text, with the causes behind it.
+mod cause {
+    use std::error::Error;
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        cause: &Arc<dyn Error + Send + Sync>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut text = cause.to_string();
+        let mut next = cause.source();
+        while let Some(behind) = next {
+            text += &format!(": {behind}");
+            next = behind.source();
+        }
+        to.serialize_str(&text)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Arc<dyn Error + Send + Sync>, D::Error> {
+        let text = String::deserialize(from)?;
+        Ok(Arc::from(Box::<dyn Error + Send + Sync>::from(text)))
+    }
+}
+
 /// Which tasks. All conditions hold together; the default is all tasks.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskQuery {
     /// Only of these statuses; any when empty.
     pub statuses: Vec<TaskStatus>,
@@ -217,7 +247,7 @@ pub struct TaskQuery {
 }
 
 /// What a scan over many tasks needs of each.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskGlance {
     /// Its id.
     pub id: TaskId,
@@ -234,7 +264,7 @@ pub struct TaskGlance {
 }
 
 /// Which agents, in the order of their names. The default is all.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AgentQuery {
     /// Only in these states; any when empty.
     pub states: Vec<AgentStateKind>,
@@ -245,7 +275,7 @@ pub struct AgentQuery {
 }
 
 /// Which attempts, newest first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptQuery {
     /// Only of this agent.
     pub agent: Option<AgentName>,
@@ -258,7 +288,7 @@ pub struct AttemptQuery {
 }
 
 /// Which sessions, in the order of their keys. The default is all.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionQuery {
     /// Only in these states; any when empty.
     pub states: Vec<SessionStateKind>,
@@ -271,7 +301,7 @@ pub struct SessionQuery {
 }
 
 /// Which events, oldest first unless `newest` is set.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventQuery {
     /// Only those after this one.
     pub after: u64,
@@ -290,7 +320,7 @@ pub struct EventQuery {
 }
 
 /// An event of the store as a whole: of no task and no agent.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// When, by the wall clock.
     pub at: Time,
@@ -310,7 +340,7 @@ pub enum Joined {
 }
 
 /// What a store holds, for `doctor`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Inventory {
     /// The backend and its version.
     pub backend: String,
@@ -339,7 +369,7 @@ pub struct Inventory {
 }
 
 /// What is left of acknowledged commits when the server is lost.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Replication {
     /// Whether our commits wait for a standby at all, and for which: the server's own words.
     pub waits_for: Option<String>,
@@ -348,7 +378,7 @@ pub struct Replication {
 }
 
 /// Another server that follows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standby {
     /// As it calls itself; none when our role may not know.
     pub name: Option<String>,

@@ -36,8 +36,9 @@ pub(crate) fn run(environment: &Environment, arguments: &CheckArguments) -> Outc
 
 /// A store that was never made has nothing to check, and checking makes none.
 fn open_if_there(environment: &Environment) -> Result<Option<std::sync::Arc<dyn Store>>, Failure> {
-    let url = environment.store_url()?;
-    if let StoreUrl::Sqlite(path) = &url {
+    if environment.relay().is_none()
+        && let StoreUrl::Sqlite(path) = &environment.store_url()?
+    {
         let log = PathBuf::from(format!("{}-wal", path.display()));
         if !path.exists() && !log.exists() {
             let text = format!("there is no store {}; only files were checked", path.display());
@@ -45,7 +46,7 @@ fn open_if_there(environment: &Environment) -> Result<Option<std::sync::Arc<dyn 
             return Ok(None);
         }
     }
-    Ok(Some(url.open(Use::Short)?))
+    Ok(Some(environment.open_store(Use::Short)?))
 }
 
 /// What was named, else the folder in use here; that one need not be there.

@@ -56,7 +56,7 @@ pub(super) fn spec(
     Ok(AgentSpec {
         name,
         command: plan.command.iter().cloned().map(Word::from).collect(),
-        environment: short_environment(environment.variables(), &preset),
+        environment: short_environment(&environment.variables_for_agents(), &preset),
         signs: supervision::signs(&preset),
         ladder: Some(preset.ladder(plan.grace)),
         plan,

@@ -55,9 +55,11 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         )
         .hint("without --tty the agent runs with its input closed"));
     }
+    refuse_a_shared_store(environment)?;
     let mut spec = spec(environment, arguments)?;
     check_condition(&spec)?;
     let engine = environment.long_engine()?;
+    refuse_beside_a_node(environment, &engine).await?;
     log::redact_with(&engine);
     spec.plan.command = supervision::readable(engine.redactor(), &spec.command);
     let home = environment.store_folder(&engine)?;
@@ -123,6 +125,35 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         }
     }
     finish(environment, &name, &view, &Ending { told, condition_holds, ended_before })
+}
+
+/// Nobody renews a lease for this agent: were this machine cut off, others could neither wait for its end
+/// nor know of it, and the agent itself could not reach its task.
+fn refuse_a_shared_store(environment: &Environment) -> Result<(), Failure> {
+    if !environment.is_shared()? {
+        return Ok(());
+    }
+    let text = "relight run cannot guard an agent in a store that other machines use";
+    Err(Failure::new(Exit::Config, text).hint(
+        "write it into relight.toml as an [[agent]], and relight up; \
+         or keep it on this machine: --store sqlite:PATH",
+    ))
+}
+
+/// The same where nodes share a file: who holds something in the home of a node counts as that node's, and
+/// is taken over with it.
+async fn refuse_beside_a_node(environment: &Environment, engine: &Engine) -> Result<(), Failure> {
+    let Some(own) = environment.node()? else { return Ok(()) };
+    let nodes = engine.store().nodes().await?;
+    if nodes.iter().all(|node| node.new.name != own.name) {
+        return Ok(());
+    }
+    let text = format!("relight run cannot guard an agent in the home of node {}", own.name);
+    Err(Failure::new(Exit::Config, text).hint(format!(
+        "write it into relight.toml as an [[agent]], and relight up; or take another home: \
+         --home DIR; relight node remove {} forgets a node that is gone",
+        own.name
+    )))
 }
 
 /// What becomes of tasks that the agent takes by itself, says the configuration that is found here. One

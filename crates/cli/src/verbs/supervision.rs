@@ -97,7 +97,8 @@ pub(crate) fn passed_on(environment: &Environment, short: bool) -> Vec<(Word, Wo
         let is_ours = NOT_PASSED_ON.iter().any(|known| name == *known);
         !is_ours && (!short || is_in_the_short_list(name))
     };
-    let pairs = environment.variables().iter().filter(|(name, _)| is_passed_on(name));
+    let pairs = environment.variables_for_agents();
+    let pairs = pairs.iter().filter(|(name, _)| is_passed_on(name));
     pairs.map(|(name, value)| (name.as_os_str().into(), value.as_os_str().into())).collect()
 }
 

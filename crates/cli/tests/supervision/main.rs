@@ -14,7 +14,6 @@ mod adoption;
 mod alerts;
 mod daemon;
 mod drain;
-mod fleet;
 mod ground;
 mod hang;
 mod harsh;

@@ -10,6 +10,8 @@ mod steps;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::change::Change;
 use crate::claimant::Claimant;
 use crate::event::EventKind;
@@ -169,7 +171,7 @@ impl Right {
 }
 
 /// What must still be true when the changes are committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Guard {
     /// The lease is held, with this number.
     pub fence: Option<Fence>,

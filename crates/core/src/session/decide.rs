@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::recover::cut_off;
@@ -87,7 +88,7 @@ pub struct Scene<'a> {
 }
 
 /// What to commit, if the session is still the one that was read.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionChange {
     /// The session as it is then; the store counts its `seq`.
     pub next: Session,
@@ -98,7 +99,7 @@ pub struct SessionChange {
 }
 
 /// An event of the journal to be.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionTold {
     /// What happened.
     pub kind: EventKind,

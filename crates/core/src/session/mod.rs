@@ -45,7 +45,7 @@ impl fmt::Display for Generation {
 }
 
 /// A conversation as the store knows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// By which the gateway knows it.
     pub key: SessionKey,
@@ -74,7 +74,7 @@ pub struct Session {
 }
 
 /// Where a session stands, with what belongs to that.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SessionState {
     /// Nothing is in flight and nothing is owed.
     Idle,
@@ -109,7 +109,7 @@ pub enum SessionState {
 }
 
 /// The states by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStateKind {
     /// Nothing is in flight and nothing is owed.
@@ -171,7 +171,7 @@ impl FromStr for SessionStateKind {
 }
 
 /// Who or what suspended a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Suspender {
     /// Somebody who said so: no turn begins before it is resumed.
@@ -198,7 +198,7 @@ impl Suspender {
 }
 
 /// Why a session stands where it does.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
     /// In words.
     pub text: String,

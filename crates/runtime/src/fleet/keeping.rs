@@ -59,12 +59,17 @@ impl Keeping {
         }
     }
 
-    /// A renewal came through. False when its answer came too late: the lease is lost.
+    /// A renewal came through. It counts only if it came while the lease still lasted: the store may have
+    /// committed it late, when others had seen the end already, and this process may have slept since.
+    /// False when it did not: the lease is lost.
     #[must_use]
     pub fn renewed(&mut self, sent_ms: u64, now_ms: u64) -> bool {
+        if now_ms >= self.term.stop_at_ms() {
+            return false;
+        }
         self.sent_ms = sent_ms;
         self.term = Term::sent_at(sent_ms, self.timing);
-        now_ms < self.term.stop_at_ms()
+        true
     }
 
     /// The others were seen; the first of all leases has so long to go.
@@ -98,6 +103,7 @@ mod tests {
         let mut keeping = Keeping::begun(0, TIMING);
         assert!(keeping.renewed(2_000, 2_005));
         let stop_at_ms = keeping.term().stop_at_ms();
-        assert!(!keeping.renewed(2_000, stop_at_ms));
+        assert!(!keeping.renewed(4_000, stop_at_ms));
+        assert_eq!(keeping.term().stop_at_ms(), stop_at_ms, "it gives nothing back");
     }
 }

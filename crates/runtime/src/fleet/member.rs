@@ -230,18 +230,18 @@ impl Member {
         self.standing.send_replace(Standing::Lost);
     }
 
+    /// Waits for the answer, however long the store is away: whoever asks again and again has joined as
+    /// often once it is back. An answer that took longer than the lease lasts is lost at once.
     async fn join_anew(&mut self) {
         let sent_ms = clock::boot_ms();
-        let asked = self.store.join_node((*self.node).clone(), clock::now());
-        match timeout(self.timing.renew.as_duration(), asked).await {
-            Ok(Ok(Joined::As(epoch))) => {
+        match self.store.join_node((*self.node).clone(), clock::now()).await {
+            Ok(Joined::As(epoch)) => {
                 self.keeping = Keeping::begun(sent_ms, self.timing);
                 self.look().await;
                 let term = self.keeping.term();
                 self.standing.send_replace(Standing::Member { epoch, term });
             }
-            Ok(Ok(Joined::Taken(_)) | Err(_)) => sleep(TROUBLE_PAUSE).await,
-            Err(_) => {}
+            Ok(Joined::Taken(_)) | Err(_) => sleep(TROUBLE_PAUSE).await,
         }
     }
 }

@@ -51,7 +51,7 @@ fn check(app: &App, request: &mut Request) -> Result<(), ApiError> {
         caller.check_csrf(&method, request.headers())?;
         request.extensions_mut().insert(caller);
     }
-    given::check_content(&method, request.headers())
+    given::check_content(&method, &path, request.headers())
 }
 
 /// What needs no login: whether the daemon lives, and how to log in.

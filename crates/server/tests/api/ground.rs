@@ -143,7 +143,7 @@ impl Ground {
     }
 }
 
-fn serve(
+pub(crate) fn serve(
     home: &Path,
     engine: &Engine,
     settings: Settings,

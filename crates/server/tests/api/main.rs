@@ -12,6 +12,7 @@ mod login;
 mod mcp;
 mod metrics;
 mod pages;
+mod relay;
 mod reporters;
 mod stream;
 mod tls;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use relight::doors::{clock, process};
 use relight::drain;
@@ -30,9 +31,13 @@ const NAMED_MAX: usize = 5;
 
 /// The findings, and the exit code that they lead to.
 pub(super) fn look(environment: &Environment, whole: bool) -> (Vec<Finding>, u8) {
+    let open = || environment.open_store(Use::Short);
+    if environment.relay().is_some() {
+        return look_at(open, whole, Vec::new());
+    }
     let path = match environment.store_url() {
         Ok(StoreUrl::Sqlite(path)) => path,
-        Ok(url @ StoreUrl::Postgres(_)) => return look_at(&url, whole, Vec::new()),
+        Ok(StoreUrl::Postgres(_)) => return look_at(open, whole, Vec::new()),
         Ok(StoreUrl::Memory) => {
             let text = "memory: keeps nothing past the end of a command";
             return (vec![Finding::warning("store", text)], 0);
@@ -44,12 +49,16 @@ pub(super) fn look(environment: &Environment, whole: bool) -> (Vec<Finding>, u8)
     }
     let mut findings = vec![room(&path)];
     findings.extend(rights(&path));
-    look_at(&StoreUrl::Sqlite(path), whole, findings)
+    look_at(open, whole, findings)
 }
 
 /// What is inside, after what was found outside.
-fn look_at(url: &StoreUrl, whole: bool, mut findings: Vec<Finding>) -> (Vec<Finding>, u8) {
-    let exit = match inventory(url, whole) {
+fn look_at(
+    open: impl FnOnce() -> Result<Arc<dyn Store>, Failure>,
+    whole: bool,
+    mut findings: Vec<Finding>,
+) -> (Vec<Finding>, u8) {
+    let exit = match inventory(open, whole) {
         Ok((store, inventory)) => {
             findings.extend(describe(&inventory, whole));
             let looked = block_on(look_inside(store.as_ref(), inventory.in_doubt));
@@ -67,8 +76,7 @@ fn look_at(url: &StoreUrl, whole: bool, mut findings: Vec<Finding>) -> (Vec<Find
             };
             if inventory.damage.is_empty() { exit_if_whole } else { Exit::Data as u8 }
         }
-        Err(error) => {
-            let failure = Failure::from(error);
+        Err(failure) => {
             findings.push(as_finding(&failure));
             failure.exit as u8
         }
@@ -106,10 +114,10 @@ fn absent(path: &Path) -> (Vec<Finding>, u8) {
 }
 
 fn inventory(
-    url: &StoreUrl,
+    open: impl FnOnce() -> Result<Arc<dyn Store>, Failure>,
     whole: bool,
-) -> Result<(std::sync::Arc<dyn Store>, Inventory), StoreError> {
-    let store = url.open(Use::Short)?;
+) -> Result<(Arc<dyn Store>, Inventory), Failure> {
+    let store = open()?;
     let inventory = block_on(store.inventory(whole))?;
     Ok((store, inventory))
 }

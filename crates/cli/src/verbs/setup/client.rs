@@ -14,9 +14,11 @@ const TOKEN: &str = "RELIGHT_TOKEN";
 /// The header by which the daemon is told which agent is served.
 const AGENT_HEADER: &str = "Relight-Agent";
 /// What Codex passes on to a server only when it is told to.
-const PASSED_ON: [&str; 8] = [
+const PASSED_ON: [&str; 10] = [
     "RELIGHT_HOME",
     "RELIGHT_STORE",
+    "RELIGHT_NODE",
+    "RELIGHT_SOCKET",
     "RELIGHT_AGENT",
     "RELIGHT_ATTEMPT",
     "RELIGHT_TASK",

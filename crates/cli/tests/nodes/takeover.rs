@@ -1,112 +1,53 @@
-//! Several nodes on one store: what one of them had goes on elsewhere, and never twice at once.
-//!
-//! A node is a daemon with a home of its own. Leases are as short as they may be.
+//! What one node had goes on elsewhere, and never twice at once. Each test is run on one SQLite file, and on
+//! one PostgreSQL where there is one.
 
 use std::time::Duration;
 
 use rustix::process::Signal;
-use serde_json::Value;
 
-use crate::ground::{Ground, ONLY_ONE, Supervisor, is_alive, now, signal, until};
-use crate::relight::{Ran, finish};
+use crate::fleet::{Fleet, Meet};
+use crate::ground::{is_alive, now, signal, until};
+use crate::relight::finish;
 
 /// The lease, a second for who comes late, and what a busy machine adds.
 const TAKEOVER_MAX: Duration = Duration::from_secs(3 + 1 + 4);
 
-/// Lives until it is told to end, and says on which node.
-fn lives() -> String {
-    format!(
-        "{ONLY_ONE}echo $RELIGHT_NODE >>places\ntrap 'exit 0' TERM\nwhile :; do sleep 0.02; done"
-    )
+/// Runs each of these on every store that nodes can share; without PostgreSQL, says so.
+macro_rules! on_every_store {
+    ($($test:ident)*) => {
+        mod sqlite {
+            $(#[test]
+            fn $test() {
+                super::$test(super::Meet::InOneFile);
+            })*
+        }
+        mod postgres {
+            $(#[test]
+            fn $test() {
+                if let Some(server) = crate::server::Cluster::shared() {
+                    super::$test(super::Meet::in_a_schema_of(server));
+                }
+            })*
+        }
+    };
 }
 
-fn config(more: &str) -> String {
-    format!(
-        "[node]\nlease = \"3s\"\nrenew = \"500ms\"\n[[agent]]\nname = \"a\"\n\
-         command = [\"./agent\"]\nrestart = \"always\"\n{more}"
-    )
+on_every_store! {
+    an_agent_of_a_node_that_was_killed_goes_on_elsewhere_once
+    without_its_daemon_an_agent_lives_until_its_shim_ends_it_in_time
+    a_daemon_that_comes_back_in_time_adopts_and_restarts_nothing
+    a_frozen_daemon_starts_over_and_does_not_double
+    a_node_that_leaves_hands_over_at_once
+    an_agent_runs_where_its_placement_says
+    what_a_person_stopped_stays_stopped_on_every_node
+    a_drained_node_hands_over_what_ends_and_takes_nothing
+    a_name_that_another_machine_uses_is_refused
+    a_task_of_a_lost_node_is_recovered_by_another
+    what_no_node_guards_is_not_run
 }
 
-struct Fleet {
-    ground: Ground,
-}
-
-impl Fleet {
-    fn new(config_end: &str) -> Self {
-        let ground = Ground::with_agent(&lives());
-        ground.config(&config(config_end));
-        std::fs::create_dir(ground.stage.folder.path().join("shared")).unwrap();
-        Self { ground }
-    }
-
-    fn variables(&self, node: &str) -> [(&'static str, String); 2] {
-        let folder = self.ground.stage.folder.path();
-        let store = format!("sqlite:{}", folder.join("shared/relight.db").display());
-        let home = folder.join(format!("home-{node}")).display().to_string();
-        [("RELIGHT_HOME", home), ("RELIGHT_STORE", store)]
-    }
-
-    /// A node that is up.
-    fn up(&self, node: &str) -> Supervisor {
-        let daemon = self.begin(node, &[]);
-        daemon.until_said("is up with ");
-        daemon
-    }
-
-    fn begin(&self, node: &str, flags: &[&str]) -> Supervisor {
-        let variables = self.variables(node);
-        let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
-        let words = [&["up", "--no-http", "--node", node], flags].concat();
-        self.ground.start_with(&words, &variables)
-    }
-
-    fn call(&self, node: &str, words: &[&str]) -> Ran {
-        let mut command = self.ground.stage.command(words);
-        finish(command.envs(self.variables(node)).spawn().unwrap())
-    }
-
-    fn json(&self, node: &str, words: &[&str]) -> Value {
-        let ran = self.call(node, &[words, &["--json"]].concat());
-        serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
-    }
-
-    /// The agent, seen from a node; null before it is known there.
-    fn agent(&self, node: &str) -> Value {
-        self.json(node, &["ps"])["agents"][0].clone()
-    }
-
-    /// Waits until the agent lives on this node in this attempt; its pid.
-    fn until_lives(&self, node: &str, attempt: u32) -> u32 {
-        until(&format!("attempt {attempt} on node {node}"), || {
-            let agent = self.agent(node);
-            let lives = agent["state"] == "running" && agent["node"] == node;
-            let pid = agent["pid"].as_u64().filter(|_| lives && agent["attempt"] == attempt)?;
-            u32::try_from(pid).ok()
-        })
-    }
-
-    fn causes(&self, node: &str) -> Vec<String> {
-        let deaths = self.json(node, &["deaths", "a", "-n", "100"])["deaths"].clone();
-        let mut causes: Vec<String> = deaths
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|d| d["cause"].as_str().unwrap().to_owned())
-            .collect();
-        causes.reverse();
-        causes
-    }
-
-    fn state_of(&self, asked: &str, node: &str) -> String {
-        let nodes = self.json(asked, &["node", "list"])["nodes"].as_array().unwrap().clone();
-        let found = nodes.into_iter().find(|known| known["name"] == node);
-        found.map(|known| known["state"].as_str().unwrap().to_owned()).unwrap_or_default()
-    }
-}
-
-#[test]
-fn an_agent_of_a_node_that_was_killed_goes_on_elsewhere_once() {
-    let fleet = Fleet::new("");
+fn an_agent_of_a_node_that_was_killed_goes_on_elsewhere_once(meet: Meet) {
+    let fleet = Fleet::new(meet, "");
     let a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     let _b = fleet.up("b");
@@ -122,9 +63,8 @@ fn an_agent_of_a_node_that_was_killed_goes_on_elsewhere_once() {
     fleet.ground.assert_never_doubled();
 }
 
-#[test]
-fn without_its_daemon_an_agent_lives_until_its_shim_ends_it_in_time() {
-    let fleet = Fleet::new("");
+fn without_its_daemon_an_agent_lives_until_its_shim_ends_it_in_time(meet: Meet) {
+    let fleet = Fleet::new(meet, "");
     let a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     let _b = fleet.up("b");
@@ -136,9 +76,8 @@ fn without_its_daemon_an_agent_lives_until_its_shim_ends_it_in_time() {
     fleet.ground.assert_never_doubled();
 }
 
-#[test]
-fn a_daemon_that_comes_back_in_time_adopts_and_restarts_nothing() {
-    let fleet = Fleet::new("");
+fn a_daemon_that_comes_back_in_time_adopts_and_restarts_nothing(meet: Meet) {
+    let fleet = Fleet::new(meet, "");
     let a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     let _b = fleet.up("b");
@@ -153,9 +92,8 @@ fn a_daemon_that_comes_back_in_time_adopts_and_restarts_nothing() {
     fleet.ground.assert_never_doubled();
 }
 
-#[test]
-fn a_frozen_daemon_starts_over_and_does_not_double() {
-    let fleet = Fleet::new("");
+fn a_frozen_daemon_starts_over_and_does_not_double(meet: Meet) {
+    let fleet = Fleet::new(meet, "");
     let a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     let b = fleet.up("b");
@@ -172,9 +110,8 @@ fn a_frozen_daemon_starts_over_and_does_not_double() {
     fleet.ground.assert_never_doubled();
 }
 
-#[test]
-fn a_node_that_leaves_hands_over_at_once() {
-    let fleet = Fleet::new("");
+fn a_node_that_leaves_hands_over_at_once(meet: Meet) {
+    let fleet = Fleet::new(meet, "");
     let a = fleet.up("a");
     fleet.until_lives("a", 1);
     let _b = fleet.up("b");
@@ -188,9 +125,8 @@ fn a_node_that_leaves_hands_over_at_once() {
     fleet.ground.assert_never_doubled();
 }
 
-#[test]
-fn an_agent_runs_where_its_placement_says() {
-    let fleet = Fleet::new("placement = \"b\"");
+fn an_agent_runs_where_its_placement_says(meet: Meet) {
+    let fleet = Fleet::new(meet, "placement = \"b\"");
     let a = fleet.up("a");
     a.until_said("1 agents are placed on other nodes");
     assert_eq!(fleet.ground.lines("places").len(), 0);
@@ -204,9 +140,8 @@ fn an_agent_runs_where_its_placement_says() {
     fleet.ground.assert_never_doubled();
 }
 
-#[test]
-fn what_a_person_stopped_stays_stopped_on_every_node() {
-    let fleet = Fleet::new("");
+fn what_a_person_stopped_stays_stopped_on_every_node(meet: Meet) {
+    let fleet = Fleet::new(meet, "");
     let a = fleet.up("a");
     fleet.until_lives("a", 1);
     let b = fleet.up("b");
@@ -225,9 +160,8 @@ fn what_a_person_stopped_stays_stopped_on_every_node() {
     fleet.until_lives("b", 2);
 }
 
-#[test]
-fn a_drained_node_hands_over_what_ends_and_takes_nothing() {
-    let fleet = Fleet::new("");
+fn a_drained_node_hands_over_what_ends_and_takes_nothing(meet: Meet) {
+    let fleet = Fleet::new(meet, "");
     let _a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     let _b = fleet.up("b");
@@ -242,9 +176,8 @@ fn a_drained_node_hands_over_what_ends_and_takes_nothing() {
     fleet.ground.assert_never_doubled();
 }
 
-#[test]
-fn a_name_that_another_machine_uses_is_refused() {
-    let fleet = Fleet::new("");
+fn a_name_that_another_machine_uses_is_refused(meet: Meet) {
+    let fleet = Fleet::new(meet, "");
     let _a = fleet.up("a");
     let mut command = fleet.ground.stage.command(&["up", "--no-http", "--node", "a"]);
     let [_, (store, url)] = fleet.variables("a");
@@ -255,9 +188,8 @@ fn a_name_that_another_machine_uses_is_refused() {
     assert_eq!(fleet.call("a", &["node", "remove", "b"]).code, 1);
 }
 
-#[test]
-fn a_task_of_a_lost_node_is_recovered_by_another() {
-    let fleet = Fleet::new("");
+fn a_task_of_a_lost_node_is_recovered_by_another(meet: Meet) {
+    let fleet = Fleet::new(meet, "");
     let a = fleet.up("a");
     fleet.until_lives("a", 1);
     let _b = fleet.up("b");
@@ -271,4 +203,15 @@ fn a_task_of_a_lost_node_is_recovered_by_another() {
     assert_eq!(fleet.state_of("b", "a"), "gone", "its holder lives, but nobody there can say so");
     let late = fleet.call("a", &["task", "done", "t", "--fence", "1"]);
     assert_eq!(late.code, 77, "{late:?}");
+}
+
+fn what_no_node_guards_is_not_run(meet: Meet) {
+    let fleet = Fleet::new(meet, "");
+    let a = fleet.up("a");
+    let ran = fleet.call("a", &["run", "--name", "alone", "--", "./agent"]);
+    assert_eq!(ran.code, 78, "{ran:?}");
+    assert!(ran.stderr.contains("relight run cannot guard an agent"), "{ran:?}");
+    assert!(ran.stderr.contains("and relight up"), "it says what to do instead: {ran:?}");
+    a.signal(Signal::TERM);
+    a.end();
 }

@@ -1,0 +1,126 @@
+//! A fleet under test: nodes are daemons with a home of their own that share a store. Leases are as short as
+//! they may be.
+
+use serde_json::Value;
+
+use crate::ground::{Ground, ONLY_ONE, Supervisor, until};
+use crate::relight::{Ran, finish};
+use crate::server::{Cluster, unique};
+
+/// Lives until it is told to end, and says on which node.
+fn lives() -> String {
+    format!(
+        "{ONLY_ONE}echo $RELIGHT_NODE >>places\ntrap 'exit 0' TERM\nwhile :; do sleep 0.02; done"
+    )
+}
+
+fn config(lease: &str, agent_end: &str) -> String {
+    format!(
+        "[node]\nlease = \"{lease}\"\nrenew = \"500ms\"\n[[agent]]\nname = \"a\"\n\
+         command = [\"./agent\"]\nrestart = \"always\"\n{agent_end}"
+    )
+}
+
+/// Where the nodes of a fleet meet.
+pub(crate) enum Meet {
+    InOneFile,
+    At(String),
+}
+
+impl Meet {
+    pub(crate) fn in_a_schema_of(server: &Cluster) -> Self {
+        let schema = unique(&format!("fleet{}_", std::process::id()));
+        Self::At(server.url(&format!("?schema={schema}&sslmode=disable")))
+    }
+}
+
+pub(crate) struct Fleet {
+    pub(crate) ground: Ground,
+    store: String,
+}
+
+impl Fleet {
+    pub(crate) fn new(meet: Meet, agent_end: &str) -> Self {
+        Self::with_agent(meet, &lives(), "3s", agent_end)
+    }
+
+    /// One whose agent does this.
+    pub(crate) fn with_agent(meet: Meet, script: &str, lease: &str, agent_end: &str) -> Self {
+        let ground = Ground::with_agent(script);
+        ground.config(&config(lease, agent_end));
+        let shared = ground.stage.folder.path().join("shared");
+        std::fs::create_dir(&shared).unwrap();
+        let store = match meet {
+            Meet::InOneFile => format!("sqlite:{}", shared.join("relight.db").display()),
+            Meet::At(url) => url,
+        };
+        Self { ground, store }
+    }
+
+    /// Nodes that are started from now on have a longer lease.
+    pub(crate) fn lease(&self, lease: &str) {
+        self.ground.config(&config(lease, ""));
+    }
+
+    pub(crate) fn variables(&self, node: &str) -> [(&'static str, String); 2] {
+        let home = self.ground.stage.folder.path().join(format!("home-{node}"));
+        [("RELIGHT_HOME", home.display().to_string()), ("RELIGHT_STORE", self.store.clone())]
+    }
+
+    /// A node that is up.
+    pub(crate) fn up(&self, node: &str) -> Supervisor {
+        let daemon = self.begin(node, &[]);
+        daemon.until_said("is up with ");
+        daemon
+    }
+
+    pub(crate) fn begin(&self, node: &str, flags: &[&str]) -> Supervisor {
+        let variables = self.variables(node);
+        let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let words = [&["up", "--no-http", "--node", node], flags].concat();
+        self.ground.start_with(&words, &variables)
+    }
+
+    pub(crate) fn call(&self, node: &str, words: &[&str]) -> Ran {
+        let mut command = self.ground.stage.command(words);
+        finish(command.envs(self.variables(node)).spawn().unwrap())
+    }
+
+    pub(crate) fn json(&self, node: &str, words: &[&str]) -> Value {
+        let ran = self.call(node, &[words, &["--json"]].concat());
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    }
+
+    /// The agent, seen from a node; null before it is known there.
+    pub(crate) fn agent(&self, node: &str) -> Value {
+        self.json(node, &["ps"])["agents"][0].clone()
+    }
+
+    /// Waits until the agent lives on this node in this attempt; its pid.
+    pub(crate) fn until_lives(&self, node: &str, attempt: u32) -> u32 {
+        until(&format!("attempt {attempt} on node {node}"), || {
+            let agent = self.agent(node);
+            let lives = agent["state"] == "running" && agent["node"] == node;
+            let pid = agent["pid"].as_u64().filter(|_| lives && agent["attempt"] == attempt)?;
+            u32::try_from(pid).ok()
+        })
+    }
+
+    pub(crate) fn causes(&self, node: &str) -> Vec<String> {
+        let deaths = self.json(node, &["deaths", "a", "-n", "100"])["deaths"].clone();
+        let mut causes: Vec<String> = deaths
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|d| d["cause"].as_str().unwrap().to_owned())
+            .collect();
+        causes.reverse();
+        causes
+    }
+
+    pub(crate) fn state_of(&self, asked: &str, node: &str) -> String {
+        let nodes = self.json(asked, &["node", "list"])["nodes"].as_array().unwrap().clone();
+        let found = nodes.into_iter().find(|known| known["name"] == node);
+        found.map(|known| known["state"].as_str().unwrap().to_owned()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,102 @@
+//! The door: on the socket alone, behind the guard, and no part of the API that others build upon.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Extension, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use tokio::time::timeout;
+
+use super::answers::Seen;
+use super::call::{Asked, AskedBy, BYTES_MAX, Call, VERSION, Write};
+use super::desk;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::given::collect;
+use crate::guard::{Caller, Via};
+
+/// Nobody waits longer for a change in one question.
+const CHANGE_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// Answers one question of an agent.
+pub(crate) async fn serve(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    if caller.via != Via::Socket {
+        return Err(ApiError::not_found("there is nothing here").hint("GET /openapi.json"));
+    }
+    let bytes = collect(request.into_body(), BYTES_MAX, app.body_wait_max).await?;
+    match understood(&bytes)? {
+        Call::Read(read) => {
+            let store = app.backend.engine.store().as_ref();
+            Ok(answer(false, &desk::read(store, read).await))
+        }
+        Call::Write { id, write } => done(&app, &id, write).await,
+        Call::Changed(after) => Ok(answer(false, &changed(&app, after).await)),
+    }
+}
+
+fn understood(bytes: &[u8]) -> Result<Call, ApiError> {
+    let not_understood = |error: serde_json::Error| {
+        let ours = crate::VERSION;
+        ApiError::invalid(format!("the daemon (relight {ours}) does not understand this: {error}"))
+    };
+    let AskedBy { version } = serde_json::from_slice(bytes).map_err(not_understood)?;
+    if version != VERSION {
+        let ours = crate::VERSION;
+        let message = format!(
+            "its daemon is relight {ours} and speaks form {VERSION} of the relay, not {version}"
+        );
+        return Err(ApiError::new(StatusCode::CONFLICT, "other_version", message).hint(
+            "restart the daemon with the relight that agents use; agents live on meanwhile",
+        ));
+    }
+    let asked: Asked<Call> = serde_json::from_slice(bytes).map_err(not_understood)?;
+    Ok(asked.call)
+}
+
+/// Does a write, or waits for what it comes to when it was asked for before. Once begun it is done,
+/// whether or not whoever asked is still there.
+async fn done(app: &App, id: &str, write: Write) -> Result<Response, ApiError> {
+    if !desk::is_for_agents(&write) {
+        return Err(ApiError::forbidden("this record is the daemon's own"));
+    }
+    let (mut became, again) = match app.relayed.look(id) {
+        Seen::Before(became) => (became, true),
+        Seen::New(tell, became) => {
+            let store = Arc::clone(app.backend.engine.store());
+            tokio::spawn(async move {
+                let said = desk::write(store.as_ref(), write).await;
+                tell.send_replace(Some(Bytes::from(said)));
+            });
+            (became, false)
+        }
+    };
+    let said = became.wait_for(Option::is_some).await;
+    let said = said.map_err(|_| ApiError::internal("a relayed write was not finished"))?;
+    Ok(answer(again, said.as_deref().unwrap_or_default()))
+}
+
+/// Returns when there may be something new, after a while, or when the daemon ends. Whoever hangs up
+/// ends it too.
+async fn changed(app: &App, after: u64) -> Vec<u8> {
+    let store = app.backend.engine.store();
+    tokio::select! {
+        told = timeout(CHANGE_WAIT_MAX, store.changed(after)) => {
+            desk::written(&told.unwrap_or(Ok(())))
+        }
+        () = app.journal.ended() => desk::written(&Ok::<(), ()>(())),
+    }
+}
+
+fn answer(again: bool, said: &[u8]) -> Response {
+    let head = format!("{{\"again\":{again},\"answer\":");
+    let mut response = Response::new(Body::from([head.as_bytes(), said, b"}"].concat()));
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}

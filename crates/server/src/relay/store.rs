@@ -1,0 +1,363 @@
+//! A store that is asked through the daemon of the node.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use relight_core::agent::{Agent, Attempt, AttemptTag};
+use relight_core::claimant::Claimant;
+use relight_core::event::Event;
+use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
+use relight_core::lease::Fence;
+use relight_core::node::{Epoch, NewNode, Node};
+use relight_core::session::{Session, SessionChange};
+use relight_core::step::{Output, Step, StepKey};
+use relight_core::task::Task;
+use relight_core::time::Time;
+use relight_store::{
+    AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
+    EventQuery, Inventory, Joined, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    Told,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::asker::{Asker, Reply};
+use super::call::{Call, Maybe, Read, Write};
+use super::read_back;
+use super::soon::Soon;
+use super::thread::Thread;
+
+/// How long a commit that nobody waits for waits for one to go with.
+const SOON: Duration = Duration::from_millis(2);
+/// How long the end of a store waits for what is still to be written.
+const END_MAX: Duration = Duration::from_secs(5);
+
+/// The store of a node, asked through its daemon's socket. What only daemons do is refused.
+///
+/// A daemon that is away is waited for, some seconds. A write whose answer was lost is never reported
+/// as refused when it was made.
+#[derive(Debug)]
+pub struct RelayedStore {
+    asker: Arc<Asker>,
+    soon: Arc<Soon>,
+    thread: Thread,
+}
+
+impl RelayedStore {
+    /// The store behind this socket. Nobody is asked yet.
+    pub fn open(socket: &Path) -> Result<Self, StoreError> {
+        Self::with(Asker::new(socket))
+    }
+
+    /// The same, for whoever waits no longer than this for a daemon that is away.
+    pub fn open_with_patience(socket: &Path, away_max: Duration) -> Result<Self, StoreError> {
+        let mut asker = Asker::new(socket);
+        asker.set_patience(away_max);
+        Self::with(asker)
+    }
+
+    fn with(asker: Asker) -> Result<Self, StoreError> {
+        let asker = Arc::new(asker);
+        let thread = Thread::start().map_err(|error| asker.unreachable(error.to_string()))?;
+        Ok(Self { asker, soon: Arc::default(), thread })
+    }
+
+    async fn ask<T>(&self, call: Call) -> Result<Reply<T>, StoreError>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        let asker = Arc::clone(&self.asker);
+        let asked = self.thread.run(async move { asker.ask(call).await }).await;
+        asked.unwrap_or_else(|| Err(self.asker.unreachable("its thread has stopped")))
+    }
+
+    async fn read<T>(&self, read: Read) -> Result<T, StoreError>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        self.ask::<Result<T, StoreError>>(Call::Read(read)).await?.answer
+    }
+
+    async fn write<T>(&self, write: Write) -> Result<Reply<T>, StoreError>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        self.ask(self.asker.new_write(write)).await
+    }
+
+    /// A write that may be made twice without harm.
+    async fn rewrite<T>(&self, write: Write) -> Result<T, StoreError>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        self.write::<Result<T, StoreError>>(write).await?.answer
+    }
+
+    fn not_for_agents(&self, what: &str) -> StoreError {
+        let why = format!("agents of a fleet cannot {what}; that is for the node's daemon");
+        StoreError::Unsuitable { place: self.asker.place(), why }
+    }
+
+    async fn keep_telling(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+        told: Vec<Told>,
+    ) -> Result<bool, StoreError> {
+        let (wanted, before) = (now.clone(), Maybe(before));
+        let write = Write::Keep { name: name.to_owned(), before, now, told };
+        let reply = self.write::<Result<bool, StoreError>>(write).await?;
+        let is_kept = reply.answer?;
+        Ok(is_kept || (reply.in_doubt && self.kept(name).await? == Some(wanted)))
+    }
+}
+
+/// Sends what waits, unless a commit has taken it along meanwhile.
+async fn send_soon(asker: &Asker, soon: &Soon) {
+    let mut turn = soon.turn().await;
+    let commits = std::mem::take(&mut turn.before);
+    if !commits.is_empty() {
+        // Its failure is not reported: nobody may depend on it.
+        let _: Result<Reply<()>, _> = asker.ask(asker.new_write(Write::CommitSoon(commits))).await;
+    }
+}
+
+impl Drop for RelayedStore {
+    fn drop(&mut self) {
+        if self.soon.is_empty() {
+            return;
+        }
+        let (asker, soon) = (Arc::clone(&self.asker), Arc::clone(&self.soon));
+        self.thread.finish(END_MAX, async move { send_soon(&asker, &soon).await });
+    }
+}
+
+#[async_trait]
+impl Store for RelayedStore {
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        let mut turn = self.soon.turn().await;
+        let soon = std::mem::take(&mut turn.before);
+        let write = Write::Commit { soon, commit: commit.clone() };
+        let reply = self.write::<Result<Committed, CommitError>>(write).await?;
+        match reply.answer {
+            Err(error) if reply.in_doubt => match read_back::committed(self, &commit).await? {
+                Some(committed) => Ok(committed),
+                None => Err(error),
+            },
+            answer => answer,
+        }
+    }
+
+    fn commit_soon(&self, commit: Commit) -> Recall {
+        let recall = Recall::keep(commit);
+        if self.soon.hand_in(recall.clone()) {
+            let (asker, soon) = (Arc::clone(&self.asker), Arc::clone(&self.soon));
+            self.thread.spawn(async move {
+                tokio::time::sleep(SOON).await;
+                send_soon(&asker, &soon).await;
+            });
+        }
+        recall
+    }
+
+    async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
+        self.read(Read::Task(id.clone())).await
+    }
+
+    async fn tasks_by_id(&self, ids: &[TaskId]) -> Result<Vec<Task>, StoreError> {
+        self.read(Read::TasksById(ids.to_vec())).await
+    }
+
+    async fn task_with_key(&self, key: &IdempotencyKey) -> Result<Option<Task>, StoreError> {
+        self.read(Read::TaskWithKey(key.clone())).await
+    }
+
+    async fn tasks(&self, query: TaskQuery) -> Result<Vec<Task>, StoreError> {
+        self.read(Read::Tasks(query)).await
+    }
+
+    async fn unfinished(&self) -> Result<Vec<TaskGlance>, StoreError> {
+        self.read(Read::Unfinished).await
+    }
+
+    async fn step(&self, task: &TaskId, key: &StepKey) -> Result<Option<Step>, StoreError> {
+        self.read(Read::Step(task.clone(), key.clone())).await
+    }
+
+    async fn task_with_step(
+        &self,
+        id: &TaskId,
+        key: &StepKey,
+    ) -> Result<(Option<Task>, Option<Step>), StoreError> {
+        self.read(Read::TaskWithStep(id.clone(), key.clone())).await
+    }
+
+    async fn steps(&self, task: &TaskId) -> Result<Vec<Step>, StoreError> {
+        self.read(Read::Steps(task.clone())).await
+    }
+
+    async fn output(&self, task: &TaskId, key: &StepKey) -> Result<Option<Output>, StoreError> {
+        self.read(Read::Output(task.clone(), key.clone())).await
+    }
+
+    async fn events(&self, query: EventQuery) -> Result<Vec<Event>, StoreError> {
+        self.read(Read::Events(query)).await
+    }
+
+    async fn forget(&self, tasks: Vec<(TaskId, u64)>, at: Time) -> Result<Vec<TaskId>, StoreError> {
+        let write = Write::Forget(tasks.clone(), at);
+        let reply = self.write::<Result<Vec<TaskId>, StoreError>>(write).await?;
+        let mut forgotten = reply.answer?;
+        if reply.in_doubt {
+            // What the daemon before this one removed is gone too.
+            let ids: Vec<TaskId> = tasks.into_iter().map(|(id, _)| id).collect();
+            let left = self.tasks_by_id(&ids).await?;
+            forgotten = ids.into_iter().filter(|id| left.iter().all(|t| t.id != *id)).collect();
+        }
+        Ok(forgotten)
+    }
+
+    async fn forget_events(&self, before: Time) -> Result<u64, StoreError> {
+        self.rewrite(Write::ForgetEvents(before)).await
+    }
+
+    async fn commit_agent(&self, _: AgentCommit) -> Result<Committed, AgentCommitError> {
+        Err(self.not_for_agents("supervise").into())
+    }
+
+    async fn agent(&self, name: &AgentName) -> Result<Option<Agent>, StoreError> {
+        self.read(Read::Agent(name.clone())).await
+    }
+
+    async fn agents(&self, query: AgentQuery) -> Result<Vec<Agent>, StoreError> {
+        self.read(Read::Agents(query)).await
+    }
+
+    async fn attempt(&self, tag: &AttemptTag) -> Result<Option<Attempt>, StoreError> {
+        self.read(Read::Attempt(tag.clone())).await
+    }
+
+    async fn attempts(&self, query: AttemptQuery) -> Result<Vec<Attempt>, StoreError> {
+        self.read(Read::Attempts(query)).await
+    }
+
+    async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError> {
+        self.rewrite(Write::ForgetAttempts(before)).await
+    }
+
+    async fn forget_agent(&self, _: &AgentName, _: u64, _: Time) -> Result<bool, StoreError> {
+        Err(self.not_for_agents("remove agents"))
+    }
+
+    async fn commit_sessions(
+        &self,
+        changes: Vec<SessionChange>,
+        at: Time,
+    ) -> Result<Vec<bool>, StoreError> {
+        let write = Write::CommitSessions(changes.clone(), at);
+        let reply = self.write::<Result<Vec<bool>, StoreError>>(write).await?;
+        let mut made = reply.answer?;
+        if reply.in_doubt {
+            for (made, change) in made.iter_mut().zip(&changes) {
+                *made = *made || read_back::is_made(self, change).await?;
+            }
+        }
+        Ok(made)
+    }
+
+    async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
+        self.rewrite(Write::ForgetSessions(sessions)).await
+    }
+
+    async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
+        self.read(Read::Session(key.clone())).await
+    }
+
+    async fn sessions(&self, query: SessionQuery) -> Result<Vec<Session>, StoreError> {
+        self.read(Read::Sessions(query)).await
+    }
+
+    async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError> {
+        let Maybe(kept) = self.read(Read::Kept(name.to_owned())).await?;
+        Ok(kept)
+    }
+
+    async fn keep(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+    ) -> Result<bool, StoreError> {
+        self.keep_telling(name, before, now, Vec::new()).await
+    }
+
+    async fn keep_and_tell(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+        told: Vec<Told>,
+    ) -> Result<bool, StoreError> {
+        self.keep_telling(name, before, now, told).await
+    }
+
+    async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError> {
+        self.read(Read::Inventory { whole }).await
+    }
+
+    async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
+        self.write::<Result<(), CommitError>>(Write::Renew(task.clone(), fence)).await?.answer
+    }
+
+    async fn claimable(
+        &self,
+        claimant: &Claimant,
+        now: Time,
+        limit: usize,
+    ) -> Result<Vec<TaskId>, StoreError> {
+        self.read(Read::Claimable { claimant: claimant.clone(), now, limit }).await
+    }
+
+    async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
+        self.read(Read::NextDue(now)).await
+    }
+
+    async fn join_node(&self, _: NewNode, _: Time) -> Result<Joined, StoreError> {
+        Err(self.not_for_agents("be nodes"))
+    }
+
+    async fn renew_node(&self, _: &NodeName, _: Epoch) -> Result<bool, StoreError> {
+        Err(self.not_for_agents("be nodes"))
+    }
+
+    async fn leave_node(&self, _: &NodeName, _: Epoch, _: Time) -> Result<bool, StoreError> {
+        Err(self.not_for_agents("be nodes"))
+    }
+
+    async fn drain_node(&self, _: &NodeName, _: bool, _: Time) -> Result<bool, StoreError> {
+        Err(self.not_for_agents("drain nodes"))
+    }
+
+    async fn forget_node(&self, _: &NodeName, _: Time) -> Result<bool, StoreError> {
+        Err(self.not_for_agents("remove nodes"))
+    }
+
+    async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
+        self.read(Read::Nodes).await
+    }
+
+    async fn newest_event(&self) -> Result<u64, StoreError> {
+        self.read(Read::NewestEvent).await
+    }
+
+    async fn changed(&self, after: u64) -> Result<(), StoreError> {
+        self.ask::<Result<(), StoreError>>(Call::Changed(after)).await?.answer
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        None
+    }
+}
