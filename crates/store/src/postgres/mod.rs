@@ -388,7 +388,8 @@ impl Store for PostgresStore {
     }
 
     async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
-        self.change_node(Operation::RenewNode(name.clone(), epoch)).await
+        let ahead = self.clock.ahead_ms();
+        read!(self, |db, name| nodes::renew(&db, &name, epoch, ahead))
     }
 
     async fn leave_node(
