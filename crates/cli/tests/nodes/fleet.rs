@@ -1,6 +1,7 @@
 //! A fleet under test: nodes are daemons with a home of their own that share a store.
 
 use relight_core::time::{Span, Time};
+use relight_server::client::{self, Answered};
 use serde_json::Value;
 
 use crate::ground::{Ground, ONLY_ONE, Supervisor, until};
@@ -78,10 +79,13 @@ impl Fleet {
     }
 
     pub(crate) fn begin(&self, node: &str, flags: &[&str]) -> Supervisor {
+        self.start(node, &[&["up", "--no-http", "--node", node], flags].concat())
+    }
+
+    pub(crate) fn start(&self, node: &str, words: &[&str]) -> Supervisor {
         let variables = self.variables(node);
         let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
-        let words = [&["up", "--no-http", "--node", node], flags].concat();
-        self.ground.start_with(&words, &variables)
+        self.ground.start_with(words, &variables)
     }
 
     pub(crate) fn call(&self, node: &str, words: &[&str]) -> Ran {
@@ -92,6 +96,18 @@ impl Fleet {
     pub(crate) fn json(&self, node: &str, words: &[&str]) -> Value {
         let ran = self.call(node, &[words, &["--json"]].concat());
         serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    }
+
+    /// What the API of a node's socket answers.
+    pub(crate) fn send(&self, node: &str, method: &str, path: &str) -> Answered {
+        let socket = self.ground.stage.folder.path().join(format!("home-{node}/relight.sock"));
+        client::send(&socket, method, path, None, Span::from_secs(20)).unwrap()
+    }
+
+    pub(crate) fn get(&self, node: &str, path: &str) -> Value {
+        let answered = self.send(node, "GET", path);
+        assert_eq!(answered.status, 200, "{answered:?}");
+        answered.body
     }
 
     /// The agent, seen from a node; null before it is known there.

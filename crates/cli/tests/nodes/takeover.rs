@@ -149,9 +149,6 @@ fn what_a_person_stopped_stays_stopped_on_every_node(meet: Meet) {
     let a = fleet.up("a");
     fleet.until_lives("a", 1);
     let b = fleet.up("b");
-    let elsewhere = fleet.call("b", &["stop", "a"]);
-    assert_eq!(elsewhere.code, 75, "{elsewhere:?}");
-    assert!(elsewhere.stderr.contains("agent a is on node a"), "{elsewhere:?}");
     assert_eq!(fleet.call("a", &["stop", "a"]).code, 0);
     a.kill();
     b.until_said("is up with 0 of 1");

@@ -25,7 +25,7 @@ pub(super) fn describe(replication: &Replication) -> Finding {
         }
         (None, None, Some(_)) => {
             let behind: Vec<String> = standbys.iter().map(lag).collect();
-            let text = format!("no: {}", behind.join(", "));
+            let text = format!("no, and leases would end too early: {}", behind.join(", "));
             let first = standbys.iter().find_map(|standby| standby.name.clone());
             let hint = format!("synchronous_standby_names = '{}'", first.as_deref().unwrap_or("*"));
             Finding::warning(TOPIC, asked(&text)).hint(hint)
@@ -37,7 +37,7 @@ pub(super) fn describe(replication: &Replication) -> Finding {
 }
 
 fn asked(answer: &str) -> String {
-    format!("survives an acknowledged step the loss of this server? {answer}")
+    format!("does an acknowledged step survive the loss of this server? {answer}")
 }
 
 fn is_hidden(standby: &Standby) -> bool {

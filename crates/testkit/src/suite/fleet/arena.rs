@@ -34,7 +34,7 @@ const ASK_MAX: Span = Span::from_ms(300);
 /// How often it is looked for steps that are parked.
 const RESOLVE_PAUSE: Duration = Duration::from_millis(500);
 /// Tasks of the queue, beside those of the agents.
-pub(super) const TASKS: usize = 200;
+pub(super) const TASKS: usize = 120;
 const URL_END: &str = "?sslmode=disable";
 /// What befalls all nodes before they are healed at once.
 const LAST_BLOWS: [Trouble; 7] = [
