@@ -11,7 +11,11 @@ unset RELIGHT_STORE RELIGHT_TASK RELIGHT_FENCE RELIGHT_CHECKPOINT_DIR RELIGHT_AT
   RELIGHT_GENERATION NOTIFY_SOCKET
 work=$(mktemp -d)
 daemon=
+fleet=
 clean_up() {
+  if [ -n "$fleet" ]; then
+    { kill "$fleet" && wait "$fleet"; } 2>/dev/null || true
+  fi
   if [ -n "$daemon" ]; then
     relight down >/dev/null 2>&1 || kill -9 "$daemon" 2>/dev/null || true
   fi
@@ -47,6 +51,15 @@ within() { # within SECONDS WHAT COMMAND…: waits until the command succeeds
 for script in "$root"/examples/*.sh "$root"/examples/agents/*.sh; do
   bash -n "$script" || fail "$script has a mistake"
 done
+
+# A fleet whose node is killed. It waits for a lease, so the others are tried meanwhile.
+if command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
+  # Not in a folder of ours: the user of the database has to get there.
+  env -u TMPDIR "$root/examples/fleet.sh" --check >fleet.out 2>&1 &
+  fleet=$!
+else
+  echo "check: SKIPPED the fleet (no PostgreSQL: install the package postgresql)" >&2
+fi
 
 # The README shows the demo word for word.
 readme=$(<"$root/README.md")
@@ -153,6 +166,12 @@ if command -v python3 >/dev/null; then
   same "verifier, changed file" "DAMAGED changed.json" "$(python3 verify.py changed.json)"
 else
   echo "check: SKIPPED the verifier of checkpoint files (no python3)" >&2
+fi
+
+if [ -n "$fleet" ]; then
+  within 90 "the end of fleet.sh" eval "! kill -0 $fleet"
+  wait "$fleet" || fail "fleet.sh --check: $(<fleet.out)"
+  fleet=
 fi
 
 # Every link between the pages leads somewhere.

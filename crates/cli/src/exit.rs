@@ -143,6 +143,8 @@ impl From<StoreError> for Failure {
                 failure(Exit::Data).hint("use the version of relight that wrote it, or a later one")
             }
             StoreError::Busy { .. } => failure(Exit::Busy).hint("try again"),
+            StoreError::HalfCopied { .. } => failure(Exit::Busy)
+                .hint("wait until relight store copy is done; the same command goes on with it"),
             StoreError::Unreachable { .. } => failure(Exit::Unreachable),
             StoreError::Unsuitable { .. } => failure(Exit::Config),
         }

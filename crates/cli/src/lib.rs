@@ -81,6 +81,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Inflight(_) => verbs::inflight::run(environment),
         Command::Drain(arguments) => verbs::drain::run(environment, &arguments),
         Command::Node(command) => verbs::node::run(environment, &command),
+        Command::Store(command) => verbs::store::run(environment, &command),
         Command::Trap(command) => verbs::trap::run(environment, &command),
         Command::Presets(command) => verbs::presets::run(environment, &command),
         Command::Alerts(command) => verbs::alerts::run(environment, &command),

@@ -4,7 +4,9 @@
 //! it ran out: from then on others may take what the node held, and the node must join anew.
 
 use std::fmt;
+use std::ops::Add;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -77,24 +79,28 @@ pub struct NodesGlance {
 pub type Mark = [i64; 5];
 
 impl NodesGlance {
+    /// Of no nodes.
+    pub const EMPTY: Self = Self { mark: [0; 5], first_end: None };
+
     /// Of nodes that were read anyway.
     pub fn of(nodes: &[Node]) -> Self {
-        let sum = |of: &dyn Fn(&Node) -> i64| {
-            nodes.iter().fold(0_i64, |sum, node| sum.wrapping_add(of(node)))
-        };
-        let named = |is_counted: bool, node: &Node| match is_counted {
+        nodes.iter().fold(Self::EMPTY, |glance, node| glance.with(node, node.left))
+    }
+
+    /// With one more, which has so much left of its lease.
+    #[must_use]
+    pub fn with(self, node: &Node, left: Span) -> Self {
+        let named = |is_counted: bool| match is_counted {
             true => name_number(node.new.name.as_str()),
             false => 0,
         };
-        let mark = [
-            sum(&|_| 1),
-            sum(&|node| node.epoch.0.cast_signed()),
-            sum(&|node| node.joined_at.as_ms()),
-            sum(&|node| named(node.draining, node)),
-            sum(&|node| named(!node.is_live(), node)),
-        ];
-        let first_end = nodes.iter().filter(|node| node.is_live()).map(|node| node.left).min();
-        Self { mark, first_end }
+        let is_live = left > Span::ZERO;
+        let (epoch, joined_at) = (node.epoch.0.cast_signed(), node.joined_at.as_ms());
+        let more = [1, epoch, joined_at, named(node.draining), named(!is_live)];
+        let mut mark = self.mark;
+        mark.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
+        let ends = [self.first_end, is_live.then_some(left)];
+        Self { mark, first_end: ends.into_iter().flatten().min() }
     }
 }
 
@@ -123,6 +129,73 @@ pub fn preferred<'a>(
         *hash.finalize().as_bytes()
     };
     nodes.iter().filter(may).max_by_key(rank).map(|node| &node.new.name)
+}
+
+/// How long an agent is left to the node that should take it. That one may not know it.
+const COURTESY: Duration = Duration::from_millis(400);
+/// How long free agents are left alone after a node has joined: the nodes of a fleet that begins come one
+/// after the other, and each is to have its share.
+pub const SETTLE: Duration = Duration::from_millis(500);
+/// The same after it lost its lease and joined anew. When the store was away for long, every node did: the
+/// first that is back sees all others gone, and would take everything.
+pub const SETTLE_ANEW: Duration = Duration::from_secs(2);
+
+/// Who has an agent, as far as a node can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldBy {
+    /// Nobody, or one whose lease was seen to have run out.
+    Nobody,
+    /// The node itself, now or in an earlier life.
+    Us,
+    /// Another one, which lives.
+    Another,
+}
+
+/// Whether it is a node's turn to take an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// A live node has it.
+    Nobodys,
+    /// It had it, in an earlier life.
+    OursAlready,
+    /// It is free, and ours to take.
+    Ours,
+    /// It is free, and another node is to take it.
+    Anothers,
+}
+
+impl Turn {
+    /// Of this node among these.
+    pub fn of(
+        own: &NodeName,
+        agent: &AgentName,
+        placement: &Placement,
+        held_by: HeldBy,
+        nodes: &[Node],
+    ) -> Self {
+        match held_by {
+            HeldBy::Us => Self::OursAlready,
+            HeldBy::Another => Self::Nobodys,
+            HeldBy::Nobody if preferred(agent, placement, nodes) == Some(own) => Self::Ours,
+            HeldBy::Nobody => Self::Anothers,
+        }
+    }
+
+    /// When the node may take it, which is ready to take anything from `settled` on and has seen the
+    /// agent free since `free`; never while somebody has it.
+    pub fn ripe_at<T: Add<Duration, Output = T> + Ord>(
+        self,
+        now: T,
+        settled: T,
+        free: T,
+    ) -> Option<T> {
+        match self {
+            Self::Nobodys => None,
+            Self::OursAlready => Some(now),
+            Self::Ours => Some(settled),
+            Self::Anothers => Some(settled.max(free) + COURTESY),
+        }
+    }
 }
 
 /// Where an agent may run.
@@ -231,6 +304,24 @@ mod tests {
         let a = Some("a".to_owned());
         assert_eq!([place("any"), place("a"), place("label:only-a")], [a.clone(), a.clone(), a]);
         assert_eq!([place("b"), place("c"), place("label:only-c")], [None, None, None]);
+    }
+
+    #[test]
+    fn a_free_agent_is_taken_by_the_preferred_node_and_later_by_any_other() {
+        let agent = AgentName::new("writer").unwrap();
+        let nodes = [node("a", 1), node("b", 1)];
+        let mut names = ["a", "b"].map(|name| NodeName::new(name).unwrap());
+        names.sort_by_key(|name| preferred(&agent, &Placement::Any, &nodes) != Some(name));
+        let ripe = |own: &NodeName, held_by| {
+            let turn = Turn::of(own, &agent, &Placement::Any, held_by, &nodes);
+            let [now, settled, free] = [9_000, 500, 2_000].map(Duration::from_millis);
+            turn.ripe_at(now, settled, free).map(|at| at.as_millis())
+        };
+        let [first, second] = &names;
+        assert_eq!(ripe(first, HeldBy::Nobody), Some(500));
+        assert_eq!(ripe(second, HeldBy::Nobody), Some(2_400));
+        assert_eq!(ripe(second, HeldBy::Us), Some(9_000));
+        assert_eq!([ripe(first, HeldBy::Another), ripe(second, HeldBy::Another)], [None, None]);
     }
 
     #[test]

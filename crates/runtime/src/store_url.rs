@@ -3,9 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use relight_store::postgres::{PostgresStore, PostgresUrl, PostgresUrlError};
-use relight_store::sqlite::{SqliteStore, Use};
+use relight_store::postgres::{
+    self, PostgresExporter, PostgresImporter, PostgresStore, PostgresUrl, PostgresUrlError,
+};
+use relight_store::sqlite::{self, SqliteExporter, SqliteImporter, SqliteStore, Use};
+use relight_store::transfer::{Exporter, Importer};
 use relight_store::{MemoryStore, Store, StoreError};
+use serde_json::Value;
 
 use crate::doors::{environment, fleet};
 
@@ -65,6 +69,39 @@ impl StoreUrl {
             Self::Memory => Arc::new(MemoryStore::new()),
         })
     }
+
+    /// Begins to read the whole of it, as it is at this moment. It must be there.
+    pub fn exporter(&self) -> Result<Box<dyn Exporter>, StoreError> {
+        Ok(match self {
+            Self::Sqlite(path) => Box::new(SqliteExporter::open(path)?),
+            Self::Postgres(url) => Box::new(PostgresExporter::open(&with_password(url))?),
+            Self::Memory => return Err(nothing_is_kept()),
+        })
+    }
+
+    /// Opens it to be filled from another, creating it when there is none.
+    pub fn importer(&self) -> Result<Box<dyn Importer>, StoreError> {
+        Ok(match self {
+            Self::Sqlite(path) => Box::new(SqliteImporter::open(path)?),
+            Self::Postgres(url) => Box::new(PostgresImporter::open(&with_password(url))?),
+            Self::Memory => return Err(nothing_is_kept()),
+        })
+    }
+
+    /// Raises every number that a writer may still show to at least this one, and tells of it in an
+    /// event. For a store that was brought back from a backup, before anything uses it.
+    pub fn raise_numbers(&self, least: u64, told: &Value) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(path) => sqlite::raise_numbers(path, least, told),
+            Self::Postgres(url) => postgres::raise_numbers(&with_password(url), least, told),
+            Self::Memory => Err(nothing_is_kept()),
+        }
+    }
+}
+
+fn nothing_is_kept() -> StoreError {
+    let why = "it keeps nothing past the end of a process".to_owned();
+    StoreError::Unsuitable { place: "memory:".to_owned(), why }
 }
 
 /// The variable that opens a store whose URL has no password.

@@ -123,6 +123,7 @@ impl From<StoreError> for ApiError {
         match error {
             StoreError::Io { .. }
             | StoreError::Busy { .. }
+            | StoreError::HalfCopied { .. }
             | StoreError::Unreachable { .. }
             | StoreError::Unsuitable { .. } => {
                 let message = "the store cannot be read or written now; nothing was acknowledged";

@@ -61,6 +61,16 @@ impl Recall {
         self.take().is_some()
     }
 
+    /// For the backend: whether there is nothing to make any more.
+    pub fn is_over(&self) -> bool {
+        self.0.lock().expect("nothing panics while it is locked").is_none()
+    }
+
+    /// For the backend: what a look at the commit says; false when it was recalled.
+    pub fn looks(&self, look: impl FnOnce(&Commit) -> bool) -> bool {
+        self.0.lock().expect("nothing panics while it is locked").as_ref().is_some_and(look)
+    }
+
     /// For the backend: takes the commit to make it; none when it was recalled.
     pub fn take(&self) -> Option<Commit> {
         self.0.lock().expect("nothing panics while it is locked").take()
@@ -186,6 +196,14 @@ pub enum StoreError {
         place: String,
         /// Why.
         why: String,
+    },
+    /// Another store is being copied into it: what is there is not all.
+    #[error("the store {place} is half copied from {from}")]
+    HalfCopied {
+        /// Which store.
+        place: String,
+        /// From where.
+        from: String,
     },
     /// It can be reached, but must not be used so.
     #[error("the store {place} cannot be used: {why}")]
@@ -362,8 +380,32 @@ pub struct Inventory {
     pub bytes: u64,
     /// Settings that matter for durability, as name and value.
     pub settings: Vec<(String, String)>,
+    /// Whether others have it too; none where the store is a file.
+    pub replication: Option<Replication>,
     /// What a check of the whole found; empty when all is well.
     pub damage: Vec<String>,
+}
+
+/// What is left of acknowledged commits when the server is lost.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Replication {
+    /// Whether our commits wait for a standby at all, and for which: the server's own words.
+    pub waits_for: Option<String>,
+    /// Those that stream from the server now.
+    pub standbys: Vec<Standby>,
+}
+
+/// Another server that follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standby {
+    /// As it calls itself; none when our role may not know.
+    pub name: Option<String>,
+    /// Whether a commit is acknowledged only when it has it too.
+    pub is_synchronous: bool,
+    /// How much it has not on its disk yet.
+    pub behind_bytes: Option<u64>,
+    /// For how long it did not have what it got last.
+    pub behind_ms: Option<u64>,
 }
 
 /// The event of an agent that was removed; its detail names it as `forgotten`.

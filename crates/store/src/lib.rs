@@ -13,10 +13,11 @@ pub mod postgres;
 mod refusal;
 mod session_columns;
 pub mod sqlite;
+pub mod transfer;
 
 pub use contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Joined, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
-    Told,
+    EventQuery, Inventory, Joined, Recall, Replication, SessionQuery, Standby, Store, StoreError,
+    TaskGlance, TaskQuery, Told,
 };
 pub use memory::MemoryStore;

@@ -22,6 +22,17 @@ pub enum Durability {
     Unsynced,
 }
 
+/// A network of its own that a server is in, instead of the machine's loopback.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The network namespace, as a file.
+    pub namespace: PathBuf,
+    /// Where it listens there.
+    pub address: String,
+    /// Who may come, such as `10.0.0.0/24`.
+    pub callers: String,
+}
+
 /// One server.
 #[derive(Debug)]
 pub struct Cluster {
@@ -30,6 +41,7 @@ pub struct Cluster {
     port: u16,
     user: Option<(u32, u32)>,
     durability: Durability,
+    place: Option<Place>,
     /// Ends the server and removes the folder when this end of its pipe is closed.
     guardian: Option<Child>,
 }
@@ -43,16 +55,21 @@ impl Cluster {
 
     /// A new one.
     pub fn start(durability: Durability) -> Option<Self> {
-        Self::start_with(durability, false)
+        Self::start_with(durability, false, None)
+    }
+
+    /// A new one in another network; as root. From here it is reached by its Unix socket alone.
+    pub fn start_in(place: Place, durability: Durability) -> Option<Self> {
+        Self::start_with(durability, false, Some(place))
     }
 
     /// A new one that speaks TLS, with a certificate for `localhost` that it signed itself
     /// (`server.crt` in its folder); none, loudly, without `openssl`.
     pub fn start_with_tls(durability: Durability) -> Option<Self> {
-        Self::start_with(durability, true)
+        Self::start_with(durability, true, None)
     }
 
-    fn start_with(durability: Durability, tls: bool) -> Option<Self> {
+    fn start_with(durability: Durability, tls: bool, place: Option<Place>) -> Option<Self> {
         let Some(programs) = programs() else {
             eprintln!("SKIPPED: there is no PostgreSQL (install the package postgresql)");
             return None;
@@ -60,8 +77,8 @@ impl Cluster {
         let folder = tempfile::Builder::new().prefix("relight-pg-").tempdir().expect("a folder");
         let folder = folder.keep();
         let user = unprivileged(&folder);
-        let mut cluster =
-            Self { programs, folder, port: free_port(), user, durability, guardian: None };
+        let (port, guardian) = (free_port(), None);
+        let mut cluster = Self { programs, folder, port, user, durability, place, guardian };
         cluster.guardian = Some(cluster.guard());
         let certificate = tls.then(|| cluster.make_certificate());
         if certificate == Some(false) {
@@ -73,9 +90,59 @@ impl Cluster {
         Some(cluster)
     }
 
+    /// A hot standby of this one, streaming from it under this name, on a port of its own.
+    pub fn standby(&self, name: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix("relight-pg-").tempdir().expect("a folder");
+        let folder = folder.keep();
+        let user = unprivileged(&folder);
+        let (programs, durability) = (self.programs.clone(), self.durability);
+        let mut standby =
+            Self { programs, folder, port: free_port(), user, durability, guardian: None };
+        standby.guardian = Some(standby.guard());
+        let mut copy = standby.as_owner(&standby.program("pg_basebackup"));
+        copy.arg("-D").arg(standby.folder.join("data")).args(["-R", "-X", "stream", "-c", "fast"]);
+        copy.args(["-h", "127.0.0.1", "-U", "relight", "-p", &self.port.to_string()]);
+        let output = copy.output().expect("pg_basebackup runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let folder = standby.folder.display();
+        // The last line counts; a standby tells the primary its cluster's name.
+        standby.configure(&format!(
+            "port = {}\nunix_socket_directories = '{folder}'\ncluster_name = '{name}'\n\
+             synchronous_standby_names = ''\n",
+            standby.port,
+        ));
+        standby.start_server();
+        standby
+    }
+
+    /// Has a standby become a server that can be written to.
+    pub fn promote(&self) {
+        let mut promote = self.as_owner(&self.program("pg_ctl"));
+        promote.arg("-D").arg(self.folder.join("data")).args(["-w", "-t", "60", "-s", "promote"]);
+        promote.stdout(Stdio::null()).stderr(Stdio::null());
+        assert!(promote.status().expect("pg_ctl runs").success(), "the standby is promoted");
+    }
+
+    /// Freezes whatever sends to standbys: from now on they get nothing, as if the network were held up.
+    pub fn freeze_senders(&self) {
+        let pids = self.sql("SELECT pid FROM pg_stat_replication");
+        let frozen = command(Path::new("kill")).arg("-STOP").args(pids.lines()).status();
+        assert!(frozen.is_ok_and(|status| status.success()), "there is a standby to hold up");
+    }
+
     /// Where it is, by TCP; `rest` begins with `?` where there is more to say.
     pub fn url(&self, rest: &str) -> String {
-        format!("postgres://relight@127.0.0.1:{}/postgres{rest}", self.port)
+        format!("postgres://relight@{}:{}/postgres{rest}", self.address(), self.port)
+    }
+
+    /// Where it is, by its Unix socket.
+    pub fn socket_url(&self) -> String {
+        let (folder, port) = (self.folder.display(), self.port);
+        format!("postgres://relight@/postgres?host={folder}&port={port}&sslmode=disable")
+    }
+
+    fn address(&self) -> &str {
+        self.place.as_ref().map_or("127.0.0.1", |place| &place.address)
     }
 
     /// Its port on the loopback.
@@ -93,9 +160,18 @@ impl Cluster {
         self.programs.join(name)
     }
 
+    /// The same, ready to be run.
+    pub fn command(&self, name: &str) -> Command {
+        command(&self.program(name))
+    }
+
     /// Runs SQL as its owner; the answer as plain lines.
     pub fn sql(&self, sql: &str) -> String {
-        let target = format!("host=127.0.0.1 port={} user=relight dbname=postgres", self.port);
+        let host = match self.place {
+            Some(_) => self.folder.display().to_string(),
+            None => self.address().to_owned(),
+        };
+        let target = format!("host={host} port={} user=relight dbname=postgres", self.port);
         let mut psql = command(&self.program("psql"));
         psql.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", sql, &target]);
         let output = psql.output().expect("psql runs");
@@ -169,21 +245,33 @@ impl Cluster {
             false => String::new(),
         };
         let lines = format!(
-            "listen_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = '{folder}'\n\
+            "listen_addresses = '{}'\nport = {}\nunix_socket_directories = '{folder}'\n\
              max_connections = 400\nshared_buffers = '128MB'\nfsync = {fsync}\n\
              log_min_messages = fatal\n{settings}\n",
+            self.address(),
             self.port,
         );
-        let file = data.join("postgresql.conf");
-        let mut text = std::fs::read_to_string(&file).expect("initdb made it");
-        text.push_str(&lines);
-        std::fs::write(&file, text).expect("it can be written");
+        self.configure(&lines);
     }
 
+    fn configure(&self, lines: &str) {
+        let file = self.folder.join("data/postgresql.conf");
+        let mut text = std::fs::read_to_string(&file).expect("initdb made it");
+        text.push_str(lines);
+        std::fs::write(&file, text).expect("it can be written");
+        if let Some(place) = &self.place {
+            let file = data.join("pg_hba.conf");
+            let text = std::fs::read_to_string(&file).expect("initdb made it");
+            let line = format!("\nhost all all {} trust\n", place.callers);
+            std::fs::write(&file, text + &line).expect("it can be written");
+        }
+    }
+
+    /// A server that was killed and of whose death nobody took note is a pid without a program.
     fn guard(&self) -> Child {
         let script = "cat >/dev/null
             pid=$(head -n 1 \"$0/data/postmaster.pid\" 2>/dev/null) && kill -QUIT \"$pid\"
-            while [ -e \"$0/data/postmaster.pid\" ] && kill -0 \"$pid\" 2>/dev/null; do sleep 0.1; done
+            while [ -e \"$0/data/postmaster.pid\" ] && [ -e \"/proc/$pid/exe\" ]; do sleep 0.1; done
             rm -rf \"$0\"";
         let mut guard = command(Path::new("sh"));
         guard.arg("-c").arg(script).arg(&self.folder);
@@ -196,7 +284,14 @@ impl Cluster {
     /// PostgreSQL refuses to run as root.
     fn as_owner(&self, program: &Path) -> Command {
         let Some((uid, gid)) = self.user else { return command(program) };
-        let mut wrapped = command(Path::new("setpriv"));
+        let mut wrapped = match &self.place {
+            Some(place) => {
+                let mut entered = command(Path::new("nsenter"));
+                entered.arg(format!("--net={}", place.namespace.display())).arg("setpriv");
+                entered
+            }
+            None => command(Path::new("setpriv")),
+        };
         wrapped.arg(format!("--reuid={uid}")).arg(format!("--regid={gid}"));
         wrapped.arg("--clear-groups").arg(program).current_dir(&self.folder);
         wrapped

@@ -10,6 +10,7 @@ pub(crate) mod quick;
 pub(crate) mod reference;
 pub(crate) mod session;
 pub(crate) mod step;
+pub(crate) mod store;
 pub(crate) mod task;
 
 use std::ffi::OsString;
@@ -130,6 +131,9 @@ pub(crate) enum Command {
     /// The machines of a fleet
     #[command(subcommand)]
     Node(node::NodeCommand),
+    /// Whole stores: copied, verified, brought back
+    #[command(subcommand)]
+    Store(store::StoreCommand),
     /// Record why a loop ended that is not under relight run
     #[command(subcommand)]
     Trap(agent::TrapCommand),

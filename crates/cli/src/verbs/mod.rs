@@ -31,6 +31,7 @@ pub(crate) mod setup;
 pub(crate) mod shell;
 pub(crate) mod step;
 mod step_run;
+pub(crate) mod store;
 pub(crate) mod supervision;
 pub(crate) mod task;
 mod task_queue;

@@ -49,6 +49,8 @@ use crate::{log, output};
 const SHOWN_TASKS_MAX: usize = 1_000;
 /// How long the end waits for a collector of traces.
 const LAST_SPANS: Duration = Duration::from_secs(2);
+/// How soon it is noted again that the boot is stable, when it could not be.
+const STABLE_AGAIN: Duration = Duration::from_secs(60);
 /// How long it may take to see what was held back.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
 
@@ -359,9 +361,10 @@ impl Daemon<'_> {
                     watchdog = alive_every.map(|every| Instant::now() + every);
                 }
                 Woken::Stable => {
-                    stable_at = None;
                     let store = self.supervisor.engine().store().as_ref();
-                    boots::stable(store, self.supervisor.boot_id()).await?;
+                    let noted = boots::stable(store, self.supervisor.boot_id()).await;
+                    // A store that is away just now is no reason to end.
+                    stable_at = noted.err().map(|_| Instant::now() + STABLE_AGAIN);
                 }
                 Woken::AllStopped => break,
             }

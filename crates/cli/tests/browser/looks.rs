@@ -212,7 +212,8 @@ fn all_pages_in_light_dark_and_on_a_phone() {
     println!("pictures are in {}", pictures().display());
 }
 
-fn check(page: &Page<'_>, place: &str, is_phone: bool) {
+/// What is shown can be read and reached by everybody.
+pub(crate) fn check(page: &Page<'_>, place: &str, is_phone: bool) {
     assert_eq!(page.see(FAINT), json!([]), "{place}");
     let width = page.see("document.documentElement.scrollWidth - innerWidth");
     assert!(width.as_i64().unwrap() <= 0, "{place} scrolls sideways by {width}");

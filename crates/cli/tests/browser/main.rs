@@ -16,6 +16,7 @@ mod ground;
 
 mod browser;
 mod driver;
+mod fleet;
 mod hostile_text;
 mod house;
 mod keyboard;

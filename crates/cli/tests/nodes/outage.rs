@@ -62,6 +62,7 @@ fn without_the_server_agents_end_before_the_lease_and_come_back_with_it() {
     server.kill();
     until("it is ended", || (!is_alive(pid)).then_some(()));
     assert!(killed.elapsed() < LEASE, "{:?}", killed.elapsed());
+    until("a long outage", || (killed.elapsed() > LEASE * 2).then_some(()));
     server.start_server();
     let back = now();
     let births = fleet.ground.births(2);
@@ -71,6 +72,8 @@ fn without_the_server_agents_end_before_the_lease_and_come_back_with_it() {
         (states == ["live", "live"]).then_some(())
     });
     assert!(is_alive(births[1]), "one start was enough");
+    let joined = ["a", "b"].map(|node| lease(&server, node).1);
+    assert!(joined.iter().all(|epoch| *epoch <= 3), "not once for each attempt: {joined:?}");
     assert_eq!(fleet.causes("a"), ["lost"]);
     fleet.ground.assert_never_doubled();
 }

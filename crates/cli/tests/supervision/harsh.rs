@@ -219,6 +219,26 @@ fn a_step_that_died_with_its_supervisor_twice_waits_for_a_person() {
 }
 
 #[test]
+fn a_step_that_the_second_life_never_began_did_not_kill_it() {
+    let ground = Ground::with_agent(
+        "[ $RELIGHT_ATTEMPT_NUMBER = 1 ] && relight step begin innocent; echo $$ >>births; sleep 300",
+    );
+    for life in 1..=2 {
+        let run = ground.run(&["--task", "t"]);
+        let pid = ground.until_runs("a", life);
+        ground.births(life as usize);
+        let shim = ground.shim("a");
+        run.kill();
+        signal(shim, Signal::KILL);
+        signal(pid, Signal::KILL);
+        until("it is gone", || (!is_alive(pid)).then_some(()));
+    }
+    let _run = ground.run(&["--task", "t"]);
+    ground.births(3);
+    assert_eq!(ground.task_status("t"), "in_progress");
+}
+
+#[test]
 fn stops_at_the_same_time_are_all_answered() {
     let ground = Ground::with_agent("trap '' TERM; echo >ready; while :; do sleep 0.02; done");
     let run = ground.run(&["--grace", "400ms"]);

@@ -14,6 +14,7 @@ use relight_store::{Joined, Store, StoreError};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use super::keeping::{Due, Keeping};
 use super::sight::Sight;
 use super::term::{Term, Timing};
 use crate::doors::clock;
@@ -22,9 +23,6 @@ use crate::doors::clock;
 const TAKEN_WAIT: Span = Span::from_secs(1);
 /// How soon a store that does not answer is asked again.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(200);
-/// How long after the end of another node's lease it is looked at: the store's clock has to have passed
-/// it too.
-const LOOK_AFTER_MS: u64 = 10;
 
 /// Why a node cannot join.
 #[derive(Debug, thiserror::Error)]
@@ -130,15 +128,14 @@ pub async fn join(
     renew: Span,
 ) -> Result<(Fleet, impl Future<Output = ()> + Send + 'static), JoinError> {
     let timing = Timing { lease: node.ttl, renew };
-    let (epoch, term) = first_lease(store.as_ref(), &node, timing).await?;
+    let (epoch, mut keeping) = first_lease(store.as_ref(), &node, timing).await?;
     let (sight, seen) = Sight::first(store.as_ref()).await?;
     let node = Arc::new(node);
-    let (standing, standings) = watch::channel(Standing::Member { epoch, term });
+    let (standing, standings) = watch::channel(Standing::Member { epoch, term: keeping.term() });
     let (nodes, all) = watch::channel(seen.nodes);
     let fleet = Fleet { node: Arc::clone(&node), standing: standings, nodes: all };
-    let now_ms = clock::boot_ms();
-    let look_ms = look_again_ms(now_ms, seen.first_end);
-    let member = Member { store, node, timing, standing, sight, nodes, look_ms, sent_ms: now_ms };
+    keeping.looked(clock::boot_ms(), seen.first_end);
+    let member = Member { store, node, timing, standing, sight, nodes, keeping };
     Ok((fleet, member.serve()))
 }
 
@@ -147,12 +144,12 @@ async fn first_lease(
     store: &dyn Store,
     node: &NewNode,
     timing: Timing,
-) -> Result<(Epoch, Term), JoinError> {
+) -> Result<(Epoch, Keeping), JoinError> {
     let mut has_waited = false;
     loop {
         let sent_ms = clock::boot_ms();
         match store.join_node(node.clone(), clock::now()).await? {
-            Joined::As(epoch) => return Ok((epoch, Term::sent_at(sent_ms, timing))),
+            Joined::As(epoch) => return Ok((epoch, Keeping::begun(sent_ms, timing))),
             Joined::Taken(other) if has_waited => return Err(JoinError::Taken(other)),
             Joined::Taken(other) => {
                 has_waited = true;
@@ -170,10 +167,7 @@ struct Member {
     standing: watch::Sender<Standing>,
     sight: Sight,
     nodes: watch::Sender<Arc<[Node]>>,
-    /// When the first of all leases ends unless it is renewed.
-    look_ms: Option<u64>,
-    /// When the last renewal that came through was sent.
-    sent_ms: u64,
+    keeping: Keeping,
 }
 
 impl Member {
@@ -181,57 +175,44 @@ impl Member {
         loop {
             let standing = *self.standing.borrow();
             match standing {
-                Standing::Member { epoch, term } => self.keep(epoch, term).await,
+                Standing::Member { epoch, .. } => self.keep(epoch).await,
                 Standing::Lost => self.join_anew().await,
             }
         }
     }
 
     /// Waits for what is due first, and does it.
-    async fn keep(&mut self, epoch: Epoch, term: Term) {
-        let renew_ms = self.sent_ms.saturating_add(self.timing.renew.as_ms());
-        let look_ms = self.look_ms.unwrap_or(u64::MAX);
-        let due_ms = renew_ms.min(look_ms).min(term.stop_at_ms());
-        clock::until_boot_ms(due_ms).await;
-        let now_ms = clock::boot_ms();
-        if now_ms >= term.stop_at_ms() {
-            self.lose();
-        } else if now_ms >= renew_ms {
-            self.renew(epoch, term).await;
-        } else {
-            self.look(term).await;
+    async fn keep(&mut self, epoch: Epoch) {
+        clock::until_boot_ms(self.keeping.due_ms()).await;
+        match self.keeping.due(clock::boot_ms()) {
+            Due::Lose => self.lose(),
+            Due::Renew => self.renew(epoch).await,
+            Due::Look => self.look().await,
         }
     }
 
-    async fn renew(&mut self, epoch: Epoch, term: Term) {
+    async fn renew(&mut self, epoch: Epoch) {
         let sent_ms = clock::boot_ms();
         let asked = self.store.renew_node(&self.node.name, epoch);
-        match timeout(until(term), asked).await {
-            Ok(Ok(true)) => {
-                // It counts only if it came while the lease still lasted: the store may have committed
-                // it late, when others had seen the end already, and this process may have slept since.
-                if clock::boot_ms() >= term.stop_at_ms() {
-                    return self.lose();
-                }
-                self.sent_ms = sent_ms;
-                let term = Term::sent_at(sent_ms, self.timing);
+        match timeout(self.left(), asked).await {
+            Ok(Ok(true)) if self.keeping.renewed(sent_ms, clock::boot_ms()) => {
+                let term = self.keeping.term();
                 self.standing.send_replace(Standing::Member { epoch, term });
-                self.look(term).await;
+                self.look().await;
             }
-            Ok(Ok(false)) => self.lose(),
-            Ok(Err(_)) => {
-                let pause = TROUBLE_PAUSE.min(until(term));
-                sleep(pause).await;
-            }
+            // Refused, or an answer to a question that was asked too long ago.
+            Ok(Ok(true | false)) => self.lose(),
+            Ok(Err(_)) => sleep(TROUBLE_PAUSE.min(self.left())).await,
             Err(_) => {}
         }
     }
 
     /// Sees what became of the others. One that cannot be asked now is asked with the next renewal.
-    async fn look(&mut self, term: Term) {
-        let looked = timeout(until(term), self.sight.look(self.store.as_ref())).await;
-        let Ok(Ok(seen)) = looked else { return sleep(TROUBLE_PAUSE.min(until(term))).await };
-        self.look_ms = look_again_ms(clock::boot_ms(), seen.first_end);
+    async fn look(&mut self) {
+        let left = self.left();
+        let looked = timeout(left, self.sight.look(self.store.as_ref())).await;
+        let Ok(Ok(seen)) = looked else { return sleep(TROUBLE_PAUSE.min(self.left())).await };
+        self.keeping.looked(clock::boot_ms(), seen.first_end);
         self.nodes.send_if_modified(|known| {
             let is_news = has_changed(known, &seen.nodes);
             *known = seen.nodes;
@@ -239,34 +220,30 @@ impl Member {
         });
     }
 
+    /// How long until nothing may be done any more.
+    fn left(&self) -> Duration {
+        let stop_at_ms = self.keeping.term().stop_at_ms();
+        Duration::from_millis(stop_at_ms.saturating_sub(clock::boot_ms()))
+    }
+
     fn lose(&self) {
         self.standing.send_replace(Standing::Lost);
     }
 
+    /// Waits for the answer, however long the store is away: whoever asks again and again has joined as
+    /// often once it is back. An answer that took longer than the lease lasts is lost at once.
     async fn join_anew(&mut self) {
         let sent_ms = clock::boot_ms();
-        let asked = self.store.join_node((*self.node).clone(), clock::now());
-        match timeout(self.timing.renew.as_duration(), asked).await {
-            Ok(Ok(Joined::As(epoch))) => {
-                let term = Term::sent_at(sent_ms, self.timing);
-                self.sent_ms = sent_ms;
-                self.look(term).await;
+        match self.store.join_node((*self.node).clone(), clock::now()).await {
+            Ok(Joined::As(epoch)) => {
+                self.keeping = Keeping::begun(sent_ms, self.timing);
+                self.look().await;
+                let term = self.keeping.term();
                 self.standing.send_replace(Standing::Member { epoch, term });
             }
-            Ok(Ok(Joined::Taken(_)) | Err(_)) => sleep(TROUBLE_PAUSE).await,
-            Err(_) => {}
+            Ok(Joined::Taken(_)) | Err(_) => sleep(TROUBLE_PAUSE).await,
         }
     }
-}
-
-/// When to look at the leases again, the first of which has so long to go.
-fn look_again_ms(now_ms: u64, first_end: Option<Span>) -> Option<u64> {
-    Some(now_ms.saturating_add(first_end?.as_ms()).saturating_add(LOOK_AFTER_MS))
-}
-
-/// How long until nothing may be done any more.
-fn until(term: Term) -> Duration {
-    Duration::from_millis(term.stop_at_ms().saturating_sub(clock::boot_ms()))
 }
 
 /// Whether a node came, went, joined anew or began to drain; renewals are no news.

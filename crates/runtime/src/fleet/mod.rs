@@ -4,6 +4,7 @@
 //! Leaves to others: which agents it takes up (`supervise::standby`), and ending what runs when the
 //! lease is about to run out, which each shim does by itself (`supervise::shim`).
 
+mod keeping;
 mod member;
 mod sight;
 mod term;
@@ -14,6 +15,7 @@ use relight_core::lease::Holder;
 use relight_core::node::Node;
 use relight_store::{Store, StoreError};
 
+pub use self::keeping::{Due, Keeping};
 pub use self::member::{Fleet, JoinError, Standing, join};
 pub(crate) use self::sight::Sight;
 pub use self::term::{LEASE_MIN, RENEWALS_MIN, Term, Timing};

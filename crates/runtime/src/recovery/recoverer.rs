@@ -7,9 +7,10 @@ use relight_core::change::Change;
 use relight_core::decide::{Right, Scene, TaskEvent, decide};
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::HolderLife;
+use relight_core::lease::{Fence, HolderLife};
 use relight_core::recovery::{HolderDeath, Recovery, RecoveryContext, TaskPolicy};
 use relight_core::status::TaskStatus;
+use relight_core::step::Step;
 use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::{EventQuery, StoreError};
@@ -179,7 +180,7 @@ impl Recoverer {
         let right = Right::Fence(task.lease.fence);
         let plan = |view: &TaskView| -> Result<Vec<TaskEvent>, ActError> {
             let mut plan = Vec::new();
-            for step in view.steps.iter().filter(|step| step.is_open()) {
+            for step in view.steps.iter().filter(|step| may_be_what_killed(step, task)) {
                 plan.extend(step_deaths::decide(&task.id, &events, &step.key));
             }
             let is_parked = plan.iter().any(|event| matches!(event, TaskEvent::Block { .. }));
@@ -208,6 +209,12 @@ impl Recoverer {
             jitter: f64::from(u32::from_le_bytes(random::bytes())) / f64::from(u32::MAX),
         }
     }
+}
+
+/// A step in doubt that an earlier holder left was not run by the one that died.
+fn may_be_what_killed(step: &Step, task: &Task) -> bool {
+    let was_begun_by_it = step.fence == task.lease.fence || step.fence == Fence::default();
+    step.is_open() && was_begun_by_it
 }
 
 /// Reads off what was committed.

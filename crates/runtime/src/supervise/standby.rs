@@ -10,7 +10,7 @@ use std::time::Duration;
 use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
 use relight_core::lease::HolderLife;
-use relight_core::node::{Mark, Node, Placement, preferred};
+use relight_core::node::{Epoch, HeldBy, Mark, Node, Placement, SETTLE, SETTLE_ANEW, Turn};
 use relight_store::{AgentQuery, Store, StoreError};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -19,8 +19,6 @@ use super::tidings::Tidings;
 use crate::doors::process;
 use crate::fleet::{Fleet, Sight};
 
-/// How long an agent is left to the node that should take it. That one may not know it.
-const COURTESY: Duration = Duration::from_millis(400);
 /// How long a store that cannot be read is left alone.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 
@@ -28,10 +26,6 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 const REST_PER_NODE: Duration = Duration::from_millis(1);
 /// And at most.
 const REST_MAX: Duration = Duration::from_secs(1);
-
-/// How long free agents are left alone after this node has joined: the nodes of a fleet that begins come
-/// one after the other, and each is to have its share.
-const SETTLE: Duration = Duration::from_millis(500);
 
 /// Which agents wait, and since when they could be taken up.
 #[derive(Debug, Clone, Default)]
@@ -45,19 +39,6 @@ pub(super) struct Waiting {
 struct Entry {
     placement: Placement,
     free_since: Option<Instant>,
-}
-
-/// To whom an agent belongs now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Belongs {
-    /// A live node has it.
-    Elsewhere,
-    /// We had it, in an earlier life.
-    ToUsAlready,
-    /// It is free, and we are to take it.
-    ToUs,
-    /// It is free, and another node is to take it.
-    ToAnother,
 }
 
 impl Waiting {
@@ -84,13 +65,24 @@ struct Lookout {
     sight: Sight,
     /// Who had which agent, and the mark of that: read again when it is another one.
     agents: Option<(Mark, Vec<Agent>)>,
+    /// Under which lease of this node it looks, and from when on that one takes what is free.
+    epoch: Option<Epoch>,
     settled_at: Instant,
 }
 
 impl Lookout {
-    async fn new(store: &dyn Store) -> Result<Self, StoreError> {
+    async fn new(fleet: &Fleet, store: &dyn Store) -> Result<Self, StoreError> {
         let (sight, _) = Sight::first(store).await?;
-        Ok(Self { sight, agents: None, settled_at: Instant::now() + SETTLE })
+        let epoch = fleet.standing().borrow().epoch();
+        Ok(Self { sight, agents: None, epoch, settled_at: Instant::now() + SETTLE })
+    }
+
+    /// Gives the others time to come back too, where this node has joined anew.
+    fn settle(&mut self, fleet: &Fleet) {
+        let epoch = fleet.standing().borrow().epoch();
+        if epoch.is_some() && epoch != self.epoch {
+            (self.epoch, self.settled_at) = (epoch, Instant::now() + SETTLE_ANEW);
+        }
     }
 
     /// Takes out those that are to be taken up here now. Answers too when to look again, where time
@@ -101,6 +93,7 @@ impl Lookout {
         fleet: &Fleet,
         store: &dyn Store,
     ) -> Result<(Vec<AgentName>, Option<Instant>), StoreError> {
+        self.settle(fleet);
         // The agents first: what is seen of the nodes afterwards is true of what was read.
         let agents = held_now(&mut self.agents, store).await?;
         let nodes = self.sight.look(store).await?.nodes;
@@ -110,18 +103,14 @@ impl Lookout {
         let (mut ripe, mut again_at): (Vec<AgentName>, Option<Instant>) = (Vec::new(), None);
         for (name, entry) in entries.iter_mut().filter(|_| may_take) {
             let at = agents.binary_search_by(|agent| agent.name.cmp(name));
-            let agent = at.ok().map(|at| &agents[at]);
-            let due = match belongs(name, agent, &entry.placement, &nodes, fleet) {
-                Belongs::Elsewhere => {
-                    entry.free_since = None;
-                    continue;
-                }
-                Belongs::ToUsAlready => now,
-                Belongs::ToUs => self.settled_at,
-                Belongs::ToAnother => {
-                    self.settled_at.max(*entry.free_since.get_or_insert(now)) + COURTESY
-                }
-            };
+            let by = held_by(at.ok().map(|at| &agents[at]), fleet);
+            let turn = Turn::of(fleet.name(), name, &entry.placement, by, &nodes);
+            if turn == Turn::Nobodys {
+                entry.free_since = None;
+                continue;
+            }
+            let free = *entry.free_since.get_or_insert(now);
+            let Some(due) = turn.ripe_at(now, self.settled_at, free) else { continue };
             if due <= now {
                 ripe.push(name.clone());
             } else {
@@ -151,26 +140,11 @@ fn is_draining(nodes: &[Node], fleet: &Fleet) -> bool {
     nodes.iter().any(|node| node.new.name == *fleet.name() && node.draining)
 }
 
-fn belongs(
-    name: &AgentName,
-    agent: Option<&Agent>,
-    placement: &Placement,
-    nodes: &[Node],
-    fleet: &Fleet,
-) -> Belongs {
-    let held = agent.and_then(|agent| agent.lease.held.as_ref());
-    if let Some(held) = held {
-        if held.holder.node() == Some(fleet.name()) {
-            return Belongs::ToUsAlready;
-        }
-        if process::holder_life(held) == HolderLife::Alive {
-            return Belongs::Elsewhere;
-        }
-    }
-    if preferred(name, placement, nodes) == Some(fleet.name()) {
-        Belongs::ToUs
-    } else {
-        Belongs::ToAnother
+fn held_by(agent: Option<&Agent>, fleet: &Fleet) -> HeldBy {
+    match agent.and_then(|agent| agent.lease.held.as_ref()) {
+        Some(held) if held.holder.node() == Some(fleet.name()) => HeldBy::Us,
+        Some(held) if process::holder_life(held) == HolderLife::Alive => HeldBy::Another,
+        Some(_) | None => HeldBy::Nobody,
     }
 }
 
@@ -185,7 +159,7 @@ pub(super) async fn serve(
 ) {
     let mut nodes = fleet.nodes();
     let mut lookout = loop {
-        match Lookout::new(store.as_ref()).await {
+        match Lookout::new(&fleet, store.as_ref()).await {
             Ok(lookout) => break lookout,
             Err(_) => sleep(TROUBLE_PAUSE).await,
         }

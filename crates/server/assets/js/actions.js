@@ -1,4 +1,4 @@
-// What a person does to agents, tasks, steps and sessions: asks first, does it, says what came of it.
+// What a person does to agents, tasks, steps, sessions and nodes: asks first, does it, says what came of it.
 // Refusals are thrown to whoever was clicked.
 import { post } from "./api.js";
 import { ask } from "./dialog.js";
@@ -66,6 +66,16 @@ export async function changeSession(session, verb) {
   if (!agreed) return;
   const after = await post(["sessions", session.key, verb]);
   done(`Session ${session.key} is ${words(after.state)}.`);
+}
+
+export async function changeNode(node) {
+  const cancel = node.state === "draining";
+  const label = cancel ? "Undrain" : "Drain";
+  const text = cancel ? "It takes things up again." : "It takes nothing new. What runs there goes on; once it ends, it goes on elsewhere.";
+  const agreed = await ask({ title: `${label} ${node.name}?`, text, type: `relight node drain ${node.name}${cancel ? " --cancel" : ""}`, choices: [["yes", label, "primary"]] });
+  if (!agreed) return;
+  const after = await post(["nodes", node.name, "drain"], { cancel });
+  done(`Node ${node.name} is ${words(after.state)}.`);
 }
 
 function done(text) {

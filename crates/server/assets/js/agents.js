@@ -170,7 +170,7 @@ function makeRow(agent) {
   const cell = (name, ...children) => el("td", { class: `col-${name}` }, ...children);
   const small = () => el("small", { class: "agent-text" });
   return el("tr", { data: { agent: agent.name } },
-    cell("name", subjectLink("agent", agent.name, { class: "agent-text name" }), small()),
+    cell("name", subjectLink("agent", agent.name, { class: "agent-text name" }), el("span", { class: "place" }), small()),
     cell("state", chip(AGENT_STATES, agent.state), small()),
     cell("attempt", el("span", { class: "tabular" }), small()),
     cell("last_sign_at", time(agent.last_sign_at), small()),
@@ -181,6 +181,7 @@ function makeRow(agent) {
 
 function fillRow(row, agent) {
   const [name, state, attempt, sign, task, death, actions] = row.children;
+  setText(name.children[1], agent.node ? `on ${agent.node}` : "");
   setText(name.lastChild, agent.status_text ?? (agent.command ?? []).join(" "));
   setChip(state.firstChild, AGENT_STATES, agent.state);
   fillPhase(state.lastChild, agent);

@@ -1,5 +1,6 @@
 // The first view: what is running, what died and why, what came back, and what needs a person.
 import { agentsCard } from "./agents.js";
+import { get } from "./api.js";
 import { chartsCard } from "./charts.js";
 import { el, keyed, setText } from "./dom.js";
 import { icon } from "./icons.js";
@@ -11,9 +12,26 @@ import { crashCauses } from "./words.js";
 export const title = "Overview";
 
 export function mount(root, scope) {
+  const wide = el("div", { class: "stack waiting" }, agentsCard(scope), chartsCard(scope));
   root.append(tiles(scope), el("div", { class: "overview" },
-    el("div", { class: "stack" }, needsCard(scope), recentCard(scope)),
-    el("div", { class: "stack" }, agentsCard(scope), chartsCard(scope))));
+    el("div", { class: "stack" }, needsCard(scope), recentCard(scope)), wide));
+  showNodes(scope, wide);
+}
+
+/** The machines of a fleet stand above its agents. Where there is none, there is nothing of it. */
+function showNodes(scope, stack) {
+  let is_shown = false;
+  const look = async () => {
+    const found = await get(["nodes"]).catch(() => null);
+    if (found?.items.length && !is_shown) {
+      is_shown = true;
+      const { nodesCard } = await import("./nodes.js");
+      if (!scope.ended) stack.prepend(nodesCard(scope, found.items));
+    }
+    stack.classList.remove("waiting");
+  };
+  look();
+  scope.on("events", (events) => is_shown || (events.some((event) => event.kind === "node") && look()));
 }
 
 const TILES = [["needs", "hand", "Needs me"], ["running", "play", "Running"], ["died", "bolt", "Died, 24 h"],

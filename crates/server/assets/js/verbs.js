@@ -1,4 +1,4 @@
-// Which verbs make sense for agents, tasks, steps and sessions, as buttons. What a click does is in
+// Which verbs make sense for agents, tasks, steps, sessions and nodes, as buttons. What a click does is in
 // actions.js, which is fetched with the first click.
 import { mayOperate } from "./api.js";
 import { sayError } from "./notice.js";
@@ -62,6 +62,12 @@ export function sessionButton(session) {
   const verb = session.state === "suspended" ? "resume" : "suspend";
   const label = verb === "resume" ? "Resume" : "Suspend";
   return operate(button(label, () => act("changeSession", session, verb), { "aria-label": `${label} ${session.key}` }));
+}
+
+/** One that drains takes nothing new; the other verb lets it. */
+export function nodeButton(node) {
+  const label = node.state === "draining" ? "Undrain" : "Drain";
+  return operate(button(label, () => act("changeNode", node), { "aria-label": `${label} ${node.name}` }));
 }
 
 /** Greys a button out for those who may only read. */

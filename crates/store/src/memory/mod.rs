@@ -17,7 +17,7 @@ use relight_core::claimant::Claimant;
 use relight_core::event::Event;
 use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::lease::Fence;
-use relight_core::node::{Epoch, NewNode, Node};
+use relight_core::node::{Epoch, NewNode, Node, NodesGlance};
 use relight_core::session::{Session, SessionChange};
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
@@ -48,6 +48,11 @@ impl MemoryStore {
     /// Moves the lease clock.
     pub fn advance(&self, span: Span) {
         self.state().advance(span);
+    }
+
+    /// Sets the lease clock back, as a failover to a server does whose clock is behind.
+    pub fn set_back(&self, span: Span) {
+        self.state().set_back(span);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -261,6 +266,10 @@ impl Store for MemoryStore {
 
     async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
         Ok(self.state().nodes())
+    }
+
+    async fn nodes_at_a_glance(&self) -> Result<NodesGlance, StoreError> {
+        Ok(self.state().nodes_at_a_glance())
     }
 
     async fn newest_event(&self) -> Result<u64, StoreError> {

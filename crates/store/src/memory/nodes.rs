@@ -2,7 +2,7 @@
 
 use relight_core::event::EventKind;
 use relight_core::ids::NodeName;
-use relight_core::node::{Epoch, NewNode, Node};
+use relight_core::node::{Epoch, NewNode, Node, NodesGlance};
 use relight_core::time::{Span, Time};
 
 use super::state::State;
@@ -74,6 +74,13 @@ impl State {
 
     pub(super) fn nodes(&self) -> Vec<Node> {
         self.nodes.values().map(|kept| kept.read(self.clock_ms)).collect()
+    }
+
+    /// Without a copy of any.
+    pub(super) fn nodes_at_a_glance(&self) -> NodesGlance {
+        let left = |kept: &KeptNode| Span::from_ms(kept.ends_ms.saturating_sub(self.clock_ms));
+        let kept = self.nodes.values();
+        kept.fold(NodesGlance::EMPTY, |glance, kept| glance.with(&kept.node, left(kept)))
     }
 
     fn live_node(&mut self, name: &NodeName, epoch: Epoch) -> Option<&mut KeptNode> {

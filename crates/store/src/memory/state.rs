@@ -67,6 +67,10 @@ impl State {
         self.clock_ms = self.clock_ms.saturating_add(span.as_ms());
     }
 
+    pub(super) fn set_back(&mut self, span: Span) {
+        self.clock_ms = self.clock_ms.saturating_sub(span.as_ms());
+    }
+
     // Commits
 
     pub(super) fn commit(&mut self, commit: &Commit) -> Result<Committed, CommitError> {

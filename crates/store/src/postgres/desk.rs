@@ -1,9 +1,10 @@
 //! Where batches become transactions, and a lost answer is looked up.
 //!
-//! A batch takes two trips: one reads and holds everything that it concerns, the other writes and
-//! commits. The first also writes the batch's number into the writer's own row (`commit_mark`), which
-//! is held until the transaction ends, however it ends. So whoever lost the answer to a commit waits
-//! for that row on a new connection and reads: the number is there, or it never will be.
+//! A batch of steps takes one trip (`steps`). Any other takes two: one reads and holds everything that
+//! it concerns, the other writes and commits. Each also writes its number into the writer's own row
+//! (`commit_mark`), which is held until the transaction ends, however it ends. So whoever lost the
+//! answer to a commit waits for that row on a new connection and reads: the number is there, or it is
+//! passed over in the same statement and never will be.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use super::forget;
 use super::lease_clock::LeaseClock;
 use super::open;
 use super::operation::{Answer, Operation, Removal, Reply};
+use super::steps::{self, StepBatch};
 use crate::contract::StoreError;
 use crate::refusal::Refusal;
 
@@ -53,7 +55,15 @@ enum Undone {
     /// It never was committed.
     Never(Failure),
     /// The commit was sent and not answered.
-    Unknown(Vec<Reply>, String),
+    Unknown(Sent, String),
+}
+
+/// What was sent, as far as it says what its callers are answered.
+#[derive(Debug)]
+enum Sent {
+    Batch(Vec<Reply>),
+    /// Their answers are read from their tasks.
+    Steps,
 }
 
 impl From<Failure> for Undone {
@@ -65,6 +75,12 @@ impl From<Failure> for Undone {
 const MARK: &str = "
     UPDATE commit_mark SET number = $2, at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
     WHERE writer = $1 RETURNING (SELECT min_compatible FROM meta WHERE one)";
+
+/// The newest batch's number where it was committed, else a larger one: what is still on its way is
+/// refused from here on. Says the same however often it is asked.
+const READ_MARK: &str = "
+    UPDATE commit_mark SET number = CASE WHEN number = $2 THEN $2 ELSE $2 + 1 END
+    WHERE writer = $1 RETURNING number";
 
 impl Desk {
     pub(super) fn new(server: Arc<Server>, clock: Arc<LeaseClock>, journal_key: i64) -> Self {
@@ -109,10 +125,12 @@ impl Desk {
             let failure = match self.transaction(operations).await {
                 Ok(replies) => return Ok(replies),
                 Err(Undone::Never(failure)) => failure,
-                Err(Undone::Unknown(replies, why)) => match self.was_committed(until).await? {
-                    true => return Ok(replies),
-                    false => Failure::Lost(why),
-                },
+                Err(Undone::Unknown(sent, why)) => {
+                    match self.read_back(sent, operations, until).await? {
+                        Some(replies) => return Ok(replies),
+                        None => Failure::Lost(why),
+                    }
+                }
             };
             match failure {
                 Failure::Again if tries < tries_max => {
@@ -130,6 +148,37 @@ impl Desk {
     }
 
     async fn transaction(&mut self, operations: &[Operation]) -> Result<Vec<Reply>, Undone> {
+        if let Some(steps) = StepBatch::of(operations)
+            && let Some(replies) = self.append_steps(steps).await?
+        {
+            return Ok(replies);
+        }
+        self.two_trips(operations).await
+    }
+
+    /// None when it has to go the long way: nothing was changed.
+    async fn append_steps(
+        &mut self,
+        mut steps: StepBatch<'_>,
+    ) -> Result<Option<Vec<Reply>>, Undone> {
+        let mark = self.next_mark().await?;
+        let (ahead_ms, journal_key) = (self.clock.ahead_ms(), self.journal_key);
+        let schema = open::schema_known().cast_signed();
+        let mut values = values![mark.writer, mark.number, schema, ahead_ms, journal_key];
+        let (sql, more) = steps.statement();
+        values.extend(more);
+        let db = self.connection.as_ref().expect("there is a mark on it");
+        match db.query_opt(sql, &values).await {
+            Ok(row) => {
+                let row = row.expect("a function gives a row");
+                Ok(Some(steps.replies(&row).map_err(|bad| db.damaged(&bad))?))
+            }
+            Err(Failure::Lost(why)) => Err(Undone::Unknown(Sent::Steps, why)),
+            Err(Failure::Again | Failure::Refused(_)) => Ok(None),
+        }
+    }
+
+    async fn two_trips(&mut self, operations: &[Operation]) -> Result<Vec<Reply>, Undone> {
         let (ahead_ms, journal_key) = (self.clock.ahead_ms(), self.journal_key);
         let mark = self.next_mark().await?;
         let db = self.connection.as_ref().expect("there is a mark on it");
@@ -156,7 +205,9 @@ impl Desk {
         let db = self.connection.as_ref().expect("it was there before");
         match db.run(script).await {
             Ok(_) => Ok(replies),
-            Err(Failure::Lost(why)) if has_changes => Err(Undone::Unknown(replies, why)),
+            Err(Failure::Lost(why)) if has_changes => {
+                Err(Undone::Unknown(Sent::Batch(replies), why))
+            }
             Err(failure) => Err(self.rolled_back(failure).await.into()),
         }
     }
@@ -192,12 +243,18 @@ impl Desk {
         Ok(())
     }
 
-    /// Whether the newest batch is there: read back by its number, once its transaction has ended.
-    async fn was_committed(&mut self, until: Instant) -> Result<bool, StoreError> {
+    /// What its callers are answered if the newest batch is there: read back by its number, once its
+    /// transaction has ended. None when it is not, and never will be.
+    async fn read_back(
+        &mut self,
+        mut sent: Sent,
+        operations: &[Operation],
+        until: Instant,
+    ) -> Result<Option<Vec<Reply>>, StoreError> {
         self.connection = None;
         let mut tries = 0;
         loop {
-            let failure = match self.read_mark().await {
+            let failure = match self.read_mark(&mut sent, operations).await {
                 Ok(found) => return Ok(found),
                 Err(failure) => failure,
             };
@@ -210,13 +267,28 @@ impl Desk {
         }
     }
 
-    async fn read_mark(&mut self) -> Result<bool, Failure> {
+    async fn read_mark(
+        &mut self,
+        sent: &mut Sent,
+        operations: &[Operation],
+    ) -> Result<Option<Vec<Reply>>, Failure> {
         self.connect().await?;
         let db = self.connection.as_ref().expect("it was connected just now");
-        let mark = self.mark.as_ref().expect("a commit was sent under it");
-        let sql = "SELECT number FROM commit_mark WHERE writer = $1 FOR UPDATE";
-        let row = db.query_opt(sql, &values![mark.writer.clone()]).await?;
-        Ok(row.is_some_and(|row| row.get::<_, i64>(0) == mark.number))
+        let mark = self.mark.as_mut().expect("a commit was sent under it");
+        let row = db.query_opt(READ_MARK, &values![mark.writer.clone(), mark.number]).await?;
+        if row.is_none_or(|row| row.get::<_, i64>(0) != mark.number) {
+            mark.number += 1;
+            return Ok(None);
+        }
+        match sent {
+            Sent::Batch(replies) => Ok(Some(std::mem::take(replies))),
+            Sent::Steps => {
+                let steps = StepBatch::of(operations).expect("they were steps when they were sent");
+                let row = db.query_opt(steps::SEQS, &values![steps.task_ids()]).await?;
+                let row = row.expect("an aggregate gives a row");
+                steps.replies(&row).map(Some).map_err(|bad| db.damaged(&bad))
+            }
+        }
     }
 
     /// In transactions of its own, each of bounded size. What was removed before a loss stays removed;
@@ -266,7 +338,10 @@ impl Desk {
 /// Whether every operation would get the same answer.
 fn is_of_the_store(error: &StoreError) -> bool {
     match error {
-        StoreError::Io { .. } | StoreError::Newer { .. } | StoreError::Unreachable { .. } => true,
+        StoreError::Io { .. }
+        | StoreError::Newer { .. }
+        | StoreError::HalfCopied { .. }
+        | StoreError::Unreachable { .. } => true,
         StoreError::Damaged { .. } | StoreError::Busy { .. } | StoreError::Unsuitable { .. } => {
             false
         }

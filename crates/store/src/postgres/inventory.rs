@@ -1,9 +1,11 @@
 //! What the schema holds and how the server is set, for `doctor`.
 
+use tokio_postgres::Row;
+
 use super::connection::{Connection, LONG_WAIT, values};
 use super::error::Failure;
 use super::{agents, attempts, open, sessions, tasks};
-use crate::contract::Inventory;
+use crate::contract::{Inventory, Replication, Standby};
 
 /// Most findings that a check of the whole reports.
 const DAMAGE_MAX: usize = 20;
@@ -28,6 +30,7 @@ pub(super) async fn take(db: &Connection, schema: &str, whole: bool) -> Result<I
         in_doubt: row.get::<_, i64>(2).cast_unsigned(),
         bytes: row.get::<_, i64>(3).cast_unsigned(),
         settings: settings(db).await?,
+        replication: Some(replication(db).await?),
         damage: if whole { check(db).await? } else { Vec::new() },
     })
 }
@@ -43,6 +46,31 @@ async fn settings(db: &Connection) -> Result<Vec<(String, String)>, Failure> {
         }
     }
     Ok(found)
+}
+
+/// As far as our role may know: without `pg_monitor` a standby is seen, but nothing of it.
+async fn replication(db: &Connection) -> Result<Replication, Failure> {
+    let sql = "SELECT current_setting('synchronous_commit'),
+                      current_setting('synchronous_standby_names')";
+    let row = db.query_opt(sql, &[]).await?.expect("settings have a row");
+    let (commits, names): (String, String) = (row.get(0), row.get(1));
+    let waits = commits != "local" && commits != "off" && !names.is_empty();
+    let sql = "SELECT application_name, sync_state IN ('sync', 'quorum'),
+                      pg_wal_lsn_diff(pg_current_wal_flush_lsn(), flush_lsn)::bigint,
+                      (extract(epoch FROM flush_lag) * 1000)::bigint
+               FROM pg_stat_replication WHERE state IS NULL OR state = 'streaming' ORDER BY 1";
+    let counted = |row: &Row, at| {
+        let count: Option<i64> = row.get(at);
+        count.map(|count| count.max(0).unsigned_abs())
+    };
+    let standby = |row: &Row| Standby {
+        name: row.get(0),
+        is_synchronous: waits && row.get::<_, Option<bool>>(1).unwrap_or_default(),
+        behind_bytes: counted(row, 2),
+        behind_ms: counted(row, 3),
+    };
+    let standbys = db.query(sql, &[]).await?.iter().map(standby).collect();
+    Ok(Replication { waits_for: waits.then_some(names), standbys })
 }
 
 async fn check(db: &Connection) -> Result<Vec<String>, Failure> {

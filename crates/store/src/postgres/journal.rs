@@ -48,15 +48,29 @@ struct StepEntry {
 impl Entry {
     /// The record of one change of a task; `before` is what it is applied to.
     pub(super) fn of(n: i64, commit: &Commit, change: &Change, before: &Task) -> Self {
+        if change.mark().is_some() {
+            return Self { task: Some(n), ..Self::of_step(commit, change) };
+        }
+        Self {
+            at: commit.at.as_ms(),
+            kind: change.kind().code().into(),
+            task: Some(n),
+            fence: fence_number(commit.guard.fence),
+            detail: some_json(&change.detail(Some(before))),
+            ..Self::default()
+        }
+    }
+
+    /// The record of one change of a step; whose it is, is told apart.
+    pub(super) fn of_step(commit: &Commit, change: &Change) -> Self {
         let output = match change {
             Change::StepEnded { output, .. } => output.as_ref(),
             _ => None,
         };
-        let detail = match (change.mark(), change, output) {
-            (Some(_), Change::StepResolved { .. }, _) => Some(to_json(&change.detail(None))),
-            (Some(_), _, Some(output)) => OutputDetail::of(output).as_ref().map(to_json),
-            (Some(_), _, None) => None,
-            (None, ..) => some_json(&change.detail(Some(before))),
+        let detail = match (change, output) {
+            (Change::StepResolved { .. }, _) => Some(to_json(&change.detail(None))),
+            (_, Some(output)) => OutputDetail::of(output).as_ref().map(to_json),
+            (_, None) => None,
         };
         let step = change.mark().map(|mark| StepEntry {
             name: mark.key.name.as_str().to_owned(),
@@ -70,12 +84,19 @@ impl Entry {
         Self {
             at: commit.at.as_ms(),
             kind: change.kind().code().into(),
-            task: Some(n),
-            agent: None,
             fence: fence_number(commit.guard.fence),
             detail,
             step,
+            ..Self::default()
         }
+    }
+
+    /// What `append_step` takes of the record of a step.
+    pub(super) fn into_step_values(self) -> Vec<Value> {
+        let step = self.step.expect("it is the record of a step");
+        let mut all = values![self.kind, self.detail, step.name, step.occurrence, step.rule];
+        all.extend(values![step.tries, step.fingerprint, step.exit_code, step.body]);
+        all
     }
 
     /// The record of one change of an agent; `before` is what it is applied to.
@@ -127,49 +148,85 @@ pub(super) const APPEND: &str = "
                exit_code, body, place)
     ORDER BY place";
 
+/// Rows to be, as columns.
+#[derive(Debug, Default)]
+pub(super) struct JournalColumns {
+    at: Vec<i64>,
+    kind: Vec<i16>,
+    task: Vec<Option<i64>>,
+    agent: Vec<Option<i64>>,
+    fence: Vec<Option<i64>>,
+    detail: Vec<Option<String>>,
+    name: Vec<Option<String>>,
+    occurrence: Vec<Option<i64>>,
+    rule: Vec<Option<i16>>,
+    tries: Vec<Option<i64>>,
+    fingerprint: Vec<Option<i64>>,
+    exit_code: Vec<Option<i32>>,
+    body: Vec<Option<Vec<u8>>>,
+}
+
+impl JournalColumns {
+    pub(super) fn with_capacity(count: usize) -> Self {
+        Self {
+            at: Vec::with_capacity(count),
+            kind: Vec::with_capacity(count),
+            task: Vec::with_capacity(count),
+            agent: Vec::with_capacity(count),
+            fence: Vec::with_capacity(count),
+            detail: Vec::with_capacity(count),
+            name: Vec::with_capacity(count),
+            occurrence: Vec::with_capacity(count),
+            rule: Vec::with_capacity(count),
+            tries: Vec::with_capacity(count),
+            fingerprint: Vec::with_capacity(count),
+            exit_code: Vec::with_capacity(count),
+            body: Vec::with_capacity(count),
+        }
+    }
+
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.at.push(entry.at);
+        self.kind.push(entry.kind);
+        self.task.push(entry.task);
+        self.agent.push(entry.agent);
+        self.fence.push(entry.fence);
+        self.detail.push(entry.detail);
+        let step = entry.step;
+        self.occurrence.push(step.as_ref().map(|step| step.occurrence));
+        self.rule.push(step.as_ref().map(|step| step.rule));
+        self.tries.push(step.as_ref().map(|step| step.tries));
+        self.fingerprint.push(step.as_ref().and_then(|step| step.fingerprint));
+        self.exit_code.push(step.as_ref().and_then(|step| step.exit_code));
+        let (name, body) = step.map_or((None, None), |step| (Some(step.name), step.body));
+        self.name.push(name);
+        self.body.push(body);
+    }
+
+    /// The values of `APPEND`.
+    fn into_values(self) -> Vec<Value> {
+        let mut all = values![self.at, self.kind, self.task, self.agent, self.fence, self.detail];
+        all.extend(values![self.name, self.occurrence, self.rule, self.tries, self.fingerprint]);
+        all.extend(values![self.exit_code, self.body]);
+        all
+    }
+
+    /// The same for records of steps, whose task is told apart and who have no agent.
+    pub(super) fn into_step_values(self) -> Vec<Value> {
+        let mut all = values![self.at, self.kind, self.fence, self.detail, self.name];
+        all.extend(values![self.occurrence, self.rule, self.tries, self.fingerprint]);
+        all.extend(values![self.exit_code, self.body]);
+        all
+    }
+}
+
 /// The values of `APPEND`.
 pub(super) fn append_values(entries: Vec<Entry>) -> Vec<Value> {
-    let count = entries.len();
-    let mut at = Vec::with_capacity(count);
-    let mut kind = Vec::with_capacity(count);
-    let (mut task, mut agent, mut fence) = (Vec::new(), Vec::new(), Vec::new());
-    let mut detail: Vec<Option<String>> = Vec::with_capacity(count);
-    let mut name: Vec<Option<String>> = Vec::with_capacity(count);
-    let (mut occurrence, mut rule, mut tries) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut fingerprint, mut exit_code) = (Vec::new(), Vec::new());
-    let mut body: Vec<Option<Vec<u8>>> = Vec::with_capacity(count);
+    let mut columns = JournalColumns::with_capacity(entries.len());
     for entry in entries {
-        at.push(entry.at);
-        kind.push(entry.kind);
-        task.push(entry.task);
-        agent.push(entry.agent);
-        fence.push(entry.fence);
-        detail.push(entry.detail);
-        let step = entry.step;
-        occurrence.push(step.as_ref().map(|step| step.occurrence));
-        rule.push(step.as_ref().map(|step| step.rule));
-        tries.push(step.as_ref().map(|step| step.tries));
-        fingerprint.push(step.as_ref().and_then(|step| step.fingerprint));
-        exit_code.push(step.as_ref().and_then(|step| step.exit_code));
-        let (step_name, step_body) = step.map_or((None, None), |step| (Some(step.name), step.body));
-        name.push(step_name);
-        body.push(step_body);
+        columns.push(entry);
     }
-    values![
-        at,
-        kind,
-        task,
-        agent,
-        fence,
-        detail,
-        name,
-        occurrence,
-        rule,
-        tries,
-        fingerprint,
-        exit_code,
-        body
-    ]
+    columns.into_values()
 }
 
 /// Where each of these steps stands: its place in the question, the kind of its newest record, and the
@@ -307,6 +364,12 @@ pub(super) async fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Ev
     Ok(found)
 }
 
+/// Kinds with an index of their own.
+const OF_ATTEMPTS: [EventKind; 3] =
+    [EventKind::AttemptBegun, EventKind::AttemptStarted, EventKind::AttemptDied];
+/// The index's own condition, to the letter: by it the database knows that the index has all of them.
+const IS_OF_ATTEMPTS: &str = " AND j.kind IN (21, 22, 23)";
+
 fn events_sql(query: &EventQuery) -> (String, Vec<Value>) {
     let mut sql = "
         SELECT j.id, j.at, j.kind, t.id, j.name, j.occurrence, j.fence,
@@ -332,7 +395,9 @@ fn events_sql(query: &EventQuery) -> (String, Vec<Value>) {
     }
     if !query.kinds.is_empty() {
         let codes: Vec<i16> = query.kinds.iter().map(|kind| kind.code().into()).collect();
-        also(" AND j.kind = ANY(?)", Box::new(codes));
+        let are_of_attempts = query.kinds.iter().all(|kind| OF_ATTEMPTS.contains(kind));
+        let by_index = if are_of_attempts { IS_OF_ATTEMPTS } else { "" };
+        also(&format!(" AND j.kind = ANY(?){by_index}"), Box::new(codes));
     }
     let order = if query.newest { "DESC" } else { "ASC" };
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);

@@ -5,8 +5,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use relight_core::time::Span;
 
 /// The database's clock in milliseconds, plus what a test moved this handle's by (`$1`).
-pub(super) const NOW_MS: &str =
-    "((extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1::bigint)";
+pub(super) const NOW_MS: &str = if BY_WALL_CLOCKS {
+    "$1::bigint"
+} else {
+    "((extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1::bigint)"
+};
+
+/// A deliberately broken build measures leases by the wall clock of each node; see `./prove red`.
+const BY_WALL_CLOCKS: bool = cfg!(feature = "broken-wall-clock");
 
 /// How far tests moved the clock for one handle; nothing elsewhere.
 #[derive(Debug, Default)]
@@ -16,12 +22,18 @@ pub(super) struct LeaseClock {
 
 impl LeaseClock {
     pub(super) fn ahead_ms(&self) -> i64 {
-        self.ahead_ms.load(Ordering::Relaxed)
+        self.ahead_ms.load(Ordering::Relaxed) + if BY_WALL_CLOCKS { wall_clock_ms() } else { 0 }
     }
 
     pub(super) fn advance(&self, ms: i64) {
         self.ahead_ms.fetch_add(ms, Ordering::Relaxed);
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "what no good build does")]
+fn wall_clock_ms() -> i64 {
+    let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// What is left of a lease that has so many milliseconds to go.

@@ -25,9 +25,11 @@ mod operation;
 mod pool;
 mod queue;
 mod sessions;
+mod steps;
 mod tasks;
 mod text;
 mod tls;
+mod transfer;
 mod url;
 mod watch;
 mod writer;
@@ -54,8 +56,10 @@ use self::connection::{Connection, Server};
 use self::desk::Desk;
 use self::error::Failure;
 use self::lease_clock::LeaseClock;
+use self::open::Expected;
 use self::operation::{Answer, Operation, Removal};
 use self::pool::Pool;
+pub use self::transfer::{PostgresExporter, PostgresImporter, raise_numbers};
 pub use self::url::{PostgresUrl, PostgresUrlError};
 use self::watch::Watch;
 use self::writer::Writer;
@@ -78,6 +82,8 @@ pub struct PostgresStore {
     watch: Arc<Watch>,
     writer: Arc<Writer>,
     pool: Arc<Pool>,
+    /// What orders the journal among all writers of this schema.
+    journal_key: i64,
     background: Background,
 }
 
@@ -87,7 +93,8 @@ impl PostgresStore {
         let server = Arc::new(Server::new(url.clone())?);
         let background = Background::start(&server.place)?;
         let asked = Arc::clone(&server);
-        let opened = background.run_blocking(OPEN_WAIT, async move { open::open(&asked).await });
+        let opened = background
+            .run_blocking(OPEN_WAIT, async move { open::open(&asked, Expected::Any).await });
         let opened = match opened {
             Some(Ok(opened)) => opened,
             Some(Err(failure)) => return Err(failure.into_store_error(&server.place)),
@@ -102,7 +109,7 @@ impl PostgresStore {
         let make_desk = move || Desk::new(Arc::clone(&desk_server), Arc::clone(&desk_clock), key);
         let work = Arc::clone(&writer).work(make_desk, Arc::clone(&watch), Arc::clone(&pool));
         background.handle().spawn(work);
-        Ok(Self { server, clock, watch, writer, pool, background })
+        Ok(Self { server, clock, watch, writer, pool, journal_key: key, background })
     }
 
     /// Moves this handle's lease clock, for tests.
@@ -131,7 +138,18 @@ impl PostgresStore {
     }
 
     async fn removed(&self, removal: Removal) -> Result<Answer, StoreError> {
-        self.writer.remove(removal).await.map_err(Refusal::of_store)
+        // On a connection of its own: what is removed is much, and nobody's commit waits for it.
+        let mut desk =
+            Desk::new(Arc::clone(&self.server), Arc::clone(&self.clock), self.journal_key);
+        let (watch, pool) = (Arc::clone(&self.watch), Arc::clone(&self.pool));
+        let removing = async move {
+            let answer = desk.remove(&removal).await;
+            watch.tell(&pool);
+            answer
+        };
+        let answer = self.background.run(removing).await;
+        let stopped = || Err(self.server.unreachable("its thread has stopped").into());
+        answer.unwrap_or_else(stopped).map_err(Refusal::of_store)
     }
 }
 

@@ -6,24 +6,46 @@ use tokio::time::Instant;
 
 use super::connection::{Connection, Server, values};
 use super::error::Failure;
+use super::transfer;
 use crate::contract::StoreError;
 
 /// PostgreSQL 13.
 const SERVER_VERSION_MIN: i32 = 130_000;
 
 /// Numbered from 1, named as SQLite's, and never edited after they landed.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("migrations/0001_foundation.sql"),
     include_str!("migrations/0002_agents.sql"),
     include_str!("migrations/0003_recovery.sql"),
     include_str!("migrations/0004_sessions.sql"),
     include_str!("migrations/0005_queue_index.sql"),
     include_str!("migrations/0006_nodes.sql"),
+    include_str!("migrations/0007_attempt_events.sql"),
+    include_str!("migrations/0008_append_steps.sql"),
 ];
 
 /// The oldest schema whose versions may write beside this one: to be raised by a migration that an
 /// older version could not live with.
 const MIN_COMPATIBLE: u32 = 6;
+
+/// Added to the oldest version while another store is being copied into the schema: no version may use
+/// it then, also none that knows nothing of copies.
+const HALF_COPIED: i32 = 1_000_000_000;
+
+/// Inside of a transaction: nobody else uses the schema until `mark_whole`.
+pub(super) fn mark_half_copied() -> String {
+    format!(
+        "UPDATE meta SET min_compatible = min_compatible + {HALF_COPIED}
+         WHERE min_compatible < {HALF_COPIED}"
+    )
+}
+
+/// Inside of a transaction: it is a store like any other.
+pub(super) fn mark_whole() -> String {
+    format!(
+        "UPDATE meta SET min_compatible = GREATEST(min_compatible - {HALF_COPIED}, {MIN_COMPATIBLE})"
+    )
+}
 
 /// The newest schema this version knows.
 pub(super) fn schema_known() -> u32 {
@@ -43,12 +65,23 @@ const STARTING_WAIT: Duration = Duration::from_secs(10);
 /// How long between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// What a schema may be that is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// A store, made when there is none.
+    Any,
+    /// A store that is there.
+    There,
+    /// The same as any, or one that another store is being copied into.
+    HalfCopied,
+}
+
 /// Connects, and makes the schema or brings it up to date. A server that cannot be reached is told of
 /// at once: more often than not the address is wrong.
-pub(super) async fn open(server: &Server) -> Result<Opened, Failure> {
+pub(super) async fn open(server: &Server, expected: Expected) -> Result<Opened, Failure> {
     let until = Instant::now() + STARTING_WAIT;
     loop {
-        match open_once(server).await {
+        match open_once(server, expected).await {
             Err(Failure::Lost(why)) if is_there(&why) && Instant::now() < until => {}
             Err(Failure::Again) if Instant::now() < until => {}
             answer => return answer,
@@ -64,7 +97,7 @@ fn is_there(why: &str) -> bool {
         && !why.starts_with("no answer")
 }
 
-async fn open_once(server: &Server) -> Result<Opened, Failure> {
+async fn open_once(server: &Server, expected: Expected) -> Result<Opened, Failure> {
     let db = server.connect(None).await?;
     let sql = "SELECT current_setting('server_version_num')::integer,
                       current_setting('server_version'), current_setting('server_encoding'),
@@ -76,12 +109,20 @@ async fn open_once(server: &Server) -> Result<Opened, Failure> {
     check_server(server, row.get(0), row.get(1), row.get(2))?;
     let (journal_key, migration_key, is_there): (i64, i64, bool) =
         (row.get(3), row.get(4), row.get(5));
+    if !is_there && expected == Expected::There {
+        let why = format!("there is no store in it (no schema {})", server.url.schema);
+        return Err(server.unreachable(why).into());
+    }
     let found = if is_there { Some(schema(&db).await?) } else { None };
-    match found {
-        Some((schema, min_compatible)) if schema >= schema_known() => {
-            check_compatible(&server.place, min_compatible)?;
-        }
-        _ => migrate(server, &db, migration_key).await?,
+    if found.is_none_or(|(schema, _)| schema < schema_known()) {
+        migrate(server, &db, migration_key).await?;
+    }
+    let (_, min_compatible) = schema(&db).await?;
+    if min_compatible < HALF_COPIED {
+        check_compatible(&server.place, min_compatible)?;
+    } else if expected != Expected::HalfCopied {
+        let (place, from) = (server.place.to_string(), transfer::half_copied_from(&db).await?);
+        return Err(StoreError::HalfCopied { place, from }.into());
     }
     Ok(Opened { connection: db, journal_key })
 }
@@ -115,10 +156,11 @@ pub(super) async fn schema(db: &Connection) -> Result<(u32, i32), Failure> {
 /// A newer schema is good as long as its versions said that ours may go on beside them.
 pub(super) fn check_compatible(place: &str, min_compatible: i32) -> Result<(), StoreError> {
     let (found, known) = (min_compatible.unsigned_abs(), schema_known());
-    if found <= known {
-        return Ok(());
+    let place = place.to_owned();
+    if min_compatible >= HALF_COPIED {
+        return Err(StoreError::HalfCopied { place, from: "another store".to_owned() });
     }
-    Err(StoreError::Newer { place: place.to_owned(), found, known })
+    if found <= known { Ok(()) } else { Err(StoreError::Newer { place, found, known }) }
 }
 
 /// All or nothing; whoever comes second waits and finds it done.

@@ -27,6 +27,19 @@ pub(super) enum Operation {
 }
 
 impl Operation {
+    /// Whether it records steps under a fence, and nothing else.
+    pub(super) fn is_step(&self) -> bool {
+        matches!(self, Self::Commit(commit) if Self::is_of_steps(commit))
+    }
+
+    pub(super) fn is_of_steps(commit: &Commit) -> bool {
+        let is_step =
+            |change: &Change| matches!(change, Change::StepBegun(_) | Change::StepEnded { .. });
+        commit.guard.fence.is_some()
+            && !commit.changes.is_empty()
+            && commit.changes.iter().all(is_step)
+    }
+
     /// Roughly how many bytes it writes.
     pub(super) fn weight(&self) -> usize {
         let of_change = |change: &Change| match change {

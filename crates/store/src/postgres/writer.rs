@@ -1,20 +1,24 @@
 //! The one writer: queued operations share one transaction.
 //!
 //! While one batch is under way others queue; all that wait then go together. Nobody is answered
-//! before the commit is durable.
+//! before the commit is durable. Steps, which are most of what is written, may have two batches under
+//! way, of different tasks: while the server is at one of them, callers make ready what goes with the
+//! other.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use relight_core::ids::TaskId;
 use tokio::sync::{Notify, oneshot};
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::desk::Desk;
-use super::operation::{Operation, Removal, Reply};
+use super::operation::{Operation, Reply};
 use super::pool::Pool;
 use super::watch::Watch;
-use crate::contract::{Recall, StoreError};
+use crate::contract::{Commit, Recall, StoreError};
 
 /// Most operations in one transaction: bounds how long the first of them waits.
 const BATCH_MAX: usize = 512;
@@ -24,6 +28,12 @@ const BATCH_BYTES_MAX: usize = 32 << 20;
 const SOON: Duration = Duration::from_millis(2);
 /// How long those who came together the last time are waited for.
 const GATHER: Duration = Duration::from_micros(300);
+/// Batches of steps that are under way at most.
+const UNDER_WAY_MAX: usize = 2;
+/// So many steps go as two batches rather than one.
+const STEPS_TO_SPLIT: usize = 32;
+/// So many go beside a batch that is under way; fewer wait for it and share the next sync.
+const STEPS_BESIDE_MIN: usize = 16;
 
 #[derive(Debug)]
 enum Job {
@@ -31,8 +41,6 @@ enum Job {
     Awaited(Operation, oneshot::Sender<Reply>),
     /// Nobody does, and it may be recalled.
     Soon(Recall),
-    /// Goes by itself.
-    Removal(Removal, oneshot::Sender<Reply>),
 }
 
 #[derive(Debug, Default)]
@@ -57,9 +65,12 @@ pub(super) struct Writer {
 }
 
 /// What goes next.
-enum Next {
-    Batch(Vec<Operation>, Vec<Option<oneshot::Sender<Reply>>>),
-    Removal(Removal, oneshot::Sender<Reply>),
+#[derive(Debug, Default)]
+struct Batch {
+    operations: Vec<Operation>,
+    replies: Vec<Option<oneshot::Sender<Reply>>>,
+    /// Whose steps they are; none when there is anything else among them.
+    steps_of: Option<HashSet<TaskId>>,
 }
 
 impl Writer {
@@ -74,22 +85,13 @@ impl Writer {
 
     /// Durable when it returns `Ok`.
     pub(super) async fn run(&self, operation: Operation) -> Reply {
-        self.hand_in(|reply| Job::Awaited(operation, reply)).await
-    }
-
-    /// Done when it returns `Ok`.
-    pub(super) async fn remove(&self, removal: Removal) -> Reply {
-        self.hand_in(|reply| Job::Removal(removal, reply)).await
-    }
-
-    async fn hand_in(&self, job: impl FnOnce(oneshot::Sender<Reply>) -> Job) -> Reply {
         let (reply, answer) = oneshot::channel();
         {
             let mut queue = self.queue();
             if queue.closing {
                 return Err(self.stopped().into());
             }
-            queue.jobs.push_back(job(reply));
+            queue.jobs.push_back(Job::Awaited(operation, reply));
             queue.awaited += 1;
         }
         self.bell.notify_one();
@@ -122,35 +124,44 @@ impl Writer {
         watch: Arc<Watch>,
         pool: Arc<Pool>,
     ) {
-        let mut desk = make_desk();
+        let (mut running, mut under_way) = (Running::new(), UnderWay::default());
         let mut crowd = 0;
-        while let Some(next) = self.next(crowd).await {
-            let served = match next {
-                Next::Batch(operations, replies) => {
-                    crowd = replies.iter().flatten().count();
-                    tokio::spawn(batch(desk, operations, replies)).await
+        loop {
+            let next = tokio::select! {
+                biased;
+                Some(ended) = running.join_next_with_id() => {
+                    crowd = under_way.take_back(ended);
+                    watch.tell(&pool);
+                    continue;
                 }
-                Next::Removal(removal, reply) => tokio::spawn(remove(desk, removal, reply)).await,
+                next = self.next(crowd, &under_way) => next,
             };
-            desk = served.unwrap_or_else(|_| make_desk());
-            watch.tell(&pool);
+            match next {
+                Some(batch) => under_way.send(batch, &mut running, &make_desk),
+                None if running.is_empty() => break,
+                None => while running.join_next().await.is_some() {},
+            }
         }
         self.ended.notify_one();
     }
 
-    /// None when it is closed and nothing is left.
-    async fn next(&self, crowd: usize) -> Option<Next> {
+    /// None when it is closed and nothing is left. Nothing is taken when this is dropped half way.
+    async fn next(&self, crowd: usize, under_way: &UnderWay) -> Option<Batch> {
         loop {
             let wait = {
                 let queue = self.queue();
                 let is_due = queue.due.is_some_and(|due| due <= Instant::now());
-                if queue.awaited > 0 || is_due || (queue.closing && !queue.jobs.is_empty()) {
+                let has_work = queue.awaited > 0 || is_due;
+                if (has_work || (queue.closing && !queue.jobs.is_empty()))
+                    && queue.front_may_go(under_way)
+                {
                     break;
                 }
-                if queue.closing {
+                if queue.closing && queue.jobs.is_empty() {
                     return None;
                 }
-                queue.due
+                // What may not go yet is looked at when a batch has ended.
+                queue.due.filter(|_| !has_work)
             };
             match wait {
                 Some(due) => drop(tokio::time::timeout_at(due, self.bell.notified()).await),
@@ -158,7 +169,7 @@ impl Writer {
             }
         }
         self.gather(crowd).await;
-        Some(self.queue().take())
+        Some(self.queue().take(under_way))
     }
 
     /// Those who were answered together come again together: the first of them must not go ahead alone
@@ -183,62 +194,170 @@ impl Writer {
 }
 
 impl Queue {
-    /// All that can go together from the front of the queue, or the one removal that is there.
-    fn take(&mut self) -> Next {
-        if let Some(Job::Removal(..)) = self.jobs.front()
-            && let Some(Job::Removal(removal, reply)) = self.jobs.pop_front()
-        {
-            self.awaited -= 1;
-            return Next::Removal(removal, reply);
+    /// Whether anything can be sent beside what is under way.
+    fn front_may_go(&self, under_way: &UnderWay) -> bool {
+        match self.jobs.iter().find(|job| !job.is_recalled()) {
+            Some(_) if under_way.is_empty() => true,
+            Some(job) => self.awaited >= STEPS_BESIDE_MIN && job.is_step_beside(under_way),
+            None => under_way.is_empty(),
         }
-        let (mut operations, mut replies, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while operations.len() < BATCH_MAX && bytes < BATCH_BYTES_MAX {
-            let (operation, reply) = match self.jobs.front() {
-                None | Some(Job::Removal(..)) => break,
-                Some(Job::Awaited(..) | Job::Soon(_)) => match self.jobs.pop_front() {
-                    Some(Job::Awaited(operation, reply)) => {
-                        self.awaited -= 1;
-                        (operation, Some(reply))
-                    }
-                    Some(Job::Soon(recall)) => match recall.take() {
-                        Some(commit) => (Operation::Commit(commit), None),
-                        None => continue,
-                    },
-                    Some(Job::Removal(..)) | None => break,
+    }
+
+    /// All that can go together from the front of the queue.
+    fn take(&mut self, under_way: &UnderWay) -> Batch {
+        let mut batch = Batch { steps_of: Some(HashSet::new()), ..Batch::default() };
+        let most = self.most(under_way);
+        let mut bytes = 0;
+        while batch.operations.len() < most && bytes < BATCH_BYTES_MAX {
+            let Some(job) = self.jobs.front() else { break };
+            if !under_way.is_empty() && !job.is_recalled() && !job.is_step_beside(under_way) {
+                break;
+            }
+            let (operation, reply) = match self.jobs.pop_front() {
+                Some(Job::Awaited(operation, reply)) => {
+                    self.awaited -= 1;
+                    (operation, Some(reply))
+                }
+                Some(Job::Soon(recall)) => match recall.take() {
+                    Some(commit) => (Operation::Commit(commit), None),
+                    None => continue,
                 },
+                None => break,
             };
             bytes += operation.weight();
-            operations.push(operation);
-            replies.push(reply);
+            batch.push(operation, reply);
         }
         if !self.jobs.iter().any(|job| matches!(job, Job::Soon(_))) {
             self.due = None;
         }
-        Next::Batch(operations, replies)
+        batch
+    }
+
+    /// Of many steps one half, so that callers and server are at work at the same time.
+    fn most(&self, under_way: &UnderWay) -> usize {
+        let is_alone = under_way.is_empty();
+        let all_steps = || self.jobs.iter().all(|job| job.is_recalled() || job.is_step());
+        match self.awaited {
+            many if many >= STEPS_TO_SPLIT && is_alone && all_steps() => many.div_ceil(2),
+            _ => BATCH_MAX,
+        }
+        .min(BATCH_MAX)
     }
 }
 
-async fn batch(
+impl Job {
+    fn is_recalled(&self) -> bool {
+        matches!(self, Self::Soon(recall) if recall.is_over())
+    }
+
+    fn is_step(&self) -> bool {
+        match self {
+            Self::Awaited(operation, _) => operation.is_step(),
+            Self::Soon(recall) => recall.looks(|commit| Operation::is_of_steps(commit)),
+        }
+    }
+
+    /// A record of steps of a task of which nothing is under way.
+    fn is_step_beside(&self, under_way: &UnderWay) -> bool {
+        match self {
+            Self::Awaited(Operation::Commit(commit), _) => under_way.has_place_for(commit),
+            Self::Awaited(..) => false,
+            Self::Soon(recall) => recall.looks(|commit| under_way.has_place_for(commit)),
+        }
+    }
+}
+
+impl Batch {
+    fn push(&mut self, operation: Operation, reply: Option<oneshot::Sender<Reply>>) {
+        match (&mut self.steps_of, &operation) {
+            (Some(tasks), Operation::Commit(commit)) if operation.is_step() => {
+                tasks.insert(commit.task.clone());
+            }
+            (steps_of, _) => *steps_of = None,
+        }
+        self.operations.push(operation);
+        self.replies.push(reply);
+    }
+}
+
+/// Batches at the server, each with its desk, which comes back with how many waited for it.
+type Running = JoinSet<(Desk, usize)>;
+/// How one ended.
+type Ended = Result<(Id, (Desk, usize)), JoinError>;
+
+/// What is known of the batches that were sent and not answered.
+#[derive(Debug, Default)]
+struct UnderWay {
+    /// Whose steps each of them has; none when it suffers no other beside it.
+    tasks: Vec<(Id, Option<HashSet<TaskId>>)>,
+    /// Those that nobody sits at.
+    desks: Vec<Desk>,
+    /// Completes when the newest has answered its callers.
+    newest: Option<oneshot::Receiver<()>>,
+}
+
+impl UnderWay {
+    fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Whether these are steps of a task of which nothing is under way.
+    fn has_place_for(&self, commit: &Commit) -> bool {
+        let is_free = |(_, tasks): &(Id, Option<HashSet<TaskId>>)| {
+            tasks.as_ref().is_some_and(|tasks| !tasks.contains(&commit.task))
+        };
+        self.tasks.len() < UNDER_WAY_MAX
+            && Operation::is_of_steps(commit)
+            && self.tasks.iter().all(is_free)
+    }
+
+    fn send(&mut self, batch: Batch, running: &mut Running, make_desk: &impl Fn() -> Desk) {
+        if batch.operations.is_empty() {
+            return;
+        }
+        let desk = self.desks.pop().unwrap_or_else(make_desk);
+        let (has_answered, answered) = oneshot::channel();
+        let before = self.newest.replace(answered);
+        let Batch { operations, replies, steps_of } = batch;
+        let sent = running.spawn(commit(desk, operations, replies, before, has_answered));
+        self.tasks.push((sent.id(), steps_of));
+    }
+
+    /// How many waited for it.
+    fn take_back(&mut self, ended: Ended) -> usize {
+        let (id, crowd) = match ended {
+            Ok((id, (desk, crowd))) => {
+                self.desks.push(desk);
+                (id, crowd)
+            }
+            Err(error) => (error.id(), 0),
+        };
+        self.tasks.retain(|(known, _)| *known != id);
+        crowd
+    }
+}
+
+/// Answers in the order in which batches were sent: whoever is answered may rely on all that was
+/// handed in before.
+async fn commit(
     mut desk: Desk,
     operations: Vec<Operation>,
     replies: Vec<Option<oneshot::Sender<Reply>>>,
-) -> Desk {
-    if operations.is_empty() {
-        return desk;
-    }
+    before: Option<oneshot::Receiver<()>>,
+    has_answered: oneshot::Sender<()>,
+) -> (Desk, usize) {
+    let crowd = replies.iter().flatten().count();
     let answers = desk.commit(&operations).await;
+    if let Some(before) = before {
+        // One that panicked answers nobody.
+        let _ = before.await;
+    }
     for (reply, answer) in replies.into_iter().zip(answers) {
         if let Some(reply) = reply {
             // Whoever stopped waiting does not want to know.
             let _ = reply.send(answer);
         }
     }
-    desk
-}
-
-async fn remove(mut desk: Desk, removal: Removal, reply: oneshot::Sender<Reply>) -> Desk {
-    let answer = desk.remove(&removal).await;
-    // Whoever stopped waiting does not want to know.
-    let _ = reply.send(answer);
-    desk
+    drop(has_answered);
+    (desk, crowd)
 }

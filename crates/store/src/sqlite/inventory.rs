@@ -30,6 +30,7 @@ pub(super) fn take(db: &Connection, path: &Path, now: LeaseNow, whole: bool) -> 
         in_doubt: count("SELECT COUNT(*) FROM task WHERE steps_open > 0")?,
         bytes: ["", "-wal"].iter().map(|suffix| file_bytes(&with_suffix(path, suffix))).sum(),
         settings: settings(db, path)?,
+        replication: None,
         damage: if whole { check(db, now)? } else { Vec::new() },
     })
 }

@@ -165,6 +165,17 @@ fn keep_body<'a>(db: &Connection, output: Option<&'a Output>) -> Result<Body<'a>
     }
 }
 
+/// Where a body goes that is copied: into the row, or apart; the other is null.
+pub(super) fn keep_apart(db: &Connection, body: SqlValue) -> Result<(SqlValue, SqlValue)> {
+    match body {
+        SqlValue::Blob(bytes) if bytes.len() > BODY_BYTES_INLINE_MAX => {
+            let mut insert = db.prepare_cached("INSERT INTO output (body) VALUES (?1)")?;
+            Ok((SqlValue::Null, SqlValue::Integer(insert.insert([bytes])?)))
+        }
+        body => Ok((body, SqlValue::Null)),
+    }
+}
+
 fn fence_number(fence: Option<Fence>) -> Option<i64> {
     fence.map(|fence| fence.0.cast_signed())
 }

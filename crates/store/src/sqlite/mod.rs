@@ -24,6 +24,7 @@ mod refusal;
 pub mod salvage;
 mod sessions;
 mod tasks;
+mod transfer;
 mod watch;
 mod writer;
 
@@ -49,6 +50,7 @@ use self::lease_clock::LeaseClock;
 pub use self::open::Use;
 use self::operation::{Answer, Operation};
 use self::refusal::Refusal;
+pub use self::transfer::{SqliteExporter, SqliteImporter, raise_numbers};
 use self::writer::Writer;
 use crate::contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,

@@ -12,6 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::error::store_error;
 use super::file_system;
+use super::transfer::half_copied_from;
 use crate::contract::StoreError;
 
 /// Older versions can lose or corrupt a WAL (the reset race up to 3.51.2).
@@ -21,6 +22,8 @@ const SQLITE_VERSION_MIN: i32 = 3_053_004;
 const LOG_BYTES_KEPT: u64 = 40 * 4_120;
 /// `RLHT` in the header says whose file it is.
 const APPLICATION_ID: i32 = 0x524c_4854;
+/// `RLHC`: another store is being copied into it. Versions that know nothing of copies refuse it too.
+const HALF_COPIED_ID: i32 = 0x524c_4843;
 
 /// Numbered from 1 and never edited after they landed.
 const MIGRATIONS: [&str; 7] = [
@@ -50,6 +53,35 @@ pub(super) fn schema_known() -> u32 {
 
 /// Opens the store's file, creating it when there is none.
 pub(super) fn open(path: &Path, usage: Use) -> Result<Connection, StoreError> {
+    let connection = open_any(path, usage)?;
+    if application_id(path, &connection)? == HALF_COPIED_ID {
+        let (place, from) = (path.display().to_string(), half_copied_from(&connection));
+        return Err(StoreError::HalfCopied { place, from });
+    }
+    Ok(connection)
+}
+
+/// The same for the one who copies: what is there may be a half.
+pub(super) fn open_half_copied(path: &Path) -> Result<Connection, StoreError> {
+    open_any(path, Use::Long)
+}
+
+/// Inside of a transaction: nobody else uses the file until `mark_whole`.
+pub(super) fn mark_half_copied(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "application_id", HALF_COPIED_ID)
+}
+
+/// Inside of a transaction: it is a store like any other.
+pub(super) fn mark_whole(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "application_id", APPLICATION_ID)
+}
+
+fn application_id(path: &Path, connection: &Connection) -> Result<i32, StoreError> {
+    let found = connection.pragma_query_value(None, "application_id", |row| row.get(0));
+    found.map_err(|e| store_error(path, e))
+}
+
+fn open_any(path: &Path, usage: Use) -> Result<Connection, StoreError> {
     check_version(path)?;
     match fs::symlink_metadata(path) {
         Ok(found) if found.len() == 0 => return Err(damaged(path, "the file is empty")),
@@ -210,11 +242,11 @@ fn wait_for_others(times: i32) -> bool {
 }
 
 fn check_header(path: &Path, connection: &Connection) -> Result<(), StoreError> {
-    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-    if number("application_id").map_err(|e| store_error(path, e))? != APPLICATION_ID {
+    if ![APPLICATION_ID, HALF_COPIED_ID].contains(&application_id(path, connection)?) {
         return Err(damaged(path, "it is a database, but not one of Relight's"));
     }
-    let found = number("user_version").map_err(|e| store_error(path, e))? as u32;
+    let found = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0));
+    let found = found.map_err(|e| store_error(path, e))? as u32;
     let known = schema_known();
     if found > known {
         return Err(StoreError::Newer { place: path.display().to_string(), found, known });

@@ -13,7 +13,7 @@ use super::open::{self, Use};
 use crate::contract::StoreError;
 
 /// The tables, with their keys and the schema that brought them.
-const TABLES: [(&str, &str, u32); 9] = [
+pub(super) const TABLES: [(&str, &str, u32); 9] = [
     ("task", "n", 1),
     ("task_body", "n", 1),
     ("lease", "n", 1),

@@ -3,11 +3,12 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use relight_core::change::{Change, StepMark};
 use relight_core::decide::Guard;
+use relight_core::event::EventKind;
 use relight_core::ids::{StepName, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::step::{RepeatRule, StepKey, StepOutcome, StepState};
@@ -21,6 +22,9 @@ use crate::server::{Cluster, Durability, unique};
 
 const FENCE: Guard = Guard { fence: Some(Fence(1)), seq: None };
 const FREE: Guard = Guard { fence: None, seq: None };
+
+/// Most steps that are written while connections are killed.
+const STEPS_MAX: u32 = 20_000;
 
 fn id(text: &str) -> TaskId {
     TaskId::new(text).expect("a valid id")
@@ -80,7 +84,7 @@ async fn check(store: &dyn Store, task: &str, acknowledged: &HashSet<u32>) {
         after: 0,
         task: Some(id(task)),
         agent: None,
-        kinds: vec![relight_core::event::EventKind::StepDone],
+        kinds: vec![EventKind::StepDone],
         limit: usize::MAX,
         newest: false,
         before: None,
@@ -97,17 +101,23 @@ async fn an_answer_that_was_lost_is_read_back() {
     let store = PostgresStore::open(&url(cluster, port)).unwrap();
     held_task(&store, "t").await;
     let mut acknowledged = HashSet::new();
-    for number in 0..8 {
+    for number in 0..16 {
         match number % 4 {
             1 => trap.swallow_answer(),
             3 => trap.swallow_commit(),
             _ => {}
         }
-        let made = store.commit(step("t", number)).await.unwrap();
+        // Steps go by one trip, all else by two.
+        let is_step = number < 8;
+        let noted = Change::Noted(EventKind::TaskContext, number.into());
+        let other = commit("t", FENCE, vec![noted]);
+        let made = store.commit(if is_step { step("t", number) } else { other }).await.unwrap();
         assert_eq!(made.seq, u64::from(number) + 2, "made once");
-        acknowledged.insert(number);
+        if is_step {
+            acknowledged.insert(number);
+        }
     }
-    assert_eq!(trap.caught.load(Ordering::SeqCst), 4);
+    assert_eq!(trap.caught.load(Ordering::SeqCst), 8);
     check(&store, "t", &acknowledged).await;
 }
 
@@ -122,25 +132,28 @@ async fn connections_killed_at_random_lose_nothing_and_double_nothing() {
         held_task(&*store, task).await;
     }
     let is_over = Arc::new(AtomicBool::new(false));
+    let killed = Arc::new(AtomicU32::new(0));
     let killer = tokio::task::spawn_blocking({
         let (is_over, cluster) = (Arc::clone(&is_over), Arc::clone(&cluster));
+        let killed = Arc::clone(&killed);
         move || {
-            let mut killed = 0;
             while !is_over.load(Ordering::SeqCst) {
                 // Only writers have a transaction under way; readers are killed with them.
                 let sql = "SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
                            WHERE application_name = 'relight' AND backend_type = 'client backend'
                              AND (xact_start IS NOT NULL OR random() < 0.3)";
-                killed += cluster.sql(sql).parse::<u32>().unwrap();
+                killed.fetch_add(cluster.sql(sql).parse().unwrap(), Ordering::SeqCst);
             }
-            killed
         }
     });
     let workers = tasks.map(|task| {
-        let store = Arc::clone(&store);
+        let (store, killed) = (Arc::clone(&store), Arc::clone(&killed));
         tokio::spawn(async move {
             let mut acknowledged = HashSet::new();
-            for number in 0..100 {
+            for number in 0..STEPS_MAX {
+                if number >= 100 && killed.load(Ordering::SeqCst) > 5 {
+                    break;
+                }
                 match store.commit(step(task, number)).await {
                     Ok(_) => drop(acknowledged.insert(number)),
                     Err(error) => assert!(is_unreachable(&error), "{error:?}"),
@@ -154,7 +167,8 @@ async fn connections_killed_at_random_lose_nothing_and_double_nothing() {
         all.push(worker.await.unwrap());
     }
     is_over.store(true, Ordering::SeqCst);
-    let killed = killer.await.unwrap();
+    killer.await.unwrap();
+    let killed = killed.load(Ordering::SeqCst);
     assert!(killed > 5, "{killed} connections were killed");
     for (task, acknowledged) in tasks.into_iter().zip(all) {
         assert!(!acknowledged.is_empty());

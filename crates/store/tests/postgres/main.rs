@@ -4,6 +4,8 @@
 #[path = "../differential/dice.rs"]
 mod dice;
 mod faults;
+#[path = "../transfer/ground.rs"]
+mod ground;
 mod harness;
 #[path = "../differential/pair.rs"]
 mod pair;
@@ -12,8 +14,9 @@ mod plan;
 mod proxy;
 mod schema;
 #[path = "../../../testkit/src/postgres.rs"]
-#[expect(unreachable_pub, reason = "a module of testkit, taken in by its path")]
+#[expect(unreachable_pub, dead_code, reason = "a module of testkit, taken in by its path")]
 mod server;
+mod transfer;
 
 use harness::Ground;
 use relight_store::MemoryStore;

@@ -43,14 +43,14 @@ pub(crate) async fn start(server: u16, trap: Arc<Trap>) -> u16 {
 async fn pass(mut client: TcpStream, server: u16, trap: Arc<Trap>) {
     let Ok(mut server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
     let (mut asked, mut said) = (vec![0; 1 << 16], vec![0; 1 << 16]);
-    let mut commit_statement = Vec::new();
+    let mut committing = Vec::new();
     loop {
         tokio::select! {
             count = client.read(&mut asked) => {
                 let Ok(count @ 1..) = count else { return };
                 let asked = &asked[..count];
-                learn(asked, &mut commit_statement);
-                let commits = executes(asked, &commit_statement);
+                let commits = executes(asked, &committing);
+                learn(asked, &mut committing);
                 if commits && trap.swallow_commit.swap(false, Ordering::SeqCst) {
                     trap.caught.fetch_add(1, Ordering::SeqCst);
                     return;
@@ -75,17 +75,21 @@ async fn pass(mut client: TcpStream, server: u16, trap: Arc<Trap>) {
     }
 }
 
-/// Remembers the name under which the statement `COMMIT` was prepared: it stands before it.
-fn learn(asked: &[u8], name: &mut Vec<u8>) {
-    let Some(at) = find(asked, b"\0COMMIT\0") else { return };
-    let start = asked[..at].iter().rposition(|byte| !byte.is_ascii_alphanumeric());
-    *name = asked[start.map_or(0, |start| start + 1)..at].to_vec();
+/// What commits: by itself, or what came before it.
+const COMMITTING: [&[u8]; 2] = [b"\0COMMIT\0", b"\0\n    SELECT append_step"];
+
+/// Remembers the names under which statements that commit were prepared: they stand before them.
+fn learn(asked: &[u8], names: &mut Vec<Vec<u8>>) {
+    for statement in COMMITTING {
+        let Some(at) = find(asked, statement) else { continue };
+        let start = asked[..at].iter().rposition(|byte| !byte.is_ascii_alphanumeric());
+        names.push(asked[start.map_or(0, |start| start + 1)..at].to_vec());
+    }
 }
 
 /// A bind names its portal, which is empty, and then its statement.
-fn executes(asked: &[u8], name: &[u8]) -> bool {
-    let bind = [&[0], name, &[0]].concat();
-    !name.is_empty() && find(asked, b"COMMIT").is_none() && find(asked, &bind).is_some()
+fn executes(asked: &[u8], names: &[Vec<u8>]) -> bool {
+    names.iter().any(|name| find(asked, &[&[0], &name[..], &[0]].concat()).is_some())
 }
 
 fn find(text: &[u8], part: &[u8]) -> Option<usize> {

@@ -26,6 +26,11 @@ fn run(words: &[&str]) -> anyhow::Result<u8> {
         ["effect", ledger, task, step] => {
             Ok(effect::command(&Ledger::at(ledger), task, step, &idempotency_key()))
         }
+        ["fleet-agent", folder, name] => driver::fleet_agent::run(Path::new(folder), name),
+        ["fleet-worker", kind, url, folder] => {
+            driver::queue::work_for_fleet(url, Path::new(folder), *kind == "by-clock")
+        }
+        ["machine", said] => driver::machine::run(Path::new(said)),
         ["gateway", home, log, seed] => {
             let store = format!("sqlite:{home}/relight.db");
             driver::gateway::run(&store, Path::new(log), seed.parse()?)

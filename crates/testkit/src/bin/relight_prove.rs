@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use relight_core::time::Span;
 use relight_testkit::driver::DriverKind;
 use relight_testkit::suite::{
-    crowd, disks, faults, frozen, kill, power, queue, red, sessions, supervise, syscalls,
+    crowd, disks, failover, faults, fleet, frozen, kill, power, queue, red, sessions, simulate,
+    supervise, syscalls,
 };
 use relight_testkit::world::product::Product;
 use relight_testkit::world::seed::Seed;
@@ -21,6 +23,10 @@ const KILL_MAX: Duration = Duration::from_secs(3_600);
 const SUPERVISE_QUICK: Duration = Duration::from_secs(12);
 /// Nor are the workers of a queue killed for longer than this in a short run.
 const QUEUE_QUICK: Duration = Duration::from_secs(8);
+
+/// How long each fleet is disturbed, in a short run and otherwise.
+const FLEET_QUICK: Duration = Duration::from_secs(12);
+const FLEET_SPAN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -75,11 +81,44 @@ enum Suite {
         #[arg(long)]
         trial: Option<u64>,
     },
+    /// Nodes, their daemons, cables and clocks, and PostgreSQL killed, frozen and cut off (root only)
+    Fleet {
+        /// How many fleets
+        #[arg(long)]
+        trials: Option<u64>,
+        /// Only this trial of the seed
+        #[arg(long)]
+        trial: Option<u64>,
+    },
     /// A gateway with a thousand sessions killed at random: are the turns in flight found?
     Sessions {
         /// How many kills
         #[arg(long)]
         trials: Option<u64>,
+    },
+    /// PostgreSQL lost with SIGKILL, and its standby in its place
+    Failover {
+        /// How often; once with an asynchronous standby
+        #[arg(long)]
+        trials: Option<u64>,
+    },
+    /// A fleet in virtual time on the product's own decisions: takeovers, needless ones, doubles
+    Simulate {
+        /// How many nodes [default: 1000]
+        #[arg(long)]
+        nodes: Option<usize>,
+        /// How many agents [default: five for each node]
+        #[arg(long)]
+        agents: Option<usize>,
+        /// How many hours [default: 1]
+        #[arg(long)]
+        hours: Option<f64>,
+        /// How many seconds a lease lasts; it is renewed four times in that
+        #[arg(long, default_value_t = 8)]
+        lease: u64,
+        /// How far the clocks of a store and its successor differ at most, in milliseconds
+        #[arg(long, default_value_t = 500)]
+        clock_jump: u64,
     },
     /// The part of `supervise` that needs a PID namespace of its own
     #[command(hide = true)]
@@ -164,10 +203,30 @@ impl Prover<'_> {
             }
             Suite::Queue { trials } => self.queue(*trials)?,
             Suite::Supervise { trials, trial } => self.supervise(*trials, *trial)?,
+            Suite::Fleet { trials, trial } => self.fleet(*trials, *trial)?,
             Suite::Sessions { trials } => {
                 let trials = trials.unwrap_or(self.few_or_many(20, 1_000));
                 let options = sessions::Options { trials, seed: *seed, until: began + KILL_MAX };
                 sessions::run(product, work, options, tally)?;
+            }
+            Suite::Failover { trials } => {
+                failover::run(trials.unwrap_or(self.few_or_many(2, 10)), *seed, tally)?;
+            }
+            Suite::Simulate { nodes, agents, hours, lease, clock_jump } => {
+                let nodes = nodes.unwrap_or(self.few_or_many(60, 1_000)).clamp(4, 99_999);
+                let hours = hours.unwrap_or(self.few_or_many(0.25, 1.0)).clamp(0.1, 1_000.0);
+                let lease = Span::from_secs((*lease).clamp(3, 3_600));
+                let options = simulate::Options {
+                    nodes,
+                    agents: agents.unwrap_or(5 * nodes).clamp(1, 999_999),
+                    span: Duration::from_secs_f64(hours * 3_600.0),
+                    lease,
+                    renew: Span::from_ms(lease.as_ms() / 4),
+                    failovers_an_hour: 8.0,
+                    clock_jump_max: Duration::from_millis(*clock_jump),
+                    seed: *seed,
+                };
+                simulate::run(options, tally)?;
             }
             Suite::PidReuse { folder } => {
                 tally.trial("reused pids", &supervise::pid_reuse::inside(product, folder)?);
@@ -187,7 +246,11 @@ impl Prover<'_> {
         self.suite(&Suite::Power { trials: None })?;
         self.suite(&Suite::Queue { trials: None })?;
         self.suite(&Suite::Supervise { trials: None, trial: None })?;
-        self.suite(&Suite::Sessions { trials: None })
+        self.suite(&Suite::Fleet { trials: None, trial: None })?;
+        self.suite(&Suite::Sessions { trials: None })?;
+        self.suite(&Suite::Failover { trials: None })?;
+        let (nodes, agents, hours) = (None, None, None);
+        self.suite(&Suite::Simulate { nodes, agents, hours, lease: 8, clock_jump: 500 })
     }
 
     fn kill(&self, trials: Option<u64>, only_trial: Option<u64>) -> anyhow::Result<()> {
@@ -226,6 +289,18 @@ impl Prover<'_> {
             modes: only_trial.is_none(),
         };
         supervise::run(&self.product, self.work, options, &self.tally)
+    }
+
+    fn fleet(&self, trials: Option<u64>, only_trial: Option<u64>) -> anyhow::Result<()> {
+        let options = fleet::Options {
+            trials: trials.unwrap_or(self.few_or_many(3, 40)),
+            seed: self.seed,
+            only_trial,
+            at_once: if only_trial.is_some() { 1 } else { 3 },
+            span: self.few_or_many(FLEET_QUICK, FLEET_SPAN),
+            until: clock::now() + KILL_MAX,
+        };
+        fleet::run(&self.product, self.work, options, &self.tally)
     }
 
     fn few_or_many<T>(&self, few: T, many: T) -> T {

@@ -4,6 +4,7 @@
 
 mod events;
 mod files;
+pub mod fleet;
 mod history;
 pub mod queue;
 pub mod supervision;

@@ -6,8 +6,10 @@
 pub mod checkpoint;
 pub mod cli;
 pub mod effect;
+pub mod fleet_agent;
 pub mod gateway;
 pub mod library;
+pub mod machine;
 pub mod queue;
 pub mod slow;
 

@@ -3,7 +3,9 @@
 pub mod crowd;
 pub mod disks;
 pub mod driver_calls;
+pub mod failover;
 pub mod faults;
+pub mod fleet;
 pub mod frozen;
 pub mod kill;
 pub mod power;
@@ -11,6 +13,7 @@ pub mod queue;
 pub mod red;
 mod reference;
 pub mod sessions;
+pub mod simulate;
 pub mod supervise;
 pub mod syscalls;
 pub mod verbs;

@@ -88,7 +88,8 @@ pub fn run(product: &Product, work: &Path, options: Options, tally: &Tally) -> a
     Ok(())
 }
 
-async fn fill(relight: &Relight, tasks: usize) -> anyhow::Result<()> {
+/// Adds so many tasks of the plan.
+pub(super) async fn fill(relight: &Relight, tasks: usize) -> anyhow::Result<()> {
     let mut adding = JoinSet::new();
     for number in 0..tasks {
         let engine = relight.engine().clone();

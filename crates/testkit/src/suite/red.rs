@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::{frozen, power, queue, sessions};
+use super::{fleet, frozen, power, queue, sessions};
 use crate::driver::DriverKind;
 use crate::world::product::{Product, plain};
 use crate::world::tally::{Promise, Tally, Violation};
@@ -15,6 +15,9 @@ use crate::world::{clock, disk};
 const CUTS: u32 = 12;
 /// How long the workers of a queue are killed and frozen.
 const QUEUE_SPAN: Duration = Duration::from_secs(20);
+/// How long fleets are disturbed, and how long none is begun any more.
+const FLEET_SPAN: Duration = Duration::from_secs(12);
+const FLEET_MAX: Duration = Duration::from_secs(300);
 /// Ten lives of a gateway take a second each at most.
 const OVERTAKE_MAX: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -25,12 +28,14 @@ struct Control {
     suite: fn(&Product, &Path, u64, &Tally) -> anyhow::Result<()>,
 }
 
-const CONTROLS: [Control; 5] = [
+const CONTROLS: [Control; 7] = [
     Control { feature: "broken-sync-normal", needs_disk: true, suite: cut_stores },
     Control { feature: "broken-no-folder-sync", needs_disk: true, suite: cut_files },
     Control { feature: "broken-no-fence", needs_disk: false, suite: freeze },
     Control { feature: "broken-no-fence", needs_disk: false, suite: work_through },
     Control { feature: "broken-no-fence", needs_disk: false, suite: overtake },
+    Control { feature: "broken-no-fence", needs_disk: false, suite: take_over },
+    Control { feature: "broken-wall-clock", needs_disk: false, suite: take_over },
 ];
 
 /// Builds each broken product and holds it against its suite.
@@ -78,6 +83,13 @@ fn overtake(product: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow:
 fn work_through(product: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow::Result<()> {
     let options = queue::Options { tasks: 2_000, kills: 1_000, span: QUEUE_SPAN, seed };
     queue::run(product, work, options, tally)
+}
+
+/// Nodes are lost, and others take over.
+fn take_over(product: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow::Result<()> {
+    let (span, until) = (FLEET_SPAN, clock::now() + FLEET_MAX);
+    let options = fleet::Options { trials: 3, seed, only_trial: None, at_once: 3, span, until };
+    fleet::run(product, work, options, tally)
 }
 
 /// Builds in a target folder of its own, where the three share what is not broken.

@@ -23,6 +23,12 @@ pub fn monotonic_ns() -> u64 {
     seconds * 1_000_000_000 + ns
 }
 
+/// The wall clock of the kernel, the same in every namespace.
+pub fn wall_ns() -> u64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
 /// Looks again and again until something is so; whether it was so in time.
 pub fn becomes(
     limit: Duration,

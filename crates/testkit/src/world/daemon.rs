@@ -73,7 +73,8 @@ impl Entry {
         self
     }
 
-    fn toml(&self) -> String {
+    /// As it stands in the configuration.
+    pub fn toml(&self) -> String {
         let quoted = |text: &String| format!("{text:?}");
         let command: Vec<String> = self.command.iter().map(quoted).collect();
         let mut text = format!("[[agent]]\nname = {:?}\n", self.name);

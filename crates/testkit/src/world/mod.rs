@@ -3,8 +3,11 @@
 pub mod clock;
 pub mod daemon;
 pub mod disk;
+pub mod fleet_log;
 pub mod group;
 pub mod ledger;
+pub mod machine;
+pub mod network;
 pub mod plan;
 pub mod processes;
 pub mod product;

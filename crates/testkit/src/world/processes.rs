@@ -43,6 +43,26 @@ pub fn shims(is_ours: impl Fn(&str) -> bool) -> Vec<(u32, String)> {
     found.filter(|(_, agent)| is_ours(agent)).collect()
 }
 
+/// All live processes in a PID namespace, by what `/proc/PID/ns/pid` says.
+pub fn in_namespace(namespace: &Path) -> Vec<u32> {
+    let is_in = |pid: &u32| {
+        std::fs::read_link(format!("/proc/{pid}/ns/pid")).is_ok_and(|found| found == namespace)
+    };
+    all().into_iter().filter(|pid| is_in(pid) && is_alive(*pid)).collect()
+}
+
+/// The words that a process was started with.
+pub fn words(pid: u32) -> Vec<String> {
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = command.split(|byte| *byte == 0);
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// Whether a process is stopped.
+pub fn is_stopped(pid: u32) -> bool {
+    state_and_session(pid).is_none_or(|(state, _)| matches!(state, 'T' | 'Z' | 'X'))
+}
+
 /// Whether there is such a process that is not a zombie.
 pub fn is_alive(pid: u32) -> bool {
     state_and_session(pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))

@@ -43,6 +43,11 @@ pub fn id(number: usize) -> String {
     format!("q{number}")
 }
 
+/// Whether it is the id of a task of this plan.
+pub fn is_of(id: &str) -> bool {
+    id.strip_prefix('q').is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
 /// By its number: most complete, one in ten fails, one in twenty panics.
 pub fn fate(id: &str) -> Fate {
     let number: u32 = id[1..].parse().expect("an id of this plan");

@@ -37,6 +37,18 @@ impl Seed {
         self.draw() % end.max(1)
     }
 
+    /// Another order, each as likely as any other.
+    pub fn shuffle<T>(&mut self, all: &mut [T]) {
+        for end in (1..all.len()).rev() {
+            all.swap(end, self.below(end as u64 + 1) as usize);
+        }
+    }
+
+    /// A moment between two.
+    pub fn between(&mut self, least: Duration, most: Duration) -> Duration {
+        least + self.moment(most.saturating_sub(least))
+    }
+
     /// A moment in a span.
     pub fn moment(&mut self, span: Duration) -> Duration {
         let us = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);

@@ -9,6 +9,7 @@ mod finding;
 mod kernel;
 mod machine;
 mod salvage;
+mod standbys;
 mod store;
 mod waiting;
 

@@ -18,7 +18,7 @@ use rustix::fs::Access;
 
 use super::finding::Finding;
 use super::machine::quoted;
-use super::{agents, waiting};
+use super::{agents, standbys, waiting};
 use crate::block_on;
 use crate::environment::Environment;
 use crate::exit::{A_HOME_OF_YOUR_OWN, Exit, Failure};
@@ -141,10 +141,13 @@ fn describe(inventory: &Inventory, whole: bool) -> Vec<Finding> {
             ),
         ),
         durability(inventory),
+    ];
+    findings.extend(inventory.replication.as_ref().map(standbys::describe));
+    findings.extend([
         counted("tasks", &inventory.tasks),
         counted("agents", &inventory.agents),
         counted("sessions", &inventory.sessions),
-    ];
+    ]);
     for damage in &inventory.damage {
         findings.push(Finding::problem("damage", damage.clone()).hint("relight doctor --salvage"));
     }

@@ -48,7 +48,8 @@ pub(super) fn run(product: &Product, work: &Path, tally: &Tally) -> anyhow::Resu
     Ok(())
 }
 
-fn library() -> Option<PathBuf> {
+/// What turns the wall clock of a process.
+pub(in crate::suite) fn library() -> Option<PathBuf> {
     let folders = std::fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
     folders.map(|folder| folder.join("faketime/libfaketime.so.1")).find(|path| path.exists())
 }

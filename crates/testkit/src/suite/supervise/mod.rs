@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use self::arena::{Arena, Cast};
 use self::cast::Habit;
+pub(super) use self::clock_jump::library as clock_library;
 use self::strike::Strike;
 use crate::world::clock;
 use crate::world::daemon::Home;

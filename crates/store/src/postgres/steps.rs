@@ -1,0 +1,195 @@
+//! A batch in which holders record their steps and nothing else: one trip, by a function of the
+//! database (`append_steps`), which compares what has to be compared beside the rows.
+//!
+//! This is what a fleet writes most of the time. Where anything is not as it should be the function
+//! changes nothing, and the batch goes the way of all others, which knows each reason to refuse.
+
+use std::collections::{BTreeMap, HashSet};
+
+use relight_core::change::Change;
+use relight_core::decide::Guard;
+use relight_core::ids::TaskId;
+use relight_core::lease::Fence;
+use relight_core::step::{StepKey, StepOutcome};
+use tokio_postgres::Row;
+
+use super::connection::{Value, get, values};
+use super::error::BadValue;
+use super::journal::{Entry, JournalColumns};
+use super::operation::{Answer, Operation, Reply};
+use crate::check;
+use crate::contract::{Commit, Committed};
+
+/// For many records.
+const APPEND: &str = "
+    SELECT append_steps($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+                        $18, $19, $20, $21, $22, $23, $24, $25, $26)";
+
+/// For one.
+const APPEND_ONE: &str = "
+    SELECT append_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+                       $18, $19, $20, $21, $22)";
+
+/// The task's newest sequence number; none where it is gone.
+pub(super) const SEQS: &str = "
+    SELECT array_agg((SELECT seq FROM task WHERE task.id = w.id) ORDER BY w.place)
+    FROM unnest($1::text[]) WITH ORDINALITY AS w (id, place)";
+
+/// Steps of many tasks.
+#[derive(Debug)]
+pub(super) struct StepBatch<'o> {
+    tasks: BTreeMap<&'o TaskId, TaskSteps>,
+    /// What stands in the journal afterwards, and whose it is.
+    records: Vec<(&'o TaskId, bool, Entry)>,
+    /// Whose each commit is, in their order.
+    commits: Vec<&'o TaskId>,
+}
+
+/// What all steps of one task change in its row.
+#[derive(Debug)]
+struct TaskSteps {
+    guard: Guard,
+    fence: Fence,
+    commits: i64,
+    opened: i64,
+    done: i64,
+    at: i64,
+    progress_at: Option<i64>,
+}
+
+impl<'o> StepBatch<'o> {
+    /// None when one of them is something else, or follows another of the same batch.
+    pub(super) fn of(operations: &'o [Operation]) -> Option<Self> {
+        if !check::fence_checked() {
+            return None;
+        }
+        let (tasks, records) = (BTreeMap::new(), Vec::with_capacity(operations.len()));
+        let mut batch = Self { tasks, records, commits: Vec::with_capacity(operations.len()) };
+        let mut seen = HashSet::with_capacity(operations.len());
+        for operation in operations {
+            let Operation::Commit(commit) = operation else { return None };
+            batch.add(commit, &mut seen)?;
+        }
+        Some(batch)
+    }
+
+    fn add(
+        &mut self,
+        commit: &'o Commit,
+        seen: &mut HashSet<(&'o TaskId, &'o StepKey)>,
+    ) -> Option<()> {
+        let fence = commit.guard.fence.filter(|_| !commit.changes.is_empty())?;
+        let first = TaskSteps::new(commit.guard, fence);
+        let steps = self.tasks.entry(&commit.task).or_insert(first);
+        let is_first = steps.commits == 0;
+        // Only the first of a task's commits knows the number that it was decided upon.
+        if steps.fence != fence || (!is_first && commit.guard.seq.is_some()) {
+            return None;
+        }
+        steps.commits += 1;
+        steps.at = commit.at.as_ms();
+        for change in &commit.changes {
+            let mark = match change {
+                Change::StepBegun(mark) | Change::StepEnded { mark, .. } => mark,
+                _ => return None,
+            };
+            if !seen.insert((&commit.task, &mark.key)) {
+                return None;
+            }
+            steps.add(change, mark.was_open);
+            self.records.push((&commit.task, mark.was_open, Entry::of_step(commit, change)));
+        }
+        self.commits.push(&commit.task);
+        Some(())
+    }
+
+    pub(super) fn task_ids(&self) -> Vec<String> {
+        self.tasks.keys().map(|id| id.as_str().to_owned()).collect()
+    }
+
+    /// The statement, and what it takes after the mark, the schema, the clock and the journal's key.
+    pub(super) fn statement(&mut self) -> (&'static str, Vec<Value>) {
+        if self.records.len() > 1 {
+            return (APPEND, self.values());
+        }
+        let task = self.tasks.values().next().expect("a record has its task");
+        let mut all = values![
+            self.commits[0].as_str().to_owned(),
+            task.fence.0.cast_signed(),
+            task.guard.seq.map(u64::cast_signed),
+            task.opened,
+            task.done,
+            task.at,
+            task.progress_at,
+        ];
+        let (_, was_open, entry) = self.records.pop().expect("a commit of steps has a record");
+        all.extend(values![was_open]);
+        all.extend(entry.into_step_values());
+        (APPEND_ONE, all)
+    }
+
+    fn values(&mut self) -> Vec<Value> {
+        let of_tasks =
+            |value: fn(&TaskSteps) -> i64| -> Vec<i64> { self.tasks.values().map(value).collect() };
+        let seqs: Vec<Option<i64>> =
+            self.tasks.values().map(|task| task.guard.seq.map(u64::cast_signed)).collect();
+        let progress: Vec<Option<i64>> = self.tasks.values().map(|task| task.progress_at).collect();
+        let mut all = values![
+            self.task_ids(),
+            of_tasks(|task| task.fence.0.cast_signed()),
+            seqs,
+            of_tasks(|task| task.commits),
+            of_tasks(|task| task.opened),
+            of_tasks(|task| task.done),
+            of_tasks(|task| task.at),
+            progress,
+        ];
+        let places: BTreeMap<&TaskId, i32> = self.tasks.keys().copied().zip(1..).collect();
+        let (mut owners, mut were_open) = (Vec::new(), Vec::new());
+        let mut columns = JournalColumns::with_capacity(self.records.len());
+        for (task, was_open, entry) in self.records.drain(..) {
+            owners.push(places[task]);
+            were_open.push(was_open);
+            columns.push(entry);
+        }
+        all.extend(values![owners, were_open]);
+        all.extend(columns.into_step_values());
+        all
+    }
+
+    /// What each commit is answered, from the newest number of each task.
+    pub(super) fn replies(&self, row: &Row) -> Result<Vec<Reply>, BadValue> {
+        let seqs: Vec<Option<i64>> = get(row, 0)?;
+        let mut next: BTreeMap<&TaskId, (u64, Fence)> = BTreeMap::new();
+        for ((id, task), seq) in self.tasks.iter().zip(seqs) {
+            let before = seq.unwrap_or(task.commits).saturating_sub(task.commits);
+            next.insert(id, (before.cast_unsigned(), task.fence));
+        }
+        let answer = |id: &&TaskId| {
+            let (seq, fence) = next.get_mut(*id).expect("each commit has its task");
+            *seq += 1;
+            Ok(Answer::Committed(Committed { seq: *seq, fence: *fence }))
+        };
+        Ok(self.commits.iter().map(answer).collect())
+    }
+}
+
+impl TaskSteps {
+    fn new(guard: Guard, fence: Fence) -> Self {
+        Self { guard, fence, commits: 0, opened: 0, done: 0, at: 0, progress_at: None }
+    }
+
+    /// As `Change::apply` does.
+    fn add(&mut self, change: &Change, was_open: bool) {
+        match change {
+            Change::StepEnded { outcome, .. } => {
+                self.opened -= i64::from(was_open);
+                if *outcome == StepOutcome::Done {
+                    self.done += 1;
+                    self.progress_at = Some(self.at);
+                }
+            }
+            _ => self.opened += i64::from(!was_open),
+        }
+    }
+}

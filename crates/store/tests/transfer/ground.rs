@@ -1,0 +1,178 @@
+//! Stores to be copied, and whoever is cut off while copying.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use relight_core::time::Span;
+use relight_store::conformance::Harness;
+use relight_store::sqlite::{SqliteExporter, SqliteImporter, SqliteStore, Use};
+use relight_store::transfer::{
+    Cell, Copied, CopyError, Exporter, Importer, Row, Table, Verified, copy, verify,
+};
+use relight_store::{MemoryStore, Store, StoreError};
+
+use crate::dice::Dice;
+use crate::pair::Pair;
+use crate::plan::Plan;
+
+/// A file in a folder of its own.
+pub(crate) struct File {
+    folder: tempfile::TempDir,
+    handles: Mutex<(Span, Vec<Arc<SqliteStore>>)>,
+}
+
+impl File {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        Self { folder, handles: Mutex::default() }
+    }
+
+    /// With all kinds of records in it, by the random plan of this seed.
+    pub(crate) async fn filled(seed: u64, operations: u32) -> Self {
+        let file = Self::new();
+        fill(seed, operations, &file).await;
+        file
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("relight.db")
+    }
+
+    pub(crate) fn exporter(&self) -> SqliteExporter {
+        SqliteExporter::open(&self.path()).expect("the store opens")
+    }
+
+    pub(crate) fn importer(&self) -> SqliteImporter {
+        SqliteImporter::open(&self.path()).expect("the store opens")
+    }
+
+    pub(crate) async fn verified(&self) -> Verified {
+        verified(&mut self.exporter()).await
+    }
+}
+
+/// Writes all kinds of records.
+pub(crate) async fn fill(seed: u64, operations: u32, harness: &dyn Harness) {
+    let memory = MemoryStore::new();
+    let mut plan = Plan::new(Dice::new(seed));
+    let mut pair = Pair::open(seed, &memory, harness).await;
+    for _ in 0..operations {
+        plan.step(&mut pair).await;
+    }
+    pair.compare_everything().await;
+}
+
+pub(crate) async fn verified(store: &mut dyn Exporter) -> Verified {
+    verify(store, &mut |_| {}).await.expect("the store can be read")
+}
+
+pub(crate) async fn copied(
+    from: &mut dyn Exporter,
+    to: &mut dyn Importer,
+) -> Result<Copied, CopyError> {
+    copy(from, to, &mut |_| {}).await
+}
+
+#[async_trait]
+impl Harness for File {
+    async fn open(&self) -> Arc<dyn Store> {
+        let store = Arc::new(open(&self.path()));
+        let mut handles = self.handles.lock().expect("no panic while locked");
+        store.advance_lease_clock(handles.0);
+        handles.1.push(Arc::clone(&store));
+        store
+    }
+
+    async fn advance(&self, span: Span) {
+        let mut handles = self.handles.lock().expect("no panic while locked");
+        handles.0 = Span::from_ms(handles.0.as_ms() + span.as_ms());
+        for store in &handles.1 {
+            store.advance_lease_clock(span);
+        }
+    }
+}
+
+pub(crate) fn open(path: &Path) -> SqliteStore {
+    SqliteStore::open(path, Use::Long).expect("the store opens")
+}
+
+/// Gives few rows at a time.
+pub(crate) struct InSmallPages<E> {
+    pub(crate) store: E,
+    pub(crate) rows_max: usize,
+}
+
+#[async_trait]
+impl<E: Exporter> Exporter for InSmallPages<E> {
+    fn place(&self) -> String {
+        self.store.place()
+    }
+
+    async fn count(&mut self, table: Table) -> Result<u64, StoreError> {
+        self.store.count(table).await
+    }
+
+    async fn page(&mut self, table: Table, after: &Cell) -> Result<Vec<Row>, StoreError> {
+        let mut rows = self.store.page(table, after).await?;
+        rows.truncate(self.rows_max);
+        Ok(rows)
+    }
+
+    async fn integrity(&mut self) -> Result<Vec<String>, StoreError> {
+        self.store.integrity().await
+    }
+
+    async fn written_since(&mut self) -> Result<u64, StoreError> {
+        self.store.written_since().await
+    }
+}
+
+/// Is cut off after so many writes.
+pub(crate) struct CutOff<I> {
+    pub(crate) store: I,
+    pub(crate) writes_left: usize,
+}
+
+impl<I> CutOff<I> {
+    fn go_on(&mut self) -> Result<(), CopyError> {
+        let why = "cut off".to_owned();
+        let gone = StoreError::Unreachable { place: "the copy".to_owned(), why };
+        self.writes_left = self.writes_left.checked_sub(1).ok_or(gone)?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl<I: Importer> Importer for CutOff<I> {
+    fn place(&self) -> String {
+        self.store.place()
+    }
+
+    async fn begin(&mut self, from: &str) -> Result<bool, CopyError> {
+        self.store.begin(from).await
+    }
+
+    async fn newest_key(&mut self, table: Table) -> Result<Cell, CopyError> {
+        self.store.newest_key(table).await
+    }
+
+    async fn write(&mut self, table: Table, rows: Vec<Row>) -> Result<(), CopyError> {
+        self.go_on()?;
+        self.store.write(table, rows).await
+    }
+
+    async fn clear(&mut self, table: Table) -> Result<(), CopyError> {
+        self.go_on()?;
+        self.store.clear(table).await
+    }
+
+    async fn read_back(&mut self) -> Result<Box<dyn Exporter>, CopyError> {
+        self.store.read_back().await
+    }
+
+    async fn finish(&mut self) -> Result<(), CopyError> {
+        self.go_on()?;
+        self.store.finish().await
+    }
+}

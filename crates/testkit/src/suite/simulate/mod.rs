@@ -1,0 +1,91 @@
+//! A fleet of a thousand nodes in virtual time: an hour of crashes, freezes, cuts and failovers in
+//! seconds, on the product's own decisions.
+//!
+//! Real: when a node renews, looks and counts as lost (`relight::fleet::Keeping`, `Term`), whose turn a
+//! free agent is (`core::node::Turn`), and the store in memory with its leases, sequence numbers and
+//! fences. Simulated: clocks, the way to the store, the store's pace, machines. Nothing sleeps, and one
+//! seed is one run.
+
+mod faults;
+mod machine;
+mod report;
+mod server;
+mod world;
+
+use std::time::Duration;
+
+use relight_core::time::Span;
+
+use crate::world::tally::{Promise, Tally, Violation};
+use report::Report;
+use world::World;
+
+/// What is simulated.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How many nodes.
+    pub nodes: usize,
+    /// How many agents among them.
+    pub agents: usize,
+    /// For how long.
+    pub span: Duration,
+    /// How long a lease lasts.
+    pub lease: Span,
+    /// How often it is renewed.
+    pub renew: Span,
+    /// How often in an hour the store is lost to its successor.
+    pub failovers_an_hour: f64,
+    /// By how much the clock of a store's successor differs at most.
+    pub clock_jump_max: Duration,
+    /// What every draw comes from.
+    pub seed: u64,
+}
+
+/// No two copies in an hour of everything that is allowed; and two copies are seen when the store's clock
+/// does what is not.
+pub fn run(options: Options, tally: &Tally) -> anyhow::Result<()> {
+    let replay = format!(
+        "./prove simulate --nodes {} --agents {} --seed {}",
+        options.nodes, options.agents, options.seed
+    );
+    let report = World::new(options)?.play();
+    println!("{}", report.text(&options));
+    tally.trial(&replay, &judge(&report, &options));
+    let broken = Options {
+        nodes: options.nodes.min(50),
+        agents: options.agents.min(100),
+        span: Duration::from_secs(900),
+        failovers_an_hour: 60.0,
+        clock_jump_max: options.lease.as_duration(),
+        ..options
+    };
+    let report = World::new(broken)?.play();
+    println!(
+        "simulate: red control, clocks of a store and its successor apart by up to {:.0} s: {} doubled",
+        broken.clock_jump_max.as_secs_f64(),
+        report.doubled
+    );
+    let unseen = Violation::new(Promise::Answer, "two copies at once were not seen");
+    let found: Vec<Violation> = (report.doubled == 0).then_some(unseen).into_iter().collect();
+    tally.trial(&format!("{replay} (red control)"), &found);
+    Ok(())
+}
+
+fn judge(report: &Report, options: &Options) -> Vec<Violation> {
+    let mut found = Vec::new();
+    if report.doubled > 0 {
+        let text = format!("{} agents were taken while the old copy could act", report.doubled);
+        found.push(Violation::new(Promise::Doubled, text));
+    }
+    let limit = options.lease.as_duration() + Duration::from_secs(1);
+    let late = report.crashes.at(0.99);
+    if late > limit {
+        let text = format!("takeover after a crash: p99 {late:?}, promised {limit:?}");
+        found.push(Violation::new(Promise::Lost, text));
+    }
+    if report.unheld > 0 {
+        let text = format!("{} agents were left with nobody at the end", report.unheld);
+        found.push(Violation::new(Promise::Lost, text));
+    }
+    found
+}
