@@ -1,13 +1,15 @@
-//! A fleet under test: nodes are daemons with a home of their own that share a store. Leases are as short as
-//! they may be.
+//! A fleet under test: nodes are daemons with a home of their own that share a store.
 
-use relight_core::time::Span;
+use relight_core::time::{Span, Time};
 use relight_server::client::{self, Answered};
 use serde_json::Value;
 
 use crate::ground::{Ground, ONLY_ONE, Supervisor, until};
 use crate::relight::{Ran, finish};
 use crate::server::{Cluster, unique};
+
+/// Longer than the shortest one: a busy machine is late now and then.
+const LEASE: &str = "4s";
 
 /// Lives until it is told to end, and says on which node.
 fn lives() -> String {
@@ -43,7 +45,7 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn new(meet: Meet, agent_end: &str) -> Self {
-        Self::with_agent(meet, &lives(), "3s", agent_end)
+        Self::with_agent(meet, &lives(), LEASE, agent_end)
     }
 
     /// One whose agent does this.
@@ -133,6 +135,18 @@ impl Fleet {
             .collect();
         causes.reverse();
         causes
+    }
+
+    /// How long the agent was nobody's when it was last given back.
+    pub(crate) fn handed_over_in(&self, node: &str) -> Span {
+        let ran = self.call(node, &["events", "--json", "-n", "1000"]);
+        let events = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let events: Vec<Value> = events.collect();
+        let last = |kind: &str| -> Time {
+            let found = events.iter().rfind(|event| event["kind"] == kind);
+            serde_json::from_value(found.unwrap()["at"].clone()).unwrap()
+        };
+        last("attempt.started").since(last("agent.left"))
     }
 
     pub(crate) fn state_of(&self, asked: &str, node: &str) -> String {

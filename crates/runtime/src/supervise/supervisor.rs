@@ -226,7 +226,7 @@ impl Supervisor {
         if let Some(tidings) = &self.tidings {
             return tidings.clone();
         }
-        let (tidings, bring) = Tidings::of(self.desk.engine.clone());
+        let (tidings, bring) = Tidings::of(self.desk.engine.clone(), self.desk.fleet.clone());
         self.serve(bring);
         self.tidings.insert(tidings).clone()
     }
