@@ -1,4 +1,5 @@
-//! `fleet`: the store in PostgreSQL, beside pgbench with prepared INSERTs on the same server, synced.
+//! `fleet`: the store in PostgreSQL, beside pgbench with prepared INSERTs on the same server, synced; then
+//! what is written, what pruning costs, and nodes that die (`wal`, `pruning`, `takeover`).
 
 use std::process::Command;
 use std::sync::Arc;
@@ -14,9 +15,12 @@ use crate::product::{Backlog, Library};
 use crate::prose::prose;
 use crate::row::{Row, Target};
 use crate::stage::Stage;
+use crate::{pruning, takeover, wal};
 
 /// Tasks of one node that write at once.
 const AT_ONCE: usize = 256;
+/// So many nodes have the same number of tasks together.
+const NODES: [usize; 2] = [4, 16];
 /// Those who claim at once, and connections of the raw floor.
 const WORKERS: usize = 64;
 /// What all workers claim in a round.
@@ -42,6 +46,10 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     cluster.sql("ANALYZE");
     let seconds = stage.pick(3, 1);
     let until = Until::Elapsed(Duration::from_secs(seconds));
+    let fleet = |count: &usize| (0..*count).map(|_| open("relight").map(Arc::new)).collect();
+    let nodes: Vec<Vec<Arc<Library>>> = NODES.iter().map(fleet).collect::<anyhow::Result<_>>()?;
+    let (one, four) = (vec![Arc::clone(&library)], &nodes[0]);
+    let beside_many = vec![Arc::clone(&full)];
     let mut contest = Contest::default();
     for connections in [1, WORKERS] {
         let (cluster, script) = (&cluster, &script);
@@ -55,11 +63,21 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
             per_second(&stage.runtime, Carrier::Tasks, holders, until)
         });
     }
-    for (name, library) in [(claims(0), &library), (claims(finished), &full)] {
-        contest.enter(name, move |round| claims_per_second(stage, library, round));
+    for nodes in &nodes {
+        let name = steps_of(nodes.len());
+        contest.enter(&name, move |round| steps_per_second(stage, nodes, round, until));
+    }
+    let claimed =
+        [(claims(0), &one), (claims(finished), &beside_many), (claims_by(four.len()), four)];
+    for (name, libraries) in claimed {
+        contest.enter(name, move |round| claims_per_second(stage, libraries, round));
     }
     let results = contest.run(stage.pick(5, 2))?;
-    Ok(table(&results, finished))
+    let mut rows = table(&results, finished);
+    rows.extend(wal::rows(stage, &cluster)?);
+    rows.extend(pruning::rows(stage, &full)?);
+    rows.extend(takeover::rows(stage, &cluster)?);
+    Ok(rows)
 }
 
 fn table(results: &Results, finished: usize) -> Vec<Row> {
@@ -71,11 +89,18 @@ fn table(results: &Results, finished: usize) -> Vec<Row> {
     };
     let claimed = Row::new(claims(0), "tasks/s").figure(results.get(&claims(0)));
     let beside_many = Row::new(claims(finished), "tasks/s").figure(results.get(&claims(finished)));
+    let of_nodes = |name: String, unit, beside: String| {
+        let row = Row::new(&name, unit).figure(results.get(&name));
+        row.beside(&beside, results.get(&beside))
+    };
     vec![
         beside_raw(1, 1, 0.6),
         beside_raw(AT_ONCE, WORKERS, 2.0),
+        of_nodes(steps_of(NODES[0]), "steps/s", steps(AT_ONCE)),
+        of_nodes(steps_of(NODES[1]), "steps/s", steps(AT_ONCE)),
         claimed.target(Target::ValueMin(2_000.0)),
         beside_many.beside(claims(0), results.get(&claims(0))).target(Target::TimesFloorMin(0.9)),
+        of_nodes(claims_by(NODES[0]), "tasks/s", claims(0)),
     ]
 }
 
@@ -84,6 +109,10 @@ fn steps(at_once: usize) -> String {
         1 => "durable steps, one task".to_owned(),
         _ => format!("durable steps, {at_once} tasks of one node"),
     }
+}
+
+fn steps_of(nodes: usize) -> String {
+    format!("durable steps, {AT_ONCE} tasks of {nodes} nodes")
 }
 
 fn raw(connections: usize) -> String {
@@ -95,6 +124,10 @@ fn claims(finished: usize) -> String {
         0 => format!("claim and done, {WORKERS} workers"),
         _ => format!("claim and done, {WORKERS} workers, {finished} finished"),
     }
+}
+
+fn claims_by(nodes: usize) -> String {
+    format!("claim and done, {WORKERS} workers of {nodes} nodes")
 }
 
 /// The table, and what pgbench does to it: one row of the size of a step's result.
@@ -131,11 +164,27 @@ impl Worker for Claimer {
     }
 }
 
+/// All nodes have as many tasks each.
+fn steps_per_second(
+    stage: &Stage,
+    nodes: &[Arc<Library>],
+    round: usize,
+    until: Until,
+) -> anyhow::Result<f64> {
+    let each = AT_ONCE / nodes.len();
+    let mut holders = Vec::new();
+    for (number, node) in nodes.iter().enumerate() {
+        let name = format!("{}-{number}-{round}", nodes.len());
+        holders.extend(Holder::start(&stage.runtime, node, &name, each)?);
+    }
+    per_second(&stage.runtime, Carrier::Tasks, holders, until)
+}
+
 /// Exactly as many tasks wait as are taken; adding them is no part of the figure.
-fn claims_per_second(stage: &Stage, library: &Arc<Library>, round: usize) -> anyhow::Result<f64> {
+fn claims_per_second(stage: &Stage, nodes: &[Arc<Library>], round: usize) -> anyhow::Result<f64> {
     let each = stage.pick(TASKS, TASKS / 2) / WORKERS;
-    let name = format!("round-{round}");
-    stage.runtime.block_on(library.fill(&name, each * WORKERS, Backlog::Waiting))?;
-    let claimers = (0..WORKERS).map(|_| Claimer(Arc::clone(library))).collect();
-    per_second(&stage.runtime, Carrier::Tasks, claimers, Until::Written(each))
+    let name = format!("round-{}-{round}", nodes.len());
+    stage.runtime.block_on(nodes[0].fill(&name, each * WORKERS, Backlog::Waiting))?;
+    let claimers = (0..WORKERS).map(|worker| Claimer(Arc::clone(&nodes[worker % nodes.len()])));
+    per_second(&stage.runtime, Carrier::Tasks, claimers.collect(), Until::Written(each))
 }

@@ -30,6 +30,7 @@ mod machine;
 mod many;
 mod product;
 mod prose;
+mod pruning;
 mod queue;
 mod redact;
 mod report;
@@ -42,8 +43,10 @@ mod sessions;
 mod sinks;
 mod stage;
 mod steps;
+mod takeover;
 mod usage;
 mod verbs;
+mod wal;
 
 #[derive(Parser)]
 struct Arguments {
@@ -89,7 +92,7 @@ enum Bench {
     Sessions,
     /// Requests per second, watchers, the dashboard's data, and agents under a flood of requests.
     Api,
-    /// The store in PostgreSQL beside pgbench.
+    /// The store in PostgreSQL beside pgbench, and nodes that die.
     Fleet,
     /// All of them.
     All,
@@ -125,7 +128,7 @@ fn run(bench: Bench, arguments: &Arguments) -> anyhow::Result<Report> {
         Bench::Queue => ("queue", "The queue", queue::rows(&stage)?),
         Bench::Sessions => ("sessions", "Turns of sessions", sessions::rows(&stage)?),
         Bench::Api => ("api", "The daemon's API", api::rows(&stage)?),
-        Bench::Fleet => ("fleet", "The store in PostgreSQL, synced", fleet::rows(&stage)?),
+        Bench::Fleet => ("fleet", "A fleet on PostgreSQL, synced", fleet::rows(&stage)?),
         Bench::All => unreachable!("`all` was taken apart by `each`"),
     };
     Ok(Report::new(name, title, arguments.quick, machine, rows))

@@ -10,15 +10,16 @@ use relight::core::agent::{AgentPlan, AgentState, AttemptTag, Cause, Death, Ende
 use relight::core::change::Change;
 use relight::core::checkpoint::{Checkpoint, Extra, SchemaVersion, Status};
 use relight::core::decide::Guard;
-use relight::core::ids::{AgentName, SessionId, SessionKey, TaskId};
+use relight::core::ids::{AgentName, NodeName, SessionId, SessionKey, TaskId};
 use relight::core::lease::{Holder, HolderLife, ProcessIdentity};
+use relight::core::node::{Epoch, NewNode};
 use relight::core::redact::{MarkKey, Redactor};
 use relight::core::session::{Scene, SessionChange, SessionEvent, decide};
 use relight::core::status::TaskStatus;
 use relight::core::task::NewTask;
 use relight::core::time::Span;
 use relight::doors::{clock, process};
-use relight::store::{AgentCommit, Commit};
+use relight::store::{AgentCommit, Commit, Joined};
 use relight::{Relight, RunningTask};
 use tokio::task::JoinSet;
 
@@ -43,6 +44,8 @@ pub(crate) enum Backlog {
     Deferred,
     /// Held by a process that died.
     InFlight,
+    /// Held by a process of another node, whose name the ids begin with.
+    OnNode,
 }
 
 impl Library {
@@ -109,10 +112,11 @@ impl Library {
             }
             let mut new = NewTask::bare(TaskId::new(format!("{name}-{number}"))?);
             new.spec.title = Some("a task with a title of usual length".to_owned());
-            new.spec.strategy = (backlog == Backlog::InFlight).then(|| "resume".to_owned());
+            let is_held = matches!(backlog, Backlog::InFlight | Backlog::OnNode);
+            new.spec.strategy = is_held.then(|| "resume".to_owned());
             let (task, at) = (new.id.clone(), clock::now());
             let mut changes = vec![Change::Created(Box::new(new))];
-            changes.extend(backlog.changes());
+            changes.extend(backlog.changes(name)?);
             let commit = Commit { task, guard: Guard::default(), at, changes };
             let store = Arc::clone(self.0.engine().store());
             filling.spawn(async move { store.commit(commit).await.map(drop) });
@@ -135,6 +139,48 @@ impl Library {
             self.0.engine().store().commit_agent(AgentCommit { agent, guard, at, changes }).await?;
         }
         Ok(())
+    }
+
+    /// Leaves so many tasks in flight on a node that is not heard of again.
+    pub(crate) async fn lose_node(
+        &self,
+        name: &str,
+        lease_ms: u64,
+        tasks: usize,
+    ) -> anyhow::Result<()> {
+        self.join_node(name, lease_ms).await?;
+        self.fill(name, tasks, Backlog::OnNode).await
+    }
+
+    async fn join_node(&self, name: &str, lease_ms: u64) -> anyhow::Result<Epoch> {
+        let node = NewNode {
+            name: NodeName::new(name)?,
+            instance: "bench".to_owned(),
+            labels: Vec::new(),
+            address: None,
+            version: "0".to_owned(),
+            ttl: Span::from_ms(lease_ms),
+        };
+        match self.0.engine().store().join_node(node, clock::now()).await? {
+            Joined::As(epoch) => Ok(epoch),
+            Joined::Taken(other) => anyhow::bail!("{} is there", other.new.name),
+        }
+    }
+
+    /// Joins, and renews the lease so often.
+    pub(crate) async fn renew_node(&self, name: &str, times: usize) -> anyhow::Result<()> {
+        let epoch = self.join_node(name, 60_000).await?;
+        let name = NodeName::new(name)?;
+        for _ in 0..times {
+            let renewed = self.0.engine().store().renew_node(&name, epoch).await?;
+            anyhow::ensure!(renewed, "a live node renews its lease");
+        }
+        Ok(())
+    }
+
+    /// Removes all events that are no step's; answers how many.
+    pub(crate) async fn forget_events(&self) -> anyhow::Result<u64> {
+        Ok(self.0.engine().store().forget_events(clock::now()).await?)
     }
 
     /// How many events there are.
@@ -164,22 +210,23 @@ fn life_and_death(agent: &AgentName, number: u32) -> [AgentChange; 3] {
 }
 
 impl Backlog {
-    fn changes(self) -> Vec<Change> {
+    fn changes(self, name: &str) -> anyhow::Result<Vec<Change>> {
         let to = |to| Change::Status { to, reason: None };
-        match self {
+        let held_on = |node| {
+            let boot = "a boot long ago".to_owned();
+            let holder = Holder::Process(ProcessIdentity { pid: NOBODY, start: 1, boot, node });
+            vec![Change::LeaseTaken { holder, ttl: None }, to(TaskStatus::InProgress)]
+        };
+        Ok(match self {
             Self::Waiting => Vec::new(),
             Self::Finished => vec![to(TaskStatus::InProgress), to(TaskStatus::Completed)],
             Self::Deferred => {
                 let year = Span::from_secs(365 * 24 * 3_600);
                 vec![to(TaskStatus::Deferred), Change::NotBefore(Some(clock::now().plus(year)))]
             }
-            Self::InFlight => {
-                let boot = "a boot long ago".to_owned();
-                let holder =
-                    Holder::Process(ProcessIdentity { pid: NOBODY, start: 1, boot, node: None });
-                vec![Change::LeaseTaken { holder, ttl: None }, to(TaskStatus::InProgress)]
-            }
-        }
+            Self::InFlight => held_on(None),
+            Self::OnNode => held_on(Some(NodeName::new(name)?)),
+        })
     }
 }
 

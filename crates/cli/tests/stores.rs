@@ -5,7 +5,7 @@ mod relight;
 #[expect(unreachable_pub, dead_code, reason = "a module of testkit, taken in by its path")]
 mod server;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use relight::{Ran, Stage};
 use serde_json::Value;
@@ -104,6 +104,42 @@ fn a_half_copied_store_is_refused_until_the_copy_is_complete() {
     let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(answer["went_on"], true);
     assert_eq!(hash(&stage, &home), hash(&stage, copy));
+}
+
+#[test]
+fn a_copy_that_is_killed_is_gone_on_with() {
+    let stage = filled();
+    let db = rusqlite::Connection::open(stage.folder.path().join("home/relight.db")).unwrap();
+    db.execute_batch(
+        "WITH RECURSIVE more (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more WHERE n < 40000)
+         INSERT INTO journal (at, kind, detail) SELECT n, 38, '{}' FROM more",
+    )
+    .unwrap();
+    drop(db);
+    let (home, copy) = (home(&stage), "sqlite:copy.db");
+    let mut copying = stage.command(&["store", "copy", &home, copy]).spawn().unwrap();
+    while !is_begun(&file(&stage)) && copying.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    copying.kill().unwrap();
+    if copying.wait().unwrap().success() {
+        eprintln!("SKIPPED: the copy was done before it could be killed");
+        return;
+    }
+    let refused = stage.run(&["--store", copy, "task", "list"]);
+    assert_eq!(refused.code, 75, "{}", refused.stderr);
+    let ran = good(&stage, &["store", "copy", &home, copy, "--json"]);
+    let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(answer["went_on"], true);
+    assert_eq!(hash(&stage, &home), hash(&stage, copy));
+}
+
+/// Whether the first rows are written.
+fn is_begun(copy: &Path) -> bool {
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let Ok(db) = rusqlite::Connection::open_with_flags(copy, flags) else { return false };
+    let count = db.query_row("SELECT COUNT(*) FROM task", [], |row| row.get::<_, i64>(0));
+    count.is_ok_and(|count| count > 0)
 }
 
 #[test]

@@ -89,11 +89,13 @@ pub enum EventKind {
     Audit,
     /// A node joined a fleet, left it, or is told to finish.
     Node,
+    /// Another node wants something of an agent's supervisor, or was answered.
+    AgentWish,
 }
 
 impl EventKind {
     /// All of them; the order gives the numbers and is never changed.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::StepBegun,
         Self::StepDone,
         Self::StepFailed,
@@ -133,6 +135,7 @@ impl EventKind {
         Self::Drain,
         Self::Audit,
         Self::Node,
+        Self::AgentWish,
     ];
 
     /// The word used everywhere.
@@ -177,6 +180,7 @@ impl EventKind {
             Self::Drain => "drain",
             Self::Audit => "audit",
             Self::Node => "node",
+            Self::AgentWish => "agent.wish",
         }
     }
 

@@ -53,10 +53,44 @@ pub struct Node {
     pub left: Span,
 }
 
+/// Whether a node may be counted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeState {
+    /// Its lease lasts.
+    Live,
+    /// Its lease lasts, and it takes nothing new.
+    Draining,
+    /// Its lease ran out, or it left.
+    Gone,
+}
+
+impl NodeState {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Live, Self::Draining, Self::Gone];
+
+    /// The word used everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Draining => "draining",
+            Self::Gone => "gone",
+        }
+    }
+}
+
 impl Node {
     /// Whether its lease lasts.
     pub fn is_live(&self) -> bool {
         self.left > Span::ZERO
+    }
+
+    /// Whether it may be counted on.
+    pub fn state(&self) -> NodeState {
+        match (self.is_live(), self.draining) {
+            (false, _) => NodeState::Gone,
+            (true, true) => NodeState::Draining,
+            (true, false) => NodeState::Live,
+        }
     }
 
     /// Whether somebody who wants the name must wait for this one's lease to run out.

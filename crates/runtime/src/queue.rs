@@ -85,6 +85,7 @@ impl Queue {
             let policy = self.recoverer.policy();
             let (known, id) = (reserved.take_task(), reserved.id());
             let claimed = engine.claim_one(known, id, &claimant, holder, ttl, &policy).await?;
+            self.desk.note(claimed.is_some());
             if let Some(started) = claimed {
                 return Ok(Claimed::Task(Box::new(started)));
             }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use relight::engine::Engine;
+use relight::fleet::key::FleetKey;
 use relight::queue::Queue;
 use relight::recovery::Recoverer;
 use relight::supervise::beats::Beats;
 use relight::supervise::reception::Call;
 use relight::supervise::reporters::Reporters;
+use relight_core::ids::NodeName;
 use relight_core::time::Span;
 use tokio::sync::mpsc;
 
@@ -32,14 +34,21 @@ pub struct Backend {
     pub silence_max: Option<Span>,
     /// The folder of the state.
     pub home: PathBuf,
-    /// This machine in a fleet.
-    pub node: Option<String>,
+    /// This machine in a fleet, with the key that it has in common with the others.
+    pub node: Option<(NodeName, FleetKey)>,
     /// Nothing was resumed at the start.
     pub held_back: Arc<AtomicBool>,
     /// Whether an agent with a command may be registered over HTTP.
     pub allows_commands: bool,
     /// Where it is told what callers are not: the cause of an error inside.
     pub complain: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Backend {
+    /// The name of this machine in a fleet.
+    pub(crate) fn node_name(&self) -> Option<String> {
+        self.node.as_ref().map(|(name, _)| name.to_string())
+    }
 }
 
 impl std::fmt::Debug for Backend {

@@ -1,7 +1,7 @@
 //! What of a record has no column, as JSON: one shape for every backend that speaks SQL.
 
 use relight_core::agent::{
-    Agent, AgentPlan, AgentState, Attempt, AttemptTag, Cause, Ended, PostMortem,
+    Agent, AgentPlan, AgentState, Attempt, AttemptTag, Cause, Ended, PostMortem, Wish,
 };
 use relight_core::budget::Tally;
 use relight_core::ids::AgentName;
@@ -23,6 +23,8 @@ pub(crate) struct AgentBody {
     pub(crate) session: Option<String>,
     pub(crate) iteration: u32,
     pub(crate) plan: AgentPlan,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) wish: Option<Wish>,
     pub(crate) created_at: Time,
 }
 
@@ -39,6 +41,7 @@ impl AgentBody {
             session: agent.session.clone(),
             iteration: agent.iteration,
             plan: agent.plan.clone(),
+            wish: agent.wish.clone(),
             created_at: agent.created_at,
         }
     }
@@ -56,6 +59,7 @@ impl AgentBody {
             session: self.session,
             iteration: self.iteration,
             plan: self.plan,
+            wish: self.wish,
             created_at: self.created_at,
             updated_at: at,
         }

@@ -627,6 +627,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// tell, within half a minute.
     async fn changed(&self, after: u64) -> Result<(), StoreError>;
 
+    /// The wall clock of the machine that the store is on, where that has one of its own.
+    async fn clock(&self) -> Result<Option<Time>, StoreError> {
+        Ok(None)
+    }
+
     /// The file that holds everything, where there is one.
     fn file(&self) -> Option<PathBuf>;
 }

@@ -96,8 +96,8 @@ impl Cluster {
         let folder = folder.keep();
         let user = unprivileged(&folder);
         let (programs, durability) = (self.programs.clone(), self.durability);
-        let mut standby =
-            Self { programs, folder, port: free_port(), user, durability, guardian: None };
+        let (port, place, guardian) = (free_port(), None, None);
+        let mut standby = Self { programs, folder, port, user, durability, place, guardian };
         standby.guardian = Some(standby.guard());
         let mut copy = standby.as_owner(&standby.program("pg_basebackup"));
         copy.arg("-D").arg(standby.folder.join("data")).args(["-R", "-X", "stream", "-c", "fast"]);
@@ -252,6 +252,17 @@ impl Cluster {
             self.port,
         );
         self.configure(&lines);
+        if let Some(place) = &self.place {
+            self.admit(&place.callers);
+        }
+    }
+
+    /// Lets these in without a password.
+    fn admit(&self, callers: &str) {
+        let file = self.folder.join("data/pg_hba.conf");
+        let text = std::fs::read_to_string(&file).expect("initdb made it");
+        let line = format!("\nhost all all {callers} trust\n");
+        std::fs::write(&file, text + &line).expect("it can be written");
     }
 
     fn configure(&self, lines: &str) {
@@ -259,12 +270,6 @@ impl Cluster {
         let mut text = std::fs::read_to_string(&file).expect("initdb made it");
         text.push_str(lines);
         std::fs::write(&file, text).expect("it can be written");
-        if let Some(place) = &self.place {
-            let file = data.join("pg_hba.conf");
-            let text = std::fs::read_to_string(&file).expect("initdb made it");
-            let line = format!("\nhost all all {} trust\n", place.callers);
-            std::fs::write(&file, text + &line).expect("it can be written");
-        }
     }
 
     /// A server that was killed and of whose death nobody took note is a pid without a program.

@@ -54,7 +54,15 @@ fn addresses(environment: &Environment, name: Option<&AgentName>) -> Result<Vec<
     if let Some(name) = name {
         let folder = AgentFolder::of(&environment.state_folder()?, name);
         if !folder.path().exists() {
-            return Err(no_such_agent(name));
+            let failure = no_such_agent(name);
+            // No store is asked: of a fleet this machine knows its own agents alone.
+            return Err(match environment.node()? {
+                Some(node) => failure.hint(format!(
+                    "none on node {}; an agent of another node beats on that machine",
+                    node.name
+                )),
+                None => failure,
+            });
         }
         return Ok(notify::addresses(&folder));
     }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use relight::engine::Engine;
+use relight::fleet::asking::{self, NotGranted};
 use relight::supervise::beats::Beats;
 use relight::supervise::control::{
     self, AskError, Changed, Ending, Refused, RefusedCode, Reply, Request, daemon_socket,
@@ -15,7 +16,7 @@ use relight::supervise::recover;
 use relight::supervise::reporters::Reporters;
 use relight::supervise::supervisor::{Begin, Supervisor};
 use relight_core::agent::{Agent, AgentState, AgentStateKind, Stopper};
-use relight_core::ids::{AgentName, NodeName};
+use relight_core::ids::AgentName;
 use relight_core::time::Span;
 use relight_server::client;
 use relight_store::AgentQuery;
@@ -125,12 +126,18 @@ fn change(
             Ok(reply) => return answer(reply),
         }
         let agent = block_on(engine.store().agent(name))?.ok_or_else(|| no_such_agent(name))?;
-        match supervisor_of(&agent).filter(|supervisor| supervisor.is_alive) {
-            None => return nobody(environment, agent, request),
-            Some(_) if is_stopped_already(&agent, request) => return Ok(unchanged(&agent)),
-            Some(Holding { elsewhere: Some(node), .. }) => {
-                return Err(on_another_node(engine, name, &node));
+        let supervisor = supervisor_of(&agent).filter(|supervisor| supervisor.is_alive);
+        match &supervisor {
+            None | Some(Holding { elsewhere: Some(_), .. }) => {
+                let is_free = supervisor.is_none();
+                if let Some(changed) = ask_node(environment, request, patience)? {
+                    return Ok(changed);
+                }
+                if is_free {
+                    return nobody(environment, agent, request);
+                }
             }
+            Some(_) if is_stopped_already(&agent, request) => return Ok(unchanged(&agent)),
             Some(supervisor) => supervisor_pid = supervisor.pid,
         }
         has_ended(supervisor_pid, PAUSE);
@@ -139,16 +146,20 @@ fn change(
     Err(Failure::new(Exit::Unreachable, text).hint("try again; relight ps shows it"))
 }
 
-/// Only the node that has an agent can do something with it.
-fn on_another_node(engine: &Engine, name: &AgentName, node: &NodeName) -> Failure {
-    let nodes = block_on(engine.store().nodes()).unwrap_or_default();
-    let address = nodes.into_iter().find(|known| known.new.name == *node);
-    let address = address.and_then(|node| node.new.address);
-    let hint = match address {
-        Some(address) => format!("do it on that machine, or through its API at {address}"),
-        None => "do it on that machine; relight node list shows all".to_owned(),
-    };
-    Failure::new(Exit::Busy, format!("agent {name} is on node {node}")).hint(hint)
+/// No daemon is here that could ask the other node: this command does.
+fn ask_node(
+    environment: &Environment,
+    request: &Request,
+    patience: Span,
+) -> Result<Option<Changed>, Failure> {
+    let Some((name, verb)) = request.wish() else { return Ok(None) };
+    let engine = environment.long_engine()?;
+    let asked = asking::ask(engine.store().as_ref(), name, verb, patience);
+    match supervision::runtime()?.block_on(asked) {
+        Ok(changed) => Ok(changed),
+        Err(NotGranted::Store(error)) => Err(error.into()),
+        Err(error) => answer(Reply::Error(error.into())),
+    }
 }
 
 /// Asks whoever listens, in this order: those that supervise one agent, then the daemon.

@@ -1,7 +1,7 @@
 //! `relight deaths`: how attempts ended, and what was found then.
 
 use relight_core::agent::{Attempt, Ended, PostMortem};
-use relight_core::ids::AgentName;
+use relight_core::ids::{AgentName, NodeName};
 use relight_core::time::Span;
 use relight_store::{AgentQuery, AttemptQuery, Store};
 use serde_json::{Value, json};
@@ -25,6 +25,8 @@ struct Death {
     agent: AgentName,
     number: u32,
     tag: String,
+    /// The node of a fleet that it ran on.
+    node: Option<NodeName>,
     ended: Ended,
     post_mortem: PostMortem,
 }
@@ -32,6 +34,7 @@ struct Death {
 impl Death {
     fn of(attempt: Attempt) -> Option<Self> {
         Some(Self {
+            node: attempt.node().cloned(),
             agent: attempt.agent,
             number: attempt.number,
             tag: attempt.tag.to_string(),
@@ -46,6 +49,7 @@ impl Death {
             "agent": self.agent,
             "attempt": self.number,
             "tag": self.tag,
+            "node": self.node,
             "at": death.at,
             "cause": self.ended.cause,
             "how": self.ended.in_words(),
@@ -89,6 +93,7 @@ impl Death {
         let count = |count: u32| (count > 0).then(|| count.to_string());
         let facts = [
             ("agent", Some(format!("{}, attempt {}", self.agent, self.number))),
+            ("node", self.node.as_ref().map(ToString::to_string)),
             ("died", Some(format!("{} after {}", death.at, death.lived))),
             ("cause", Some(format!("{}: {}", self.ended.cause, self.ended.in_words()))),
             ("note", death.note.clone()),

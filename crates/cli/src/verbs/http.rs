@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use relight::engine::Engine;
+use relight::fleet::key::FleetKey;
 use relight::queue::Queue;
 use relight::supervise::control::Control;
 use relight::supervise::reception::Reception;
 use relight::supervise::reporters::Reporters;
 use relight::supervise::supervisor::Supervisor;
+use relight_core::ids::NodeName;
 use relight_server::{Backend, ServeError, Server, Settings, Threads, Tls};
 
 use crate::arguments::agent::UpArguments;
@@ -28,6 +30,8 @@ pub(super) struct Ground<'a> {
     pub(super) supervisor: &'a Supervisor,
     pub(super) reporters: Reporters,
     pub(super) held_back: Arc<AtomicBool>,
+    /// This machine in a fleet, with the fleet's key.
+    pub(super) node: Option<(NodeName, FleetKey)>,
 }
 
 /// The threads on which requests are answered.
@@ -54,7 +58,7 @@ pub(super) fn start(
         reporters: ground.reporters,
         silence_max: ground.config.recovery.silence_max,
         home: ground.home.to_path_buf(),
-        node: relight::doors::fleet::node().map(ToString::to_string),
+        node: ground.node,
         held_back: ground.held_back,
         allows_commands: ground.config.daemon.commands,
         complain: Arc::new(move |text| output::note(&environment, &format!("http: {text}"))),
@@ -85,9 +89,20 @@ fn settings(arguments: &UpArguments, config: &Config) -> Result<Settings, Failur
         may_skip_listen: listen == LISTEN_DEFAULT && arguments.listen.is_none(),
         allows_remote: arguments.allow_remote,
         tls,
-        hosts: daemon.hosts.clone(),
+        hosts: hosts(config),
         ..Settings::default()
     })
+}
+
+/// Those that the configuration names; other nodes call this one by its address.
+fn hosts(config: &Config) -> Vec<String> {
+    let address = config.node.address.as_deref().and_then(|text| text.split_once("://"));
+    let authority = address.map(|(_, rest)| rest.split('/').next().unwrap_or(rest));
+    let host = authority.map(|authority| match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    });
+    config.daemon.hosts.iter().cloned().chain(host.map(str::to_owned)).collect()
 }
 
 fn refused(error: &ServeError) -> Failure {

@@ -1,16 +1,20 @@
 //! `relight logs`: what an agent wrote, and what it goes on to write, over all its attempts, without the
 //! secrets that can be recognised: the file is the agent's own, what is shown of it is ours.
 
+mod far;
+
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::time::Duration;
 
 use relight::engine::Engine;
+use relight::fleet::far_log;
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::log::{Log, LogPosition};
 use relight_core::agent::{Agent, Attempt};
+use relight_core::ids::NodeName;
 use relight_core::redact::{RedactedStream, Redactor, SIGHT_BYTES};
-use relight_store::AttemptQuery;
+use relight_store::{AttemptQuery, StoreError};
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -34,6 +38,9 @@ pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outco
     let engine = environment.engine()?;
     let name = &arguments.name;
     let agent = block_on(engine.store().agent(name))?.ok_or_else(|| no_such_agent(name))?;
+    if let Some(node) = block_on(far_node(&engine, &agent, arguments.attempt))? {
+        return far::run(environment, arguments, &agent, &node);
+    }
     let folder = AgentFolder::of(&environment.store_folder(&engine)?, name);
     folder.create().map_err(|error| failure(&error))?;
     let log = Log::of(&folder);
@@ -56,6 +63,19 @@ pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outco
         output::note(environment, &format!("agent {name} has written nothing"));
     }
     Ok(0)
+}
+
+/// The other node of a fleet that has what is asked for.
+async fn far_node(
+    engine: &Engine,
+    agent: &Agent,
+    attempt: Option<u32>,
+) -> Result<Option<NodeName>, StoreError> {
+    let store = engine.store().as_ref();
+    match attempt {
+        Some(number) => far_log::node_of_attempt(store, agent, number).await,
+        None => far_log::node_of(store, agent).await,
+    }
 }
 
 fn failure(error: &io::Error) -> Failure {

@@ -54,20 +54,12 @@ async fn agents_by_node(store: &dyn Store) -> Result<BTreeMap<NodeName, usize>, 
     Ok(counts)
 }
 
-fn state(node: &Node) -> &'static str {
-    match (node.is_live(), node.draining) {
-        (false, _) => "gone",
-        (true, true) => "draining",
-        (true, false) => "live",
-    }
-}
-
 fn row(node: &Node, agents: usize) -> Vec<String> {
     let none = || "–".to_owned();
     let new = &node.new;
     vec![
         new.name.to_string(),
-        state(node).to_owned(),
+        node.state().as_str().to_owned(),
         if node.is_live() { format!("{} of {}", node.left, new.ttl) } else { none() },
         agents.to_string(),
         if new.labels.is_empty() { none() } else { new.labels.join(" ") },
@@ -80,7 +72,7 @@ fn row(node: &Node, agents: usize) -> Vec<String> {
 fn to_json(node: &Node, agents: usize) -> Value {
     json!({
         "name": node.new.name,
-        "state": state(node),
+        "state": node.state().as_str(),
         "lease_left_ms": node.left.as_ms(),
         "lease_ms": node.new.ttl.as_ms(),
         "agents": agents,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use relight::doors::clock;
 use relight::engine::Engine;
 use relight::fleet::Fleet;
+use relight::fleet::key::FleetKey;
 use relight::supervise::boots;
 use relight::supervise::control::{
     Control, Ending, NewAgent, Refused, RefusedCode, Registered, Reply, Request, daemon_socket,
@@ -120,6 +121,10 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         None => None,
     };
     let fleet = membership.as_ref().map(|membership| membership.fleet().clone());
+    let node = match &fleet {
+        Some(fleet) => Some((fleet.name().clone(), FleetKey::of(engine.store().as_ref()).await?)),
+        None => None,
+    };
     let settings = Settings { fleet, ..supervision::settings(environment, &home)? };
     let work = Work::of(&config)?;
     check_strategies(&config, &work)?;
@@ -142,6 +147,7 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         supervisor: &supervisor,
         reporters: reporters.clone(),
         held_back: Arc::clone(&held_back),
+        node,
     };
     let (server, reception) = http::start(ground, threads, control)?;
     let mut daemon = Daemon {

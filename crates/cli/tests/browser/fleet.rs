@@ -11,9 +11,9 @@ use crate::house::{House, agent};
 use crate::looks;
 use crate::page::Page;
 
-/// As short as a lease may be.
+/// With a short lease.
 const NODE_A: &str =
-    "[node]\nname = \"a\"\nlease = \"3s\"\nrenew = \"500ms\"\nlabels = [\"gpu\"]\n";
+    "[node]\nname = \"a\"\nlease = \"4s\"\nrenew = \"500ms\"\nlabels = [\"gpu\"]\n";
 /// Within this time node a has looked at its fleet again.
 const RENEWED: Duration = Duration::from_secs(1);
 const WRITER: &str = "tr[data-agent=writer]";
@@ -65,7 +65,7 @@ fn an_agent_is_seen_to_move_from_node_to_node() {
     house.enter(&page);
     page.until_text(&format!("{WRITER} .place"), "on a");
     page.until_text("tr[data-node=a]", "this one");
-    page.until_text("tr[data-node=a] .lease", "of 3.0 s");
+    page.until_text("tr[data-node=a] .lease", "of 4.0 s");
     page.until_text("tr[data-node=a]", "gpu");
     let b = node_b(&house);
     until_node(&page, "b", "live");

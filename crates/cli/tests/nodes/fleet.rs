@@ -1,11 +1,15 @@
-//! A fleet under test: nodes are daemons with a home of their own that share a store. Leases are as short as
-//! they may be.
+//! A fleet under test: nodes are daemons with a home of their own that share a store.
 
+use relight_core::time::{Span, Time};
+use relight_server::client::{self, Answered};
 use serde_json::Value;
 
 use crate::ground::{Ground, ONLY_ONE, Supervisor, until};
 use crate::relight::{Ran, finish};
 use crate::server::{Cluster, unique};
+
+/// Longer than the shortest one: a busy machine is late now and then.
+const LEASE: &str = "4s";
 
 /// Lives until it is told to end, and says on which node.
 fn lives() -> String {
@@ -41,7 +45,7 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn new(meet: Meet, agent_end: &str) -> Self {
-        Self::with_agent(meet, &lives(), "3s", agent_end)
+        Self::with_agent(meet, &lives(), LEASE, agent_end)
     }
 
     /// One whose agent does this.
@@ -75,10 +79,13 @@ impl Fleet {
     }
 
     pub(crate) fn begin(&self, node: &str, flags: &[&str]) -> Supervisor {
+        self.start(node, &[&["up", "--no-http", "--node", node], flags].concat())
+    }
+
+    pub(crate) fn start(&self, node: &str, words: &[&str]) -> Supervisor {
         let variables = self.variables(node);
         let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
-        let words = [&["up", "--no-http", "--node", node], flags].concat();
-        self.ground.start_with(&words, &variables)
+        self.ground.start_with(words, &variables)
     }
 
     pub(crate) fn call(&self, node: &str, words: &[&str]) -> Ran {
@@ -89,6 +96,18 @@ impl Fleet {
     pub(crate) fn json(&self, node: &str, words: &[&str]) -> Value {
         let ran = self.call(node, &[words, &["--json"]].concat());
         serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    }
+
+    /// What the API of a node's socket answers.
+    pub(crate) fn send(&self, node: &str, method: &str, path: &str) -> Answered {
+        let socket = self.ground.stage.folder.path().join(format!("home-{node}/relight.sock"));
+        client::send(&socket, method, path, None, Span::from_secs(20)).unwrap()
+    }
+
+    pub(crate) fn get(&self, node: &str, path: &str) -> Value {
+        let answered = self.send(node, "GET", path);
+        assert_eq!(answered.status, 200, "{answered:?}");
+        answered.body
     }
 
     /// The agent, seen from a node; null before it is known there.
@@ -116,6 +135,18 @@ impl Fleet {
             .collect();
         causes.reverse();
         causes
+    }
+
+    /// How long the agent was nobody's when it was last given back.
+    pub(crate) fn handed_over_in(&self, node: &str) -> Span {
+        let ran = self.call(node, &["events", "--json", "-n", "1000"]);
+        let events = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let events: Vec<Value> = events.collect();
+        let last = |kind: &str| -> Time {
+            let found = events.iter().rfind(|event| event["kind"] == kind);
+            serde_json::from_value(found.unwrap()["at"].clone()).unwrap()
+        };
+        last("attempt.started").since(last("agent.left"))
     }
 
     pub(crate) fn state_of(&self, asked: &str, node: &str) -> String {

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+mod asked;
 mod fleet;
 #[path = "../supervision/ground.rs"]
 #[expect(dead_code, reason = "what other tests need too")]

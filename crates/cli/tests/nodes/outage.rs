@@ -9,7 +9,7 @@ use crate::fleet::{Fleet, Meet};
 use crate::ground::{is_alive, now, until};
 use crate::server::{Cluster, Durability};
 
-const LEASE: Duration = Duration::from_secs(3);
+const LEASE: Duration = Duration::from_secs(4);
 
 /// A server that nobody else needs; none, loudly, without the package.
 fn server() -> Option<Cluster> {

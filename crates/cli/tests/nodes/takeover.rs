@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use relight_core::time::Span;
 use rustix::process::Signal;
 
 use crate::fleet::{Fleet, Meet};
@@ -10,7 +11,10 @@ use crate::ground::{is_alive, now, signal, until};
 use crate::relight::finish;
 
 /// The lease, a second for who comes late, and what a busy machine adds.
-const TAKEOVER_MAX: Duration = Duration::from_secs(3 + 1 + 4);
+const TAKEOVER_MAX: Duration = Duration::from_secs(4 + 1 + 4);
+
+/// Far less than a lease; half a second is promised, where nobody else needs the machine.
+const HANDOVER_MAX: Span = Span::from_ms(1_500);
 
 /// Runs each of these on every store that nodes can share; without PostgreSQL, says so.
 macro_rules! on_every_store {
@@ -86,7 +90,7 @@ fn a_daemon_that_comes_back_in_time_adopts_and_restarts_nothing(meet: Meet) {
     a.until_said("lives and is adopted");
     // Longer than the lease that it had before.
     let begun = now();
-    until("a whole lease", || (begun.elapsed() > Duration::from_secs(4)).then_some(()));
+    until("a whole lease", || (begun.elapsed() > Duration::from_secs(5)).then_some(()));
     assert_eq!(fleet.until_lives("a", 1), pid);
     assert_eq!(fleet.ground.lines("places"), ["a"]);
     fleet.ground.assert_never_doubled();
@@ -116,9 +120,9 @@ fn a_node_that_leaves_hands_over_at_once(meet: Meet) {
     fleet.until_lives("a", 1);
     let _b = fleet.up("b");
     a.signal(Signal::TERM);
-    let given_back = now();
     fleet.until_lives("b", 2);
-    assert!(given_back.elapsed() < Duration::from_secs(2), "{:?}", given_back.elapsed());
+    let took = fleet.handed_over_in("b");
+    assert!(took < HANDOVER_MAX, "{took}");
     assert_eq!(fleet.causes("b"), ["stopped"]);
     assert_eq!(a.end().code, 143);
     assert_eq!(fleet.state_of("b", "a"), "gone");
@@ -145,9 +149,6 @@ fn what_a_person_stopped_stays_stopped_on_every_node(meet: Meet) {
     let a = fleet.up("a");
     fleet.until_lives("a", 1);
     let b = fleet.up("b");
-    let elsewhere = fleet.call("b", &["stop", "a"]);
-    assert_eq!(elsewhere.code, 75, "{elsewhere:?}");
-    assert!(elsewhere.stderr.contains("agent a is on node a"), "{elsewhere:?}");
     assert_eq!(fleet.call("a", &["stop", "a"]).code, 0);
     a.kill();
     b.until_said("is up with 0 of 1");

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::death::{Ended, PostMortem};
-use crate::ids::AgentName;
+use crate::ids::{AgentName, NodeName};
 use crate::lease::ProcessIdentity;
 use crate::time::Time;
 
@@ -68,4 +68,13 @@ pub struct Attempt {
     pub ended: Option<Ended>,
     /// What was found at its death.
     pub post_mortem: Option<PostMortem>,
+}
+
+impl Attempt {
+    /// The node of a fleet that it ran on; none where there is only one machine, or before it was
+    /// started.
+    pub fn node(&self) -> Option<&NodeName> {
+        let process = self.shim.as_ref().or(self.process.as_ref())?;
+        process.node.as_ref()
+    }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::attempt::{Attempt, AttemptTag};
 use super::death::{Ended, PostMortem};
+use super::wish::{Progress, Wish};
 use super::{Agent, AgentPlan, AgentState};
 use crate::budget::Tally;
 use crate::event::EventKind;
@@ -66,6 +67,8 @@ pub enum AgentChange {
     },
     /// The supervisor gives it back.
     LeaseEnded,
+    /// Another node wants something of its supervisor, or hears what came of it.
+    Wish(Box<Wish>),
     /// Something worth telling that changes nothing.
     Noted(EventKind, Value),
 }
@@ -85,13 +88,18 @@ impl AgentChange {
             Self::Iteration(_) => EventKind::AgentIteration,
             Self::LeaseTaken { .. } => EventKind::AgentTaken,
             Self::LeaseEnded => EventKind::AgentLeft,
+            Self::Wish(_) => EventKind::AgentWish,
             Self::Noted(kind, _) => *kind,
         }
     }
 
     /// Whether it is worth an event; what only counts is not.
     pub fn is_told(&self) -> bool {
-        !matches!(self, Self::Tally(_) | Self::Reserved(_))
+        match self {
+            Self::Tally(_) | Self::Reserved(_) => false,
+            Self::Wish(wish) => wish.progress != Progress::Taken,
+            _ => true,
+        }
     }
 
     /// What its event says beside kind and agent; `before` is the agent it is applied to.
@@ -112,6 +120,7 @@ impl AgentChange {
             Self::Iteration(number) => json!({"iteration": number}),
             Self::LeaseTaken { holder, .. } => json!({"holder": holder}),
             Self::LeaseEnded => Value::Null,
+            Self::Wish(wish) => wish_detail(wish),
             Self::Noted(_, detail) => detail.clone(),
         }
     }
@@ -121,6 +130,10 @@ impl AgentChange {
         match self {
             Self::Created(_) | Self::Spawned { .. } | Self::Ended { .. } => {}
             Self::Noted(..) => return,
+            Self::Wish(wish) => {
+                agent.wish = Some((**wish).clone());
+                return;
+            }
             Self::Planned(plan) => agent.plan = (**plan).clone(),
             Self::Given(task) => agent.plan.task.clone_from(task),
             Self::State(state) => agent.state = state.clone(),
@@ -136,6 +149,7 @@ impl AgentChange {
             Self::Iteration(number) => agent.iteration = *number,
             Self::LeaseTaken { holder, ttl } => {
                 agent.lease.fence = agent.lease.fence.next();
+                agent.wish = None;
                 agent.lease.held =
                     Some(Held { holder: holder.clone(), ttl: *ttl, since: at, left: *ttl });
             }
@@ -199,10 +213,20 @@ impl AgentChange {
             session: None,
             iteration: 0,
             plan: plan.clone(),
+            wish: None,
             created_at: at,
             updated_at: at,
         }
     }
+}
+
+fn wish_detail(wish: &Wish) -> Value {
+    let Wish { id, verb, by, progress } = wish;
+    let mut detail = json!({"id": id, "verb": verb, "by": by, "progress": progress.as_str()});
+    if let Progress::Answered(outcome) = progress {
+        detail["outcome"] = json!(outcome);
+    }
+    detail
 }
 
 /// From what to what, and what the new state has beside its name.

@@ -14,6 +14,7 @@ pub mod plain;
 mod reports;
 pub mod silence;
 pub mod step_deaths;
+pub mod wish;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,6 +29,7 @@ use crate::time::{Span, Time};
 
 pub use attempt::{Attempt, AttemptTag};
 pub use death::{Cause, Death, Ended, PostMortem};
+pub use wish::Wish;
 
 /// An agent as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,6 +56,9 @@ pub struct Agent {
     pub iteration: u32,
     /// What it was last asked to be.
     pub plan: AgentPlan,
+    /// What another node wants of whoever holds its lease.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wish: Option<Wish>,
     /// When it was first seen.
     pub created_at: Time,
     /// When it last changed.

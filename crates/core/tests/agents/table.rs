@@ -1165,7 +1165,8 @@ fn short_change(before: &Agent, change: &AgentChange) -> String {
         | AgentChange::Spawned { .. }
         | AgentChange::Session(_)
         | AgentChange::LeaseTaken { .. }
-        | AgentChange::LeaseEnded => format!("{change:?}"),
+        | AgentChange::LeaseEnded
+        | AgentChange::Wish(_) => format!("{change:?}"),
     }
 }
 

@@ -25,4 +25,5 @@ pub use message::Message;
 pub use overview::{Overview, SinkOverview, Told, overview};
 pub use pace::Pace;
 pub use sink::{NotSent, Sink, try_out};
+pub(crate) use webhook::roots;
 pub use webhook::{BadWebhook, Webhook};

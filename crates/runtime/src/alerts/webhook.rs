@@ -121,7 +121,7 @@ impl Webhook {
 }
 
 /// Those whom this machine trusts; Mozilla's where it says nothing, as in a small container.
-fn roots() -> RootCerts {
+pub(crate) fn roots() -> RootCerts {
     let certificates = rustls_native_certs::load_native_certs().certs;
     if certificates.is_empty() {
         return RootCerts::WebPki;

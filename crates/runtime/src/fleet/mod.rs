@@ -4,7 +4,10 @@
 //! Leaves to others: which agents it takes up (`supervise::standby`), and ending what runs when the
 //! lease is about to run out, which each shim does by itself (`supervise::shim`).
 
+pub mod asking;
+pub mod far_log;
 mod keeping;
+pub mod key;
 mod member;
 mod sight;
 mod term;

@@ -3,7 +3,8 @@
 //! One read of the queue serves everybody who was waiting when it began, and each gets another task:
 //! claimers side by side neither read the same nor race for it. Whoever asks is served by a read
 //! that began after it asked, so nothing that was added before is overlooked. Other processes are
-//! not known here; the commit tells who was faster.
+//! not known here; the commit tells who was faster. Where they are faster often, each looks further than
+//! the head of the queue and chooses anywhere among tasks of the same priority.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,7 +16,7 @@ use relight_core::task::Task;
 use relight_store::{StoreError, TaskQuery};
 use tokio::sync::oneshot;
 
-use crate::doors::clock;
+use crate::doors::{clock, random};
 use crate::drain;
 use crate::recovery::{Recoverer, Swept, sweep_all};
 
@@ -26,6 +27,10 @@ const SWEEP_SHARE: u64 = 20;
 const ASKED_MAX: usize = 1_000;
 /// So many tasks at the head of the queue may be unreadable before they hide others.
 const UNREADABLE_MAX: usize = 16;
+/// Among so many times as many tasks as are wanted one's own are chosen, at most.
+const SPREAD_MAX: usize = 16;
+/// What a task lost to another process adds to that; each one won takes one off.
+const SPREAD_FOR_LOST: usize = 2;
 
 /// What the queue has for somebody.
 #[derive(Debug)]
@@ -60,6 +65,8 @@ struct State {
     reserved: HashMap<TaskId, AgentName>,
     /// When dead holders need not be looked for yet, by the clock that nobody can set.
     swept_until_ms: u64,
+    /// Grows with the tasks that other processes were faster at; 0 while there are none.
+    lost: usize,
 }
 
 #[derive(Debug)]
@@ -122,6 +129,15 @@ impl Desk {
     pub(super) async fn sweep_all(&self, recoverer: &Recoverer) -> Result<Swept, StoreError> {
         let _alone = self.sweeping.lock().await;
         sweep_all(recoverer).await
+    }
+
+    /// Whether a task that was offered was also got.
+    pub(super) fn note(&self, is_got: bool) {
+        let mut state = self.state();
+        state.lost = match is_got {
+            true => state.lost.saturating_sub(1),
+            false => (state.lost + SPREAD_FOR_LOST).min(SPREAD_MAX - 1),
+        };
     }
 
     fn reserve(self: &Arc<Self>, task: Task, agent: &AgentName) -> Reserved {
@@ -246,13 +262,26 @@ impl Serving {
         wanted: usize,
     ) -> Result<Vec<Offer>, StoreError> {
         let store = recoverer.engine().store();
-        let limit = wanted + self.desk.state().reserved.len() + UNREADABLE_MAX;
+        let (spread, reserved) = {
+            let state = self.desk.state();
+            (1 + state.lost, state.reserved.len())
+        };
+        let limit = wanted * spread + reserved + UNREADABLE_MAX;
         let mut candidates = store.claimable(claimant, clock::now(), limit).await?;
         {
             let state = self.desk.state();
             candidates.retain(|id| !state.reserved.contains_key(id));
         }
         let mut offers = Vec::with_capacity(wanted);
+        if spread > 1 {
+            let mut tasks = store.tasks_by_id(&candidates).await?;
+            shuffle_alike(&mut tasks, u64::from_le_bytes(random::bytes()));
+            for task in tasks.into_iter().take(wanted) {
+                let reserved = self.desk.reserve(task, &claimant.agent);
+                offers.push(Offer::Task(reserved, Arc::clone(claimant)));
+            }
+            return Ok(offers);
+        }
         while offers.len() < wanted && !candidates.is_empty() {
             let more = (wanted - offers.len()).min(candidates.len());
             let ids: Vec<TaskId> = candidates.drain(..more).collect();
@@ -292,6 +321,14 @@ impl Serving {
     }
 }
 
+/// The best stay first; those of the same priority begin anywhere among them.
+fn shuffle_alike(tasks: &mut [Task], random: u64) {
+    for alike in tasks.chunk_by_mut(|one, next| one.spec.priority == next.spec.priority) {
+        let start = random % alike.len() as u64;
+        alike.rotate_left(start as usize);
+    }
+}
+
 /// What is said to those for whom nothing is left.
 #[derive(Debug, Clone, Copy)]
 enum NoMore {
@@ -326,4 +363,41 @@ fn by_claimant(asking: Vec<Asking>) -> Vec<Vec<Asking>> {
         }
     }
     groups
+}
+
+#[cfg(test)]
+mod tests {
+    use relight_core::change::Change;
+    use relight_core::task::NewTask;
+    use relight_core::time::Time;
+
+    use super::*;
+
+    #[test]
+    fn tasks_of_the_same_priority_begin_anywhere_and_the_best_stay_first() {
+        let task = |(id, priority): (&str, i32)| {
+            let mut new = NewTask::bare(TaskId::new(id).unwrap());
+            new.spec.priority = priority;
+            Change::first(&new, Time::from_ms(0))
+        };
+        let order = |random| {
+            let mut tasks = [("a", 9), ("b", 5), ("c", 5), ("d", 5), ("e", 1)].map(task).to_vec();
+            shuffle_alike(&mut tasks, random);
+            tasks.iter().map(|task| task.id.as_str()).collect::<String>()
+        };
+        assert_eq!([0, 1, 2, 3].map(order), ["abcde", "acdbe", "adbce", "abcde"]);
+    }
+
+    #[test]
+    fn whoever_loses_often_looks_further_until_it_wins_again() {
+        let desk = Desk::default();
+        for _ in 0..100 {
+            desk.note(false);
+        }
+        assert_eq!(desk.state().lost + 1, SPREAD_MAX);
+        for _ in 0..100 {
+            desk.note(true);
+        }
+        assert_eq!(desk.state().lost, 0);
+    }
 }

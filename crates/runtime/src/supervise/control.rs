@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use relight_core::agent::wish::Verb;
 use relight_core::agent::{AgentStateKind, RestartRule};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::time::{Span, Time};
@@ -90,6 +91,23 @@ pub enum Request {
         #[serde(default)]
         dry_run: bool,
     },
+}
+
+impl Request {
+    /// The agent that somebody wants something of, and what; none for all else.
+    pub fn wish(&self) -> Option<(&AgentName, Verb)> {
+        match self {
+            Self::Start { agent } => Some((agent, Verb::Start)),
+            Self::Stop { agent } => Some((agent, Verb::Stop)),
+            Self::Restart { agent } => Some((agent, Verb::Restart)),
+            Self::Status
+            | Self::Down { .. }
+            | Self::Register(_)
+            | Self::Unregister { .. }
+            | Self::Reload
+            | Self::Recover { .. } => None,
+        }
+    }
 }
 
 /// An agent that somebody registers with its command.

@@ -108,6 +108,11 @@ impl Roster {
         member.is_told
     }
 
+    /// Asks it for something that it answers; false when it is not there any more.
+    pub(super) fn ask(&self, name: &AgentName, mail: Mail) -> bool {
+        self.members().get(name).is_some_and(|member| member.mail.send(mail).is_ok())
+    }
+
     /// What is known of the attempt with this tag.
     pub(super) fn attempt(&self, tag: &AttemptTag) -> AttemptIs {
         let members = self.members();

@@ -22,11 +22,6 @@ use crate::fleet::{Fleet, Sight};
 /// How long a store that cannot be read is left alone.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 
-/// How long a node rests between two looks, for each node of the fleet.
-const REST_PER_NODE: Duration = Duration::from_millis(1);
-/// And at most.
-const REST_MAX: Duration = Duration::from_secs(1);
-
 /// Which agents wait, and since when they could be taken up.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Waiting {
@@ -166,7 +161,6 @@ pub(super) async fn serve(
     };
     let mut is_first = true;
     loop {
-        let rested = sleep_until(Instant::now() + rest(nodes.borrow().len()));
         let looked = lookout.ripe(&waiting, &fleet, store.as_ref()).await;
         let Ok((names, again_at)) = looked else {
             sleep(TROUBLE_PAUSE).await;
@@ -178,18 +172,12 @@ pub(super) async fn serve(
             return;
         }
         tokio::select! {
-            () = async { rested.await; tidings.next().await } => {}
+            () = tidings.next() => {}
             changed = nodes.changed() => if changed.is_err() { return },
             () = waiting.bell.notified() => {}
             () = at(again_at) => {}
         }
     }
-}
-
-/// The shortest time between two looks that others' commits bring about: however many nodes there are, all
-/// of them together look a thousand times a second at most.
-fn rest(nodes: usize) -> Duration {
-    REST_PER_NODE.saturating_mul(nodes as u32).min(REST_MAX)
 }
 
 async fn at(moment: Option<Instant>) {

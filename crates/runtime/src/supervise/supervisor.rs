@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use relight_core::agent::Stopper;
+use relight_core::event::EventKind;
 use relight_core::ids::AgentName;
 use relight_core::recovery::TaskPolicy;
 use relight_core::time::Span;
@@ -18,6 +19,7 @@ pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
 use super::beats::{Beats, Slot};
 use super::cgroup::{CgroupSetting, Cgroups};
 use super::desk::Desk;
+use super::hearing::Hearing;
 use super::log::Growth;
 use super::notice::{Notice, Notices};
 use super::reporters::Reporters;
@@ -27,6 +29,7 @@ use super::spec::AgentSpec;
 use super::standby::{self, Waiting};
 use super::sweeper::Sweeper;
 use super::tidings::Tidings;
+use super::wishes;
 use super::word::Word;
 use crate::doors::{limits, process};
 use crate::drain;
@@ -223,7 +226,7 @@ impl Supervisor {
         if let Some(tidings) = &self.tidings {
             return tidings.clone();
         }
-        let (tidings, bring) = Tidings::of(self.desk.engine.clone());
+        let (tidings, bring) = Tidings::of(self.desk.engine.clone(), self.desk.fleet.clone());
         self.serve(bring);
         self.tidings.insert(tidings).clone()
     }
@@ -302,7 +305,14 @@ impl Supervisor {
         let (tell, ripened) = mpsc::unbounded_channel();
         let (waiting, store) = (self.desk.standby.clone(), Arc::clone(self.desk.engine.store()));
         let tidings = self.tidings();
-        self.serve(standby::serve(waiting, fleet, store, tidings, tell));
+        let (desk, roster) = (Arc::clone(&self.desk), self.roster.clone());
+        self.serve(async move {
+            // Heard from before anything is taken up: what is asked for after that is not missed.
+            let kinds = vec![EventKind::AgentWish];
+            let wished = Hearing::begin(Arc::clone(&store), tidings.clone(), kinds).await;
+            let looks = standby::serve(waiting, fleet, store, tidings, tell);
+            tokio::join!(looks, wishes::serve(desk, roster, wished));
+        });
         Some(ripened)
     }
 

@@ -126,7 +126,7 @@ function logCard(scope, name) {
     const log = await get(["agents", name, "logs"], { lines: LOG_LINES }).catch(() => null);
     if (!log || scope.ended) return;
     const text = clean(log.lines.length ? log.lines.join("\n") : "(nothing yet)");
-    setText(note, log.truncated ? `last ${log.lines.length} lines` : "");
+    setText(note, log.note ? clean(log.note) : log.truncated ? `last ${log.lines.length} lines` : "");
     if (field.textContent === text) return;
     field.textContent = text;
     if (follow.checked) field.scrollTop = field.scrollHeight;

@@ -8,7 +8,7 @@ export const KINDS = [
   "step.begun", "step.done", "step.failed", "step.resolved", "step.cleared", "step.parked",
   "task.created", "task.status", "task.assigned", "task.context", "task.changed", "task.forgotten", "task.recovery", "task.budget",
   "lease.taken", "lease.ended", "fence.raised", "checkpoint.damaged", "checkpoint.imported",
-  "agent.created", "agent.changed", "agent.state", "agent.budget", "agent.session", "agent.iteration", "agent.taken", "agent.left",
+  "agent.created", "agent.changed", "agent.state", "agent.budget", "agent.session", "agent.iteration", "agent.taken", "agent.left", "agent.wish",
   "attempt.begun", "attempt.started", "attempt.died", "alert", "recovered", "boot.loop",
   "session.begun", "session.ended", "session.state", "drain", "audit", "node",
 ];

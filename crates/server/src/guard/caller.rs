@@ -1,6 +1,11 @@
-//! Who asks: whoever may use the socket, the owner of a token, or a browser that logged in.
+//! Who asks: whoever may use the socket, the owner of a token, a browser that logged in, or another node
+//! of the fleet.
 
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use relight::doors::clock;
+use relight::fleet::key::{FleetKey, SCHEME};
+use relight_core::ids::NodeName;
 use subtle::ConstantTimeEq as _;
 
 use super::scope::Scope;
@@ -19,6 +24,8 @@ pub(crate) enum Via {
     Socket,
     Token,
     Cookie,
+    /// Another node of the fleet, which reads one thing.
+    Node,
 }
 
 /// Who asks.
@@ -49,7 +56,8 @@ impl Caller {
 }
 
 /// Finds out who asks. A token that was given counts, and a cookie beside it does not.
-pub(super) fn find(app: &App, peer: Peer, headers: &HeaderMap) -> Result<Caller, ApiError> {
+pub(super) fn find(app: &App, peer: Peer, request: &Request) -> Result<Caller, ApiError> {
+    let headers = request.headers();
     if peer == Peer::Socket {
         // The system has said already whose process it is.
         let id = "socket".to_owned();
@@ -57,10 +65,35 @@ pub(super) fn find(app: &App, peer: Peer, headers: &HeaderMap) -> Result<Caller,
     }
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     match (given.next(), given.next()) {
-        (Some(given), None) => by_token(app, given.as_bytes()),
+        (Some(given), None) => match ticket(given) {
+            Some(ticket) => by_ticket(app, request, ticket),
+            None => by_token(app, given.as_bytes()),
+        },
         (Some(_), Some(_)) => Err(ApiError::bad_request("send one Authorization header")),
         (None, _) => by_cookie(app, headers),
     }
+}
+
+/// What another node shows instead of a token.
+fn ticket(given: &HeaderValue) -> Option<&str> {
+    given.to_str().ok()?.strip_prefix(SCHEME)?.strip_prefix(' ')
+}
+
+/// A ticket names the one thing that it is for, which is a log.
+fn by_ticket(app: &App, request: &Request, ticket: &str) -> Result<Caller, ApiError> {
+    let path = request.uri().path();
+    let is_log = path
+        .strip_prefix("/api/agents/")
+        .is_some_and(|rest| rest.split_once('/').is_some_and(|(_, what)| what == "logs"));
+    let whole = request.uri().path_and_query().map_or(path, |whole| whole.as_str());
+    let is_read = *request.method() == Method::GET && is_log;
+    let admits = |(node, key): &(NodeName, FleetKey)| {
+        is_read && key.admits(node, whole, ticket, clock::now())
+    };
+    if !app.backend.node.as_ref().is_some_and(admits) {
+        return Err(failed(app, "this ticket is for something else, or of another time"));
+    }
+    Ok(Caller { via: Via::Node, scope: Scope::Read, csrf_hash: None, id: "node".to_owned() })
 }
 
 fn by_token(app: &App, given: &[u8]) -> Result<Caller, ApiError> {

@@ -46,7 +46,7 @@ fn check(app: &App, request: &mut Request) -> Result<(), ApiError> {
     host::check(&app.hosts, peer, request.uri(), request.headers())?;
     origin::check(&app.hosts, peer, request.headers())?;
     if !is_open(&method, &path) {
-        let caller = caller::find(app, peer, request.headers())?;
+        let caller = caller::find(app, peer, request)?;
         scope::check(&method, &path, caller.scope)?;
         caller.check_csrf(&method, request.headers())?;
         request.extensions_mut().insert(caller);

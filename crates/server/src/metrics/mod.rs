@@ -86,6 +86,7 @@ metrics! {
     STEP_COMMIT: Histogram Process "step_commit_seconds" [], "How long durable writes of steps took that came through this daemon.";
     SESSIONS: Gauge Store "sessions" ["state"], "Sessions by state.";
     ALERTS: Counter Process "alerts_total" ["outcome"], "Alerts: raised and undelivered (given up), counted from the journal; messages sent and tries refused, counted by this daemon.";
+    NODES: Gauge Store "nodes" ["state"], "Machines of the fleet by state; all zero where this one is alone.";
     DRAINING: Gauge Store "draining" [], "1 while nothing is begun.";
     HELD_BACK: Gauge Process "held_back" [], "1 when nothing was resumed at the start.";
     HTTP_REQUESTS: Counter Process "http_requests_total" ["class"], "Requests that were answered, by class of status.";

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use relight::doors::clock;
+use relight::doors::{clock, process};
+use relight::fleet;
+use relight::fleet::asking::{self, NotGranted};
 use relight::supervise::control::{
     self, Changed, Refused, RefusedCode, Registered, Reply, Request, run_socket,
 };
@@ -13,7 +15,8 @@ use relight::supervise::folder::AgentFolder;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::{Agent, AgentPlan, AgentStateKind, RestartRule, SELF_REPORTING};
 use relight_core::decide::Guard;
-use relight_core::ids::AgentName;
+use relight_core::ids::{AgentName, NodeName};
+use relight_core::lease::HolderLife;
 use relight_core::time::Span;
 use relight_store::{AgentCommit, AgentQuery};
 use serde::Deserialize;
@@ -31,6 +34,8 @@ use crate::wire::problem::ProblemBody;
 
 /// What another supervisor may take beyond the agent's own grace.
 const PATIENCE: Span = Span::from_secs(30);
+/// What another node may take beyond that; less, for whoever asked here waits too.
+const NODE_PATIENCE: Span = Span::from_secs(20);
 const SKILLS_MAX: usize = 100;
 
 /// Which agents.
@@ -88,6 +93,16 @@ impl App {
         found.ok_or_else(|| {
             ApiError::not_found(format!("there is no agent {name}")).hint("GET /api/agents")
         })
+    }
+
+    /// The other live node that has an agent.
+    pub(super) async fn far_node(&self, agent: &Agent) -> Result<Option<NodeName>, ApiError> {
+        let Some((own, _)) = &self.backend.node else { return Ok(None) };
+        let Some(held) = &agent.lease.held else { return Ok(None) };
+        let Some(node) = held.holder.node().filter(|node| *node != own) else { return Ok(None) };
+        fleet::look(self.backend.engine.store().as_ref()).await?;
+        let is_alive = process::holder_life(held) == HolderLife::Alive;
+        Ok(is_alive.then(|| node.clone()))
     }
 
     async fn shown_one(&self, agent: Agent) -> Result<wire::agent::Agent, ApiError> {
@@ -248,6 +263,10 @@ pub(super) async fn forget(
     }
     let store = app.backend.engine.store();
     if !store.forget_agent(&name, agent.seq, clock::now()).await? {
+        if let Some(node) = app.far_node(&agent).await? {
+            return Err(ApiError::conflict(format!("agent {name} is supervised on node {node}"))
+                .hint("DELETE it through the API of that node, or relight stop it there first"));
+        }
         return Err(ApiError::conflict(format!("agent {name} is supervised, or just changed"))
             .hint("take it out of relight.toml and stop it first"));
     }
@@ -313,9 +332,11 @@ impl App {
             return self.change_reporter(&name, &request).await;
         }
         let reply = match self.call(request.clone()).await? {
-            Reply::Error(Refused { code: RefusedCode::NotFound, message, hint }) => {
-                let elsewhere = self.ask_elsewhere(&agent, request).await;
-                elsewhere.ok_or(Refused { code: RefusedCode::NotFound, message, hint })?
+            Reply::Error(Refused { code: RefusedCode::NotFound, .. }) => {
+                match self.ask_elsewhere(&agent, request.clone()).await {
+                    Some(reply) => reply,
+                    None => self.ask_node(&agent, request).await?,
+                }
             }
             reply => reply,
         };
@@ -342,6 +363,22 @@ impl App {
             _ => reporters.restart(name).await?,
         };
         Ok(Answer(changed.into()))
+    }
+
+    /// Another node of the fleet may have it. When none has, it may have come here meanwhile.
+    async fn ask_node(&self, agent: &Agent, request: Request) -> Result<Reply, ApiError> {
+        if let (Some(_), Some((name, verb))) = (&self.backend.node, request.wish()) {
+            let grace_ms = agent.plan.grace.as_ms();
+            let patience = Span::from_ms(NODE_PATIENCE.as_ms().saturating_add(grace_ms));
+            let store = self.backend.engine.store();
+            match asking::ask(store.as_ref(), name, verb, patience).await {
+                Ok(Some(changed)) => return Ok(Reply::ok(&changed)),
+                Ok(None) => {}
+                Err(NotGranted::Store(error)) => return Err(error.into()),
+                Err(error) => return Ok(Reply::Error(error.into())),
+            }
+        }
+        self.call(request).await
     }
 
     /// A `relight run` may have it.

@@ -103,10 +103,15 @@ pub(crate) async fn hear(app: &App, name: AgentName, given: Heartbeat) -> Result
         Some(agent) if agent.plan.reports_itself() => {
             Ok(app.backend.reporters.report(&name, beat).await?)
         }
-        Some(_) => {
-            app.signs.first(name, beat);
-            Ok(())
-        }
+        Some(agent) => match app.far_node(&agent).await? {
+            // Taken here it would be lost: only its supervisor judges its silence.
+            Some(node) => Err(ApiError::conflict(format!("agent {name} is on node {node}"))
+                .hint("it beats on that machine, at the socket that RELIGHT_SOCKET names")),
+            None => {
+                app.signs.first(name, beat);
+                Ok(())
+            }
+        },
     }
 }
 

@@ -31,6 +31,7 @@ pub(super) async fn me(Extension(caller): Extension<Caller>) -> Answer<Me> {
         Via::Socket => "socket",
         Via::Token => "token",
         Via::Cookie => "cookie",
+        Via::Node => "node",
     };
     Answer(Me { via: via.to_owned(), scope: caller.scope })
 }

@@ -1,10 +1,13 @@
 //! What an agent wrote last: without secrets, and without what a terminal obeys.
 
+use axum::Extension;
 use axum::extract::State;
+use relight::fleet::far_log;
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::log::{Log, LogPosition};
+use relight_core::agent::Agent;
 use relight_core::agent::plain::plain_line;
-use relight_core::ids::AgentName;
+use relight_core::ids::{AgentName, NodeName};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -12,6 +15,7 @@ use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::given::{Asked, Named};
+use crate::guard::{Caller, Via};
 use crate::wire::agent::Logs;
 use crate::wire::problem::ProblemBody;
 
@@ -29,13 +33,15 @@ pub(super) struct HowMuch {
     lines: Option<usize>,
 }
 
-/// The last lines of an agent's output, over all its attempts.
+/// The last lines of an agent's output, over all its attempts. In a fleet those of the node that its
+/// newest attempt is on; where that cannot be reached, what the store has of them, with a note.
 #[utoipa::path(get, path = "/api/agents/{name}/logs", tag = "agents",
     params(("name" = String, Path), HowMuch),
     responses((status = 200, body = Logs), (status = 404, body = ProblemBody),
         (status = 422, body = ProblemBody)))]
 pub(super) async fn logs(
     State(app): State<App>,
+    Extension(caller): Extension<Caller>,
     Named(name): Named<String>,
     Asked(how_much): Asked<HowMuch>,
 ) -> Result<Answer<Logs>, ApiError> {
@@ -43,27 +49,66 @@ pub(super) async fn logs(
     if !(1..=LINES_MAX).contains(&count) {
         return Err(ApiError::invalid(format!("lines is {count}; write 1 to {LINES_MAX}")));
     }
-    let agent = app.agent(&AgentName::new(name)?).await?.name;
-    let folder = AgentFolder::of(&app.backend.home, &agent);
-    // One more than wanted tells whether there are more.
-    let read = move || Log::of(&folder).last_lines(count + 1, LogPosition::START);
-    let read = tokio::task::spawn_blocking(read).await;
-    let read = read.map_err(|error| ApiError::internal(error.to_string()))?;
-    let found = match read {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        other => other.map_err(|error| ApiError::internal(error.to_string()))?,
-    };
-    let plain: Vec<String> =
-        found.iter().map(|line| plain_line(&String::from_utf8_lossy(&line.bytes))).collect();
-    // Redacted after cleaning, for colours may stand in the middle of a secret.
-    let text = app.backend.engine.redactor().text(&plain.join("\n")).into_owned();
-    let mut lines: Vec<String> =
-        if plain.is_empty() { Vec::new() } else { text.split('\n').map(str::to_owned).collect() };
-    let mut truncated = lines.len() > count;
-    lines.drain(..lines.len().saturating_sub(count));
-    while lines.iter().map(String::len).sum::<usize>() > BYTES_MAX {
-        lines.remove(0);
-        truncated = true;
+    let agent = app.agent(&AgentName::new(name)?).await?;
+    // Whoever comes from another node wants what is here.
+    if caller.via != Via::Node
+        && app.backend.node.is_some()
+        && let Some(node) = far_log::node_of(app.backend.engine.store().as_ref(), &agent).await?
+    {
+        return app.far_log(&agent, &node, count).await.map(Answer);
     }
-    Ok(Answer(Logs { agent: agent.to_string(), lines, truncated }))
+    app.own_log(&agent, count).await.map(Answer)
+}
+
+impl App {
+    async fn own_log(&self, agent: &Agent, count: usize) -> Result<Logs, ApiError> {
+        let folder = AgentFolder::of(&self.backend.home, &agent.name);
+        // One more than wanted tells whether there are more.
+        let read = move || Log::of(&folder).last_lines(count + 1, LogPosition::START);
+        let read = tokio::task::spawn_blocking(read).await;
+        let read = read.map_err(|error| ApiError::internal(error.to_string()))?;
+        let found = match read {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            other => other.map_err(|error| ApiError::internal(error.to_string()))?,
+        };
+        let lines = found.iter().map(|line| String::from_utf8_lossy(&line.bytes).into_owned());
+        let node = self.backend.node_name();
+        Ok(self.shown_log(agent, lines.collect(), count, node))
+    }
+
+    /// Of another node, as far as it or the store can tell.
+    async fn far_log(
+        &self,
+        agent: &Agent,
+        node: &NodeName,
+        count: usize,
+    ) -> Result<Logs, ApiError> {
+        let far = far_log::read(self.backend.engine.store().as_ref(), agent, node, count).await?;
+        let shown = self.shown_log(agent, far.lines, count, Some(far.node.to_string()));
+        Ok(Logs { truncated: shown.truncated || far.truncated, note: far.note, ..shown })
+    }
+
+    /// The last so many lines, harmless to read.
+    fn shown_log(
+        &self,
+        agent: &Agent,
+        found: Vec<String>,
+        count: usize,
+        node: Option<String>,
+    ) -> Logs {
+        let plain: Vec<String> = found.iter().map(|line| plain_line(line)).collect();
+        // Redacted after cleaning, for colours may stand in the middle of a secret.
+        let text = self.backend.engine.redactor().text(&plain.join("\n")).into_owned();
+        let mut lines: Vec<String> = match plain.is_empty() {
+            true => Vec::new(),
+            false => text.split('\n').map(str::to_owned).collect(),
+        };
+        let mut truncated = lines.len() > count;
+        lines.drain(..lines.len().saturating_sub(count));
+        while lines.iter().map(String::len).sum::<usize>() > BYTES_MAX {
+            lines.remove(0);
+            truncated = true;
+        }
+        Logs { agent: agent.name.to_string(), lines, truncated, node, note: None }
+    }
 }

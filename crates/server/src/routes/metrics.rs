@@ -8,18 +8,19 @@ use axum::response::{IntoResponse as _, Response};
 use relight::doors::clock;
 use relight::meter::{STEP_BOUNDS_US, Times};
 use relight_core::agent::{AgentStateKind, Cause};
+use relight_core::node::NodeState;
 use relight_core::session::SessionStateKind;
 use relight_core::status::TaskStatus;
 use relight_store::Inventory;
 
-use super::stats::named;
+use super::stats::{by_state, named};
 use crate::VERSION;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::metrics::page::{Buckets, Page, seconds, seconds_of_us};
 use crate::metrics::{
     AGENTS, ALERTS, ATTEMPTS, BUILD, DEATHS, DRAINING, HEARTBEAT_AGE, HEARTBEAT_AGENTS, HELD_BACK,
-    HTTP_REQUESTS, IN_DOUBT, RECOVERIES, RECOVERY_DURATION, SESSIONS, SSE_WATCHERS, STARTED,
+    HTTP_REQUESTS, IN_DOUBT, NODES, RECOVERIES, RECOVERY_DURATION, SESSIONS, SSE_WATCHERS, STARTED,
     STEP_COMMIT, STEPS, STORE_BYTES, STORE_EVENTS, TASK_RECOVERIES, TASKS,
 };
 use crate::pulse::{BOUNDS_MS, TASK_OUTCOMES, Totals};
@@ -46,6 +47,9 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<Response, ApiError
     let count = |word: &str| sessions.get(word).copied().unwrap_or(0);
     page.each(&SESSIONS, SessionStateKind::ALL.map(|kind| (kind.as_str(), count(kind.as_str()))));
     page.each(&ALERTS, alerts(&app, &totals));
+    let nodes = by_state(&store.nodes().await?);
+    let count = |state: NodeState| nodes.get(state.as_str()).copied().unwrap_or(0);
+    page.each(&NODES, NodeState::ALL.map(|state| (state.as_str(), count(state))));
     page.one(&DRAINING, u8::from(is_draining));
     page.one(&HELD_BACK, u8::from(app.backend.held_back.load(Ordering::Relaxed)));
     page.each(&HTTP_REQUESTS, app.traffic.counts());

@@ -58,7 +58,8 @@ impl App {
         }
         let shown = nodes.into_iter().map(|node| {
             let held = agents.get(&node.new.name).copied().unwrap_or(0);
-            let is_this = self.backend.node.as_deref() == Some(node.new.name.as_str());
+            let own = self.backend.node.as_ref();
+            let is_this = own.is_some_and(|(name, _)| *name == node.new.name);
             Node::of(node, held, is_this)
         });
         Ok(shown.collect())

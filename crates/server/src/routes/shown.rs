@@ -188,7 +188,7 @@ impl Parts {
             skills: agent.plan.skills,
             pool: agent.plan.pool.map(String::from),
             supervised,
-            node: node.or_else(|| app.backend.node.clone()),
+            node: node.or_else(|| app.backend.node_name()),
             last_death,
             updated_at: agent.updated_at,
         }

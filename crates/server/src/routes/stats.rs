@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use axum::extract::State;
 use relight::doors::clock;
+use relight_core::node::Node;
 use relight_core::time::Time;
 
 use crate::VERSION;
@@ -40,7 +41,8 @@ pub(super) async fn stats(
     Ok(Answer(Stats {
         now,
         version: VERSION.to_owned(),
-        node: app.backend.node.clone(),
+        node: app.backend.node_name(),
+        nodes: by_state(&store.nodes().await?),
         draining: relight::drain::now(store.as_ref()).await?.is_some(),
         held_back: app.backend.held_back.load(Ordering::Relaxed),
         agents: named(&inventory.agents),
@@ -54,6 +56,15 @@ pub(super) async fn stats(
         needs_me: needs.listed,
         needs_me_total: needs.total,
     }))
+}
+
+/// How many nodes are in each state that there is.
+pub(super) fn by_state(nodes: &[Node]) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for node in nodes {
+        *counts.entry(node.state().as_str().to_owned()).or_default() += 1;
+    }
+    counts
 }
 
 /// Counts by their words.

@@ -135,4 +135,8 @@ pub(crate) struct Logs {
     pub(crate) lines: Vec<String>,
     /// There is more before.
     pub(crate) truncated: bool,
+    /// The node of a fleet that wrote them; null where there is only one machine.
+    pub(crate) node: Option<String>,
+    /// Why these are only the lines that the store has; null when they are the log's.
+    pub(crate) note: Option<String>,
 }

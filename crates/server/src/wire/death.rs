@@ -13,6 +13,8 @@ use super::agent::LastDeath;
 pub(crate) struct Death {
     pub(crate) agent: String,
     pub(crate) number: u32,
+    /// The node of a fleet that it ran on.
+    pub(crate) node: Option<String>,
     #[schema(value_type = String)]
     pub(crate) begun_at: Time,
     #[schema(value_type = String)]
@@ -41,11 +43,13 @@ pub(crate) struct PostMortem {
 impl Death {
     /// Of an attempt that ended.
     pub(crate) fn of(attempt: Attempt) -> Option<Self> {
+        let node = attempt.node().map(ToString::to_string);
         let (ended, found) = (attempt.ended?, attempt.post_mortem.unwrap_or_default());
         let (code, signal) = how(&ended);
         Some(Self {
             agent: attempt.agent.to_string(),
             number: attempt.number,
+            node,
             begun_at: attempt.begun_at,
             ended_at: ended.death.at,
             lived_ms: ended.death.lived.as_ms(),

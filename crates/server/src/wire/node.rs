@@ -29,13 +29,8 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn of(node: relight_core::node::Node, agents: u64, is_this: bool) -> Self {
-        let state = match (node.is_live(), node.draining) {
-            (false, _) => "gone",
-            (true, true) => "draining",
-            (true, false) => "live",
-        };
         Self {
-            state: state.to_owned(),
+            state: node.state().as_str().to_owned(),
             is_this,
             lease_left_ms: node.left.as_ms(),
             lease_ms: node.new.ttl.as_ms(),

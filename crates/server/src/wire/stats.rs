@@ -22,6 +22,8 @@ pub(crate) struct Stats {
     pub(crate) now: Time,
     pub(crate) version: String,
     pub(crate) node: Option<String>,
+    /// The machines of the fleet by state; empty where this one is alone.
+    pub(crate) nodes: BTreeMap<String, u64>,
     /// Nothing is begun.
     pub(crate) draining: bool,
     /// Nothing was resumed at the start.

@@ -1,6 +1,7 @@
 //! Agents: all changes of a commit or none, only by whoever holds the agent.
 
 use relight_core::agent::change::AgentChange;
+use relight_core::agent::wish::{Outcome, Progress, Verb, Wish};
 use relight_core::agent::{
     AgentPlan, AgentState, AgentStateKind, Ending, Pause, RestartRule, Stopper, Takes,
 };
@@ -189,6 +190,41 @@ pub async fn two_creators_of_one_agent_make_one(harness: &dyn Harness) {
         assert_eq!(both.iter().filter(|result| result.is_ok()).count(), 1, "{both:?}");
         assert!(both.iter().any(|result| matches!(result, Err(AgentCommitError::Exists(_)))));
     }
+}
+
+/// Asked by whoever saw the agent so, done by whoever holds it, and over with its lease.
+pub async fn a_wish_is_for_one_lease(harness: &dyn Harness) {
+    let (store, other) = (harness.open().await, harness.open().await);
+    let fence = add_supervised(&*store, "a").await;
+    let seen = read_agent(&*other, "a").await;
+    let asked = Wish {
+        id: "w".to_owned(),
+        verb: Verb::Restart,
+        by: ODD.to_owned(),
+        progress: Progress::Asked,
+    };
+    let wish = |progress: Progress| AgentChange::Wish(Box::new(asked.clone().at(progress)));
+    done_agent(&*other, "a", at_seq(seen.seq), vec![wish(Progress::Asked)]).await;
+    let late = put_agent(&*other, "a", at_seq(seen.seq), vec![wish(Progress::Withdrawn)]).await;
+    assert!(matches!(late, Err(AgentCommitError::Moved(_))), "{late:?}");
+    assert_eq!(read_agent(&*store, "a").await.wish, Some(asked.clone()));
+    let outcome = Outcome {
+        previous: AgentStateKind::Running,
+        now: AgentStateKind::Stopped,
+        task_cancelled: Some(super::given::id("t")),
+        problem: Some(ODD.to_owned()),
+    };
+    let answers = vec![wish(Progress::Taken), wish(Progress::Answered(outcome.clone()))];
+    done_agent(&*store, "a", fenced(fence), answers).await;
+    let answered = read_agent(&*other, "a").await;
+    assert_eq!(answered.wish, Some(asked.clone().at(Progress::Answered(outcome))));
+    assert_eq!(answered.updated_at, seen.updated_at);
+    let wishes = EventQuery { kinds: vec![EventKind::AgentWish], ..all_events() };
+    let told = other.events(wishes).await.expect("a store that can be read");
+    let told: Vec<_> = told.iter().map(|event| event.detail["progress"].clone()).collect();
+    assert_eq!(told, ["asked", "answered"]);
+    done_agent(&*store, "a", FREE, vec![taken_by(2)]).await;
+    assert_eq!(read_agent(&*other, "a").await.wish, None);
 }
 
 /// Given back is given back, though no newer lease was given; the next one has a number of its own.

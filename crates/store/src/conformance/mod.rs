@@ -177,6 +177,7 @@ macro_rules! conformance_suite {
                 two_supervisors_one_wins,
                 two_creators_of_one_agent_make_one,
                 a_supervisor_that_gave_back_writes_no_more,
+                a_wish_is_for_one_lease,
                 a_commit_upon_an_old_read_of_an_agent_is_refused,
                 an_empty_commit_to_an_agent_only_compares,
                 a_timed_lease_of_an_agent_is_renewed_by_its_holder_alone,

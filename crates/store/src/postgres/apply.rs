@@ -174,7 +174,6 @@ impl Batch {
             Operation::JoinNode(node, at) => {
                 return Answer::NodeJoined(nodes.join(node, *at, now_ms, journal));
             }
-            Operation::RenewNode(name, epoch) => nodes.renew(name, *epoch, now_ms),
             Operation::LeaveNode(name, epoch, at) => {
                 nodes.leave(name, *epoch, *at, now_ms, journal)
             }

@@ -62,7 +62,6 @@ impl Concern {
                     concern.records.insert(text::kept(name).into_owned());
                 }
                 Operation::JoinNode(NewNode { name, .. }, _)
-                | Operation::RenewNode(name, _)
                 | Operation::LeaveNode(name, ..)
                 | Operation::DrainNode(name, ..)
                 | Operation::ForgetNode(name, _) => {

@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use relight_core::time::Span;
+use relight_core::time::{Span, Time};
+
+use super::connection::Connection;
+use super::error::Failure;
 
 /// The database's clock in milliseconds, plus what a test moved this handle's by (`$1`).
 pub(super) const NOW_MS: &str = if BY_WALL_CLOCKS {
@@ -34,6 +37,13 @@ impl LeaseClock {
 fn wall_clock_ms() -> i64 {
     let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The database's clock, whatever a test did to this handle's.
+pub(super) async fn wall(db: &Connection) -> Result<Option<Time>, Failure> {
+    let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    let row = db.query_opt(sql, &[]).await?;
+    Ok(row.map(|row| Time::from_ms(row.get(0))))
 }
 
 /// What is left of a lease that has so many milliseconds to go.

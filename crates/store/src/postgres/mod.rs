@@ -218,6 +218,19 @@ impl Store for PostgresStore {
         read!(self, |db, task, key| journal::step(&db, &task, &key))
     }
 
+    async fn task_with_step(
+        &self,
+        id: &TaskId,
+        key: &StepKey,
+    ) -> Result<(Option<Task>, Option<Step>), StoreError> {
+        let ahead = self.clock.ahead_ms();
+        // Asked one after the other and answered in one trip.
+        read!(self, |db, id, key| async move {
+            let both = tokio::join!(tasks::by_id(&db, &id, ahead), journal::step(&db, &id, &key));
+            Ok((both.0?, both.1?))
+        })
+    }
+
     async fn steps(&self, task: &TaskId) -> Result<Vec<Step>, StoreError> {
         read!(self, |db, task| journal::steps(&db, &task))
     }
@@ -375,7 +388,8 @@ impl Store for PostgresStore {
     }
 
     async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
-        self.change_node(Operation::RenewNode(name.clone(), epoch)).await
+        let ahead = self.clock.ahead_ms();
+        read!(self, |db, name| nodes::renew(&db, &name, epoch, ahead))
     }
 
     async fn leave_node(
@@ -428,6 +442,10 @@ impl Store for PostgresStore {
             }
             next.await;
         }
+    }
+
+    async fn clock(&self) -> Result<Option<Time>, StoreError> {
+        read!(self, |db| lease_clock::wall(&db))
     }
 
     fn file(&self) -> Option<PathBuf> {

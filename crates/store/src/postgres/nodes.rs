@@ -13,6 +13,7 @@ use super::connection::{Connection, Value, get, values};
 use super::error::{BadValue, Failure};
 use super::journal::Entry;
 use super::lease_clock::{NOW_MS, left, until};
+use super::open;
 use super::tasks::{from_json, readable, unsigned};
 use crate::bodies::to_json;
 use crate::contract::Joined;
@@ -45,6 +46,27 @@ pub(super) async fn glance(db: &Connection, ahead_ms: i64) -> Result<NodesGlance
     let (first_end, now_ms) = (row.get::<_, Option<i64>>(5), sum(6));
     let mark = [sum(0), sum(1), sum(2), sum(3), sum(4)];
     Ok(NodesGlance { mark, first_end: first_end.map(|end_ms| left(Some(end_ms), now_ms)) })
+}
+
+/// Gives a lease its whole time again, in one trip and one row: the most frequent write of a fleet. It goes
+/// past the writer, so that it never waits behind a batch, wakes nobody, and may be repeated when its
+/// answer was lost. A node whose version is too old for the schema by now is refused.
+pub(super) async fn renew(
+    db: &Connection,
+    name: &NodeName,
+    epoch: Epoch,
+    ahead_ms: i64,
+) -> Result<bool, Failure> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "UPDATE node SET lease_until = {NOW_MS} + (body::json ->> 'ttl')::bigint
+             WHERE name = $2 AND epoch = $3 AND lease_until > {NOW_MS}
+               AND (SELECT min_compatible FROM meta WHERE one) <= $4 RETURNING 1"
+        )
+    });
+    let known = i32::try_from(open::schema_known()).unwrap_or(i32::MAX);
+    let values = values![ahead_ms, name.as_str().to_owned(), epoch.0.cast_signed(), known];
+    Ok(db.query_opt(&SQL, &values).await?.is_some())
 }
 
 /// These nodes, held until the transaction ends.
@@ -129,14 +151,6 @@ impl Nodes {
         entry.is_changed = true;
         tell(journal, &new.name, NodeTold::Joined(epoch), at);
         Joined::As(epoch)
-    }
-
-    /// A lease that ran out is never renewed.
-    pub(super) fn renew(&mut self, name: &NodeName, epoch: Epoch, now_ms: i64) -> bool {
-        let row = self.0.get_mut(name).and_then(|entry| entry.live(epoch, now_ms));
-        let Some(row) = row else { return false };
-        row.lease_until = until(Some(row.node.new.ttl), now_ms).unwrap_or(now_ms);
-        true
     }
 
     pub(super) fn leave(

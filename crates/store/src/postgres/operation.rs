@@ -20,7 +20,6 @@ pub(super) enum Operation {
     CommitSessions(Vec<SessionChange>, Time),
     Keep { name: String, before: Option<Value>, now: Value, told: Vec<Told> },
     JoinNode(NewNode, Time),
-    RenewNode(NodeName, Epoch),
     LeaveNode(NodeName, Epoch, Time),
     DrainNode(NodeName, bool, Time),
     ForgetNode(NodeName, Time),

@@ -21,6 +21,9 @@ const NET: Duration = Duration::from_secs(30);
 /// Between two attempts to listen.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// A bell has nothing to lose: it does not wait for the disk, where commits would wait for it.
+const NOTIFY: &str = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, '')";
+
 /// The bell of one store.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -49,11 +52,7 @@ impl Watch {
             watch.is_telling.store(false, Ordering::Release);
             let channel = watch.channel();
             // When it is lost, the net is left.
-            let _ = pool
-                .read(async |db| {
-                    db.query("SELECT pg_notify($1, '')", &values![channel.clone()]).await
-                })
-                .await;
+            let _ = pool.read(async |db| db.query(NOTIFY, &values![channel.clone()]).await).await;
         });
     }
 

@@ -262,3 +262,54 @@ async fn events_of_many_writers_become_visible_in_the_order_of_their_ids() {
     let newest = reader.newest_event().await.unwrap();
     assert_eq!(after, newest, "a reader that goes by the newest id misses none");
 }
+
+/// Keeps everybody from a table until it is dropped.
+struct TableLock(std::process::Child);
+
+impl TableLock {
+    fn take(cluster: &Cluster, table: &str) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "a program of the test's own ground")]
+        let mut psql = std::process::Command::new(cluster.program("psql"));
+        let place = format!("host=127.0.0.1 port={} user=relight dbname=postgres", cluster.port());
+        psql.args(["-X", "-q", &place]).stdin(std::process::Stdio::piped());
+        let mut child = psql.spawn().expect("psql runs");
+        let asked = format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE;\n");
+        let stdin = child.stdin.as_mut().expect("it is a pipe");
+        std::io::Write::write_all(stdin, asked.as_bytes()).expect("psql reads");
+        let sql = format!(
+            "SELECT COUNT(*) FROM pg_locks
+             WHERE relation = '{table}'::regclass AND mode = 'AccessExclusiveLock' AND granted"
+        );
+        let has_it = (0..10_000).any(|_| cluster.sql(&sql) == "1");
+        assert!(has_it, "{table} is locked");
+        Self(child)
+    }
+}
+
+impl Drop for TableLock {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        // It ends with its input.
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_do_not_wait_for_what_is_being_removed() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let schema = unique(&format!("l{}_", std::process::id()));
+    let url = cluster.url(&format!("?schema={schema}&sslmode=disable")).parse().unwrap();
+    let store: Arc<dyn Store> = Arc::new(PostgresStore::open(&url).unwrap());
+    held_task(&*store, "t").await;
+    let lock = TableLock::take(cluster, &format!("{schema}.attempt"));
+    let removing = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.forget_attempts(Time::from_ms(1)).await }
+    });
+    for number in 0..20 {
+        store.commit(step("t", number)).await.unwrap();
+    }
+    assert!(!removing.is_finished(), "it waits for the table");
+    drop(lock);
+    assert_eq!(removing.await.unwrap().unwrap(), 0);
+}

@@ -7,6 +7,7 @@ use relight_store::transfer::{CopyError, Verified};
 
 use crate::ground::{CutOff, File, InSmallPages, copied, fill, verified};
 use crate::harness::PostgresHarness;
+use crate::server::Cluster;
 
 const OPERATIONS: u32 = 200;
 
@@ -126,4 +127,24 @@ async fn numbers_of_a_restored_schema_are_raised() {
     }
     assert_eq!(sums(&there).await.damage.told, Vec::<String>::new());
     assert!(store.keep("a", None, 1.into()).await.unwrap());
+}
+
+#[tokio::test]
+async fn verify_finds_what_is_wrong_in_a_schema() {
+    let (Some(there), Some(cluster)) = (PostgresHarness::new(), Cluster::shared()) else { return };
+    let from = File::filled(3, 2 * OPERATIONS).await;
+    copied(&mut from.exporter(), &mut importer(&there)).await.unwrap();
+    assert_eq!(sums(&there).await.damage.count, 0);
+    let schema = there.url.to_string();
+    let schema = schema.rsplit('=').next().expect("the harness names a schema");
+    cluster.sql(&format!(
+        "SET search_path TO {schema};
+         UPDATE task SET steps_done = steps_done + 1 WHERE n = (SELECT MIN(n) FROM task);
+         UPDATE session SET finished = generation + 1 WHERE n = (SELECT MIN(n) FROM session);
+         INSERT INTO lease (n, since, holder) VALUES (999, 1, '{{}}')"
+    ));
+    let told = sums(&there).await.damage.told.join("; ");
+    for finding in ["leases of no task", "steps done", "never begun"] {
+        assert!(told.contains(finding), "{finding}: {told}");
+    }
 }

@@ -1,7 +1,9 @@
 //! `relight-prove`: kills Relight in many ways and checks what is left. `./prove` builds and runs it.
 
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Child, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -12,7 +14,7 @@ use relight_testkit::suite::{
     crowd, disks, failover, faults, fleet, frozen, kill, power, queue, red, sessions, simulate,
     supervise, syscalls,
 };
-use relight_testkit::world::product::Product;
+use relight_testkit::world::product::{Product, plain};
 use relight_testkit::world::seed::Seed;
 use relight_testkit::world::tally::Tally;
 use relight_testkit::world::{clock, group};
@@ -149,6 +151,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let here = here.parent().unwrap_or(Path::new("."));
     let product = Product::beside(arguments.binaries.as_deref().unwrap_or(here))?;
     let work = tempfile::Builder::new().prefix("relight-prove-").tempdir()?;
+    let mut guardian = guard(work.path())?;
     let prover = Prover {
         product,
         work: work.path(),
@@ -166,10 +169,20 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         println!("VIOLATION {line}");
     }
     if counts.failed > 0 || outcome.is_err() {
+        guardian.stdin.take().context("a pipe")?.write_all(b"keep\n")?;
         println!("kept: {}", work.keep().display());
     }
     println!("{} passed, {} failed", counts.passed, counts.failed);
     outcome.map(|()| counts.failed == 0)
+}
+
+/// Removes the folder when this process is gone without a word, as after Ctrl-C.
+fn guard(folder: &Path) -> anyhow::Result<Child> {
+    let script = "read -r word || { sleep 1; rm -rf \"$0\"; }";
+    let folder = folder.display().to_string();
+    let mut guardian = plain(Path::new("sh"), &["-c", script, &folder]);
+    // Of another group: Ctrl-C is not for it.
+    Ok(guardian.process_group(0).stdin(Stdio::piped()).spawn()?)
 }
 
 struct Prover<'a> {

@@ -17,7 +17,7 @@ use crate::world::fleet_log::{Deed, FleetLog};
 /// How it ends when it was told that its lease is no longer valid.
 const FENCED: u8 = 77;
 /// How long it waits between two steps, and before it asks again.
-const PAUSE: Duration = Duration::from_millis(40);
+const PAUSE: Duration = Duration::from_millis(80);
 /// How long an answer may take.
 const PATIENCE: Span = Span::from_secs(20);
 

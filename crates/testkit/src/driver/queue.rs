@@ -21,7 +21,9 @@ const AT_ONCE: usize = 4;
 /// Who acts in a fleet. Workers are guarded by nobody: any of them may act late, and be refused.
 pub const FLEET_TOKEN: &str = "fleet";
 /// How long a step of a fleet takes.
-const STEP: Duration = Duration::from_millis(120);
+const STEP: Duration = Duration::from_millis(250);
+/// Tasks that one worker of a fleet works on at a time.
+const AT_ONCE_IN_FLEET: usize = 2;
 /// How often the sweeper looks.
 const PAUSE: Duration = Duration::from_millis(15);
 
@@ -71,7 +73,7 @@ pub fn work_for_fleet(url: &str, folder: &Path, by_clock: bool) -> anyhow::Resul
 
 async fn work_once(url: &str, habits: Habits, by_clock: bool) -> anyhow::Result<()> {
     let relight = open(url).await?;
-    let mut worker = relight.worker(AGENT)?.at_once(AT_ONCE);
+    let mut worker = relight.worker(AGENT)?.at_once(AT_ONCE_IN_FLEET);
     if by_clock {
         worker = worker.lease(LEASE);
     }

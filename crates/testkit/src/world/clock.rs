@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+/// Work enough to tell how busy the machine is.
+const SAMPLE: Duration = Duration::from_millis(100);
+
 /// Now.
 #[expect(clippy::disallowed_methods, reason = "moments of kills and bounds on trials")]
 pub fn now() -> Instant {
@@ -27,6 +30,14 @@ pub fn monotonic_ns() -> u64 {
 pub fn wall_ns() -> u64 {
     let now = clock_gettime(ClockId::Realtime);
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// How many times longer work takes here and now than on an idle machine: others may be at work too.
+pub fn slowdown() -> f64 {
+    let used = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
+    let (began, used_before) = (now(), used());
+    while used() - used_before < SAMPLE {}
+    began.elapsed().as_secs_f64() / SAMPLE.as_secs_f64()
 }
 
 /// Looks again and again until something is so; whether it was so in time.

@@ -6,6 +6,7 @@
 mod agents;
 mod daemon;
 mod finding;
+mod fleet;
 mod kernel;
 mod machine;
 mod salvage;

@@ -25,7 +25,7 @@ pub(super) fn describe(replication: &Replication) -> Finding {
         }
         (None, None, Some(_)) => {
             let behind: Vec<String> = standbys.iter().map(lag).collect();
-            let text = format!("no: {}", behind.join(", "));
+            let text = format!("no, and leases would end too early: {}", behind.join(", "));
             let first = standbys.iter().find_map(|standby| standby.name.clone());
             let hint = format!("synchronous_standby_names = '{}'", first.as_deref().unwrap_or("*"));
             Finding::warning(TOPIC, asked(&text)).hint(hint)
@@ -37,11 +37,11 @@ pub(super) fn describe(replication: &Replication) -> Finding {
 }
 
 fn asked(answer: &str) -> String {
-    format!("survives an acknowledged step the loss of this server? {answer}")
+    format!("does an acknowledged step survive the loss of this server? {answer}")
 }
 
 fn is_hidden(standby: &Standby) -> bool {
-    standby.name.is_none() && standby.behind_bytes.is_none()
+    standby.behind_bytes.is_none()
 }
 
 fn name(standby: &Standby) -> String {
@@ -83,6 +83,13 @@ mod tests {
             told(None, vec![standby(false, None)]),
             told(None, vec![]),
         ];
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        ok       standby     does an acknowledged step survive the loss of this server? yes, standby second has it before it is acknowledged
+        warning  standby     does an acknowledged step survive the loss of this server? no, and leases would end too early: standby second is asynchronous, now 1200 bytes and 12 ms behind; try: synchronous_standby_names = 'second'
+        problem  standby     no standby of "third" is there: every commit waits for one; try: bring the standby back, or set synchronous_standby_names
+        problem  standby     no standby of "second" is there: every commit waits for one; try: bring the standby back, or set synchronous_standby_names
+        warning  standby     does an acknowledged step survive the loss of this server? not known: this role may not see the standby; try: GRANT pg_monitor TO the role of the store
+        ok       standby     does an acknowledged step survive the loss of this server? no: PostgreSQL knows of no standby; see its backups
+        "#);
     }
 }

@@ -9,7 +9,6 @@ use relight::doors::{clock, process};
 use relight::drain;
 use relight::store_url::StoreUrl;
 use relight_core::lease::HolderLife;
-use relight_core::node::Node;
 use relight_core::status::TaskStatus;
 use relight_core::time::Span;
 use relight_store::sqlite::Use;
@@ -18,7 +17,7 @@ use rustix::fs::Access;
 
 use super::finding::Finding;
 use super::machine::quoted;
-use super::{agents, standbys, waiting};
+use super::{agents, fleet, standbys, waiting};
 use crate::block_on;
 use crate::environment::Environment;
 use crate::exit::{A_HOME_OF_YOUR_OWN, Exit, Failure};
@@ -183,22 +182,6 @@ fn counted<T: std::fmt::Display>(what: &'static str, counts: &[(T, u64)]) -> Fin
     Finding::ok(what, text)
 }
 
-/// The fleet, where there is one.
-fn nodes(nodes: &[Node]) -> Option<Finding> {
-    let gone: Vec<&str> =
-        nodes.iter().filter(|node| !node.is_live()).map(|node| node.new.name.as_str()).collect();
-    let live = nodes.len() - gone.len();
-    match gone.first() {
-        _ if nodes.is_empty() => None,
-        None => Some(Finding::ok("nodes", format!("{live} live"))),
-        Some(first) => {
-            let text = format!("{live} live, {} gone ({})", gone.len(), gone.join(", "));
-            let hint = format!("relight up there, or relight node remove {first}");
-            Some(Finding::warning("nodes", text).hint(hint))
-        }
-    }
-}
-
 async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<Finding>, StoreError> {
     let mut findings = Vec::new();
     findings.push(match in_doubt {
@@ -206,7 +189,7 @@ async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<Finding>, S
         _ => steps_in_doubt(store).await?,
     });
     findings.extend(agents::look(store).await?);
-    findings.extend(nodes(&store.nodes().await?));
+    findings.extend(fleet::look(store).await?);
     if let Some(drain) = drain::now(store).await? {
         let text = format!("since {} nothing is begun", drain.since);
         findings.push(Finding::warning("draining", text).hint("relight drain --cancel"));

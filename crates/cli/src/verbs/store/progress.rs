@@ -46,7 +46,7 @@ impl<'a> Bar<'a> {
         let text = line(progress, now - self.begun);
         if self.is_terminal {
             // Where it cannot be drawn, nobody looks.
-            let _ = write!(std::io::stderr(), "\r\x1b[2K{text}");
+            let _ = write!(std::io::stderr(), "\r\x1b[2K{} {text}", bar(progress));
             self.is_drawn = true;
         } else {
             output::note(self.environment, &text);
@@ -67,17 +67,18 @@ impl Drop for Bar<'_> {
     }
 }
 
+fn bar(progress: &Progress) -> String {
+    let full = progress.rows * WIDTH / progress.rows_total.max(1);
+    let full = full.min(WIDTH) as usize;
+    format!("[{}{}]", "#".repeat(full), "-".repeat(WIDTH as usize - full))
+}
+
 fn line(progress: &Progress, took: Duration) -> String {
     let Progress { what, table, rows, rows_total } = progress;
-    let total = (*rows_total).max(1);
-    let full = (rows * WIDTH / total).min(WIDTH) as usize;
-    let bar = format!("{}{}", "#".repeat(full), "-".repeat(WIDTH as usize - full));
-    let percent = rows * 100 / total;
+    let percent = rows * 100 / (*rows_total).max(1);
     let left = rows_total.saturating_sub(*rows);
     let seconds = took.as_secs_f64() * left as f64 / (*rows).max(1) as f64;
-    format!(
-        "{what} [{bar}] {percent:>3} %  {rows} of {rows_total} rows, {table}, {seconds:.0} s left"
-    )
+    format!("{what} {table}: {rows} of {rows_total} rows, {percent} %, {seconds:.0} s left")
 }
 
 #[cfg(test)]
@@ -89,9 +90,10 @@ mod tests {
     fn a_line_says_how_far_it_is_and_how_long_it_takes() {
         let told = |rows, rows_total| {
             let table = Table::Journal;
-            line(&Progress { what: "copying", table, rows, rows_total }, Duration::from_secs(3))
+            let progress = Progress { what: "copying", table, rows, rows_total };
+            format!("{} {}", bar(&progress), line(&progress, Duration::from_secs(3)))
         };
-        insta::assert_snapshot!(told(250, 1_000), @"copying [######------------------]  25 %  250 of 1000 rows, journal, 9 s left");
-        insta::assert_snapshot!(told(0, 0), @"copying [------------------------]   0 %  0 of 0 rows, journal, 0 s left");
+        insta::assert_snapshot!(told(250, 1_000), @"[######------------------] copying journal: 250 of 1000 rows, 25 %, 9 s left");
+        insta::assert_snapshot!(told(0, 0), @"[------------------------] copying journal: 0 of 0 rows, 0 %, 0 s left");
     }
 }

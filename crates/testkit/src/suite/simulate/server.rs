@@ -55,8 +55,7 @@ impl Kind {
     fn cost(self) -> Duration {
         Duration::from_micros(match self {
             Self::Join | Self::Take => 400,
-            Self::Renew => 300,
-            Self::Glance | Self::Look => 200,
+            Self::Renew | Self::Glance | Self::Look => 250,
             Self::Nodes => 1_500,
         })
     }

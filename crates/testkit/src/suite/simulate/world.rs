@@ -31,7 +31,7 @@ const AGAIN_MS: [u64; 6] = [1, 10, 50, 100, 250, 500];
 const TRIES_US: u64 = 10_000_000;
 /// What was sent into a cut is sent again within so long after it healed.
 const RESENT_MS_MAX: u64 = 1_000;
-/// The rest between two looks, as `supervise::standby` has it: a millisecond for each node, a second at
+/// The rest between two looks, as `supervise::tidings` has it: a millisecond for each node, a second at
 /// most.
 const REST_MS_MAX: u64 = 1_000;
 /// All machines start within this time, so that each has its share: nothing moves while its node lives.
@@ -237,8 +237,6 @@ impl World {
     fn join(&mut self, node: usize) {
         let id = self.ask(node, What::Join);
         self.machines[node].awaited = Some(id);
-        let at = self.now + self.options.renew.as_ms() * 1_000;
-        self.give_up_at(node, id, at);
     }
 
     fn due(&mut self, node: usize) {

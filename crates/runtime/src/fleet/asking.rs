@@ -1,0 +1,336 @@
+//! Has the node that holds an agent start, stop or restart it: through the store, so that nodes need no
+//! way to each other.
+//!
+//! Leaves to others: doing it (`supervise::wishes`). What that node does not take up in time is
+//! withdrawn; both compare what the agent was, so one of them wins.
+
+use std::time::Duration;
+
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::wish::{Outcome, Progress, Verb, Wish};
+use relight_core::agent::{Agent, AgentState, Stopper};
+use relight_core::decide::Guard;
+use relight_core::event::EventKind;
+use relight_core::ids::{AgentName, NodeName};
+use relight_core::lease::HolderLife;
+use relight_core::time::Span;
+use relight_store::{AgentCommit, AgentCommitError, EventQuery, Store, StoreError};
+use tokio::time::{Instant, timeout};
+
+use super::look;
+use crate::doors::{clock, fleet, process, random};
+use crate::supervise::control::{Changed, Refused, RefusedCode};
+
+/// How long a node has to take a wish up, beyond its lease: a node that is gone is found out by then.
+const TAKE_UP_MAX: Duration = Duration::from_secs(3);
+/// How long an agent that nobody holds is left to the node that takes it up.
+const FREE_MAX: Duration = Duration::from_secs(3);
+/// So many wishes cannot come and go between two looks.
+const WISHES_MAX: usize = 100;
+/// How often leases are looked at, which end without an event.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Why a wish was not granted.
+#[derive(Debug, thiserror::Error)]
+pub enum NotGranted {
+    /// The node did not hear of it.
+    #[error("agent {agent} is on node {node}, which does not answer; nothing was done")]
+    Silent {
+        /// Which agent.
+        agent: AgentName,
+        /// Who has it.
+        node: NodeName,
+    },
+    /// The node is at it.
+    #[error("agent {agent} is on node {node}, which is still at it")]
+    Late {
+        /// Which agent.
+        agent: AgentName,
+        /// Who has it.
+        node: NodeName,
+    },
+    /// The node tried.
+    #[error("{problem} (on node {node})")]
+    Problem {
+        /// Which agent.
+        agent: AgentName,
+        /// Who has it.
+        node: NodeName,
+        /// What stands in the way.
+        problem: String,
+    },
+    /// Others want something of it all the time, or it changes hands.
+    #[error("agent {agent} did not settle on a node that could be asked")]
+    Contended {
+        /// Which agent.
+        agent: AgentName,
+    },
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<NotGranted> for Refused {
+    fn from(error: NotGranted) -> Self {
+        let hint = match &error {
+            NotGranted::Silent { .. } => "relight node list shows whether it lives; try again",
+            NotGranted::Late { .. } => "what was asked for may still happen; relight ps shows it",
+            NotGranted::Problem { agent, .. } => &format!("relight deaths {agent} says why"),
+            NotGranted::Contended { .. } => "try again; relight ps shows who has it",
+            NotGranted::Store(_) => "try again",
+        };
+        let code = match error {
+            NotGranted::Store(_) => RefusedCode::Internal,
+            _ => RefusedCode::Conflict,
+        };
+        Self { code, hint: Some(hint.to_owned()), message: error.to_string() }
+    }
+}
+
+/// Asks whichever other node has the agent, and waits for what comes of it, but not for longer than
+/// this. None when no other node has it: it is this node's, or nobody's.
+pub async fn ask(
+    store: &dyn Store,
+    agent: &AgentName,
+    verb: Verb,
+    patience: Span,
+) -> Result<Option<Changed>, NotGranted> {
+    let deadline = Instant::now() + patience.as_duration();
+    let mut question = Question { store, name: agent, verb, deadline };
+    let mut before: Option<Passed> = None;
+    loop {
+        let Some(found) = question.holder().await? else { return Ok(None) };
+        // Another attempt than the one that was to be ended has begun, or is about to.
+        let is_renewed = before.as_ref().is_some_and(|before| before.is_renewed_by(&found));
+        if verb == Verb::Restart && is_renewed {
+            question.verb = Verb::Start;
+        }
+        if verb == Verb::Stop && is_stopped(&found.agent) {
+            return Ok(Some(unchanged(&found.agent)));
+        }
+        match question.put_to(&found).await? {
+            Put::Answered(outcome) => return question.granted(found.node, outcome).map(Some),
+            Put::Passed { was_taken } => {
+                let (node, attempt_number) = (found.node, found.agent.attempt_number);
+                before = Some(Passed { node, attempt_number, was_taken });
+            }
+        }
+        if Instant::now() >= deadline {
+            return Err(NotGranted::Contended { agent: agent.clone() });
+        }
+    }
+}
+
+/// What somebody wants to know, and until when.
+struct Question<'a> {
+    store: &'a dyn Store,
+    name: &'a AgentName,
+    verb: Verb,
+    deadline: Instant,
+}
+
+/// An agent, and the other node that has it.
+struct Elsewhere {
+    agent: Agent,
+    node: NodeName,
+    /// How long that node's lease lasts without a renewal.
+    lease: Duration,
+}
+
+impl Elsewhere {
+    /// Whether the same lease is on it still.
+    fn is_held_in(&self, now: &Agent) -> bool {
+        now.lease.held.is_some() && now.lease.fence == self.agent.lease.fence
+    }
+
+    fn late(&self) -> NotGranted {
+        NotGranted::Late { agent: self.agent.name.clone(), node: self.node.clone() }
+    }
+
+    fn silent(&self) -> NotGranted {
+        NotGranted::Silent { agent: self.agent.name.clone(), node: self.node.clone() }
+    }
+}
+
+/// What became of a wish.
+enum Put {
+    /// It was answered.
+    Answered(Outcome),
+    /// The lease that it was for is over.
+    Passed {
+        /// It had been begun.
+        was_taken: bool,
+    },
+}
+
+/// A holder that was asked and is none any more.
+struct Passed {
+    node: NodeName,
+    attempt_number: u32,
+    was_taken: bool,
+}
+
+impl Passed {
+    fn is_renewed_by(&self, found: &Elsewhere) -> bool {
+        let has_moved = self.node != found.node;
+        self.was_taken || has_moved || found.agent.attempt_number > self.attempt_number
+    }
+}
+
+impl Question<'_> {
+    /// The live node that has the agent. One that is free is waited for: it changes hands just now.
+    async fn holder(&self) -> Result<Option<Elsewhere>, NotGranted> {
+        let until = self.deadline.min(Instant::now() + FREE_MAX);
+        loop {
+            let newest = self.store.newest_event().await?;
+            let Some(agent) = self.store.agent(self.name).await? else { return Ok(None) };
+            let nodes = look(self.store).await?;
+            let held = agent.lease.held.as_ref();
+            let is_held = held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
+            let place = held.and_then(|held| held.holder.node()).cloned();
+            match place.filter(|_| is_held) {
+                Some(node) if fleet::node() != Some(&node) => {
+                    let known = nodes.iter().find(|known| known.new.name == node);
+                    let lease = known.map_or(Duration::ZERO, |node| node.new.ttl.as_duration());
+                    return Ok(Some(Elsewhere { agent, node, lease }));
+                }
+                Some(_) => return Ok(None),
+                None => {}
+            }
+            // Of a process that is no node's, or nobody is there who could take it up.
+            if is_held || !nodes.iter().any(|node| node.is_live()) || Instant::now() >= until {
+                return Ok(None);
+            }
+            self.changed(newest, until).await?;
+        }
+    }
+
+    /// Asks this holder, and waits.
+    async fn put_to(&self, found: &Elsewhere) -> Result<Put, NotGranted> {
+        // First for the wish of another, then for ours.
+        let take_by = || self.deadline.min(Instant::now() + found.lease + TAKE_UP_MAX);
+        let (mut until, mut ours, mut was_taken) = (take_by(), None, false);
+        loop {
+            let newest = self.store.newest_event().await?;
+            let now = self.store.agent(self.name).await?;
+            let Some(now) = now else { return Ok(Put::Passed { was_taken }) };
+            let progress = match &ours {
+                None => None,
+                Some(ours) => Some(self.progress(&now, ours).await?),
+            };
+            let (is_over, is_late) = (Instant::now() >= until, Instant::now() >= self.deadline);
+            match progress {
+                Some(Progress::Answered(outcome)) => return Ok(Put::Answered(outcome)),
+                _ if !found.is_held_in(&now) => return Ok(Put::Passed { was_taken }),
+                Some(Progress::Taken) if is_late => return Err(found.late()),
+                Some(Progress::Taken) => (was_taken, until) = (true, self.deadline),
+                Some(Progress::Asked) if !is_over => {}
+                Some(Progress::Asked) if !self.withdraw(&now).await? => continue,
+                // By us, or by another who waited for longer.
+                Some(Progress::Asked | Progress::Withdrawn) => return Err(found.silent()),
+                None => {
+                    if let Some(asked) = self.place(&now, is_over).await? {
+                        (ours, until) = (Some(asked), take_by());
+                        continue;
+                    }
+                    if is_late {
+                        return Err(NotGranted::Contended { agent: self.name.clone() });
+                    }
+                }
+            }
+            if is_gone(self.store, &found.node).await? {
+                return Ok(Put::Passed { was_taken });
+            }
+            self.changed(newest, if is_over { self.deadline } else { until }).await?;
+        }
+    }
+
+    /// How far our wish is. One that was answered may be replaced by the next before it was read: the
+    /// journal has its answer.
+    async fn progress(&self, now: &Agent, ours: &Wish) -> Result<Progress, NotGranted> {
+        if let Some(wish) = now.wish.as_ref().filter(|wish| wish.id == ours.id) {
+            return Ok(wish.progress.clone());
+        }
+        let query = EventQuery {
+            after: 0,
+            before: None,
+            task: None,
+            agent: Some(self.name.clone()),
+            kinds: vec![EventKind::AgentWish],
+            limit: WISHES_MAX,
+            newest: true,
+        };
+        let told = self.store.events(query).await?;
+        let ours = told.iter().filter(|event| event.detail["id"] == ours.id.as_str());
+        let mut outcomes = ours
+            .filter_map(|event| serde_json::from_value(event.detail.get("outcome")?.clone()).ok());
+        Ok(outcomes.next().map_or(Progress::Withdrawn, Progress::Answered))
+    }
+
+    /// Writes the wish into the agent's record, once no other one waits there. One that nobody took in
+    /// time was left behind by somebody who is gone.
+    async fn place(&self, now: &Agent, is_over: bool) -> Result<Option<Wish>, NotGranted> {
+        let waits = now.wish.as_ref().filter(|wish| wish.is_open());
+        if waits.is_some_and(|wish| !is_over || wish.progress != Progress::Asked) {
+            return Ok(None);
+        }
+        let by = match fleet::node() {
+            Some(node) => format!("node {node}"),
+            None => "a command".to_owned(),
+        };
+        let id = u128::from_le_bytes(random::bytes());
+        let id = format!("{id:032x}");
+        let wish = Wish { id, verb: self.verb, by, progress: Progress::Asked };
+        Ok(self.commit(now, wish.clone()).await?.then_some(wish))
+    }
+
+    /// True when nobody has begun it, and nobody will.
+    async fn withdraw(&self, now: &Agent) -> Result<bool, NotGranted> {
+        let Some(wish) = now.wish.clone() else { return Ok(false) };
+        self.commit(now, wish.at(Progress::Withdrawn)).await
+    }
+
+    /// False when the agent is not any more as it was read.
+    async fn commit(&self, now: &Agent, wish: Wish) -> Result<bool, NotGranted> {
+        let guard = Guard { fence: None, seq: Some(now.seq) };
+        let changes = vec![AgentChange::Wish(Box::new(wish))];
+        let commit = AgentCommit { agent: now.name.clone(), guard, at: clock::now(), changes };
+        match self.store.commit_agent(commit).await {
+            Ok(_) => Ok(true),
+            Err(AgentCommitError::Store(error)) => Err(error.into()),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Returns after a change of the store, and soon in any case.
+    async fn changed(&self, newest: u64, until: Instant) -> Result<(), NotGranted> {
+        let rest = until.saturating_duration_since(Instant::now()).min(LOOK_EVERY);
+        match timeout(rest, self.store.changed(newest)).await {
+            Ok(changed) => Ok(changed?),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn granted(&self, node: NodeName, outcome: Outcome) -> Result<Changed, NotGranted> {
+        let agent = self.name.clone();
+        let Outcome { previous, now, task_cancelled, problem } = outcome;
+        match problem {
+            Some(problem) => Err(NotGranted::Problem { agent, node, problem }),
+            None => Ok(Changed { agent, previous_state: previous, state: now, task_cancelled }),
+        }
+    }
+}
+
+async fn is_gone(store: &dyn Store, node: &NodeName) -> Result<bool, NotGranted> {
+    look(store).await?;
+    Ok(fleet::is_gone(node))
+}
+
+fn is_stopped(agent: &Agent) -> bool {
+    matches!(agent.state, AgentState::Stopped { by: Stopper::Person })
+}
+
+fn unchanged(agent: &Agent) -> Changed {
+    let state = agent.state.kind();
+    Changed { agent: agent.name.clone(), previous_state: state, state, task_cancelled: None }
+}

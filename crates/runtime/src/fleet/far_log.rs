@@ -1,0 +1,162 @@
+//! What an agent wrote on another node: read through that node's API where it can be reached, else as
+//! far as the store has it, with the reason.
+
+use relight_core::agent::{Agent, Attempt};
+use relight_core::ids::NodeName;
+use relight_core::node::Node;
+use relight_core::time::Span;
+use relight_store::{AttemptQuery, Store, StoreError};
+use serde::Deserialize;
+use ureq::tls::TlsConfig;
+
+use super::key::FleetKey;
+use super::look;
+use crate::alerts::roots;
+use crate::doors::{clock, fleet};
+
+/// How long another node may take.
+const PATIENCE: Span = Span::from_secs(5);
+/// More is no answer: all lines together are no more than half of it.
+const BYTES_MAX: u64 = 8 << 20;
+const HEADER_BYTES_MAX: usize = 16 << 10;
+/// Attempts that are looked through for one that ran on the node.
+const ATTEMPTS_MAX: usize = 100;
+
+/// The last lines of an agent on another node.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct FarLog {
+    /// Where they were written.
+    pub node: NodeName,
+    /// The lines.
+    pub lines: Vec<String>,
+    /// There is more before.
+    pub truncated: bool,
+    /// Why it is only what the store has; none when the node itself answered.
+    pub note: Option<String>,
+}
+
+/// What a node answers.
+#[derive(Debug, Deserialize)]
+struct Answered {
+    lines: Vec<String>,
+    truncated: bool,
+}
+
+/// The other node that has what an agent wrote last; none when this one has.
+pub async fn node_of(store: &dyn Store, agent: &Agent) -> Result<Option<NodeName>, StoreError> {
+    let newest = attempts(store, agent, 1).await?.pop();
+    let holder = agent.lease.held.as_ref().and_then(|held| held.holder.node());
+    let node = newest.as_ref().and_then(Attempt::node).or(holder);
+    Ok(node.filter(|node| fleet::node() != Some(*node)).cloned())
+}
+
+/// The other node that one attempt ran on; none when it ran here, or is not known.
+pub async fn node_of_attempt(
+    store: &dyn Store,
+    agent: &Agent,
+    number: u32,
+) -> Result<Option<NodeName>, StoreError> {
+    // They are numbered in order: the wanted one is so far from the newest.
+    let limit = agent.attempt_number.saturating_sub(number) as usize + 1;
+    let found = attempts(store, agent, limit).await?;
+    let attempt = found.iter().find(|attempt| attempt.number == number);
+    let node = attempt.and_then(Attempt::node);
+    Ok(node.filter(|node| fleet::node() != Some(*node)).cloned())
+}
+
+/// The last lines on that node. Where it cannot be reached, what the store has of the attempts there.
+pub async fn read(
+    store: &dyn Store,
+    agent: &Agent,
+    node: &NodeName,
+    lines: usize,
+) -> Result<FarLog, StoreError> {
+    let nodes = look(store).await?;
+    let known = nodes.iter().find(|known| known.new.name == *node);
+    let asked = match address(known) {
+        Ok(address) => {
+            let key = FleetKey::of(store).await?;
+            let name = agent.name.as_str().replace('%', "%25").replace('/', "%2F");
+            let path = format!("/api/agents/{name}/logs?lines={lines}");
+            let (address, node) = (address.to_owned(), node.clone());
+            let fetch = move || fetch(&address, &path, &key.ticket(&node, &path, clock::now()));
+            let fetched = tokio::task::spawn_blocking(fetch).await;
+            fetched.unwrap_or_else(|error| Err(error.to_string()))
+        }
+        Err(why) => Err(why),
+    };
+    match asked {
+        Ok(Answered { lines, truncated }) => {
+            Ok(FarLog { node: node.clone(), lines, truncated, note: None })
+        }
+        Err(why) => kept(store, agent, node, &why).await,
+    }
+}
+
+/// Where it answers, or why nobody can say.
+fn address(node: Option<&Node>) -> Result<&str, String> {
+    let node = node.ok_or("which is not known any more")?;
+    if !node.is_live() {
+        return Err("which is gone".to_owned());
+    }
+    let address = node.new.address.as_deref();
+    address.ok_or_else(|| "which has no address in its [node] section".to_owned())
+}
+
+/// One read, signed for it. Redirects are not followed, and what is too long is no answer.
+fn fetch(address: &str, path: &str, ticket: &str) -> Result<Answered, String> {
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .timeout_global(Some(PATIENCE.as_duration()))
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .max_response_header_size(HEADER_BYTES_MAX)
+        .max_idle_connections(0)
+        // Between machines that know each other, whatever the environment says.
+        .proxy(None)
+        .user_agent(concat!("relight/", env!("CARGO_PKG_VERSION")))
+        .tls_config(TlsConfig::builder().root_certs(roots()).build())
+        .build()
+        .into();
+    let url = format!("{}{path}", address.trim_end_matches('/'));
+    let cannot = |error: ureq::Error| format!("which cannot be reached at {address}: {error}");
+    let mut answer = agent.get(&url).header("authorization", ticket).call().map_err(cannot)?;
+    if answer.status() != 200 {
+        return Err(format!("which answered {} at {address}", answer.status()));
+    }
+    let body = answer.body_mut().with_config().limit(BYTES_MAX).read_to_vec().map_err(cannot)?;
+    serde_json::from_slice(&body)
+        .map_err(|error| format!("which gave no log at {address}: {error}"))
+}
+
+/// The end of the newest post-mortem of that node.
+async fn kept(
+    store: &dyn Store,
+    agent: &Agent,
+    node: &NodeName,
+    why: &str,
+) -> Result<FarLog, StoreError> {
+    let found = attempts(store, agent, ATTEMPTS_MAX).await?;
+    let of_node = found.iter().filter(|attempt| attempt.node() == Some(node));
+    let ended = of_node.filter_map(|attempt| Some((attempt.number, attempt.post_mortem.as_ref()?)));
+    let last = ended.into_iter().find(|(_, post_mortem)| !post_mortem.last_output.is_empty());
+    let begin = format!("the log of agent {} is on node {node}, {why}", agent.name);
+    let (lines, note) = match last {
+        Some((number, post_mortem)) => {
+            let lines = post_mortem.last_output.lines().map(str::to_owned).collect();
+            (lines, format!("{begin}; these are the last lines of attempt {number} from the store"))
+        }
+        None => (Vec::new(), format!("{begin}; the store has nothing of it")),
+    };
+    Ok(FarLog { node: node.clone(), lines, truncated: true, note: Some(note) })
+}
+
+/// Newest first.
+async fn attempts(
+    store: &dyn Store,
+    agent: &Agent,
+    limit: usize,
+) -> Result<Vec<Attempt>, StoreError> {
+    let agent = Some(agent.name.clone());
+    store.attempts(AttemptQuery { agent, ended: false, limit, before: None }).await
+}

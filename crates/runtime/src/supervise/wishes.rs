@@ -1,0 +1,107 @@
+//! Does what other nodes want of the agents that are supervised here: each wish once, under the lease it
+//! was meant for, and answered in the store.
+//!
+//! A wish is taken by a commit that compares both the lease and that nobody withdrew it. Leaves to
+//! others: asking (`fleet::asking`).
+
+use std::sync::Arc;
+
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::wish::{Outcome, Progress, Verb, Wish};
+use relight_core::agent::{Agent, Stopper};
+use relight_core::decide::Guard;
+use relight_core::ids::AgentName;
+use relight_store::{AgentCommit, AgentCommitError};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use super::actor::{Answer, Mail};
+use super::desk::Desk;
+use super::hearing::Hearing;
+use super::roster::Roster;
+use crate::doors::clock;
+
+/// How often a commit is tried while the agent changes.
+const ROUNDS_MAX: usize = 100;
+
+/// Looks for wishes, for as long as it is polled.
+pub(super) async fn serve(desk: Arc<Desk>, roster: Roster, mut hearing: Hearing) {
+    let mut doing = JoinSet::new();
+    loop {
+        let mut names: Vec<AgentName> =
+            hearing.next().await.into_iter().filter_map(|event| event.agent).collect();
+        names.sort();
+        names.dedup();
+        while doing.try_join_next().is_some() {}
+        for name in names.into_iter().filter(|name| roster.has(name)) {
+            doing.spawn(grant(Arc::clone(&desk), roster.clone(), name));
+        }
+    }
+}
+
+/// Does what is wanted of this agent, if anything is.
+async fn grant(desk: Arc<Desk>, roster: Roster, name: AgentName) {
+    let right = desk.node_right();
+    let Some((agent, wish)) = take(&desk, &name).await else { return };
+    // Whoever was frozen since has nothing to say any more; the next supervisor owes nothing.
+    if !desk.still_has(right) {
+        return;
+    }
+    let (answer, answered) = oneshot::channel();
+    let mail = match wish.verb {
+        Verb::Start => Mail::Start(answer),
+        Verb::Stop => Mail::Stop(Stopper::Person, answer),
+        Verb::Restart => Mail::Restart(answer),
+    };
+    if !roster.ask(&name, mail) {
+        return;
+    }
+    // When its supervision ends the wish ends with the lease, which tells whoever asked.
+    if let Ok(answer) = answered.await {
+        reply(&desk, &agent, wish.at(Progress::Answered(outcome(answer)))).await;
+    }
+}
+
+fn outcome(answer: Answer) -> Outcome {
+    let Answer { previous, state, task_cancelled, problem } = answer;
+    Outcome { previous, now: state, task_cancelled, problem }
+}
+
+/// Takes the wish that somebody has asked for; none when there is none, or it is not for this lease.
+async fn take(desk: &Desk, name: &AgentName) -> Option<(Agent, Wish)> {
+    for _ in 0..ROUNDS_MAX {
+        let agent = desk.engine.store().agent(name).await.ok()??;
+        let is_ours = agent.lease.held.as_ref().is_some_and(|held| held.holder == desk.holder());
+        let asked = agent.wish.clone().filter(|wish| wish.progress == Progress::Asked);
+        let wish = asked.filter(|_| is_ours)?.at(Progress::Taken);
+        match commit(desk, &agent, wish.clone()).await {
+            Ok(()) => return Some((agent, wish)),
+            Err(AgentCommitError::Moved(_)) => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// Answers, unless the lease under which it was done is over.
+async fn reply(desk: &Desk, taken: &Agent, wish: Wish) {
+    for _ in 0..ROUNDS_MAX {
+        let Ok(Some(agent)) = desk.engine.store().agent(&taken.name).await else { return };
+        let is_waited_for = agent.wish.as_ref().is_some_and(|known| known.id == wish.id);
+        if !is_waited_for || agent.lease.fence != taken.lease.fence {
+            return;
+        }
+        match commit(desk, &agent, wish.clone()).await {
+            Err(AgentCommitError::Moved(_)) => {}
+            Ok(()) | Err(_) => return,
+        }
+    }
+}
+
+/// Only while the agent is as it was read, and ours.
+async fn commit(desk: &Desk, agent: &Agent, wish: Wish) -> Result<(), AgentCommitError> {
+    let guard = Guard { fence: Some(agent.lease.fence), seq: Some(agent.seq) };
+    let changes = vec![AgentChange::Wish(Box::new(wish))];
+    let commit = AgentCommit { agent: agent.name.clone(), guard, at: clock::now(), changes };
+    desk.engine.store().commit_agent(commit).await.map(drop)
+}

@@ -1,0 +1,229 @@
+//! Asking the node that has an agent, over a store in memory and a clock that is moved: what becomes of
+//! a wish that is taken, left alone, overtaken.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use relight::fleet::asking::{NotGranted, ask};
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::wish::{Outcome, Progress, Verb, Wish};
+use relight_core::agent::{Agent, AgentPlan, AgentStateKind};
+use relight_core::decide::Guard;
+use relight_core::ids::{AgentName, NodeName};
+use relight_core::lease::{Holder, ProcessIdentity};
+use relight_core::node::NewNode;
+use relight_core::time::{Span, Time};
+use relight_store::{AgentCommit, MemoryStore, Store};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+const PATIENCE: Span = Span::from_secs(60);
+/// Longer than anything here takes, by the clock that is moved.
+const ALL_OF_IT: Duration = Duration::from_secs(3_600);
+
+/// What a process has seen of nodes is one for all of it, so these tests come one after the other.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// Runs a node beside whoever asks it; both come to their end.
+async fn beside<A, B>(asks: impl Future<Output = A>, node: impl Future<Output = B>) -> A {
+    timeout(ALL_OF_IT, async { tokio::join!(asks, node).0 }).await.expect("everybody is answered")
+}
+
+fn x() -> AgentName {
+    AgentName::new("x").unwrap()
+}
+
+/// A store with an agent that nobody holds.
+async fn store() -> Arc<dyn Store> {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    commit(&*store, vec![AgentChange::Created(Box::new(AgentPlan::default()))]).await;
+    store
+}
+
+async fn commit(store: &dyn Store, changes: Vec<AgentChange>) {
+    let guard = Guard { fence: None, seq: None };
+    let commit = AgentCommit { agent: x(), guard, at: Time::from_ms(0), changes };
+    store.commit_agent(commit).await.unwrap();
+}
+
+async fn agent(store: &dyn Store) -> Agent {
+    store.agent(&x()).await.unwrap().unwrap()
+}
+
+/// A live node has the agent from now on.
+async fn taken_by(store: &dyn Store, node: &str) {
+    let name = NodeName::new(node).unwrap();
+    let new = NewNode {
+        name: name.clone(),
+        instance: node.to_owned(),
+        labels: Vec::new(),
+        address: None,
+        version: "1".to_owned(),
+        ttl: Span::from_secs(8),
+    };
+    store.join_node(new, Time::from_ms(0)).await.unwrap();
+    let process = ProcessIdentity { pid: 1, start: 1, boot: "b".to_owned(), node: Some(name) };
+    commit(store, vec![AgentChange::LeaseTaken { holder: Holder::Process(process), ttl: None }])
+        .await;
+}
+
+/// What a node sees once somebody has asked it.
+async fn asked(store: &dyn Store) -> Wish {
+    loop {
+        let newest = store.newest_event().await.unwrap();
+        let wish = agent(store).await.wish.filter(|wish| wish.progress == Progress::Asked);
+        match wish {
+            Some(wish) => return wish,
+            None => store.changed(newest).await.unwrap(),
+        }
+    }
+}
+
+async fn say(store: &dyn Store, wish: Wish) {
+    commit(store, vec![AgentChange::Wish(Box::new(wish))]).await;
+}
+
+fn done(problem: Option<&str>) -> Progress {
+    Progress::Answered(Outcome {
+        previous: AgentStateKind::Running,
+        now: AgentStateKind::Stopped,
+        task_cancelled: None,
+        problem: problem.map(str::to_owned),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_answered_comes_back_as_if_it_were_done_here() {
+    let _turn = TURN.lock().await;
+    let store = store().await;
+    taken_by(&*store, "a").await;
+    let node = async {
+        let wish = asked(&*store).await;
+        assert_eq!((wish.verb, wish.by.as_str()), (Verb::Stop, "a command"));
+        say(&*store, wish.clone().at(Progress::Taken)).await;
+        say(&*store, wish.at(done(None))).await;
+    };
+    let name = x();
+    let changed = beside(ask(&*store, &name, Verb::Stop, PATIENCE), node).await;
+    let changed = changed.unwrap().unwrap();
+    assert_eq!(
+        (changed.agent, changed.previous_state, changed.state),
+        (x(), AgentStateKind::Running, AgentStateKind::Stopped)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_went_wrong_there_names_the_node() {
+    let _turn = TURN.lock().await;
+    let store = store().await;
+    taken_by(&*store, "a").await;
+    let node = async {
+        let wish = asked(&*store).await;
+        say(&*store, wish.at(done(Some("agent x did not start")))).await;
+    };
+    let name = x();
+    let refused = beside(ask(&*store, &name, Verb::Start, PATIENCE), node).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.to_string(), "agent x did not start (on node a)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_takes_in_time_is_withdrawn() {
+    let _turn = TURN.lock().await;
+    let store = store().await;
+    taken_by(&*store, "a").await;
+    let begun = tokio::time::Instant::now();
+    let refused = ask(&*store, &x(), Verb::Stop, PATIENCE).await.unwrap_err();
+    assert!(matches!(refused, NotGranted::Silent { .. }), "{refused}");
+    assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
+    assert_eq!(agent(&*store).await.wish.unwrap().progress, Progress::Withdrawn);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_taken_and_not_finished_is_said_so() {
+    let _turn = TURN.lock().await;
+    let store = store().await;
+    taken_by(&*store, "a").await;
+    let node = async {
+        let wish = asked(&*store).await;
+        say(&*store, wish.at(Progress::Taken)).await;
+    };
+    let name = x();
+    let refused = beside(ask(&*store, &name, Verb::Stop, PATIENCE), node).await;
+    assert!(matches!(refused, Err(NotGranted::Late { .. })), "{refused:?}");
+    assert_eq!(agent(&*store).await.wish.unwrap().progress, Progress::Taken);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_has_it_next_is_asked_and_starts_it_only_once() {
+    let _turn = TURN.lock().await;
+    let store = store().await;
+    taken_by(&*store, "a").await;
+    let nodes = async {
+        let wish = asked(&*store).await;
+        assert_eq!(wish.verb, Verb::Restart);
+        say(&*store, wish.at(Progress::Taken)).await;
+        // Seen by whoever asked before the agent changes hands.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        taken_by(&*store, "b").await;
+        let wish = asked(&*store).await;
+        assert_eq!(wish.verb, Verb::Start, "its new holder has begun a new attempt already");
+        say(&*store, wish.at(done(None))).await;
+    };
+    let name = x();
+    let changed = beside(ask(&*store, &name, Verb::Restart, PATIENCE), nodes).await;
+    assert!(changed.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wish_that_somebody_left_behind_is_replaced() {
+    let _turn = TURN.lock().await;
+    let store = store().await;
+    taken_by(&*store, "a").await;
+    let left = Wish {
+        id: "left".to_owned(),
+        verb: Verb::Stop,
+        by: "somebody who is gone".to_owned(),
+        progress: Progress::Asked,
+    };
+    say(&*store, left).await;
+    let node = async {
+        loop {
+            let wish = asked(&*store).await;
+            if wish.id != "left" {
+                return say(&*store, wish.at(done(None))).await;
+            }
+            let newest = store.newest_event().await.unwrap();
+            store.changed(newest).await.unwrap();
+        }
+    };
+    let name = x();
+    let changed = beside(ask(&*store, &name, Verb::Start, PATIENCE), node).await;
+    assert!(changed.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_the_next_wish_replaced_is_found_and_nothing_is_done_twice() {
+    let _turn = TURN.lock().await;
+    let store = store().await;
+    taken_by(&*store, "a").await;
+    let node = async {
+        let wish = asked(&*store).await;
+        let other = Wish { id: "other".to_owned(), ..wish.clone() };
+        let changes = [wish.at(done(None)), other];
+        let changes = changes.map(|wish| AgentChange::Wish(Box::new(wish)));
+        commit(&*store, changes.into()).await;
+    };
+    let name = x();
+    let changed = beside(ask(&*store, &name, Verb::Restart, PATIENCE), node).await;
+    assert_eq!(changed.unwrap().unwrap().state, AgentStateKind::Stopped);
+    assert_eq!(agent(&*store).await.wish.unwrap().id, "other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_where_nobody_has_it() {
+    let _turn = TURN.lock().await;
+    let store = store().await;
+    assert!(ask(&*store, &x(), Verb::Start, PATIENCE).await.unwrap().is_none());
+    assert_eq!(agent(&*store).await.wish, None);
+}
