@@ -46,6 +46,10 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     cluster.sql("ANALYZE");
     let seconds = stage.pick(3, 1);
     let until = Until::Elapsed(Duration::from_secs(seconds));
+    let fleet = |count: &usize| (0..*count).map(|_| open("relight").map(Arc::new)).collect();
+    let nodes: Vec<Vec<Arc<Library>>> = NODES.iter().map(fleet).collect::<anyhow::Result<_>>()?;
+    let (one, four) = (vec![Arc::clone(&library)], &nodes[0]);
+    let beside_many = vec![Arc::clone(&full)];
     let mut contest = Contest::default();
     for connections in [1, WORKERS] {
         let (cluster, script) = (&cluster, &script);
@@ -59,14 +63,10 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
             per_second(&stage.runtime, Carrier::Tasks, holders, until)
         });
     }
-    let fleet = |count: &usize| (0..*count).map(|_| open("relight").map(Arc::new)).collect();
-    let nodes: Vec<Vec<Arc<Library>>> = NODES.iter().map(fleet).collect::<anyhow::Result<_>>()?;
     for nodes in &nodes {
         let name = steps_of(nodes.len());
         contest.enter(&name, move |round| steps_per_second(stage, nodes, round, until));
     }
-    let (one, four) = (vec![Arc::clone(&library)], &nodes[0]);
-    let beside_many = vec![Arc::clone(&full)];
     let claimed =
         [(claims(0), &one), (claims(finished), &beside_many), (claims_by(four.len()), four)];
     for (name, libraries) in claimed {
