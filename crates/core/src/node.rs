@@ -3,6 +3,7 @@
 //! One lease for all that a node holds. It is measured by the store's clock and cannot be renewed once
 //! it ran out: from then on others may take what the node held, and the node must join anew.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::ops::Add;
 use std::str::FromStr;
@@ -151,20 +152,34 @@ pub fn preferred<'a>(
     placement: &Placement,
     nodes: &'a [Node],
 ) -> Option<&'a NodeName> {
-    let may = |node: &&Node| {
-        node.is_live() && !node.draining && placement.admits(&node.new.name, &node.new.labels)
-    };
-    let rank = |node: &&Node| {
-        let mut hash = blake3::Hasher::new();
-        hash.update(agent.as_str().as_bytes())
-            .update(b"\0")
-            .update(node.new.name.as_str().as_bytes());
-        *hash.finalize().as_bytes()
-    };
-    nodes.iter().filter(may).max_by_key(rank).map(|node| &node.new.name)
+    let may = nodes.iter().filter(|node| may_take(placement, node));
+    may.max_by_key(|node| weight(agent, &node.new.name)).map(|node| &node.new.name)
 }
 
-/// How long an agent is left to the node that should take it. That one may not know it.
+/// All who may take it, the one that should first, and then whoever should if those before do not come.
+pub fn ranking<'a>(
+    agent: &AgentName,
+    placement: &Placement,
+    nodes: &'a [Node],
+) -> Vec<&'a NodeName> {
+    let may = nodes.iter().filter(|node| may_take(placement, node)).map(|node| &node.new.name);
+    let mut ranked: Vec<&NodeName> = may.collect();
+    ranked.sort_by_cached_key(|name| Reverse(weight(agent, name)));
+    ranked
+}
+
+fn may_take(placement: &Placement, node: &Node) -> bool {
+    node.is_live() && !node.draining && placement.admits(&node.new.name, &node.new.labels)
+}
+
+fn weight(agent: &AgentName, node: &NodeName) -> [u8; 32] {
+    let mut hash = blake3::Hasher::new();
+    hash.update(agent.as_str().as_bytes()).update(b"\0").update(node.as_str().as_bytes());
+    *hash.finalize().as_bytes()
+}
+
+/// How long an agent is left to each node that should rather take it: it may not know the agent. One after
+/// the other, so that a thousand nodes do not all ask for what the first is about to take.
 const COURTESY: Duration = Duration::from_millis(400);
 /// How long free agents are left alone after a node has joined: the nodes of a fleet that begins come one
 /// after the other, and each is to have its share.
@@ -172,6 +187,16 @@ pub const SETTLE: Duration = Duration::from_millis(500);
 /// The same after it lost its lease and joined anew. When the store was away for long, every node did: the
 /// first that is back sees all others gone, and would take everything.
 pub const SETTLE_ANEW: Duration = Duration::from_secs(2);
+
+/// However many should rather take it, nobody waits for more than these.
+const OTHERS_MAX: u32 = 150;
+
+/// How many of those who are ranked come before a node; all of them, and one at least, when it is not among
+/// them.
+fn place_of(own: &NodeName, ranked: &[&NodeName]) -> usize {
+    let place = ranked.iter().position(|name| *name == own);
+    place.unwrap_or(ranked.len().max(1))
+}
 
 /// Who has an agent, as far as a node can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,8 +218,8 @@ pub enum Turn {
     OursAlready,
     /// It is free, and ours to take.
     Ours,
-    /// It is free, and another node is to take it.
-    Anothers,
+    /// It is free, and so many other nodes are to take it before us.
+    Anothers(u32),
 }
 
 impl Turn {
@@ -209,8 +234,15 @@ impl Turn {
         match held_by {
             HeldBy::Us => Self::OursAlready,
             HeldBy::Another => Self::Nobodys,
-            HeldBy::Nobody if preferred(agent, placement, nodes) == Some(own) => Self::Ours,
-            HeldBy::Nobody => Self::Anothers,
+            HeldBy::Nobody => Self::after(place_of(own, &ranking(agent, placement, nodes))),
+        }
+    }
+
+    /// Of a free agent that so many others should rather take.
+    pub fn after(others: usize) -> Self {
+        match u32::try_from(others).unwrap_or(u32::MAX) {
+            0 => Self::Ours,
+            others => Self::Anothers(others),
         }
     }
 
@@ -226,7 +258,9 @@ impl Turn {
             Self::Nobodys => None,
             Self::OursAlready => Some(now),
             Self::Ours => Some(settled),
-            Self::Anothers => Some(settled.max(free) + COURTESY),
+            Self::Anothers(others) => {
+                Some(settled.max(free) + COURTESY.saturating_mul(others.min(OTHERS_MAX)))
+            }
         }
     }
 }
@@ -340,19 +374,20 @@ mod tests {
     }
 
     #[test]
-    fn a_free_agent_is_taken_by_the_preferred_node_and_later_by_any_other() {
+    fn a_free_agent_is_taken_by_the_preferred_node_and_later_by_the_next() {
         let agent = AgentName::new("writer").unwrap();
-        let nodes = [node("a", 1), node("b", 1)];
-        let mut names = ["a", "b"].map(|name| NodeName::new(name).unwrap());
-        names.sort_by_key(|name| preferred(&agent, &Placement::Any, &nodes) != Some(name));
+        let nodes = [node("a", 1), node("b", 1), node("c", 1), node("d", 0)];
+        let names = ranking(&agent, &Placement::Any, &nodes);
+        assert_eq!(preferred(&agent, &Placement::Any, &nodes), names.first().copied());
         let ripe = |own: &NodeName, held_by| {
             let turn = Turn::of(own, &agent, &Placement::Any, held_by, &nodes);
             let [now, settled, free] = [9_000, 500, 2_000].map(Duration::from_millis);
             turn.ripe_at(now, settled, free).map(|at| at.as_millis())
         };
-        let [first, second] = &names;
+        let [first, second, third] = names[..] else { panic!("three of them live: {names:?}") };
         assert_eq!(ripe(first, HeldBy::Nobody), Some(500));
         assert_eq!(ripe(second, HeldBy::Nobody), Some(2_400));
+        assert_eq!(ripe(third, HeldBy::Nobody), Some(2_800), "one after the other");
         assert_eq!(ripe(second, HeldBy::Us), Some(9_000));
         assert_eq!([ripe(first, HeldBy::Another), ripe(second, HeldBy::Another)], [None, None]);
     }

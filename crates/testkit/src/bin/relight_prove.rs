@@ -237,6 +237,7 @@ impl Prover<'_> {
                     renew: Span::from_ms(lease.as_ms() / 4),
                     failovers_an_hour: 8.0,
                     clock_jump_max: Duration::from_millis(*clock_jump),
+                    killing: Duration::from_millis(150),
                     seed: *seed,
                 };
                 simulate::run(options, tally)?;

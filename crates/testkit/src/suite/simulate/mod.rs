@@ -37,12 +37,17 @@ pub struct Options {
     pub failovers_an_hour: f64,
     /// By how much the clock of a store's successor differs at most.
     pub clock_jump_max: Duration,
+    /// How long a tree lives on after its shim has killed it, at the worst.
+    pub killing: Duration,
     /// What every draw comes from.
     pub seed: u64,
 }
 
-/// No two copies in an hour of everything that is allowed; and two copies are seen when the store's clock
-/// does what is not.
+/// How long trees of the red control live on: past every lease.
+const KILLING_BROKEN: Duration = Duration::from_secs(3);
+
+/// No two copies in an hour of everything that is allowed; and two copies are seen when trees live on for
+/// longer than the reserve at the end of a lease.
 pub fn run(options: Options, tally: &Tally) -> anyhow::Result<()> {
     let replay = format!(
         "./prove simulate --nodes {} --agents {} --seed {}",
@@ -55,14 +60,13 @@ pub fn run(options: Options, tally: &Tally) -> anyhow::Result<()> {
         nodes: options.nodes.min(50),
         agents: options.agents.min(100),
         span: Duration::from_secs(900),
-        failovers_an_hour: 60.0,
-        clock_jump_max: options.lease.as_duration(),
+        killing: KILLING_BROKEN,
         ..options
     };
     let report = World::new(broken)?.play();
     println!(
-        "simulate: red control, clocks of a store and its successor apart by up to {:.0} s: {} doubled",
-        broken.clock_jump_max.as_secs_f64(),
+        "simulate: red control, trees that live on for {:.0} s after SIGKILL: {} doubled",
+        broken.killing.as_secs_f64(),
         report.doubled
     );
     let unseen = Violation::new(Promise::Answer, "two copies at once were not seen");
@@ -77,7 +81,8 @@ fn judge(report: &Report, options: &Options) -> Vec<Violation> {
         let text = format!("{} agents were taken while the old copy could act", report.doubled);
         found.push(Violation::new(Promise::Doubled, text));
     }
-    let limit = options.lease.as_duration() + Duration::from_secs(1);
+    // Beyond what a busy store makes everybody wait.
+    let limit = options.lease.as_duration() + Duration::from_secs(1) + report.queue_longest;
     let late = report.crashes.at(0.99);
     if late > limit {
         let text = format!("takeover after a crash: p99 {late:?}, promised {limit:?}");

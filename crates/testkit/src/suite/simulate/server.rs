@@ -12,7 +12,7 @@ use relight_core::agent::change::AgentChange;
 use relight_core::decide::Guard;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::{Holder, ProcessIdentity};
-use relight_core::node::{Epoch, Mark, NewNode, Node, NodesGlance, Placement, preferred};
+use relight_core::node::{Epoch, Mark, NewNode, Node, NodesGlance, Placement, ranking};
 use relight_core::time::{Span, Time};
 use relight_store::{AgentCommit, AgentQuery, Joined, MemoryStore, Store};
 
@@ -23,8 +23,9 @@ pub(super) struct View {
     pub(super) nodes: Vec<Node>,
     /// Those whose lease has run out.
     pub(super) gone: Vec<usize>,
-    /// Whom each agent goes to; all come to the same answer, so it is worked out once.
-    preferred: RefCell<BTreeMap<usize, Option<usize>>>,
+    machines: usize,
+    /// Each node's place in the ranking of each agent; all come to the same one, so it is worked out once.
+    places: RefCell<BTreeMap<usize, Vec<u32>>>,
 }
 
 /// A free agent as it was read: who had it, and at which sequence number.
@@ -168,7 +169,9 @@ impl Server {
         }
         let nodes = at_once(self.store.nodes()).expect("memory can be read");
         let gone = nodes.iter().filter(|node| !node.is_live()).map(|node| number(&node.new.name));
-        let view = View { gone: gone.collect(), nodes, preferred: RefCell::default() };
+        let gone = gone.collect();
+        let machines = self.of_node.len();
+        let view = View { gone, nodes, machines, places: RefCell::default() };
         // Nobody comes back to an old mark for long.
         self.views.retain(|_, view| Rc::strong_count(view) > 1);
         let view = Rc::new(view);
@@ -235,24 +238,18 @@ impl Server {
 }
 
 impl View {
-    /// The nodes that matter for an agent's place: whom it goes to, and who asks. Asking about these two
-    /// gives the answer of asking about all.
-    pub(super) fn shortlist(&self, agent: usize, name: &AgentName, asker: usize) -> Vec<Node> {
-        let mut known = self.preferred.borrow_mut();
-        let first = *known
-            .entry(agent)
-            .or_insert_with(|| preferred(name, &Placement::Any, &self.nodes).map(number));
-        let wanted = |node: &&Node| {
-            let number = number(&node.new.name);
-            Some(number) == first || number == asker
-        };
-        let at = |number: usize| {
-            let found =
-                self.nodes.binary_search_by_key(&number, |node| self::number(&node.new.name));
-            found.ok().map(|at| &self.nodes[at])
-        };
-        let few = first.into_iter().chain([asker]).filter_map(at);
-        few.filter(wanted).cloned().collect()
+    /// How many nodes should rather take an agent than this one.
+    pub(super) fn before(&self, agent: usize, name: &AgentName, node: usize) -> usize {
+        let mut places = self.places.borrow_mut();
+        let places = places.entry(agent).or_insert_with(|| {
+            let ranked = ranking(name, &Placement::Any, &self.nodes);
+            let mut places = vec![u32::MAX; self.machines];
+            for (place, name) in ranked.into_iter().enumerate() {
+                places[number(name)] = place as u32;
+            }
+            places
+        });
+        places[node] as usize
     }
 }
 

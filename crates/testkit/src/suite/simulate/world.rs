@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use relight::fleet::{Due, Keeping, Timing};
-use relight_core::node::{Epoch, HeldBy, NodesGlance, Placement, SETTLE, SETTLE_ANEW, Turn};
+use relight_core::node::{Epoch, NodesGlance, SETTLE, SETTLE_ANEW, Turn};
 
 use super::Options;
 use super::faults::{self, Fault};
@@ -15,8 +15,6 @@ use super::report::Report;
 use super::server::{Free, Kind, Server, View};
 use crate::world::seed::Seed;
 
-/// How long a tree lives on after its shim has killed it, at the worst.
-const KILLING: Duration = Duration::from_millis(150);
 /// From a commit to whoever listens.
 const NOTIFY_US: u64 = 6_000;
 /// Half of all trips to the store take less than this, one way.
@@ -348,7 +346,6 @@ impl World {
             if (is_ours && is_supervised) || machine.asked.contains(&one.agent) {
                 continue;
             }
-            let by = if is_ours { HeldBy::Us } else { HeldBy::Nobody };
             let before = known.remove(&one.agent);
             let since = before.map_or(boot, |(since, _)| since);
             if !is_ours && boot < machine.settled {
@@ -359,11 +356,13 @@ impl World {
             }
             let turn = match before {
                 // The same question about the same nodes.
-                Some((_, turn @ (Turn::Ours | Turn::Anothers))) if is_as_before && !is_ours => turn,
+                Some((_, turn @ (Turn::Ours | Turn::Anothers(_)))) if is_as_before && !is_ours => {
+                    turn
+                }
+                _ if is_ours => Turn::OursAlready,
                 _ => {
                     let name = self.server.agent(one.agent);
-                    let nodes = view.shortlist(one.agent, name, node);
-                    Turn::of(&machine.name, name, &Placement::Any, by, &nodes)
+                    Turn::after(view.before(one.agent, name, node))
                 }
             };
             machine.free.insert(one.agent, (since, turn));
@@ -497,7 +496,7 @@ impl World {
     /// An agent was taken from a node just now.
     fn judge(&mut self, agent: usize, from: usize) {
         let machine = &mut self.machines[from];
-        if let Some(until) = machine.could_act_until(agent, KILLING) {
+        if let Some(until) = machine.could_act_until(agent, self.options.killing) {
             match self.now.checked_sub(until) {
                 None => self.report.doubled += 1,
                 Some(after) => {
