@@ -2,7 +2,7 @@
 //!
 //! Everything that talks to the server runs on one thread of the store's own (`background`), so that
 //! callers need no runtime that knows sockets. Writes of a process are gathered into batches
-//! (`writer`), each one transaction in two trips (`desk`); reads share a few connections (`pool`).
+//! (`writer`), each one transaction in one trip or two (`desk`); reads share a few connections (`pool`).
 //! Leases are measured by the database's clock.
 
 mod agents;
