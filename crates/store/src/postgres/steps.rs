@@ -89,9 +89,8 @@ impl<'o> StepBatch<'o> {
         steps.commits += 1;
         steps.at = commit.at.as_ms();
         for change in &commit.changes {
-            let mark = match change {
-                Change::StepBegun(mark) | Change::StepEnded { mark, .. } => mark,
-                _ => return None,
+            let (Change::StepBegun(mark) | Change::StepEnded { mark, .. }) = change else {
+                return None;
             };
             if !seen.insert((&commit.task, &mark.key)) {
                 return None;

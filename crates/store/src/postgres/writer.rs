@@ -253,7 +253,7 @@ impl Job {
     fn is_step(&self) -> bool {
         match self {
             Self::Awaited(operation, _) => operation.is_step(),
-            Self::Soon(recall) => recall.looks(|commit| Operation::is_of_steps(commit)),
+            Self::Soon(recall) => recall.looks(Operation::is_of_steps),
         }
     }
 
