@@ -26,6 +26,7 @@ esac
 
 relight=$(PATH="$PATH:$root/target/release:$root/target/debug" command -v relight) ||
   fail "there is no relight: cargo build --release in $root makes one"
+export PATH="${relight%/*}:$PATH" # for the agents
 initdb=$(command -v initdb || { compgen -G '/usr/lib/postgresql/*/bin/initdb' || compgen -G '/usr/pgsql-*/bin/initdb'; } | sort -V | tail -n 1) || true
 postgres=$(dirname "$(readlink -f "${initdb:-none}")")
 for program in initdb pg_ctl postgres psql; do
@@ -105,18 +106,24 @@ sql() {
 
 make_agents() {
   local agent
-  # Stands for work. Keeps its count where all nodes see it, and complains about a second copy of itself.
+  # Writes books. Every page is a step, so each is written once, on whichever node; complains about a
+  # second copy of itself.
   cat >"$work/agent.sh" <<'AGENT'
 #!/usr/bin/env bash
 exec 9>>"$1.only"
 flock -n 9 || echo "$1 runs twice" >>complaints
-trap 'exit 0' TERM
-read -r count <"$1.count" 2>/dev/null || count=0
+book=1
 while :; do
-  echo "$1 on node $RELIGHT_NODE: $((++count))"
-  echo "$count" >"$1.count"
-  sleep 0.5 9>&- &
-  wait $!
+  # The book that was cut off, or the next one: a finished one cannot be started again (exit 1).
+  until started=$(relight task start "$1-$book" --strategy resume --export 2>/dev/null); do
+    [ $? = 1 ] || exit 75
+    book=$((book + 1))
+  done
+  eval "$started"
+  for page in {1..20}; do
+    relight step run "page $page" -- bash -c 'sleep 1; echo "$0: page $1 on node $RELIGHT_NODE" | tee -a pages' "$1-$book" "$page"
+  done 9>&-
+  relight task done
 done
 AGENT
   chmod +x "$work/agent.sh"
@@ -189,7 +196,6 @@ links() {
 }
 
 field_of() { on "$1" ps "$2" | sed -n "s/^$3 *//p"; }
-runs_on() { [ "$(field_of "$1" "$2" node)" = "$3" ] && [ -n "$(field_of "$1" "$2" pid)" ]; }
 runs() { [ -n "$(field_of "$1" "$2" pid)" ]; }
 runs_elsewhere() { runs "$1" "$2" && [ "$(field_of "$1" "$2" node)" != "$3" ]; }
 
@@ -257,18 +263,26 @@ listen() {
   say ''
 }
 
-# Kills the node that has the first agent, and sees it go on elsewhere.
+has_page() { grep -qs "^$1: page $2 on node" "$work/pages"; }
+goes_on() { grep "^$1: " "$work/pages" | grep -vq " on node $2$"; }
+
+# Kills the node that has the first agent in the middle of a book, and sees it go on elsewhere.
 check() {
   local agent=${agents[0]} node other
+  within 20 "two pages of $agent" has_page "$agent-1" 2
   node=$(field_of a "$agent" node)
   for other in "${nodes[@]}"; do [ "$other" = "$node" ] || break; done
-  say "$agent is on node $node, which dies"
+  say "$agent writes $agent-1 on node $node, which dies"
   kill_node "$node"
-  within 15 "$agent on another node" runs_elsewhere "$other" "$agent" "$node"
-  for agent in "${agents[@]}"; do within 15 "$agent somewhere" runs "$other" "$agent"; done
+  within 20 "$agent on another node" runs_elsewhere "$other" "$agent" "$node"
+  within 20 "the next page of $agent-1" goes_on "$agent-1" "$node"
+  for agent in "${agents[@]}"; do within 20 "$agent somewhere" runs "$other" "$agent"; done
   [ ! -e "$work/complaints" ] || fail "$(head -n 1 "$work/complaints")"
+  [ "$(grep -c "^${agents[0]}-1: page 1 on node" "$work/pages")" = 1 ] || fail "a finished page was written again"
   status
-  say "fleet: it went on elsewhere, once"
+  echo
+  grep "^${agents[0]}-1: " "$work/pages"
+  say "fleet: it went on elsewhere, once, after the last finished page"
 }
 
 trap clean_up EXIT

@@ -1,13 +1,15 @@
 //! Asking the node that has an agent, over a store in memory and a clock that is moved: what becomes of
 //! a wish that is taken, left alone, overtaken.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use relight::fleet::asking::{NotGranted, ask};
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::wish::{Outcome, Progress, Verb, Wish};
-use relight_core::agent::{Agent, AgentPlan, AgentStateKind};
+use relight_core::agent::{Agent, AgentStateKind};
 use relight_core::decide::Guard;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::{Holder, ProcessIdentity};
@@ -36,7 +38,7 @@ fn x() -> AgentName {
 /// A store with an agent that nobody holds.
 async fn store() -> Arc<dyn Store> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    commit(&*store, vec![AgentChange::Created(Box::new(AgentPlan::default()))]).await;
+    commit(&*store, vec![AgentChange::Created(Box::default())]).await;
     store
 }
 

@@ -15,6 +15,7 @@ use crate::given::{BODY_BYTES_MAX, check_content, check_depth, parse};
 use crate::guard::host::Hosts;
 use crate::guard::{caller, host, origin};
 use crate::listen::Peer;
+use crate::relay;
 use crate::remembered;
 use crate::routes::{self, daemon, moment};
 use crate::wire::{agent, event, list, login, session, stats, step, task};
@@ -45,6 +46,9 @@ pub fn bodies(data: &[u8]) {
     body::<task::Claim>(data);
     body::<daemon::Down>(data);
     body::<daemon::Recover>(data);
+    if let Err(error) = relay::try_question(data) {
+        assert!(error.status.is_client_error() && error.inside.is_none());
+    }
 }
 
 fn body<T: DeserializeOwned>(data: &[u8]) {

@@ -18,13 +18,10 @@ pub(crate) fn fence_checked() -> bool {
     !cfg!(feature = "broken-no-fence")
 }
 
-/// A bug of the caller's: only the first change creates, and it creates the task of the commit.
+/// A bug of the caller's.
 pub(crate) fn assert_shape(commit: &Commit) {
-    let creates = |change: &Change| matches!(change, Change::Created(_));
-    assert!(!commit.changes.iter().skip(1).any(creates), "a task is created first");
-    if let Some(Change::Created(new)) = commit.changes.first() {
-        assert!(new.id == commit.task, "a commit is about one task");
-    }
+    let misshape = commit.misshape();
+    assert!(misshape.is_none(), "{}", misshape.unwrap_or_default());
 }
 
 /// The same for an agent.

@@ -37,6 +37,21 @@ pub struct Commit {
     pub changes: Vec<Change>,
 }
 
+impl Commit {
+    /// What is wrong with its form, which no store takes: only the first change creates, and it creates
+    /// the task of the commit.
+    pub fn misshape(&self) -> Option<&'static str> {
+        let creates = |change: &Change| matches!(change, Change::Created(_));
+        if self.changes.iter().skip(1).any(creates) {
+            return Some("a task is created first");
+        }
+        match self.changes.first() {
+            Some(Change::Created(new)) if new.id != self.task => Some("a commit is about one task"),
+            _ => None,
+        }
+    }
+}
+
 /// What the store answers once a commit would survive a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Committed {

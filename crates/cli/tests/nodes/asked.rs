@@ -221,7 +221,7 @@ fn a_fleet_is_counted_and_looked_at() {
     });
     let ran = fleet.call("b", &["doctor"]);
     assert!(ran.stdout.contains("1 live, 1 gone (a)"), "{ran:?}");
-    assert!(ran.stdout.contains("3s: what a dead node had goes on elsewhere within 4s"), "{ran:?}");
+    assert!(ran.stdout.contains("4s: what a dead node had goes on elsewhere within 5s"), "{ran:?}");
 }
 
 /// What a node of a later version makes of the store.

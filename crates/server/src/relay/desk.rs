@@ -1,7 +1,7 @@
 //! Asks the daemon's store what an agent asked, and writes down what it says.
 
 use relight::fleet::key;
-use relight_store::{Store, StoreError};
+use relight_store::{Commit, Store, StoreError};
 use serde::Serialize;
 
 use super::call::{Maybe, Read, Write};
@@ -12,6 +12,15 @@ const KEPT_BY_COMMANDS: &str = relight::drain::NAME;
 /// Whether agents have any business with this write.
 pub(super) fn is_for_agents(write: &Write) -> bool {
     !matches!(write, Write::Keep { name, .. } if name != KEPT_BY_COMMANDS)
+}
+
+/// What is wrong with a write that no command of ours would ask for; stores take it for a bug.
+pub(super) fn misshape(write: &Write) -> Option<&'static str> {
+    match write {
+        Write::Commit { soon, commit } => soon.iter().chain([commit]).find_map(Commit::misshape),
+        Write::CommitSoon(commits) => commits.iter().find_map(Commit::misshape),
+        _ => None,
+    }
 }
 
 /// What the store says, as JSON.

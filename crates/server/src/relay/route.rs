@@ -40,7 +40,8 @@ pub(crate) async fn serve(
     }
 }
 
-fn understood(bytes: &[u8]) -> Result<Call, ApiError> {
+/// What is asked, if it is asked in our form.
+pub(super) fn understood(bytes: &[u8]) -> Result<Call, ApiError> {
     let not_understood = |error: serde_json::Error| {
         let ours = crate::VERSION;
         ApiError::invalid(format!("the daemon (relight {ours}) does not understand this: {error}"))
@@ -64,6 +65,9 @@ fn understood(bytes: &[u8]) -> Result<Call, ApiError> {
 async fn done(app: &App, id: &str, write: Write) -> Result<Response, ApiError> {
     if !desk::is_for_agents(&write) {
         return Err(ApiError::forbidden("this record is the daemon's own"));
+    }
+    if let Some(why) = desk::misshape(&write) {
+        return Err(ApiError::invalid(why));
     }
     let (mut became, again) = match app.relayed.look(id) {
         Seen::Before(became) => (became, true),

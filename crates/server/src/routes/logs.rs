@@ -72,8 +72,9 @@ impl App {
             other => other.map_err(|error| ApiError::internal(error.to_string()))?,
         };
         let lines = found.iter().map(|line| String::from_utf8_lossy(&line.bytes).into_owned());
+        let lines: Vec<String> = lines.collect();
         let node = self.backend.node_name();
-        Ok(self.shown_log(agent, lines.collect(), count, node))
+        Ok(self.shown_log(agent, &lines, count, node))
     }
 
     /// Of another node, as far as it or the store can tell.
@@ -84,7 +85,7 @@ impl App {
         count: usize,
     ) -> Result<Logs, ApiError> {
         let far = far_log::read(self.backend.engine.store().as_ref(), agent, node, count).await?;
-        let shown = self.shown_log(agent, far.lines, count, Some(far.node.to_string()));
+        let shown = self.shown_log(agent, &far.lines, count, Some(far.node.to_string()));
         Ok(Logs { truncated: shown.truncated || far.truncated, note: far.note, ..shown })
     }
 
@@ -92,7 +93,7 @@ impl App {
     fn shown_log(
         &self,
         agent: &Agent,
-        found: Vec<String>,
+        found: &[String],
         count: usize,
         node: Option<String>,
     ) -> Logs {

@@ -117,7 +117,9 @@ fn an_agent_without_a_past_has_empty_lists() {
     assert_eq!(ground.get("/api/agents/writer/deaths").ok(), json!({"items": [], "next": null}));
     assert_eq!(ground.get("/api/attempts?agent=writer").ok()["items"], json!([]));
     let logs = ground.get("/api/agents/writer/logs?lines=10").ok();
-    assert_eq!(logs, json!({"agent": "writer", "lines": [], "truncated": false}));
+    let empty =
+        json!({"agent": "writer", "lines": [], "truncated": false, "node": null, "note": null});
+    assert_eq!(logs, empty);
     assert_eq!(ground.get("/api/agents/writer/logs?lines=0").status, 422);
     assert_eq!(ground.get("/api/agents/nobody/logs").status, 404);
 }

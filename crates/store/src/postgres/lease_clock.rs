@@ -35,7 +35,8 @@ impl LeaseClock {
 
 #[expect(clippy::disallowed_methods, reason = "what no good build does")]
 fn wall_clock_ms() -> i64 {
-    let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let since = since.unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 

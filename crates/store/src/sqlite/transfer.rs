@@ -179,7 +179,11 @@ fn read_row(row: &SqlRow<'_>, columns: usize) -> SqlResult<Row> {
         Ok(match row.get_ref(at)? {
             ValueRef::Null => Cell::None,
             ValueRef::Integer(number) => Cell::Number(number),
-            ValueRef::Text(_) => Cell::Text(row.get(at)?),
+            // What is no text is told of with its row, and does not hide the others.
+            ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => Cell::Text(text.to_owned()),
+                Err(_) => Cell::Bytes(bytes.to_vec()),
+            },
             ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
             ValueRef::Real(number) => return Err(super::error::bad_value("a number", number)),
         })
@@ -198,8 +202,7 @@ fn integrity(db: &Connection) -> SqlResult<Vec<String>> {
         ("leases of no task", "lease WHERE n NOT IN (SELECT n FROM task)"),
         (
             "outputs of no step",
-            "output o WHERE NOT EXISTS
-              (SELECT 1 FROM journal j WHERE j.output = o.id)",
+            "output WHERE id NOT IN (SELECT output FROM journal WHERE output IS NOT NULL)",
         ),
         (
             "steps whose output is gone",

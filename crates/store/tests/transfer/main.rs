@@ -158,6 +158,11 @@ async fn verify_finds_what_is_wrong() {
         ("DELETE FROM task_body", "it has no spec"),
         ("DELETE FROM lease", "held by nobody"),
         ("UPDATE task_body SET key = 'k'", "key is not what its body says"),
+        ("UPDATE task_body SET spec = CAST(x'ff' AS TEXT)", "it has no spec"),
+        (
+            "UPDATE journal SET body = x'00', output = NULL WHERE name = 'build'",
+            "outputs of no step",
+        ),
         ("DELETE FROM output", "steps whose output is gone"),
         ("UPDATE journal SET kind = 200 WHERE id = 1", "kind holds 200"),
         ("UPDATE journal SET task = 77 WHERE name IS NOT NULL", "its task is not there"),

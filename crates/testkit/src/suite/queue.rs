@@ -2,6 +2,7 @@
 //! workers frozen past their lease, until every task has come to its end.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -48,7 +49,7 @@ pub fn run(product: &Product, work: &Path, options: Options, tally: &Tally) -> a
     let stage = Stage::in_folder(product, &folder, "queue")?;
     let runtime = Runtime::new()?;
     let relight = runtime.block_on(queue::open(&stage.store_url()))?;
-    runtime.block_on(fill(&relight, options.tasks))?;
+    runtime.block_on(fill(&relight, 0..options.tasks))?;
     let mut trial = Trial {
         stage,
         folder: &folder,
@@ -88,10 +89,10 @@ pub fn run(product: &Product, work: &Path, options: Options, tally: &Tally) -> a
     Ok(())
 }
 
-/// Adds so many tasks of the plan.
-pub(super) async fn fill(relight: &Relight, tasks: usize) -> anyhow::Result<()> {
+/// Adds these tasks of the plan.
+pub(super) async fn fill(relight: &Relight, tasks: Range<usize>) -> anyhow::Result<()> {
     let mut adding = JoinSet::new();
-    for number in 0..tasks {
+    for number in tasks {
         let engine = relight.engine().clone();
         adding.spawn(async move { engine.add(queue_plan::new_task(number)).await });
     }

@@ -41,7 +41,7 @@ fn asked(answer: &str) -> String {
 }
 
 fn is_hidden(standby: &Standby) -> bool {
-    standby.name.is_none() && standby.behind_bytes.is_none()
+    standby.behind_bytes.is_none()
 }
 
 fn name(standby: &Standby) -> String {
@@ -83,6 +83,13 @@ mod tests {
             told(None, vec![standby(false, None)]),
             told(None, vec![]),
         ];
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        ok       standby     does an acknowledged step survive the loss of this server? yes, standby second has it before it is acknowledged
+        warning  standby     does an acknowledged step survive the loss of this server? no, and leases would end too early: standby second is asynchronous, now 1200 bytes and 12 ms behind; try: synchronous_standby_names = 'second'
+        problem  standby     no standby of "third" is there: every commit waits for one; try: bring the standby back, or set synchronous_standby_names
+        problem  standby     no standby of "second" is there: every commit waits for one; try: bring the standby back, or set synchronous_standby_names
+        warning  standby     does an acknowledged step survive the loss of this server? not known: this role may not see the standby; try: GRANT pg_monitor TO the role of the store
+        ok       standby     does an acknowledged step survive the loss of this server? no: PostgreSQL knows of no standby; see its backups
+        "#);
     }
 }

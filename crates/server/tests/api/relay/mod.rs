@@ -266,6 +266,17 @@ fn a_relight_of_another_version_is_told_so() {
     assert_eq!(ask(json!("dance")).0, 422);
 }
 
+#[tokio::test]
+async fn a_commit_that_is_none_is_refused_and_harms_nobody() {
+    let daemon = daemon();
+    let store = daemon.store();
+    let mut commit = started("t");
+    commit.task = task("other");
+    let refused = store.commit(commit).await.unwrap_err().to_string();
+    assert!(refused.contains("a commit is about one task"), "{refused}");
+    store.commit(started("t")).await.unwrap();
+}
+
 #[test]
 fn an_output_larger_than_any_other_body_is_taken() {
     let ground = Ground::new();

@@ -3,15 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use relight::Relight;
-use relight_core::time::Span;
-use relight_server::client;
-use rustix::process::Signal;
-use serde_json::{Value, json};
 
 use super::super::queue;
-use super::schedule::{Act, Lane, Part, Trouble};
+use super::node::{Node, SKEWS};
+use super::schedule::Trouble;
 use super::{LEASE, RENEW};
 use crate::checker;
 use crate::checker::fleet::Freeze;
@@ -19,7 +15,7 @@ use crate::postgres::{Cluster, Durability, Place};
 use crate::world::daemon::Entry;
 use crate::world::fleet_log::{Deed, FleetLog, Line};
 use crate::world::machine::{Blueprint, Machine};
-use crate::world::network::{Cut, EVERYBODY, Network, SERVER};
+use crate::world::network::{EVERYBODY, Network, SERVER};
 use crate::world::product::Product;
 use crate::world::seed::Seed;
 use crate::world::tally::{Promise, Violation};
@@ -29,60 +25,31 @@ use crate::world::{clock, processes};
 const BEGIN_MAX: Duration = Duration::from_secs(30);
 /// A daemon that ends by itself, for it cannot reach the database, is started again after this.
 const START_PAUSE: Duration = Duration::from_millis(500);
-/// How long an answer may take.
-const ASK_MAX: Span = Span::from_ms(300);
-/// How often it is looked for steps that are parked.
-const RESOLVE_PAUSE: Duration = Duration::from_millis(500);
-/// Tasks of the queue, beside those of the agents.
-pub(super) const TASKS: usize = 120;
 const URL_END: &str = "?sslmode=disable";
-/// What befalls all nodes before they are healed at once.
-const LAST_BLOWS: [Trouble; 7] = [
-    Trouble::NodeKilled,
-    Trouble::DaemonKilled,
-    Trouble::DaemonFrozen,
-    Trouble::NodeFrozen,
-    Trouble::Cut(Cut::BothWays),
-    Trouble::Cut(Cut::ToServer),
-    Trouble::Cut(Cut::FromServer),
-];
-/// By what a wall clock is off.
-const SKEWS: [&str; 4] = ["+0", "-1h", "+1h", "+30d"];
-
-/// A node.
-#[derive(Debug)]
-struct Node {
-    name: String,
-    machine: Machine,
-    /// The file that says by what its wall clock is off.
-    clock_file: PathBuf,
-    /// What befalls it now.
-    trouble: Option<Trouble>,
-    started_at: Instant,
-    frozen_from_ns: u64,
-}
 
 /// A fleet. Fields are dropped in their order: machines before what they are plugged into.
 #[derive(Debug)]
 pub(super) struct Arena {
-    nodes: Vec<Node>,
-    cluster: Cluster,
-    network: Network,
+    pub(super) nodes: Vec<Node>,
+    pub(super) cluster: Cluster,
+    pub(super) network: Network,
     pub(super) log: FleetLog,
     pub(super) agents: Vec<String>,
-    relight: PathBuf,
+    pub(super) relight: PathBuf,
     driver: PathBuf,
     pub(super) freezes: Vec<Freeze>,
-    is_database_up: bool,
+    pub(super) is_database_up: bool,
     /// Agents and the fences under which somebody tried to write late.
-    tried_late: Vec<(String, u64)>,
+    pub(super) tried_late: Vec<(String, u64)>,
     /// Late writes that were refused.
     pub(super) late_refused: u64,
     /// Steps that were parked and that somebody resolved.
     pub(super) resolved: u64,
-    resolved_at: Instant,
+    pub(super) resolved_at: Instant,
     /// How often somebody was asked.
-    asked: usize,
+    pub(super) asked: usize,
+    /// Tasks of the queue, beside those of the agents.
+    pub(super) tasks: usize,
 }
 
 /// How a fleet is made.
@@ -120,6 +87,7 @@ impl Arena {
             resolved: 0,
             resolved_at: clock::now(),
             asked: 0,
+            tasks: 0,
         };
         let configuration = make.folder.join("relight.toml");
         std::fs::write(&configuration, arena.configuration(make.product))?;
@@ -134,7 +102,7 @@ impl Arena {
     }
 
     /// Switches a machine on; its daemon and its workers begin.
-    fn boot(&mut self, number: usize, seed: &mut Seed) -> anyhow::Result<()> {
+    pub(super) fn boot(&mut self, number: usize, seed: &mut Seed) -> anyhow::Result<()> {
         let node = &mut self.nodes[number];
         node.machine.boot(seed)?;
         node.start(&self.relight)?;
@@ -146,9 +114,13 @@ impl Arena {
         Ok(())
     }
 
-    /// Fills the queue, once the first node has made the store.
-    pub(super) fn fill(&self) -> anyhow::Result<()> {
-        self.with_store(async |relight| queue::fill(&relight, TASKS).await)
+    /// Adds so many tasks for each node to the queue. The database has to be up.
+    pub(super) fn fill(&mut self, for_each_node: usize) -> anyhow::Result<()> {
+        let end = self.tasks + for_each_node * self.nodes.len();
+        let new = self.tasks..end;
+        self.with_store(async |relight| queue::fill(&relight, new).await)?;
+        self.tasks = end;
+        Ok(())
     }
 
     /// Does something with the store from outside of the fleet.
@@ -228,143 +200,6 @@ impl Arena {
         }
     }
 
-    /// Does what a schedule says.
-    pub(super) fn act(&mut self, act: Act, seed: &mut Seed) -> anyhow::Result<()> {
-        match act.lane {
-            Lane::Node(number) => self.act_on_node(number, act.trouble, act.part, seed),
-            Lane::Database => self.act_on_database(act.trouble, act.part, seed),
-        }
-    }
-
-    fn act_on_node(
-        &mut self,
-        number: usize,
-        trouble: Trouble,
-        part: Part,
-        seed: &mut Seed,
-    ) -> anyhow::Result<()> {
-        let (network, node) = (&self.network, &mut self.nodes[number]);
-        node.trouble = (part != Part::End).then_some(trouble);
-        match (trouble, part) {
-            (Trouble::NodeKilled, Part::Begin) => {
-                // A machine without power says nothing; one that only crashes closes its connections.
-                if seed.below(2) == 0 {
-                    network.cut(&mut node.machine.cable, Cut::BothWays)?;
-                }
-                node.machine.kill()
-            }
-            (Trouble::NodeKilled, _) => {
-                network.mend(&mut node.machine.cable)?;
-                self.boot(number, seed)
-            }
-            (Trouble::DaemonKilled, Part::Begin) => {
-                node.signal_daemon(Signal::KILL);
-                Ok(())
-            }
-            (Trouble::DaemonKilled, _) => node.start(&self.relight),
-            (Trouble::DaemonFrozen, Part::Begin) => {
-                node.signal_daemon(Signal::STOP);
-                Ok(())
-            }
-            (Trouble::DaemonFrozen, _) => {
-                node.signal_daemon(Signal::CONT);
-                Ok(())
-            }
-            (Trouble::NodeFrozen, Part::Begin) => {
-                node.frozen_from_ns = clock::wall_ns();
-                node.machine.freeze()
-            }
-            (Trouble::NodeFrozen, _) => {
-                node.machine.thaw(seed);
-                let (from_ns, until_ns) = (node.frozen_from_ns, clock::wall_ns());
-                self.freezes.push(Freeze { node: node.name.clone(), from_ns, until_ns });
-                Ok(())
-            }
-            (Trouble::Cut(cut), Part::Begin) => network.cut(&mut node.machine.cable, cut),
-            (Trouble::Flapping, Part::Begin | Part::Again) if seed.below(2) == 0 => {
-                let cuts = [Cut::BothWays, Cut::ToServer, Cut::FromServer];
-                network.cut(&mut node.machine.cable, cuts[seed.below(3) as usize])
-            }
-            (Trouble::Cut(_) | Trouble::Flapping, _) => network.mend(&mut node.machine.cable),
-            (Trouble::ClockTurned, Part::Begin) => {
-                let skew = SKEWS[seed.below(SKEWS.len() as u64) as usize];
-                Ok(std::fs::write(&node.clock_file, skew)?)
-            }
-            (Trouble::ClockTurned, _) => Ok(()),
-            (Trouble::DatabaseKilled | Trouble::ConnectionsKilled, _) => {
-                unreachable!("a node is no database")
-            }
-        }
-    }
-
-    fn act_on_database(
-        &mut self,
-        trouble: Trouble,
-        part: Part,
-        seed: &mut Seed,
-    ) -> anyhow::Result<()> {
-        match (trouble, part) {
-            (Trouble::DatabaseKilled, Part::Begin) => {
-                self.cluster.kill();
-                self.is_database_up = false;
-            }
-            (Trouble::DatabaseKilled, _) => self.start_database(),
-            (_, _) if self.is_database_up => self.kill_connections(seed),
-            (_, _) => {}
-        }
-        Ok(())
-    }
-
-    fn start_database(&mut self) {
-        if !self.is_database_up {
-            self.cluster.start_server();
-            self.is_database_up = true;
-        }
-    }
-
-    fn kill_connections(&self, seed: &mut Seed) {
-        let all = self.cluster.sql(
-            "SELECT pid FROM pg_stat_activity WHERE application_name = 'relight' ORDER BY pid",
-        );
-        let chosen: Vec<&str> = all.lines().filter(|_| seed.below(2) == 0).collect();
-        if !chosen.is_empty() {
-            let pids = chosen.join(", ");
-            self.cluster.sql(&format!(
-                "SELECT pg_terminate_backend(pid) FROM unnest(ARRAY[{pids}]) AS pid"
-            ));
-        }
-    }
-
-    /// Cuts node after node off, then mends them in another order.
-    pub(super) fn one_by_one(&mut self, seed: &mut Seed) -> anyhow::Result<Vec<Violation>> {
-        let mut found = Vec::new();
-        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
-        for part in [Part::Begin, Part::End] {
-            seed.shuffle(&mut order);
-            for &number in &order {
-                let cuts = [Cut::BothWays, Cut::ToServer, Cut::FromServer];
-                let trouble = Trouble::Cut(cuts[seed.below(3) as usize]);
-                self.act_on_node(number, trouble, part, seed)?;
-                let pause = seed.between(LEASE / 10, LEASE / 2);
-                found.extend(self.wait_until(clock::now() + pause)?);
-            }
-        }
-        Ok(found)
-    }
-
-    /// Something befalls every node at once, now and then the database too, and lasts longer than all
-    /// leases.
-    pub(super) fn last_blow(&mut self, seed: &mut Seed) -> anyhow::Result<Vec<Violation>> {
-        for number in 0..self.nodes.len() {
-            let trouble = LAST_BLOWS[seed.below(LAST_BLOWS.len() as u64) as usize];
-            self.act_on_node(number, trouble, Part::Begin, seed)?;
-        }
-        if seed.below(3) == 0 {
-            self.act_on_database(Trouble::DatabaseKilled, Part::Begin, seed)?;
-        }
-        self.wait_until(clock::now() + seed.between(LEASE, LEASE * 3 / 2))
-    }
-
     /// Lets time pass, and looks after what is not in trouble.
     pub(super) fn wait_until(&mut self, moment: Instant) -> anyhow::Result<Vec<Violation>> {
         let mut found = Vec::new();
@@ -381,7 +216,7 @@ impl Arena {
     }
 
     /// Starts daemons again that ended by themselves, as a host's service manager does.
-    fn mind(&mut self) -> anyhow::Result<()> {
+    pub(super) fn mind(&mut self) -> anyhow::Result<()> {
         processes::reap_orphans();
         for node in &mut self.nodes {
             let is_left_alone = matches!(
@@ -394,74 +229,6 @@ impl Arena {
             }
         }
         Ok(())
-    }
-
-    /// Writes with the fence of an attempt that has a successor, as a message would that was long on its
-    /// way. Once for each such fence.
-    fn write_late(&mut self) -> anyhow::Result<Vec<Violation>> {
-        let mut found = Vec::new();
-        for (agent, fence) in self.overtaken()? {
-            let path = format!("/api/tasks/{agent}/steps/late/begin");
-            let body = json!({"fence": fence});
-            let Some(answered) = self.ask_somebody("POST", &path, Some(&body)) else { continue };
-            match (answered.status, answered.body["error"]["code"].as_str()) {
-                (409, Some("fenced")) => self.late_refused += 1,
-                (503 | 408, _) => continue,
-                (status, _) => {
-                    let text = format!(
-                        "{agent}: a write with the old fence {fence} was answered {status} {}",
-                        answered.body
-                    );
-                    found.push(Violation::new(Promise::Fence, text));
-                }
-            }
-            self.tried_late.push((agent, fence));
-        }
-        Ok(found)
-    }
-
-    /// Asks one of those who are not in trouble, another one each time, and does not wait for long: the
-    /// schedule goes on.
-    fn ask_somebody(
-        &mut self,
-        method: &str,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Option<client::Answered> {
-        self.asked += 1;
-        let well: Vec<&Node> = self.nodes.iter().filter(|node| node.trouble.is_none()).collect();
-        let node = well.get(self.asked % well.len().max(1)).filter(|_| self.is_database_up)?;
-        let socket = node.machine.home().join("relight.sock");
-        client::send(&socket, method, path, body, ASK_MAX).ok()
-    }
-
-    /// Each agent with the fence before its newest, where nobody tried that one yet.
-    fn overtaken(&self) -> anyhow::Result<Vec<(String, u64)>> {
-        let lines = self.log.lines()?;
-        let of_agent = |agent: &String| {
-            let births = lines.iter().filter(|line| line.agent == *agent);
-            let mut fences = births.filter_map(|line| match line.deed {
-                Deed::Born { fence, .. } => Some(fence),
-                _ => None,
-            });
-            let newest = fences.next_back()?;
-            let before = fences.next_back().filter(|before| *before < newest)?;
-            Some((agent.clone(), before))
-        };
-        let all = self.agents.iter().filter_map(of_agent);
-        Ok(all.filter(|late| !self.tried_late.contains(late)).collect())
-    }
-
-    /// Ends every trouble: cables, machines, daemons and the database.
-    pub(super) fn heal(&mut self, seed: &mut Seed) -> anyhow::Result<()> {
-        self.start_database();
-        for number in 0..self.nodes.len() {
-            if let Some(trouble) = self.nodes[number].trouble {
-                self.act_on_node(number, trouble, Part::End, seed)?;
-            }
-            self.network.mend(&mut self.nodes[number].machine.cable)?;
-        }
-        self.mind()
     }
 
     /// Waits until every agent has done a step since the moment; how long that took.
@@ -486,7 +253,7 @@ impl Arena {
             let is_done = |agent: &String| {
                 lines.iter().any(|line| line.agent == *agent && line.deed == Deed::Done)
             };
-            let is_empty = async |relight| checker::queue::is_over(&relight, TASKS).await;
+            let is_empty = async |relight| checker::queue::is_over(&relight, arena.tasks).await;
             Ok(arena.agents.iter().all(is_done) && arena.with_store(is_empty)?)
         })
     }
@@ -508,41 +275,6 @@ impl Arena {
         Ok(Some(began.elapsed()))
     }
 
-    /// The node with most agents is gone for good, and only its lease tells of it.
-    pub(super) fn lose_one(&mut self) -> anyhow::Result<()> {
-        let network = &self.network;
-        let node = self.nodes.iter_mut().max_by_key(|node| node.machine.agents());
-        let node = node.context("a fleet has nodes")?;
-        node.trouble = Some(Trouble::NodeKilled);
-        network.cut(&mut node.machine.cable, Cut::BothWays)?;
-        node.machine.kill()
-    }
-
-    /// A step that was lost twice with its node waits for a person, who looks at the world and says.
-    fn resolve_parked(&mut self) -> anyhow::Result<()> {
-        if self.resolved_at.elapsed() < RESOLVE_PAUSE {
-            return Ok(());
-        }
-        self.resolved_at = clock::now();
-        let Some(blocked) = self.ask_somebody("GET", "/api/tasks?status=blocked", None) else {
-            return Ok(());
-        };
-        let tasks = blocked.body["items"].as_array().cloned().unwrap_or_default();
-        for id in tasks.iter().filter_map(|task| task["id"].as_str()) {
-            let path = format!("/api/tasks/{id}");
-            let Some(task) = self.ask_somebody("GET", &path, None) else { continue };
-            let Some(step) = task.body["in_doubt"][0].as_str() else { continue };
-            let lines = self.log.lines()?;
-            let is_its =
-                |deed: &Deed| matches!(deed, Deed::Effect { step: its, .. } if its == step);
-            let happened = lines.iter().any(|line| line.agent == id && is_its(&line.deed));
-            let path = format!("{path}/steps/{step}/resolve");
-            let answered = self.ask_somebody("POST", &path, Some(&json!({"happened": happened})));
-            self.resolved += u64::from(answered.is_some_and(|answered| answered.status == 200));
-        }
-        Ok(())
-    }
-
     /// Agents that live, of all machines.
     pub(super) fn live_agents(&self) -> usize {
         self.nodes.iter().map(|node| node.machine.agents()).sum()
@@ -557,24 +289,5 @@ impl Arena {
             format!("{}: {lines}", node.name)
         };
         self.nodes.iter().map(last).collect::<Vec<_>>().join("; ")
-    }
-}
-
-impl Node {
-    fn start(&mut self, relight: &Path) -> anyhow::Result<()> {
-        let configuration = self.machine.home().parent().context("a home has a folder")?;
-        let configuration = configuration.join("relight.toml").display().to_string();
-        let relight = relight.display().to_string();
-        // Power cuts are what this is about: nobody is to wait for a person after the third.
-        let words = [&relight, "up", "--config", &configuration, "--no-http", "--resume-anyway"];
-        self.machine.start(&[&words[..], &["--node", &self.name]].concat())?;
-        self.started_at = clock::now();
-        Ok(())
-    }
-
-    fn signal_daemon(&self, signal: Signal) {
-        if let Some(pid) = self.machine.daemon() {
-            processes::signal(pid, signal);
-        }
     }
 }

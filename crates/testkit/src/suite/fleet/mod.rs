@@ -2,7 +2,10 @@
 //! connections, clocks and the database itself fail in every way, alone and together.
 
 mod arena;
+mod blows;
+mod node;
 mod schedule;
+mod visitor;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +16,7 @@ use std::time::{Duration, Instant};
 use relight_core::ids::TaskId;
 use relight_store::EventQuery;
 
-use self::arena::{Arena, Make, TASKS};
+use self::arena::{Arena, Make};
 use self::schedule::{Part, Trouble};
 use super::supervise::clock_library;
 use crate::checker;
@@ -32,6 +35,9 @@ const LEASE: Duration = Duration::from_secs(3);
 const RENEW: Duration = Duration::from_millis(500);
 /// How long it is waited for what must come within two leases, to tell how late it was.
 const LATE_MAX: Duration = Duration::from_secs(20);
+/// Tasks of the queue for each node: enough that there is always one to be lost, and few at the end.
+const TASKS_AT_FIRST: usize = 12;
+const TASKS_MORE: usize = 4;
 /// On a machine as busy as this nobody is said to be late.
 const SLOWDOWN_MAX: f64 = 4.0;
 /// By then an agent that has finished is gone.
@@ -145,7 +151,7 @@ impl Run<'_> {
             return Ok(Vec::new());
         };
         let mut found = arena.begin()?;
-        arena.fill()?;
+        arena.fill(TASKS_AT_FIRST)?;
         let began = clock::now();
         for act in acts {
             if !found.is_empty() {
@@ -155,11 +161,14 @@ impl Run<'_> {
             arena.act(act, &mut seed)?;
             self.count(act.trouble, act.part);
         }
+        arena.fill(TASKS_MORE)?;
         found.extend(arena.one_by_one(&mut seed)?);
+        arena.fill(TASKS_MORE)?;
         found.extend(arena.last_blow(&mut seed)?);
         arena.heal(&mut seed)?;
         let back = arena.goes_on(LATE_MAX)?;
         found.extend(self.too_late("all agents were back", "all was healed", back, &arena));
+        arena.fill(TASKS_MORE)?;
         arena.lose_one()?;
         let finished = arena.finish(LATE_MAX)?;
         found.extend(self.too_late("all work was finished", "a node was lost", finished, &arena));
@@ -290,7 +299,7 @@ fn check_store(arena: &Arena, lines: &[Line]) -> anyhow::Result<Vec<Violation>> 
         let store = relight.engine().store();
         let tokens = BTreeSet::from([FLEET_TOKEN.to_owned()]);
         let ledger = arena.log.ledger();
-        let mut found = checker::queue::check(&relight, TASKS, &ledger, &tokens).await?;
+        let mut found = checker::queue::check(&relight, arena.tasks, &ledger, &tokens).await?;
         for agent in &arena.agents {
             let id = TaskId::new(agent.clone())?;
             let Some(task) = store.task(&id).await? else {

@@ -4,11 +4,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use relight_core::agent::AgentPlan;
 use relight_core::agent::change::AgentChange;
 use relight_core::decide::Guard;
 use relight_core::ids::{AgentName, NodeName};
@@ -78,7 +77,7 @@ pub(super) struct Server {
     pub(super) held: Vec<(Option<usize>, u64)>,
     /// What each node has.
     pub(super) of_node: Vec<BTreeMap<usize, u64>>,
-    views: BTreeMap<Mark, Arc<View>>,
+    views: BTreeMap<Mark, Rc<View>>,
 }
 
 /// How many of a server's processors work for the fleet.
@@ -106,7 +105,7 @@ impl Server {
             views: BTreeMap::new(),
         };
         for agent in 0..agents {
-            let change = AgentChange::Created(Box::new(AgentPlan::default()));
+            let change = AgentChange::Created(Box::default());
             server.commit_agent(agent, Guard { fence: None, seq: None }, change);
         }
         Ok(server)
@@ -160,17 +159,17 @@ impl Server {
     }
 
     /// All nodes as of this mark, which is the present one.
-    pub(super) fn view(&mut self, mark: Mark) -> Arc<View> {
+    pub(super) fn view(&mut self, mark: Mark) -> Rc<View> {
         if let Some(view) = self.views.get(&mark) {
-            return Arc::clone(view);
+            return Rc::clone(view);
         }
         let nodes = at_once(self.store.nodes()).expect("memory can be read");
         let gone = nodes.iter().filter(|node| !node.is_live()).map(|node| number(&node.new.name));
         let view = View { gone: gone.collect(), nodes, preferred: RefCell::default() };
         // Nobody comes back to an old mark for long.
-        self.views.retain(|_, view| Arc::strong_count(view) > 1);
-        let view = Arc::new(view);
-        self.views.insert(mark, Arc::clone(&view));
+        self.views.retain(|_, view| Rc::strong_count(view) > 1);
+        let view = Rc::new(view);
+        self.views.insert(mark, Rc::clone(&view));
         view
     }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::Duration;
 
 use relight::fleet::{Due, Keeping, Timing};
@@ -66,7 +66,7 @@ enum Answer {
     Joined(Option<Epoch>),
     Renewed(bool),
     Glanced(NodesGlance),
-    Looked(NodesGlance, Arc<View>, Vec<Free>),
+    Looked(NodesGlance, Rc<View>, Vec<Free>),
     Taken(bool),
     /// The store could not be reached for too long.
     Failed,
@@ -519,7 +519,7 @@ impl World {
         }
         match (question.what, *answer) {
             (What::Take(free), answer) => {
-                self.taken(node, free, matches!(answer, Answer::Taken(true)))
+                self.taken(node, free, matches!(answer, Answer::Taken(true)));
             }
             (What::Look, Answer::Looked(glance, view, free)) => {
                 self.looked(node, glance, &view, &free);
