@@ -6,7 +6,7 @@ use std::time::Duration;
 use relight::fleet::Keeping;
 use relight::supervise::shim::wire::Rung;
 use relight_core::ids::NodeName;
-use relight_core::node::{Epoch, Mark};
+use relight_core::node::{Epoch, Mark, Turn};
 use relight_core::time::Span;
 
 /// Moments of true time, in microseconds from the beginning.
@@ -59,8 +59,10 @@ pub(super) struct Machine {
     pub(super) was_member: bool,
     /// From when on it takes what is free, by its own clock.
     pub(super) settled: Duration,
-    /// Since when it has seen agents free.
-    pub(super) free_since: BTreeMap<usize, Duration>,
+    /// Since when it has seen agents free, and whose turn they are among the nodes that it knows.
+    pub(super) free: BTreeMap<usize, (Duration, Turn)>,
+    /// The mark of those nodes.
+    pub(super) free_mark: Mark,
     /// The next look for agents is due then.
     pub(super) looks_at: Option<Moment>,
     /// One is under way.
@@ -88,7 +90,8 @@ impl Machine {
             mark: [i64::MIN; 5],
             was_member: false,
             settled: Duration::ZERO,
-            free_since: BTreeMap::new(),
+            free: BTreeMap::new(),
+            free_mark: [i64::MIN; 5],
             looks_at: None,
             is_looking: false,
             looked_at: 0,
@@ -184,7 +187,7 @@ impl Machine {
         self.was_member = false;
         (self.looks_at, self.is_looking) = (None, false);
         self.mark = [i64::MIN; 5];
-        self.free_since.clear();
+        self.free.clear();
         self.frozen_until = 0;
     }
 }

@@ -1,7 +1,7 @@
 //! The simulated store: the product's own one in memory, with a clock and a pace that are played.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
@@ -75,6 +75,8 @@ pub(super) struct Server {
     agents: Vec<AgentName>,
     /// Who has each agent, and its sequence number, as the store in memory has it.
     pub(super) held: Vec<(Option<usize>, u64)>,
+    /// Those that nobody has had yet.
+    unheld: BTreeSet<usize>,
     /// What each node has.
     pub(super) of_node: Vec<BTreeMap<usize, u64>>,
     views: BTreeMap<Mark, Rc<View>>,
@@ -101,6 +103,7 @@ impl Server {
             queue_longest: Duration::ZERO,
             agents: names?,
             held: vec![(None, 0); agents],
+            unheld: (0..agents).collect(),
             of_node: vec![BTreeMap::new(); nodes],
             views: BTreeMap::new(),
         };
@@ -180,8 +183,10 @@ impl Server {
             held.map(move |(agent, seq)| Free { agent: *agent, held_by: Some(node), seq: *seq })
         };
         let gone = view.gone.iter().filter(|node| **node != asker).flat_map(|node| of(*node));
-        let nobodys = self.held.iter().enumerate().filter(|(_, (holder, _))| holder.is_none());
-        let nobodys = nobodys.map(|(agent, (_, seq))| Free { agent, held_by: None, seq: *seq });
+        let nobodys = self.unheld.iter().map(|agent| {
+            let seq = self.held[*agent].1;
+            Free { agent: *agent, held_by: None, seq }
+        });
         gone.chain(nobodys).chain(of(asker)).collect()
     }
 
@@ -196,6 +201,7 @@ impl Server {
         if let Some(before) = self.held[agent].0.replace(node) {
             self.of_node[before].remove(&agent);
         }
+        self.unheld.remove(&agent);
         self.of_node[node].insert(agent, self.held[agent].1);
         true
     }

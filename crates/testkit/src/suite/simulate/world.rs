@@ -340,7 +340,8 @@ impl World {
         let boot = machine.boot(now);
         let mut again: Option<Duration> = None;
         let mut takes = Vec::new();
-        machine.free_since.retain(|agent, _| free.iter().any(|free| free.agent == *agent));
+        let mut known = std::mem::take(&mut machine.free);
+        let is_as_before = std::mem::replace(&mut machine.free_mark, glance.mark) == glance.mark;
         for one in free {
             let is_ours = one.held_by == Some(node);
             let is_supervised = machine.copies.get(&one.agent).is_some_and(|copy| copy.is_guided);
@@ -348,10 +349,18 @@ impl World {
                 continue;
             }
             let by = if is_ours { HeldBy::Us } else { HeldBy::Nobody };
-            let name = self.server.agent(one.agent);
-            let nodes = view.shortlist(one.agent, name, node);
-            let turn = Turn::of(&machine.name, name, &Placement::Any, by, &nodes);
-            let since = *machine.free_since.entry(one.agent).or_insert(boot);
+            let before = known.remove(&one.agent);
+            let turn = match before {
+                // The same question about the same nodes.
+                Some((_, turn @ (Turn::Ours | Turn::Anothers))) if is_as_before && !is_ours => turn,
+                _ => {
+                    let name = self.server.agent(one.agent);
+                    let nodes = view.shortlist(one.agent, name, node);
+                    Turn::of(&machine.name, name, &Placement::Any, by, &nodes)
+                }
+            };
+            let since = before.map_or(boot, |(since, _)| since);
+            machine.free.insert(one.agent, (since, turn));
             let Some(ripe) = turn.ripe_at(boot, machine.settled, since) else { continue };
             if ripe <= boot {
                 machine.asked.insert(one.agent);
