@@ -350,6 +350,13 @@ impl World {
             }
             let by = if is_ours { HeldBy::Us } else { HeldBy::Nobody };
             let before = known.remove(&one.agent);
+            let since = before.map_or(boot, |(since, _)| since);
+            if !is_ours && boot < machine.settled {
+                // Whose turn it is does not matter yet.
+                machine.free.insert(one.agent, (since, Turn::Nobodys));
+                again = Some(again.map_or(machine.settled, |at| at.min(machine.settled)));
+                continue;
+            }
             let turn = match before {
                 // The same question about the same nodes.
                 Some((_, turn @ (Turn::Ours | Turn::Anothers))) if is_as_before && !is_ours => turn,
@@ -359,7 +366,6 @@ impl World {
                     Turn::of(&machine.name, name, &Placement::Any, by, &nodes)
                 }
             };
-            let since = before.map_or(boot, |(since, _)| since);
             machine.free.insert(one.agent, (since, turn));
             let Some(ripe) = turn.ripe_at(boot, machine.settled, since) else { continue };
             if ripe <= boot {
