@@ -34,6 +34,8 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
         let row = row.note(Some("there is no PostgreSQL (install the package postgresql)"));
         return Ok(vec![row.target(Target::TimesFloorMin(0.6))]);
     };
+    // Before anything is there that the server would tidy up meanwhile.
+    let costs = wal::rows(stage, &cluster)?;
     let script = raw_script(stage, &cluster)?;
     let open = |schema: &str| {
         let url = cluster.url(&format!("?schema={schema}&sslmode=disable"));
@@ -74,7 +76,7 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     }
     let results = contest.run(stage.pick(5, 2))?;
     let mut rows = table(&results, finished);
-    rows.extend(wal::rows(stage, &cluster)?);
+    rows.extend(costs);
     rows.extend(pruning::rows(stage, &full)?);
     rows.extend(takeover::rows(stage, &cluster)?);
     Ok(rows)

@@ -18,31 +18,33 @@ use crate::stage::Stage;
 const LOADS: [(usize, usize); 3] = [(1, 1_000), (64, 100), (256, 40)];
 /// Tasks that are claimed and ended.
 const CLAIMED: usize = 1_000;
+/// Those who do.
+const CLAIMERS: usize = 50;
 /// Renewals of a node.
 const RENEWALS: usize = 1_000;
-/// The server tells of rows so long afterwards.
-const TOLD_AFTER: Duration = Duration::from_millis(1_200);
+/// The server tells of rows so long after a connection has ended.
+const TOLD_AFTER: Duration = Duration::from_millis(500);
 
 pub(crate) fn rows(stage: &Stage, cluster: &Cluster) -> anyhow::Result<Vec<Row>> {
-    let url = cluster.url("?schema=wal&sslmode=disable");
-    let library = Arc::new(stage.runtime.block_on(Library::open_url(&url))?);
     let mut rows = Vec::new();
     for (at_once, each) in LOADS {
-        let name = format!("wal-{at_once}");
-        let holders = Holder::start(&stage.runtime, &library, &name, at_once)?;
-        let cost = Cost::of(cluster, at_once * each, || {
+        let cost = Cost::of(stage, cluster, at_once * each, |library| {
+            let name = format!("wal-{at_once}");
+            let holders = Holder::start(&stage.runtime, library, &name, at_once)?;
             per_second(&stage.runtime, Carrier::Tasks, holders, Until::Written(each)).map(drop)
         })?;
         rows.extend(cost.rows(&format!("a step of {RESULT_BYTES} bytes, {at_once} at once")));
     }
-    stage.runtime.block_on(library.fill("waiting", CLAIMED, Backlog::Waiting))?;
-    let claims = Cost::of(cluster, CLAIMED, || {
-        let claimers = (0..50).map(|_| Claimer(Arc::clone(&library))).collect();
-        let until = Until::Written(CLAIMED / 50);
+    Cost::of(stage, cluster, CLAIMED, |library| {
+        stage.runtime.block_on(library.fill("waiting", CLAIMED, Backlog::Waiting))
+    })?;
+    let claims = Cost::of(stage, cluster, CLAIMED, |library| {
+        let claimers = (0..CLAIMERS).map(|_| Claimer(Arc::clone(library))).collect();
+        let until = Until::Written(CLAIMED / CLAIMERS);
         per_second(&stage.runtime, Carrier::Tasks, claimers, until).map(drop)
     })?;
     rows.extend(claims.rows("claim and done"));
-    let renewals = Cost::of(cluster, RENEWALS, || {
+    let renewals = Cost::of(stage, cluster, RENEWALS, |library| {
         stage.runtime.block_on(library.renew_node("renewed", RENEWALS))
     })?;
     rows.extend(renewals.rows("a node's renewal"));
@@ -65,15 +67,22 @@ struct Cost {
 }
 
 impl Cost {
+    /// With connections of its own, which end before it is looked at: only then is all of it told.
     fn of(
+        stage: &Stage,
         cluster: &Cluster,
         count: usize,
-        act: impl FnOnce() -> anyhow::Result<()>,
+        act: impl FnOnce(&Arc<Library>) -> anyhow::Result<()>,
     ) -> anyhow::Result<Cost> {
-        // Else the first change of each page would write the whole page.
+        let url = cluster.url("?schema=wal&sslmode=disable");
+        let open = || stage.runtime.block_on(Library::open_url(&url)).map(Arc::new);
+        // The schema is made before.
+        drop(open()?);
         cluster.sql("CHECKPOINT");
         let before = written(cluster)?;
-        act()?;
+        let library = open()?;
+        act(&library)?;
+        drop(library);
         let after = written(cluster)?;
         let of_one = |from: f64, to: f64| (to - from) / count as f64;
         Ok(Cost { wal_bytes: of_one(before.0, after.0), rows: of_one(before.1, after.1) })

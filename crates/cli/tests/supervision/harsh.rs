@@ -224,7 +224,7 @@ fn a_step_that_the_second_life_never_began_did_not_kill_it() {
         "[ $RELIGHT_ATTEMPT_NUMBER = 1 ] && relight step begin innocent; echo $$ >>births; sleep 300",
     );
     for life in 1..=2 {
-        let run = ground.run(&["--task", "t"]);
+        let run = ground.run(&["--task", "t", "--cooldown", "0s"]);
         let pid = ground.until_runs("a", life);
         ground.births(life as usize);
         let shim = ground.shim("a");
@@ -233,7 +233,7 @@ fn a_step_that_the_second_life_never_began_did_not_kill_it() {
         signal(pid, Signal::KILL);
         until("it is gone", || (!is_alive(pid)).then_some(()));
     }
-    let _run = ground.run(&["--task", "t"]);
+    let _run = ground.run(&["--task", "t", "--cooldown", "0s"]);
     ground.births(3);
     assert_eq!(ground.task_status("t"), "in_progress");
 }

@@ -72,9 +72,13 @@ fn clocks(before: Time, theirs: Time, after: Time) -> Finding {
     let (before_ms, after_ms) = (before.as_ms(), after.as_ms());
     let trip_ms = after_ms.saturating_sub(before_ms).max(0);
     let ahead_ms = theirs.as_ms().saturating_sub(before_ms.saturating_add(trip_ms / 2));
-    let word = if ahead_ms < 0 { "behind" } else { "ahead of" };
     let apart = Span::from_ms(ahead_ms.unsigned_abs());
-    let text = format!("the database's is {apart} {word} this machine's (within {trip_ms} ms)");
+    let place = match ahead_ms {
+        0 => "level with".to_owned(),
+        ..0 => format!("{apart} behind"),
+        1.. => format!("{apart} ahead of"),
+    };
+    let text = format!("the database's is {place} this machine's (within {trip_ms} ms)");
     if ahead_ms.abs() <= OFFSET_MAX_MS.saturating_add(trip_ms) {
         return Finding::ok("clocks", text);
     }
@@ -91,6 +95,7 @@ mod tests {
         let told = |theirs| format!("{:?}", clocks(at(10_000), at(theirs), at(10_020)));
         assert!(told(11_000).contains("990ms ahead of this machine's"), "{}", told(11_000));
         assert!(told(9_000).contains("behind"), "{}", told(9_000));
+        assert!(told(10_010).contains("level with this machine's"), "{}", told(10_010));
         assert!(told(11_000).contains("Ok") && told(11_030).contains("Ok"));
         assert!(told(11_031).contains("Warning") && told(8_980).contains("Warning"));
     }
