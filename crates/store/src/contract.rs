@@ -3,12 +3,16 @@
 //! Three groups: records (what was committed, and committing), leases (who may write, by the
 //! store's own clock), wake-ups (something was committed). `conformance` is its specification.
 
+mod error;
+mod inventory;
+mod query;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::{Agent, AgentStateKind, Attempt, AttemptTag};
+use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::Guard;
@@ -16,13 +20,16 @@ use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::lease::Fence;
 use relight_core::node::{Epoch, Mark, NewNode, Node, NodesGlance, name_number};
-use relight_core::session::{Session, SessionChange, SessionStateKind};
-use relight_core::status::TaskStatus;
+use relight_core::session::{Session, SessionChange};
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use self::error::StoreError;
+pub use self::inventory::{Inventory, Replication, Standby};
+pub use self::query::{AgentQuery, AttemptQuery, EventQuery, SessionQuery, TaskGlance, TaskQuery};
 
 /// All changes of one decision about one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -167,191 +174,6 @@ pub enum AgentCommitError {
     Store(#[from] StoreError),
 }
 
-/// What can be wrong with a store as a whole. Nothing was acknowledged.
-#[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
-pub enum StoreError {
-    /// The disk or the file system said no.
-    #[error("cannot write or read the store {place}")]
-    Io {
-        /// Which store.
-        place: String,
-        /// What the system said.
-        #[source]
-        #[serde(with = "cause")]
-        source: Arc<dyn std::error::Error + Send + Sync>,
-    },
-    /// Not a store of ours, or not whole.
-    #[error("the store {place} is damaged: {what}")]
-    Damaged {
-        /// Which store.
-        place: String,
-        /// What was found.
-        what: String,
-    },
-    /// Written by a later version.
-    #[error("the store {place} has schema {found}, this version knows up to {known}")]
-    Newer {
-        /// Which store.
-        place: String,
-        /// Its schema.
-        found: u32,
-        /// Ours.
-        known: u32,
-    },
-    /// Others kept it locked for too long.
-    #[error("the store {place} is busy")]
-    Busy {
-        /// Which store.
-        place: String,
-    },
-    /// Not there, or no answer.
-    #[error("the store {place} cannot be reached: {why}")]
-    Unreachable {
-        /// Which store.
-        place: String,
-        /// Why.
-        why: String,
-    },
-    /// Another store is being copied into it: what is there is not all.
-    #[error("the store {place} is half copied from {from}")]
-    HalfCopied {
-        /// Which store.
-        place: String,
-        /// From where.
-        from: String,
-    },
-    /// It can be reached, but must not be used so.
-    #[error("the store {place} cannot be used: {why}")]
-    Unsuitable {
-        /// Which store.
-        place: String,
-        /// Why.
-        why: String,
-    },
-}
-
-/// A cause as JSON has it: its text, with the causes behind it.
-mod cause {
-    use std::error::Error;
-    use std::sync::Arc;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        cause: &Arc<dyn Error + Send + Sync>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        let mut text = cause.to_string();
-        let mut next = cause.source();
-        while let Some(behind) = next {
-            text += &format!(": {behind}");
-            next = behind.source();
-        }
-        to.serialize_str(&text)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Arc<dyn Error + Send + Sync>, D::Error> {
-        let text = String::deserialize(from)?;
-        Ok(Arc::from(Box::<dyn Error + Send + Sync>::from(text)))
-    }
-}
-
-/// Which tasks. All conditions hold together; the default is all tasks.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct TaskQuery {
-    /// Only of these statuses; any when empty.
-    pub statuses: Vec<TaskStatus>,
-    /// Only of this agent.
-    pub agent: Option<AgentName>,
-    /// Only workflows of the checkpoint dialect with this folder.
-    pub checkpoint_folder: Option<String>,
-    /// Only those whose lease this attempt of an agent holds.
-    pub held_by: Option<AttemptTag>,
-    /// Only those with a lease, whether its holder lives or not.
-    pub held: bool,
-    /// Only those with a step begun and not ended.
-    pub in_doubt: bool,
-    /// Only those added after this one; for paging.
-    pub after: Option<TaskId>,
-    /// At most so many; all when none.
-    pub limit: Option<usize>,
-}
-
-/// What a scan over many tasks needs of each.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskGlance {
-    /// Its id.
-    pub id: TaskId,
-    /// Where it stands.
-    pub status: TaskStatus,
-    /// Whose it is.
-    pub agent: Option<AgentName>,
-    /// When it last moved.
-    pub updated_at: Time,
-    /// Not to be started before.
-    pub not_before: Option<Time>,
-    /// Not worth resuming after.
-    pub expires_at: Option<Time>,
-}
-
-/// Which agents, in the order of their names. The default is all.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct AgentQuery {
-    /// Only in these states; any when empty.
-    pub states: Vec<AgentStateKind>,
-    /// Only those after this name; for paging.
-    pub after: Option<AgentName>,
-    /// At most so many; all when none.
-    pub limit: Option<usize>,
-}
-
-/// Which attempts, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AttemptQuery {
-    /// Only of this agent.
-    pub agent: Option<AgentName>,
-    /// Only those that ended.
-    pub ended: bool,
-    /// At most so many.
-    pub limit: usize,
-    /// Only those begun before this one; none when it is not there. For paging.
-    pub before: Option<AttemptTag>,
-}
-
-/// Which sessions, in the order of their keys. The default is all.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct SessionQuery {
-    /// Only in these states; any when empty.
-    pub states: Vec<SessionStateKind>,
-    /// Only those that were seen without ever being marked.
-    pub seen: bool,
-    /// Only those after this key; for paging.
-    pub after: Option<SessionKey>,
-    /// At most so many; all when none.
-    pub limit: Option<usize>,
-}
-
-/// Which events, oldest first unless `newest` is set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EventQuery {
-    /// Only those after this one.
-    pub after: u64,
-    /// Only those before this one; for paging back from the newest.
-    pub before: Option<u64>,
-    /// Only of this task.
-    pub task: Option<TaskId>,
-    /// Only of this agent.
-    pub agent: Option<AgentName>,
-    /// Only of these kinds; any when empty.
-    pub kinds: Vec<EventKind>,
-    /// At most so many.
-    pub limit: usize,
-    /// The newest `limit` instead of the oldest; still given oldest first.
-    pub newest: bool,
-}
-
 /// An event of the store as a whole: of no task and no agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Told {
@@ -370,57 +192,6 @@ pub enum Joined {
     As(Epoch),
     /// Another installation uses the name, and its lease lasts.
     Taken(Box<Node>),
-}
-
-/// What a store holds, for `doctor`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Inventory {
-    /// The backend and its version.
-    pub backend: String,
-    /// Where it is.
-    pub place: String,
-    /// Its schema's number.
-    pub schema: u32,
-    /// Tasks by status; only those that are there.
-    pub tasks: Vec<(TaskStatus, u64)>,
-    /// Agents by state; only those that are there.
-    pub agents: Vec<(AgentStateKind, u64)>,
-    /// Sessions by state; only those that are there.
-    pub sessions: Vec<(SessionStateKind, u64)>,
-    /// Events and step records together.
-    pub events: u64,
-    /// Tasks with a step begun and not ended.
-    pub in_doubt: u64,
-    /// Bytes on disk.
-    pub bytes: u64,
-    /// Settings that matter for durability, as name and value.
-    pub settings: Vec<(String, String)>,
-    /// Whether others have it too; none where the store is a file.
-    pub replication: Option<Replication>,
-    /// What a check of the whole found; empty when all is well.
-    pub damage: Vec<String>,
-}
-
-/// What is left of acknowledged commits when the server is lost.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Replication {
-    /// Whether our commits wait for a standby at all, and for which: the server's own words.
-    pub waits_for: Option<String>,
-    /// Those that stream from the server now.
-    pub standbys: Vec<Standby>,
-}
-
-/// Another server that follows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standby {
-    /// As it calls itself; none when our role may not know.
-    pub name: Option<String>,
-    /// Whether a commit is acknowledged only when it has it too.
-    pub is_synchronous: bool,
-    /// How much it has not on its disk yet.
-    pub behind_bytes: Option<u64>,
-    /// For how long it did not have what it got last.
-    pub behind_ms: Option<u64>,
 }
 
 /// The event of an agent that was removed; its detail names it as `forgotten`.

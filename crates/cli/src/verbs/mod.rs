@@ -5,6 +5,7 @@ pub(crate) mod alerts;
 pub(crate) mod beat;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
+mod configured;
 pub(crate) mod control;
 pub(crate) mod dashboard;
 pub(crate) mod deaths;

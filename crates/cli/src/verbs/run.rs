@@ -28,10 +28,9 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
 use super::alerting::Alerting;
-use super::default_name;
 use super::ps::supervisor_of;
 use super::supervision::{self, Signals, Told, cannot_use};
-use super::up;
+use super::{configured, default_name};
 use crate::arguments::agent::RunArguments;
 use crate::config::Config;
 use crate::environment::Environment;
@@ -170,7 +169,7 @@ fn work(environment: &Environment) -> Result<Work, Failure> {
 /// reason not to run: its exit code and its `ALERT` line tell.
 async fn alerting(environment: &Environment, engine: &Engine, home: &Path) -> Alerting {
     let started = async {
-        let Some(config) = up::find(environment)? else { return Ok(Alerting::default()) };
+        let Some(config) = configured::find(environment)? else { return Ok(Alerting::default()) };
         let config = Config { alert: config.alert.without_stale(), ..config };
         Alerting::start(environment, engine, &config, home).await
     };

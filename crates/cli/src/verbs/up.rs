@@ -2,32 +2,27 @@
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use relight::doors::clock;
-use relight::engine::Engine;
 use relight::fleet::Fleet;
 use relight::fleet::key::FleetKey;
 use relight::supervise::boots;
 use relight::supervise::control::{
     Control, Ending, NewAgent, Refused, RefusedCode, Registered, Reply, Request, daemon_socket,
 };
-use relight::supervise::log::LogLimits;
 use relight::supervise::notice::{Notice, What};
 use relight::supervise::reception::{Call, Reception};
-use relight::supervise::shim::wire::Input;
 use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{
     AgentView, Answer, Begin, QueueSettings, Settings, Supervisor,
 };
 use relight::supervise::systemd::Systemd;
-use relight::supervise::word::Word;
 use relight::telemetry::Telemetry;
 use relight_core::agent::boots::{STABLE_AFTER, Verdict};
-use relight_core::agent::silence::SignSource;
 use relight_core::agent::{Agent, AgentState, Pause, Takes};
 use relight_core::alert::Alert;
 use relight_core::ids::AgentName;
@@ -38,9 +33,9 @@ use tokio::time::{Instant, timeout};
 use super::alerting::Alerting;
 use super::membership::{self, Heard, Membership};
 use super::supervision::{self, Signals, Told, cannot_use};
-use super::{http, registered, tracing};
+use super::{configured, http, registered, tracing};
 use crate::arguments::agent::UpArguments;
-use crate::config::{self, AgentConfig, Config};
+use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::work::Work;
@@ -56,7 +51,7 @@ const STABLE_AGAIN: Duration = Duration::from_secs(60);
 const SETTLE_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome {
-    let config = load(environment, arguments.config.as_deref())?;
+    let config = configured::load(environment, arguments.config.as_deref())?;
     log::settle(environment, arguments.log_format, config.log.format)?;
     let environment = environment.with_store(config.store_url.clone()).with_agents(&config);
     supervision::runtime()?.block_on(serve(&environment, arguments, config))
@@ -127,10 +122,10 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
     };
     let settings = Settings { fleet, ..supervision::settings(environment, &home)? };
     let work = Work::of(&config)?;
-    check_strategies(&config, &work)?;
+    configured::check_strategies(&config, &work)?;
     let settings = supervision::with_work(settings, work);
-    let queue = queue_settings(&config.queue);
-    let mut specs = specs(environment, &engine, &config)?;
+    let queue = configured::queue_settings(&config.queue);
+    let mut specs = configured::specs(environment, &engine, &config)?;
     specs.extend(registered::specs(environment, &engine, &config, &specs).await?);
     let alerting = Alerting::start(environment, &engine, &config, &home).await?;
     let (supervisor, notices) =
@@ -479,10 +474,10 @@ impl Daemon<'_> {
     /// pace of the queue change with it; all of them, or nothing.
     async fn read_again(&mut self) -> Result<Vec<AgentSpec>, Failure> {
         let engine = self.supervisor.engine();
-        let config = load(self.environment, self.arguments.config.as_deref())?;
+        let config = configured::load(self.environment, self.arguments.config.as_deref())?;
         let work = Work::of(&config)?;
-        check_strategies(&config, &work)?;
-        let mut specs = specs(self.environment, engine, &config)?;
+        configured::check_strategies(&config, &work)?;
+        let mut specs = configured::specs(self.environment, engine, &config)?;
         specs.extend(registered::specs(self.environment, engine, &config, &specs).await?);
         let home = self.environment.store_folder(engine)?;
         let alerting = Alerting::start(self.environment, engine, &config, &home).await?;
@@ -491,7 +486,7 @@ impl Daemon<'_> {
         self.alerting = alerting;
         self.telemetry = telemetry;
         self.supervisor.recoverer().replace_rules(work.strategies, work.policy);
-        self.supervisor.serve_queue_so(&queue_settings(&config.queue));
+        self.supervisor.serve_queue_so(&configured::queue_settings(&config.queue));
         self.config = config;
         Ok(specs)
     }
@@ -603,133 +598,4 @@ async fn at(moment: Option<Instant>) {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
     }
-}
-
-/// The configuration: the given one, else the one that is found.
-pub(super) fn load(environment: &Environment, given: Option<&Path>) -> Result<Config, Failure> {
-    read(environment, given)?.ok_or_else(|| {
-        Failure::new(Exit::Config, "there is no relight.toml here, nor in the user's configuration")
-            .hint("give --config FILE; relight run -- CMD supervises one agent without any")
-    })
-}
-
-/// The configuration that is found without being named, if any.
-pub(super) fn find(environment: &Environment) -> Result<Option<Config>, Failure> {
-    read(environment, None)
-}
-
-fn read(environment: &Environment, given: Option<&Path>) -> Result<Option<Config>, Failure> {
-    let user = environment.config_folder();
-    let user_config = user.as_deref().and_then(Path::parent);
-    let found = Config::find(given, &PathBuf::from("."), user_config);
-    let Some(file) = found else { return Ok(None) };
-    let file = std::path::absolute(&file).map_err(|error| cannot_use(&file, &error))?;
-    Config::load(&file, user.map(|user| user.join("presets")).as_deref()).map(Some)
-}
-
-/// The agents of the configuration that are switched on.
-fn specs(
-    environment: &Environment,
-    engine: &Engine,
-    config: &Config,
-) -> Result<Vec<AgentSpec>, Failure> {
-    let mut specs: Vec<AgentSpec> = Vec::new();
-    for agent in config.agents.iter().filter(|agent| agent.enabled) {
-        specs.extend(pool(agent, spec(environment, engine, config, agent)?)?);
-    }
-    let mut names = BTreeSet::new();
-    match specs.iter().find(|spec| !names.insert(&spec.name)) {
-        None => Ok(specs),
-        Some(twice) => Err(Failure::new(
-            Exit::Config,
-            format!("two agents would be called {}: one of a pool, and one of its own", twice.name),
-        )
-        .hint("give one of them another name in relight.toml")),
-    }
-}
-
-/// As many as work at a time: those that are started with tasks are one process a task.
-fn pool(agent: &AgentConfig, spec: AgentSpec) -> Result<Vec<AgentSpec>, Failure> {
-    if agent.takes == Takes::Claim || agent.concurrency == 1 {
-        return Ok(vec![spec]);
-    }
-    let member = |number: u32| {
-        let mut member = spec.clone();
-        member.name = AgentName::new(format!("{}-{number}", spec.name))
-            .map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
-        member.plan.pool = Some(spec.name.clone());
-        member.plan.concurrency = Some(1);
-        Ok(member)
-    };
-    (1..=agent.concurrency).map(member).collect()
-}
-
-/// Refuses strategies of agents that could not be asked when they are needed.
-fn check_strategies(config: &Config, work: &Work) -> Result<(), Failure> {
-    for agent in &config.agents {
-        let name = agent.recovery.over(&config.recovery).strategy;
-        work.strategies.check(&name).map_err(|error| {
-            let text = format!("agent {}: {error}", agent.name);
-            Failure::new(Exit::Config, text)
-                .hint("write exec = [\"PROGRAM\", …] in [recovery] of relight.toml")
-        })?;
-    }
-    Ok(())
-}
-
-fn queue_settings(queue: &config::Queue) -> QueueSettings {
-    QueueSettings {
-        sweep: queue.sweep,
-        resume_rate: queue.resume_rate,
-        resume_at_once: queue.resume_at_once,
-    }
-}
-
-fn spec(
-    environment: &Environment,
-    engine: &Engine,
-    config: &Config,
-    agent: &AgentConfig,
-) -> Result<AgentSpec, Failure> {
-    let preset = supervision::preset(environment, Some(&agent.preset))?;
-    let mut plan = agent.plan(&config.recovery);
-    // The shim that starts it does not stand where we do.
-    let folder = std::path::absolute(&plan.folder)
-        .map_err(|error| cannot_use(Path::new(&plan.folder), &error))?;
-    plan.folder = folder.to_string_lossy().into_owned();
-    let command: Vec<Word> = agent.command.iter().cloned().map(Word::from).collect();
-    plan.command = supervision::readable(engine.redactor(), &command);
-    let signs: Vec<SignSource> = match &agent.signs {
-        Some(signs) => signs.clone(),
-        None => supervision::signs(&preset),
-    };
-    let strategy = agent.recovery.over(&config.recovery).strategy;
-    Ok(AgentSpec {
-        strategy: (strategy != config.recovery.strategy).then_some(strategy),
-        name: agent.name.clone(),
-        environment: agent.environment(&environment.variables_for_agents(), &preset),
-        ladder: Some(agent.ladder(&preset, plan.grace)),
-        plan,
-        command,
-        signs,
-        preset: Arc::new(preset),
-        resume_args: agent
-            .resume_args
-            .clone()
-            .map(|words| words.into_iter().map(Word::from).collect()),
-        input: Input::Null,
-        user: user(agent)?,
-        until: None,
-        placement: agent.placement.clone(),
-        log_limits: LogLimits { file_bytes_max: config.log.file_max, files_max: config.log.files },
-    })
-}
-
-/// The user that an agent runs as. One that cannot be had is a mistake of the file.
-fn user(agent: &AgentConfig) -> Result<Option<(u32, u32)>, Failure> {
-    let found = agent.user.as_deref().map(supervision::user).transpose();
-    found.map_err(|failure| {
-        let text = format!("agent {}: {}", agent.name, failure.message);
-        Failure::new(Exit::Config, text).hint("mend `user` in relight.toml, or leave it out")
-    })
 }

@@ -1,0 +1,151 @@
+//! Agents of `relight.toml`: which file it is, and what a supervisor is told of each of them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use relight::engine::Engine;
+use relight::supervise::log::LogLimits;
+use relight::supervise::shim::wire::Input;
+use relight::supervise::spec::AgentSpec;
+use relight::supervise::supervisor::QueueSettings;
+use relight::supervise::word::Word;
+use relight_core::agent::Takes;
+use relight_core::agent::silence::SignSource;
+use relight_core::ids::AgentName;
+
+use super::supervision::{self, cannot_use};
+use crate::config::{self, AgentConfig, Config};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure};
+use crate::work::Work;
+
+/// The configuration: the given one, else the one that is found.
+pub(super) fn load(environment: &Environment, given: Option<&Path>) -> Result<Config, Failure> {
+    read(environment, given)?.ok_or_else(|| {
+        Failure::new(Exit::Config, "there is no relight.toml here, nor in the user's configuration")
+            .hint("give --config FILE; relight run -- CMD supervises one agent without any")
+    })
+}
+
+/// The configuration that is found without being named, if any.
+pub(super) fn find(environment: &Environment) -> Result<Option<Config>, Failure> {
+    read(environment, None)
+}
+
+fn read(environment: &Environment, given: Option<&Path>) -> Result<Option<Config>, Failure> {
+    let user = environment.config_folder();
+    let user_config = user.as_deref().and_then(Path::parent);
+    let found = Config::find(given, &PathBuf::from("."), user_config);
+    let Some(file) = found else { return Ok(None) };
+    let file = std::path::absolute(&file).map_err(|error| cannot_use(&file, &error))?;
+    Config::load(&file, user.map(|user| user.join("presets")).as_deref()).map(Some)
+}
+
+/// The agents of the configuration that are switched on.
+pub(super) fn specs(
+    environment: &Environment,
+    engine: &Engine,
+    config: &Config,
+) -> Result<Vec<AgentSpec>, Failure> {
+    let mut specs: Vec<AgentSpec> = Vec::new();
+    for agent in config.agents.iter().filter(|agent| agent.enabled) {
+        specs.extend(pool(agent, spec(environment, engine, config, agent)?)?);
+    }
+    let mut names = BTreeSet::new();
+    match specs.iter().find(|spec| !names.insert(&spec.name)) {
+        None => Ok(specs),
+        Some(twice) => Err(Failure::new(
+            Exit::Config,
+            format!("two agents would be called {}: one of a pool, and one of its own", twice.name),
+        )
+        .hint("give one of them another name in relight.toml")),
+    }
+}
+
+/// As many as work at a time: those that are started with tasks are one process a task.
+fn pool(agent: &AgentConfig, spec: AgentSpec) -> Result<Vec<AgentSpec>, Failure> {
+    if agent.takes == Takes::Claim || agent.concurrency == 1 {
+        return Ok(vec![spec]);
+    }
+    let member = |number: u32| {
+        let mut member = spec.clone();
+        member.name = AgentName::new(format!("{}-{number}", spec.name))
+            .map_err(|error| Failure::new(Exit::Config, error.to_string()))?;
+        member.plan.pool = Some(spec.name.clone());
+        member.plan.concurrency = Some(1);
+        Ok(member)
+    };
+    (1..=agent.concurrency).map(member).collect()
+}
+
+/// Refuses strategies of agents that could not be asked when they are needed.
+pub(super) fn check_strategies(config: &Config, work: &Work) -> Result<(), Failure> {
+    for agent in &config.agents {
+        let name = agent.recovery.over(&config.recovery).strategy;
+        work.strategies.check(&name).map_err(|error| {
+            let text = format!("agent {}: {error}", agent.name);
+            Failure::new(Exit::Config, text)
+                .hint("write exec = [\"PROGRAM\", …] in [recovery] of relight.toml")
+        })?;
+    }
+    Ok(())
+}
+
+/// What it says of the queue.
+pub(super) fn queue_settings(queue: &config::Queue) -> QueueSettings {
+    QueueSettings {
+        sweep: queue.sweep,
+        resume_rate: queue.resume_rate,
+        resume_at_once: queue.resume_at_once,
+    }
+}
+
+fn spec(
+    environment: &Environment,
+    engine: &Engine,
+    config: &Config,
+    agent: &AgentConfig,
+) -> Result<AgentSpec, Failure> {
+    let preset = supervision::preset(environment, Some(&agent.preset))?;
+    let mut plan = agent.plan(&config.recovery);
+    // The shim that starts it does not stand where we do.
+    let folder = std::path::absolute(&plan.folder)
+        .map_err(|error| cannot_use(Path::new(&plan.folder), &error))?;
+    plan.folder = folder.to_string_lossy().into_owned();
+    let command: Vec<Word> = agent.command.iter().cloned().map(Word::from).collect();
+    plan.command = supervision::readable(engine.redactor(), &command);
+    let signs: Vec<SignSource> = match &agent.signs {
+        Some(signs) => signs.clone(),
+        None => supervision::signs(&preset),
+    };
+    let strategy = agent.recovery.over(&config.recovery).strategy;
+    Ok(AgentSpec {
+        strategy: (strategy != config.recovery.strategy).then_some(strategy),
+        name: agent.name.clone(),
+        environment: agent.environment(&environment.variables_for_agents(), &preset),
+        ladder: Some(agent.ladder(&preset, plan.grace)),
+        plan,
+        command,
+        signs,
+        preset: Arc::new(preset),
+        resume_args: agent
+            .resume_args
+            .clone()
+            .map(|words| words.into_iter().map(Word::from).collect()),
+        input: Input::Null,
+        user: user(agent)?,
+        until: None,
+        placement: agent.placement.clone(),
+        log_limits: LogLimits { file_bytes_max: config.log.file_max, files_max: config.log.files },
+    })
+}
+
+/// The user that an agent runs as. One that cannot be had is a mistake of the file.
+fn user(agent: &AgentConfig) -> Result<Option<(u32, u32)>, Failure> {
+    let found = agent.user.as_deref().map(supervision::user).transpose();
+    found.map_err(|failure| {
+        let text = format!("agent {}: {}", agent.name, failure.message);
+        Failure::new(Exit::Config, text).hint("mend `user` in relight.toml, or leave it out")
+    })
+}

@@ -1,0 +1,103 @@
+//! Which records somebody asks for.
+
+use relight_core::agent::{AgentStateKind, AttemptTag};
+use relight_core::event::EventKind;
+use relight_core::ids::{AgentName, SessionKey, TaskId};
+use relight_core::session::SessionStateKind;
+use relight_core::status::TaskStatus;
+use relight_core::time::Time;
+use serde::{Deserialize, Serialize};
+
+/// Which tasks. All conditions hold together; the default is all tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TaskQuery {
+    /// Only of these statuses; any when empty.
+    pub statuses: Vec<TaskStatus>,
+    /// Only of this agent.
+    pub agent: Option<AgentName>,
+    /// Only workflows of the checkpoint dialect with this folder.
+    pub checkpoint_folder: Option<String>,
+    /// Only those whose lease this attempt of an agent holds.
+    pub held_by: Option<AttemptTag>,
+    /// Only those with a lease, whether its holder lives or not.
+    pub held: bool,
+    /// Only those with a step begun and not ended.
+    pub in_doubt: bool,
+    /// Only those added after this one; for paging.
+    pub after: Option<TaskId>,
+    /// At most so many; all when none.
+    pub limit: Option<usize>,
+}
+
+/// What a scan over many tasks needs of each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskGlance {
+    /// Its id.
+    pub id: TaskId,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// Whose it is.
+    pub agent: Option<AgentName>,
+    /// When it last moved.
+    pub updated_at: Time,
+    /// Not to be started before.
+    pub not_before: Option<Time>,
+    /// Not worth resuming after.
+    pub expires_at: Option<Time>,
+}
+
+/// Which agents, in the order of their names. The default is all.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AgentQuery {
+    /// Only in these states; any when empty.
+    pub states: Vec<AgentStateKind>,
+    /// Only those after this name; for paging.
+    pub after: Option<AgentName>,
+    /// At most so many; all when none.
+    pub limit: Option<usize>,
+}
+
+/// Which attempts, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptQuery {
+    /// Only of this agent.
+    pub agent: Option<AgentName>,
+    /// Only those that ended.
+    pub ended: bool,
+    /// At most so many.
+    pub limit: usize,
+    /// Only those begun before this one; none when it is not there. For paging.
+    pub before: Option<AttemptTag>,
+}
+
+/// Which sessions, in the order of their keys. The default is all.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SessionQuery {
+    /// Only in these states; any when empty.
+    pub states: Vec<SessionStateKind>,
+    /// Only those that were seen without ever being marked.
+    pub seen: bool,
+    /// Only those after this key; for paging.
+    pub after: Option<SessionKey>,
+    /// At most so many; all when none.
+    pub limit: Option<usize>,
+}
+
+/// Which events, oldest first unless `newest` is set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventQuery {
+    /// Only those after this one.
+    pub after: u64,
+    /// Only those before this one; for paging back from the newest.
+    pub before: Option<u64>,
+    /// Only of this task.
+    pub task: Option<TaskId>,
+    /// Only of this agent.
+    pub agent: Option<AgentName>,
+    /// Only of these kinds; any when empty.
+    pub kinds: Vec<EventKind>,
+    /// At most so many.
+    pub limit: usize,
+    /// The newest `limit` instead of the oldest; still given oldest first.
+    pub newest: bool,
+}
