@@ -110,6 +110,23 @@ async fn the_same_name_again_is_the_next_occurrence_and_replays_in_order() {
 }
 
 #[tokio::test]
+async fn a_finished_step_that_the_store_has_lost_runs_again() {
+    let (place, runs) = (Place::new(), AtomicU32::new(0));
+    let task = place.start().await;
+    let pay = || async { Ok::<_, Never>(runs.fetch_add(1, Ordering::Relaxed) + 1) };
+    let ask = || task.plan("pay").expect("a name").occurrence(1).run(|_| pay());
+    assert_eq!(ask().await.expect("it runs"), 1);
+
+    // As after a failover to a standby that was behind.
+    let db = rusqlite::Connection::open(place.folder.path().join("relight.db")).expect("it opens");
+    let gone = db.execute("DELETE FROM journal WHERE name = 'pay'", []).expect("it is written");
+    assert!(gone > 0);
+
+    assert_eq!(ask().await.expect("it runs again, and does not answer with nothing"), 2);
+    assert_eq!(ask().await.expect("it is recorded"), 2);
+}
+
+#[tokio::test]
 async fn a_finished_step_asked_with_another_input_is_refused() {
     let place = Place::new();
     let first = place.start().await;

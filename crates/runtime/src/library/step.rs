@@ -167,12 +167,12 @@ impl<'t> StepBuilder<'t> {
         }
         let pass = Pass::enter(shared, key.name.clone());
         key.occurrence = self.occurrence.unwrap_or(pass.occurrence);
-        let known = shared.known(&key).await?;
+        let (known, output) = look_up(shared, &key).await?;
         self.check_input(shared, &key, known.as_ref())?;
         let advice = advise(known.as_ref());
         match advice {
             StepAdvice::Finished => {
-                let value = recorded(shared, &key).await?;
+                let value = recorded(&key, output)?;
                 pass.finish();
                 return Ok(value);
             }
@@ -252,11 +252,27 @@ impl Drop for Pass<'_> {
     }
 }
 
-async fn recorded<T: DeserializeOwned, E>(
+/// What is known of a step, with what it gave when it is finished. A finished one without that was
+/// declared done, or the store has lost it (a standby that was behind took over, a backup was
+/// restored): then what the store says now holds.
+async fn look_up(
     shared: &Shared,
     key: &StepKey,
+) -> Result<(Option<Step>, Option<Output>), ActError> {
+    let known = shared.known(key).await?;
+    if advise(known.as_ref()) != StepAdvice::Finished {
+        return Ok((known, None));
+    }
+    match shared.engine.store().output(&shared.id, key).await? {
+        Some(output) => Ok((known, Some(output))),
+        None => Ok((shared.read_step(key).await?, None)),
+    }
+}
+
+fn recorded<T: DeserializeOwned, E>(
+    key: &StepKey,
+    output: Option<Output>,
 ) -> Result<T, StepError<E>> {
-    let output = shared.engine.store().output(&shared.id, key).await.map_err(ActError::Store)?;
     // A step that a person or a command declared done has no value: it reads as null.
     let body = output.map_or_else(|| b"null".to_vec(), |output| output.body);
     serde_json::from_slice(&body).map_err(|source| StepError::Value { step: key.clone(), source })

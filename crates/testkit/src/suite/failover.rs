@@ -17,6 +17,7 @@ use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
 use relight_store::{EventQuery, Standby, Store};
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use crate::postgres::{Cluster, Durability, unique};
 use crate::world::clock;
@@ -77,14 +78,15 @@ fn one(mode: Mode, seed: &mut Seed) -> anyhow::Result<Option<Vec<Violation>>> {
         unique("failover_"),
     );
     let relight = Arc::new(runtime.block_on(Relight::open(&url))?);
-    let crew = Crew::start(&runtime, &relight)?;
-    crew.all_come_to(STEPS_MIN)?;
+    let mut crew = Crew::start(&runtime, &relight)?;
+    crew.all_come_to(&runtime, STEPS_MIN)?;
     let safe = crew.log.acknowledged();
     let told = standby_as_told(&runtime, &relight)?;
     if mode == Mode::Asynchronous {
         wait_for_replay(&primary)?;
         primary.freeze_senders();
-        crew.all_come_to(crew.furthest() + STEPS_MIN)?;
+        let held_up = crew.furthest();
+        crew.all_come_to(&runtime, held_up + STEPS_MIN)?;
     }
     clock::pause(seed.moment(Duration::from_millis(300)));
     let behind = standby_as_told(&runtime, &relight)?;
@@ -93,7 +95,7 @@ fn one(mode: Mode, seed: &mut Seed) -> anyhow::Result<Option<Vec<Violation>>> {
     clock::pause(seed.moment(ABSENCE_MAX));
     standby.promote();
     let (promoted, at_promotion) = (lost_at.elapsed(), crew.furthest());
-    crew.all_come_to(at_promotion + STEPS_MIN)?;
+    crew.all_come_to(&runtime, at_promotion + STEPS_MIN)?;
     let stood_still = crew.log.longest_pause();
     let log = crew.finish(&runtime)?;
     // What the asynchronous standby never had is rightly run again.
@@ -253,7 +255,7 @@ impl Log {
 struct Crew {
     log: Arc<Log>,
     is_over: Arc<AtomicBool>,
-    writers: Vec<tokio::task::JoinHandle<anyhow::Result<()>>>,
+    writers: Vec<JoinHandle<anyhow::Result<()>>>,
 }
 
 impl Crew {
@@ -273,18 +275,23 @@ impl Crew {
         self.log.acknowledged().into_values().max().unwrap_or_default()
     }
 
-    fn all_come_to(&self, steps: u64) -> anyhow::Result<()> {
+    fn all_come_to(&mut self, runtime: &Runtime, steps: u64) -> anyhow::Result<()> {
         let is_there = |log: &Log| {
             let acknowledged = log.acknowledged();
             acknowledged.len() == WRITERS && acknowledged.values().all(|count| *count >= steps)
         };
         let all = clock::becomes(WAIT_MAX, || Ok(is_there(&self.log) || self.has_ended()))?;
-        anyhow::ensure!(all && !self.has_ended(), "the writers did not come to step {steps}");
+        while let Some(ended) = self.writers.iter().position(JoinHandle::is_finished) {
+            let writer = self.writers.swap_remove(ended);
+            runtime.block_on(writer)?.context("a writer gave up")?;
+        }
+        let told = self.log.acknowledged();
+        anyhow::ensure!(all, "the writers did not come to step {steps} in {WAIT_MAX:?}: {told:?}");
         Ok(())
     }
 
     fn has_ended(&self) -> bool {
-        self.writers.iter().any(tokio::task::JoinHandle::is_finished)
+        self.writers.iter().any(JoinHandle::is_finished)
     }
 
     fn finish(self, runtime: &Runtime) -> anyhow::Result<Arc<Log>> {
