@@ -10,12 +10,12 @@ use relight_testkit::postgres::{Cluster, Durability};
 
 use crate::contest::{Contest, Results};
 use crate::holder::{Holder, RESULT_BYTES};
-use crate::load::{Carrier, Until, Worker, per_second};
+use crate::load::{Carrier, Until, per_second};
 use crate::product::{Backlog, Library};
 use crate::prose::prose;
 use crate::row::{Row, Target};
 use crate::stage::Stage;
-use crate::{pruning, takeover, wal};
+use crate::{claimer, pruning, takeover, wal};
 
 /// Tasks of one node that write at once.
 const AT_ONCE: usize = 256;
@@ -71,8 +71,12 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     }
     let claimed =
         [(claims(0), &one), (claims(finished), &beside_many), (claims_by(four.len()), four)];
+    let each = stage.pick(TASKS, TASKS / 2) / WORKERS;
     for (name, libraries) in claimed {
-        contest.enter(name, move |round| claims_per_second(stage, libraries, round));
+        contest.enter(name, move |round| {
+            let round = format!("round-{}-{round}", libraries.len());
+            claimer::per_second_of(stage, libraries, WORKERS, each, &round)
+        });
     }
     let results = contest.run(stage.pick(5, 2))?;
     let mut rows = table(&results, finished);
@@ -157,15 +161,6 @@ fn pgbench(
     Ok(figure.parse()?)
 }
 
-/// Takes the next task and ends it.
-struct Claimer(Arc<Library>);
-
-impl Worker for Claimer {
-    async fn write(&mut self) -> anyhow::Result<()> {
-        self.0.claim_and_end().await
-    }
-}
-
 /// All nodes have as many tasks each.
 fn steps_per_second(
     stage: &Stage,
@@ -180,13 +175,4 @@ fn steps_per_second(
         holders.extend(Holder::start(&stage.runtime, node, &name, each)?);
     }
     per_second(&stage.runtime, Carrier::Tasks, holders, until)
-}
-
-/// Exactly as many tasks wait as are taken; adding them is no part of the figure.
-fn claims_per_second(stage: &Stage, nodes: &[Arc<Library>], round: usize) -> anyhow::Result<f64> {
-    let each = stage.pick(TASKS, TASKS / 2) / WORKERS;
-    let name = format!("round-{}-{round}", nodes.len());
-    stage.runtime.block_on(nodes[0].fill(&name, each * WORKERS, Backlog::Waiting))?;
-    let claimers = (0..WORKERS).map(|worker| Claimer(Arc::clone(&nodes[worker % nodes.len()])));
-    per_second(&stage.runtime, Carrier::Tasks, claimers.collect(), Until::Written(each))
 }

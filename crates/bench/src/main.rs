@@ -16,6 +16,7 @@ use crate::stage::Stage;
 mod api;
 mod births;
 mod call;
+mod claimer;
 mod cli;
 mod contest;
 mod fleet;

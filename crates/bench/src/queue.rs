@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::claimer;
 use crate::contest::{Contest, Results};
 use crate::group::{Group, Grouped, Single};
 use crate::holder::RESULT_BYTES;
-use crate::load::{Carrier, Until, Worker, per_second};
+use crate::load::{Carrier, Until, per_second};
 use crate::product::{Backlog, Library};
 use crate::prose::prose;
 use crate::row::{Row, Target};
@@ -66,7 +67,9 @@ fn claim_rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
         contest.enter(raw(workers), move |_| raw_per_second(stage, table, workers, time));
         for (beside, library) in &libraries {
             contest.enter(claims(workers, *beside, many), move |round| {
-                claims_per_second(stage, library, workers, round)
+                let each = stage.pick(TASKS, TASKS / 2) / workers.max(8);
+                let round = format!("round-{round}-of-{workers}");
+                claimer::per_second_of(stage, std::slice::from_ref(library), workers, each, &round)
             });
         }
     }
@@ -116,29 +119,6 @@ fn raw_per_second(
     let worker = || Grouped(group.clone(), body.clone());
     let workers = std::iter::repeat_with(worker).take(workers).collect();
     per_second(&stage.runtime, Carrier::Tasks, workers, until)
-}
-
-/// Takes the next task and ends it.
-struct Claimer(Arc<Library>);
-
-impl Worker for Claimer {
-    async fn write(&mut self) -> anyhow::Result<()> {
-        self.0.claim_and_end().await
-    }
-}
-
-/// Exactly as many tasks wait as are taken; adding them is no part of the figure.
-fn claims_per_second(
-    stage: &Stage,
-    library: &Arc<Library>,
-    workers: usize,
-    round: usize,
-) -> anyhow::Result<f64> {
-    let each = stage.pick(TASKS, TASKS / 2) / workers.max(8);
-    let name = format!("round-{round}-of-{workers}");
-    fill(stage, library, &name, each * workers, Backlog::Waiting)?;
-    let claimers = (0..workers).map(|_| Claimer(Arc::clone(library))).collect();
-    per_second(&stage.runtime, Carrier::Tasks, claimers, Until::Written(each))
 }
 
 fn fill(

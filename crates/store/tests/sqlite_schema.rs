@@ -128,3 +128,15 @@ async fn a_newer_schema_is_refused() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn migrations_are_numbered_alike_in_both_backends() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let names = |backend: &str| {
+        let files = std::fs::read_dir(source.join(backend).join("migrations")).expect("a folder");
+        let mut names: Vec<_> = files.map(|file| file.expect("a file").file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("sqlite"), names("postgres"));
+}

@@ -9,6 +9,7 @@ pub mod commits;
 pub mod events;
 mod given;
 mod given_agents;
+mod handles;
 pub mod leases;
 pub mod lists;
 pub mod nodes;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use relight_core::time::Span;
 
+pub use self::handles::Handles;
 use crate::contract::Store;
 use crate::memory::MemoryStore;
 

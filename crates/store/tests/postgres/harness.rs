@@ -1,10 +1,10 @@
 //! A PostgreSQL schema under test.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use relight_core::time::Span;
-use relight_store::conformance::Harness;
+use relight_store::conformance::{Handles, Harness};
 use relight_store::postgres::{PostgresStore, PostgresUrl};
 use relight_store::{MemoryStore, Store};
 
@@ -13,7 +13,7 @@ use crate::server::{Cluster, unique};
 /// One schema of the shared server; its handles' clocks are moved together.
 pub(crate) struct PostgresHarness {
     pub(crate) url: PostgresUrl,
-    handles: Mutex<(Span, Vec<Arc<PostgresStore>>)>,
+    handles: Handles<PostgresStore>,
 }
 
 impl PostgresHarness {
@@ -23,7 +23,7 @@ impl PostgresHarness {
         let schema = unique(&format!("t{}_", std::process::id()));
         let url = cluster.url(&format!("?schema={schema}&sslmode=disable"));
         let url = url.parse().expect("the test's own address");
-        Some(Self { url, handles: Mutex::new((Span::ZERO, Vec::new())) })
+        Some(Self { url, handles: Handles::new(PostgresStore::advance_lease_clock) })
     }
 }
 
@@ -62,18 +62,10 @@ impl Harness for Ground {
 #[async_trait]
 impl Harness for PostgresHarness {
     async fn open(&self) -> Arc<dyn Store> {
-        let store = Arc::new(PostgresStore::open(&self.url).expect("the store opens"));
-        let mut handles = self.handles.lock().expect("no panic while locked");
-        store.advance_lease_clock(handles.0);
-        handles.1.push(Arc::clone(&store));
-        store
+        self.handles.add(PostgresStore::open(&self.url).expect("the store opens"))
     }
 
     async fn advance(&self, span: Span) {
-        let mut handles = self.handles.lock().expect("no panic while locked");
-        handles.0 = Span::from_ms(handles.0.as_ms() + span.as_ms());
-        for store in &handles.1 {
-            store.advance_lease_clock(span);
-        }
+        self.handles.advance(span);
     }
 }

@@ -1,24 +1,24 @@
 //! A SQLite file under test.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use relight_core::time::Span;
 use relight_store::Store;
-use relight_store::conformance::Harness;
+use relight_store::conformance::{Handles, Harness};
 use relight_store::sqlite::{SqliteStore, Use};
 
 /// One file in a folder of its own; its handles' clocks are moved together.
 pub(crate) struct SqliteHarness {
     folder: tempfile::TempDir,
     usage: Use,
-    handles: Mutex<(Span, Vec<Arc<SqliteStore>>)>,
+    handles: Handles<SqliteStore>,
 }
 
 impl SqliteHarness {
     pub(crate) fn new(usage: Use) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        Self { folder, usage, handles: Mutex::new((Span::ZERO, Vec::new())) }
+        Self { folder, usage, handles: Handles::new(SqliteStore::advance_lease_clock) }
     }
 }
 
@@ -26,18 +26,10 @@ impl SqliteHarness {
 impl Harness for SqliteHarness {
     async fn open(&self) -> Arc<dyn Store> {
         let path = self.folder.path().join("relight.db");
-        let store = Arc::new(SqliteStore::open(&path, self.usage).expect("the store opens"));
-        let mut handles = self.handles.lock().expect("no panic while locked");
-        store.advance_lease_clock(handles.0);
-        handles.1.push(Arc::clone(&store));
-        store
+        self.handles.add(SqliteStore::open(&path, self.usage).expect("the store opens"))
     }
 
     async fn advance(&self, span: Span) {
-        let mut handles = self.handles.lock().expect("no panic while locked");
-        handles.0 = Span::from_ms(handles.0.as_ms() + span.as_ms());
-        for store in &handles.1 {
-            store.advance_lease_clock(span);
-        }
+        self.handles.advance(span);
     }
 }

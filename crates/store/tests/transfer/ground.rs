@@ -1,11 +1,11 @@
 //! Stores to be copied, and whoever is cut off while copying.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use relight_core::time::Span;
-use relight_store::conformance::Harness;
+use relight_store::conformance::{Handles, Harness};
 use relight_store::sqlite::{SqliteExporter, SqliteImporter, SqliteStore, Use};
 use relight_store::transfer::{
     Cell, Copied, CopyError, Exporter, Importer, Row, Table, Verified, copy, verify,
@@ -19,13 +19,13 @@ use crate::plan::Plan;
 /// A file in a folder of its own.
 pub(crate) struct File {
     folder: tempfile::TempDir,
-    handles: Mutex<(Span, Vec<Arc<SqliteStore>>)>,
+    handles: Handles<SqliteStore>,
 }
 
 impl File {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        Self { folder, handles: Mutex::default() }
+        Self { folder, handles: Handles::new(SqliteStore::advance_lease_clock) }
     }
 
     /// With all kinds of records in it, by the random plan of this seed.
@@ -77,19 +77,11 @@ pub(crate) async fn copied(
 #[async_trait]
 impl Harness for File {
     async fn open(&self) -> Arc<dyn Store> {
-        let store = Arc::new(open(&self.path()));
-        let mut handles = self.handles.lock().expect("no panic while locked");
-        store.advance_lease_clock(handles.0);
-        handles.1.push(Arc::clone(&store));
-        store
+        self.handles.add(open(&self.path()))
     }
 
     async fn advance(&self, span: Span) {
-        let mut handles = self.handles.lock().expect("no panic while locked");
-        handles.0 = Span::from_ms(handles.0.as_ms() + span.as_ms());
-        for store in &handles.1 {
-            store.advance_lease_clock(span);
-        }
+        self.handles.advance(span);
     }
 }
 

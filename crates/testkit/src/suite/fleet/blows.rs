@@ -6,23 +6,12 @@ use rustix::process::Signal;
 use super::LEASE;
 use super::arena::Arena;
 use super::node::SKEWS;
-use super::schedule::{Act, Lane, Part, Trouble};
+use super::schedule::{Act, LASTING, Lane, Part, Trouble};
 use crate::checker::fleet::Freeze;
 use crate::world::clock;
 use crate::world::network::Cut;
 use crate::world::seed::Seed;
 use crate::world::tally::Violation;
-
-/// What befalls all nodes before they are healed at once.
-const LAST_BLOWS: [Trouble; 7] = [
-    Trouble::NodeKilled,
-    Trouble::DaemonKilled,
-    Trouble::DaemonFrozen,
-    Trouble::NodeFrozen,
-    Trouble::Cut(Cut::BothWays),
-    Trouble::Cut(Cut::ToServer),
-    Trouble::Cut(Cut::FromServer),
-];
 
 impl Arena {
     /// Does what a schedule says.
@@ -153,7 +142,7 @@ impl Arena {
     /// leases.
     pub(super) fn last_blow(&mut self, seed: &mut Seed) -> anyhow::Result<Vec<Violation>> {
         for number in 0..self.nodes.len() {
-            let trouble = LAST_BLOWS[seed.below(LAST_BLOWS.len() as u64) as usize];
+            let trouble = LASTING[seed.below(LASTING.len() as u64) as usize];
             self.act_on_node(number, trouble, Part::Begin, seed)?;
         }
         if seed.below(3) == 0 {

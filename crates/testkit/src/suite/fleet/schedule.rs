@@ -48,8 +48,8 @@ pub(super) struct Act {
     pub(super) part: Part,
 }
 
-/// All that befalls a node.
-const OF_NODES: [Trouble; 9] = [
+/// What befalls a node and stays until it is healed.
+pub(super) const LASTING: [Trouble; 7] = [
     Trouble::NodeKilled,
     Trouble::DaemonKilled,
     Trouble::DaemonFrozen,
@@ -57,9 +57,9 @@ const OF_NODES: [Trouble; 9] = [
     Trouble::Cut(Cut::BothWays),
     Trouble::Cut(Cut::ToServer),
     Trouble::Cut(Cut::FromServer),
-    Trouble::Flapping,
-    Trouble::ClockTurned,
 ];
+/// What befalls a node and passes.
+const PASSING: [Trouble; 2] = [Trouble::Flapping, Trouble::ClockTurned];
 const OF_DATABASES: [Trouble; 2] = [Trouble::DatabaseKilled, Trouble::ConnectionsKilled];
 /// Between two moments of what happens again and again.
 const BEAT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
@@ -124,7 +124,7 @@ pub(super) fn draw(seed: &mut Seed, nodes: usize, lease: Duration, span: Duratio
             break;
         }
         if deck.is_empty() {
-            deck = OF_NODES.to_vec();
+            deck = [&LASTING[..], &PASSING].concat();
             seed.shuffle(&mut deck);
         }
         let trouble = deck.pop().expect("it was just filled");
@@ -198,7 +198,7 @@ mod tests {
     fn every_trouble_comes_within_a_minute_and_freezes_outlast_the_lease() {
         let acts = drawn(7);
         let kinds: BTreeSet<Trouble> = acts.iter().map(|act| act.trouble).collect();
-        assert_eq!(kinds.len(), OF_NODES.len() + OF_DATABASES.len());
+        assert_eq!(kinds.len(), LASTING.len() + PASSING.len() + OF_DATABASES.len());
         let frozen = |part: Part| {
             let is_it = |act: &&Act| act.trouble == Trouble::NodeFrozen && act.part == part;
             acts.iter().find(is_it).expect("a node is frozen").at

@@ -1,0 +1,2 @@
+-- Nothing here: PostgreSQL gets functions that record steps in one trip, and there are no trips to a
+-- file. The number is kept so that one number means one change in both.
