@@ -3,10 +3,10 @@
 use relight::fleet::{Due, Keeping};
 use relight_core::node::{SETTLE, SETTLE_ANEW};
 
-use super::super::machine::{Moment, Standing};
-use super::super::server::Kind;
 use super::wire::{Answer, Question, What};
 use super::{Happening, World};
+use crate::suite::simulate::machine::{Moment, Standing};
+use crate::suite::simulate::server::Kind;
 
 /// How soon a daemon whose join failed tries again.
 pub(super) const JOIN_PAUSE_US: u64 = 200_000;

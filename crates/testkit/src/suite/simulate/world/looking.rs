@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use relight_core::node::{NodesGlance, Turn};
 
-use super::super::machine::{Moment, Standing};
-use super::super::server::{Free, View};
 use super::wire::What;
 use super::{Happening, World};
+use crate::suite::simulate::machine::{Moment, Standing};
+use crate::suite::simulate::server::{Free, View};
 
 /// From a commit to whoever listens.
 const NOTIFY_US: u64 = 6_000;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::super::faults::Fault;
-use super::super::machine::{Machine, Standing};
 use super::{Happening, World};
+use crate::suite::simulate::faults::Fault;
+use crate::suite::simulate::machine::{Machine, Standing};
 
 /// What was sent into a cut is sent again within so long after it healed.
 const RESENT_MS_MAX: u64 = 1_000;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use relight_core::node::{Epoch, NodesGlance};
 
-use super::super::machine::{Moment, Standing};
-use super::super::server::{Free, Kind, View};
 use super::daemon::JOIN_PAUSE_US;
 use super::{Happening, World};
+use crate::suite::simulate::machine::{Moment, Standing};
+use crate::suite::simulate::server::{Free, Kind, View};
 use crate::world::seed::Seed;
 
 /// Half of all trips to the store take less than this, one way.

@@ -1,297 +1,20 @@
-//! The schema as a whole: read in one transaction, filled page by page.
-
-use std::sync::Arc;
+//! A schema filled page by page.
 
 use async_trait::async_trait;
-use relight_core::event::EventKind;
 use tokio_postgres::Row as SqlRow;
 
-use super::OPEN_WAIT;
-use super::background::Background;
-use super::connection::{Connection, LONG_WAIT, Server, Value, get, values};
-use super::error::{BadValue, Failure, bad_value};
-use super::open::{self, Expected};
-use super::tasks::from_json;
-use super::text;
-use super::url::PostgresUrl;
+use super::export::{PostgresExporter, read_row};
+use super::kinds::{Kind, kinds};
+use super::line::Line;
 use crate::bodies::to_json;
 use crate::contract::StoreError;
-use crate::transfer::{
-    Cell, CopyError, Exporter, Importer, MARK, Mark, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table,
-};
-
-/// The other store may take its time between two pages; one that is frozen does not hold up the
-/// removal of old rows for ever.
-const PATIENCE: &str = "SET idle_in_transaction_session_timeout TO '600s'";
-
-/// One connection, and the thread that it lives on.
-struct Line {
-    url: PostgresUrl,
-    place: Arc<str>,
-    db: Arc<Connection>,
-    background: Background,
-}
-
-impl Line {
-    fn open(url: &PostgresUrl, expected: Expected) -> Result<Self, StoreError> {
-        let server = Arc::new(Server::new(url.clone())?);
-        let background = Background::start(&server.place)?;
-        let asked = Arc::clone(&server);
-        let opening = async move {
-            let opened = open::open(&asked, expected).await?;
-            opened.connection.batch(PATIENCE).await?;
-            Ok(opened.connection)
-        };
-        let place = Arc::clone(&server.place);
-        match background.run_blocking(OPEN_WAIT, opening) {
-            Some(Ok(db)) => Ok(Self { url: url.clone(), place, db: Arc::new(db), background }),
-            Some(Err(failure)) => Err(Failure::into_store_error(failure, &place)),
-            None => Err(server.unreachable("no answer")),
-        }
-    }
-
-    async fn run<T, F>(&self, ask: impl FnOnce(Arc<Connection>) -> F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, Failure>> + Send + 'static,
-    {
-        let answer = self.background.run(ask(Arc::clone(&self.db))).await;
-        let answer = answer.unwrap_or_else(|| Err(Failure::Lost("its thread has stopped".into())));
-        answer.map_err(|failure| failure.into_store_error(&self.place))
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        self.background.end(async {});
-    }
-}
-
-/// Reads a schema as it was when this was made.
-pub struct PostgresExporter {
-    line: Line,
-    newest_event: i64,
-}
-
-impl PostgresExporter {
-    /// Begins to read a schema that must be there. Blocks until the server has answered.
-    pub fn open(url: &PostgresUrl) -> Result<Self, StoreError> {
-        Self::begin(Line::open(url, Expected::There)?)
-    }
-
-    fn begin(line: Line) -> Result<Self, StoreError> {
-        let db = Arc::clone(&line.db);
-        let look = async move {
-            // The first read fixes what all later ones see.
-            db.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-            super::journal::newest(&db).await
-        };
-        match line.background.run_blocking(LONG_WAIT, look) {
-            Some(Ok(newest)) => Ok(Self { newest_event: newest.cast_signed(), line }),
-            Some(Err(failure)) => Err(failure.into_store_error(&line.place)),
-            None => {
-                let (place, why) = (line.place.to_string(), "no answer".to_owned());
-                Err(StoreError::Unreachable { place, why })
-            }
-        }
-    }
-}
-
-#[async_trait]
-impl Exporter for PostgresExporter {
-    fn place(&self) -> String {
-        self.line.place.to_string()
-    }
-
-    async fn count(&mut self, table: Table) -> Result<u64, StoreError> {
-        let count = self.line.run(move |db| async move {
-            let sql = format!("SELECT COUNT(*) FROM {table}");
-            let rows = db.query_within(LONG_WAIT, &sql, &[]).await?;
-            Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0)))
-        });
-        Ok(count.await?.cast_unsigned())
-    }
-
-    async fn page(&mut self, table: Table, after: &Cell) -> Result<Vec<Row>, StoreError> {
-        let after = after.clone();
-        self.line.run(move |db| async move { page(&db, table, after).await }).await
-    }
-
-    async fn integrity(&mut self) -> Result<Vec<String>, StoreError> {
-        self.line.run(|db| async move { integrity(&db).await }).await
-    }
-
-    async fn written_since(&mut self) -> Result<u64, StoreError> {
-        let newest = self.newest_event;
-        let count = self.line.run(move |db| async move {
-            db.batch("COMMIT").await?;
-            let sql = "SELECT COUNT(*) FROM journal WHERE id > $1";
-            let rows = db.query_within(LONG_WAIT, sql, &values![newest]).await?;
-            Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0)))
-        });
-        Ok(count.await?.cast_unsigned())
-    }
-}
-
-/// What is left of a lease by the database's clock.
-macro_rules! left {
-    ($until:literal) => {
-        concat!(
-            "GREATEST(0, ",
-            $until,
-            " - (extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
-        )
-    };
-}
-
-/// In the order of `Table::columns`, all numbers as large ones. `$1` is the last key that was read, `$2`
-/// the number of rows.
-fn select(table: Table) -> &'static str {
-    match table {
-        Table::Task => concat!(
-            "SELECT t.n, t.id, t.status::bigint, t.agent, t.reason, t.fence, t.held::int::bigint,
-                    t.lease_ttl, CASE WHEN t.lease_ttl IS NOT NULL THEN ",
-            left!("t.lease_until"),
-            " END, l.holder, l.attempt, l.since, t.seq, t.steps_done, t.steps_open, t.steps_from,
-                    t.starts, t.retries, t.max_retries, t.priority::bigint, t.created_at,
-                    t.updated_at, t.not_before, t.expires_at, t.recoveries, t.progress_at, t.cost,
-                    t.turns, t.given_up::int::bigint, t.needs, b.key, b.folder, b.spec, b.context,
-                    b.door
-             FROM task t LEFT JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n
-             WHERE t.n > $1 ORDER BY t.n LIMIT $2"
-        ),
-        Table::Agent => concat!(
-            "SELECT n, name, state::bigint, fence, held::int::bigint, lease_ttl,
-                    CASE WHEN lease_ttl IS NOT NULL THEN ",
-            left!("lease_until"),
-            " END, seq, updated_at, body FROM agent WHERE n > $1 ORDER BY n LIMIT $2"
-        ),
-        Table::Attempt => {
-            "SELECT n, agent, number, tag, begun_at, cause::bigint, body FROM attempt
-             WHERE n > $1 ORDER BY n LIMIT $2"
-        }
-        Table::Session => concat!(
-            "SELECT n, key, session_id, state::bigint, generation, finished, deaths, seq, since,
-                    also_at, suspended_by::bigint, owner, lease_ttl,
-                    CASE WHEN lease_ttl IS NOT NULL THEN ",
-            left!("lease_until"),
-            " END, reason, reason_given::int::bigint, context, seen_at, created_at, updated_at
-             FROM session WHERE n > $1 ORDER BY n LIMIT $2"
-        ),
-        Table::Node => concat!(
-            "SELECT name, epoch, draining::int::bigint, joined_at, body, ",
-            left!("lease_until"),
-            " FROM node WHERE name > $1 ORDER BY name LIMIT $2"
-        ),
-        Table::Kept => {
-            "SELECT name, body FROM kept WHERE name > $1 AND name <> 'store copy'
-             ORDER BY name LIMIT $2"
-        }
-        // How long a body is can be told without reading it: a page ends before it grows too large.
-        Table::Journal => {
-            "SELECT id, at, kind::bigint, task, agent, fence, name, occurrence, rule::bigint, tries,
-                    fingerprint, exit_code::bigint, detail, body
-             FROM journal WHERE id > $1 AND id <= (
-                 SELECT MAX(id) FROM (
-                     SELECT id, SUM(COALESCE(octet_length(body), 0)) OVER
-                         (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-                     FROM (SELECT id, body FROM journal WHERE id > $1 ORDER BY id LIMIT $2) AS next
-                 ) AS sized WHERE COALESCE(before, 0) < $3)
-             ORDER BY id"
-        }
-    }
-}
-
-/// What a column of the shared form holds here.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Number,
-    Text,
-    Words,
-    Bytes,
-}
-
-fn kind(table: Table, column: &str) -> Kind {
-    let texts = [
-        "id",
-        "name",
-        "tag",
-        "key",
-        "session_id",
-        "reason",
-        "holder",
-        "holder_attempt",
-        "folder",
-        "spec",
-        "context",
-        "door",
-        "body",
-        "owner",
-        "detail",
-    ];
-    match (table, column) {
-        (Table::Task, "needs") => Kind::Words,
-        (Table::Journal, "body") => Kind::Bytes,
-        (Table::Journal, "id") => Kind::Number,
-        (Table::Task, "agent") => Kind::Text,
-        (_, column) if texts.contains(&column) => Kind::Text,
-        _ => Kind::Number,
-    }
-}
-
-fn kinds(table: Table) -> Vec<Kind> {
-    table.columns().iter().map(|column| kind(table, column)).collect()
-}
-
-async fn page(db: &Connection, table: Table, after: Cell) -> Result<Vec<Row>, Failure> {
-    let after: Value = match (after, kinds(table)[0]) {
-        (Cell::Number(number), _) => Box::new(number),
-        (Cell::Text(name), _) => Box::new(text::kept(&name).into_owned()),
-        (Cell::None | Cell::Bytes(_), Kind::Text) => Box::new(String::new()),
-        (Cell::None | Cell::Bytes(_), _) => Box::new(i64::MIN),
-    };
-    let mut all = vec![after, Box::new(PAGE_ROWS_MAX as i64)];
-    if table == Table::Journal {
-        all.push(Box::new(PAGE_BYTES_MAX as i64));
-    }
-    let rows = db.query_within(LONG_WAIT, select(table), &all).await?;
-    let kinds = kinds(table);
-    let read = rows.iter().map(|row| read_row(row, &kinds));
-    read.collect::<Result<_, _>>().map_err(|bad| db.damaged(&bad))
-}
-
-fn read_row(row: &SqlRow, kinds: &[Kind]) -> Result<Row, BadValue> {
-    let cell = |(at, kind): (usize, &Kind)| {
-        Ok(match kind {
-            Kind::Number => get::<Option<i64>>(row, at)?.map(Cell::Number),
-            Kind::Text => get::<Option<String>>(row, at)?.map(|kept| Cell::Text(text::read(kept))),
-            Kind::Words => get::<Option<Vec<String>>>(row, at)?.map(|words| {
-                let words: Vec<String> = words.into_iter().map(text::read).collect();
-                Cell::Text(to_json(&words))
-            }),
-            Kind::Bytes => get::<Option<Vec<u8>>>(row, at)?.map(Cell::Bytes),
-        }
-        .unwrap_or(Cell::None))
-    };
-    kinds.iter().enumerate().map(cell).collect()
-}
-
-async fn integrity(db: &Connection) -> Result<Vec<String>, Failure> {
-    let strays = [
-        ("bodies of no task", "task_body b WHERE NOT EXISTS (SELECT 1 FROM task WHERE n = b.n)"),
-        ("leases of no task", "lease l WHERE NOT EXISTS (SELECT 1 FROM task WHERE n = l.n)"),
-    ];
-    let mut found = Vec::new();
-    for (what, condition) in strays {
-        let sql = format!("SELECT COUNT(*) FROM {condition}");
-        let rows = db.query_within(LONG_WAIT, &sql, &[]).await?;
-        match rows.first().map_or(0, |row| row.get::<_, i64>(0)) {
-            0 => {}
-            count => found.push(format!("{count} {what}")),
-        }
-    }
-    Ok(found)
-}
+use crate::postgres::connection::{Connection, LONG_WAIT, Value, get, values};
+use crate::postgres::error::{BadValue, Failure, bad_value};
+use crate::postgres::open::{self, Expected};
+use crate::postgres::tasks::from_json;
+use crate::postgres::text;
+use crate::postgres::url::PostgresUrl;
+use crate::transfer::{Cell, CopyError, Exporter, Importer, MARK, Mark, Row, Table};
 
 /// Fills a schema.
 pub struct PostgresImporter {
@@ -352,7 +75,7 @@ fn mark_of(db: &Connection, row: Option<SqlRow>) -> Result<Option<Mark>, Failure
 }
 
 /// From where a store is copied that is marked as half copied.
-pub(super) async fn half_copied_from(db: &Connection) -> Result<String, Failure> {
+pub(in crate::postgres) async fn half_copied_from(db: &Connection) -> Result<String, Failure> {
     let sql = "SELECT body FROM kept WHERE name = $1";
     let mark = mark_of(db, db.query_opt(sql, &values![MARK.to_owned()]).await?)?;
     Ok(mark.map_or_else(|| "another store".to_owned(), |mark| mark.from))
@@ -476,7 +199,7 @@ fn but_the_mark(table: Table) -> &'static str {
 }
 
 /// The next number that is given out comes after all that were copied.
-fn next_number(table: Table) -> String {
+pub(super) fn next_number(table: Table) -> String {
     let key = table.columns()[0];
     format!(
         "SELECT setval(pg_get_serial_sequence('{table}', '{key}'), COALESCE(MAX({key}), 0) + 1, false)
@@ -611,36 +334,3 @@ const INSERT_JOURNAL: &str = "
     SELECT id, at, kind::smallint, task, agent, fence, name, occurrence, rule::smallint, tries,
         fingerprint, exit_code::integer, detail, body
     FROM u";
-
-/// Raises every number that a writer may still show to at least this one, so that nobody who worked
-/// with a later state of the store is taken for a writer of this one. The holders stay.
-pub fn raise_numbers(
-    url: &PostgresUrl,
-    least: u64,
-    told: &serde_json::Value,
-) -> Result<(), StoreError> {
-    let line = Line::open(url, Expected::There)?;
-    let (db, least, told) = (Arc::clone(&line.db), least.cast_signed(), to_json(told));
-    let raise = async move {
-        let mut script = String::from("BEGIN;");
-        for (table, column) in
-            [("task", "fence"), ("agent", "fence"), ("session", "generation"), ("node", "epoch")]
-        {
-            script += &format!("UPDATE {table} SET {column} = GREATEST({column} + 1, {least});");
-        }
-        db.batch(&script).await?;
-        let kind = i16::from(EventKind::Recovered.code());
-        let tell = "INSERT INTO journal (id, at, kind, detail)
-                    SELECT GREATEST(COALESCE(MAX(id), 0) + 1, $1), $1, $2, $3 FROM journal";
-        db.query(tell, &values![least, kind, told]).await?;
-        db.query(&next_number(Table::Journal), &[]).await?;
-        db.batch("COMMIT").await
-    };
-    match line.background.run_blocking(LONG_WAIT, raise) {
-        Some(answer) => answer.map_err(|failure| failure.into_store_error(&line.place)),
-        None => {
-            let (place, why) = (line.place.to_string(), "no answer".to_owned());
-            Err(StoreError::Unreachable { place, why })
-        }
-    }
-}

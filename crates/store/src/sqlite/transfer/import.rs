@@ -1,224 +1,21 @@
-//! The file as a whole: read in one transaction, filled page by page.
+//! A file filled page by page.
 
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use rusqlite::types::{Value, ValueRef};
+use rusqlite::types::Value;
 use rusqlite::{
     Connection, OptionalExtension, Result as SqlResult, Row as SqlRow, params_from_iter,
 };
 
-use super::error::store_error;
-use super::lease_clock::LeaseClock;
-use super::open::{self, Use};
-use super::{journal, salvage};
+use super::export::{SqliteExporter, place, read_row};
 use crate::bodies::to_json;
 use crate::contract::StoreError;
-use crate::transfer::{
-    Cell, CopyError, Exporter, Importer, MARK, Mark, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table,
-};
-
-/// Most damaged pages that are told of.
-const DAMAGE_MAX: usize = 20;
-
-/// Reads a file as it was when this was made.
-#[derive(Debug)]
-pub struct SqliteExporter {
-    path: PathBuf,
-    db: Connection,
-    clock: LeaseClock,
-    newest_event: i64,
-}
-
-impl SqliteExporter {
-    /// Begins to read a file that must be there.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        if !path.exists() {
-            let (place, why) = (path.display().to_string(), "there is no such file".to_owned());
-            return Err(StoreError::Unreachable { place, why });
-        }
-        // The last one to close leaves a file alone, as it found a backup.
-        Self::begin(path, open::open(path, Use::Long)?)
-    }
-
-    fn begin(path: &Path, db: Connection) -> Result<Self, StoreError> {
-        let newest = || {
-            // The first read fixes what all later ones see.
-            db.execute_batch("BEGIN DEFERRED")?;
-            db.query_row("SELECT COALESCE(MAX(id), 0) FROM journal", [], |row| row.get(0))
-        };
-        let newest_event = newest().map_err(|error| store_error(path, error))?;
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Self { path, db, clock: LeaseClock::start(), newest_event })
-    }
-
-    fn read<T>(&self, read: impl FnOnce(&Connection) -> SqlResult<T>) -> Result<T, StoreError> {
-        read(&self.db).map_err(|error| store_error(&self.path, error))
-    }
-}
-
-#[async_trait]
-impl Exporter for SqliteExporter {
-    fn place(&self) -> String {
-        place(&self.path)
-    }
-
-    async fn count(&mut self, table: Table) -> Result<u64, StoreError> {
-        let sql = format!("SELECT COUNT(*) FROM {table}");
-        let count: i64 = self.read(|db| db.query_row(&sql, [], |row| row.get(0)))?;
-        Ok(count.cast_unsigned())
-    }
-
-    async fn page(&mut self, table: Table, after: &Cell) -> Result<Vec<Row>, StoreError> {
-        let now = self.clock.now();
-        let values = [key_value(table, after), Value::Integer(now.ms), Value::Integer(now.boot)];
-        self.read(|db| page(db, table, values))
-    }
-
-    async fn integrity(&mut self) -> Result<Vec<String>, StoreError> {
-        self.read(integrity)
-    }
-
-    async fn written_since(&mut self) -> Result<u64, StoreError> {
-        let newest = self.newest_event;
-        let count = self.read(|db| {
-            db.execute_batch("COMMIT")?;
-            let sql = "SELECT COUNT(*) FROM journal WHERE id > ?1";
-            db.query_row(sql, [newest], |row| row.get::<_, i64>(0))
-        })?;
-        Ok(count.cast_unsigned())
-    }
-}
-
-/// The same file has the same name, by whatever way it was named.
-fn place(path: &Path) -> String {
-    let found = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    format!("sqlite:{}", found.display())
-}
-
-fn key_value(table: Table, after: &Cell) -> Value {
-    match (after, table) {
-        (Cell::Number(number), _) => Value::Integer(*number),
-        (Cell::Text(text), _) => Value::Text(text.clone()),
-        (Cell::None | Cell::Bytes(_), Table::Node | Table::Kept) => Value::Text(String::new()),
-        (Cell::None | Cell::Bytes(_), _) => Value::Integer(i64::MIN),
-    }
-}
-
-/// What is left of a lease: of another boot, nothing. `?2` is the clock, `?3` the boot.
-macro_rules! left {
-    ($until:literal, $boot:literal) => {
-        concat!("CASE WHEN ", $boot, " = ?3 THEN MAX(0, ", $until, " - ?2) ELSE 0 END")
-    };
-}
-
-/// In the order of `Table::columns`; `?1` is the last key that was read.
-fn select(table: Table) -> &'static str {
-    match table {
-        Table::Task => concat!(
-            "SELECT t.n, t.id, t.status, t.agent, b.reason, t.fence, t.held, t.lease_ttl,
-                    CASE WHEN t.lease_ttl IS NOT NULL THEN ",
-            left!("t.lease_until", "t.lease_boot"),
-            " END, l.holder, l.attempt, l.since, t.seq, t.steps_done, t.steps_open, t.steps_from,
-                    t.starts, t.retries, t.max_retries, t.priority, t.created_at, t.updated_at,
-                    t.not_before, t.expires_at, t.recoveries, t.progress_at, t.cost, t.turns,
-                    t.given_up, t.needs, b.key, b.folder, b.spec, b.context, b.door
-             FROM task t LEFT JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n
-             WHERE t.n > ?1 ORDER BY t.n"
-        ),
-        Table::Agent => concat!(
-            "SELECT n, name, state, fence, held, lease_ttl, CASE WHEN lease_ttl IS NOT NULL THEN ",
-            left!("lease_until", "lease_boot"),
-            " END, seq, updated_at, body FROM agent WHERE n > ?1 ORDER BY n"
-        ),
-        Table::Attempt => {
-            "SELECT n, agent, number, tag, begun_at, cause, body FROM attempt
-             WHERE n > ?1 ORDER BY n"
-        }
-        Table::Session => concat!(
-            "SELECT n, key, session_id, state, generation, finished, deaths, seq, since, also_at,
-                    suspended_by, owner, lease_ttl, CASE WHEN lease_ttl IS NOT NULL THEN ",
-            left!("lease_until", "lease_boot"),
-            " END, reason, reason_given, context, seen_at, created_at, updated_at
-             FROM session WHERE n > ?1 ORDER BY n"
-        ),
-        Table::Node => concat!(
-            "SELECT name, epoch, draining, joined_at, body, ",
-            left!("lease_until", "lease_boot"),
-            " FROM node WHERE name > ?1 ORDER BY name"
-        ),
-        Table::Kept => {
-            "SELECT name, body FROM kept WHERE name > ?1 AND name != 'store copy' ORDER BY name"
-        }
-        Table::Journal => {
-            "SELECT j.id, j.at, j.kind, j.task, j.agent, j.fence, j.name, j.occurrence, j.rule,
-                    j.tries, j.fingerprint, j.exit_code, j.detail, COALESCE(j.body, o.body)
-             FROM journal j LEFT JOIN output o ON o.id = j.output WHERE j.id > ?1 ORDER BY j.id"
-        }
-    }
-}
-
-fn page(db: &Connection, table: Table, values: [Value; 3]) -> SqlResult<Vec<Row>> {
-    let mut statement = db.prepare_cached(select(table))?;
-    let values = values.into_iter().take(statement.parameter_count());
-    let mut rows = statement.query(params_from_iter(values))?;
-    let (mut found, mut bytes) = (Vec::new(), 0);
-    while found.len() < PAGE_ROWS_MAX && bytes < PAGE_BYTES_MAX {
-        let Some(row) = rows.next()? else { break };
-        let row = read_row(row, table.columns().len())?;
-        if let Some(Cell::Bytes(body)) = row.last() {
-            bytes += body.len();
-        }
-        found.push(row);
-    }
-    Ok(found)
-}
-
-fn read_row(row: &SqlRow<'_>, columns: usize) -> SqlResult<Row> {
-    let cell = |at| {
-        Ok(match row.get_ref(at)? {
-            ValueRef::Null => Cell::None,
-            ValueRef::Integer(number) => Cell::Number(number),
-            // What is no text is told of with its row, and does not hide the others.
-            ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
-                Ok(text) => Cell::Text(text.to_owned()),
-                Err(_) => Cell::Bytes(bytes.to_vec()),
-            },
-            ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
-            ValueRef::Real(number) => return Err(super::error::bad_value("a number", number)),
-        })
-    };
-    (0..columns).map(cell).collect()
-}
-
-/// Pages and indexes, and rows that belong to nothing.
-fn integrity(db: &Connection) -> SqlResult<Vec<String>> {
-    let mut select = db.prepare(&format!("PRAGMA integrity_check({DAMAGE_MAX})"))?;
-    let rows = select.query_map([], |row| row.get::<_, String>(0))?;
-    let mut found: Vec<String> = rows.collect::<SqlResult<_>>()?;
-    found.retain(|line| line != "ok");
-    let strays = [
-        ("bodies of no task", "task_body WHERE n NOT IN (SELECT n FROM task)"),
-        ("leases of no task", "lease WHERE n NOT IN (SELECT n FROM task)"),
-        (
-            "outputs of no step",
-            "output WHERE id NOT IN (SELECT output FROM journal WHERE output IS NOT NULL)",
-        ),
-        (
-            "steps whose output is gone",
-            "journal WHERE output IS NOT NULL
-              AND output NOT IN (SELECT id FROM output)",
-        ),
-    ];
-    for (what, condition) in strays {
-        let sql = format!("SELECT COUNT(*) FROM {condition}");
-        let count: i64 = db.query_row(&sql, [], |row| row.get(0))?;
-        if count > 0 {
-            found.push(format!("{count} {what}"));
-        }
-    }
-    Ok(found)
-}
+use crate::sqlite::error::store_error;
+use crate::sqlite::lease_clock::LeaseClock;
+use crate::sqlite::open;
+use crate::sqlite::{journal, salvage};
+use crate::transfer::{Cell, CopyError, Exporter, Importer, MARK, Mark, Row, Table};
 
 /// Fills a file.
 #[derive(Debug)]
@@ -359,12 +156,13 @@ fn but_the_mark(table: Table) -> &'static str {
 }
 
 fn read_mark(db: &Connection) -> SqlResult<Option<Mark>> {
-    let read = |row: &SqlRow<'_>| super::tasks::from_json(row.get_ref(0)?.as_str()?, "kept.body");
+    let read =
+        |row: &SqlRow<'_>| crate::sqlite::tasks::from_json(row.get_ref(0)?.as_str()?, "kept.body");
     db.query_row("SELECT body FROM kept WHERE name = ?1", [MARK], read).optional()
 }
 
 /// From where a store is copied that is marked as half copied.
-pub(super) fn half_copied_from(db: &Connection) -> String {
+pub(in crate::sqlite) fn half_copied_from(db: &Connection) -> String {
     let mark = read_mark(db).ok().flatten();
     mark.map_or_else(|| "another store".to_owned(), |mark| mark.from)
 }
@@ -393,8 +191,10 @@ fn insert(db: &Connection, table: Table, row: Row, clock: &[Value; 2]) -> SqlRes
         }
         Table::Node => {
             let body = match &values[Table::Node.place("body")] {
-                Value::Text(body) => super::tasks::from_json(body, "node.body")?,
-                other => return Err(super::error::bad_value("node.body", format!("{other:?}"))),
+                Value::Text(body) => crate::sqlite::tasks::from_json(body, "node.body")?,
+                other => {
+                    return Err(crate::sqlite::error::bad_value("node.body", format!("{other:?}")));
+                }
             };
             let node: relight_core::node::NewNode = body;
             values.extend(clock.iter().cloned());
@@ -481,32 +281,3 @@ const INSERT_JOURNAL: &str = "
     INSERT INTO journal (id, at, kind, task, agent, fence, name, occurrence, rule, tries,
         fingerprint, exit_code, detail, body, output)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
-
-/// Raises every number that a writer may still show to at least this one, so that nobody who worked
-/// with a later state of the store is taken for a writer of this one. The holders stay.
-pub fn raise_numbers(path: &Path, least: u64, told: &serde_json::Value) -> Result<(), StoreError> {
-    if !path.exists() {
-        let (place, why) = (path.display().to_string(), "there is no such file".to_owned());
-        return Err(StoreError::Unreachable { place, why });
-    }
-    let db = open::open(path, Use::Short)?;
-    let least = least.cast_signed();
-    let raise = || {
-        db.execute_batch("BEGIN IMMEDIATE")?;
-        for (table, column) in
-            [("task", "fence"), ("agent", "fence"), ("session", "generation"), ("node", "epoch")]
-        {
-            let sql = format!("UPDATE {table} SET {column} = MAX({column} + 1, ?1)");
-            db.execute(&sql, [least])?;
-        }
-        let sql = "INSERT INTO journal (id, at, kind, detail)
-                   SELECT MAX(COALESCE(MAX(id), 0) + 1, ?1), ?1, ?2, ?3 FROM journal";
-        let kind = relight_core::event::EventKind::Recovered.code();
-        db.execute(sql, rusqlite::params![least, kind, to_json(told)])?;
-        db.execute_batch("COMMIT")
-    };
-    raise().map_err(|error| {
-        let _ = db.execute_batch("ROLLBACK");
-        store_error(path, error)
-    })
-}

@@ -1,0 +1,61 @@
+//! One connection for a whole transfer.
+
+use std::sync::Arc;
+
+use crate::contract::StoreError;
+use crate::postgres::OPEN_WAIT;
+use crate::postgres::background::Background;
+use crate::postgres::connection::{Connection, Server};
+use crate::postgres::error::Failure;
+use crate::postgres::open::{self, Expected};
+use crate::postgres::url::PostgresUrl;
+
+/// The other store may take its time between two pages; one that is frozen does not hold up the
+/// removal of old rows for ever.
+const PATIENCE: &str = "SET idle_in_transaction_session_timeout TO '600s'";
+
+/// One connection, and the thread that it lives on.
+pub(super) struct Line {
+    pub(super) url: PostgresUrl,
+    pub(super) place: Arc<str>,
+    pub(super) db: Arc<Connection>,
+    pub(super) background: Background,
+}
+
+impl Line {
+    pub(super) fn open(url: &PostgresUrl, expected: Expected) -> Result<Self, StoreError> {
+        let server = Arc::new(Server::new(url.clone())?);
+        let background = Background::start(&server.place)?;
+        let asked = Arc::clone(&server);
+        let opening = async move {
+            let opened = open::open(&asked, expected).await?;
+            opened.connection.batch(PATIENCE).await?;
+            Ok(opened.connection)
+        };
+        let place = Arc::clone(&server.place);
+        match background.run_blocking(OPEN_WAIT, opening) {
+            Some(Ok(db)) => Ok(Self { url: url.clone(), place, db: Arc::new(db), background }),
+            Some(Err(failure)) => Err(Failure::into_store_error(failure, &place)),
+            None => Err(server.unreachable("no answer")),
+        }
+    }
+
+    pub(super) async fn run<T, F>(
+        &self,
+        ask: impl FnOnce(Arc<Connection>) -> F,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let answer = self.background.run(ask(Arc::clone(&self.db))).await;
+        let answer = answer.unwrap_or_else(|| Err(Failure::Lost("its thread has stopped".into())));
+        answer.map_err(|failure| failure.into_store_error(&self.place))
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.background.end(async {});
+    }
+}

@@ -1,0 +1,12 @@
+//! The schema as a whole: read in one transaction, filled page by page.
+
+mod export;
+mod import;
+mod kinds;
+mod line;
+mod restored;
+
+pub use self::export::PostgresExporter;
+pub use self::import::PostgresImporter;
+pub(super) use self::import::half_copied_from;
+pub use self::restored::raise_numbers;
