@@ -18,8 +18,6 @@ use super::tls::Tls;
 use super::url::PostgresUrl;
 use crate::contract::StoreError;
 
-/// How long one answer is waited for. Longer than a lock may make a statement wait.
-const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// Longest time for what reads or removes much.
 pub(super) const LONG_WAIT: Duration = Duration::from_secs(600);
 /// Most statements that are kept prepared on one connection.
@@ -45,8 +43,9 @@ impl Server {
     /// A connection that speaks our schema. `heard` is rung by each notification it gets.
     pub(super) async fn connect(&self, heard: Option<Arc<Notify>>) -> Result<Connection, Failure> {
         let connecting = self.url.config.connect(self.tls.clone());
-        let (client, mut driver) =
-            within(ANSWER_WAIT, connecting).await?.map_err(|e| Failure::of(&self.place, &e))?;
+        let (client, mut driver) = within(self.url.patience, connecting)
+            .await?
+            .map_err(|e| Failure::of(&self.place, &e))?;
         let ended = Arc::new(Notify::new());
         let ending = Arc::clone(&ended);
         tokio::spawn(async move {
@@ -60,11 +59,12 @@ impl Server {
         let connection = Connection {
             client,
             place: Arc::clone(&self.place),
+            patience: self.url.patience,
             statements: Mutex::default(),
             asked: AtomicUsize::new(0),
             ended,
         };
-        connection.batch(&settings(&self.url.schema)).await?;
+        connection.batch(&settings(&self.url)).await?;
         Ok(connection)
     }
 
@@ -83,7 +83,11 @@ impl std::fmt::Debug for Server {
 /// from the time when a table was empty would read all of it for ever. A transaction whose client vanished, or
 /// is frozen, lets go of its rows within seconds. An administrator may ask for more durability than
 /// the usual, but not for less.
-fn settings(schema: &str) -> String {
+fn settings(url: &PostgresUrl) -> String {
+    let schema = &url.schema;
+    // Shorter than an answer is waited for: who waits for a lock is told so.
+    let lock_ms = (url.patience / 2).as_millis();
+    let idle_ms = (url.patience * 3 / 10).as_millis();
     format!(
         "SET search_path TO \"{schema}\";
          SET client_min_messages TO warning;
@@ -94,8 +98,8 @@ fn settings(schema: &str) -> String {
          SET enable_material TO off;
          SET random_page_cost TO 1.1;
          SET plan_cache_mode TO force_generic_plan;
-         SET idle_in_transaction_session_timeout TO '3s';
-         SET lock_timeout TO '5s';
+         SET idle_in_transaction_session_timeout TO {idle_ms};
+         SET lock_timeout TO {lock_ms};
          SET statement_timeout TO 0;
          SELECT set_config('synchronous_commit', 'on', false)
              WHERE current_setting('synchronous_commit') = 'off'"
@@ -135,6 +139,8 @@ impl Script {
 pub(super) struct Connection {
     client: Client,
     pub(super) place: Arc<str>,
+    /// How long one answer is waited for.
+    patience: Duration,
     statements: Mutex<HashMap<String, Statement>>,
     /// Answers that somebody waits for.
     asked: AtomicUsize,
@@ -163,7 +169,7 @@ impl Connection {
     }
 
     pub(super) async fn query(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Failure> {
-        self.query_within(ANSWER_WAIT, sql, values).await
+        self.query_within(self.patience, sql, values).await
     }
 
     pub(super) async fn query_within(
@@ -197,7 +203,7 @@ impl Connection {
         let asking = statements
             .iter()
             .map(|(statement, values)| Box::pin(self.client.query(statement, values)) as Asked<'_>);
-        let answers = within(ANSWER_WAIT, together(asking.collect())).await?;
+        let answers = within(self.patience, together(asking.collect())).await?;
         let mut rows = Vec::with_capacity(answers.len());
         for answer in answers {
             rows.push(answer.map_err(|e| self.failure(&e))?);
@@ -211,7 +217,7 @@ impl Connection {
             return Ok(known);
         }
         let statement =
-            within(ANSWER_WAIT, self.client.prepare(sql)).await?.map_err(|e| self.failure(&e))?;
+            within(self.patience, self.client.prepare(sql)).await?.map_err(|e| self.failure(&e))?;
         let mut statements = self.statements.lock().expect("nothing panics while it is locked");
         if statements.len() < STATEMENTS_MAX {
             statements.insert(sql.to_owned(), statement.clone());

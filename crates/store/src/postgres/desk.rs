@@ -4,7 +4,8 @@
 //! it concerns, the other writes and commits. Each also writes its number into the writer's own row
 //! (`commit_mark`), which is held until the transaction ends, however it ends. So whoever lost the
 //! answer to a commit waits for that row on a new connection and reads: the number is there, or it is
-//! passed over in the same statement and never will be.
+//! passed over in the same statement and never will be. A transaction that does not end (its commit
+//! waits for a standby) is never sent again; the row keeps the writer's later batches behind it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +23,15 @@ use super::steps::{self, StepBatch};
 use crate::contract::StoreError;
 use crate::refusal::Refusal;
 
-/// How long a server that is gone is waited for, before callers are told.
-const GONE_WAIT: Duration = Duration::from_secs(10);
 /// Waits between attempts to reach it, growing up to the last.
 const PAUSES_MS: [u64; 6] = [1, 10, 50, 100, 250, 500];
 /// How often a batch that others got in the way of is tried as one.
 const TRIES_TOGETHER_MAX: u32 = 4;
 /// How often an operation that others got in the way of is tried.
 const TRIES_MAX: u32 = 40;
+
+/// All operations of a batch that go one by one have so many times as long as a batch.
+const ONE_BY_ONE_SHARE: u32 = 2;
 
 /// One writer's connection and mark.
 #[derive(Debug)]
@@ -66,6 +68,17 @@ enum Sent {
     Steps,
 }
 
+/// What became of a commit that was not answered.
+#[derive(Debug)]
+enum ReadBack {
+    /// It is there; this is what its callers are answered.
+    Made(Vec<Reply>),
+    /// It is not, and never will be.
+    NeverMade,
+    /// Nobody knows yet: it must not be sent again.
+    Open(StoreError),
+}
+
 impl From<Failure> for Undone {
     fn from(failure: Failure) -> Self {
         Self::Never(failure)
@@ -87,9 +100,11 @@ impl Desk {
         Self { server, clock, connection: None, mark: None, journal_key }
     }
 
-    /// All of them in one transaction, as long as none makes the others fail.
+    /// All of them in one transaction, as long as none makes the others fail. Nothing is tried again
+    /// whose outcome is not known.
     pub(super) async fn commit(&mut self, operations: &[Operation]) -> Vec<Reply> {
-        match self.together(operations, TRIES_TOGETHER_MAX).await {
+        let until = Instant::now() + self.patience();
+        match self.together(operations, TRIES_TOGETHER_MAX, until).await {
             Ok(replies) => replies,
             Err(error) if operations.len() == 1 || is_of_the_store(&error) => {
                 operations.iter().map(|_| Err(error.clone().into())).collect()
@@ -99,41 +114,53 @@ impl Desk {
     }
 
     /// A value that cannot be kept is the fault of one of them; two that swap a name have to go one
-    /// after the other.
+    /// after the other. What somebody else holds for long costs the others no more than some seconds.
     async fn one_by_one(&mut self, operations: &[Operation]) -> Vec<Reply> {
+        let until = Instant::now() + ONE_BY_ONE_SHARE * self.patience();
+        let mut of_all: Option<StoreError> = None;
         let mut replies = Vec::with_capacity(operations.len());
         for operation in operations {
+            if let Some(error) = &of_all {
+                replies.push(Err(error.clone().into()));
+                continue;
+            }
+            let until_own = until.min(Instant::now() + self.patience() / 2);
             let one = std::slice::from_ref(operation);
-            replies.push(match self.together(one, TRIES_MAX).await {
+            replies.push(match self.together(one, TRIES_MAX, until_own).await {
                 Ok(mut reply) => reply.pop().expect("one answer for each operation"),
-                Err(error) => Err(Refusal::from(error)),
+                Err(error) => {
+                    of_all = is_of_the_store(&error).then(|| error.clone());
+                    Err(Refusal::from(error))
+                }
             });
+            if of_all.is_none() && Instant::now() >= until {
+                of_all = Some(Failure::Again.into_store_error(&self.server.place));
+            }
         }
         replies
     }
 
-    /// Tries again while others get in the way or the server is gone, both within bounds.
+    /// Tries again while others get in the way or the server is gone, until then.
     async fn together(
         &mut self,
         operations: &[Operation],
         tries_max: u32,
+        until: Instant,
     ) -> Result<Vec<Reply>, StoreError> {
-        let until = Instant::now() + GONE_WAIT;
         let (mut tries, mut losses) = (0, 0);
         let tries_max = if operations.len() == 1 { TRIES_MAX } else { tries_max };
         loop {
             let failure = match self.transaction(operations).await {
                 Ok(replies) => return Ok(replies),
                 Err(Undone::Never(failure)) => failure,
-                Err(Undone::Unknown(sent, why)) => {
-                    match self.read_back(sent, operations, until).await? {
-                        Some(replies) => return Ok(replies),
-                        None => Failure::Lost(why),
-                    }
-                }
+                Err(Undone::Unknown(sent, why)) => match self.read_back(sent, operations).await {
+                    ReadBack::Made(replies) => return Ok(replies),
+                    ReadBack::NeverMade => Failure::Lost(why),
+                    ReadBack::Open(error) => return Err(error),
+                },
             };
             match failure {
-                Failure::Again if tries < tries_max => {
+                Failure::Again if tries < tries_max && Instant::now() < until => {
                     pause(tries).await;
                     tries += 1;
                 }
@@ -235,6 +262,12 @@ impl Desk {
         Ok(mark.clone())
     }
 
+    /// How long a server that is gone, or somebody who is in the way, is waited for before callers are
+    /// told.
+    fn patience(&self) -> Duration {
+        self.server.url.patience
+    }
+
     async fn connect(&mut self) -> Result<(), Failure> {
         if self.connection.as_ref().is_none_or(Connection::is_lost) {
             self.connection = None;
@@ -243,25 +276,30 @@ impl Desk {
         Ok(())
     }
 
-    /// What its callers are answered if the newest batch is there: read back by its number, once its
-    /// transaction has ended. None when it is not, and never will be.
-    async fn read_back(
-        &mut self,
-        mut sent: Sent,
-        operations: &[Operation],
-        until: Instant,
-    ) -> Result<Option<Vec<Reply>>, StoreError> {
+    /// What became of the newest batch, by its number, once its transaction has ended. That may take
+    /// long, while a commit waits for a standby or a disk: then its callers are told that it is open.
+    async fn read_back(&mut self, mut sent: Sent, operations: &[Operation]) -> ReadBack {
         self.connection = None;
+        let until = Instant::now() + self.patience();
         let mut tries = 0;
         loop {
             let failure = match self.read_mark(&mut sent, operations).await {
-                Ok(found) => return Ok(found),
+                Ok(Some(replies)) => return ReadBack::Made(replies),
+                Ok(None) => return ReadBack::NeverMade,
                 Err(failure) => failure,
             };
             if matches!(failure, Failure::Refused(_)) || Instant::now() >= until {
-                return Err(failure.into_store_error(&self.server.place));
+                let why = match failure {
+                    Failure::Lost(why) => why,
+                    Failure::Again => "its transaction has not ended".to_owned(),
+                    Failure::Refused(error) => error.to_string(),
+                };
+                let why = format!("a commit was not answered and may have been made ({why})");
+                return ReadBack::Open(self.server.unreachable(why));
             }
-            self.connection = None;
+            if matches!(failure, Failure::Lost(_)) {
+                self.connection = None;
+            }
             pause(tries).await;
             tries += 1;
         }
@@ -294,7 +332,7 @@ impl Desk {
     /// In transactions of its own, each of bounded size. What was removed before a loss stays removed;
     /// the rest is for the next time.
     pub(super) async fn remove(&mut self, removal: &Removal) -> Reply {
-        let until = Instant::now() + GONE_WAIT;
+        let until = Instant::now() + self.patience();
         let mut tries = 0;
         loop {
             let failure = match self.remove_once(removal).await {
@@ -303,7 +341,7 @@ impl Desk {
             };
             let failure = self.rolled_back(failure).await;
             let goes_on = match failure {
-                Failure::Again => tries < TRIES_MAX,
+                Failure::Again => tries < TRIES_MAX && Instant::now() < until,
                 Failure::Lost(_) => Instant::now() < until,
                 Failure::Refused(_) => false,
             };

@@ -13,6 +13,8 @@ const SCHEMA_DEFAULT: &str = "relight";
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 /// A server that vanished without a word is noticed within twice this time.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
+/// How long one answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How far a server's certificate is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub struct PostgresUrl {
     pub(super) trust: Trust,
     /// A file with the roots to trust; those of the system when none.
     pub(super) roots: Option<String>,
+    /// How long one answer is waited for; what others may hold us up is a part of it.
+    pub(super) patience: Duration,
 }
 
 impl Eq for PostgresUrl {}
@@ -67,6 +71,13 @@ impl PostgresUrl {
     pub fn with_schema(mut self, schema: &str) -> Self {
         assert!(is_schema(schema), "the name of a schema is plain");
         schema.clone_into(&mut self.schema);
+        self
+    }
+
+    /// The same with less time for each answer, for tests.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 
@@ -114,7 +125,7 @@ impl FromStr for PostgresUrl {
             return Err(PostgresUrlError::Malformed("it names no host".to_owned()));
         }
         let trust = set_mode(&mut config, mode.as_deref(), roots.is_some())?;
-        let mut url = Self { config, schema, trust, roots };
+        let mut url = Self { config, schema, trust, roots, patience: PATIENCE };
         url.fill_in();
         Ok(url)
     }

@@ -263,6 +263,56 @@ async fn events_of_many_writers_become_visible_in_the_order_of_their_ids() {
     assert_eq!(after, newest, "a reader that goes by the newest id misses none");
 }
 
+/// Has each commit wait for a standby that is not there, or no longer.
+fn wait_for_standby(cluster: &Cluster, waits: bool) {
+    let name = if waits { "nobody" } else { "" };
+    cluster.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
+    cluster.sql("SELECT pg_reload_conf()");
+}
+
+/// How often this was noted of a task.
+async fn noted(store: &dyn Store, task: &str, what: u32) -> usize {
+    let (task, kinds) = (Some(id(task)), vec![EventKind::TaskContext]);
+    let (after, agent, limit, newest, before) = (0, None, usize::MAX, false, None);
+    let query = EventQuery { after, task, agent, kinds, limit, newest, before };
+    let events = store.events(query).await.expect("a store that can be read");
+    events.iter().filter(|event| event.detail == serde_json::json!(what)).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_hangs_is_told_of_as_open_and_made_once() {
+    let Some(cluster) = Cluster::start(Durability::Unsynced) else { return };
+    let url = url(&cluster, cluster.port()).with_patience(Duration::from_secs(1));
+    let store = PostgresStore::open(&url).unwrap();
+    for task in ["a", "b"] {
+        held_task(&store, task).await;
+    }
+    wait_for_standby(&cluster, true);
+    let note = |task, what: u32| {
+        commit(task, FENCE, vec![Change::Noted(EventKind::TaskContext, what.into())])
+    };
+    // The server takes its new setting when it likes; both go in one transaction.
+    let mut hung = None;
+    for what in 0..1_000 {
+        store.commit_soon(note("a", what));
+        let answer = tokio::time::timeout(Duration::from_secs(20), store.commit(note("b", what)));
+        if let Err(error) = answer.await.expect("callers are told in time") {
+            assert!(is_unreachable(&error), "{error:?}");
+            assert!(error.to_string().contains("may have been made"), "{error}");
+            hung = Some(what);
+            break;
+        }
+    }
+    let hung = hung.expect("a commit hangs");
+    let later = store.commit(note("b", hung + 1)).await;
+    assert!(later.is_err(), "nothing follows while it hangs: {later:?}");
+    wait_for_standby(&cluster, false);
+    store.commit(note("b", hung + 2)).await.expect("it goes on");
+    let counts = [noted(&store, "a", hung).await, noted(&store, "b", hung).await];
+    assert_eq!(counts, [1, 1], "each once");
+    assert_eq!(noted(&store, "b", hung + 2).await, 1);
+}
+
 /// Keeps everybody from a table until it is dropped.
 struct TableLock(std::process::Child);
 
