@@ -181,13 +181,27 @@ impl Cluster {
 
     /// SIGKILL to all its processes at once: nothing is said, nothing is put in order.
     pub fn kill(&self) {
+        self.signal("-KILL");
+    }
+
+    /// All its processes stand still: connections are taken by the kernel, and nothing is answered.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// They go on.
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
         let file = self.folder.join("data/postmaster.pid");
         let text = std::fs::read_to_string(file).expect("the server runs");
         let leader = text.lines().next().expect("its first line is the pid").to_owned();
         let mut all = vec![leader.clone()];
         all.extend(children(&leader));
-        let killed = command(Path::new("kill")).arg("-9").args(&all).stderr(Stdio::null()).status();
-        assert!(killed.is_ok(), "kill runs");
+        let sent = command(Path::new("kill")).arg(signal).args(&all).stderr(Stdio::null()).status();
+        assert!(sent.is_ok(), "kill runs");
     }
 
     /// Starts it again after `kill`.

@@ -14,6 +14,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Row, Statement};
 
 use super::error::{BadValue, Failure};
+use super::hosts::Hosts;
 use super::tls::Tls;
 use super::url::PostgresUrl;
 use crate::contract::StoreError;
@@ -28,6 +29,7 @@ pub(super) struct Server {
     pub(super) url: PostgresUrl,
     /// Its name in errors; without a password.
     pub(super) place: Arc<str>,
+    hosts: Hosts,
     tls: Tls,
 }
 
@@ -35,17 +37,14 @@ impl Server {
     pub(super) fn new(url: PostgresUrl) -> Result<Self, StoreError> {
         let place: Arc<str> = url.to_string().into();
         match Tls::new(&url) {
-            Ok(tls) => Ok(Self { url, place, tls }),
+            Ok(tls) => Ok(Self { hosts: Hosts::new(url.config.clone()), url, place, tls }),
             Err(why) => Err(StoreError::Unsuitable { place: place.to_string(), why }),
         }
     }
 
     /// A connection that speaks our schema. `heard` is rung by each notification it gets.
     pub(super) async fn connect(&self, heard: Option<Arc<Notify>>) -> Result<Connection, Failure> {
-        let connecting = self.url.config.connect(self.tls.clone());
-        let (client, mut driver) = within(self.url.patience, connecting)
-            .await?
-            .map_err(|e| Failure::of(&self.place, &e))?;
+        let (client, mut driver) = self.hosts.connect(&self.tls, &self.place).await?;
         let ended = Arc::new(Notify::new());
         let ending = Arc::clone(&ended);
         tokio::spawn(async move {
@@ -294,7 +293,10 @@ async fn together(mut asked: Vec<Asked<'_>>) -> Vec<Answered> {
 }
 
 /// A server that says nothing counts as lost.
-async fn within<T>(wait: Duration, future: impl Future<Output = T>) -> Result<T, Failure> {
+pub(super) async fn within<T>(
+    wait: Duration,
+    future: impl Future<Output = T>,
+) -> Result<T, Failure> {
     tokio::time::timeout(wait, future)
         .await
         .map_err(|_| Failure::Lost(format!("no answer within {} s", wait.as_secs())))

@@ -164,7 +164,8 @@ impl Desk {
                     pause(tries).await;
                     tries += 1;
                 }
-                Failure::Lost(_) if Instant::now() < until => {
+                // A server that fell silent took all the time, and another may have its place.
+                Failure::Lost(_) if losses == 0 || Instant::now() < until => {
                     self.connection = None;
                     pause(losses).await;
                     losses += 1;

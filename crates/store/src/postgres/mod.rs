@@ -15,6 +15,7 @@ mod connection;
 mod desk;
 mod error;
 mod forget;
+mod hosts;
 mod inventory;
 mod journal;
 mod kept;

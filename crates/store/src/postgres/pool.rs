@@ -38,12 +38,13 @@ impl Pool {
         F: Future<Output = Result<T, Failure>>,
     {
         let until = Instant::now() + GONE_WAIT;
+        let mut losses = 0;
         loop {
             let answer = match self.connection().await {
                 Ok(connection) => {
                     let answer = read(Arc::clone(&connection)).await;
                     if matches!(answer, Err(Failure::Lost(_))) {
-                        self.drop_one(&connection);
+                        self.drop_all();
                     }
                     answer
                 }
@@ -51,9 +52,12 @@ impl Pool {
             };
             match answer {
                 Ok(found) => return Ok(found),
-                Err(Failure::Lost(_) | Failure::Again) if Instant::now() < until => {
+                // A server that fell silent took all the time, and another may have its place.
+                Err(Failure::Lost(_)) if losses == 0 || Instant::now() < until => {
+                    losses += 1;
                     tokio::time::sleep(PAUSE).await;
                 }
+                Err(Failure::Again) if Instant::now() < until => tokio::time::sleep(PAUSE).await,
                 Err(failure) => return Err(failure.into_store_error(&self.server.place)),
             }
         }
@@ -80,8 +84,10 @@ impl Pool {
         is_good.then(|| Arc::clone(found))
     }
 
-    fn drop_one(&self, lost: &Arc<Connection>) {
-        self.connections().retain(|connection| !Arc::ptr_eq(connection, lost));
+    /// Whatever ended one has ended the others too, or they find out one after the other, each in its
+    /// own time.
+    fn drop_all(&self) {
+        self.connections().clear();
     }
 
     fn connections(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {

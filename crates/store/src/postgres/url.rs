@@ -9,8 +9,6 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 /// The schema that holds everything, unless the URL names another.
 const SCHEMA_DEFAULT: &str = "relight";
-/// How long one attempt to connect may take, unless the URL says otherwise.
-const CONNECT_WAIT: Duration = Duration::from_secs(5);
 /// A server that vanished without a word is noticed within twice this time.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// How long one answer is waited for.
@@ -84,9 +82,6 @@ impl PostgresUrl {
     fn fill_in(&mut self) {
         let config = &mut self.config;
         config.application_name("relight");
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_WAIT);
-        }
         config.keepalives_idle(SILENCE_MAX).keepalives_interval(SILENCE_MAX).keepalives_retries(1);
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(2 * SILENCE_MAX);
@@ -121,14 +116,27 @@ impl FromStr for PostgresUrl {
             if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
         let mut config = Config::from_str(&plain)
             .map_err(|error| PostgresUrlError::Malformed(super::error::chain(&error)))?;
-        if config.get_hosts().is_empty() {
-            return Err(PostgresUrlError::Malformed("it names no host".to_owned()));
-        }
+        check_hosts(&config)?;
         let trust = set_mode(&mut config, mode.as_deref(), roots.is_some())?;
         let mut url = Self { config, schema, trust, roots, patience: PATIENCE };
         url.fill_in();
         Ok(url)
     }
+}
+
+fn check_hosts(config: &Config) -> Result<(), PostgresUrlError> {
+    let hosts = config.get_hosts().len();
+    let (addresses, ports) = (config.get_hostaddrs().len(), config.get_ports().len());
+    let why = if hosts == 0 {
+        "it names no host".to_owned()
+    } else if addresses != 0 && addresses != hosts {
+        format!("it names {hosts} hosts and {addresses} addresses of hosts")
+    } else if ports > 1 && ports != hosts {
+        format!("it names {hosts} hosts and {ports} ports")
+    } else {
+        return Ok(());
+    };
+    Err(PostgresUrlError::Malformed(why))
 }
 
 /// As PostgreSQL's own library has them; with roots named, they are always asked.
@@ -234,6 +242,14 @@ mod tests {
         assert_eq!((url.trust, url.roots.as_deref()), (Trust::Verified, Some("/etc/my ca.pem")));
         let unknown = "postgres://h/d?sslmode=maybe".parse::<PostgresUrl>();
         assert_eq!(unknown.unwrap_err(), PostgresUrlError::SslMode("maybe".to_owned()));
+    }
+
+    #[test]
+    fn hosts_have_an_address_and_a_port_each_or_none_has() {
+        let broken = |text: &str| text.parse::<PostgresUrl>().unwrap_err().to_string();
+        insta::assert_snapshot!(broken("postgres://a,b/d?hostaddr=10.0.0.1"), @"the address of the PostgreSQL store cannot be read: it names 2 hosts and 1 addresses of hosts");
+        insta::assert_snapshot!(broken("postgres://a,b,c/d?port=1,2"), @"the address of the PostgreSQL store cannot be read: it names 3 hosts and 2 ports");
+        read("postgres://a,b/d?hostaddr=10.0.0.1,10.0.0.2&port=5433");
     }
 
     #[test]

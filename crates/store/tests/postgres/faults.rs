@@ -263,6 +263,24 @@ async fn events_of_many_writers_become_visible_in_the_order_of_their_ids() {
     assert_eq!(after, newest, "a reader that goes by the newest id misses none");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_takes_connections_and_is_silent_is_passed_over_once() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (silent, taken) = proxy::start_silent().await;
+    let schema = unique(&format!("h{}_", std::process::id()));
+    let text = format!(
+        "postgres://relight@127.0.0.1:{silent},127.0.0.1:{}/postgres\
+         ?sslmode=disable&connect_timeout=1&schema={schema}",
+        cluster.port()
+    );
+    let store = PostgresStore::open(&text.parse().unwrap()).expect("the second one is found");
+    assert_eq!(taken.load(Ordering::SeqCst), 1);
+    // Each on a connection of its own: the one that did is asked first.
+    held_task(&store, "t").await;
+    store.forget_attempts(Time::from_ms(1)).await.unwrap();
+    assert_eq!(taken.load(Ordering::SeqCst), 1);
+}
+
 /// Has each commit wait for a standby that is not there, or no longer.
 fn wait_for_standby(cluster: &Cluster, waits: bool) {
     let name = if waits { "nobody" } else { "" };

@@ -39,6 +39,22 @@ pub(crate) async fn start(server: u16, trap: Arc<Trap>) -> u16 {
     port
 }
 
+/// Takes connections and says nothing, as a frozen server does; answers the port, and how many it took.
+pub(crate) async fn start_silent() -> (u16, Arc<AtomicU32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("the loopback has a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let taken = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&taken);
+    tokio::spawn(async move {
+        let mut kept = Vec::new();
+        while let Ok((client, _)) = listener.accept().await {
+            count.fetch_add(1, Ordering::SeqCst);
+            kept.push(client);
+        }
+    });
+    (port, taken)
+}
+
 /// Until either side ends, or the trap closes.
 async fn pass(mut client: TcpStream, server: u16, trap: Arc<Trap>) {
     let Ok(mut server) = TcpStream::connect(("127.0.0.1", server)).await else { return };

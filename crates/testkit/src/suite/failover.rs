@@ -1,5 +1,5 @@
-//! The server is lost with SIGKILL and its standby takes its place, while eight writers record steps
-//! through the library under one address that names both.
+//! The server is lost with SIGKILL, or is frozen, and its standby takes its place, while eight writers
+//! record steps through the library under one address that names both.
 //!
 //! With a synchronous standby everything that was acknowledged is there. With an asynchronous one that
 //! is held up, exactly what was acknowledged meanwhile is gone: the window is shown, and `doctor` must
@@ -43,12 +43,25 @@ enum Mode {
     Asynchronous,
 }
 
+/// How the server is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    Killed,
+    /// Its kernel still takes connections and says nothing. Later it goes on as if nothing had been.
+    Frozen,
+}
+
+/// In each third trial the server is frozen.
+const FROZEN_EVERY: u64 = 3;
+
 /// Loses the server so many times to a synchronous standby, and once to an asynchronous one.
 pub fn run(trials: u64, seed: u64, tally: &Tally) -> anyhow::Result<()> {
     for trial in 0..trials {
         let replay = format!("./prove failover --seed {seed}");
         let mode = if trial == 0 { Mode::Asynchronous } else { Mode::Synchronous };
-        match one(mode, &mut Seed::of_trial(seed, trial))? {
+        let is_frozen = trial % FROZEN_EVERY == FROZEN_EVERY - 1;
+        let loss = if is_frozen { Loss::Frozen } else { Loss::Killed };
+        match one(mode, loss, &mut Seed::of_trial(seed, trial))? {
             Some(found) => tally.trial(&replay, &found),
             None => {
                 tally.skip("failover", "there is no PostgreSQL (install the package postgresql)");
@@ -60,7 +73,7 @@ pub fn run(trials: u64, seed: u64, tally: &Tally) -> anyhow::Result<()> {
 }
 
 /// None where there is no PostgreSQL.
-fn one(mode: Mode, seed: &mut Seed) -> anyhow::Result<Option<Vec<Violation>>> {
+fn one(mode: Mode, loss: Loss, seed: &mut Seed) -> anyhow::Result<Option<Vec<Violation>>> {
     let Some(primary) = Cluster::start(Durability::Unsynced) else { return Ok(None) };
     let standby = primary.standby("second");
     if mode == Mode::Synchronous {
@@ -91,11 +104,19 @@ fn one(mode: Mode, seed: &mut Seed) -> anyhow::Result<Option<Vec<Violation>>> {
     clock::pause(seed.moment(Duration::from_millis(300)));
     let behind = standby_as_told(&runtime, &relight)?;
     let lost_at = clock::now();
-    primary.kill();
+    match loss {
+        Loss::Killed => primary.kill(),
+        Loss::Frozen => primary.freeze(),
+    }
     clock::pause(seed.moment(ABSENCE_MAX));
     standby.promote();
     let (promoted, at_promotion) = (lost_at.elapsed(), crew.furthest());
     crew.all_come_to(&runtime, at_promotion + STEPS_MIN)?;
+    if loss == Loss::Frozen {
+        primary.thaw();
+        let at_return = crew.furthest();
+        crew.all_come_to(&runtime, at_return + STEPS_MIN)?;
+    }
     let stood_still = crew.log.longest_pause();
     let log = crew.finish(&runtime)?;
     // What the asynchronous standby never had is rightly run again.
@@ -105,7 +126,7 @@ fn one(mode: Mode, seed: &mut Seed) -> anyhow::Result<Option<Vec<Violation>>> {
     let count = log.acknowledged().values().map(|count| *count as usize).sum::<usize>();
     let words = verdict(mode, &missing, &safe, (&told, &behind), &mut found);
     println!(
-        "failover ({mode:?}): {count} steps acknowledged, promoted after {:.1} s, writers stood still for {:.1} s; {words}",
+        "failover ({mode:?}, {loss:?}): {count} steps acknowledged, promoted after {:.1} s, writers stood still for {:.1} s; {words}",
         promoted.as_secs_f64(),
         stood_still.as_secs_f64(),
     );

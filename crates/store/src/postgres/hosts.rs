@@ -1,0 +1,230 @@
+//! The servers that an address names: asked one after the other, the last good one first.
+//!
+//! Each has its own time for everything up to the first question. One that takes a connection and then
+//! says nothing, because it is frozen or cut off, must not keep us from the next.
+
+use std::net::IpAddr;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio_postgres::config::Host;
+use tokio_postgres::{Client, Config, Socket};
+
+use super::connection::within;
+use super::error::Failure;
+use super::tls::{Encrypted, Tls};
+
+/// How long one server may take, unless the URL says otherwise.
+const ONE_WAIT: Duration = Duration::from_secs(5);
+/// The same when there are others to ask.
+const ONE_OF_MANY_WAIT: Duration = Duration::from_secs(2);
+
+/// What has to be polled for a client to get its answers.
+pub(super) type Driver = tokio_postgres::Connection<Socket, Encrypted<Socket>>;
+
+/// All servers of an address.
+#[derive(Debug)]
+pub(super) struct Hosts {
+    config: Config,
+    /// Whoever could be used the last time.
+    good: Mutex<Option<Target>>,
+}
+
+/// One server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Target {
+    /// Its place in the address.
+    place: usize,
+    /// One of those that its name means; none for a socket in a folder.
+    address: Option<IpAddr>,
+}
+
+impl Hosts {
+    pub(super) fn new(config: Config) -> Self {
+        Self { config, good: Mutex::default() }
+    }
+
+    /// The first that is there and can be used as the address asks for.
+    pub(super) async fn connect(
+        &self,
+        tls: &Tls,
+        store: &str,
+    ) -> Result<(Client, Driver), Failure> {
+        let mut failures = Vec::new();
+        for place in self.order() {
+            let targets = match self.targets(place).await {
+                Ok(targets) => targets,
+                Err(failure) => {
+                    failures.push((place, failure));
+                    continue;
+                }
+            };
+            for target in targets {
+                match self.connect_to(target, tls, store).await {
+                    Ok(connected) => {
+                        *self.good.lock().expect("nothing panics while it is locked") =
+                            Some(target);
+                        return Ok(connected);
+                    }
+                    Err(failure) => failures.push((place, failure)),
+                }
+            }
+        }
+        Err(self.of_all(failures))
+    }
+
+    async fn connect_to(
+        &self,
+        target: Target,
+        tls: &Tls,
+        store: &str,
+    ) -> Result<(Client, Driver), Failure> {
+        let config = self.only(target);
+        let connected = within(self.wait(), config.connect(tls.clone())).await?;
+        connected.map_err(|error| Failure::of(store, &error))
+    }
+
+    /// The last good one, then the others as they are named.
+    fn order(&self) -> Vec<usize> {
+        let good = self.good().map(|good| good.place);
+        let others = (0..self.config.get_hosts().len()).filter(|place| Some(*place) != good);
+        good.into_iter().chain(others).collect()
+    }
+
+    /// All addresses of one, the last good one first.
+    async fn targets(&self, place: usize) -> Result<Vec<Target>, Failure> {
+        let at = |address| Target { place, address };
+        let name = match &self.config.get_hosts()[place] {
+            Host::Unix(_) => return Ok(vec![at(None)]),
+            Host::Tcp(name) => name,
+        };
+        if let Some(address) = self.config.get_hostaddrs().get(place) {
+            return Ok(vec![at(Some(*address))]);
+        }
+        let looking = tokio::net::lookup_host((name.as_str(), self.port(place)));
+        let found = within(self.wait(), looking).await?;
+        let found =
+            found.map_err(|error| Failure::Lost(format!("error connecting to server: {error}")))?;
+        let mut targets: Vec<Target> = found.map(|address| at(Some(address.ip()))).collect();
+        let good = self.good();
+        targets.sort_by_key(|target| Some(*target) != good);
+        Ok(targets)
+    }
+
+    /// Includes start-up, proof of identity and the question whether it can be written to.
+    fn wait(&self) -> Duration {
+        let is_one = self.config.get_hosts().len() == 1;
+        let usual = if is_one { ONE_WAIT } else { ONE_OF_MANY_WAIT };
+        self.config.get_connect_timeout().copied().unwrap_or(usual)
+    }
+
+    fn port(&self, place: usize) -> u16 {
+        let ports = self.config.get_ports();
+        ports.get(place).or(ports.first()).copied().unwrap_or(5432)
+    }
+
+    fn good(&self) -> Option<Target> {
+        *self.good.lock().expect("nothing panics while it is locked")
+    }
+
+    /// The same for one server alone.
+    fn only(&self, target: Target) -> Config {
+        let all = &self.config;
+        let mut one = Config::new();
+        match &all.get_hosts()[target.place] {
+            Host::Tcp(name) => one.host(name),
+            Host::Unix(folder) => one.host_path(folder),
+        };
+        if let Some(address) = target.address {
+            one.hostaddr(address);
+        }
+        one.port(self.port(target.place)).connect_timeout(self.wait());
+        all.get_user().map(|user| one.user(user));
+        all.get_password().map(|password| one.password(password));
+        all.get_dbname().map(|name| one.dbname(name));
+        all.get_options().map(|options| one.options(options));
+        all.get_application_name().map(|name| one.application_name(name));
+        all.get_tcp_user_timeout().map(|wait| one.tcp_user_timeout(*wait));
+        all.get_keepalives_interval().map(|wait| one.keepalives_interval(wait));
+        all.get_keepalives_retries().map(|count| one.keepalives_retries(count));
+        one.keepalives(all.get_keepalives())
+            .keepalives_idle(all.get_keepalives_idle())
+            .ssl_mode(all.get_ssl_mode())
+            .ssl_negotiation(all.get_ssl_negotiation())
+            .target_session_attrs(all.get_target_session_attrs())
+            .channel_binding(all.get_channel_binding());
+        one
+    }
+
+    /// What is said when none could be used: while one of them may come back, that; the last one's word
+    /// first.
+    fn of_all(&self, mut failures: Vec<(usize, Failure)>) -> Failure {
+        let may_come_back = failures.iter().any(|(_, failure)| matches!(failure, Failure::Lost(_)));
+        if failures.len() == 1 || !may_come_back {
+            let last = failures.pop().map(|(_, failure)| failure);
+            let no_address = "error connecting to server: the name has no address";
+            return last.unwrap_or_else(|| Failure::Lost(no_address.to_owned()));
+        }
+        let told = failures.into_iter().rev().map(|(place, failure)| {
+            let why = match failure {
+                Failure::Lost(why) => why,
+                Failure::Again => "it is busy".to_owned(),
+                Failure::Refused(error) => error.to_string(),
+            };
+            format!("{why} ({})", self.name(place))
+        });
+        Failure::Lost(told.collect::<Vec<String>>().join("; "))
+    }
+
+    fn name(&self, place: usize) -> String {
+        match &self.config.get_hosts()[place] {
+            Host::Tcp(name) => format!("{name}:{}", self.port(place)),
+            Host::Unix(folder) => folder.display().to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::url::PostgresUrl;
+    use super::*;
+
+    fn hosts(text: &str) -> Hosts {
+        Hosts::new(text.parse::<PostgresUrl>().unwrap().config)
+    }
+
+    #[test]
+    fn one_alone_is_asked_as_the_address_asks_for() {
+        let all = hosts(
+            "postgres://ann:s3cret@db1:5433,db2:5434/work?hostaddr=10.0.0.1,10.0.0.2&sslmode=require\
+             &options=-cgeqo%3Doff&channel_binding=require",
+        );
+        let address = Some("10.0.0.2".parse().unwrap());
+        let one = all.only(Target { place: 1, address });
+        let mut same = "postgres://ann:s3cret@db2:5434/work?hostaddr=10.0.0.2&sslmode=require\
+                        &options=-cgeqo%3Doff&channel_binding=require"
+            .parse::<PostgresUrl>()
+            .unwrap()
+            .config;
+        same.target_session_attrs(all.config.get_target_session_attrs());
+        same.connect_timeout(ONE_OF_MANY_WAIT);
+        assert_eq!(one, same);
+    }
+
+    #[test]
+    fn the_last_good_one_is_asked_first() {
+        let all = hosts("postgres://a,b,c/work");
+        assert_eq!(all.order(), [0, 1, 2]);
+        *all.good.lock().unwrap() = Some(Target { place: 2, address: None });
+        assert_eq!(all.order(), [2, 0, 1]);
+    }
+
+    #[test]
+    fn all_are_named_when_none_can_be_used() {
+        let all = hosts("postgres://a,b/work");
+        let lost = |why: &str| Failure::Lost(why.to_owned());
+        let failure = all.of_all(vec![(0, lost("no answer within 2 s")), (1, lost("refused"))]);
+        let Failure::Lost(why) = failure else { panic!("{failure:?}") };
+        insta::assert_snapshot!(why, @"refused (b:5432); no answer within 2 s (a:5432)");
+    }
+}
