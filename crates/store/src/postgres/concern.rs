@@ -302,8 +302,7 @@ impl Batch {
         add(&mut script, !changed.is_empty(), nodes::UPDATE, || changed.into_values());
         add(&mut script, !gone.is_empty(), nodes::DELETE, || values![gone]);
         if !self.journal.is_empty() {
-            script.add(journal::LOCK, values![journal_key]);
-            script.add(journal::APPEND, journal::append_values(self.journal));
+            journal::append(&mut script, journal_key, self.journal);
         }
         add(&mut script, !cleared.is_empty(), &tasks::CLEAR_STEPS, || values![cleared]);
         script

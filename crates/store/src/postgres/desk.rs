@@ -33,6 +33,9 @@ const TRIES_MAX: u32 = 40;
 /// All operations of a batch that go one by one have so many times as long as a batch.
 const ONE_BY_ONE_SHARE: u32 = 2;
 
+/// So many bytes arrive before a transaction counts as idle, on any link that a fleet can live with.
+const LITTLE_BYTES_MAX: usize = 64 << 10;
+
 /// One writer's connection and mark.
 #[derive(Debug)]
 pub(super) struct Desk {
@@ -94,6 +97,9 @@ const MARK: &str = "
 const READ_MARK: &str = "
     UPDATE commit_mark SET number = CASE WHEN number = $2 THEN $2 ELSE $2 + 1 END
     WHERE writer = $1 RETURNING number";
+
+/// While a long message arrives the transaction counts as idle: who sends much has more time for it.
+const NOT_IDLE: &str = "SELECT set_config('idle_in_transaction_session_timeout', $1, true)";
 
 impl Desk {
     pub(super) fn new(server: Arc<Server>, clock: Arc<LeaseClock>, journal_key: i64) -> Self {
@@ -213,6 +219,9 @@ impl Desk {
         let mut script = Script::default();
         script.add("BEGIN", Vec::new());
         let place = script.add(MARK, values![mark.writer, mark.number]);
+        if operations.iter().map(Operation::weight).sum::<usize>() > LITTLE_BYTES_MAX {
+            script.add(NOT_IDLE, values![self.patience().as_millis().to_string()]);
+        }
         let (answers, mut batch) = match Concern::of(operations).read(db, script, ahead_ms).await {
             Ok(read) => read,
             Err(failure) => return Err(self.rolled_back(failure).await.into()),

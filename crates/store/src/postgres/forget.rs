@@ -80,8 +80,7 @@ async fn some_tasks(
 async fn commit(db: &Connection, told: Vec<Entry>, journal_key: i64) -> Result<(), Failure> {
     let mut script = Script::default();
     if !told.is_empty() {
-        script.add(journal::LOCK, values![journal_key]);
-        script.add(journal::APPEND, journal::append_values(told));
+        journal::append(&mut script, journal_key, told);
     }
     script.add("COMMIT", Vec::new());
     db.run(script).await.map(drop)

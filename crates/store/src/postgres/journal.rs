@@ -15,7 +15,7 @@ use relight_core::time::Time;
 use serde_json::Value as Json;
 use tokio_postgres::Row;
 
-use super::connection::{Connection, Value, get, values};
+use super::connection::{Connection, Script, Value, get, values};
 use super::error::{BadValue, Failure, bad_value};
 use super::tasks::{from_json, number, parse, readable};
 use crate::bodies::{OutputDetail, to_json};
@@ -132,16 +132,17 @@ fn fence_number(fence: Option<Fence>) -> Option<i64> {
     fence.map(|fence| fence.0.cast_signed())
 }
 
-/// Until the transaction ends nobody else draws numbers of the journal: they become visible in order,
-/// or a reader who has seen a later one would never look for an earlier one.
-pub(super) const LOCK: &str = "SELECT 1 FROM pg_advisory_xact_lock($1::bigint)";
-
-pub(super) const APPEND: &str = "
+/// From the lock until the transaction ends nobody else draws numbers of the journal: they become
+/// visible in order, or a reader who has seen a later one would never look for an earlier one. The lock
+/// is taken in the same statement, once all its values have arrived: outputs on their way over a slow
+/// link hold up nobody. Numbers are drawn from what the join gives, and so after the lock.
+const APPEND: &str = "
     INSERT INTO journal (at, kind, task, agent, fence, detail, name, occurrence, rule, tries,
                          fingerprint, exit_code, body)
     SELECT at, kind, task, agent, fence, detail, name, occurrence, rule, tries, fingerprint,
            exit_code, body
-    FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[],
+    FROM pg_advisory_xact_lock($14::bigint) AS one_at_a_time
+    CROSS JOIN unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[],
                 $7::text[], $8::bigint[], $9::smallint[], $10::bigint[], $11::bigint[],
                 $12::integer[], $13::bytea[]) WITH ORDINALITY
          AS u (at, kind, task, agent, fence, detail, name, occurrence, rule, tries, fingerprint,
@@ -203,7 +204,7 @@ impl JournalColumns {
         self.body.push(body);
     }
 
-    /// The values of `APPEND`.
+    /// The values of `APPEND` but the key of the lock.
     fn into_values(self) -> Vec<Value> {
         let mut all = values![self.at, self.kind, self.task, self.agent, self.fence, self.detail];
         all.extend(values![self.name, self.occurrence, self.rule, self.tries, self.fingerprint]);
@@ -220,13 +221,15 @@ impl JournalColumns {
     }
 }
 
-/// The values of `APPEND`.
-pub(super) fn append_values(entries: Vec<Entry>) -> Vec<Value> {
+/// Appends these, as one of the last statements of a transaction.
+pub(super) fn append(script: &mut Script, journal_key: i64, entries: Vec<Entry>) {
     let mut columns = JournalColumns::with_capacity(entries.len());
     for entry in entries {
         columns.push(entry);
     }
-    columns.into_values()
+    let mut values = columns.into_values();
+    values.extend(values![journal_key]);
+    script.add(APPEND, values);
 }
 
 /// Where each of these steps stands: its place in the question, the kind of its newest record, and the

@@ -22,8 +22,9 @@ use crate::contract::{Commit, Recall, StoreError};
 
 /// Most operations in one transaction: bounds how long the first of them waits.
 const BATCH_MAX: usize = 512;
-/// Most bytes of outputs in one transaction, roughly.
-const BATCH_BYTES_MAX: usize = 32 << 20;
+/// Most bytes of outputs in one transaction, roughly: they arrive within the time for an answer also
+/// on a slow link, and a sync for each costs little beside them.
+const BATCH_BYTES_MAX: usize = 4 << 20;
 /// How long an operation that nobody waits for may stay in memory.
 const SOON: Duration = Duration::from_millis(2);
 /// How long those who came together the last time are waited for.

@@ -11,11 +11,12 @@ use relight_core::decide::Guard;
 use relight_core::event::EventKind;
 use relight_core::ids::{StepName, TaskId};
 use relight_core::lease::{Fence, Holder};
-use relight_core::step::{RepeatRule, StepKey, StepOutcome, StepState};
+use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome, StepState};
 use relight_core::task::NewTask;
 use relight_core::time::{Span, Time};
 use relight_store::postgres::{PostgresStore, PostgresUrl};
 use relight_store::{Commit, EventQuery, Store, StoreError};
+use tokio::time::Instant;
 
 use crate::proxy::{self, Trap};
 use crate::server::{Cluster, Durability, unique};
@@ -238,7 +239,11 @@ async fn events_of_many_writers_become_visible_in_the_order_of_their_ids() {
         tokio::spawn(async move {
             held_task(&*store, task).await;
             for number in 0..60 {
-                store.commit(step(task, number)).await.unwrap();
+                let noted = Change::Noted(EventKind::TaskContext, number.into());
+                // By one trip and by two in turn.
+                let is_step = number % 2 == 0;
+                let other = commit(task, FENCE, vec![noted]);
+                store.commit(if is_step { step(task, number) } else { other }).await.unwrap();
             }
         })
     });
@@ -261,6 +266,47 @@ async fn events_of_many_writers_become_visible_in_the_order_of_their_ids() {
     }
     let newest = reader.newest_event().await.unwrap();
     assert_eq!(after, newest, "a reader that goes by the newest id misses none");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outputs_on_a_slow_link_hold_up_nobody_else_and_arrive() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let trap = Arc::new(Trap::default());
+    let port = proxy::start(cluster.port(), Arc::clone(&trap)).await;
+    let schema = unique(&format!("s{}_", std::process::id()));
+    let open = |port: u16| {
+        let text = format!("postgres://relight@127.0.0.1:{port}/postgres?schema={schema}");
+        let url: PostgresUrl = text.parse().unwrap();
+        PostgresStore::open(&url.with_patience(Duration::from_secs(4))).unwrap()
+    };
+    let (fast, slow) = (open(cluster.port()), open(port));
+    for task in ["a", "b"] {
+        held_task(&fast, task).await;
+    }
+    let mut much = step("a", 1);
+    let Change::StepEnded { output, .. } = &mut much.changes[0] else { unreachable!() };
+    *output = Some(Output { exit_code: 0, body: vec![b'x'; 1 << 20], ..Output::default() });
+    // With something else it takes two trips.
+    much.changes.push(Change::Noted(EventKind::TaskContext, 1.into()));
+    trap.hold();
+    let sent = tokio::spawn(async move { slow.commit(much).await });
+    trap.held().await;
+    let other = tokio::time::timeout(Duration::from_secs(1), fast.commit(step("b", 1))).await;
+    other.expect("it waits for nobody's outputs").unwrap();
+    // Longer than a transaction of little may be idle.
+    let sql = format!(
+        "SELECT COUNT(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+         WHERE relation = '{schema}.task'::regclass AND state = 'idle in transaction'
+           AND clock_timestamp() - state_change > interval '1.6 s'"
+    );
+    let until = Instant::now() + Duration::from_secs(3);
+    let has_waited = std::iter::repeat_with(|| cluster.sql(&sql) != "0")
+        .take_while(|_| Instant::now() < until)
+        .any(|is_long| is_long);
+    trap.release();
+    assert!(has_waited, "a transaction whose outputs are on their way is not idle");
+    sent.await.unwrap().expect("it arrives");
+    check(&fast, "a", &HashSet::from([1])).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,6 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+/// Most that is passed on at once.
+const PIECE: usize = 1 << 16;
 
 /// What the proxy does to the next commit that passes.
 #[derive(Debug, Default)]
@@ -15,11 +19,32 @@ pub(crate) struct Trap {
     swallow_commit: AtomicBool,
     /// How many commits were caught.
     pub(crate) caught: AtomicU32,
+    /// The next long message stays half way.
+    hold: AtomicBool,
+    /// Rung when one does.
+    held: Notify,
+    /// Rung when it may go on.
+    released: Notify,
 }
 
 impl Trap {
     pub(crate) fn swallow_answer(&self) {
         self.swallow_answer.store(true, Ordering::SeqCst);
+    }
+
+    /// Has the next long message stay half way, as on a link that is slow.
+    pub(crate) fn hold(&self) {
+        self.hold.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns when one does.
+    pub(crate) async fn held(&self) {
+        self.held.notified().await;
+    }
+
+    /// It goes on.
+    pub(crate) fn release(&self) {
+        self.released.notify_one();
     }
 
     pub(crate) fn swallow_commit(&self) {
@@ -58,7 +83,7 @@ pub(crate) async fn start_silent() -> (u16, Arc<AtomicU32>) {
 /// Until either side ends, or the trap closes.
 async fn pass(mut client: TcpStream, server: u16, trap: Arc<Trap>) {
     let Ok(mut server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
-    let (mut asked, mut said) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    let (mut asked, mut said) = (vec![0; PIECE], vec![0; PIECE]);
     let mut committing = Vec::new();
     loop {
         tokio::select! {
@@ -73,6 +98,11 @@ async fn pass(mut client: TcpStream, server: u16, trap: Arc<Trap>) {
                 }
                 if server.write_all(asked).await.is_err() {
                     return;
+                }
+                let is_long = count == PIECE;
+                if is_long && trap.hold.swap(false, Ordering::SeqCst) {
+                    trap.held.notify_one();
+                    trap.released.notified().await;
                 }
                 if commits && trap.swallow_answer.swap(false, Ordering::SeqCst) {
                     trap.caught.fetch_add(1, Ordering::SeqCst);
