@@ -50,7 +50,7 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let until = Until::Elapsed(Duration::from_secs(seconds));
     let fleet = |count: &usize| (0..*count).map(|_| open("relight").map(Arc::new)).collect();
     let nodes: Vec<Vec<Arc<Library>>> = NODES.iter().map(fleet).collect::<anyhow::Result<_>>()?;
-    let (one, four) = (vec![Arc::clone(&library)], &nodes[0]);
+    let one = vec![Arc::clone(&library)];
     let beside_many = vec![Arc::clone(&full)];
     let mut contest = Contest::default();
     for connections in [1, WORKERS] {
@@ -69,8 +69,8 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
         let name = steps_of(nodes.len());
         contest.enter(&name, move |round| steps_per_second(stage, nodes, round, until));
     }
-    let claimed =
-        [(claims(0), &one), (claims(finished), &beside_many), (claims_by(four.len()), four)];
+    let mut claimed = vec![(claims(0), &one), (claims(finished), &beside_many)];
+    claimed.extend(nodes.iter().map(|nodes| (claims_by(nodes.len()), nodes)));
     let each = stage.pick(TASKS, TASKS / 2) / WORKERS;
     for (name, libraries) in claimed {
         contest.enter(name, move |round| {
@@ -107,6 +107,7 @@ fn table(results: &Results, finished: usize) -> Vec<Row> {
         claimed.target(Target::ValueMin(2_000.0)),
         beside_many.beside(claims(0), results.get(&claims(0))).target(Target::TimesFloorMin(0.9)),
         of_nodes(claims_by(NODES[0]), "tasks/s", claims(0)),
+        of_nodes(claims_by(NODES[1]), "tasks/s", claims(0)),
     ]
 }
 

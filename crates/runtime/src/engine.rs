@@ -398,6 +398,32 @@ impl Engine {
         }
     }
 
+    /// As `claim_one`, without waiting: none also when somebody is at the task just now.
+    pub async fn claim_if_free(
+        &self,
+        known: Task,
+        claimant: &Claimant,
+        holder: &Holder,
+        ttl: Option<Span>,
+        policy: &TaskPolicy,
+    ) -> Result<Option<Started>, ActError> {
+        let (claimant, policy) = (claimant.clone(), policy.clone());
+        let mut event = TaskEvent::Claim { claimant, holder: holder.clone(), ttl, policy };
+        self.check_event(&event)?;
+        funnel::clean_event(&self.redactor, &mut event);
+        let scene = scene(&known, None, Right::Unfenced);
+        let Ok(decision) = decide(&scene, event) else { return Ok(None) };
+        let (task, guard, at) = (known.id.clone(), decision.guard, scene.now);
+        let commit = Commit { task, guard, at, changes: decision.changes.clone() };
+        let fence = match self.store.try_commit(commit).await {
+            Ok(committed) => committed.fence,
+            Err(CommitError::Moved(_) | CommitError::Absent(_)) => return Ok(None),
+            Err(error) => return Err(act_error(error)),
+        };
+        let acted = Acted { before: known, decision, fence, at };
+        Ok(if acted.takes_lease() { Some(self.started(acted).await?) } else { None })
+    }
+
     /// A lease that was just taken, with what the commit itself tells.
     async fn started(&self, acted: Acted) -> Result<Started, ActError> {
         let resumed = acted.before.was_started();

@@ -21,6 +21,9 @@ use crate::recovery::{Recoverer, Swept};
 
 /// How many tasks that others were faster at are tried before there seems to be none.
 const ROUNDS_MAX: usize = 1_000;
+/// So many tasks are passed over because somebody is at them; the next one is waited for, or who looks
+/// would never learn whether it is free.
+const PASSED_OVER_MAX: usize = 8;
 
 /// The queue of a store; its clones work hand in hand.
 #[derive(Debug, Clone)]
@@ -74,7 +77,7 @@ impl Queue {
     ) -> Result<Claimed, ActError> {
         let engine = self.recoverer.engine();
         funnel::check_name(engine.redactor(), "agent name", agent.as_str())?;
-        for _ in 0..ROUNDS_MAX {
+        for round in 0..ROUNDS_MAX {
             let (mut reserved, claimant) =
                 match self.desk.ask(&self.recoverer, agent, skills).await? {
                     Offer::Task(reserved, claimant) => (reserved, claimant),
@@ -84,7 +87,12 @@ impl Queue {
                 };
             let policy = self.recoverer.policy();
             let (known, id) = (reserved.take_task(), reserved.id());
-            let claimed = engine.claim_one(known, id, &claimant, holder, ttl, &policy).await?;
+            let claimed = match known {
+                Some(task) if round < PASSED_OVER_MAX => {
+                    engine.claim_if_free(task, &claimant, holder, ttl, &policy).await?
+                }
+                known => engine.claim_one(known, id, &claimant, holder, ttl, &policy).await?,
+            };
             self.desk.note(claimed.is_some());
             if let Some(started) = claimed {
                 return Ok(Claimed::Task(Box::new(started)));

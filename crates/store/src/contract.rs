@@ -206,6 +206,12 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// change of a step that does not follow its newest record (`Change::follows`) is `Moved`.
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError>;
 
+    /// As `commit`, for somebody to whom another task is as good: where another writer is at the task
+    /// just now, it may be answered with `Moved` instead of being waited for.
+    async fn try_commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        self.commit(commit).await
+    }
+
     /// Hands in a commit that need not be waited for: it becomes durable together with the next
     /// `commit` handed in after it, or by itself within milliseconds, in order. Its failure is not
     /// reported; only for records whose loss changes nothing (see `RepeatRule::needs_intent_first`).

@@ -310,10 +310,12 @@ impl Serving {
 
     async fn held_by(&self, recoverer: &Recoverer, agent: &AgentName) -> Result<usize, StoreError> {
         let statuses = vec![TaskStatus::InProgress];
-        let query = TaskQuery { statuses, agent: Some(agent.clone()), ..TaskQuery::default() };
+        let agent_only = Some(agent.clone());
+        // Few are held of the many that may be open: the backend looks at those alone.
+        let query = TaskQuery { statuses, agent: agent_only, held: true, ..TaskQuery::default() };
         let tasks = recoverer.engine().store().tasks(query).await?;
-        let held = tasks.iter().filter(|task| task.lease.held.is_some()).map(|task| &task.id);
-        let mut all: std::collections::HashSet<TaskId> = held.cloned().collect();
+        let mut all: std::collections::HashSet<TaskId> =
+            tasks.into_iter().map(|task| task.id).collect();
         let state = self.desk.state();
         let reserved = state.reserved.iter().filter(|(_, for_whom)| *for_whom == agent);
         all.extend(reserved.map(|(id, _)| id.clone()));
@@ -321,12 +323,23 @@ impl Serving {
     }
 }
 
-/// The best stay first; those of the same priority begin anywhere among them.
-fn shuffle_alike(tasks: &mut [Task], random: u64) {
+/// The best stay first; those of the same priority come in any order. Several processes that began
+/// anywhere and took a row of neighbours would still meet.
+fn shuffle_alike(tasks: &mut [Task], mut random: u64) {
     for alike in tasks.chunk_by_mut(|one, next| one.spec.priority == next.spec.priority) {
-        let start = random % alike.len() as u64;
-        alike.rotate_left(start as usize);
+        for last in (1..alike.len()).rev() {
+            random = scrambled(random);
+            alike.swap(last, (random % (last as u64 + 1)) as usize);
+        }
     }
+}
+
+/// The next of a row of numbers that look random (`SplitMix64`).
+fn scrambled(number: u64) -> u64 {
+    let mut next = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    next = (next ^ (next >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    next = (next ^ (next >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    next ^ (next >> 31)
 }
 
 /// What is said to those for whom nothing is left.
@@ -374,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_of_the_same_priority_begin_anywhere_and_the_best_stay_first() {
+    fn tasks_of_the_same_priority_come_in_any_order_and_the_best_stay_first() {
         let task = |(id, priority): (&str, i32)| {
             let mut new = NewTask::bare(TaskId::new(id).unwrap());
             new.spec.priority = priority;
@@ -385,7 +398,9 @@ mod tests {
             shuffle_alike(&mut tasks, random);
             tasks.iter().map(|task| task.id.as_str()).collect::<String>()
         };
-        assert_eq!([0, 1, 2, 3].map(order), ["abcde", "acdbe", "adbce", "abcde"]);
+        let orders: std::collections::BTreeSet<String> = (0..1_000).map(order).collect();
+        let all = ["abcde", "abdce", "acbde", "acdbe", "adbce", "adcbe"];
+        assert_eq!(orders.iter().map(String::as_str).collect::<Vec<_>>(), all);
     }
 
     #[test]

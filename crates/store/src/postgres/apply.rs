@@ -4,7 +4,7 @@
 //! The meaning of a change is `Change::apply`, what refuses it is in `check`; both are the same for
 //! every backend. An operation that is refused has changed nothing here.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use relight_core::change::Change;
 use relight_core::ids::{IdempotencyKey, SessionKey, TaskId};
@@ -29,6 +29,8 @@ pub(super) struct Batch {
     pub(super) now_ms: i64,
     pub(super) place: String,
     pub(super) tasks: BTreeMap<TaskId, TaskEntry>,
+    /// Those that another writer is at, or that are not there.
+    pub(super) passed: BTreeSet<TaskId>,
     /// Whose the keys are that somebody wants.
     pub(super) keys: HashMap<IdempotencyKey, TaskId>,
     /// Numbers for tasks to be.
@@ -82,7 +84,9 @@ impl Batch {
     /// Does it, or says why not.
     pub(super) fn perform(&mut self, operation: &Operation) -> Reply {
         match operation {
-            Operation::Commit(commit) => Ok(Answer::Committed(self.commit(commit)?)),
+            Operation::Commit(commit) | Operation::TryCommit(commit) => {
+                Ok(Answer::Committed(self.commit(commit)?))
+            }
             Operation::Renew(task, fence) => {
                 let guard = relight_core::decide::Guard { fence: Some(*fence), seq: None };
                 let (task, at) = (task.clone(), Time::from_ms(0));
@@ -152,7 +156,10 @@ impl Batch {
             self.check_key(commit)?;
             return check::steps(commit, newest);
         }
-        let known = entry.ok_or_else(|| CommitError::Absent(commit.task.clone()))?;
+        let known = entry.ok_or_else(|| match self.passed.contains(&commit.task) {
+            true => CommitError::Moved(commit.task.clone()),
+            false => CommitError::Absent(commit.task.clone()),
+        })?;
         check::guard(&known.row.task, commit.guard)?;
         let after = check::steps(commit, newest)?;
         self.check_key(commit)?;

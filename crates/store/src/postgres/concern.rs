@@ -30,6 +30,8 @@ static CLOCK: LazyLock<String> = LazyLock::new(|| format!("SELECT {NOW_MS}"));
 #[derive(Debug, Default)]
 pub(super) struct Concern {
     tasks: BTreeSet<String>,
+    /// Tasks that are passed over where another writer is at them.
+    free_tasks: BTreeSet<String>,
     bodies: BTreeSet<String>,
     leases: BTreeSet<String>,
     steps: BTreeSet<(TaskId, StepKey)>,
@@ -47,9 +49,17 @@ pub(super) struct Concern {
 impl Concern {
     pub(super) fn of(operations: &[Operation]) -> Self {
         let mut concern = Self::default();
+        let mut tried = Vec::new();
         for operation in operations {
             match operation {
-                Operation::Commit(commit) => concern.add_task(commit),
+                Operation::Commit(commit) => {
+                    concern.tasks.insert(commit.task.as_str().to_owned());
+                    concern.add_task(commit);
+                }
+                Operation::TryCommit(commit) => {
+                    tried.push(commit.task.as_str().to_owned());
+                    concern.add_task(commit);
+                }
                 Operation::Renew(task, _) => {
                     concern.tasks.insert(task.as_str().to_owned());
                 }
@@ -69,12 +79,18 @@ impl Concern {
                 }
             }
         }
+        for id in tried {
+            // One that others of the batch need too is waited for.
+            if concern.tasks.contains(&id) || !concern.free_tasks.insert(id.clone()) {
+                concern.free_tasks.remove(&id);
+                concern.tasks.insert(id);
+            }
+        }
         concern
     }
 
     fn add_task(&mut self, commit: &Commit) {
         let id = commit.task.as_str();
-        self.tasks.insert(id.to_owned());
         self.keys.extend(check::key_given(commit).map(|key| key.as_str().to_owned()));
         for change in &commit.changes {
             match change {
@@ -123,6 +139,11 @@ impl Concern {
         let steps = || self.steps.iter();
         Places {
             tasks: ask(!self.tasks.is_empty(), &tasks::LOCK, values![list(&self.tasks)]),
+            free_tasks: ask(
+                !self.free_tasks.is_empty(),
+                &tasks::LOCK_FREE,
+                values![list(&self.free_tasks)],
+            ),
             agents: ask(
                 !self.agents.is_empty(),
                 &agents::LOCK,
@@ -170,11 +191,17 @@ impl Concern {
     fn batch(&self, answers: &[Vec<Row>], places: &Places) -> Result<Batch, BadValue> {
         let rows = |place: Option<usize>| place.map_or(&[][..], |place| &answers[place]);
         let mut batch = Batch::default();
-        for row in rows(places.tasks) {
+        for row in rows(places.tasks).iter().chain(rows(places.free_tasks)) {
             let row = read_hot(row)?;
             let (id, steps, touched) =
                 (row.task.id.clone(), Default::default(), Touched::default());
             batch.tasks.insert(id, TaskEntry { row, steps, touched });
+        }
+        for id in &self.free_tasks {
+            let id: TaskId = parse(id, "task.id")?;
+            if !batch.tasks.contains_key(&id) {
+                batch.passed.insert(id);
+            }
         }
         self.fill_tasks(&mut batch, answers, places)?;
         for row in rows(places.keys) {
@@ -262,6 +289,7 @@ fn descending(rows: &[Row]) -> Result<Vec<i64>, BadValue> {
 /// Where the rows of each question are among the answers.
 struct Places {
     tasks: Option<usize>,
+    free_tasks: Option<usize>,
     agents: Option<usize>,
     sessions: Option<usize>,
     records: Option<usize>,

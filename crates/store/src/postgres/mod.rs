@@ -184,6 +184,14 @@ impl Store for PostgresStore {
         }
     }
 
+    async fn try_commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        check::assert_shape(&commit);
+        match self.writer.run(Operation::TryCommit(commit)).await.map_err(Refusal::of_task)? {
+            Answer::Committed(committed) => Ok(committed),
+            other => unreachable!("a commit was answered with {other:?}"),
+        }
+    }
+
     fn commit_soon(&self, commit: Commit) -> Recall {
         check::assert_shape(&commit);
         let recall = Recall::keep(commit);

@@ -15,10 +15,17 @@ use crate::refusal::Refusal;
 #[derive(Debug, Clone)]
 pub(super) enum Operation {
     Commit(Commit),
+    /// A commit that waits for no other writer of its task.
+    TryCommit(Commit),
     Renew(TaskId, Fence),
     CommitAgent(AgentCommit),
     CommitSessions(Vec<SessionChange>, Time),
-    Keep { name: String, before: Option<Value>, now: Value, told: Vec<Told> },
+    Keep {
+        name: String,
+        before: Option<Value>,
+        now: Value,
+        told: Vec<Told>,
+    },
     JoinNode(NewNode, Time),
     LeaveNode(NodeName, Epoch, Time),
     DrainNode(NodeName, bool, Time),
@@ -47,7 +54,9 @@ impl Operation {
             _ => 0,
         };
         match self {
-            Self::Commit(commit) => commit.changes.iter().map(of_change).sum(),
+            Self::Commit(commit) | Self::TryCommit(commit) => {
+                commit.changes.iter().map(of_change).sum()
+            }
             Self::CommitSessions(changes, _) => changes.len() * 256,
             _ => 0,
         }

@@ -173,12 +173,18 @@ pub(super) async fn count_by_status(db: &Connection) -> Result<Vec<(TaskStatus, 
 
 /// The hot rows of these tasks, held until the transaction ends; in the order that was asked, which is
 /// the same for every writer.
-pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| {
+pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| lock("FOR UPDATE"));
+
+/// The same, without those that another writer holds. After the others: who holds these waits for no
+/// task any more.
+pub(super) static LOCK_FREE: LazyLock<String> = LazyLock::new(|| lock("FOR UPDATE SKIP LOCKED"));
+
+fn lock(how: &str) -> String {
     format!(
         "SELECT t.* FROM unnest($1::text[]) AS w (id)
-         CROSS JOIN LATERAL (SELECT {HOT} FROM task t WHERE t.id = w.id FOR UPDATE) AS t"
+         CROSS JOIN LATERAL (SELECT {HOT} FROM task t WHERE t.id = w.id {how}) AS t"
     )
-});
+}
 
 pub(super) const BODIES: &str = "
     SELECT w.id, b.spec, b.context, b.door FROM unnest($1::text[]) AS w (id)

@@ -377,22 +377,35 @@ async fn a_commit_that_hangs_is_told_of_as_open_and_made_once() {
     assert_eq!(noted(&store, "b", hung + 2).await, 1);
 }
 
-/// Keeps everybody from a table until it is dropped.
+/// Keeps others from a table or its rows until it is dropped.
 struct TableLock(std::process::Child);
 
 impl TableLock {
+    /// The whole table.
     fn take(cluster: &Cluster, table: &str) -> Self {
+        let asked = format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE");
+        Self::ask(cluster, table, &asked, "AccessExclusiveLock")
+    }
+
+    /// All its rows.
+    fn take_rows(cluster: &Cluster, table: &str) -> Self {
+        let asked = format!("SELECT COUNT(*) FROM (SELECT 1 FROM {table} FOR UPDATE) AS all_rows");
+        Self::ask(cluster, table, &asked, "RowShareLock")
+    }
+
+    fn ask(cluster: &Cluster, table: &str, asked: &str, mode: &str) -> Self {
         #[expect(clippy::disallowed_methods, reason = "a program of the test's own ground")]
         let mut psql = std::process::Command::new(cluster.program("psql"));
         let place = format!("host=127.0.0.1 port={} user=relight dbname=postgres", cluster.port());
         psql.args(["-X", "-q", &place]).stdin(std::process::Stdio::piped());
+        psql.stdout(std::process::Stdio::null());
         let mut child = psql.spawn().expect("psql runs");
-        let asked = format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE;\n");
+        let asked = format!("BEGIN; {asked};\n");
         let stdin = child.stdin.as_mut().expect("it is a pipe");
         std::io::Write::write_all(stdin, asked.as_bytes()).expect("psql reads");
         let sql = format!(
             "SELECT COUNT(*) FROM pg_locks
-             WHERE relation = '{table}'::regclass AND mode = 'AccessExclusiveLock' AND granted"
+             WHERE relation = '{table}'::regclass AND mode = '{mode}' AND granted"
         );
         let has_it = (0..10_000).any(|_| cluster.sql(&sql) == "1");
         assert!(has_it, "{table} is locked");
@@ -406,6 +419,27 @@ impl Drop for TableLock {
         // It ends with its input.
         let _ = self.0.wait();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_only_tries_passes_over_a_task_that_another_writer_is_at() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let schema = unique(&format!("p{}_", std::process::id()));
+    let url = cluster.url(&format!("?schema={schema}&sslmode=disable")).parse().unwrap();
+    let store = PostgresStore::open(&url).unwrap();
+    let created = Change::Created(Box::new(NewTask::bare(id("free"))));
+    store.commit(commit("free", FREE, vec![created])).await.unwrap();
+    let claim = || {
+        let (holder, ttl) = (Holder::Time { by: "test".to_owned() }, Some(Span::from_secs(600)));
+        let guard = Guard { fence: None, seq: Some(1) };
+        commit("free", guard, vec![Change::LeaseTaken { holder, ttl }])
+    };
+    let lock = TableLock::take_rows(cluster, &format!("{schema}.task"));
+    let tried = tokio::time::timeout(Duration::from_secs(2), store.try_commit(claim())).await;
+    let passed = tried.expect("it waits for nobody").unwrap_err();
+    assert!(matches!(passed, relight_store::CommitError::Moved(_)), "{passed:?}");
+    drop(lock);
+    assert_eq!(store.try_commit(claim()).await.unwrap().fence, Fence(1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
