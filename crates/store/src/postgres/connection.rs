@@ -63,7 +63,7 @@ impl Server {
             asked: AtomicUsize::new(0),
             ended,
         };
-        connection.batch(&settings(&self.url)).await?;
+        connection.brief(&settings(&self.url)).await?;
         Ok(connection)
     }
 
@@ -167,6 +167,11 @@ impl Connection {
         within(LONG_WAIT, self.client.batch_execute(sql)).await?.map_err(|e| self.failure(&e))
     }
 
+    /// The same for what is answered at once.
+    pub(super) async fn brief(&self, sql: &str) -> Result<(), Failure> {
+        within(self.patience, self.client.batch_execute(sql)).await?.map_err(|e| self.failure(&e))
+    }
+
     pub(super) async fn query(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Failure> {
         self.query_within(self.patience, sql, values).await
     }
@@ -230,7 +235,7 @@ impl Connection {
     }
 
     pub(super) fn failure(&self, error: &tokio_postgres::Error) -> Failure {
-        Failure::of(&self.place, error)
+        Failure::of_answer(&self.place, error)
     }
 
     /// A row that none of our writers wrote.

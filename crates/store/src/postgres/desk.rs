@@ -253,7 +253,7 @@ impl Desk {
     async fn rolled_back(&mut self, failure: Failure) -> Failure {
         let Some(db) = &self.connection else { return failure };
         let is_lost = matches!(failure, Failure::Lost(_));
-        if is_lost || db.is_lost() || db.batch("ROLLBACK").await.is_err() {
+        if is_lost || db.is_lost() || db.brief("ROLLBACK").await.is_err() {
             self.connection = None;
         }
         failure

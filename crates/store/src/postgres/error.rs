@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::contract::StoreError;
 
@@ -18,6 +18,16 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    /// An error on a connection that was there: one that ends it is no word about what was asked, which
+    /// may have happened before. (A FATAL at the start says that nobody is let in, and is of use.)
+    pub(super) fn of_answer(place: &str, error: &tokio_postgres::Error) -> Self {
+        let severity = error.as_db_error().and_then(DbError::parsed_severity);
+        match severity {
+            Some(Severity::Fatal | Severity::Panic) => Self::Lost(chain(error)),
+            _ => Self::of(place, error),
+        }
+    }
+
     /// Names the store in an error of PostgreSQL.
     pub(super) fn of(place: &str, error: &tokio_postgres::Error) -> Self {
         match error.as_db_error() {
@@ -98,6 +108,7 @@ fn is_goodbye(code: &SqlState) -> bool {
         SqlState::CRASH_SHUTDOWN,
         SqlState::CANNOT_CONNECT_NOW,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        SqlState::IDLE_SESSION_TIMEOUT,
         SqlState::READ_ONLY_SQL_TRANSACTION,
     ];
     code.code().starts_with("08") || goodbyes.contains(code)

@@ -72,7 +72,7 @@ impl Watch {
     async fn listen(self: Arc<Self>) {
         loop {
             if let Ok(db) = self.server.connect(Some(Arc::clone(&self.bell))).await
-                && db.batch(&format!("LISTEN \"{}\"", self.channel())).await.is_ok()
+                && db.brief(&format!("LISTEN \"{}\"", self.channel())).await.is_ok()
             {
                 // What came while nobody listened.
                 self.bell.notify_waiters();

@@ -105,6 +105,7 @@ async fn an_answer_that_was_lost_is_read_back() {
     for number in 0..16 {
         match number % 4 {
             1 => trap.swallow_answer(),
+            2 => trap.panic_at_commit(),
             3 => trap.swallow_commit(),
             _ => {}
         }
@@ -118,7 +119,7 @@ async fn an_answer_that_was_lost_is_read_back() {
             acknowledged.insert(number);
         }
     }
-    assert_eq!(trap.caught.load(Ordering::SeqCst), 8);
+    assert_eq!(trap.caught.load(Ordering::SeqCst), 12);
     check(&store, "t", &acknowledged).await;
 }
 
@@ -427,19 +428,22 @@ async fn who_only_tries_passes_over_a_task_that_another_writer_is_at() {
     let schema = unique(&format!("p{}_", std::process::id()));
     let url = cluster.url(&format!("?schema={schema}&sslmode=disable")).parse().unwrap();
     let store = PostgresStore::open(&url).unwrap();
-    let created = Change::Created(Box::new(NewTask::bare(id("free"))));
-    store.commit(commit("free", FREE, vec![created])).await.unwrap();
-    let claim = || {
+    for task in ["free", "met"] {
+        let created = Change::Created(Box::new(NewTask::bare(id(task))));
+        store.commit(commit(task, FREE, vec![created])).await.unwrap();
+    }
+    let claim = |task| {
         let (holder, ttl) = (Holder::Time { by: "test".to_owned() }, Some(Span::from_secs(600)));
         let guard = Guard { fence: None, seq: Some(1) };
-        commit("free", guard, vec![Change::LeaseTaken { holder, ttl }])
+        commit(task, guard, vec![Change::LeaseTaken { holder, ttl }])
     };
+    assert_eq!(store.try_commit(claim("free")).await.unwrap().fence, Fence(1));
     let lock = TableLock::take_rows(cluster, &format!("{schema}.task"));
-    let tried = tokio::time::timeout(Duration::from_secs(2), store.try_commit(claim())).await;
+    let tried = tokio::time::timeout(Duration::from_secs(2), store.try_commit(claim("met"))).await;
     let passed = tried.expect("it waits for nobody").unwrap_err();
     assert!(matches!(passed, relight_store::CommitError::Moved(_)), "{passed:?}");
     drop(lock);
-    assert_eq!(store.try_commit(claim()).await.unwrap().fence, Fence(1));
+    assert_eq!(store.commit(claim("met")).await.unwrap().fence, Fence(1), "nothing was changed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,6 +17,8 @@ pub(crate) struct Trap {
     swallow_answer: AtomicBool,
     /// Not even the commit reaches it.
     swallow_commit: AtomicBool,
+    /// Not even the commit reaches it, and the server seems to panic.
+    panic_at_commit: AtomicBool,
     /// How many commits were caught.
     pub(crate) caught: AtomicU32,
     /// The next long message stays half way.
@@ -45,6 +47,10 @@ impl Trap {
     /// It goes on.
     pub(crate) fn release(&self) {
         self.released.notify_one();
+    }
+
+    pub(crate) fn panic_at_commit(&self) {
+        self.panic_at_commit.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn swallow_commit(&self) {
@@ -96,6 +102,11 @@ async fn pass(mut client: TcpStream, server: u16, trap: Arc<Trap>) {
                     trap.caught.fetch_add(1, Ordering::SeqCst);
                     return;
                 }
+                if commits && trap.panic_at_commit.swap(false, Ordering::SeqCst) {
+                    trap.caught.fetch_add(1, Ordering::SeqCst);
+                    let _ = client.write_all(&panicked()).await;
+                    return;
+                }
                 if server.write_all(asked).await.is_err() {
                     return;
                 }
@@ -119,6 +130,13 @@ async fn pass(mut client: TcpStream, server: u16, trap: Arc<Trap>) {
             }
         }
     }
+}
+
+/// What a server says that ends for want of a disk.
+fn panicked() -> Vec<u8> {
+    let fields = b"SPANIC\0VPANIC\0C58030\0Mcould not write to the log\0\0";
+    let length = u32::try_from(fields.len() + 4).expect("it is short");
+    [b"E", &length.to_be_bytes()[..], fields].concat()
 }
 
 /// What commits: by itself, or what came before it.
