@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
 use relight_core::decide::Guard;
+use relight_core::event::Event;
 use relight_core::ids::AgentName;
 use relight_core::lease::Fence;
 use relight_core::time::Time;
-use relight_store::{AgentCommit, AgentCommitError};
+use relight_store::{AgentCommit, AgentCommitError, EventQuery, Store};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
@@ -19,6 +20,10 @@ use crate::supervise::notice::What;
 
 /// Longest wait before a store that cannot be written is tried again.
 const STORE_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// So often others may be faster before it is taken that the agent is theirs.
+const MOVED_MAX: u32 = 1_000;
+/// Among so many of its newest events one is looked for that may have been told.
+const EVENTS_LOOKED_AT: usize = 1_000;
 
 /// Some changes, and when they were decided.
 #[derive(Debug)]
@@ -88,35 +93,71 @@ async fn write(
     written: watch::Sender<Written>,
 ) {
     let mut count = 0;
+    let mut told = ToldAt::default();
     while let Some(entry) = entries.recv().await {
         let guard = Guard { fence: Some(fence), seq: None };
         let commit =
             AgentCommit { agent: agent.clone(), guard, at: entry.at, changes: entry.changes };
-        if !make_durable(&desk, right, commit).await {
+        if !make_durable(&desk, right, &commit, told.before(&commit)).await {
             let _ = written.send(Written::Lost);
             return;
         }
+        told.add(&commit);
         count += 1;
         let _ = written.send(Written::UpTo(count));
     }
 }
 
+/// How many events this ledger has told of one moment: they are told apart by when they were decided.
+#[derive(Debug, Default)]
+struct ToldAt(Option<(Time, usize)>);
+
+impl ToldAt {
+    /// Those of the same moment as this commit.
+    fn before(&self, commit: &AgentCommit) -> usize {
+        self.0.filter(|(at, _)| *at == commit.at).map_or(0, |(_, count)| count)
+    }
+
+    fn add(&mut self, commit: &AgentCommit) {
+        self.0 = Some((commit.at, self.before(commit) + told_by(commit)));
+    }
+}
+
+fn told_by(commit: &AgentCommit) -> usize {
+    commit.changes.iter().filter(|change| change.is_told()).count()
+}
+
 /// False when another supervisor has the agent. A store that cannot be written is tried again: the
 /// agent lives on meanwhile.
-async fn make_durable(desk: &Desk, right: NodeRight, commit: AgentCommit) -> bool {
+async fn make_durable(
+    desk: &Desk,
+    right: NodeRight,
+    commit: &AgentCommit,
+    told_before: usize,
+) -> bool {
     let mut pause = Duration::from_millis(100);
+    let (mut is_open, mut moved) = (false, 0);
     loop {
         // By now others may have what this node held: what is true is for them to find out.
         if !desk.still_has(right) {
             return false;
         }
-        match desk.engine.store().commit_agent(commit.clone()).await {
-            Ok(_) => return true,
+        let store = desk.engine.store().as_ref();
+        let made = match is_open {
+            false => store.commit_agent(commit.clone()).await.map(drop),
+            true => make_once(store, commit, told_before).await,
+        };
+        match made {
+            Ok(()) => return true,
             Err(AgentCommitError::Store(error)) => {
                 desk.notices.tell(&commit.agent, What::Trouble(error.to_string()));
+                // It may have been made, or may still be.
+                is_open = true;
                 sleep(pause).await;
                 pause = (pause * 2).min(STORE_PAUSE_MAX);
             }
+            // Somebody else wrote, or the one that was not answered has arrived.
+            Err(AgentCommitError::Moved(_)) if is_open && moved < MOVED_MAX => moved += 1,
             Err(
                 AgentCommitError::Fenced { .. }
                 | AgentCommitError::Moved(_)
@@ -124,5 +165,92 @@ async fn make_durable(desk: &Desk, right: NodeRight, commit: AgentCommit) -> boo
                 | AgentCommitError::Absent(_),
             ) => return false,
         }
+    }
+}
+
+/// Makes a commit that was not answered before, unless it is there: what it told of is not told twice.
+/// The agent is looked at before its events, and must be the same still: an earlier try that arrives in
+/// between makes this one `Moved`.
+async fn make_once(
+    store: &dyn Store,
+    commit: &AgentCommit,
+    told_before: usize,
+) -> Result<(), AgentCommitError> {
+    let absent = || AgentCommitError::Absent(commit.agent.clone());
+    let agent = store.agent(&commit.agent).await?.ok_or_else(absent)?;
+    let query = EventQuery {
+        after: 0,
+        before: None,
+        task: None,
+        agent: Some(commit.agent.clone()),
+        kinds: Vec::new(),
+        limit: EVENTS_LOOKED_AT,
+        newest: true,
+    };
+    let is_ours = |event: &&Event| event.at == commit.at && event.fence == commit.guard.fence;
+    let told = store.events(query).await?.iter().filter(is_ours).count();
+    let tells = told_by(commit);
+    if tells > 0 && told >= told_before + tells {
+        return Ok(());
+    }
+    let guard = Guard { seq: Some(agent.seq), ..commit.guard };
+    store.commit_agent(AgentCommit { guard, ..commit.clone() }).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use relight_core::agent::AgentPlan;
+    use relight_core::event::EventKind;
+    use relight_core::lease::Holder;
+    use relight_store::MemoryStore;
+
+    use super::*;
+
+    const FENCE: Guard = Guard { fence: Some(Fence(1)), seq: None };
+
+    fn commit(guard: Guard, at_ms: i64, changes: Vec<AgentChange>) -> AgentCommit {
+        let agent = AgentName::new("writer").unwrap();
+        AgentCommit { agent, guard, at: Time::from_ms(at_ms), changes }
+    }
+
+    fn note() -> Vec<AgentChange> {
+        vec![AgentChange::Noted(EventKind::AgentSession, 1.into())]
+    }
+
+    async fn supervised() -> MemoryStore {
+        let store = MemoryStore::new();
+        let holder = Holder::Time { by: "test".to_owned() };
+        let changes = vec![
+            AgentChange::Created(Box::new(AgentPlan::default())),
+            AgentChange::LeaseTaken { holder, ttl: None },
+        ];
+        store.commit_agent(commit(Guard::default(), 1, changes)).await.unwrap();
+        store
+    }
+
+    async fn notes(store: &MemoryStore) -> usize {
+        let kinds = vec![EventKind::AgentSession];
+        let (after, before, task, agent, limit, newest) = (0, None, None, None, 100, false);
+        let query = EventQuery { after, before, task, agent, kinds, limit, newest };
+        store.events(query).await.unwrap().len()
+    }
+
+    #[tokio::test]
+    async fn what_was_made_and_not_answered_is_not_told_twice() {
+        let store = supervised().await;
+        store.commit_agent(commit(FENCE, 2, note())).await.unwrap();
+        make_once(&store, &commit(FENCE, 2, note()), 0).await.unwrap();
+        assert_eq!(notes(&store).await, 1);
+    }
+
+    #[tokio::test]
+    async fn what_was_never_made_is_made_beside_others_of_the_same_moment() {
+        let store = supervised().await;
+        let mut told = ToldAt::default();
+        store.commit_agent(commit(FENCE, 2, note())).await.unwrap();
+        told.add(&commit(FENCE, 2, note()));
+        let next = commit(FENCE, 2, note());
+        make_once(&store, &next, told.before(&next)).await.unwrap();
+        assert_eq!(notes(&store).await, 2);
     }
 }
