@@ -199,7 +199,6 @@ async fn make_once(
 
 #[cfg(test)]
 mod tests {
-    use relight_core::agent::AgentPlan;
     use relight_core::event::EventKind;
     use relight_core::lease::Holder;
     use relight_store::MemoryStore;
@@ -221,7 +220,7 @@ mod tests {
         let store = MemoryStore::new();
         let holder = Holder::Time { by: "test".to_owned() };
         let changes = vec![
-            AgentChange::Created(Box::new(AgentPlan::default())),
+            AgentChange::Created(Box::default()),
             AgentChange::LeaseTaken { holder, ttl: None },
         ];
         store.commit_agent(commit(Guard::default(), 1, changes)).await.unwrap();
