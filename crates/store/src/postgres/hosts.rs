@@ -26,8 +26,8 @@ pub(super) type Driver = tokio_postgres::Connection<Socket, Encrypted<Socket>>;
 #[derive(Debug)]
 pub(super) struct Hosts {
     config: Config,
-    /// Whoever could be used the last time.
-    good: Mutex<Option<Target>>,
+    /// Who is asked first: whoever could be used the last time.
+    first: Mutex<Target>,
 }
 
 /// One server.
@@ -41,7 +41,7 @@ struct Target {
 
 impl Hosts {
     pub(super) fn new(config: Config) -> Self {
-        Self { config, good: Mutex::default() }
+        Self { config, first: Mutex::new(Target { place: 0, address: None }) }
     }
 
     /// The first that is there and can be used as the address asks for.
@@ -60,10 +60,11 @@ impl Hosts {
                 }
             };
             for target in targets {
+                // Whoever asks may give up in the middle; then the next is asked first.
+                self.ask_first(self.after(place));
                 match self.connect_to(target, tls, store).await {
                     Ok(connected) => {
-                        *self.good.lock().expect("nothing panics while it is locked") =
-                            Some(target);
+                        self.ask_first(target);
                         return Ok(connected);
                     }
                     Err(failure) => failures.push((place, failure)),
@@ -84,11 +85,14 @@ impl Hosts {
         connected.map_err(|error| Failure::of(store, &error))
     }
 
-    /// The last good one, then the others as they are named.
+    /// From the last good one on, around.
     fn order(&self) -> Vec<usize> {
-        let good = self.good().map(|good| good.place);
-        let others = (0..self.config.get_hosts().len()).filter(|place| Some(*place) != good);
-        good.into_iter().chain(others).collect()
+        let (first, count) = (self.first().place, self.config.get_hosts().len());
+        (0..count).map(|further| (first + further) % count).collect()
+    }
+
+    fn after(&self, place: usize) -> Target {
+        Target { place: (place + 1) % self.config.get_hosts().len(), address: None }
     }
 
     /// All addresses of one, the last good one first.
@@ -106,8 +110,8 @@ impl Hosts {
         let found =
             found.map_err(|error| Failure::Lost(format!("error connecting to server: {error}")))?;
         let mut targets: Vec<Target> = found.map(|address| at(Some(address.ip()))).collect();
-        let good = self.good();
-        targets.sort_by_key(|target| Some(*target) != good);
+        let first = self.first();
+        targets.sort_by_key(|target| *target != first);
         Ok(targets)
     }
 
@@ -123,8 +127,12 @@ impl Hosts {
         ports.get(place).or(ports.first()).copied().unwrap_or(5432)
     }
 
-    fn good(&self) -> Option<Target> {
-        *self.good.lock().expect("nothing panics while it is locked")
+    fn first(&self) -> Target {
+        *self.first.lock().expect("nothing panics while it is locked")
+    }
+
+    fn ask_first(&self, target: Target) {
+        *self.first.lock().expect("nothing panics while it is locked") = target;
     }
 
     /// The same for one server alone.
@@ -215,8 +223,22 @@ mod tests {
     fn the_last_good_one_is_asked_first() {
         let all = hosts("postgres://a,b,c/work");
         assert_eq!(all.order(), [0, 1, 2]);
-        *all.good.lock().unwrap() = Some(Target { place: 2, address: None });
+        all.ask_first(Target { place: 2, address: None });
         assert_eq!(all.order(), [2, 0, 1]);
+    }
+
+    #[tokio::test]
+    async fn one_that_was_given_up_in_the_middle_is_not_asked_first_again() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = silent.local_addr().unwrap().port();
+        let url: PostgresUrl = format!("postgres://127.0.0.1:{port},db2/work").parse().unwrap();
+        let (all, tls) = (Hosts::new(url.config.clone()), Tls::new(&url).unwrap());
+        tokio::select! {
+            biased;
+            _ = all.connect(&tls, "a store") => panic!("a silent server answers nothing"),
+            _ = silent.accept() => {}
+        }
+        assert_eq!(all.order(), [1, 0]);
     }
 
     #[test]
