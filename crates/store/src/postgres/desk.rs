@@ -15,10 +15,9 @@ use tokio::time::Instant;
 use super::concern::Concern;
 use super::connection::{Connection, Script, Server, values};
 use super::error::Failure;
-use super::forget;
 use super::lease_clock::LeaseClock;
 use super::open;
-use super::operation::{Answer, Operation, Removal, Reply};
+use super::operation::{Operation, Reply};
 use super::steps::{self, StepBatch};
 use crate::contract::StoreError;
 use crate::refusal::Refusal;
@@ -28,7 +27,7 @@ const PAUSES_MS: [u64; 6] = [1, 10, 50, 100, 250, 500];
 /// How often a batch that others got in the way of is tried as one.
 const TRIES_TOGETHER_MAX: u32 = 4;
 /// How often an operation that others got in the way of is tried.
-const TRIES_MAX: u32 = 40;
+pub(super) const TRIES_MAX: u32 = 40;
 
 /// All operations of a batch that go one by one have so many times as long as a batch.
 const ONE_BY_ONE_SHARE: u32 = 2;
@@ -338,49 +337,6 @@ impl Desk {
             }
         }
     }
-
-    /// In transactions of its own, each of bounded size. What was removed before a loss stays removed;
-    /// the rest is for the next time.
-    pub(super) async fn remove(&mut self, removal: &Removal) -> Reply {
-        let until = Instant::now() + self.patience();
-        let mut tries = 0;
-        loop {
-            let failure = match self.remove_once(removal).await {
-                Ok(answer) => return Ok(answer),
-                Err(failure) => failure,
-            };
-            let failure = self.rolled_back(failure).await;
-            let goes_on = match failure {
-                Failure::Again => tries < TRIES_MAX && Instant::now() < until,
-                Failure::Lost(_) => Instant::now() < until,
-                Failure::Refused(_) => false,
-            };
-            if !goes_on {
-                return Err(failure.into_store_error(&self.server.place).into());
-            }
-            pause(tries).await;
-            tries += 1;
-        }
-    }
-
-    async fn remove_once(&mut self, removal: &Removal) -> Result<Answer, Failure> {
-        self.connect().await?;
-        let db = self.connection.as_ref().expect("it was connected just now");
-        match removal {
-            Removal::Tasks(tasks, at) => {
-                forget::tasks(db, tasks, *at, self.journal_key).await.map(Answer::TasksForgotten)
-            }
-            Removal::Events(before) => forget::events(db, *before).await.map(Answer::Forgotten),
-            Removal::Attempts(before) => forget::attempts(db, *before).await.map(Answer::Forgotten),
-            Removal::Sessions(sessions) => {
-                forget::sessions(db, sessions).await.map(Answer::Forgotten)
-            }
-            Removal::Agent(name, seq, at) => {
-                let forgotten = forget::agent(db, name, *seq, *at, self.journal_key).await?;
-                Ok(Answer::AgentForgotten(forgotten))
-            }
-        }
-    }
 }
 
 /// Whether every operation would get the same answer.
@@ -396,7 +352,8 @@ fn is_of_the_store(error: &StoreError) -> bool {
     }
 }
 
-async fn pause(tries: u32) {
+/// Before the next try.
+pub(super) async fn pause(tries: u32) {
     let ms = PAUSES_MS.get(tries as usize).or(PAUSES_MS.last()).copied().unwrap_or(1);
     tokio::time::sleep(Duration::from_millis(ms)).await;
 }

@@ -25,6 +25,7 @@ mod open;
 mod operation;
 mod pool;
 mod queue;
+mod remover;
 mod sessions;
 mod steps;
 mod tasks;
@@ -60,6 +61,7 @@ use self::lease_clock::LeaseClock;
 use self::open::Expected;
 use self::operation::{Answer, Operation, Removal};
 use self::pool::Pool;
+use self::remover::Remover;
 pub use self::transfer::{PostgresExporter, PostgresImporter, raise_numbers};
 pub use self::url::{PostgresUrl, PostgresUrlError};
 use self::watch::Watch;
@@ -139,12 +141,10 @@ impl PostgresStore {
     }
 
     async fn removed(&self, removal: Removal) -> Result<Answer, StoreError> {
-        // On a connection of its own: what is removed is much, and nobody's commit waits for it.
-        let mut desk =
-            Desk::new(Arc::clone(&self.server), Arc::clone(&self.clock), self.journal_key);
+        let mut remover = Remover::new(Arc::clone(&self.server), self.journal_key);
         let (watch, pool) = (Arc::clone(&self.watch), Arc::clone(&self.pool));
         let removing = async move {
-            let answer = desk.remove(&removal).await;
+            let answer = remover.remove(&removal).await;
             watch.tell(&pool);
             answer
         };

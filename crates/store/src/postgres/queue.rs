@@ -17,7 +17,9 @@ use super::text;
 const DUE_MAX: usize = 1_000;
 
 /// Each part by itself is a walk along an index that ends at the limit; together they would be a scan
-/// and a sort. Nothing that is not due, failed for good or for another agent is looked at.
+/// and a sort. Nothing that is not due, failed for good or for another agent is looked at; what is held,
+/// has expired or needs a skill that the claimant lacks is passed over one by one, so a queue that
+/// begins with many such tasks is walked along them at each claim.
 static CLAIMABLE: LazyLock<String> = LazyLock::new(|| {
     let usable = format!(
         "(expires_at IS NULL OR expires_at > $5)

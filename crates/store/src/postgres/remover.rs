@@ -1,0 +1,72 @@
+//! Removes what is old, on a connection of its own: it is much, and nobody's commit waits for it.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::connection::{Connection, Server};
+use super::desk::{TRIES_MAX, pause};
+use super::error::Failure;
+use super::forget;
+use super::operation::{Answer, Removal, Reply};
+
+/// One removal's connection.
+#[derive(Debug)]
+pub(super) struct Remover {
+    server: Arc<Server>,
+    connection: Option<Connection>,
+    /// What orders the journal among all writers of this schema.
+    journal_key: i64,
+}
+
+impl Remover {
+    pub(super) fn new(server: Arc<Server>, journal_key: i64) -> Self {
+        Self { server, connection: None, journal_key }
+    }
+
+    /// In transactions of its own, each of bounded size. What was removed before a loss stays removed;
+    /// the rest is for the next time.
+    pub(super) async fn remove(&mut self, removal: &Removal) -> Reply {
+        let until = Instant::now() + self.server.url.patience;
+        let mut tries = 0;
+        loop {
+            let failure = match self.remove_once(removal).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            // With it goes what is left of a transaction.
+            self.connection = None;
+            let goes_on = match failure {
+                Failure::Again => tries < TRIES_MAX,
+                Failure::Lost(_) => Instant::now() < until,
+                Failure::Refused(_) => false,
+            };
+            if !goes_on {
+                return Err(failure.into_store_error(&self.server.place).into());
+            }
+            pause(tries).await;
+            tries += 1;
+        }
+    }
+
+    async fn remove_once(&mut self, removal: &Removal) -> Result<Answer, Failure> {
+        let db = match &mut self.connection {
+            Some(db) => db,
+            none => none.insert(self.server.connect(None).await?),
+        };
+        match removal {
+            Removal::Tasks(tasks, at) => {
+                forget::tasks(db, tasks, *at, self.journal_key).await.map(Answer::TasksForgotten)
+            }
+            Removal::Events(before) => forget::events(db, *before).await.map(Answer::Forgotten),
+            Removal::Attempts(before) => forget::attempts(db, *before).await.map(Answer::Forgotten),
+            Removal::Sessions(sessions) => {
+                forget::sessions(db, sessions).await.map(Answer::Forgotten)
+            }
+            Removal::Agent(name, seq, at) => {
+                let forgotten = forget::agent(db, name, *seq, *at, self.journal_key).await?;
+                Ok(Answer::AgentForgotten(forgotten))
+            }
+        }
+    }
+}
