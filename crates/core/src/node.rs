@@ -191,13 +191,6 @@ pub const SETTLE_ANEW: Duration = Duration::from_secs(2);
 /// However many should rather take it, nobody waits for more than these.
 const OTHERS_MAX: u32 = 150;
 
-/// How many of those who are ranked come before a node; all of them, and one at least, when it is not among
-/// them.
-fn place_of(own: &NodeName, ranked: &[&NodeName]) -> usize {
-    let place = ranked.iter().position(|name| *name == own);
-    place.unwrap_or(ranked.len().max(1))
-}
-
 /// Who has an agent, as far as a node can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeldBy {
@@ -212,7 +205,7 @@ pub enum HeldBy {
 /// Whether it is a node's turn to take an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// A live node has it.
+    /// A live node has it, or this one may not take it: it drains, or the placement is another.
     Nobodys,
     /// It had it, in an earlier life.
     OursAlready,
@@ -234,7 +227,10 @@ impl Turn {
         match held_by {
             HeldBy::Us => Self::OursAlready,
             HeldBy::Another => Self::Nobodys,
-            HeldBy::Nobody => Self::after(place_of(own, &ranking(agent, placement, nodes))),
+            HeldBy::Nobody => {
+                let place = ranking(agent, placement, nodes).iter().position(|name| *name == own);
+                place.map_or(Self::Nobodys, Self::after)
+            }
         }
     }
 
@@ -390,6 +386,24 @@ mod tests {
         assert_eq!(ripe(third, HeldBy::Nobody), Some(2_800), "one after the other");
         assert_eq!(ripe(second, HeldBy::Us), Some(9_000));
         assert_eq!([ripe(first, HeldBy::Another), ripe(second, HeldBy::Another)], [None, None]);
+    }
+
+    #[test]
+    fn a_node_that_may_not_take_an_agent_leaves_it_alone_however_long_it_is_free() {
+        let agent = AgentName::new("writer").unwrap();
+        let nodes = [Node { draining: true, ..node("a", 1) }, node("b", 0), node("c", 1)];
+        let turn = |own: &str, placement: &str, held_by| {
+            let own = NodeName::new(own).unwrap();
+            Turn::of(&own, &agent, &placement.parse().unwrap(), held_by, &nodes)
+        };
+        assert_eq!(turn("a", "any", HeldBy::Nobody), Turn::Nobodys, "it drains");
+        assert_eq!(
+            turn("c", "b", HeldBy::Nobody),
+            Turn::Nobodys,
+            "it is another's, if that is gone too"
+        );
+        assert_eq!(turn("c", "any", HeldBy::Nobody), Turn::Ours);
+        assert_eq!(turn("a", "any", HeldBy::Us), Turn::OursAlready, "what it has it looks after");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
 use relight_core::lease::HolderLife;
-use relight_core::node::{Epoch, HeldBy, Mark, Node, Placement, SETTLE, SETTLE_ANEW, Turn};
+use relight_core::node::{Epoch, HeldBy, Mark, Placement, SETTLE, SETTLE_ANEW, Turn};
 use relight_store::{AgentQuery, Store, StoreError};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -92,7 +92,7 @@ impl Lookout {
         // The agents first: what is seen of the nodes afterwards is true of what was read.
         let agents = held_now(&mut self.agents, store).await?;
         let nodes = self.sight.look(store).await?.nodes;
-        let may_take = fleet.term().is_some() && !is_draining(&nodes, fleet);
+        let may_take = fleet.term().is_some();
         let now = Instant::now();
         let mut entries = waiting.entries();
         let (mut ripe, mut again_at): (Vec<AgentName>, Option<Instant>) = (Vec::new(), None);
@@ -129,10 +129,6 @@ async fn held_now<'a>(
         None => store.agents(AgentQuery::default()).await?,
     };
     Ok(&known.insert((mark, agents)).1)
-}
-
-fn is_draining(nodes: &[Node], fleet: &Fleet) -> bool {
-    nodes.iter().any(|node| node.new.name == *fleet.name() && node.draining)
 }
 
 fn held_by(agent: Option<&Agent>, fleet: &Fleet) -> HeldBy {
