@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentName, IdError, NodeName};
+use crate::lease::ProcessIdentity;
 use crate::time::{Span, Time};
 
 /// How often a node has joined under its name; grows each time.
@@ -36,6 +37,9 @@ pub struct NewNode {
     pub version: String,
     /// How long each renewal makes its lease last.
     pub ttl: Span,
+    /// Which process keeps the lease; none of versions that did not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessIdentity>,
 }
 
 /// A node as the store knows it.
@@ -97,6 +101,13 @@ impl Node {
     /// Whether somebody who wants the name must wait for this one's lease to run out.
     pub fn keeps_out(&self, other: &NewNode) -> bool {
         self.is_live() && self.new.instance != other.instance
+    }
+
+    /// Whether another daemon of the same installation joined since this one did, which has lost its
+    /// lease and wants it back: two that both did would take it from each other for ever.
+    pub fn overtook(&self, other: &NewNode) -> bool {
+        let is_said = self.new.process.is_some() && other.process.is_some();
+        self.new.instance == other.instance && is_said && self.new.process != other.process
     }
 }
 
@@ -331,6 +342,7 @@ mod tests {
             address: None,
             version: "1".to_owned(),
             ttl: Span::from_secs(8),
+            process: None,
         };
         let left = Span::from_ms(left_ms);
         Node { new, epoch: Epoch(1), draining: false, joined_at: Time::from_ms(0), left }

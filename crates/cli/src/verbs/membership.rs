@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight::doors::fleet as door;
+use relight::doors::{fleet as door, process};
 use relight::engine::Engine;
 use relight::fleet::{self, Fleet, JoinError, Standing};
 use relight::supervise::supervisor::{Outlook, Outlooks};
@@ -93,6 +93,7 @@ impl Membership {
             address: config.node.address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ttl: config.node.lease,
+            process: Some(process::me().clone()),
         };
         let store = Arc::clone(engine.store());
         let (fleet, keep) = fleet::join(store, node, config.node.renew).await.map_err(refused)?;
@@ -129,6 +130,11 @@ impl Membership {
         let is_lost = self.epoch.is_some() && self.epoch != epoch;
         self.epoch = epoch;
         is_lost
+    }
+
+    /// Whether another daemon is this node now.
+    pub(super) fn is_overtaken(&self) -> bool {
+        *self.standing.borrow() == Standing::Overtaken
     }
 
     /// Gives the lease back: nothing is held any more.

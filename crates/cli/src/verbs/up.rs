@@ -295,14 +295,14 @@ impl Daemon<'_> {
         if !others.is_empty() {
             self.say(&format!("{} agents are placed on other nodes", others.len()));
         }
-        self.look_out(outlook).await;
+        self.look_out(outlook, self.arguments.take_over).await;
     }
 
     /// Does what a look at all agents of the fleet came to.
-    async fn look_out(&mut self, outlook: Outlook) {
+    async fn look_out(&mut self, outlook: Outlook, take_over: bool) {
         self.supervisor.forget_registered(&outlook.removed);
         self.stand_by_for_registered(outlook.registered);
-        self.fill(outlook.ripe).await;
+        self.fill(outlook.ripe, take_over).await;
         self.give_back(outlook.forsaken).await;
     }
 
@@ -338,8 +338,8 @@ impl Daemon<'_> {
     }
 
     /// Takes up agents that came to this node.
-    async fn fill(&mut self, names: Vec<AgentName>) {
-        for (name, error) in self.supervisor.fill(names, self.begin).await {
+    async fn fill(&mut self, names: Vec<AgentName>, take_over: bool) {
+        for (name, error) in self.supervisor.fill(names, self.begin, take_over).await {
             self.say(&format!("{name} is left alone for now: {error}"));
         }
     }
@@ -347,7 +347,7 @@ impl Daemon<'_> {
     async fn hear(&mut self, heard: Heard) {
         match heard {
             Heard::Outlook(outlook) if matches!(self.phase, Phase::Serving) => {
-                self.look_out(outlook).await;
+                self.look_out(outlook, false).await;
             }
             Heard::Outlook(_) => {}
             Heard::Standing => {
@@ -357,6 +357,17 @@ impl Daemon<'_> {
                 }
             }
             Heard::Nodes => self.release_if_draining().await,
+        }
+    }
+
+    /// Two daemons of one node would take its lease from each other for ever.
+    fn prove_not_overtaken(&self) -> Result<(), Failure> {
+        match &self.membership {
+            Some(membership) if membership.is_overtaken() => {
+                let text = format!("another daemon is node {} now", membership.fleet().name());
+                Err(Failure::new(Exit::Fenced, text))
+            }
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -401,7 +412,10 @@ impl Daemon<'_> {
                     self.stop();
                 }
                 Woken::Call(call) => self.answer(call).await,
-                Woken::Fleet(heard) => self.hear(heard).await,
+                Woken::Fleet(heard) => {
+                    self.hear(heard).await;
+                    self.prove_not_overtaken()?;
+                }
                 Woken::Watchdog => {
                     let _ = self.systemd.alive();
                     watchdog = alive_every.map(|every| Instant::now() + every);

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, Meet};
 use crate::ground::{is_alive, now, until};
 
+/// Longer than the lease of these fleets.
+const BEYOND_THE_LEASE: Duration = Duration::from_secs(5);
+
 #[test]
 fn an_agent_that_its_node_may_not_run_any_more_is_ended_and_goes_on_elsewhere() {
     let fleet = Fleet::new(Meet::InOneFile, "");
@@ -100,4 +103,22 @@ fn a_node_that_drains_leaves_a_registered_agent_to_another() {
     assert_eq!(fleet.call("b", &["node", "drain", "a"]).code, 0);
     register(&fleet, "a");
     assert_eq!(node_of(&fleet, "a", 1), "b");
+}
+
+#[test]
+fn a_frozen_daemon_is_taken_over_and_ends() {
+    let fleet = Fleet::new(Meet::InOneFile, "");
+    let a = fleet.up("a");
+    let pid = fleet.until_lives("a", 1);
+    a.signal(Signal::STOP);
+    let successor = fleet.begin("a", &["--take-over"]);
+    successor.until_said("lives and is adopted");
+    a.signal(Signal::CONT);
+    let ended = a.end();
+    assert_eq!(ended.code, 77, "{ended:?}");
+    assert!(ended.stderr.contains("another daemon is node a now"), "{ended:?}");
+    let begun = now();
+    until("a whole lease", || (begun.elapsed() > BEYOND_THE_LEASE).then_some(()));
+    assert_eq!(fleet.until_lives("a", 1), pid, "nothing was restarted");
+    assert!(!successor.said().contains("lease of this node ran out"), "{}", successor.said());
 }

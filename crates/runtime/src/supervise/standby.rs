@@ -65,6 +65,8 @@ struct Entry {
     placement: Placement,
     /// The store is its configuration: it is taken up only while that has it.
     is_registered: bool,
+    /// It is left alone until then.
+    rests_until: Instant,
     free_since: Option<Instant>,
 }
 
@@ -80,9 +82,11 @@ impl Waiting {
         self.entries.lock().expect("nothing panics while it is locked")
     }
 
-    pub(super) fn add(&self, spec: &AgentSpec) {
+    /// Has it wait, and be left alone for so long at least.
+    pub(super) fn add(&self, spec: &AgentSpec, pause: Duration) {
         let (placement, is_registered) = (spec.placement.clone(), spec.plan.is_registered());
-        let entry = Entry { placement, is_registered, free_since: None };
+        let rests_until = Instant::now() + pause;
+        let entry = Entry { placement, is_registered, rests_until, free_since: None };
         self.entries().insert(spec.name.clone(), entry);
         self.bell.notify_one();
     }
@@ -173,6 +177,7 @@ fn ripe(
         }
         let free = *entry.free_since.get_or_insert(now);
         let Some(due) = turn.ripe_at(now, settled_at, free) else { continue };
+        let due = due.max(entry.rests_until);
         if due <= now {
             ripe.push(name.clone());
         } else {
@@ -276,5 +281,72 @@ async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relight_core::agent::AgentPlan;
+    use relight_core::agent::change::AgentChange;
+    use relight_core::ids::NodeName;
+    use relight_core::node::NewNode;
+    use relight_core::time::{Span, Time};
+    use relight_store::MemoryStore;
+
+    use super::*;
+    use crate::fleet;
+    use crate::presets::Preset;
+    use crate::supervise::recover::spec_of;
+
+    fn agent(is_registered: bool) -> Agent {
+        let mut plan = AgentPlan::default();
+        if is_registered {
+            plan.labels.insert(relight_core::agent::REGISTERED.to_owned(), "true".to_owned());
+        }
+        AgentChange::first(&AgentName::new("x").unwrap(), &plan, Time::from_ms(0))
+    }
+
+    fn spec(agent: Agent) -> AgentSpec {
+        spec_of(agent, Preset::by_name("generic", None).unwrap())
+    }
+
+    /// A fleet of one node, which is settled.
+    async fn alone() -> (Fleet, Arc<[Node]>) {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let new = NewNode {
+            name: NodeName::new("a").unwrap(),
+            instance: "a".to_owned(),
+            labels: Vec::new(),
+            address: None,
+            version: "1".to_owned(),
+            ttl: Span::from_secs(8),
+            process: None,
+        };
+        let (fleet, _) = fleet::join(store, new, Span::from_secs(2)).await.unwrap();
+        let nodes = fleet.nodes().borrow().clone();
+        (fleet, nodes)
+    }
+
+    #[tokio::test]
+    async fn one_that_could_not_be_taken_up_is_left_alone_for_a_while() {
+        let ((fleet, nodes), now) = (alone().await, Instant::now());
+        let waiting = Waiting::default();
+        waiting.add(&spec(agent(false)), Duration::from_secs(60));
+        let (none, again_at) = ripe(&[], &waiting, &fleet, &nodes, (now, now));
+        assert!(none.is_empty() && again_at.is_some_and(|at| at > now), "{none:?} {again_at:?}");
+        let later = now + Duration::from_secs(61);
+        assert_eq!(ripe(&[], &waiting, &fleet, &nodes, (later, now)).0.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn one_that_was_registered_is_not_taken_up_once_it_was_removed() {
+        let ((fleet, nodes), now) = (alone().await, Instant::now());
+        let waiting = Waiting::default();
+        waiting.add(&spec(agent(true)), Duration::ZERO);
+        let later = now + Duration::from_secs(1);
+        let ripens =
+            |agents: &[Agent]| ripe(agents, &waiting, &fleet, &nodes, (later, now)).0.len();
+        assert_eq!([ripens(&[]), ripens(&[agent(false)])], [0, 0]);
+        assert_eq!(ripens(&[agent(true)]), 1);
     }
 }

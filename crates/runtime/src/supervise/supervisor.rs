@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use relight_core::agent::{REGISTERED, Stopper};
 use relight_core::event::EventKind;
@@ -41,6 +42,9 @@ use crate::recovery::{Recoverer, Strategies};
 /// At most so many look at repositories at once while nobody waits for it.
 const GIT_PLACES: usize = 2;
 
+/// How long an agent is left alone that could not be taken up.
+const REFUSED_PAUSE: Duration = Duration::from_millis(500);
+
 /// No shorter period between two sweeps is kept.
 const SWEEP_MIN: Span = Span::from_ms(100);
 
@@ -57,7 +61,7 @@ pub struct QueueSettings {
 
 impl QueueSettings {
     /// The time between two sweeps.
-    pub(super) fn sweep_every(&self) -> std::time::Duration {
+    pub(super) fn sweep_every(&self) -> Duration {
         self.sweep.max(SWEEP_MIN).as_duration()
     }
 }
@@ -304,7 +308,7 @@ impl Supervisor {
     /// the one that all agree upon. The first call answers where those are named whose turn has come.
     pub fn stand_by(&mut self, specs: Vec<AgentSpec>) -> Option<Outlooks> {
         for spec in specs {
-            self.desk.standby.add(&spec);
+            self.desk.standby.add(&spec, Duration::ZERO);
             self.standby.insert(spec.name.clone(), spec);
         }
         let fleet = self.desk.fleet.clone().filter(|_| !self.looks_for_ripe)?;
@@ -347,19 +351,25 @@ impl Supervisor {
         &mut self,
         names: Vec<AgentName>,
         begin: Begin,
+        take_over: bool,
     ) -> Vec<(AgentName, TakeUpError)> {
         let specs = names.iter().filter_map(|name| self.standby.get(name).cloned()).collect();
-        let mut refused = self.take_up_all(specs, begin, false).await;
+        let mut refused = self.take_up_all(specs, begin, take_over).await;
         for (name, _) in &refused {
-            self.wait_again(name);
+            // Not at once: whoever has it may be a process of this node that does not move.
+            self.wait_again_after(name, REFUSED_PAUSE);
         }
         refused.retain(|(_, error)| matches!(error, TakeUpError::Store(_)));
         refused
     }
 
     fn wait_again(&self, name: &AgentName) {
+        self.wait_again_after(name, Duration::ZERO);
+    }
+
+    fn wait_again_after(&self, name: &AgentName, pause: Duration) {
         if let Some(spec) = self.standby.get(name) {
-            self.desk.standby.add(spec);
+            self.desk.standby.add(spec, pause);
         }
     }
 

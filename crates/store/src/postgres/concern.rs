@@ -61,7 +61,7 @@ impl Concern {
                 Operation::Keep { name, .. } => {
                     concern.records.insert(text::kept(name).into_owned());
                 }
-                Operation::JoinNode(NewNode { name, .. }, _)
+                Operation::JoinNode(NewNode { name, .. }, ..)
                 | Operation::LeaveNode(name, ..)
                 | Operation::DrainNode(name, ..)
                 | Operation::ForgetNode(name, _) => {
