@@ -214,10 +214,11 @@ impl Member {
         }
     }
 
-    /// Sees what became of the others. One that cannot be asked now is asked with the next renewal.
+    /// Sees what became of the others. One that cannot be asked now is asked with the next renewal, which
+    /// does not wait for that.
     async fn look(&mut self) {
-        let left = self.left();
-        let looked = timeout(left, self.sight.look(self.store.as_ref())).await;
+        let patience = self.timing.renew.as_duration().min(self.left());
+        let looked = timeout(patience, self.sight.look(self.store.as_ref())).await;
         let Ok(Ok(seen)) = looked else { return sleep(TROUBLE_PAUSE.min(self.left())).await };
         self.keeping.looked(clock::boot_ms(), seen.first_end);
         self.nodes.send_if_modified(|known| {
