@@ -42,6 +42,15 @@ pub struct NewNode {
     pub process: Option<ProcessIdentity>,
 }
 
+impl NewNode {
+    /// Whether both are of one installation on one boot of one machine, as far as they say.
+    fn is_same_place(&self, other: &Self) -> bool {
+        let boots = self.process.as_ref().zip(other.process.as_ref());
+        let is_same_boot = boots.is_none_or(|(one, other)| one.boot == other.boot);
+        self.instance == other.instance && is_same_boot
+    }
+}
+
 /// A node as the store knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
@@ -98,16 +107,18 @@ impl Node {
         }
     }
 
-    /// Whether somebody who wants the name must wait for this one's lease to run out.
+    /// Whether somebody who wants the name must wait for this one's lease to run out: another
+    /// installation, or a copy of this one on another machine, which cannot see what lives here. A
+    /// machine that was booted anew cannot be told from such a copy, and waits as well.
     pub fn keeps_out(&self, other: &NewNode) -> bool {
-        self.is_live() && self.new.instance != other.instance
+        self.is_live() && !self.new.is_same_place(other)
     }
 
     /// Whether another daemon of the same installation joined since this one did, which has lost its
     /// lease and wants it back: two that both did would take it from each other for ever.
     pub fn overtook(&self, other: &NewNode) -> bool {
         let is_said = self.new.process.is_some() && other.process.is_some();
-        self.new.instance == other.instance && is_said && self.new.process != other.process
+        is_said && self.new.is_same_place(other) && self.new.process != other.process
     }
 }
 

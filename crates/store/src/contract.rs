@@ -342,7 +342,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError>;
 
     /// Gives a node its lease, with its whole time from now. The installation that had the name last
-    /// has it at once; another one when the lease ran out. A process that was this node before says under
+    /// has it at once, on the same boot of its machine; another one when the lease ran out. A process that was this node before says under
     /// which lease: it is refused when another process of its installation has joined since. An event
     /// tells of it.
     async fn join_node(

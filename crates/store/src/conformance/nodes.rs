@@ -135,6 +135,25 @@ pub async fn a_process_that_another_one_overtook_does_not_join_anew(harness: &dy
     assert!(matches!(anew, Joined::As(epoch) if epoch > second), "{anew:?}");
 }
 
+/// A cloned machine has the same home. What its original runs it cannot see, so it may not be that node.
+pub async fn a_copy_of_an_installation_on_another_machine_waits_for_the_lease(
+    harness: &dyn Harness,
+) {
+    let store = harness.open().await;
+    let [original, copy] =
+        ["one boot", "another"].map(|boot| NewNode { process: process(1, boot), ..new("a") });
+    let first = joined(&*store, original.clone()).await;
+    match join(&*store, copy.clone()).await {
+        Joined::Taken(node) => assert_eq!(node.new, original),
+        other => panic!("{other:?}"),
+    }
+    assert!(renew(&*store, "a", first).await);
+    harness.advance(TTL).await;
+    joined(&*store, copy).await;
+    let back = join_after(&*store, original, Some(first)).await;
+    assert!(matches!(back, Joined::Taken(_)), "{back:?}");
+}
+
 /// Nobody waits for a lease that was given back.
 pub async fn a_node_that_left_is_not_waited_for(harness: &dyn Harness) {
     let store = harness.open().await;
