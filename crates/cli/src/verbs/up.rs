@@ -502,7 +502,7 @@ impl Daemon<'_> {
     }
 
     /// Reads the configuration again: new agents are taken up, changed ones get their plan from the
-    /// next attempt on, removed ones are stopped. A configuration that is wrong changes nothing.
+    /// next attempt on, removed ones are stopped, and those that are placed elsewhere now handed over. A configuration that is wrong changes nothing.
     async fn reload(&mut self) {
         let read = self.read_again().await;
         let specs = match read {
@@ -523,10 +523,27 @@ impl Daemon<'_> {
             self.say(&format!("{name} is not in the configuration any more; it is stopped"));
             drop(self.supervisor.retire(&name));
         }
+        let specs = self.hand_over_misplaced(specs);
         let new = specs.into_iter().filter(|spec| !self.supervisor.replan(spec.clone())).collect();
         self.begin = Begin::Wake;
         self.take_up_or_stand_by(new).await;
         self.say("the configuration was read again");
+    }
+
+    /// Hands over what this node has or stands by for and may not have any more. Answers all others.
+    fn hand_over_misplaced(&mut self, specs: Vec<AgentSpec>) -> Vec<AgentSpec> {
+        let Some(fleet) = self.supervisor.fleet().cloned() else { return specs };
+        let is_misplaced = |spec: &AgentSpec| {
+            let may_run = spec.placement.admits(fleet.name(), fleet.labels());
+            !may_run && self.supervisor.knows(&spec.name)
+        };
+        let (misplaced, others): (Vec<AgentSpec>, Vec<AgentSpec>) =
+            specs.into_iter().partition(is_misplaced);
+        for AgentSpec { name, .. } in misplaced {
+            self.say(&format!("{name} is placed on other nodes now; it is handed over"));
+            drop(self.supervisor.retire(&name));
+        }
+        others
     }
 
     /// The agents of the configuration as it is now. Who is told, the strategies, the limits and the

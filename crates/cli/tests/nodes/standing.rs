@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, Meet};
-use crate::ground::{is_alive, now, until};
+use crate::ground::{is_alive, now, signal, until};
 
 /// Longer than the lease of these fleets.
 const BEYOND_THE_LEASE: Duration = Duration::from_secs(5);
@@ -121,4 +121,38 @@ fn a_frozen_daemon_is_taken_over_and_ends() {
     until("a whole lease", || (begun.elapsed() > BEYOND_THE_LEASE).then_some(()));
     assert_eq!(fleet.until_lives("a", 1), pid, "nothing was restarted");
     assert!(!successor.said().contains("lease of this node ran out"), "{}", successor.said());
+}
+
+#[test]
+fn a_placement_that_is_read_again_is_obeyed() {
+    let fleet = Fleet::new(Meet::InOneFile, "");
+    let b = fleet.up("b");
+    let pid = fleet.until_lives("b", 1);
+    let a = fleet.up("a");
+    fleet.agent_is("placement = \"b\"");
+    a.signal(Signal::HUP);
+    a.until_said("the configuration was read again");
+    let shim = fleet.ground.shim("a");
+    b.kill();
+    signal(shim, Signal::KILL);
+    signal(pid, Signal::KILL);
+    until("b is gone", || (fleet.state_of("a", "b") == "gone").then_some(()));
+    let gone = now();
+    until("a had time to take it", || (gone.elapsed() > Duration::from_secs(2)).then_some(()));
+    let _b = fleet.up("b");
+    fleet.until_lives("b", 2);
+    assert_eq!(fleet.ground.lines("places"), ["b", "b"]);
+}
+
+#[test]
+fn what_runs_where_its_placement_forbids_it_now_is_handed_over() {
+    let fleet = Fleet::new(Meet::InOneFile, "");
+    let a = fleet.up("a");
+    fleet.until_lives("a", 1);
+    let _b = fleet.up("b");
+    fleet.agent_is("placement = \"b\"");
+    a.signal(Signal::HUP);
+    a.until_said("a is placed on other nodes now; it is handed over");
+    fleet.until_lives("b", 2);
+    fleet.ground.assert_never_doubled();
 }
