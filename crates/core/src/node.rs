@@ -15,7 +15,8 @@ use crate::ids::{AgentName, IdError, NodeName};
 use crate::lease::ProcessIdentity;
 use crate::time::{Span, Time};
 
-/// How often a node has joined under its name; grows each time.
+/// How often a node has joined under its name; grows each time, for a process that was it before also
+/// when it was removed meanwhile.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

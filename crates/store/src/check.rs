@@ -30,7 +30,12 @@ pub(crate) fn joins(
         Some(other) if last.is_some() && other.overtook(new) => {
             Err(Joined::Overtaken(Box::new(other.clone())))
         }
-        Some(_) | None => Ok(Epoch(before.map_or(0, |node| node.epoch.0) + 1)),
+        // Larger than its last one also where the node was removed meanwhile: by these numbers it sees
+        // that it lost its lease.
+        Some(_) | None => {
+            let known = before.map_or(Epoch::default(), |node| node.epoch);
+            Ok(Epoch(known.max(last.unwrap_or_default()).0 + 1))
+        }
     }
 }
 

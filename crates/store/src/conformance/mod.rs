@@ -237,6 +237,7 @@ macro_rules! conformance_suite {
                 a_name_belongs_to_one_installation_while_its_lease_lasts,
                 a_process_that_another_one_overtook_does_not_join_anew,
                 a_copy_of_an_installation_on_another_machine_waits_for_the_lease,
+                a_node_that_was_removed_joins_anew_with_a_larger_number,
                 a_node_that_left_is_not_waited_for,
                 a_node_is_drained_through_restarts_and_removed_when_gone,
                 what_happens_to_a_node_is_told,

@@ -154,6 +154,16 @@ pub async fn a_copy_of_an_installation_on_another_machine_waits_for_the_lease(
     assert!(matches!(back, Joined::Taken(_)), "{back:?}");
 }
 
+/// Whoever compares numbers would take the new lease for the old one.
+pub async fn a_node_that_was_removed_joins_anew_with_a_larger_number(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let first = joined(&*store, new("a")).await;
+    harness.advance(TTL).await;
+    assert!(forget(&*store, "a").await);
+    let anew = join_after(&*store, new("a"), Some(first)).await;
+    assert!(matches!(anew, Joined::As(epoch) if epoch > first), "{anew:?}");
+}
+
 /// Nobody waits for a lease that was given back.
 pub async fn a_node_that_left_is_not_waited_for(harness: &dyn Harness) {
     let store = harness.open().await;
