@@ -68,7 +68,7 @@ impl Look {
 
     /// Takes in what the store said of all nodes.
     pub fn learn(self, nodes: &[Node]) {
-        SEEN.write().unwrap_or_else(PoisonError::into_inner).take_in(self, nodes);
+        SEEN.write().unwrap_or_else(PoisonError::into_inner).take_in(&self, nodes);
     }
 }
 
@@ -82,7 +82,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn take_in(&mut self, look: Look, nodes: &[Node]) {
+    fn take_in(&mut self, look: &Look, nodes: &[Node]) {
         if look.0 < self.by {
             return;
         }
@@ -149,10 +149,10 @@ mod tests {
         let mut seen = Seen { by: 0, lives: None };
         assert!(!seen.is_gone(&name("a")), "nothing was seen");
         let (slow, quick) = (Look(1), Look(2));
-        seen.take_in(quick, &[node("a", 1)]);
-        seen.take_in(slow, &[node("a", 0)]);
+        seen.take_in(&quick, &[node("a", 1)]);
+        seen.take_in(&slow, &[node("a", 0)]);
         assert!(!seen.is_gone(&name("a")), "it had joined anew");
-        seen.take_in(Look(3), &[node("a", 0)]);
+        seen.take_in(&Look(3), &[node("a", 0)]);
         assert!(seen.is_gone(&name("a")));
     }
 

@@ -399,7 +399,7 @@ impl Store for PostgresStore {
         last: Option<Epoch>,
         at: Time,
     ) -> Result<Joined, StoreError> {
-        let operation = Operation::JoinNode(node, last, at);
+        let operation = Operation::JoinNode(Box::new(node), last, at);
         match self.writer.run(operation).await.map_err(Refusal::of_store)? {
             Answer::NodeJoined(joined) => Ok(joined),
             other => unreachable!("a join was answered with {other:?}"),

@@ -26,7 +26,7 @@ pub(super) enum Operation {
     CommitSessions(Vec<SessionChange>, Time),
     ForgetSessions(Vec<(SessionKey, u64)>),
     Keep { name: String, before: Option<Value>, now: Value, told: Vec<Told> },
-    JoinNode(NewNode, Option<Epoch>, Time),
+    JoinNode(Box<NewNode>, Option<Epoch>, Time),
     RenewNode(NodeName, Epoch),
     LeaveNode(NodeName, Epoch, Time),
     DrainNode(NodeName, bool, Time),
