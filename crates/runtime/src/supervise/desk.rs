@@ -16,6 +16,7 @@ use super::log::Growth;
 use super::notice::{Notices, What};
 use super::standby::Waiting;
 use super::word::Word;
+use crate::doors::fleet as door;
 use crate::engine::{ActError, Engine, TaskView};
 use crate::fleet::Fleet;
 use crate::recovery::Recoverer;
@@ -65,6 +66,11 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn holder(&self) -> Holder {
         Holder::Process(self.owner.clone())
+    }
+
+    /// Whether others than this machine take up what nobody holds.
+    pub(super) fn is_one_of_many(&self) -> bool {
+        self.fleet.is_some() || self.owner.node.is_some() || door::shares_store()
     }
 
     pub(super) fn is_draining(&self) -> bool {

@@ -44,6 +44,7 @@ use super::notice::What;
 use super::notify::{NotifySocket, Sign};
 use super::oom::Oom;
 use super::program::NotStarted;
+use super::shim::client;
 use super::shim::wire::{Deadline, Order, Rung};
 use super::spec::AgentSpec;
 use crate::doors::{clock, random};
@@ -180,6 +181,9 @@ pub(super) struct Actor {
 
 /// Rounds begin at least so far apart: success is charged to no budget, so only its pace bounds it.
 const ROUND_MIN: Duration = Duration::from_millis(100);
+
+/// Why an agent was not given back.
+const KEPT: &str = "something of it lives: it is kept for as long as the lease of its node lasts";
 
 enum Happening {
     Tree(TreeEvent),
@@ -461,9 +465,25 @@ impl Actor {
         }
     }
 
+    /// Goes, and gives the lease back. Where others would start the agent at once, not while anything of
+    /// it lives: then it stays this machine's until its node's lease ends.
     async fn give_back(&mut self) -> Result<(), Lost> {
+        if self.desk.is_one_of_many() && self.is_anything_left().await {
+            self.tree.leave();
+            self.tell(What::Trouble(KEPT.to_owned()));
+            return Ok(());
+        }
         self.tree.leave();
         self.commit(vec![AgentChange::LeaseEnded]).await
+    }
+
+    /// Whether a process of the agent lives here, as far as the kernel tells by its lock.
+    async fn is_anything_left(&mut self) -> bool {
+        if self.life.is_some() {
+            return true;
+        }
+        self.tree.dismiss().await;
+        client::is_lock_held(&self.folder)
     }
 
     /// What the queue gave it stays its own.

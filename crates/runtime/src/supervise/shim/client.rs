@@ -35,6 +35,11 @@ pub fn take_lock(folder: &AgentFolder) -> io::Result<Option<OwnedFd>> {
     }
 }
 
+/// Whether something of an agent lives, or cannot be seen to be gone.
+pub fn is_lock_held(folder: &AgentFolder) -> bool {
+    folder.lock().exists() && !matches!(take_lock(folder), Ok(Some(_)))
+}
+
 /// Starts the shim of an agent, and gives it the lock and, for an agent with a terminal, its three
 /// standard streams. Its first report is `Status`.
 ///
