@@ -284,7 +284,7 @@ impl Supervisor {
                 (name, Ok((actor, view, mail, slot))) => {
                     self.beats.add(name.clone(), slot, view.clone());
                     let task = tokio::spawn(actor.run());
-                    self.roster.add(name.clone(), mail.clone(), view.clone());
+                    self.enlist(name.clone(), mail.clone(), view.clone());
                     self.agents.insert(name, Handle { mail, view, task });
                 }
                 (name, Err(error)) => refused.push((name, error)),
@@ -316,7 +316,8 @@ impl Supervisor {
         Some(ripened)
     }
 
-    /// Gives back what has come to rest, as this node takes nothing new: another one may.
+    /// Gives back what has come to rest, as this node takes nothing new: another one may. What has
+    /// something to do by now stays until it comes to rest again.
     pub async fn release_at_rest(&mut self) {
         let rests = |handle: &Handle| handle.view.borrow().at_rest;
         let names: Vec<AgentName> = self
@@ -326,12 +327,27 @@ impl Supervisor {
             .map(|(n, _)| n.clone())
             .collect();
         for name in names {
-            let Some(handle) = self.agents.remove(&name) else { continue };
+            let Some(handle) = self.agents.get(&name) else { continue };
+            // Nothing more is given to it while it decides.
             self.roster.remove(&name);
+            if !handle.is_released().await {
+                let (mail, view) = (handle.mail.clone(), handle.view.clone());
+                self.enlist(name, mail, view);
+                continue;
+            }
+            self.agents.remove(&name);
             self.beats.remove(&name);
-            handle.leave().await;
             self.wait_again(&name);
         }
+    }
+
+    fn enlist(
+        &self,
+        name: AgentName,
+        mail: mpsc::UnboundedSender<Mail>,
+        view: watch::Receiver<AgentView>,
+    ) {
+        self.roster.add(name, mail, view);
     }
 
     /// Takes up those that stood by. What cannot be taken up now, because another node was faster most
@@ -535,6 +551,12 @@ impl Supervisor {
 }
 
 impl Handle {
+    /// Whether it rested, and was given back. One whose supervision has just ended is for `lost` to tell.
+    async fn is_released(&self) -> bool {
+        let (answer, answered) = oneshot::channel();
+        self.mail.send(Mail::Release(answer)).is_ok() && answered.await.unwrap_or(false)
+    }
+
     async fn leave(self) {
         let (done, is_done) = oneshot::channel();
         if self.mail.send(Mail::Leave(done)).is_ok() {

@@ -63,6 +63,8 @@ pub(super) enum Mail {
     Hurry,
     /// Let the agent live, and go: the next supervisor adopts it.
     Leave(oneshot::Sender<()>),
+    /// Give the agent back and go, but only when it rests and nothing of it lives; answered whether so.
+    Release(oneshot::Sender<bool>),
     /// Its log has grown.
     Grew,
     /// It is asked to be something else from its next attempt on.
@@ -279,6 +281,9 @@ impl Actor {
                 self.leaving = true;
                 let _ = done.send(());
             }
+            Mail::Release(answer) => {
+                let _ = answer.send(self.release().await?);
+            }
             Mail::Grew => self.output_grew(),
             Mail::Replan(spec) => self.replan(*spec).await?,
             Mail::Wake => self.woken(),
@@ -475,6 +480,17 @@ impl Actor {
         }
         self.tree.leave();
         self.commit(vec![AgentChange::LeaseEnded]).await
+    }
+
+    /// Gives back what rests. One that was told to begin something meanwhile has begun it by now, and
+    /// stays.
+    async fn release(&mut self) -> Result<bool, Lost> {
+        if !self.at_rest || self.is_anything_left().await {
+            return Ok(false);
+        }
+        self.commit(vec![AgentChange::LeaseEnded]).await?;
+        self.leaving = true;
+        Ok(true)
     }
 
     /// Whether a process of the agent lives here, as far as the kernel tells by its lock.
