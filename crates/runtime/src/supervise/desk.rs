@@ -26,6 +26,13 @@ use crate::recovery::Recoverer;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NodeRight(Option<Option<Epoch>>);
 
+impl NodeRight {
+    /// The lease; none outside of a fleet, and where it was lost already.
+    pub(super) fn epoch(self) -> Option<Epoch> {
+        self.0.flatten()
+    }
+}
+
 /// What all agents of one supervisor share.
 #[derive(Debug)]
 pub(super) struct Desk {

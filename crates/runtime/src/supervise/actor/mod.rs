@@ -5,6 +5,7 @@
 
 mod brief;
 mod death;
+mod guard;
 mod launch;
 mod ledger;
 mod life;
@@ -45,10 +46,9 @@ use super::notify::{NotifySocket, Sign};
 use super::oom::Oom;
 use super::program::NotStarted;
 use super::shim::client;
-use super::shim::wire::{Deadline, Order, Rung};
+use super::shim::wire::{Deadline, Rung};
 use super::spec::AgentSpec;
 use crate::doors::{clock, random};
-use crate::fleet::Standing;
 
 /// What is wanted of an agent.
 #[derive(Debug)]
@@ -173,8 +173,6 @@ pub(super) struct Actor {
     beats: Arc<Slot>,
     mail: mpsc::UnboundedReceiver<Mail>,
     view: watch::Sender<AgentView>,
-    /// Tells of each renewal of the node's lease.
-    renewals: Option<watch::Receiver<Standing>>,
     /// Under which lease of the node it was taken up.
     node_right: NodeRight,
     /// The node that had it before it was taken up.
@@ -194,7 +192,6 @@ enum Happening {
     Timer,
     Asked(Result<bool, NotStarted>),
     Changes(Option<DirtyFiles>),
-    Renewed,
     Lost(Lost),
 }
 
@@ -230,7 +227,6 @@ impl Actor {
                 Happening::Lost(lost) => return Err(lost),
                 Happening::Asked(answer) => self.answered(answer),
                 Happening::Changes(dirty) => self.complete_brief(dirty),
-                Happening::Renewed => self.pass_on_deadline().await,
             }
         }
     }
@@ -247,7 +243,6 @@ impl Actor {
             () = wait_until_due(due) => Happening::Timer,
             answer = asked(&mut self.asked) => Happening::Asked(answer),
             dirty = changes(self.open_brief.as_mut()) => Happening::Changes(dirty),
-            () = renewed(self.renewals.as_mut()) => Happening::Renewed,
             lost = self.ledger.lost() => Happening::Lost(lost),
         }
     }
@@ -614,17 +609,6 @@ async fn hear(socket: Option<&NotifySocket>) -> Vec<Sign> {
     }
 }
 
-async fn renewed(renewals: Option<&mut watch::Receiver<Standing>>) {
-    match renewals {
-        Some(renewals) => {
-            if renewals.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
-        None => std::future::pending().await,
-    }
-}
-
 async fn wait_for(timer: Option<Instant>) {
     match timer {
         Some(at) => sleep_until(at).await,
@@ -665,16 +649,6 @@ impl Actor {
         self.prove_term()?;
         let term = fleet.term().ok_or_else(|| Lost::Node(self.spec.name.clone()))?;
         Ok(Some(term.deadline(self.ladder())))
-    }
-
-    /// Hands the newest deadline to the shim, which ends its tree when no newer one comes.
-    async fn pass_on_deadline(&mut self) {
-        if let Ok(Some(deadline)) = self.deadline()
-            && self.tree.is_ready()
-        {
-            // A shim that cannot be told is gone, which comes as an event.
-            let _ = self.tree.order(&Order::Guard(deadline)).await;
-        }
     }
 
     fn waits_with_task(&self) -> bool {

@@ -23,7 +23,7 @@ use super::life::Life;
 use super::tree::{Met, Orphan, Tree};
 use super::{Actor, AgentView, Lost, Mail};
 use crate::doors::{clock, file, process};
-use crate::fleet::{self, Fleet};
+use crate::fleet;
 use crate::supervise::beats::Slot;
 use crate::supervise::desk::{Desk, NodeRight};
 use crate::supervise::folder::AgentFolder;
@@ -111,7 +111,6 @@ pub(in crate::supervise) async fn take_up(
         Begin::Turn => (agent.attempt_number > 0).then_some(Pause::Turn),
         Begin::Wake | Begin::Start | Begin::Anew => None,
     };
-    let renewals = desk.fleet.as_ref().map(Fleet::standing);
     let ledger = Ledger::open(Arc::clone(&desk), spec.name.clone(), fence, right);
     let mut actor = Actor {
         desk,
@@ -141,7 +140,6 @@ pub(in crate::supervise) async fn take_up(
         beats,
         mail,
         view,
-        renewals,
         node_right: right,
         agent_was_on: was_on,
     };
@@ -329,7 +327,7 @@ impl Actor {
             life.waits_until(until);
         }
         self.life = Some(life);
-        self.pass_on_deadline().await;
+        self.stand_guard();
         // Only what has to be brought back waits for its turn.
         self.has_its_turn();
         self.listen();
@@ -337,16 +335,16 @@ impl Actor {
         let recorded = attempt.as_ref().is_some_and(|attempt| attempt.process.is_some());
         let without_shim = !self.tree.is_ready();
         self.tell(What::Adopted { number, process: process.clone(), without_shim });
+        // In a fleet nothing may live that no shim guards.
+        let is_unguarded = without_shim && self.desk.fleet.is_some();
+        if self.ending().is_some() || is_unguarded {
+            let ladder = if without_shim { self.ladder_in_time() } else { self.ladder() };
+            self.tree.stop(ladder).await;
+        }
         if !recorded {
             let shim = self.tree.shim().cloned();
             let spawned = AgentChange::Spawned { number, process, shim, log: None };
             let _ = self.commit(vec![spawned]).await;
-        }
-        // In a fleet nothing may live that no shim guards.
-        let is_unguarded = without_shim && self.desk.fleet.is_some();
-        if self.ending().is_some() || is_unguarded {
-            let ladder = self.ladder();
-            self.tree.stop(ladder).await;
         }
     }
 
