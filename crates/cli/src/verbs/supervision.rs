@@ -165,11 +165,21 @@ pub(crate) fn user(name: &str) -> Result<(u32, u32), Failure> {
     Err(Failure::new(Exit::Usage, format!("only root can run an agent as {name}")))
 }
 
-/// Answers what concerns agents; hands back the rest. One that ends starts nothing any more: nobody
+/// Answers what concerns agents; hands back the rest. One that ends begins nothing any more: nobody
 /// would be there to stop it.
 pub(crate) fn answer(supervisor: &Supervisor, call: Call, is_ending: bool) -> Option<Call> {
-    let starts = matches!(call.request, Request::Start { .. } | Request::Restart { .. });
-    if !(starts && is_ending) {
+    let begins = match call.request {
+        Request::Start { .. }
+        | Request::Restart { .. }
+        | Request::Register(_)
+        | Request::Reload => true,
+        Request::Stop { .. }
+        | Request::Status
+        | Request::Down { .. }
+        | Request::Unregister { .. }
+        | Request::Recover { .. } => false,
+    };
+    if !(begins && is_ending) {
         return supervisor.answer(call);
     }
     let reply = Reply::error(RefusedCode::Conflict, "the supervisor is ending", None);

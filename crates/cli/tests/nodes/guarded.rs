@@ -1,15 +1,31 @@
 //! What lives of an agent keeps its node's lease: nobody gives it up while a process of it is left, and
 //! nothing lives on that nobody guards.
 
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
 
 use crate::fleet::{Fleet, Meet};
 use crate::ground::{ONLY_ONE, is_alive, now, signal, until};
 use crate::server::{Cluster, Durability};
 
 const LEASE: Duration = Duration::from_secs(4);
+
+/// The lock that a process of an agent has open, held here as well: as if something of its tree could
+/// not be ended.
+fn lock_of(pid: u32) -> OwnedFd {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(Result::ok);
+    let is_lock = |path: std::path::PathBuf| {
+        std::fs::read_link(path).is_ok_and(|file| file.ends_with("agents/a/lock"))
+    };
+    let mut locks = files.filter(|file| is_lock(file.path()));
+    let lock = locks.next().expect("it has its lock").file_name();
+    let number: i32 = lock.to_str().unwrap().parse().unwrap();
+    let process = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    let process = pidfd_open(process, PidfdFlags::empty()).unwrap();
+    pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).unwrap()
+}
 
 #[test]
 fn recover_beside_a_dead_daemon_gives_away_nothing_that_lives() {
@@ -26,6 +42,24 @@ fn recover_beside_a_dead_daemon_gives_away_nothing_that_lives() {
     assert_eq!(fleet.ground.births(1), [pid], "nobody was faster");
     fleet.until_lives("b", 2);
     fleet.ground.assert_never_doubled();
+}
+
+#[test]
+fn a_node_that_leaves_keeps_its_lease_while_something_of_an_agent_is_left() {
+    let fleet = Fleet::new(Meet::InOneFile, "");
+    let a = fleet.up("a");
+    let pid = fleet.until_lives("a", 1);
+    let _b = fleet.up("b");
+    let lock = lock_of(pid);
+    a.signal(Signal::TERM);
+    let ran = a.end();
+    assert!(ran.stderr.contains("this node keeps its lease until it ends"), "{ran:?}");
+    let agent = fleet.agent("b");
+    assert_eq!((agent["state"].as_str(), agent["node"].as_str()), (Some("stopped"), Some("a")));
+    assert_eq!(fleet.state_of("b", "a"), "live", "its lease lasts");
+    fleet.until_lives("b", 2);
+    assert_eq!(fleet.state_of("b", "a"), "gone");
+    drop(lock);
 }
 
 #[test]

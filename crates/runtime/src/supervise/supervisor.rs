@@ -19,12 +19,14 @@ pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
 use super::beats::{Beats, Slot};
 use super::cgroup::{CgroupSetting, Cgroups};
 use super::desk::Desk;
+use super::folder::AgentFolder;
 use super::hearing::Hearing;
 use super::log::Growth;
 use super::notice::{Notice, Notices};
 use super::reporters::Reporters;
 use super::roster::Roster;
 use super::router::Router;
+use super::shim::client;
 use super::spec::AgentSpec;
 use super::standby::{self, Waiting};
 use super::sweeper::Sweeper;
@@ -486,6 +488,12 @@ impl Supervisor {
             handle.leave().await;
         }
         while self.retiring.tasks.join_next().await.is_some() {}
+    }
+
+    /// How many agents have something that lives here, whoever supervises it: their locks tell.
+    pub fn living(&self) -> io::Result<usize> {
+        let folders = AgentFolder::all(&self.desk.home)?;
+        Ok(folders.iter().filter(|folder| client::is_lock_held(folder)).count())
     }
 
     /// Stops one agent as if this supervisor ended, and gives it back. That takes its grace, and only
