@@ -235,7 +235,7 @@ fn nobody_listens(
 async fn stop_alone(environment: &Environment, agent: Agent) -> Result<Changed, Failure> {
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
-    let settings = supervision::settings(environment, &home)?;
+    let settings = supervision::settings_for_a_moment(environment, &home)?;
     // A preset that is gone is no reason to let its agents live.
     let preset = supervision::preset(environment, Some(&agent.plan.preset))
         .or_else(|_| supervision::preset(environment, None))?;

@@ -9,6 +9,7 @@ use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, ProcessIdentity};
 use relight_core::node::Epoch;
 use relight_core::status::TaskStatus;
+use relight_core::time::Span;
 use tokio::sync::{Notify, Semaphore, watch};
 
 use super::cgroup::Cgroups;
@@ -66,13 +67,22 @@ pub(super) struct Desk {
     pub(super) places: Vec<(Word, Word)>,
     /// This machine's fleet; none where it is alone.
     pub(super) fleet: Option<Fleet>,
+    /// How long an agent is held without a commit; for as long as this process lives when none.
+    pub(super) hold: Option<Span>,
     /// Agents that are taken up here once their node is gone.
     pub(super) standby: Waiting,
 }
 
 impl Desk {
+    /// Who holds what is supervised here: this process, or whoever a clock ends.
     pub(super) fn holder(&self) -> Holder {
-        Holder::Process(self.owner.clone())
+        match self.hold {
+            None => Holder::Process(self.owner.clone()),
+            Some(_) => {
+                let ProcessIdentity { pid, boot, .. } = &self.owner;
+                Holder::Time { by: format!("a command, process {pid} of boot {boot}") }
+            }
+        }
     }
 
     /// Whether others than this machine take up what nobody holds.

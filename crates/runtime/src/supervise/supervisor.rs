@@ -80,6 +80,9 @@ pub struct Settings {
     pub cgroups: CgroupSetting,
     /// This machine's fleet; none where it is alone.
     pub fleet: Option<Fleet>,
+    /// How long an agent is held without a commit, by the store's clock; for as long as this process lives
+    /// when none. For a machine that is no node of the fleet: nobody else can see that it is gone.
+    pub hold: Option<Span>,
 }
 
 /// Agents that stood by and are this node's to take up now.
@@ -150,6 +153,7 @@ impl Supervisor {
             git_places: Arc::new(Semaphore::new(GIT_PLACES)),
             places: settings.places,
             fleet: settings.fleet,
+            hold: settings.hold,
             standby: Waiting::default(),
         });
         let supervisor = Self {

@@ -12,7 +12,7 @@ use relight_core::agent::decide::{AgentEffect, AgentEvent, decide};
 use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag, Pause, Takes};
 use relight_core::decide::Guard;
 use relight_core::ids::NodeName;
-use relight_core::lease::{Held, HolderLife, ProcessIdentity};
+use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
 use relight_core::time::Span;
 use relight_store::{AgentCommit, AgentCommitError, AttemptQuery, StoreError};
 use tokio::sync::{mpsc, watch};
@@ -175,7 +175,7 @@ async fn take_lease(
                 AgentChange::first(&spec.name, &spec.plan, at)
             }
             Some(agent) => {
-                if let Some(held) = held_by_another(agent, &desk.owner)
+                if let Some(held) = held_by_another(agent, &desk.holder())
                     && !take_over
                 {
                     let held = Box::new(held.clone());
@@ -191,7 +191,7 @@ async fn take_lease(
                 agent.clone()
             }
         };
-        changes.push(AgentChange::LeaseTaken { holder: desk.holder(), ttl: None });
+        changes.push(AgentChange::LeaseTaken { holder: desk.holder(), ttl: desk.hold });
         let guard = Guard { fence: None, seq: before.as_ref().map(|agent| agent.seq) };
         let commit = AgentCommit { agent: spec.name.clone(), guard, at, changes: changes.clone() };
         match store.commit_agent(commit).await {
@@ -209,9 +209,9 @@ async fn take_lease(
     Err(TakeUpError::Contended(spec.name.clone()))
 }
 
-fn held_by_another<'a>(agent: &'a Agent, owner: &ProcessIdentity) -> Option<&'a Held> {
+fn held_by_another<'a>(agent: &'a Agent, own: &Holder) -> Option<&'a Held> {
     let held = agent.lease.held.as_ref()?;
-    let ours = held.holder == relight_core::lease::Holder::Process(owner.clone());
+    let ours = held.holder == *own;
     let lives = process::holder_life(held) == HolderLife::Alive;
     (lives && !ours).then_some(held)
 }
