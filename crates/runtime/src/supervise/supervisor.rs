@@ -347,13 +347,16 @@ impl Supervisor {
         }
     }
 
+    /// From now on it is told what others want of it, and what they wanted since its lease was taken.
     fn enlist(
         &self,
         name: AgentName,
         mail: mpsc::UnboundedSender<Mail>,
         view: watch::Receiver<AgentView>,
     ) {
-        self.roster.add(name, mail, view);
+        if self.roster.add(name.clone(), mail, view) {
+            tokio::spawn(wishes::grant(Arc::clone(&self.desk), self.roster.clone(), name));
+        }
     }
 
     /// Takes up those that stood by. What cannot be taken up now, because another node was faster most
@@ -539,8 +542,9 @@ impl Supervisor {
     /// The agents that another supervisor has taken since, or that were given up. In a fleet they stand
     /// by from now on.
     pub fn lost(&mut self) -> Vec<AgentName> {
-        let over =
-            |(name, handle): (&AgentName, &Handle)| handle.task.is_finished().then(|| name.clone());
+        let over = |(name, handle): (&AgentName, &Handle)| {
+            (handle.mail.is_closed() || handle.task.is_finished()).then(|| name.clone())
+        };
         let lost: Vec<AgentName> = self.agents.iter().filter_map(over).collect();
         for name in &lost {
             self.roster.remove(name);

@@ -199,6 +199,8 @@ impl Actor {
     /// Runs until the agent is left, nobody wants it any more, or another supervisor has it.
     pub(super) async fn run(mut self) -> Result<(), Lost> {
         let ended = self.supervise().await;
+        // Before anybody hears of it: whoever looks then sees that it is over.
+        self.mail.close();
         match ended {
             Ok(()) => {}
             Err(Lost::Fenced(_)) if self.desk.still_has(self.node_right) => self.tell(What::Lost),
