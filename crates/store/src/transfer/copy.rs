@@ -1,8 +1,9 @@
 //! Copies a whole store into an empty one, and reads it back.
 //!
-//! What was copied by an earlier run is not written again, but all of the first store is read: its
-//! hashes are those of this moment. A table that turns out to be another than in the first store,
-//! because that was written to between two runs, is emptied and copied anew.
+//! What was copied by an earlier run is compared first. A table that turns out to be another than in the
+//! first store, because that was written to between two runs, is emptied and copied anew; the rows of
+//! the others are not written again. All of the first store is read in any case: its hashes are those
+//! of this moment.
 
 use super::check::{Checker, Findings};
 use super::sum::{Summer, TableSum};
@@ -14,7 +15,7 @@ use crate::contract::StoreError;
 /// How far it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    /// What is done: `copying`, `reading back`, `verifying`.
+    /// What is done: `comparing`, `copying`, `reading back`, `verifying`.
     pub what: &'static str,
     /// With which table.
     pub table: Table,
@@ -51,25 +52,20 @@ pub async fn copy(
         return Err(CopyError::Same(from.place()));
     }
     let went_on = to.begin(&from.place()).await?;
-    let (mut checker, mut tables, mut anew) = (Checker::default(), Vec::new(), Vec::new());
-    let mut teller = Teller::new("copying", from, tell).await?;
+    let mut teller = Teller::new("comparing", from, tell).await?;
+    let anew = if went_on { clear_other(from, to, &mut teller).await? } else { Vec::new() };
+    teller.begin("copying");
+    let (mut checker, mut tables) = (Checker::default(), Vec::new());
     for table in Table::ALL {
-        tables.push(copy_table(from, to, table, &mut teller, Some(&mut checker)).await?);
+        tables.push(copy_table(from, to, table, &mut teller, &mut checker).await?);
     }
     teller.begin("reading back");
     let mut there = to.read_back().await?;
-    for (at, table) in Table::ALL.into_iter().enumerate() {
-        let found = read(there.as_mut(), table, &mut teller, None).await?;
-        if found == tables[at] {
-            continue;
-        }
-        to.clear(table).await?;
-        tables[at] = copy_table(from, to, table, &mut teller, None).await?;
-        let found = read(to.read_back().await?.as_mut(), table, &mut teller, None).await?;
-        if found != tables[at] {
+    for copied in &tables {
+        let table = copied.table;
+        if read(there.as_mut(), table, &mut teller, None).await? != *copied {
             return Err(CopyError::Differs { place: to.place(), table });
         }
-        anew.push(table);
     }
     drop(there);
     to.finish().await?;
@@ -78,12 +74,53 @@ pub async fn copy(
     Ok(Copied { went_on, tables, hash, anew, written_meanwhile, damage })
 }
 
+/// Empties the tables in which an earlier run wrote what is not in the first store any more, before
+/// anything is added: what was removed there and made again has its name here under the old number.
+async fn clear_other(
+    from: &mut dyn Exporter,
+    to: &mut dyn Importer,
+    teller: &mut Teller<'_>,
+) -> Result<Vec<Table>, CopyError> {
+    let mut there = to.read_back().await?;
+    let mut others = Vec::new();
+    for table in Table::ALL {
+        let written = to.newest_key(table).await?;
+        let found = read(there.as_mut(), table, teller, None).await?;
+        if found != read_up_to(from, table, &written).await? {
+            others.push(table);
+        }
+    }
+    drop(there);
+    for table in &others {
+        to.clear(*table).await?;
+    }
+    Ok(others)
+}
+
+/// Sums up the rows whose keys are not after this one.
+async fn read_up_to(
+    store: &mut dyn Exporter,
+    table: Table,
+    last: &Cell,
+) -> Result<TableSum, StoreError> {
+    let mut summer = Summer::new(table);
+    let mut after = Cell::None;
+    while after < *last {
+        let mut rows = store.page(table, &after).await?;
+        let Some(newest) = rows.last() else { break };
+        after = newest[0].clone();
+        rows.retain(|row| row[0] <= *last);
+        summer.add(&rows);
+    }
+    Ok(summer.finish())
+}
+
 async fn copy_table(
     from: &mut dyn Exporter,
     to: &mut dyn Importer,
     table: Table,
     teller: &mut Teller<'_>,
-    mut checker: Option<&mut Checker>,
+    checker: &mut Checker,
 ) -> Result<TableSum, CopyError> {
     let written = to.newest_key(table).await?;
     let mut summer = Summer::new(table);
@@ -93,9 +130,7 @@ async fn copy_table(
         let Some(last) = rows.last() else { return Ok(summer.finish()) };
         after = last[0].clone();
         summer.add(&rows);
-        if let Some(checker) = checker.as_deref_mut() {
-            checker.add(table, &rows);
-        }
+        checker.add(table, &rows);
         let count = rows.len() as u64;
         let new: Vec<Row> = rows.into_iter().filter(|row| row[0] > written).collect();
         if !new.is_empty() {

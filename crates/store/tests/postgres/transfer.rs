@@ -3,7 +3,7 @@
 use relight_store::StoreError;
 use relight_store::conformance::Harness as _;
 use relight_store::postgres::{PostgresExporter, PostgresImporter, PostgresStore, raise_numbers};
-use relight_store::transfer::{CopyError, Verified};
+use relight_store::transfer::{CopyError, Table, Verified};
 
 use crate::ground::{CutOff, File, InSmallPages, copied, fill, verified};
 use crate::harness::PostgresHarness;
@@ -72,6 +72,24 @@ async fn a_copy_into_postgres_that_is_cut_off_at_any_write_is_gone_on_with() {
         writes += 1;
     }
     assert!(writes > 4, "it was cut off {writes} times");
+}
+
+#[tokio::test]
+async fn a_copy_into_postgres_goes_on_when_what_was_copied_was_removed_and_made_again() {
+    let from = File::filled(3, OPERATIONS).await;
+    for writes in 1.. {
+        let Some(to) = PostgresHarness::new() else { return };
+        let mut few = InSmallPages { store: from.exporter(), rows_max: 80 };
+        let mut cut_off = CutOff { store: importer(&to), writes_left: writes };
+        if copied(&mut few, &mut cut_off).await.is_ok() {
+            return;
+        }
+        drop((few, cut_off));
+        from.make_the_first_anew();
+        let second = copied(&mut from.exporter(), &mut importer(&to)).await;
+        assert!(second.unwrap().anew.contains(&Table::Task), "after {writes} writes");
+        assert_eq!(sums(&to).await.hash, from.verified().await.hash, "after {writes} writes");
+    }
 }
 
 #[tokio::test]

@@ -69,13 +69,30 @@ async fn what_changed_between_two_runs_is_copied_anew() {
     let mut cut_off = CutOff { store: to.importer(), writes_left: 7 };
     copied(&mut few, &mut cut_off).await.unwrap_err();
     drop((few, cut_off));
-    sql(
-        &from,
+    from.sql(
         "UPDATE task SET updated_at = updated_at + 1; DELETE FROM journal WHERE id = (SELECT MIN(id) FROM journal)",
     );
     let second = copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
     assert_eq!(second.anew, [Table::Task, Table::Journal]);
     assert_eq!(to.verified().await.hash, from.verified().await.hash);
+}
+
+#[tokio::test]
+async fn a_copy_goes_on_when_what_was_copied_was_removed_and_made_again() {
+    let from = File::filled(3, OPERATIONS).await;
+    for writes in 1.. {
+        let to = File::new();
+        let mut few = InSmallPages { store: from.exporter(), rows_max: 40 };
+        let mut cut_off = CutOff { store: to.importer(), writes_left: writes };
+        if copied(&mut few, &mut cut_off).await.is_ok() {
+            return;
+        }
+        drop((few, cut_off));
+        from.make_the_first_anew();
+        let second = copied(&mut from.exporter(), &mut to.importer()).await;
+        assert!(second.unwrap().anew.contains(&Table::Task), "after {writes} writes");
+        assert_eq!(to.verified().await.hash, from.verified().await.hash, "after {writes} writes");
+    }
 }
 
 #[tokio::test]
@@ -177,7 +194,7 @@ async fn verify_finds_what_is_wrong() {
         store.commit(new_task("t")).await.unwrap();
         store.commit(step("t", Some(Fence(1)), vec![1; 20_000])).await.unwrap();
         assert_eq!(file.verified().await.damage.count, 0);
-        sql(&file, broken);
+        file.sql(broken);
         let damage = file.verified().await.damage;
         assert!(damage.told.iter().any(|told| told.contains(finding)), "{broken}: {damage:?}");
     }
@@ -203,11 +220,6 @@ async fn a_restored_store_takes_nothing_from_those_who_worked_with_a_later_one()
     assert_eq!(fence, Fence(1_790_000_000_001));
     restored.commit(step("t", Some(fence), Vec::new())).await.unwrap();
     assert_eq!(backup.verified().await.damage.told, Vec::<String>::new());
-}
-
-fn sql(file: &File, sql: &str) {
-    let db = rusqlite::Connection::open(file.path()).expect("the file opens");
-    db.execute_batch(sql).expect("the test's own statement");
 }
 
 fn id(text: &str) -> TaskId {
