@@ -16,7 +16,7 @@ use crate::contract::AGENT_FORGOTTEN;
 
 /// Most tasks that one transaction removes, with all their records.
 const TASKS_MAX: usize = 100;
-/// How much of the journal one transaction looks at.
+/// How many rows of the journal one transaction looks at.
 const JOURNAL_STRETCH: i64 = 20_000;
 /// Most rows that one transaction removes.
 const ROWS_MAX: i64 = 5_000;
@@ -98,20 +98,38 @@ pub(super) async fn events(db: &Connection, before: Time) -> Result<u64, Failure
              SELECT COUNT(*) FROM gone"
         )
     });
-    let ends = "SELECT COALESCE(MIN(id), 0) - 1, COALESCE(MAX(id), 0) FROM journal";
-    let ends = db.query_opt(ends, &[]).await?.expect("a count has a row");
-    let (mut from, newest): (i64, i64) = (ends.get(0), ends.get(1));
-    let mut count = 0;
-    while from < newest {
-        let to = from.saturating_add(JOURNAL_STRETCH);
-        let values = values![from, to, newest, before.as_ms()];
+    let newest = journal::newest(db).await?.cast_signed();
+    let (mut from, mut count) = (i64::MIN, 0);
+    while let Some(stretch) = next_stretch(db, from).await? {
+        // Clocks of nodes differ a little, so ids and times are nearly in the same order. What is
+        // missed for that is older than its neighbours the next time.
+        if stretch.oldest_at >= before.as_ms() {
+            break;
+        }
+        let values = values![from, stretch.to, newest, before.as_ms()];
         count += counted(db, &SQL, values).await?;
-        from = to;
+        from = stretch.to;
     }
     let marks = "DELETE FROM commit_mark
                  WHERE at < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $1";
     db.query(marks, &values![MARK_AGE_MS_MAX]).await?;
     Ok(count)
+}
+
+/// Some rows of the journal that follow each other.
+struct Stretch {
+    to: i64,
+    oldest_at: i64,
+}
+
+/// By rows, for ids may be far apart: those of a restored store begin anew at the time.
+async fn next_stretch(db: &Connection, after: i64) -> Result<Option<Stretch>, Failure> {
+    let sql = "SELECT MAX(id), MIN(at) FROM
+                   (SELECT id, at FROM journal WHERE id > $1 ORDER BY id LIMIT $2) AS next";
+    let rows = db.query_within(LONG_WAIT, sql, &values![after, JOURNAL_STRETCH]).await?;
+    let row = rows.first().expect("an aggregate gives a row");
+    let ends: (Option<i64>, Option<i64>) = (row.get(0), row.get(1));
+    Ok(ends.0.zip(ends.1).map(|(to, oldest_at)| Stretch { to, oldest_at }))
 }
 
 /// Ended attempts begun before this, but the newest of each agent.

@@ -1,5 +1,8 @@
 //! Whole stores between files and PostgreSQL.
 
+use std::time::Duration;
+
+use relight_core::time::Time;
 use relight_store::StoreError;
 use relight_store::conformance::Harness as _;
 use relight_store::postgres::{PostgresExporter, PostgresImporter, PostgresStore, raise_numbers};
@@ -115,7 +118,7 @@ async fn numbers_go_on_after_a_copy_and_writes_meanwhile_are_counted() {
     assert!(matches!(full, CopyError::NotEmpty { .. }), "{full}");
     let Some(to) = PostgresHarness::new() else { return };
     let told = relight_store::Told {
-        at: relight_core::time::Time::from_ms(1),
+        at: Time::from_ms(1),
         kind: relight_core::event::EventKind::Drain,
         detail: serde_json::Value::Null,
     };
@@ -145,6 +148,19 @@ async fn numbers_of_a_restored_schema_are_raised() {
     }
     assert_eq!(sums(&there).await.damage.told, Vec::<String>::new());
     assert!(store.keep("a", None, 1.into()).await.unwrap());
+}
+
+#[tokio::test]
+async fn old_events_of_a_restored_schema_are_removed_however_far_its_numbers_were_raised() {
+    let Some(there) = PostgresHarness::new() else { return };
+    fill(4, OPERATIONS, &there).await;
+    raise_numbers(&there.url, 1_790_000_000_000, &serde_json::json!({})).unwrap();
+    let store = there.open().await;
+    let removing = store.forget_events(Time::from_ms(4_000_000_000_000));
+    let removed = tokio::time::timeout(Duration::from_secs(20), removing).await;
+    let removed = removed.expect("it takes a few statements").unwrap();
+    assert!(removed > 0);
+    assert!(store.newest_event().await.unwrap() >= 1_790_000_000_000);
 }
 
 #[tokio::test]
