@@ -14,6 +14,7 @@ use super::error::store_error;
 use super::file_system;
 use super::transfer::half_copied_from;
 use crate::contract::StoreError;
+use crate::upgrading;
 
 /// Older versions can lose or corrupt a WAL (the reset race up to 3.51.2).
 const SQLITE_VERSION_MIN: i32 = 3_053_004;
@@ -253,6 +254,7 @@ fn check_header(path: &Path, connection: &Connection) -> Result<(), StoreError> 
         return Err(StoreError::Newer { place: path.display().to_string(), found, known });
     }
     if found < known {
+        upgrading::tell(&path.display().to_string(), found, known);
         migrate(path, connection)?;
     }
     keep_log(path, connection)

@@ -1,7 +1,9 @@
 //! Opening: versions beside each other, addresses and passwords.
 
+use std::sync::{Arc, Mutex};
+
 use relight_store::postgres::{PostgresStore, PostgresUrl};
-use relight_store::{Store, StoreError};
+use relight_store::{Store, StoreError, on_upgrade};
 
 use crate::server::{Cluster, Durability, unique};
 
@@ -24,6 +26,33 @@ fn many_processes_may_make_the_schema_at_once() {
     for opener in openers {
         opener.join().unwrap().unwrap();
     }
+}
+
+#[test]
+fn an_older_schema_is_brought_up_once_and_whoever_opens_it_is_told() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let schema = schema();
+    let url = url(cluster, &format!("?schema={schema}"));
+    drop(PostgresStore::open(&url).unwrap());
+    cluster.sql(&format!(
+        "DROP FUNCTION {schema}.append_step; DROP FUNCTION {schema}.append_steps;
+         DROP INDEX {schema}.journal_attempt; UPDATE {schema}.meta SET schema = 6"
+    ));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let hears = Arc::clone(&told);
+    on_upgrade(move |upgrade| hears.lock().unwrap().push(upgrade.clone()));
+    let openers = [(); 3].map(|()| {
+        let url = url.clone();
+        std::thread::spawn(move || PostgresStore::open(&url).map(drop))
+    });
+    for opener in openers {
+        opener.join().unwrap().unwrap();
+    }
+    drop(PostgresStore::open(&url).unwrap());
+    let mut told = told.lock().unwrap().clone();
+    told.retain(|upgrade| upgrade.place == url.to_string());
+    assert!((1..=3).contains(&told.len()), "{told:?}");
+    assert!(told.iter().all(|upgrade| upgrade.found == 6 && upgrade.known > 6), "{told:?}");
 }
 
 #[tokio::test]
