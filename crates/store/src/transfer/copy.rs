@@ -8,7 +8,6 @@
 use super::check::{Checker, Findings};
 use super::sum::{Summer, TableSum};
 use super::table::{Cell, Row, Table};
-use super::verify::read;
 use super::{CopyError, Exporter, Importer, sum};
 use crate::contract::StoreError;
 
@@ -63,14 +62,16 @@ pub async fn copy(
     let mut there = to.read_back().await?;
     for copied in &tables {
         let table = copied.table;
-        if read(there.as_mut(), table, &mut teller, None).await? != *copied {
+        let found = sum_up(there.as_mut(), from, table, None, &mut teller).await?;
+        if found != *copied {
             return Err(CopyError::Differs { place: to.place(), table });
         }
     }
     drop(there);
+    // The last that can fail without leaving a whole copy behind.
+    let written_meanwhile = from.written_since().await?;
     to.finish().await?;
     let (hash, damage) = (sum::whole(&tables), checker.finish());
-    let written_meanwhile = from.written_since().await?;
     Ok(Copied { went_on, tables, hash, anew, written_meanwhile, damage })
 }
 
@@ -85,8 +86,9 @@ async fn clear_other(
     let mut others = Vec::new();
     for table in Table::ALL {
         let written = to.newest_key(table).await?;
-        let found = read(there.as_mut(), table, teller, None).await?;
-        if found != read_up_to(from, table, &written).await? {
+        let found = sum_up(there.as_mut(), from, table, None, teller).await?;
+        let wanted = sum_up(from, there.as_mut(), table, Some(&written), teller).await?;
+        if found != wanted {
             others.push(table);
         }
     }
@@ -97,20 +99,25 @@ async fn clear_other(
     Ok(others)
 }
 
-/// Sums up the rows whose keys are not after this one.
-async fn read_up_to(
+/// Sums up the rows of one store, where `last` is given those whose keys are not after it. The other
+/// store's look is kept alive meanwhile.
+async fn sum_up(
     store: &mut dyn Exporter,
+    other: &mut dyn Exporter,
     table: Table,
-    last: &Cell,
+    last: Option<&Cell>,
+    teller: &mut Teller<'_>,
 ) -> Result<TableSum, StoreError> {
     let mut summer = Summer::new(table);
     let mut after = Cell::None;
-    while after < *last {
+    while last.is_none_or(|last| after < *last) {
         let mut rows = store.page(table, &after).await?;
+        other.touch().await?;
         let Some(newest) = rows.last() else { break };
         after = newest[0].clone();
-        rows.retain(|row| row[0] <= *last);
+        rows.retain(|row| last.is_none_or(|last| row[0] <= *last));
         summer.add(&rows);
+        teller.add(table, rows.len() as u64);
     }
     Ok(summer.finish())
 }

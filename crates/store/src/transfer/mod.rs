@@ -43,6 +43,9 @@ pub trait Exporter: Send {
     /// What is wrong that no single row tells: pages, indexes, rows that belong to nothing.
     async fn integrity(&mut self) -> Result<Vec<String>, StoreError>;
 
+    /// Says that the look is still wanted: a server ends one that nobody uses for long.
+    async fn touch(&mut self) -> Result<(), StoreError>;
+
     /// Ends the look, and says how many events were written since it began.
     async fn written_since(&mut self) -> Result<u64, StoreError>;
 }

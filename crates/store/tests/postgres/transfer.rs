@@ -1,15 +1,17 @@
 //! Whole stores between files and PostgreSQL.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use relight_core::time::Time;
 use relight_store::StoreError;
 use relight_store::conformance::Harness as _;
 use relight_store::postgres::{PostgresExporter, PostgresImporter, PostgresStore, raise_numbers};
-use relight_store::transfer::{CopyError, Table, Verified};
+use relight_store::transfer::{CopyError, Importer as _, Table, Verified};
 
 use crate::ground::{CutOff, File, InSmallPages, copied, fill, verified};
 use crate::harness::PostgresHarness;
+use crate::proxy::{self, Trap};
 use crate::server::Cluster;
 
 const OPERATIONS: u32 = 200;
@@ -69,7 +71,7 @@ async fn a_copy_into_postgres_that_is_cut_off_at_any_write_is_gone_on_with() {
             matches!(&refused, StoreError::HalfCopied { from, .. } if from.contains("relight.db"))
         );
         assert!(PostgresExporter::open(&to.url).is_err());
-        let second = copied(&mut few, &mut importer(&to)).await.unwrap();
+        let second = copied(&mut from.exporter(), &mut importer(&to)).await.unwrap();
         assert!(second.went_on && second.anew.is_empty(), "after {writes}: {second:?}");
         assert_eq!(sums(&to).await, whole, "after {writes} writes");
         writes += 1;
@@ -93,6 +95,26 @@ async fn a_copy_into_postgres_goes_on_when_what_was_copied_was_removed_and_made_
         assert!(second.unwrap().anew.contains(&Table::Task), "after {writes} writes");
         assert_eq!(sums(&to).await.hash, from.verified().await.hash, "after {writes} writes");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_whose_last_answer_is_lost_is_complete() {
+    let (Some(to), Some(cluster)) = (PostgresHarness::new(), Cluster::shared()) else { return };
+    let trap = Arc::new(Trap::default());
+    let port = proxy::start(cluster.port(), Arc::clone(&trap)).await;
+    let (own, other) = (format!(":{}/", cluster.port()), format!(":{port}/"));
+    let by_proxy = to.url.to_string().replace(&own, &other);
+    let mut importer = PostgresImporter::open(&by_proxy.parse().unwrap()).unwrap();
+    importer.begin("sqlite:a").await.unwrap();
+    trap.swallow_commit();
+    importer.finish().await.unwrap_err();
+    assert!(PostgresStore::open(&to.url).is_err(), "the commit never came there");
+    let mut importer = PostgresImporter::open(&by_proxy.parse().unwrap()).unwrap();
+    importer.begin("sqlite:a").await.unwrap();
+    trap.swallow_answer();
+    importer.finish().await.unwrap();
+    assert_eq!(trap.caught.load(std::sync::atomic::Ordering::SeqCst), 2);
+    drop(PostgresStore::open(&to.url).unwrap());
 }
 
 #[tokio::test]

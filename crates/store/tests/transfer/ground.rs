@@ -135,6 +135,10 @@ impl<E: Exporter> Exporter for InSmallPages<E> {
         self.store.integrity().await
     }
 
+    async fn touch(&mut self) -> Result<(), StoreError> {
+        self.store.touch().await
+    }
+
     async fn written_since(&mut self) -> Result<u64, StoreError> {
         self.store.written_since().await
     }

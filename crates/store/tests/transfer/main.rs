@@ -4,12 +4,14 @@
 #[path = "../differential/dice.rs"]
 mod dice;
 mod ground;
+mod impatient;
 #[path = "../differential/pair.rs"]
 mod pair;
 #[path = "../differential/plan/mod.rs"]
 mod plan;
 
 use ground::{CutOff, File, InSmallPages, copied, open};
+use impatient::Stage;
 use relight_core::change::{Change, StepMark};
 use relight_core::decide::Guard;
 use relight_core::ids::{NodeName, StepName, TaskId};
@@ -54,7 +56,7 @@ async fn a_copy_that_is_cut_off_at_any_write_is_gone_on_with() {
         }
         let refused = SqliteStore::open(&to.path(), Use::Short).unwrap_err();
         assert!(matches!(refused, StoreError::HalfCopied { .. }), "after {writes}: {refused}");
-        let second = copied(&mut few, &mut to.importer()).await.unwrap();
+        let second = copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
         assert!(second.went_on && second.anew.is_empty(), "after {writes}: {second:?}");
         assert_eq!(to.verified().await, whole, "after {writes} writes");
         writes += 1;
@@ -93,6 +95,18 @@ async fn a_copy_goes_on_when_what_was_copied_was_removed_and_made_again() {
         assert!(second.unwrap().anew.contains(&Table::Task), "after {writes} writes");
         assert_eq!(to.verified().await.hash, from.verified().await.hash, "after {writes} writes");
     }
+}
+
+#[tokio::test]
+async fn a_look_is_never_left_alone_while_the_other_store_is_read() {
+    let (from, to) = (File::filled(3, OPERATIONS).await, File::new());
+    let stage = Stage::default();
+    let mut look = stage.look(from.exporter());
+    let mut cut_off = CutOff { store: stage.fill(to.importer()), writes_left: 9 };
+    copied(&mut look, &mut cut_off).await.unwrap_err();
+    drop(cut_off);
+    copied(&mut look, &mut stage.fill(to.importer())).await.unwrap();
+    assert_eq!(to.verified().await.hash, from.verified().await.hash);
 }
 
 #[tokio::test]

@@ -70,6 +70,10 @@ impl Exporter for PostgresExporter {
         self.line.run(|db| async move { integrity(&db).await }).await
     }
 
+    async fn touch(&mut self) -> Result<(), StoreError> {
+        self.line.run(|db| async move { db.batch("SELECT 1").await }).await
+    }
+
     async fn written_since(&mut self) -> Result<u64, StoreError> {
         let newest = self.newest_event;
         let count = self.line.run(move |db| async move {

@@ -43,6 +43,19 @@ impl PostgresImporter {
         });
         if done.await? { Ok(()) } else { Err(CopyError::TakenOver(self.place())) }
     }
+
+    /// Asked when the last commit failed, perhaps only in its answer. By a new connection, for the old
+    /// one may be gone. Where that cannot be had, whoever goes on sees.
+    async fn is_finished(&self) -> bool {
+        let Ok(line) = Line::open(&self.line.url, Expected::HalfCopied) else { return false };
+        line.run(|db| async move { is_whole(&db).await }).await.unwrap_or(false)
+    }
+}
+
+/// Whether the mark is gone, once whoever held it has ended.
+async fn is_whole(db: &Connection) -> Result<bool, Failure> {
+    db.batch("BEGIN").await?;
+    Ok(read_mark(db).await?.is_none())
 }
 
 /// Whether the mark was still ours.
@@ -182,12 +195,18 @@ impl Importer for PostgresImporter {
         let mut change: Vec<_> = numbered.map(|table| (next_number(table), Vec::new())).into();
         change.push(("DELETE FROM kept WHERE name = $1".to_owned(), values![MARK.to_owned()]));
         change.push((open::mark_whole(), Vec::new()));
-        self.change(change).await?;
+        if let Err(error) = self.change(change).await
+            && !self.is_finished().await
+        {
+            return Err(error);
+        }
         self.mark = None;
-        // What its housekeeping knows of the tables is from the time they were empty.
+        // What its housekeeping knows of the tables is from the time they were empty. It comes to know
+        // better by itself as well.
         let tables = Table::ALL.map(Table::name).join(", ");
         let analyze = format!("ANALYZE {tables}, task_body, lease");
-        Ok(self.line.run(move |db| async move { db.batch(&analyze).await }).await?)
+        let _ = self.line.run(move |db| async move { db.batch(&analyze).await }).await;
+        Ok(())
     }
 }
 
