@@ -11,6 +11,7 @@ use relight_core::time::Time;
 use super::connection::{Connection, LONG_WAIT, Script, get, values};
 use super::error::Failure;
 use super::journal::{self, Entry};
+use super::open;
 use super::tasks::parse;
 use crate::contract::AGENT_FORGOTTEN;
 
@@ -45,15 +46,11 @@ async fn some_tasks(
 ) -> Result<Vec<TaskId>, Failure> {
     let ids: Vec<String> = wanted.iter().map(|(id, _)| id.as_str().to_owned()).collect();
     let seqs: Vec<i64> = wanted.iter().map(|(_, seq)| seq.cast_signed()).collect();
-    let mut script = Script::default();
-    script.add("BEGIN", Vec::new());
-    let place = script.add(
-        "DELETE FROM task t USING unnest($1::text[], $2::bigint[]) AS w (id, seq)
-         WHERE t.id = w.id AND t.seq = w.seq RETURNING t.n, t.id, t.seq",
-        values![ids, seqs],
-    );
+    begin(db).await?;
+    let delete = "DELETE FROM task t USING unnest($1::text[], $2::bigint[]) AS w (id, seq)
+                  WHERE t.id = w.id AND t.seq = w.seq RETURNING t.n, t.id, t.seq";
     let (mut numbers, mut gone) = (Vec::new(), HashSet::new());
-    for row in db.run(script).await?.swap_remove(place) {
+    for row in db.query(delete, &values![ids, seqs]).await? {
         let id: TaskId =
             get(&row, 1).and_then(|id| parse(id, "task.id")).map_err(|bad| db.damaged(&bad))?;
         numbers.push(row.get::<_, i64>(0));
@@ -74,6 +71,15 @@ async fn some_tasks(
     };
     commit(db, removed.iter().map(told).collect(), journal_key).await?;
     Ok(removed)
+}
+
+/// Begins a transaction in a schema that is ours to change, and stays so until it ends: a removal has
+/// no mark that whoever changes `meta` would wait for.
+async fn begin(db: &Connection) -> Result<(), Failure> {
+    db.batch("BEGIN").await?;
+    let row = db.query_opt("SELECT min_compatible FROM meta WHERE one FOR SHARE", &[]).await?;
+    let min_compatible = row.map_or(0, |row| row.get(0));
+    Ok(open::check_compatible(&db.place, min_compatible)?)
 }
 
 /// Tells of it and makes it last.
@@ -174,12 +180,15 @@ pub(super) async fn sessions(
     Ok(count)
 }
 
+/// In a transaction of its own.
 async fn counted(
     db: &Connection,
     sql: &str,
     values: Vec<super::connection::Value>,
 ) -> Result<u64, Failure> {
+    begin(db).await?;
     let rows = db.query_within(LONG_WAIT, sql, &values).await?;
+    db.batch("COMMIT").await?;
     Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0)).cast_unsigned())
 }
 
@@ -191,14 +200,10 @@ pub(super) async fn agent(
     at: Time,
     journal_key: i64,
 ) -> Result<bool, Failure> {
-    let mut script = Script::default();
-    script.add("BEGIN", Vec::new());
-    let place = script.add(
-        "DELETE FROM agent WHERE name = $1 AND seq = $2 AND NOT held RETURNING n",
-        values![name.as_str().to_owned(), seq.cast_signed()],
-    );
-    let rows = db.run(script).await?.swap_remove(place);
-    let Some(n) = rows.first().map(|row| row.get::<_, i64>(0)) else {
+    begin(db).await?;
+    let delete = "DELETE FROM agent WHERE name = $1 AND seq = $2 AND NOT held RETURNING n";
+    let row = db.query_opt(delete, &values![name.as_str().to_owned(), seq.cast_signed()]).await?;
+    let Some(n) = row.map(|row| row.get::<_, i64>(0)) else {
         db.batch("ROLLBACK").await?;
         return Ok(false);
     };

@@ -33,6 +33,10 @@ const MIN_COMPATIBLE: u32 = 6;
 /// it then, also none that knows nothing of copies.
 const HALF_COPIED: i32 = 1_000_000_000;
 
+/// Inside of a transaction, before `meta` is changed: waits for all that have their mark, and so have
+/// read `meta` as it was; whoever marks later reads it as it will be.
+pub(super) const WAIT_FOR_WRITERS: &str = "LOCK TABLE commit_mark IN EXCLUSIVE MODE";
+
 /// Inside of a transaction: nobody else uses the schema until `mark_whole`.
 pub(super) fn mark_half_copied() -> String {
     format!(
@@ -206,6 +210,9 @@ async fn migrate(server: &Server, db: &Connection, key: i64) -> Result<(), Failu
     };
     // Held up by others for longer than this, it lets them go on and is tried again.
     db.batch("SET LOCAL lock_timeout TO '60s'").await?;
+    if (1..schema_known()).contains(&found) {
+        db.batch(WAIT_FOR_WRITERS).await?;
+    }
     for migration in MIGRATIONS.iter().skip(found as usize) {
         db.batch_within(AS_LONG_AS_IT_TAKES, migration).await?;
     }

@@ -102,8 +102,9 @@ enum Beginning {
 }
 
 async fn begin(db: &Connection, place: &str, from: &str) -> Result<Beginning, Failure> {
-    // Whoever writes to it now waits, and is refused then.
-    db.batch("BEGIN; SELECT 1 FROM meta WHERE one FOR UPDATE").await?;
+    // Whoever has begun to write is waited for, and seen. Whoever writes now waits, and is refused then.
+    let wait = open::WAIT_FOR_WRITERS;
+    db.batch(&format!("BEGIN; {wait}; SELECT 1 FROM meta WHERE one FOR UPDATE")).await?;
     let before = read_mark(db).await?;
     let goes_on = before.is_some();
     if !goes_on && let Some(what) = content(db).await? {
