@@ -30,3 +30,11 @@ pub(crate) fn tell(place: &str, found: u32, known: u32) {
         tell(&Upgrade { place: place.to_owned(), found, known });
     }
 }
+
+/// What whoever only reads is told of an older store.
+pub(crate) fn refusal(found: u32, known: u32) -> String {
+    format!(
+        "it has schema {found}, and what only reads does not bring it up to {known}: any other \
+         command does, such as relight --store URL doctor"
+    )
+}

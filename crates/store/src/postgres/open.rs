@@ -79,6 +79,8 @@ pub(super) enum Expected {
     Any,
     /// A store that is there.
     There,
+    /// The same for one who only reads: it is not brought up to date by the way.
+    Read,
     /// The same as any, or one that another store is being copied into.
     HalfCopied,
 }
@@ -108,6 +110,10 @@ async fn open_once(server: &Server, expected: Expected) -> Result<Opened, Failur
     let looking = tokio::time::timeout(LOOK_WAIT, look(server, expected));
     let seen = looking.await.map_err(|_| Failure::Lost("no answer".to_owned()))??;
     let db = seen.connection;
+    if seen.found < schema_known() && expected == Expected::Read {
+        let why = upgrading::refusal(seen.found, schema_known());
+        return Err(StoreError::Unsuitable { place: server.place.to_string(), why }.into());
+    }
     if seen.found < schema_known() {
         upgrading::tell(&server.place, seen.found, schema_known());
         migrate(server, &db, seen.migration_key).await?;
@@ -142,7 +148,7 @@ async fn look(server: &Server, expected: Expected) -> Result<Seen, Failure> {
     let row = row.expect("a selection of settings has a row");
     check_server(server, row.get(0), row.get(1), row.get(2))?;
     let is_there: bool = row.get(5);
-    if !is_there && expected == Expected::There {
+    if !is_there && [Expected::There, Expected::Read].contains(&expected) {
         let why = format!("there is no store in it (no schema {})", server.url.schema);
         return Err(server.unreachable(why).into());
     }

@@ -5,7 +5,7 @@
 //! the others are not written again. All of the first store is read in any case: its hashes are those
 //! of this moment.
 
-use super::check::{Checker, Findings};
+use super::check::{self, Checker, Findings};
 use super::sum::{Summer, TableSum};
 use super::table::{Cell, Row, Table};
 use super::{CopyError, Exporter, Importer, sum};
@@ -37,7 +37,7 @@ pub struct Copied {
     pub anew: Vec<Table>,
     /// Events that were written to the first store meanwhile, and are not in the copy.
     pub written_meanwhile: u64,
-    /// What is wrong in the first store, and now in both.
+    /// What is wrong in the first store, and now in both, unless it says that it was not copied.
     pub damage: Findings,
 }
 
@@ -133,18 +133,47 @@ async fn copy_table(
     let mut summer = Summer::new(table);
     let mut after = Cell::None;
     loop {
-        let rows = from.page(table, &after).await?;
+        let mut rows = from.page(table, &after).await?;
         let Some(last) = rows.last() else { return Ok(summer.finish()) };
         after = last[0].clone();
-        summer.add(&rows);
         checker.add(table, &rows);
         let count = rows.len() as u64;
-        let new: Vec<Row> = rows.into_iter().filter(|row| row[0] > written).collect();
-        if !new.is_empty() {
-            to.write(table, new).await?;
-        }
+        let new: Vec<Row> = rows.iter().filter(|row| row[0] > written).cloned().collect();
+        let left_out = write(to, table, new, checker).await?;
+        rows.retain(|row| !left_out.contains(&row[0]));
+        summer.add(&rows);
         teller.add(table, count);
     }
+}
+
+/// Writes all that can be kept; answers the keys of the others. A copy without one bad row is better
+/// than none.
+async fn write(
+    to: &mut dyn Importer,
+    table: Table,
+    rows: Vec<Row>,
+    checker: &mut Checker,
+) -> Result<Vec<Cell>, CopyError> {
+    let mut left_out = Vec::new();
+    if rows.is_empty() {
+        return Ok(left_out);
+    }
+    match to.write(table, rows.clone()).await {
+        Err(CopyError::Unkept { .. }) => {}
+        written => return written.map(|()| left_out),
+    }
+    for row in rows {
+        match to.write(table, vec![row.clone()]).await {
+            Ok(()) => {}
+            Err(CopyError::Unkept { why }) => {
+                let title = check::title(table, &row);
+                checker.findings().add(format!("{title}: not copied: {why}"));
+                left_out.push(row[0].clone());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(left_out)
 }
 
 /// Tells how far it is.

@@ -118,6 +118,36 @@ async fn a_copy_whose_last_answer_is_lost_is_complete() {
 }
 
 #[tokio::test]
+async fn a_row_that_postgres_has_no_place_for_is_left_out_and_told_of() {
+    let (Some(to), from) = (PostgresHarness::new(), File::filled(3, OPERATIONS).await) else {
+        return;
+    };
+    let whole = from.verified().await;
+    from.sql(
+        "PRAGMA ignore_check_constraints = ON;
+         UPDATE task_body SET spec = CAST(x'ff' AS TEXT) WHERE n = (SELECT MIN(n) FROM task_body)",
+    );
+    let copied = copied(&mut from.exporter(), &mut importer(&to)).await.unwrap();
+    let told = copied.damage.told.join("; ");
+    assert!(told.contains("not copied: spec holds"), "{told}");
+    let there = sums(&to).await;
+    assert_eq!(there.tables[0].rows, whole.tables[0].rows - 1);
+    assert_eq!(there.tables[6], whole.tables[6], "the rest is there");
+}
+
+#[tokio::test]
+async fn a_schema_is_not_brought_up_to_date_by_whoever_only_reads_it() {
+    let (Some(there), Some(cluster)) = (PostgresHarness::new(), Cluster::shared()) else { return };
+    drop(there.open().await);
+    let url = there.url.to_string();
+    let schema = url.rsplit('=').next().expect("the harness names a schema");
+    cluster.sql(&format!("UPDATE {schema}.meta SET schema = 7"));
+    let refused = PostgresExporter::open(&there.url).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("it has schema 7"), "{refused}");
+    assert_eq!(cluster.sql(&format!("SELECT schema FROM {schema}.meta")), "7");
+}
+
+#[tokio::test]
 async fn a_node_that_has_the_schema_open_is_refused_while_it_is_half_copied() {
     let (Some(to), from) = (PostgresHarness::new(), File::filled(1, 60).await) else { return };
     let running = to.open().await;

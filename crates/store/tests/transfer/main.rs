@@ -21,8 +21,8 @@ use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome};
 use relight_core::task::NewTask;
 use relight_core::time::{Span, Time};
 use relight_store::conformance::Harness as _;
-use relight_store::sqlite::{SqliteStore, Use, raise_numbers};
-use relight_store::transfer::{CopyError, Table};
+use relight_store::sqlite::{SqliteExporter, SqliteStore, Use, raise_numbers};
+use relight_store::transfer::{Cell, CopyError, Exporter as _, Table};
 use relight_store::{Commit, CommitError, Store, StoreError};
 
 const OPERATIONS: u32 = 400;
@@ -177,6 +177,29 @@ async fn a_copy_goes_on_where_the_store_was() {
     store.commit(step("t", Some(Fence(1)), Vec::new())).await.unwrap_err();
     store.commit(new_task("u")).await.unwrap();
     assert_eq!(store.newest_event().await.unwrap(), newest + 2, "numbers go on");
+}
+
+#[tokio::test]
+async fn a_file_is_not_brought_up_to_date_by_whoever_only_reads_it() {
+    let file = File::filled(1, 20).await;
+    file.sql("PRAGMA user_version = 7");
+    let refused = SqliteExporter::open(&file.path()).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("it has schema 7"), "{refused}");
+    let db = rusqlite::Connection::open(file.path()).expect("the file opens");
+    let found: i32 = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(found, 7);
+}
+
+#[tokio::test]
+async fn a_page_of_wide_rows_is_a_short_one() {
+    let file = File::new();
+    let store = open(&file.path());
+    for number in 0..12 {
+        store.commit(new_task(&format!("t{number}"))).await.unwrap();
+    }
+    file.sql("UPDATE task_body SET context = '{\"a\": \"' || hex(zeroblob(500000)) || '\"}'");
+    let page = file.exporter().page(Table::Task, &Cell::None).await.unwrap();
+    assert_eq!(page.len(), 5, "4 MiB and the rest of a row");
 }
 
 #[tokio::test]

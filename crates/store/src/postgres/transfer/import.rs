@@ -172,18 +172,19 @@ impl Importer for PostgresImporter {
     }
 
     async fn write(&mut self, table: Table, rows: Vec<Row>) -> Result<(), CopyError> {
-        let columns = columns(table, rows)
-            .map_err(|bad| StoreError::Damaged { place: self.place(), what: bad.to_string() })?;
-        self.change(vec![(insert(table), columns)]).await
+        let columns =
+            columns(table, rows).map_err(|bad| CopyError::Unkept { why: bad.to_string() })?;
+        self.change(vec![(insert(table), columns)]).await.map_err(CopyError::of_a_row)
     }
 
     async fn clear(&mut self, table: Table) -> Result<(), CopyError> {
-        let mut tables = vec![format!("{table}{}", but_the_mark(table))];
-        if table == Table::Task {
-            tables.extend(["task_body", "lease"].map(str::to_owned));
-        }
-        let delete = |name: String| (format!("DELETE FROM {name}"), Vec::new());
-        self.change(tables.into_iter().map(delete).collect()).await
+        // At once, however many rows there are; nobody else looks at them.
+        let sql = match table {
+            Table::Task => "TRUNCATE task, task_body, lease".to_owned(),
+            Table::Kept => format!("DELETE FROM kept{}", but_the_mark(table)),
+            _ => format!("TRUNCATE {table}"),
+        };
+        self.change(vec![(sql, Vec::new())]).await
     }
 
     async fn read_back(&mut self) -> Result<Box<dyn Exporter>, CopyError> {
