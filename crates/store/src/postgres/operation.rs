@@ -26,7 +26,7 @@ pub(super) enum Operation {
         now: Value,
         told: Vec<Told>,
     },
-    JoinNode(NewNode, Time),
+    JoinNode(Box<NewNode>, Option<Epoch>, Time),
     LeaveNode(NodeName, Epoch, Time),
     DrainNode(NodeName, bool, Time),
     ForgetNode(NodeName, Time),
