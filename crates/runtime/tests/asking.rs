@@ -63,8 +63,9 @@ async fn taken_by(store: &dyn Store, node: &str) {
         address: None,
         version: "1".to_owned(),
         ttl: Span::from_secs(8),
+        process: None,
     };
-    store.join_node(new, Time::from_ms(0)).await.unwrap();
+    store.join_node(new, None, Time::from_ms(0)).await.unwrap();
     let process = ProcessIdentity { pid: 1, start: 1, boot: "b".to_owned(), node: Some(name) };
     commit(store, vec![AgentChange::LeaseTaken { holder: Holder::Process(process), ttl: None }])
         .await;

@@ -16,4 +16,5 @@ mod relight;
 #[path = "../../../testkit/src/postgres.rs"]
 #[expect(dead_code, unreachable_pub, reason = "a module of testkit, taken in by its path")]
 mod server;
+mod standing;
 mod takeover;

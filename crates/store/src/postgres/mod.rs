@@ -130,6 +130,20 @@ impl PostgresStore {
         answer.unwrap_or_else(|| Err(self.server.unreachable("its thread has stopped")))
     }
 
+    /// The same for what keeps a lease.
+    async fn read_for_lease<T, F>(
+        &self,
+        read: impl Fn(Arc<Connection>) -> F + Send + Sync + 'static,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Failure>> + Send,
+    {
+        let pool = Arc::clone(&self.pool);
+        let answer = self.background.run(async move { pool.read_for_lease(read).await }).await;
+        answer.unwrap_or_else(|| Err(self.server.unreachable("its thread has stopped")))
+    }
+
     async fn change_node(&self, operation: Operation) -> Result<bool, StoreError> {
         match self.writer.run(operation).await.map_err(Refusal::of_store)? {
             Answer::NodeChanged(is_so) => Ok(is_so),
@@ -379,8 +393,13 @@ impl Store for PostgresStore {
         read!(self, |db| queue::next_due(&db, now))
     }
 
-    async fn join_node(&self, node: NewNode, at: Time) -> Result<Joined, StoreError> {
-        let operation = Operation::JoinNode(node, at);
+    async fn join_node(
+        &self,
+        node: NewNode,
+        last: Option<Epoch>,
+        at: Time,
+    ) -> Result<Joined, StoreError> {
+        let operation = Operation::JoinNode(Box::new(node), last, at);
         match self.writer.run(operation).await.map_err(Refusal::of_store)? {
             Answer::NodeJoined(joined) => Ok(joined),
             other => unreachable!("a join was answered with {other:?}"),
@@ -389,7 +408,12 @@ impl Store for PostgresStore {
 
     async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
         let ahead = self.clock.ahead_ms();
-        read!(self, |db, name| nodes::renew(&db, &name, epoch, ahead))
+        let name = name.clone();
+        let renew = move |db: Arc<Connection>| {
+            let name = name.clone();
+            async move { nodes::renew(&db, &name, epoch, ahead).await }
+        };
+        self.read_for_lease(renew).await
     }
 
     async fn leave_node(
@@ -421,7 +445,7 @@ impl Store for PostgresStore {
 
     async fn nodes_at_a_glance(&self) -> Result<NodesGlance, StoreError> {
         let ahead = self.clock.ahead_ms();
-        read!(self, |db| nodes::glance(&db, ahead))
+        self.read_for_lease(move |db| async move { nodes::glance(&db, ahead).await }).await
     }
 
     async fn agents_mark(&self) -> Result<Mark, StoreError> {

@@ -131,8 +131,8 @@ async fn a_copy_goes_on_where_the_store_was() {
     let ttl = Span::from_secs(60);
     let (labels, address) = (vec!["gpu".to_owned()], None);
     let (instance, version) = ("i".to_owned(), "1".to_owned());
-    let node = NewNode { name, instance, labels, address, version, ttl };
-    store.join_node(node, Time::from_ms(1)).await.unwrap();
+    let node = NewNode { name, instance, labels, address, version, ttl, process: None };
+    store.join_node(node, None, Time::from_ms(1)).await.unwrap();
     let newest = store.newest_event().await.unwrap();
     copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
     let store = open(&to.path());

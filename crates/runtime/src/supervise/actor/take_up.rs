@@ -9,7 +9,7 @@ use std::sync::Arc;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::{HowEnded, Said};
 use relight_core::agent::decide::{AgentEffect, AgentEvent, decide};
-use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag, Pause, Takes};
+use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag, Pause, Stopper, Takes};
 use relight_core::decide::Guard;
 use relight_core::ids::NodeName;
 use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
@@ -77,6 +77,8 @@ pub enum Begin {
     Turn,
     /// Only put right what is not so any more; start nothing.
     HoldBack,
+    /// End what lives, as if this supervisor ended; start nothing.
+    GiveBack,
 }
 
 /// Takes the lease, finds out what lives, and puts the record right.
@@ -107,7 +109,7 @@ pub(in crate::supervise) async fn take_up(
     let (view, views) = watch::channel(first_view);
     let fence = agent.lease.fence;
     let holds = match begin {
-        Begin::HoldBack => Some(Pause::HeldBack),
+        Begin::HoldBack | Begin::GiveBack => Some(Pause::HeldBack),
         Begin::Turn => (agent.attempt_number > 0).then_some(Pause::Turn),
         Begin::Wake | Begin::Start | Begin::Anew => None,
     };
@@ -222,6 +224,7 @@ impl Actor {
             Begin::Wake | Begin::Turn => AgentEvent::Wake,
             Begin::Start | Begin::Anew => AgentEvent::Start,
             Begin::HoldBack => AgentEvent::HoldBack,
+            Begin::GiveBack => AgentEvent::Stop(Stopper::Shutdown),
         };
         self.events.push_back(event);
     }
