@@ -173,6 +173,29 @@ fn texts_of_requests_are_texts_and_never_commands() {
 }
 
 #[test]
+fn nothing_is_registered_with_a_daemon_that_ends() {
+    let ground =
+        Ground::with_agent(&format!("{ONLY_ONE}trap '' TERM\nwhile :; do sleep 0.02; done"));
+    ground.config(
+        "[daemon]\nlisten = \"127.0.0.1:0\"\ncommands = true\n\
+         [[agent]]\nname = \"deaf\"\ncommand = [\"./agent\"]\ngrace = \"1m\"\n",
+    );
+    let daemon = ground.up(&[]);
+    ground.births(1);
+    let token = ground.call(&["token", "show"]).stdout.trim().to_owned();
+    let address = address(&ground);
+    daemon.signal(Signal::TERM);
+    daemon.until_said("stopping all agents");
+    let late = json!({"name": "late", "command": ["./agent"]}).to_string();
+    let (status, answer) = send(&address, "POST", "/api/agents", &token, &late);
+    assert_eq!(status, 409, "{answer}");
+    assert_eq!(answer["error"]["message"], "the supervisor is ending");
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.end().code, 143);
+    ground.assert_nothing_is_left();
+}
+
+#[test]
 fn as_root_it_says_so() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: needs root");

@@ -1,7 +1,10 @@
 //! A supervisor that gives agents back: never one that lives, or is about to.
 
+use std::sync::Arc;
+
 use relight::engine::Engine;
 use relight::presets::Preset;
+use relight::supervise::notice::{Notice, What};
 use relight::supervise::recover::spec_of;
 use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{Begin, Settings, Supervisor};
@@ -11,8 +14,8 @@ use relight_core::ids::AgentName;
 use relight_core::redact::{MarkKey, Redactor};
 use relight_core::time::Time;
 use relight_store::{MemoryStore, Store};
-use std::sync::Arc;
 use tempfile::TempDir;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 fn x() -> AgentName {
     AgentName::new("x").unwrap()
@@ -27,19 +30,22 @@ fn spec(home: &TempDir) -> AgentSpec {
     AgentSpec { command: vec!["/bin/sleep".into(), "600".into()], ..spec_of(agent, preset) }
 }
 
+/// What is heard of a supervisor.
+type Heard = UnboundedReceiver<Notice>;
+
 /// One that supervises an agent which has come to rest.
-async fn at_rest(home: &TempDir, store: &Arc<dyn Store>) -> Supervisor {
+async fn at_rest(home: &TempDir, store: &Arc<dyn Store>) -> (Supervisor, Heard) {
     let engine = Engine::new(Arc::clone(store), Redactor::new(MarkKey::new([0; 32])));
     let settings = Settings {
         home: home.path().to_owned(),
         program: Some(env!("CARGO_BIN_EXE_relight-shim").into()),
         ..Settings::default()
     };
-    let (mut supervisor, _notices) = Supervisor::new(engine, settings).unwrap();
+    let (mut supervisor, notices) = Supervisor::new(engine, settings).unwrap();
     supervisor.take_up(spec(home), Begin::HoldBack, false).await.unwrap();
     let stopped = supervisor.stop(&x()).unwrap().await.unwrap();
     assert_eq!(stopped.state, AgentStateKind::Stopped);
-    supervisor
+    (supervisor, notices)
 }
 
 async fn is_held(store: &Arc<dyn Store>) -> bool {
@@ -49,7 +55,7 @@ async fn is_held(store: &Arc<dyn Store>) -> bool {
 #[tokio::test]
 async fn what_rests_is_given_back() {
     let (home, store) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new()) as _);
-    let mut supervisor = at_rest(&home, &store).await;
+    let (mut supervisor, _notices) = at_rest(&home, &store).await;
     supervisor.release_at_rest().await;
     assert!(!is_held(&store).await && supervisor.names().next().is_none());
 }
@@ -57,7 +63,7 @@ async fn what_rests_is_given_back() {
 #[tokio::test]
 async fn what_was_just_told_to_start_is_not_given_back() {
     let (home, store) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new()) as _);
-    let mut supervisor = at_rest(&home, &store).await;
+    let (mut supervisor, _notices) = at_rest(&home, &store).await;
     let started = supervisor.start(&x()).unwrap();
     supervisor.release_at_rest().await;
     assert!(is_held(&store).await, "it lives, or is about to");
@@ -66,4 +72,17 @@ async fn what_was_just_told_to_start_is_not_given_back() {
     supervisor.stop(&x()).unwrap().await.unwrap();
     supervisor.release_at_rest().await;
     assert!(!is_held(&store).await, "once it has come to rest");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_supervisor_took_is_over_as_soon_as_that_is_heard() {
+    let (home, store) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new()) as _);
+    for _ in 0..20 {
+        let (mut first, mut notices) = at_rest(&home, &store).await;
+        let (second, _) = at_rest(&home, &store).await;
+        drop(first.start(&x()));
+        while notices.recv().await.unwrap().what != What::Lost {}
+        assert_eq!(first.lost(), [x()]);
+        drop(second);
+    }
 }
