@@ -377,15 +377,29 @@ impl Supervisor {
     /// node may want them. Those that are wanted after all, or on their way out already, are left alone.
     /// Answers those that cannot be had now.
     pub async fn give_back(&mut self, specs: Vec<AgentSpec>) -> Vec<(AgentName, TakeUpError)> {
-        let is_known = |name: &AgentName| self.knows(name) || self.retiring.has(name);
-        let specs: Vec<AgentSpec> =
-            specs.into_iter().filter(|spec| !is_known(&spec.name)).collect();
-        let names: Vec<AgentName> = specs.iter().map(|spec| spec.name.clone()).collect();
-        let refused = self.take_up_all(specs, Begin::GiveBack, false).await;
+        let mut forsaken = Vec::new();
+        for spec in specs {
+            let is_known = self.knows(&spec.name) || self.retiring.has(&spec.name);
+            if !is_known && self.is_held_here(&spec.name).await {
+                forsaken.push(spec);
+            }
+        }
+        let names: Vec<AgentName> = forsaken.iter().map(|spec| spec.name.clone()).collect();
+        let refused = self.take_up_all(forsaken, Begin::GiveBack, false).await;
         for name in &names {
             drop(self.retire(name));
         }
         refused
+    }
+
+    /// Whether this node still has it: since it was looked at it may have been given back. A store that
+    /// cannot be read just now is asked again at the next look.
+    async fn is_held_here(&self, name: &AgentName) -> bool {
+        let (Some(fleet), store) = (&self.desk.fleet, self.desk.engine.store()) else {
+            return false;
+        };
+        let agent = store.agent(name).await.ok().flatten();
+        agent.is_some_and(|agent| standby::is_held_here(&agent, fleet))
     }
 
     /// Whether it is supervised here, or stands by.
