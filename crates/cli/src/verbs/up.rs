@@ -53,6 +53,9 @@ const LAST_SPANS: Duration = Duration::from_secs(2);
 const STABLE_AGAIN: Duration = Duration::from_secs(60);
 /// How long it may take to see what was held back.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
+/// Why others have to wait although this node leaves.
+const KEEPS_LEASE: &str =
+    "something of an agent is left here and may live: this node keeps its lease until it ends";
 
 pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome {
     let config = configured::load(environment, arguments.config.as_deref())?;
@@ -406,6 +409,7 @@ impl Daemon<'_> {
                         ));
                     }
                 }
+                Woken::Signal(Told::HangUp) if self.is_ending() => {}
                 Woken::Signal(Told::HangUp) => self.reload().await,
                 Woken::Signal(Told::End(signal)) => {
                     self.told.get_or_insert(signal);
@@ -472,9 +476,14 @@ impl Daemon<'_> {
         }
     }
 
+    fn is_ending(&self) -> bool {
+        !matches!(self.phase, Phase::Serving)
+    }
+
     async fn answer(&mut self, call: Call) {
-        let is_ending = !matches!(self.phase, Phase::Serving);
-        let Some(call) = supervision::answer(&self.supervisor, call, is_ending) else { return };
+        let Some(call) = supervision::answer(&self.supervisor, call, self.is_ending()) else {
+            return;
+        };
         let agents = u32::try_from(self.supervisor.names().count()).unwrap_or(u32::MAX);
         let reply = match call.request {
             Request::Down { keep_agents: true } => {
@@ -648,7 +657,13 @@ impl Daemon<'_> {
             Some(_) if lives_on => self.supervisor.abandon(),
             Some(membership) => {
                 self.supervisor.leave().await;
-                membership.leave(&engine).await?;
+                // What cannot be seen may live.
+                let living = self.supervisor.living().unwrap_or(usize::MAX);
+                if living == 0 {
+                    membership.leave(&engine).await?;
+                } else {
+                    output::note(self.environment, KEEPS_LEASE);
+                }
             }
             None => self.supervisor.leave().await,
         }

@@ -54,6 +54,11 @@ pub fn share_store() {
     SHARED.store(true, Ordering::Relaxed);
 }
 
+/// Whether other machines use the store too.
+pub fn shares_store() -> bool {
+    SHARED.load(Ordering::Relaxed)
+}
+
 /// A look at all nodes that has begun. Many look at the same time, and a slow look may end after one that
 /// began later: what was read before a look began is judged by what that look saw, or a later one.
 #[derive(Debug)]
@@ -103,7 +108,7 @@ pub fn is_gone(name: &NodeName) -> bool {
 
 /// Where a process is, seen from this boot of this machine.
 pub fn place_of<'a>(process: &'a ProcessIdentity, boot: &str) -> Place<'a> {
-    place(process, node(), boot, SHARED.load(Ordering::Relaxed))
+    place(process, node(), boot, shares_store())
 }
 
 fn place<'a>(

@@ -15,6 +15,7 @@ use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::node::{Epoch, HeldBy, Mark, Node, Placement, SETTLE, SETTLE_ANEW, Turn};
+use relight_core::time::Span;
 use relight_store::{AgentQuery, Store, StoreError};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -149,7 +150,8 @@ impl Lookout {
         let forsaken = forsaken(agents, waiting, roster, fleet);
         let look_again = (!forsaken.is_empty()).then(|| now + FORSAKEN_PAUSE);
         let (ripe, ripens) = ripe(agents, waiting, fleet, &nodes, (now, self.settled_at));
-        let again_at = [look_again, ripens].into_iter().flatten().min();
+        let first_end = first_end(agents).map(|left| now + left);
+        let again_at = [look_again, ripens, first_end].into_iter().flatten().min();
         Ok((Outlook { ripe, forsaken, registered, removed }, again_at))
     }
 }
@@ -226,11 +228,19 @@ async fn held_now<'a>(
 ) -> Result<&'a [Agent], StoreError> {
     // The mark first: what changes between the two is read with the next look.
     let mark = store.agents_mark().await?;
-    let agents = match known.take().filter(|(before, _)| *before == mark) {
+    let is_as_read =
+        |(before, agents): &(Mark, Vec<Agent>)| *before == mark && first_end(agents).is_none();
+    let agents = match known.take().filter(is_as_read) {
         Some((_, agents)) => agents,
         None => store.agents(AgentQuery::default()).await?,
     };
     Ok(&known.insert((mark, agents)).1)
+}
+
+/// How long until the first hold ends that a clock ends: no event tells of that.
+fn first_end(agents: &[Agent]) -> Option<Duration> {
+    let holds = agents.iter().filter_map(|agent| agent.lease.held.as_ref()?.left);
+    holds.filter(|left| left.as_ms() > 0).min().map(Span::as_duration)
 }
 
 fn held_by(agent: Option<&Agent>, fleet: &Fleet) -> HeldBy {

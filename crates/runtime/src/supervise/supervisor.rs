@@ -20,12 +20,14 @@ pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
 use super::beats::{Beats, Slot};
 use super::cgroup::{CgroupSetting, Cgroups};
 use super::desk::Desk;
+use super::folder::AgentFolder;
 use super::hearing::Hearing;
 use super::log::Growth;
 use super::notice::{Notice, Notices};
 use super::reporters::Reporters;
 use super::roster::Roster;
 use super::router::Router;
+use super::shim::client;
 use super::spec::AgentSpec;
 pub use super::standby::Outlook;
 use super::standby::{self, Waiting};
@@ -83,6 +85,9 @@ pub struct Settings {
     pub cgroups: CgroupSetting,
     /// This machine's fleet; none where it is alone.
     pub fleet: Option<Fleet>,
+    /// How long an agent is held without a commit, by the store's clock; for as long as this process lives
+    /// when none. For a machine that is no node of the fleet: nobody else can see that it is gone.
+    pub hold: Option<Span>,
 }
 
 /// Where it comes out what this node is to take up and to give back.
@@ -159,6 +164,7 @@ impl Supervisor {
             git_places: Arc::new(Semaphore::new(GIT_PLACES)),
             places: settings.places,
             fleet: settings.fleet,
+            hold: settings.hold,
             standby: Waiting::default(),
         });
         let supervisor = Self {
@@ -295,7 +301,7 @@ impl Supervisor {
                 (name, Ok((actor, view, mail, slot))) => {
                     self.beats.add(name.clone(), slot, view.clone());
                     let task = tokio::spawn(actor.run());
-                    self.roster.add(name.clone(), mail.clone(), view.clone());
+                    self.enlist(name.clone(), mail.clone(), view.clone());
                     self.agents.insert(name, Handle { mail, view, task });
                 }
                 (name, Err(error)) => refused.push((name, error)),
@@ -327,7 +333,8 @@ impl Supervisor {
         Some(outlooks)
     }
 
-    /// Gives back what has come to rest, as this node takes nothing new: another one may.
+    /// Gives back what has come to rest, as this node takes nothing new: another one may. What has
+    /// something to do by now stays until it comes to rest again.
     pub async fn release_at_rest(&mut self) {
         let rests = |handle: &Handle| handle.view.borrow().at_rest;
         let names: Vec<AgentName> = self
@@ -337,11 +344,29 @@ impl Supervisor {
             .map(|(n, _)| n.clone())
             .collect();
         for name in names {
-            let Some(handle) = self.agents.remove(&name) else { continue };
+            let Some(handle) = self.agents.get(&name) else { continue };
+            // Nothing more is given to it while it decides.
             self.roster.remove(&name);
+            if !handle.is_released().await {
+                let (mail, view) = (handle.mail.clone(), handle.view.clone());
+                self.enlist(name, mail, view);
+                continue;
+            }
+            self.agents.remove(&name);
             self.beats.remove(&name);
-            handle.leave().await;
             self.wait_again(&name);
+        }
+    }
+
+    /// From now on it is told what others want of it, and what they wanted since its lease was taken.
+    fn enlist(
+        &self,
+        name: AgentName,
+        mail: mpsc::UnboundedSender<Mail>,
+        view: watch::Receiver<AgentView>,
+    ) {
+        if self.roster.add(name.clone(), mail, view) {
+            tokio::spawn(wishes::grant(Arc::clone(&self.desk), self.roster.clone(), name));
         }
     }
 
@@ -545,6 +570,12 @@ impl Supervisor {
         while self.retiring.tasks.join_next().await.is_some() {}
     }
 
+    /// How many agents have something that lives here, whoever supervises it: their locks tell.
+    pub fn living(&self) -> io::Result<usize> {
+        let folders = AgentFolder::all(&self.desk.home)?;
+        Ok(folders.iter().filter(|folder| client::is_lock_held(folder)).count())
+    }
+
     /// Stops one agent as if this supervisor ended, and gives it back. That takes its grace, and only
     /// the end of this supervisor waits for it. Answered when it was given back; none when it is not
     /// supervised here.
@@ -584,8 +615,9 @@ impl Supervisor {
     /// The agents that another supervisor has taken since, or that were given up. In a fleet they stand
     /// by from now on.
     pub fn lost(&mut self) -> Vec<AgentName> {
-        let over =
-            |(name, handle): (&AgentName, &Handle)| handle.task.is_finished().then(|| name.clone());
+        let over = |(name, handle): (&AgentName, &Handle)| {
+            (handle.mail.is_closed() || handle.task.is_finished()).then(|| name.clone())
+        };
         let lost: Vec<AgentName> = self.agents.iter().filter_map(over).collect();
         for name in &lost {
             self.roster.remove(name);
@@ -608,6 +640,12 @@ impl Supervisor {
 }
 
 impl Handle {
+    /// Whether it rested, and was given back. One whose supervision has just ended is for `lost` to tell.
+    async fn is_released(&self) -> bool {
+        let (answer, answered) = oneshot::channel();
+        self.mail.send(Mail::Release(answer)).is_ok() && answered.await.unwrap_or(false)
+    }
+
     async fn leave(self) {
         let (done, is_done) = oneshot::channel();
         if self.mail.send(Mail::Leave(done)).is_ok() {

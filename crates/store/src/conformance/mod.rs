@@ -128,6 +128,7 @@ macro_rules! conformance_suite {
                 events_tell_step_and_fence,
                 events_come_in_commit_order_and_are_never_reused,
                 a_forgotten_task_is_told_of,
+                an_event_of_no_known_kind_is_read_as_such,
                 events_can_be_read_in_pages,
                 events_can_be_read_back_in_pages,
                 events_can_be_asked_for_by_task_and_kind,

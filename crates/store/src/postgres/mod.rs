@@ -36,7 +36,6 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
@@ -52,7 +51,7 @@ use relight_core::time::{Span, Time};
 use serde_json::Value;
 
 use self::background::Background;
-use self::connection::{Connection, Server};
+use self::connection::{AS_LONG_AS_IT_TAKES, Connection, Server};
 use self::desk::Desk;
 use self::error::Failure;
 use self::lease_clock::LeaseClock;
@@ -70,9 +69,6 @@ use crate::contract::{
     Told,
 };
 use crate::refusal::Refusal;
-
-/// Longest time that opening may take: another process may be bringing the schema up to date.
-const OPEN_WAIT: Duration = Duration::from_secs(90);
 
 /// One schema of a PostgreSQL database.
 #[derive(Debug)]
@@ -93,8 +89,8 @@ impl PostgresStore {
         let server = Arc::new(Server::new(url.clone())?);
         let background = Background::start(&server.place)?;
         let asked = Arc::clone(&server);
-        let opened = background
-            .run_blocking(OPEN_WAIT, async move { open::open(&asked, Expected::Any).await });
+        let opening = async move { open::open(&asked, Expected::Any).await };
+        let opened = background.run_blocking(AS_LONG_AS_IT_TAKES, opening);
         let opened = match opened {
             Some(Ok(opened)) => opened,
             Some(Err(failure)) => return Err(failure.into_store_error(&server.place)),

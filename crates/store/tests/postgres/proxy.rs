@@ -102,9 +102,10 @@ fn learn(asked: &[u8], names: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// A bind names its portal, which is empty, and then its statement.
+/// A bind names its portal, which is empty, and then its statement. Or it is plain text.
 fn executes(asked: &[u8], names: &[Vec<u8>]) -> bool {
-    names.iter().any(|name| find(asked, &[&[0], &name[..], &[0]].concat()).is_some())
+    let is_bound = |name: &Vec<u8>| find(asked, &[&[0], &name[..], &[0]].concat()).is_some();
+    asked.ends_with(b"Q\0\0\0\x0bCOMMIT\0") || names.iter().any(is_bound)
 }
 
 fn find(text: &[u8], part: &[u8]) -> Option<usize> {
