@@ -14,6 +14,7 @@ use relight_core::time::Span;
 use relight_store::StoreError;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tokio::time::Instant;
 
 use super::actor::{self, Mail};
 pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
@@ -46,6 +47,9 @@ const GIT_PLACES: usize = 2;
 
 /// How long an agent is left alone that could not be taken up.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
+
+/// How long between two attempts to give an agent back that nobody here wants.
+const GIVE_BACK_PAUSE: Duration = Duration::from_secs(5);
 
 /// No shorter period between two sweeps is kept.
 const SWEEP_MIN: Span = Span::from_ms(100);
@@ -112,6 +116,9 @@ pub struct Supervisor {
     standby: BTreeMap<AgentName, AgentSpec>,
     /// Somebody looks for those whose turn has come.
     looks_for_ripe: bool,
+    /// When agents that nobody here wants were given back last: one that cannot be, because something of
+    /// it does not end, is tried at a pace.
+    given_back: BTreeMap<AgentName, Instant>,
 }
 
 /// Agents that are being stopped and given back.
@@ -179,6 +186,7 @@ impl Supervisor {
             servants: Vec::new(),
             standby: BTreeMap::new(),
             looks_for_ripe: false,
+            given_back: BTreeMap::new(),
         };
         Ok((supervisor, heard))
     }
@@ -403,9 +411,12 @@ impl Supervisor {
     /// Answers those that cannot be had now.
     pub async fn give_back(&mut self, specs: Vec<AgentSpec>) -> Vec<(AgentName, TakeUpError)> {
         let mut forsaken = Vec::new();
+        self.given_back.retain(|_, at| at.elapsed() < GIVE_BACK_PAUSE);
         for spec in specs {
             let is_known = self.knows(&spec.name) || self.retiring.has(&spec.name);
-            if !is_known && self.is_held_here(&spec.name).await {
+            let was_tried = self.given_back.contains_key(&spec.name);
+            if !is_known && !was_tried && self.is_held_here(&spec.name).await {
+                self.given_back.insert(spec.name.clone(), Instant::now());
                 forsaken.push(spec);
             }
         }
