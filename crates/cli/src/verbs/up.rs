@@ -511,7 +511,8 @@ impl Daemon<'_> {
     }
 
     /// Reads the configuration again: new agents are taken up, changed ones get their plan from the
-    /// next attempt on, removed ones are stopped, and those that are placed elsewhere now handed over. A configuration that is wrong changes nothing.
+    /// next attempt on, removed ones are stopped, and those that are placed elsewhere now handed over. A
+    /// configuration that is wrong changes nothing.
     async fn reload(&mut self) {
         let read = self.read_again().await;
         let specs = match read {

@@ -190,19 +190,21 @@ fn ripe(
     (ripe, again_at)
 }
 
-/// What a process of this node has that is gone, or this very one without supervising it, and that does
-/// not wait here either. One that is just being taken up or given back is among them too.
+/// What this node has that neither is supervised here nor waits here. One that is just being taken up or
+/// given back is among them too.
 fn forsaken(agents: &[Agent], waiting: &Waiting, roster: &Roster, fleet: &Fleet) -> Vec<Agent> {
     let entries = waiting.entries();
-    let ours = Holder::Process(process::me().clone());
-    let is_forsaken = |agent: &&Agent| {
-        let Some(held) = &agent.lease.held else { return false };
-        let is_here = held.holder.node() == Some(fleet.name()) && !agent.plan.reports_itself();
-        let is_known = entries.contains_key(&agent.name) || roster.has(&agent.name);
-        let may_be_ended = || held.holder == ours || process::holder_life(held) == HolderLife::Gone;
-        is_here && !is_known && may_be_ended()
-    };
+    let is_known = |agent: &Agent| entries.contains_key(&agent.name) || roster.has(&agent.name);
+    let is_forsaken = |agent: &&Agent| is_held_here(agent, fleet) && !is_known(agent);
     agents.iter().filter(is_forsaken).cloned().collect()
+}
+
+/// Whether a process of this node has it that is gone, or this very one.
+pub(super) fn is_held_here(agent: &Agent, fleet: &Fleet) -> bool {
+    let Some(held) = &agent.lease.held else { return false };
+    let is_here = held.holder.node() == Some(fleet.name()) && !agent.plan.reports_itself();
+    let is_ours = || held.holder == Holder::Process(process::me().clone());
+    is_here && (is_ours() || process::holder_life(held) == HolderLife::Gone)
 }
 
 /// Those that have been registered since, and those that are so no longer.

@@ -14,6 +14,7 @@ use relight_core::time::Span;
 use relight_store::StoreError;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tokio::time::Instant;
 
 use super::actor::{self, Mail};
 pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
@@ -46,6 +47,9 @@ const GIT_PLACES: usize = 2;
 
 /// How long an agent is left alone that could not be taken up.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
+
+/// How long between two attempts to give an agent back that nobody here wants.
+const GIVE_BACK_PAUSE: Duration = Duration::from_secs(5);
 
 /// No shorter period between two sweeps is kept.
 const SWEEP_MIN: Span = Span::from_ms(100);
@@ -112,6 +116,9 @@ pub struct Supervisor {
     standby: BTreeMap<AgentName, AgentSpec>,
     /// Somebody looks for those whose turn has come.
     looks_for_ripe: bool,
+    /// When agents that nobody here wants were given back last: one that cannot be, because something of
+    /// it does not end, is tried at a pace.
+    given_back: BTreeMap<AgentName, Instant>,
 }
 
 /// Agents that are being stopped and given back.
@@ -179,6 +186,7 @@ impl Supervisor {
             servants: Vec::new(),
             standby: BTreeMap::new(),
             looks_for_ripe: false,
+            given_back: BTreeMap::new(),
         };
         Ok((supervisor, heard))
     }
@@ -402,15 +410,32 @@ impl Supervisor {
     /// node may want them. Those that are wanted after all, or on their way out already, are left alone.
     /// Answers those that cannot be had now.
     pub async fn give_back(&mut self, specs: Vec<AgentSpec>) -> Vec<(AgentName, TakeUpError)> {
-        let is_known = |name: &AgentName| self.knows(name) || self.retiring.has(name);
-        let specs: Vec<AgentSpec> =
-            specs.into_iter().filter(|spec| !is_known(&spec.name)).collect();
-        let names: Vec<AgentName> = specs.iter().map(|spec| spec.name.clone()).collect();
-        let refused = self.take_up_all(specs, Begin::GiveBack, false).await;
+        let mut forsaken = Vec::new();
+        self.given_back.retain(|_, at| at.elapsed() < GIVE_BACK_PAUSE);
+        for spec in specs {
+            let is_known = self.knows(&spec.name) || self.retiring.has(&spec.name);
+            let was_tried = self.given_back.contains_key(&spec.name);
+            if !is_known && !was_tried && self.is_held_here(&spec.name).await {
+                self.given_back.insert(spec.name.clone(), Instant::now());
+                forsaken.push(spec);
+            }
+        }
+        let names: Vec<AgentName> = forsaken.iter().map(|spec| spec.name.clone()).collect();
+        let refused = self.take_up_all(forsaken, Begin::GiveBack, false).await;
         for name in &names {
             drop(self.retire(name));
         }
         refused
+    }
+
+    /// Whether this node still has it: since it was looked at it may have been given back. A store that
+    /// cannot be read just now is asked again at the next look.
+    async fn is_held_here(&self, name: &AgentName) -> bool {
+        let (Some(fleet), store) = (&self.desk.fleet, self.desk.engine.store()) else {
+            return false;
+        };
+        let agent = store.agent(name).await.ok().flatten();
+        agent.is_some_and(|agent| standby::is_held_here(&agent, fleet))
     }
 
     /// Whether it is supervised here, or stands by.
