@@ -3,12 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use relight::doors::fleet;
 use relight::engine::Engine;
 use relight::store_url::{self, StoreUrl};
+use relight::supervise::control::daemon_socket;
 use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
 use relight_core::ids::{AgentName, SessionKey, TaskId};
@@ -23,6 +24,7 @@ use crate::arguments::{Global, HolderArguments};
 use crate::config::Config;
 use crate::exit::{Exit, Failure, cannot_use};
 use crate::node_file::NodeFile;
+use crate::store_way::{self, StoreWay};
 
 /// How long a lease lasts that follows nobody's life.
 const LEASE: Span = Span::from_secs(600);
@@ -37,6 +39,10 @@ pub(crate) struct Environment {
     pub(crate) verbose: u8,
     home: Option<PathBuf>,
     store: Option<String>,
+    /// `[store] url` of the configuration; looked for once.
+    configured: Arc<OnceLock<Option<String>>>,
+    /// Which node this process is, where it decides that by itself; else its home says.
+    decided: Option<Option<NodeFile>>,
     variables: Vec<(OsString, OsString)>,
     /// Variables of agents, by which their secrets are known.
     of_agents: Vec<(String, String)>,
@@ -50,18 +56,22 @@ impl Environment {
             verbose: global.verbose,
             home: global.home.clone(),
             store: global.store.clone(),
+            configured: Arc::default(),
+            decided: None,
             variables: relight::doors::environment::variables(),
             of_agents: Vec::new(),
         }
     }
 
-    /// The same with another store, where neither a flag nor the environment names one.
+    /// The same with what a configuration says of the store, whichever would be found.
     pub(crate) fn with_store(&self, configured: Option<String>) -> Self {
-        let mut changed = self.clone();
-        if changed.store.is_none() && self.get("RELIGHT_STORE").is_none() {
-            changed.store = configured;
-        }
-        changed
+        Self { configured: Arc::new(OnceLock::from(configured)), ..self.clone() }
+    }
+
+    /// The same as this node, or as none, whatever the home says: for a daemon, which decides both that
+    /// and which store is meant.
+    pub(crate) fn deciding(&self, node: Option<NodeFile>) -> Self {
+        Self { decided: Some(node), ..self.clone() }
     }
 
     /// The same with the variables that a configuration gives to agents: what is secret by its name
@@ -99,18 +109,24 @@ impl Environment {
         self.config_home().ok().map(|config| config.join("relight"))
     }
 
+    /// The configuration: the given one, `$RELIGHT_CONFIG`, `relight.toml` here, the user's.
+    pub(crate) fn config_file(&self, given: Option<&Path>) -> Option<PathBuf> {
+        let named = self.path("RELIGHT_CONFIG");
+        let user = self.config_home().ok();
+        let file = Config::find(given.or(named.as_deref()), Path::new("."), user.as_deref())?;
+        Some(std::path::absolute(&file).unwrap_or(file))
+    }
+
     /// The store's URL for agents to use, where it is a file of this machine.
     pub(crate) fn local_store(&self) -> Result<Option<String>, Failure> {
-        if self.relay().is_some() {
-            return Ok(None);
-        }
-        match self.store_url()? {
-            StoreUrl::Sqlite(path) => {
+        match self.way()? {
+            StoreWay::Open(StoreUrl::Sqlite(path)) => {
                 let path = std::path::absolute(&path).unwrap_or(path);
                 Ok(Some(format!("sqlite:{}", path.display())))
             }
             // Its credentials are not for agents.
-            StoreUrl::Postgres(_) | StoreUrl::Memory => Ok(None),
+            StoreWay::Open(StoreUrl::Postgres(_) | StoreUrl::Memory) => Ok(None),
+            StoreWay::OfAgent(_) | StoreWay::OfHome(_) => Ok(None),
         }
     }
 
@@ -162,17 +178,44 @@ impl Environment {
 
     /// Where the store is.
     pub(crate) fn store_url(&self) -> Result<StoreUrl, Failure> {
-        let given = self.store.as_deref().or_else(|| self.get("RELIGHT_STORE"));
-        match given {
-            Some(url) => StoreUrl::parse(url, Path::new("."))
-                .map_err(|error| Failure::new(Exit::Config, error.to_string())),
-            None if self.is_kept_from_the_store() => {
-                let text = "the store of this fleet is reached through its node's daemon alone";
-                Err(Failure::new(Exit::Unreachable, text)
-                    .hint("pass RELIGHT_SOCKET on, as the agent got it: it names the daemon"))
-            }
-            None => Ok(StoreUrl::Sqlite(self.home()?.join("relight.db"))),
+        self.way()?.opened()
+    }
+
+    /// How the store is reached: as the flag or the variable says; for an agent through its node; as the
+    /// configuration says; in the home of a node as its daemon has it; else it is a file there.
+    fn way(&self) -> Result<StoreWay, Failure> {
+        if let Some(url) = self.named_store() {
+            return open_way(url);
         }
+        let decides = self.decided.is_some();
+        if !decides && self.is_kept_from_the_store() {
+            return self.way_of_agent();
+        }
+        if let Some(url) = self.configured_store() {
+            return open_way(url);
+        }
+        let home = self.home()?;
+        match NodeFile::of(&home).filter(|_| !decides) {
+            None => Ok(StoreWay::Open(StoreUrl::Sqlite(home.join("relight.db")))),
+            Some(NodeFile { store: Some(file), .. }) => open_way(&file),
+            Some(NodeFile { store: None, .. }) => Ok(StoreWay::OfHome(daemon_socket(&home))),
+        }
+    }
+
+    fn way_of_agent(&self) -> Result<StoreWay, Failure> {
+        self.path("RELIGHT_SOCKET").map(StoreWay::OfAgent).ok_or_else(|| {
+            store_way::only_its_daemon()
+                .hint("pass RELIGHT_SOCKET on, as the agent got it: it names the daemon")
+        })
+    }
+
+    /// What the flag or the variable says.
+    pub(crate) fn named_store(&self) -> Option<&str> {
+        self.store.as_deref().or_else(|| self.get("RELIGHT_STORE"))
+    }
+
+    fn configured_store(&self) -> Option<&str> {
+        self.configured.get_or_init(|| store_way::configured(self)).as_deref()
     }
 
     /// The store with the funnel in front of it, for one answer.
@@ -210,22 +253,21 @@ impl Environment {
 
     /// The store as it can be reached from here: itself, or through the daemon of the node.
     pub(crate) fn open_store(&self, usage: Use) -> Result<Arc<dyn Store>, Failure> {
-        match self.relay() {
-            Some(socket) => {
-                fleet::share_store();
-                Ok(Arc::new(RelayedStore::open(&socket)?))
+        let socket = match self.way()? {
+            StoreWay::Open(url) => return Ok(url.open(usage)?),
+            StoreWay::OfAgent(socket) => socket,
+            StoreWay::OfHome(socket) => {
+                store_way::refuse_without_daemon(&socket)?;
+                socket
             }
-            None => Ok(self.store_url()?.open(usage)?),
-        }
+        };
+        fleet::share_store();
+        Ok(Arc::new(RelayedStore::open(&socket)?))
     }
 
     /// The socket of the daemon through which the store is asked; none where it is opened.
     pub(crate) fn relay(&self) -> Option<PathBuf> {
-        let is_named = self.store.is_some() || self.get("RELIGHT_STORE").is_some();
-        if is_named || !self.is_kept_from_the_store() {
-            return None;
-        }
-        self.path("RELIGHT_SOCKET")
+        self.way().ok()?.asked()
     }
 
     /// Whoever uses the home of a node belongs to that node.
@@ -238,10 +280,10 @@ impl Environment {
 
     /// Whether other machines use the store too.
     pub(crate) fn is_shared(&self) -> Result<bool, Failure> {
-        if self.relay().is_some() {
-            return Ok(true);
-        }
-        Ok(!matches!(self.store_url()?, StoreUrl::Sqlite(_) | StoreUrl::Memory))
+        Ok(match self.way()? {
+            StoreWay::Open(url) => !matches!(url, StoreUrl::Sqlite(_) | StoreUrl::Memory),
+            StoreWay::OfAgent(_) | StoreWay::OfHome(_) => true,
+        })
     }
 
     /// Whether this is an agent of a node whose store it was not told: the address of a shared one is a
@@ -252,7 +294,10 @@ impl Environment {
 
     /// Which node of a fleet this home is; none where it was never one.
     pub(crate) fn node(&self) -> Result<Option<NodeFile>, Failure> {
-        Ok(NodeFile::of(&self.home()?))
+        match &self.decided {
+            Some(node) => Ok(node.clone()),
+            None => Ok(NodeFile::of(&self.home()?)),
+        }
     }
 
     /// The folder of the daemon and its agents, found without opening the store: the one that the store
@@ -455,4 +500,9 @@ impl Environment {
             Failure::new(Exit::Io, format!("cannot use the folder {}: {error}", folder.display()))
         })
     }
+}
+
+fn open_way(url: &str) -> Result<StoreWay, Failure> {
+    let url = StoreUrl::parse(url, Path::new("."));
+    url.map(StoreWay::Open).map_err(|error| Failure::new(Exit::Config, error.to_string()))
 }

@@ -54,6 +54,7 @@ pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome
     let config = configured::load(environment, arguments.config.as_deref())?;
     log::settle(environment, arguments.log_format, config.log.format)?;
     let environment = environment.with_store(config.store_url.clone()).with_agents(&config);
+    let environment = environment.deciding(None);
     supervision::runtime()?.block_on(serve(&environment, arguments, config))
 }
 
@@ -106,11 +107,13 @@ enum Woken {
 
 async fn serve(environment: &Environment, arguments: &UpArguments, config: Config) -> Outcome {
     let identity = membership::identity(environment, arguments, &config)?;
+    let environment = &environment.deciding(identity.clone());
     let engine = environment.long_engine()?;
     log::redact_with(&engine);
     let home = environment.store_folder(&engine)?;
     let threads = http::threads()?;
     let control = threads.bind(|| bind(&home, arguments.take_over))?;
+    membership::keep(environment, identity.as_ref(), &home)?;
     let membership = match identity {
         Some(identity) => Some(Membership::join(identity, &config, &engine).await?),
         None => None,

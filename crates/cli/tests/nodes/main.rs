@@ -16,3 +16,4 @@ mod relight;
 #[expect(dead_code, unreachable_pub, reason = "a module of testkit, taken in by its path")]
 mod server;
 mod takeover;
+mod which_store;

@@ -96,7 +96,10 @@ impl RelayedStore {
     }
 
     fn not_for_agents(&self, what: &str) -> StoreError {
-        let why = format!("agents of a fleet cannot {what}; that is for the node's daemon");
+        let why = format!(
+            "through a node's daemon nobody can {what}; outside of agents, name the store by --store, \
+             RELIGHT_STORE or [store] in relight.toml"
+        );
         StoreError::Unsuitable { place: self.asker.place(), why }
     }
 
