@@ -14,6 +14,7 @@ use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
 use relight_core::ids::{AgentName, SessionKey, TaskId};
 use relight_core::lease::{Fence, Holder};
+use relight_core::node::Node;
 use relight_core::redact::Redactor;
 use relight_core::time::Span;
 use relight_server::RelayedStore;
@@ -381,6 +382,9 @@ impl Environment {
                 Failure::new(Exit::Usage, format!("there is no process {pid}"))
                     .hint("--owner-pid takes the pid of a live process; in a shell that is $$")
             })?;
+            if !self.is_watched(store)? {
+                return Err(nobody_watches(pid));
+            }
             return Ok((Holder::Process(process), None));
         }
         if given.lease.is_none()
@@ -394,10 +398,34 @@ impl Environment {
     }
 
     /// Whose life leases follow that a process of ours takes: the attempt that it is part of, else its
-    /// own.
+    /// own, else the clock where nobody could see it end.
     pub(crate) fn process_holder(&self, store: &dyn Store) -> Result<Holder, Failure> {
-        let attempt = crate::block_on(self.attempt(store))?;
-        Ok(attempt.unwrap_or_else(|| Holder::Process(relight::doors::process::me().clone())))
+        if let Some(attempt) = crate::block_on(self.attempt(store))? {
+            return Ok(attempt);
+        }
+        let me = relight::doors::process::me();
+        if self.is_watched(store)? {
+            return Ok(Holder::Process(me.clone()));
+        }
+        Ok(Holder::Time { by: format!("{} (process {})", self.user(), me.pid) })
+    }
+
+    /// Whether it will be known that a process of this machine has ended, and only then believed: where
+    /// others use the store, that is by the lease of this home's node, while it lasts. Without one nobody
+    /// could ever tell; under one that ran out everybody counts it as gone.
+    fn is_watched(&self, store: &dyn Store) -> Result<bool, Failure> {
+        let (own, is_shared) = (fleet::node(), self.is_shared()?);
+        if own.is_none() && !is_shared {
+            return Ok(true);
+        }
+        let instance = self.node()?.map(|node| node.instance);
+        let is_this_one = |node: &Node| {
+            let is_same = instance.as_ref().is_none_or(|own| *own == node.new.instance);
+            Some(&node.new.name) == own && is_same
+        };
+        let nodes = crate::block_on(relight::fleet::look(store))?;
+        let is_alone = !is_shared && nodes.iter().all(is_this_one);
+        Ok(is_alone || nodes.iter().any(|node| is_this_one(node) && node.is_live()))
     }
 
     /// The task that `$RELIGHT_TASK` names, with `$RELIGHT_FENCE`.
@@ -500,6 +528,15 @@ impl Environment {
             Failure::new(Exit::Io, format!("cannot use the folder {}: {error}", folder.display()))
         })
     }
+}
+
+fn nobody_watches(pid: u32) -> Failure {
+    let text = format!(
+        "other machines use this store, and no live node of it is here to tell them that process {pid} \
+         lives"
+    );
+    Failure::new(Exit::Busy, text)
+        .hint("relight up makes this machine a node; or hold it for a time: --lease DURATION")
 }
 
 fn open_way(url: &str) -> Result<StoreWay, Failure> {

@@ -8,6 +8,7 @@ mod fleet;
 #[path = "../supervision/ground.rs"]
 #[expect(dead_code, reason = "what other tests need too")]
 mod ground;
+mod held;
 mod outage;
 mod relay;
 #[path = "../relight/mod.rs"]

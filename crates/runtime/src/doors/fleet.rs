@@ -53,6 +53,11 @@ pub fn share_store() {
     SHARED.store(true, Ordering::Relaxed);
 }
 
+/// Whether this process has opened a store that other machines use too.
+pub fn is_store_shared() -> bool {
+    SHARED.load(Ordering::Relaxed)
+}
+
 /// Takes in what the store says of all nodes.
 pub fn learn(nodes: &[Node]) {
     let lives = nodes.iter().map(|node| (node.new.name.clone(), node.is_live())).collect();
@@ -67,7 +72,7 @@ pub fn is_gone(name: &NodeName) -> bool {
 
 /// Where a process is, seen from this boot of this machine.
 pub fn place_of<'a>(process: &'a ProcessIdentity, boot: &str) -> Place<'a> {
-    place(process, node(), boot, SHARED.load(Ordering::Relaxed))
+    place(process, node(), boot, is_store_shared())
 }
 
 fn place<'a>(
