@@ -169,7 +169,8 @@ fn a_step_outlives_the_daemon_through_which_it_was_begun() {
 fn no_agent_and_no_shim_is_told_how_the_store_is_opened() {
     let script = "for process in $$ $PPID; do\n\
                   cat /proc/$process/environ /proc/$process/cmdline >>seen; done\n\
-                  find \"$RELIGHT_HOME\" -type f -exec cat {} + >>seen\necho >>looked";
+                  find \"$RELIGHT_HOME\" -type f -exec cat {} + >>seen\n\
+                  relight doctor >>seen 2>&1\necho >>looked";
     let Some(fleet) = fleet(script, "env_inherit = true") else { return };
     let [home, store] = fleet.variables("n");
     let secret = ("PGPASSWORD", PASSWORD);
@@ -182,6 +183,8 @@ fn no_agent_and_no_shim_is_told_how_the_store_is_opened() {
     assert!(seen.contains("RELIGHT_SOCKET="), "{seen}");
     assert!(seen.contains("__shim"), "{seen}");
     assert!(!seen.contains(PASSWORD) && !seen.contains("PGPASSWORD"), "{seen}");
+    assert!(seen.contains("the store of node n"), "the doctor has looked: {seen}");
+    assert!(!seen.contains("postgres://"), "nor where it is: {seen}");
     // What is looked for is there to be found, where the documentation says so.
     let own = until("the daemon's environment", || {
         fs::read(format!("/proc/{}/environ", daemon.pid())).ok()
