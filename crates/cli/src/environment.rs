@@ -32,6 +32,10 @@ const LEASE: Span = Span::from_secs(600);
 /// How long the record of our own attempt is waited for.
 const RECORD_WAIT_MAX: Duration = Duration::from_secs(1);
 
+/// Where the password of a store is safer than on a command line.
+const BETTER_PLACES: &str =
+    "leave it out and set PGPASSWORD, or name the store in a relight.toml that only you can read";
+
 /// What the environment and the global flags say together.
 #[derive(Debug, Clone)]
 pub(crate) struct Environment {
@@ -313,11 +317,30 @@ impl Environment {
         }
     }
 
-    /// The flags by which another call finds the same state.
-    pub(crate) fn flags_for_state(&self) -> Vec<(&'static str, String)> {
+    /// The flags by which another call finds the same state, for a file to keep. No password goes there.
+    pub(crate) fn flags_for_state(&self) -> Result<Vec<(&'static str, String)>, Failure> {
+        if self.has_password_in_flag() {
+            let text = "the address in --store has a password, which does not belong into a file";
+            return Err(Failure::new(Exit::Config, text).hint(BETTER_PLACES));
+        }
         let home = self.home.as_ref().map(|home| ("--home", home.to_string_lossy().into_owned()));
         let store = self.store.as_ref().map(|store| ("--store", store.clone()));
-        home.into_iter().chain(store).collect()
+        Ok(home.into_iter().chain(store).collect())
+    }
+
+    /// Tells whoever gave a password on a command line that lasts: all users of the machine can read it.
+    pub(crate) fn warn_of_password_in_flag(&self) {
+        if self.has_password_in_flag() {
+            crate::output::alert(&format!(
+                "the password in --store can be read by every user of this machine while this runs; \
+                 {BETTER_PLACES}"
+            ));
+        }
+    }
+
+    fn has_password_in_flag(&self) -> bool {
+        let url = self.store.as_deref().map(|url| StoreUrl::parse(url, Path::new(".")));
+        matches!(url, Some(Ok(StoreUrl::Postgres(url))) if !url.needs_password())
     }
 
     /// The same, for a store that is open.
@@ -378,14 +401,7 @@ impl Environment {
         store: &dyn Store,
     ) -> Result<(Holder, Option<Span>), Failure> {
         if let Some(pid) = given.owner_pid {
-            let process = relight::doors::process::identity(pid).ok_or_else(|| {
-                Failure::new(Exit::Usage, format!("there is no process {pid}"))
-                    .hint("--owner-pid takes the pid of a live process; in a shell that is $$")
-            })?;
-            if !self.is_watched(store)? {
-                return Err(nobody_watches(pid));
-            }
-            return Ok((Holder::Process(process), None));
+            return Ok((self.named_process(pid, store)?, None));
         }
         if given.lease.is_none()
             && let Some(holder) = crate::block_on(self.attempt(store))?
@@ -395,6 +411,19 @@ impl Environment {
         let lease = given.lease.unwrap_or(LEASE);
         let by = format!("{} (a lease of {lease})", self.user());
         Ok((Holder::Time { by }, Some(lease)))
+    }
+
+    /// A process that was named by its number, as a holder.
+    pub(crate) fn named_process(&self, pid: u32, store: &dyn Store) -> Result<Holder, Failure> {
+        let process = relight::doors::process::identity(pid).ok_or_else(|| {
+            Failure::new(Exit::Usage, format!("there is no process {pid}"))
+                .hint("--owner-pid takes the pid of a live process; in a shell that is $$")
+        })?;
+        if self.is_watched(store)? {
+            Ok(Holder::Process(process))
+        } else {
+            Err(nobody_watches(pid))
+        }
     }
 
     /// Whose life leases follow that a process of ours takes: the attempt that it is part of, else its

@@ -55,6 +55,7 @@ pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome
     log::settle(environment, arguments.log_format, config.log.format)?;
     let environment = environment.with_store(config.store_url.clone()).with_agents(&config);
     let environment = environment.deciding(None);
+    environment.warn_of_password_in_flag();
     supervision::runtime()?.block_on(serve(&environment, arguments, config))
 }
 

@@ -13,10 +13,14 @@ use crate::ground::until;
 use crate::relight::{Ran, finish};
 use crate::server::Cluster;
 
-/// Three ways to hold something as this process.
-fn holds(fleet: &Fleet, node: &str) -> [Ran; 3] {
+/// Ways to hold something as this process.
+fn holds(fleet: &Fleet, node: &str) -> [Ran; 4] {
     let pid = std::process::id().to_string();
+    let marks =
+        r#"{"i": {"session_id": "s", "started_at": "2026-01-01T00:00:00Z", "generation": 1}}"#;
+    std::fs::write(fleet.ground.work("marks"), marks).unwrap();
     [
+        fleet.call(node, &["session", "import", "marks", "--owner-pid", &pid]),
         fleet.call(node, &["task", "start", "t", "--owner-pid", &pid]),
         fleet.call(node, &["task", "claim", "--agent", "me", "--owner-pid", &pid]),
         fleet.call(node, &["session", "begin", "k", "--id", "s", "--owner-pid", &pid]),

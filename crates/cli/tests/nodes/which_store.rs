@@ -154,3 +154,14 @@ fn a_second_daemon_does_not_rename_a_live_node() {
     assert_eq!(alone.code, 75, "{alone:?}");
     assert_eq!(fs::read_to_string(&file).unwrap(), before);
 }
+
+#[test]
+fn a_daemon_warns_of_a_password_that_everybody_can_read() {
+    let ground = Ground::new();
+    ground.config("");
+    let url = "postgres://ann:s3cret@127.0.0.1:1/work?connect_timeout=1";
+    let ran = ground.call(&["up", "--no-http", "--store", url]);
+    assert_eq!(ran.code, 69, "{ran:?}");
+    assert_eq!(ran.stderr.matches("PGPASSWORD").count(), 1, "{ran:?}");
+    assert!(!ran.stderr.contains("s3cret"), "{ran:?}");
+}

@@ -206,12 +206,3 @@ fn shutdown(environment: &Environment, arguments: &ShutdownArguments) -> Outcome
     output::answer(environment, &json!({"discarded": discarded}), &text);
     Ok(0)
 }
-
-/// A process that was named, by its number.
-fn live_process(pid: u32) -> Result<Holder, Failure> {
-    let process = relight::doors::process::identity(pid).ok_or_else(|| {
-        Failure::new(Exit::Usage, format!("there is no process {pid}"))
-            .hint("--owner-pid takes the pid of a live process; in a shell that is $$")
-    })?;
-    Ok(Holder::Process(process))
-}
