@@ -267,7 +267,8 @@ impl Environment {
             }
         };
         fleet::share_store();
-        Ok(Arc::new(RelayedStore::open(&socket)?))
+        let patience = store_way::patience(self.get(store_way::NODE_LEASE));
+        Ok(Arc::new(RelayedStore::open_with_patience(&socket, patience)?))
     }
 
     /// The socket of the daemon through which the store is asked; none where it is opened.

@@ -4,6 +4,7 @@
 //! reads. Leaves to `environment` where things are, and to `config` what a file says.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use relight::store_url::StoreUrl;
 use relight::supervise::control;
@@ -17,6 +18,12 @@ use crate::output;
 
 /// How long a daemon that is there may take for a connection.
 const CONNECT_MAX: Span = Span::from_secs(2);
+/// How long an agent waits at least for a daemon that is away: it is being restarted.
+const AWAY_MIN: Duration = Duration::from_secs(10);
+/// Nobody waits longer, whatever a lease may be.
+const AWAY_MAX: Duration = Duration::from_secs(600);
+/// By which agents know how long they live on without their daemon: the lease of their node.
+pub(crate) const NODE_LEASE: &str = "RELIGHT_NODE_LEASE";
 /// What helps whoever is not told of a store.
 const NAME_IT: &str = "name the store by --store, RELIGHT_STORE or [store] in relight.toml";
 
@@ -65,6 +72,12 @@ pub(crate) fn refuse_without_daemon(socket: &Path) -> Result<(), Failure> {
     Err(Failure::from(unreachable).hint(format!("relight up starts it; or {NAME_IT}")))
 }
 
+/// How long an agent waits for a daemon that is away: until the lease of its node would have ended it.
+pub(crate) fn patience(node_lease: Option<&str>) -> Duration {
+    let lease = node_lease.and_then(|text| text.parse::<Span>().ok()).unwrap_or_default();
+    lease.as_duration().clamp(AWAY_MIN, AWAY_MAX)
+}
+
 /// `[store] url` of the configuration that `up` would find. A file that cannot be understood is told of,
 /// and counts as one that names none: commands that need no configuration go on.
 pub(crate) fn configured(environment: &Environment) -> Option<String> {
@@ -74,4 +87,17 @@ pub(crate) fn configured(environment: &Environment) -> Option<String> {
         output::note(environment, &text);
         None
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_waits_as_long_as_it_lives_without_its_daemon() {
+        let seconds = |lease| patience(lease).as_secs();
+        assert_eq!(seconds(Some("60000ms")), 60);
+        assert_eq!((seconds(Some("8s")), seconds(None), seconds(Some("x"))), (10, 10, 10));
+        assert_eq!(seconds(Some("7d")), 600);
+    }
 }

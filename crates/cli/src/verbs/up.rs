@@ -21,6 +21,7 @@ use relight::supervise::supervisor::{
     AgentView, Answer, Begin, QueueSettings, Settings, Supervisor,
 };
 use relight::supervise::systemd::Systemd;
+use relight::supervise::word::Word;
 use relight::telemetry::Telemetry;
 use relight_core::agent::boots::{STABLE_AFTER, Verdict};
 use relight_core::agent::{Agent, AgentState, Pause, Takes};
@@ -38,6 +39,7 @@ use crate::arguments::agent::UpArguments;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::store_way::NODE_LEASE;
 use crate::work::Work;
 use crate::{log, output};
 
@@ -124,7 +126,11 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         Some(fleet) => Some((fleet.name().clone(), FleetKey::of(engine.store().as_ref()).await?)),
         None => None,
     };
-    let settings = Settings { fleet, ..supervision::settings(environment, &home)? };
+    let mut settings = Settings { fleet, ..supervision::settings(environment, &home)? };
+    if settings.fleet.is_some() {
+        let lease = format!("{}ms", config.node.lease.as_ms());
+        settings.places.push((Word::from(NODE_LEASE), Word::from(lease)));
+    }
     let work = Work::of(&config)?;
     configured::check_strategies(&config, &work)?;
     let settings = supervision::with_work(settings, work);

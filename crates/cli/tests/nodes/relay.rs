@@ -181,6 +181,7 @@ fn no_agent_and_no_shim_is_told_how_the_store_is_opened() {
     let seen = fs::read(fleet.ground.work("seen")).unwrap();
     let seen = String::from_utf8_lossy(&seen);
     assert!(seen.contains("RELIGHT_SOCKET="), "{seen}");
+    assert!(seen.contains("RELIGHT_NODE_LEASE=20000ms"), "for how long it lives on: {seen}");
     assert!(seen.contains("__shim"), "{seen}");
     assert!(!seen.contains(PASSWORD) && !seen.contains("PGPASSWORD"), "{seen}");
     assert!(seen.contains("the store of node n"), "the doctor has looked: {seen}");
@@ -190,6 +191,19 @@ fn no_agent_and_no_shim_is_told_how_the_store_is_opened() {
         fs::read(format!("/proc/{}/environ", daemon.pid())).ok()
     });
     assert!(String::from_utf8_lossy(&own).contains(PASSWORD));
+}
+
+#[test]
+fn a_command_that_tells_somebody_is_not_told_how_the_store_is_opened() {
+    let Some(fleet) = fleet("", "[alert]\ncommand = [\"./told\"]") else { return };
+    fleet.ground.script("told", "env >seen");
+    let mut command = fleet.ground.stage.command(&["alerts", "test"]);
+    let ran =
+        finish(command.envs(fleet.variables("n")).env("PGPASSWORD", PASSWORD).spawn().unwrap());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let seen = fleet.ground.read("seen");
+    assert!(seen.contains("RELIGHT_HOME="), "{seen}");
+    assert!(!seen.contains(PASSWORD) && !seen.contains("postgres://"), "{seen}");
 }
 
 /// Takes as long as a daemon is waited for.

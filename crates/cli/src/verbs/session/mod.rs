@@ -20,7 +20,7 @@ use crate::arguments::session::{
     BeginArguments, EndArguments, ListArguments, SessionCommand, ShutdownArguments, TouchArguments,
 };
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::{block_on, output};
 
 pub(crate) fn run(environment: &Environment, command: SessionCommand) -> Outcome {
