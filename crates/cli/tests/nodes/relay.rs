@@ -68,12 +68,13 @@ fn every_verb_of_an_agent_works_through_its_node() {
         say check relight check
         say run relight run -- true
         say drain relight node drain n
+        say prune relight prune
         say mcp sh -c 'relight mcp <questions | grep -c fence'
     "#;
     let Some(fleet) = fleet(script, "") else { return };
     fs::write(fleet.ground.work("questions"), QUESTIONS).unwrap();
     let _daemon = fleet.up("n");
-    let said = until_said(&fleet, 25).join("\n");
+    let said = until_said(&fleet, 26).join("\n");
     insta::assert_snapshot!(said, @r"
     fence 1, next a
     run | 0 out of a
@@ -99,6 +100,7 @@ fn every_verb_of_an_agent_works_through_its_node() {
     check | 0 OK
     run | 78
     drain | 78
+    prune | 78
     mcp | 0 2
     ");
     assert_eq!(fleet.ground.lines("ran"), ["a"], "a finished step is not run again");

@@ -94,13 +94,9 @@ impl<'a> Desk<'a> {
                 written(&())
             }
             Write::Renew(task, fence) => self.said(store.renew(&task, fence).await),
-            Write::Forget(tasks, at) => self.said(store.forget(tasks, at).await),
-            Write::ForgetEvents(before) => self.said(store.forget_events(before).await),
-            Write::ForgetAttempts(before) => self.said(store.forget_attempts(before).await),
             Write::CommitSessions(changes, at) => {
                 self.said(store.commit_sessions(changes, at).await)
             }
-            Write::ForgetSessions(sessions) => self.said(store.forget_sessions(sessions).await),
             Write::Keep { name, before: Maybe(before), now, told } if told.is_empty() => {
                 self.said(store.keep(&name, before, now).await)
             }
