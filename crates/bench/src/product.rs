@@ -160,10 +160,13 @@ impl Library {
             address: None,
             version: "0".to_owned(),
             ttl: Span::from_ms(lease_ms),
+            process: None,
         };
-        match self.0.engine().store().join_node(node, clock::now()).await? {
+        match self.0.engine().store().join_node(node, None, clock::now()).await? {
             Joined::As(epoch) => Ok(epoch),
-            Joined::Taken(other) => anyhow::bail!("{} is there", other.new.name),
+            Joined::Taken(other) | Joined::Overtaken(other) => {
+                anyhow::bail!("{} is there", other.new.name)
+            }
         }
     }
 

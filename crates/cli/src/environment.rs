@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use relight::doors::fleet;
+use relight::doors::{fleet, process};
 use relight::engine::Engine;
 use relight::store_url::{self, StoreUrl};
 use relight::supervise::control::daemon_socket;
@@ -416,7 +416,7 @@ impl Environment {
 
     /// A process that was named by its number, as a holder.
     pub(crate) fn named_process(&self, pid: u32, store: &dyn Store) -> Result<Holder, Failure> {
-        let process = relight::doors::process::identity(pid).ok_or_else(|| {
+        let process = process::identity(pid).ok_or_else(|| {
             Failure::new(Exit::Usage, format!("there is no process {pid}"))
                 .hint("--owner-pid takes the pid of a live process; in a shell that is $$")
         })?;
@@ -433,7 +433,7 @@ impl Environment {
         if let Some(attempt) = crate::block_on(self.attempt(store))? {
             return Ok(attempt);
         }
-        let me = relight::doors::process::me();
+        let me = process::me();
         if self.is_watched(store)? {
             return Ok(Holder::Process(me.clone()));
         }
@@ -448,10 +448,12 @@ impl Environment {
         if own.is_none() && !is_shared {
             return Ok(true);
         }
-        let instance = self.node()?.map(|node| node.instance);
+        let (instance, boot) = (self.node()?.map(|node| node.instance), process::boot_id());
         let is_this_one = |node: &Node| {
             let is_same = instance.as_ref().is_none_or(|own| *own == node.new.instance);
-            Some(&node.new.name) == own && is_same
+            // A cloned machine has the same file.
+            let is_here = node.new.process.as_ref().is_none_or(|daemon| daemon.boot == boot);
+            Some(&node.new.name) == own && is_same && is_here
         };
         let nodes = crate::block_on(relight::fleet::look(store))?;
         let is_alone = !is_shared && nodes.iter().all(is_this_one);

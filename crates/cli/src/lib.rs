@@ -38,6 +38,7 @@ pub fn main() -> ExitCode {
     }
     let cli = Cli::read();
     let environment = Environment::read(&cli.global);
+    tell_of_upgrades(&environment);
     let outcome = catch_unwind(AssertUnwindSafe(|| run(&environment, cli.command)));
     let outcome =
         outcome.unwrap_or_else(|_| Err(Failure::new(Exit::Bug, "this is a bug in Relight")));
@@ -50,6 +51,16 @@ pub fn main() -> ExitCode {
     };
     output::settle();
     ExitCode::from(code)
+}
+
+/// Whoever waits while a large store is brought up to date knows for what.
+fn tell_of_upgrades(environment: &Environment) {
+    let environment = environment.clone();
+    relight_store::on_upgrade(move |upgrade| {
+        let relight_store::Upgrade { place, found, known } = upgrade;
+        let text = format!("upgrading the store {place} from schema {found} to {known}");
+        output::note(&environment, &output::clean(&text));
+    });
 }
 
 /// Scripts ask for it all the time; the flags of fifty commands need not be put together for that.

@@ -91,6 +91,9 @@ pub enum EventKind {
     Node,
     /// Another node wants something of an agent's supervisor, or was answered.
     AgentWish,
+    /// What this version cannot read: of a kind that a newer one writes, or damaged. Nobody asks for
+    /// it or writes it; it stands in its place, so that whoever reads in order gets past it.
+    Unknown,
 }
 
 impl EventKind {
@@ -181,6 +184,7 @@ impl EventKind {
             Self::Audit => "audit",
             Self::Node => "node",
             Self::AgentWish => "agent.wish",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -219,6 +223,7 @@ pub struct Event {
     /// When, by the wall clock.
     pub at: Time,
     /// What.
+    #[serde(deserialize_with = "any_kind")]
     pub kind: EventKind,
     /// To which agent.
     pub agent: Option<AgentName>,
@@ -232,9 +237,36 @@ pub struct Event {
     pub detail: Value,
 }
 
+impl Event {
+    /// What stands in the place of one that cannot be read.
+    pub fn unreadable(id: u64, at: Time, why: &impl std::fmt::Display) -> Self {
+        let detail = serde_json::json!({"unreadable": why.to_string()});
+        let (agent, task, step, fence) = (None, None, None, None);
+        Self { id, at, kind: EventKind::Unknown, agent, task, step, fence, detail }
+    }
+}
+
+/// A daemon of a newer version may tell of more than this one knows.
+fn any_kind<'de, D: serde::Deserializer<'de>>(from: D) -> Result<EventKind, D::Error> {
+    let word = String::deserialize(from)?;
+    let found = EventKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+    Ok(found.unwrap_or(EventKind::Unknown))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_of_a_kind_that_is_not_known_can_be_read_and_not_be_asked_for() {
+        let event = Event::unreadable(1, Time::from_ms(0), &"a test");
+        let mut told = serde_json::to_value(event).unwrap();
+        told["kind"] = "new.kind".into();
+        let event: Event = serde_json::from_value(told).unwrap();
+        assert_eq!((event.id, event.kind), (1, EventKind::Unknown));
+        assert!(serde_json::from_value::<EventKind>("unknown".into()).is_err());
+        assert_eq!(EventKind::from_code(EventKind::Unknown.code()), None);
+    }
 
     #[test]
     fn kinds_words_and_numbers_go_both_ways_and_never_move() {

@@ -12,9 +12,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentName, IdError, NodeName};
+use crate::lease::ProcessIdentity;
 use crate::time::{Span, Time};
 
-/// How often a node has joined under its name; grows each time.
+/// How often a node has joined under its name; grows each time, for a process that was it before also
+/// when it was removed meanwhile.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -36,6 +38,18 @@ pub struct NewNode {
     pub version: String,
     /// How long each renewal makes its lease last.
     pub ttl: Span,
+    /// Which process keeps the lease; none of versions that did not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessIdentity>,
+}
+
+impl NewNode {
+    /// Whether both are of one installation on one boot of one machine, as far as they say.
+    fn is_same_place(&self, other: &Self) -> bool {
+        let boots = self.process.as_ref().zip(other.process.as_ref());
+        let is_same_boot = boots.is_none_or(|(one, other)| one.boot == other.boot);
+        self.instance == other.instance && is_same_boot
+    }
 }
 
 /// A node as the store knows it.
@@ -94,9 +108,18 @@ impl Node {
         }
     }
 
-    /// Whether somebody who wants the name must wait for this one's lease to run out.
+    /// Whether somebody who wants the name must wait for this one's lease to run out: another
+    /// installation, or a copy of this one on another machine, which cannot see what lives here. A
+    /// machine that was booted anew cannot be told from such a copy, and waits as well.
     pub fn keeps_out(&self, other: &NewNode) -> bool {
-        self.is_live() && self.new.instance != other.instance
+        self.is_live() && !self.new.is_same_place(other)
+    }
+
+    /// Whether another daemon of the same installation joined since this one did, which has lost its
+    /// lease and wants it back: two that both did would take it from each other for ever.
+    pub fn overtook(&self, other: &NewNode) -> bool {
+        let is_said = self.new.process.is_some() && other.process.is_some();
+        is_said && self.new.is_same_place(other) && self.new.process != other.process
     }
 }
 
@@ -191,13 +214,6 @@ pub const SETTLE_ANEW: Duration = Duration::from_secs(2);
 /// However many should rather take it, nobody waits for more than these.
 const OTHERS_MAX: u32 = 150;
 
-/// How many of those who are ranked come before a node; all of them, and one at least, when it is not among
-/// them.
-fn place_of(own: &NodeName, ranked: &[&NodeName]) -> usize {
-    let place = ranked.iter().position(|name| *name == own);
-    place.unwrap_or(ranked.len().max(1))
-}
-
 /// Who has an agent, as far as a node can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeldBy {
@@ -212,7 +228,7 @@ pub enum HeldBy {
 /// Whether it is a node's turn to take an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// A live node has it.
+    /// A live node has it, or this one may not take it: it drains, or the placement is another.
     Nobodys,
     /// It had it, in an earlier life.
     OursAlready,
@@ -234,7 +250,10 @@ impl Turn {
         match held_by {
             HeldBy::Us => Self::OursAlready,
             HeldBy::Another => Self::Nobodys,
-            HeldBy::Nobody => Self::after(place_of(own, &ranking(agent, placement, nodes))),
+            HeldBy::Nobody => {
+                let place = ranking(agent, placement, nodes).iter().position(|name| *name == own);
+                place.map_or(Self::Nobodys, Self::after)
+            }
         }
     }
 
@@ -335,6 +354,7 @@ mod tests {
             address: None,
             version: "1".to_owned(),
             ttl: Span::from_secs(8),
+            process: None,
         };
         let left = Span::from_ms(left_ms);
         Node { new, epoch: Epoch(1), draining: false, joined_at: Time::from_ms(0), left }
@@ -390,6 +410,24 @@ mod tests {
         assert_eq!(ripe(third, HeldBy::Nobody), Some(2_800), "one after the other");
         assert_eq!(ripe(second, HeldBy::Us), Some(9_000));
         assert_eq!([ripe(first, HeldBy::Another), ripe(second, HeldBy::Another)], [None, None]);
+    }
+
+    #[test]
+    fn a_node_that_may_not_take_an_agent_leaves_it_alone_however_long_it_is_free() {
+        let agent = AgentName::new("writer").unwrap();
+        let nodes = [Node { draining: true, ..node("a", 1) }, node("b", 0), node("c", 1)];
+        let turn = |own: &str, placement: &str, held_by| {
+            let own = NodeName::new(own).unwrap();
+            Turn::of(&own, &agent, &placement.parse().unwrap(), held_by, &nodes)
+        };
+        assert_eq!(turn("a", "any", HeldBy::Nobody), Turn::Nobodys, "it drains");
+        assert_eq!(
+            turn("c", "b", HeldBy::Nobody),
+            Turn::Nobodys,
+            "it is another's, if that is gone too"
+        );
+        assert_eq!(turn("c", "any", HeldBy::Nobody), Turn::Ours);
+        assert_eq!(turn("a", "any", HeldBy::Us), Turn::OursAlready, "what it has it looks after");
     }
 
     #[test]

@@ -113,7 +113,7 @@ const STORE: &str = "RELIGHT_STORE";
 
 /// Keeps from a program what this process opened a shared store by: a `relight` there asks the daemon.
 pub fn withhold(command: &mut Command) {
-    if fleet::is_store_shared() {
+    if fleet::shares_store() {
         command.env_remove(PASSWORD).env_remove(STORE);
     }
 }

@@ -6,14 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight::fleet::asking::{NotGranted, ask};
+use relight::fleet::asking::{Asked, NotGranted, ask};
+use relight::supervise::control::Changed;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::wish::{Outcome, Progress, Verb, Wish};
 use relight_core::agent::{Agent, AgentStateKind};
 use relight_core::decide::Guard;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::{Holder, ProcessIdentity};
-use relight_core::node::NewNode;
+use relight_core::node::{Epoch, NewNode};
 use relight_core::time::{Span, Time};
 use relight_store::{AgentCommit, MemoryStore, Store};
 use tokio::sync::Mutex;
@@ -62,8 +63,9 @@ async fn taken_by(store: &dyn Store, node: &str) {
         address: None,
         version: "1".to_owned(),
         ttl: Span::from_secs(8),
+        process: None,
     };
-    store.join_node(new, Time::from_ms(0)).await.unwrap();
+    store.join_node(new, None, Time::from_ms(0)).await.unwrap();
     let process = ProcessIdentity { pid: 1, start: 1, boot: "b".to_owned(), node: Some(name) };
     commit(store, vec![AgentChange::LeaseTaken { holder: Holder::Process(process), ttl: None }])
         .await;
@@ -83,6 +85,14 @@ async fn asked(store: &dyn Store) -> Wish {
 
 async fn say(store: &dyn Store, wish: Wish) {
     commit(store, vec![AgentChange::Wish(Box::new(wish))]).await;
+}
+
+/// What another node has done.
+fn of(asked: Result<Asked, NotGranted>) -> Changed {
+    match asked.unwrap() {
+        Asked::Done(changed) => changed,
+        Asked::Left(verb) => panic!("{verb:?} is left to be done"),
+    }
 }
 
 fn done(problem: Option<&str>) -> Progress {
@@ -107,7 +117,7 @@ async fn what_is_answered_comes_back_as_if_it_were_done_here() {
     };
     let name = x();
     let changed = beside(ask(&*store, &name, Verb::Stop, PATIENCE), node).await;
-    let changed = changed.unwrap().unwrap();
+    let changed = of(changed);
     assert_eq!(
         (changed.agent, changed.previous_state, changed.state),
         (x(), AgentStateKind::Running, AgentStateKind::Stopped)
@@ -174,7 +184,7 @@ async fn whoever_has_it_next_is_asked_and_starts_it_only_once() {
     };
     let name = x();
     let changed = beside(ask(&*store, &name, Verb::Restart, PATIENCE), nodes).await;
-    assert!(changed.unwrap().is_some());
+    assert_eq!(of(changed).agent, x());
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,7 +211,7 @@ async fn a_wish_that_somebody_left_behind_is_replaced() {
     };
     let name = x();
     let changed = beside(ask(&*store, &name, Verb::Start, PATIENCE), node).await;
-    assert!(changed.unwrap().is_some());
+    assert_eq!(of(changed).agent, x());
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,7 +228,7 @@ async fn an_answer_that_the_next_wish_replaced_is_found_and_nothing_is_done_twic
     };
     let name = x();
     let changed = beside(ask(&*store, &name, Verb::Restart, PATIENCE), node).await;
-    assert_eq!(changed.unwrap().unwrap().state, AgentStateKind::Stopped);
+    assert_eq!(of(changed).state, AgentStateKind::Stopped);
     assert_eq!(agent(&*store).await.wish.unwrap().id, "other");
 }
 
@@ -226,6 +236,23 @@ async fn an_answer_that_the_next_wish_replaced_is_found_and_nothing_is_done_twic
 async fn nobody_is_asked_where_nobody_has_it() {
     let _turn = TURN.lock().await;
     let store = store().await;
-    assert!(ask(&*store, &x(), Verb::Start, PATIENCE).await.unwrap().is_none());
+    let asked = ask(&*store, &x(), Verb::Restart, PATIENCE).await.unwrap();
+    assert_eq!(asked, Asked::Left(Verb::Restart));
     assert_eq!(agent(&*store).await.wish, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_that_its_node_did_not_come_to_is_a_start_for_whoever_takes_over() {
+    let _turn = TURN.lock().await;
+    let store = store().await;
+    taken_by(&*store, "a").await;
+    let node = async {
+        asked(&*store).await;
+        // It leaves, and nobody but whoever asked is there.
+        let name = NodeName::new("a").unwrap();
+        store.leave_node(&name, Epoch(1), Time::from_ms(0)).await.unwrap();
+    };
+    let name = x();
+    let left = beside(ask(&*store, &name, Verb::Restart, PATIENCE), node).await.unwrap();
+    assert_eq!(left, Asked::Left(Verb::Start), "its new holder has begun a new attempt already");
 }

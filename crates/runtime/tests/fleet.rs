@@ -22,6 +22,7 @@ fn node(name: &str, instance: &str) -> NewNode {
         address: None,
         version: "1".to_owned(),
         ttl: LEASE,
+        process: None,
     }
 }
 
@@ -59,7 +60,7 @@ async fn a_node_whose_lease_ran_out_in_the_store_starts_over() {
 async fn the_end_of_another_lease_is_seen() {
     let store = MemoryStore::new();
     let fleet = join(&store, "a").await;
-    store.join_node(node("b", "b"), relight_core::time::Time::from_ms(0)).await.unwrap();
+    store.join_node(node("b", "b"), None, relight_core::time::Time::from_ms(0)).await.unwrap();
     let mut nodes = fleet.nodes();
     let b_lives = |lives: bool| {
         move |nodes: &Arc<[relight_core::node::Node]>| {

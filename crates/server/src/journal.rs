@@ -203,9 +203,8 @@ impl App {
             *from = Some(newest);
             false
         });
-        if newest > after {
-            tokio::time::sleep(self.journal.gap()).await;
-        }
+        // Also when there was nothing: whatever wakes it, it asks no more often than this.
+        tokio::time::sleep(self.journal.gap()).await;
         store.changed(newest).await
     }
 

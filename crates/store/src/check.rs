@@ -8,14 +8,35 @@ use relight_core::change::Change;
 use relight_core::decide::Guard;
 use relight_core::ids::{IdempotencyKey, TaskId};
 use relight_core::lease::Fence;
+use relight_core::node::{Epoch, NewNode, Node};
 use relight_core::step::{StepKey, StepState};
 use relight_core::task::Task;
 
-use crate::contract::{AgentCommit, AgentCommitError, Commit, CommitError};
+use crate::contract::{AgentCommit, AgentCommitError, Commit, CommitError, Joined};
 
 /// A deliberately broken build lets every fence pass; see `./prove red`.
 pub(crate) fn fence_checked() -> bool {
     !cfg!(feature = "broken-no-fence")
+}
+
+/// The number under which a node joins that was known so, if at all; who may not is answered.
+pub(crate) fn joins(
+    before: Option<&Node>,
+    new: &NewNode,
+    last: Option<Epoch>,
+) -> Result<Epoch, Joined> {
+    match before {
+        Some(other) if other.keeps_out(new) => Err(Joined::Taken(Box::new(other.clone()))),
+        Some(other) if last.is_some() && other.overtook(new) => {
+            Err(Joined::Overtaken(Box::new(other.clone())))
+        }
+        // Larger than its last one also where the node was removed meanwhile: by these numbers it sees
+        // that it lost its lease.
+        Some(_) | None => {
+            let known = before.map_or(Epoch::default(), |node| node.epoch);
+            Ok(Epoch(known.max(last.unwrap_or_default()).0 + 1))
+        }
+    }
 }
 
 /// A bug of the caller's.

@@ -192,6 +192,8 @@ pub enum Joined {
     As(Epoch),
     /// Another installation uses the name, and its lease lasts.
     Taken(Box<Node>),
+    /// Another process of this installation has joined since.
+    Overtaken(Box<Node>),
 }
 
 /// The event of an agent that was removed; its detail names it as `forgotten`.
@@ -340,8 +342,15 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError>;
 
     /// Gives a node its lease, with its whole time from now. The installation that had the name last
-    /// has it at once; another one when the lease ran out. An event tells of it.
-    async fn join_node(&self, node: NewNode, at: Time) -> Result<Joined, StoreError>;
+    /// has it at once, on the same boot of its machine; another one when the lease ran out. A process that was this node before says under
+    /// which lease: it is refused when another process of its installation has joined since. An event
+    /// tells of it.
+    async fn join_node(
+        &self,
+        node: NewNode,
+        last: Option<Epoch>,
+        at: Time,
+    ) -> Result<Joined, StoreError>;
 
     /// Gives the lease its whole time again; false when it ran out or the node joined anew.
     async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError>;

@@ -14,6 +14,7 @@ mod refusal;
 mod session_columns;
 pub mod sqlite;
 pub mod transfer;
+mod upgrading;
 
 pub use contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
@@ -21,3 +22,4 @@ pub use contract::{
     TaskGlance, TaskQuery, Told,
 };
 pub use memory::MemoryStore;
+pub use upgrading::{Upgrade, on_upgrade};

@@ -85,6 +85,25 @@ async fn add_agent(store: &SqliteStore) {
     store.commit_agent(commit).await.expect("a new agent is taken");
 }
 
+/// A reader that never gets past such an event would ask for it for ever.
+#[tokio::test]
+async fn events_that_only_a_newer_version_can_read_are_given_all_the_same() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("relight.db");
+    let store = SqliteStore::open(&file, Use::Long).expect("the store opens");
+    let db = rusqlite::Connection::open(&file).expect("the file opens");
+    db.execute_batch(
+        "INSERT INTO journal (at, kind, detail)
+         VALUES (1, 200, '{\"a\": 1}'), (2, 37, '{'), (3, 300, NULL)",
+    )
+    .expect("the test's own statement");
+    let events = store.events(all_events()).await.expect("a store that can be read");
+    let read: Vec<_> = events.iter().map(|event| (event.id, event.kind.as_str())).collect();
+    assert_eq!(read, [(1, "unknown"), (2, "unknown"), (3, "unknown")]);
+    assert_eq!(events[0].detail["a"], 1, "what can be read is told");
+    assert!(events[1].detail["unreadable"].is_string());
+}
+
 #[tokio::test]
 async fn a_store_of_the_first_schema_is_brought_up_with_all_its_tasks() {
     let folder = tempfile::tempdir().unwrap();

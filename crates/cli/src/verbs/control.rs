@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use relight::engine::Engine;
-use relight::fleet::asking::{self, NotGranted};
+use relight::fleet::asking::{self, Asked, NotGranted};
 use relight::supervise::beats::Beats;
 use relight::supervise::control::{
     self, AskError, Changed, Ending, Refused, RefusedCode, Reply, Request, daemon_socket,
@@ -111,10 +111,11 @@ fn change(
 ) -> Result<Changed, Failure> {
     let sockets = [run_socket(&AgentFolder::of(home, name)), daemon_socket(home)];
     let mut supervisor_pid = 0;
+    let mut request = request.clone();
     for _ in 0..ROUNDS_MAX {
         let agent = block_on(engine.store().agent(name))?.ok_or_else(|| no_such_agent(name))?;
         let patience = Span::from_ms(PATIENCE.as_ms().saturating_add(agent.plan.grace.as_ms()));
-        match ask_first(&sockets, request, patience) {
+        match ask_first(&sockets, &request, patience) {
             Err(AskError::Nobody(_)) => {}
             // To stop what is stopped already does no harm.
             Err(AskError::Broken(_)) if matches!(request, Request::Stop { .. }) => {}
@@ -130,14 +131,16 @@ fn change(
         match &supervisor {
             None | Some(Holding { elsewhere: Some(_), .. }) => {
                 let is_free = supervisor.is_none();
-                if let Some(changed) = ask_node(environment, request, patience)? {
-                    return Ok(changed);
+                match ask_node(environment, &request, patience)? {
+                    Some(Asked::Done(changed)) => return Ok(changed),
+                    Some(Asked::Left(verb)) => request = Request::of(name.clone(), verb),
+                    None => {}
                 }
                 if is_free {
-                    return nobody(environment, agent, request);
+                    return nobody(environment, agent, &request);
                 }
             }
-            Some(_) if is_stopped_already(&agent, request) => return Ok(unchanged(&agent)),
+            Some(_) if is_stopped_already(&agent, &request) => return Ok(unchanged(&agent)),
             Some(supervisor) => supervisor_pid = supervisor.pid,
         }
         has_ended(supervisor_pid, PAUSE);
@@ -151,14 +154,14 @@ fn ask_node(
     environment: &Environment,
     request: &Request,
     patience: Span,
-) -> Result<Option<Changed>, Failure> {
+) -> Result<Option<Asked>, Failure> {
     let Some((name, verb)) = request.wish() else { return Ok(None) };
     let engine = environment.long_engine()?;
     let asked = asking::ask(engine.store().as_ref(), name, verb, patience);
     match supervision::runtime()?.block_on(asked) {
-        Ok(changed) => Ok(changed),
+        Ok(asked) => Ok(Some(asked)),
         Err(NotGranted::Store(error)) => Err(error.into()),
-        Err(error) => answer(Reply::Error(error.into())),
+        Err(error) => Err(refusal(error.into())),
     }
 }
 
@@ -235,7 +238,7 @@ fn nobody_listens(
 async fn stop_alone(environment: &Environment, agent: Agent) -> Result<Changed, Failure> {
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
-    let settings = supervision::settings(environment, &home)?;
+    let settings = supervision::settings_for_a_moment(environment, &home)?;
     // A preset that is gone is no reason to let its agents live.
     let preset = supervision::preset(environment, Some(&agent.plan.preset))
         .or_else(|_| supervision::preset(environment, None))?;
@@ -261,18 +264,20 @@ fn answer<A: DeserializeOwned>(reply: Reply) -> Result<A, Failure> {
             )
             .hint("it may be of another version: relight down, then relight up")
         }),
-        Reply::Error(Refused { code, message, hint }) => {
-            let exit = match code {
-                RefusedCode::NotFound | RefusedCode::Refused => Exit::No,
-                RefusedCode::Conflict | RefusedCode::Ending => Exit::Busy,
-                RefusedCode::Internal => Exit::Io,
-            };
-            let failure = Failure::new(exit, message);
-            Err(match hint {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            })
-        }
+        Reply::Error(refused) => Err(refusal(refused)),
+    }
+}
+
+fn refusal(Refused { code, message, hint }: Refused) -> Failure {
+    let exit = match code {
+        RefusedCode::NotFound | RefusedCode::Refused => Exit::No,
+        RefusedCode::Conflict | RefusedCode::Ending => Exit::Busy,
+        RefusedCode::Internal => Exit::Io,
+    };
+    let failure = Failure::new(exit, message);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }
 

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight::doors::fleet as door;
+use relight::doors::{fleet as door, process};
 use relight::engine::Engine;
 use relight::fleet::{self, Fleet, JoinError, Standing};
-use relight::supervise::supervisor::Ripened;
-use relight_core::ids::{AgentName, NodeName};
+use relight::supervise::supervisor::{Outlook, Outlooks};
+use relight_core::ids::NodeName;
 use relight_core::node::{Epoch, NewNode, Node};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -78,14 +78,14 @@ pub(super) struct Membership {
     keeper: JoinHandle<()>,
     /// Under which lease agents were taken up.
     epoch: Option<Epoch>,
-    /// Agents whose turn to be taken up here has come.
-    ripened: Option<Ripened>,
+    /// What this node is to take up and to give back.
+    outlooks: Option<Outlooks>,
 }
 
 /// What a node hears of its fleet.
 pub(super) enum Heard {
-    /// These agents are to be taken up here.
-    Ripe(Vec<AgentName>),
+    /// Agents are to be taken up here, or given back.
+    Outlook(Outlook),
     /// The lease was renewed, lost or taken anew.
     Standing,
     /// Another node came or went, or this one is to drain.
@@ -106,6 +106,7 @@ impl Membership {
             address: config.node.address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ttl: config.node.lease,
+            process: Some(process::me().clone()),
         };
         let store = Arc::clone(engine.store());
         let (fleet, keep) = fleet::join(store, node, config.node.renew).await.map_err(refused)?;
@@ -113,17 +114,17 @@ impl Membership {
         let epoch = standing.borrow_and_update().epoch();
         nodes.mark_unchanged();
         let keeper = tokio::spawn(keep);
-        Ok(Self { fleet, standing, nodes, keeper, epoch, ripened: None })
+        Ok(Self { fleet, standing, nodes, keeper, epoch, outlooks: None })
     }
 
     pub(super) fn fleet(&self) -> &Fleet {
         &self.fleet
     }
 
-    /// Where ripe agents are named from now on; those that are so at the first look.
-    pub(super) async fn listen(&mut self, ripened: Ripened) -> Vec<AgentName> {
-        let ripened = self.ripened.insert(ripened);
-        let first = timeout(FIRST_LOOK_MAX, ripened.recv()).await;
+    /// Where it is told from now on what becomes of agents; what the first look came to.
+    pub(super) async fn listen(&mut self, outlooks: Outlooks) -> Outlook {
+        let outlooks = self.outlooks.insert(outlooks);
+        let first = timeout(FIRST_LOOK_MAX, outlooks.recv()).await;
         first.ok().flatten().unwrap_or_default()
     }
 
@@ -132,7 +133,7 @@ impl Membership {
         tokio::select! {
             Ok(()) = self.standing.changed() => Heard::Standing,
             Ok(()) = self.nodes.changed() => Heard::Nodes,
-            Some(names) = next(self.ripened.as_mut()) => Heard::Ripe(names),
+            Some(outlook) = next(self.outlooks.as_mut()) => Heard::Outlook(outlook),
         }
     }
 
@@ -144,6 +145,11 @@ impl Membership {
         is_lost
     }
 
+    /// Whether another daemon is this node now.
+    pub(super) fn is_overtaken(&self) -> bool {
+        *self.standing.borrow() == Standing::Overtaken
+    }
+
     /// Gives the lease back: nothing is held any more.
     pub(super) async fn leave(self, engine: &Engine) -> Result<(), Failure> {
         self.keeper.abort();
@@ -151,9 +157,9 @@ impl Membership {
     }
 }
 
-async fn next(ripened: Option<&mut Ripened>) -> Option<Vec<AgentName>> {
-    match ripened {
-        Some(ripened) => ripened.recv().await,
+async fn next(outlooks: Option<&mut Outlooks>) -> Option<Outlook> {
+    match outlooks {
+        Some(outlooks) => outlooks.recv().await,
         None => std::future::pending().await,
     }
 }

@@ -178,7 +178,7 @@ fn or_nothing(lines: &[String]) -> String {
 async fn put_right(environment: &Environment) -> Result<Vec<String>, Failure> {
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
-    let settings = supervision::settings(environment, &home)?;
+    let settings = supervision::settings_for_a_moment(environment, &home)?;
     let settings = supervision::with_work(settings, Work::find(environment, None)?);
     let generic = supervision::preset(environment, None)?;
     // One that is not there any more tells nothing.

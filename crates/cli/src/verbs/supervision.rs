@@ -54,6 +54,9 @@ const NOT_PASSED_ON: [&str; 20] = [
 const SHORT_LIST: [&str; 9] =
     ["PATH", "HOME", "LANG", "TZ", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR"];
 
+/// How long a command on a machine that is no node holds an agent after its last commit.
+const MOMENT: Span = Span::from_secs(60);
+
 /// One thread, for a supervisor waits most of the time; but never for whoever reads what it says.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
     output::wait_for_no_reader();
@@ -76,6 +79,17 @@ pub(crate) fn settings(environment: &Environment, home: &Path) -> Result<Setting
     }
     let cgroups = cgroup_setting(environment);
     Ok(Settings { home: home.to_path_buf(), places, cgroups, ..Settings::default() })
+}
+
+/// For a command that takes an agent up for a moment. On a machine that is no node of the fleet its hold
+/// ends by the store's clock: whoever is cut off in the middle would keep the agent for ever.
+pub(crate) fn settings_for_a_moment(
+    environment: &Environment,
+    home: &Path,
+) -> Result<Settings, Failure> {
+    let is_no_node = environment.is_shared()? && fleet::node().is_none();
+    let settings = settings(environment, home)?;
+    Ok(Settings { hold: is_no_node.then_some(MOMENT), ..settings })
 }
 
 /// Which cgroup agents are to be in.
@@ -166,11 +180,21 @@ pub(crate) fn user(name: &str) -> Result<(u32, u32), Failure> {
     Err(Failure::new(Exit::Usage, format!("only root can run an agent as {name}")))
 }
 
-/// Answers what concerns agents; hands back the rest. One that ends starts nothing any more: nobody
+/// Answers what concerns agents; hands back the rest. One that ends begins nothing any more: nobody
 /// would be there to stop it.
 pub(crate) fn answer(supervisor: &Supervisor, call: Call, is_ending: bool) -> Option<Call> {
-    let starts = matches!(call.request, Request::Start { .. } | Request::Restart { .. });
-    if !(starts && is_ending) {
+    let begins = match call.request {
+        Request::Start { .. }
+        | Request::Restart { .. }
+        | Request::Register(_)
+        | Request::Reload => true,
+        Request::Stop { .. }
+        | Request::Status
+        | Request::Down { .. }
+        | Request::Unregister { .. }
+        | Request::Recover { .. } => false,
+    };
+    if !(begins && is_ending) {
         return supervisor.answer(call);
     }
     let reply = Reply::error(RefusedCode::Conflict, "the supervisor is ending", None);

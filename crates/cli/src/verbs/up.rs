@@ -16,18 +16,22 @@ use relight::supervise::control::{
 };
 use relight::supervise::notice::{Notice, What};
 use relight::supervise::reception::{Call, Reception};
+use relight::supervise::recover;
 use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{
-    AgentView, Answer, Begin, QueueSettings, Settings, Supervisor,
+    AgentView, Answer, Begin, Outlook, QueueSettings, Settings, Supervisor,
 };
 use relight::supervise::systemd::Systemd;
 use relight::supervise::word::Word;
 use relight::telemetry::Telemetry;
 use relight_core::agent::boots::{STABLE_AFTER, Verdict};
+use relight_core::agent::change::AgentChange;
 use relight_core::agent::{Agent, AgentState, Pause, Takes};
 use relight_core::alert::Alert;
+use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
 use relight_server::Server;
+use relight_store::{AgentCommit, AgentCommitError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
@@ -51,6 +55,9 @@ const LAST_SPANS: Duration = Duration::from_secs(2);
 const STABLE_AGAIN: Duration = Duration::from_secs(60);
 /// How long it may take to see what was held back.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
+/// Why others have to wait although this node leaves.
+const KEEPS_LEASE: &str =
+    "something of an agent is left here and may live: this node keeps its lease until it ends";
 
 pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome {
     let config = configured::load(environment, arguments.config.as_deref())?;
@@ -294,27 +301,68 @@ impl Daemon<'_> {
         let (name, labels) = (membership.fleet().name(), membership.fleet().labels());
         let (admitted, others): (Vec<AgentSpec>, Vec<AgentSpec>) =
             specs.into_iter().partition(|spec| spec.placement.admits(name, labels));
-        let ripe = match self.supervisor.stand_by(admitted) {
-            Some(ripened) => membership.listen(ripened).await,
-            None => Vec::new(),
+        let outlook = match self.supervisor.stand_by(admitted) {
+            Some(outlooks) => membership.listen(outlooks).await,
+            None => Outlook::default(),
         };
         if !others.is_empty() {
             self.say(&format!("{} agents are placed on other nodes", others.len()));
         }
-        self.fill(ripe).await;
+        self.look_out(outlook, self.arguments.take_over).await;
+    }
+
+    /// Does what a look at all agents of the fleet came to.
+    async fn look_out(&mut self, outlook: Outlook, take_over: bool) {
+        self.supervisor.forget_registered(&outlook.removed);
+        self.stand_by_for_registered(outlook.registered);
+        self.fill(outlook.ripe, take_over).await;
+        self.give_back(outlook.forsaken).await;
+    }
+
+    /// Agents that were registered on any node come here too, when it is this one's turn.
+    fn stand_by_for_registered(&mut self, agents: Vec<Agent>) {
+        if !self.config.daemon.commands {
+            return;
+        }
+        for agent in agents {
+            if self.supervisor.knows(&agent.name) {
+                continue;
+            }
+            let name = agent.name;
+            match registered::spec(self.environment, &self.config, name.clone(), agent.plan) {
+                Ok(spec) => drop(self.supervisor.stand_by(vec![spec])),
+                Err(failure) => self.say(&format!("{name} is left alone: {}", failure.message)),
+            }
+        }
+    }
+
+    /// What this node has and does not want any more is ended and given back: while it is this live
+    /// node's, no other one takes it.
+    async fn give_back(&mut self, agents: Vec<Agent>) {
+        let generic = || supervision::preset(self.environment, None);
+        let specs = agents.into_iter().map(|agent| {
+            let preset = supervision::preset(self.environment, Some(&agent.plan.preset));
+            Some(recover::spec_of(agent, preset.or_else(|_| generic()).ok()?))
+        });
+        let specs = specs.flatten().collect();
+        for (name, error) in self.supervisor.give_back(specs).await {
+            self.say(&format!("{name} cannot be given back now: {error}"));
+        }
     }
 
     /// Takes up agents that came to this node.
-    async fn fill(&mut self, names: Vec<AgentName>) {
-        for (name, error) in self.supervisor.fill(names, self.begin).await {
+    async fn fill(&mut self, names: Vec<AgentName>, take_over: bool) {
+        for (name, error) in self.supervisor.fill(names, self.begin, take_over).await {
             self.say(&format!("{name} is left alone for now: {error}"));
         }
     }
 
     async fn hear(&mut self, heard: Heard) {
         match heard {
-            Heard::Ripe(names) if matches!(self.phase, Phase::Serving) => self.fill(names).await,
-            Heard::Ripe(_) => {}
+            Heard::Outlook(outlook) if matches!(self.phase, Phase::Serving) => {
+                self.look_out(outlook, false).await;
+            }
+            Heard::Outlook(_) => {}
             Heard::Standing => {
                 if self.membership.as_mut().is_some_and(Membership::has_lost) {
                     self.say("the lease of this node ran out; its agents are given up");
@@ -322,6 +370,17 @@ impl Daemon<'_> {
                 }
             }
             Heard::Nodes => self.release_if_draining().await,
+        }
+    }
+
+    /// Two daemons of one node would take its lease from each other for ever.
+    fn prove_not_overtaken(&self) -> Result<(), Failure> {
+        match &self.membership {
+            Some(membership) if membership.is_overtaken() => {
+                let text = format!("another daemon is node {} now", membership.fleet().name());
+                Err(Failure::new(Exit::Fenced, text))
+            }
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -360,13 +419,17 @@ impl Daemon<'_> {
                         ));
                     }
                 }
+                Woken::Signal(Told::HangUp) if self.is_ending() => {}
                 Woken::Signal(Told::HangUp) => self.reload().await,
                 Woken::Signal(Told::End(signal)) => {
                     self.told.get_or_insert(signal);
                     self.stop();
                 }
                 Woken::Call(call) => self.answer(call).await,
-                Woken::Fleet(heard) => self.hear(heard).await,
+                Woken::Fleet(heard) => {
+                    self.hear(heard).await;
+                    self.prove_not_overtaken()?;
+                }
                 Woken::Watchdog => {
                     let _ = self.systemd.alive();
                     watchdog = alive_every.map(|every| Instant::now() + every);
@@ -423,9 +486,14 @@ impl Daemon<'_> {
         }
     }
 
+    fn is_ending(&self) -> bool {
+        !matches!(self.phase, Phase::Serving)
+    }
+
     async fn answer(&mut self, call: Call) {
-        let is_ending = !matches!(self.phase, Phase::Serving);
-        let Some(call) = supervision::answer(&self.supervisor, call, is_ending) else { return };
+        let Some(call) = supervision::answer(&self.supervisor, call, self.is_ending()) else {
+            return;
+        };
         let agents = u32::try_from(self.supervisor.names().count()).unwrap_or(u32::MAX);
         let reply = match call.request {
             Request::Down { keep_agents: true } => {
@@ -453,7 +521,7 @@ impl Daemon<'_> {
     }
 
     /// Reads the configuration again: new agents are taken up, changed ones get their plan from the
-    /// next attempt on, removed ones are stopped. A configuration that is wrong changes nothing.
+    /// next attempt on, removed ones are stopped, and those that are placed elsewhere now handed over. A configuration that is wrong changes nothing.
     async fn reload(&mut self) {
         let read = self.read_again().await;
         let specs = match read {
@@ -474,10 +542,27 @@ impl Daemon<'_> {
             self.say(&format!("{name} is not in the configuration any more; it is stopped"));
             drop(self.supervisor.retire(&name));
         }
+        let specs = self.hand_over_misplaced(specs);
         let new = specs.into_iter().filter(|spec| !self.supervisor.replan(spec.clone())).collect();
         self.begin = Begin::Wake;
         self.take_up_or_stand_by(new).await;
         self.say("the configuration was read again");
+    }
+
+    /// Hands over what this node has or stands by for and may not have any more. Answers all others.
+    fn hand_over_misplaced(&mut self, specs: Vec<AgentSpec>) -> Vec<AgentSpec> {
+        let Some(fleet) = self.supervisor.fleet().cloned() else { return specs };
+        let is_misplaced = |spec: &AgentSpec| {
+            let may_run = spec.placement.admits(fleet.name(), fleet.labels());
+            !may_run && self.supervisor.knows(&spec.name)
+        };
+        let (misplaced, others): (Vec<AgentSpec>, Vec<AgentSpec>) =
+            specs.into_iter().partition(is_misplaced);
+        for AgentSpec { name, .. } in misplaced {
+            self.say(&format!("{name} is placed on other nodes now; it is handed over"));
+            drop(self.supervisor.retire(&name));
+        }
+        others
     }
 
     /// The agents of the configuration as it is now. Who is told, the strategies, the limits and the
@@ -523,15 +608,38 @@ impl Daemon<'_> {
             .map_err(|failure| refused(RefusedCode::Refused, failure.message, failure.hint))?;
         supervision::check_program(&spec.command, &spec.environment, &spec.plan.folder)
             .map_err(|failure| refused(RefusedCode::Refused, failure.message, failure.hint))?;
-        let taken = self.supervisor.take_up(spec, Begin::Wake, false).await;
-        taken.map_err(|error| refused(RefusedCode::Conflict, error.to_string(), None))?;
+        let taken = match &self.membership {
+            Some(_) => self.create(spec, known.is_some()).await.map_err(|e| e.to_string()),
+            None => {
+                let taken = self.supervisor.take_up(spec, Begin::Wake, false).await;
+                taken.map_err(|error| error.to_string())
+            }
+        };
+        taken.map_err(|why| refused(RefusedCode::Conflict, why, None))?;
         self.say(&format!("{name} was registered and is supervised from now on"));
         Ok(Registered { created: known.is_none() })
     }
 
+    /// Makes an agent known to the whole fleet: the node whose turn it is takes it up.
+    async fn create(&mut self, spec: AgentSpec, is_known: bool) -> Result<(), AgentCommitError> {
+        if !is_known {
+            let changes = vec![AgentChange::Created(Box::new(spec.plan.clone()))];
+            let guard = Guard { fence: None, seq: None };
+            let commit = AgentCommit { agent: spec.name.clone(), guard, at: clock::now(), changes };
+            self.supervisor.engine().store().commit_agent(commit).await?;
+        }
+        if !self.supervisor.knows(&spec.name) {
+            drop(self.supervisor.stand_by(vec![spec]));
+        }
+        Ok(())
+    }
+
     /// Stops it and gives it back; whoever asked hears once that is done.
     fn unregister(&mut self, name: &AgentName, reply: oneshot::Sender<Reply>) {
-        let retired = self.supervisor.retire(name);
+        let retired = match self.membership {
+            Some(_) => self.supervisor.unregister(name),
+            None => self.supervisor.retire(name),
+        };
         if retired.is_some() {
             self.say(&format!("{name} is not registered any more; it is stopped"));
         }
@@ -558,7 +666,13 @@ impl Daemon<'_> {
             Some(_) if lives_on => self.supervisor.abandon(),
             Some(membership) => {
                 self.supervisor.leave().await;
-                membership.leave(&engine).await?;
+                // What cannot be seen may live.
+                let living = self.supervisor.living().unwrap_or(usize::MAX);
+                if living == 0 {
+                    membership.leave(&engine).await?;
+                } else {
+                    output::note(self.environment, KEEPS_LEASE);
+                }
             }
             None => self.supervisor.leave().await,
         }

@@ -117,6 +117,29 @@ fn what_only_a_node_that_is_gone_may_run_is_stopped_all_the_same() {
     assert_eq!(fleet.ground.lines("places"), ["a"]);
 }
 
+/// Who took the agent up, oldest first.
+fn takers(fleet: &Fleet) -> Vec<serde_json::Value> {
+    let ran = fleet.call("nowhere", &["events", "--kind", "agent.taken", "-n", "100", "--json"]);
+    let told = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    ran.stdout.lines().map(|line| told(line)["detail"]["holder"].clone()).collect()
+}
+
+#[test]
+fn a_machine_that_is_no_node_stops_an_agent_of_a_dead_fleet_and_holds_it_by_the_clock() {
+    let Some(server) = Cluster::shared() else { return };
+    let fleet = Fleet::new(Meet::in_a_schema_of(server), "");
+    let a = fleet.up("a");
+    let pid = fleet.until_lives("a", 1);
+    a.kill();
+    until("its shim ends it", || (!is_alive(pid)).then_some(()));
+    until("a is gone", || (fleet.state_of("nowhere", "a") == "gone").then_some(()));
+    let stopped = fleet.json("nowhere", &["stop", "a"]);
+    assert_eq!(stopped["state"], "stopped", "{stopped}");
+    let takers = takers(&fleet);
+    let [node, command] = takers.as_slice() else { panic!("{takers:?}") };
+    assert_eq!((&node["kind"], &command["kind"]), (&json!("process"), &json!("time")));
+}
+
 /// Says where it is, and a secret; lives until it is told to end.
 const TALKS: &str = "echo \"hello from $RELIGHT_NODE\"\necho password=hunter2hunter2\n\
     trap 'exit 0' TERM\nwhile :; do sleep 0.02; done";

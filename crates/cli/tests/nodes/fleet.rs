@@ -66,6 +66,11 @@ impl Fleet {
         self.ground.config(&config(lease, ""));
     }
 
+    /// Whoever reads the configuration from now on finds this said of the agent.
+    pub(crate) fn agent_is(&self, agent_end: &str) {
+        self.ground.config(&config(LEASE, agent_end));
+    }
+
     pub(crate) fn variables(&self, node: &str) -> [(&'static str, String); 2] {
         let home = self.ground.stage.folder.path().join(format!("home-{node}"));
         [("RELIGHT_HOME", home.display().to_string()), ("RELIGHT_STORE", self.store.clone())]
@@ -100,8 +105,18 @@ impl Fleet {
 
     /// What the API of a node's socket answers.
     pub(crate) fn send(&self, node: &str, method: &str, path: &str) -> Answered {
+        self.send_with(node, method, path, None)
+    }
+
+    pub(crate) fn send_with(
+        &self,
+        node: &str,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Answered {
         let socket = self.ground.stage.folder.path().join(format!("home-{node}/relight.sock"));
-        client::send(&socket, method, path, None, Span::from_secs(20)).unwrap()
+        client::send(&socket, method, path, body, Span::from_secs(20)).unwrap()
     }
 
     pub(crate) fn get(&self, node: &str, path: &str) -> Value {

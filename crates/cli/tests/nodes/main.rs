@@ -8,6 +8,7 @@ mod fleet;
 #[path = "../supervision/ground.rs"]
 #[expect(dead_code, reason = "what other tests need too")]
 mod ground;
+mod guarded;
 mod held;
 mod outage;
 mod relay;
@@ -16,5 +17,6 @@ mod relight;
 #[path = "../../../testkit/src/postgres.rs"]
 #[expect(dead_code, unreachable_pub, reason = "a module of testkit, taken in by its path")]
 mod server;
+mod standing;
 mod takeover;
 mod which_store;

@@ -45,6 +45,7 @@ on_every_store! {
     an_agent_runs_where_its_placement_says
     what_a_person_stopped_stays_stopped_on_every_node
     a_drained_node_hands_over_what_ends_and_takes_nothing
+    a_node_that_drains_looks_after_what_runs_when_its_daemon_comes_back
     a_name_that_another_machine_uses_is_refused
     a_task_of_a_lost_node_is_recovered_by_another
     what_no_node_guards_is_not_run
@@ -174,6 +175,21 @@ fn a_drained_node_hands_over_what_ends_and_takes_nothing(meet: Meet) {
     signal(pid, Signal::KILL);
     fleet.until_lives("b", 2);
     assert_eq!(fleet.call("b", &["node", "drain", "nobody"]).code, 1);
+    fleet.ground.assert_never_doubled();
+}
+
+fn a_node_that_drains_looks_after_what_runs_when_its_daemon_comes_back(meet: Meet) {
+    let fleet = Fleet::new(meet, "");
+    let a = fleet.up("a");
+    let pid = fleet.until_lives("a", 1);
+    let _b = fleet.up("b");
+    assert_eq!(fleet.call("b", &["node", "drain", "a"]).code, 0);
+    a.kill();
+    let a = fleet.up("a");
+    a.until_said("lives and is adopted");
+    assert!(is_alive(pid), "what runs goes on");
+    signal(pid, Signal::KILL);
+    fleet.until_lives("b", 2);
     fleet.ground.assert_never_doubled();
 }
 

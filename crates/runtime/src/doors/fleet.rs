@@ -5,7 +5,7 @@
 //! joins anew. Before that, and where nothing was seen, it counts as alive.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use relight_core::ids::NodeName;
@@ -18,7 +18,8 @@ use super::environment;
 pub const VARIABLE: &str = "RELIGHT_NODE";
 
 static NODE: OnceLock<Option<NodeName>> = OnceLock::new();
-static SEEN: RwLock<Option<BTreeMap<NodeName, bool>>> = RwLock::new(None);
+static SEEN: RwLock<Seen> = RwLock::new(Seen { by: 0, lives: None });
+static LOOKS: AtomicU64 = AtomicU64::new(0);
 static SHARED: AtomicBool = AtomicBool::new(false);
 
 /// Where a process is, seen from here.
@@ -53,26 +54,61 @@ pub fn share_store() {
     SHARED.store(true, Ordering::Relaxed);
 }
 
-/// Whether this process has opened a store that other machines use too.
-pub fn is_store_shared() -> bool {
+/// Whether other machines use the store too.
+pub fn shares_store() -> bool {
     SHARED.load(Ordering::Relaxed)
 }
 
-/// Takes in what the store says of all nodes.
-pub fn learn(nodes: &[Node]) {
-    let lives = nodes.iter().map(|node| (node.new.name.clone(), node.is_live())).collect();
-    *SEEN.write().unwrap_or_else(PoisonError::into_inner) = Some(lives);
+/// A look at all nodes that has begun. Many look at the same time, and a slow look may end after one that
+/// began later: what was read before a look began is judged by what that look saw, or a later one.
+#[derive(Debug)]
+#[must_use]
+pub struct Look(u64);
+
+impl Look {
+    /// To be called before the store is asked.
+    pub fn begin() -> Self {
+        Self(LOOKS.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Takes in what the store said of all nodes.
+    pub fn learn(self, nodes: &[Node]) {
+        SEEN.write().unwrap_or_else(PoisonError::into_inner).take_in(&self, nodes);
+    }
+}
+
+/// What is known of the leases of all nodes.
+#[derive(Debug)]
+struct Seen {
+    /// The look that saw it; they are numbered as they begin.
+    by: u64,
+    /// Which of them live; none before the first look.
+    lives: Option<BTreeMap<NodeName, bool>>,
+}
+
+impl Seen {
+    fn take_in(&mut self, look: &Look, nodes: &[Node]) {
+        if look.0 < self.by {
+            return;
+        }
+        let lives = nodes.iter().map(|node| (node.new.name.clone(), node.is_live())).collect();
+        *self = Self { by: look.0, lives: Some(lives) };
+    }
+
+    fn is_gone(&self, name: &NodeName) -> bool {
+        let lives = self.lives.as_ref();
+        lives.is_some_and(|lives| !lives.get(name).copied().unwrap_or(false))
+    }
 }
 
 /// Whether the lease of a node was seen to have run out, or the node to have been removed after that.
 pub fn is_gone(name: &NodeName) -> bool {
-    let seen = SEEN.read().unwrap_or_else(PoisonError::into_inner);
-    seen.as_ref().is_some_and(|seen| !seen.get(name).copied().unwrap_or(false))
+    SEEN.read().unwrap_or_else(PoisonError::into_inner).is_gone(name)
 }
 
 /// Where a process is, seen from this boot of this machine.
 pub fn place_of<'a>(process: &'a ProcessIdentity, boot: &str) -> Place<'a> {
-    place(process, node(), boot, is_store_shared())
+    place(process, node(), boot, shares_store())
 }
 
 fn place<'a>(
@@ -90,10 +126,39 @@ fn place<'a>(
 
 #[cfg(test)]
 mod tests {
+    use relight_core::node::{Epoch, NewNode};
+    use relight_core::time::{Span, Time};
+
     use super::*;
 
     fn name(text: &str) -> NodeName {
         NodeName::new(text).unwrap()
+    }
+
+    fn node(text: &str, left_ms: u64) -> Node {
+        let new = NewNode {
+            name: name(text),
+            instance: text.to_owned(),
+            labels: Vec::new(),
+            address: None,
+            version: "1".to_owned(),
+            ttl: Span::from_secs(8),
+            process: None,
+        };
+        let (joined_at, left) = (Time::from_ms(0), Span::from_ms(left_ms));
+        Node { new, epoch: Epoch(1), draining: false, joined_at, left }
+    }
+
+    #[test]
+    fn a_slow_look_does_not_take_back_what_a_later_one_saw() {
+        let mut seen = Seen { by: 0, lives: None };
+        assert!(!seen.is_gone(&name("a")), "nothing was seen");
+        let (slow, quick) = (Look(1), Look(2));
+        seen.take_in(&quick, &[node("a", 1)]);
+        seen.take_in(&slow, &[node("a", 0)]);
+        assert!(!seen.is_gone(&name("a")), "it had joined anew");
+        seen.take_in(&Look(3), &[node("a", 0)]);
+        assert!(seen.is_gone(&name("a")));
     }
 
     #[test]

@@ -15,9 +15,9 @@ use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::HolderLife;
 use relight_core::time::Span;
 use relight_store::{AgentCommit, AgentCommitError, EventQuery, Store, StoreError};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::look;
+use super::sight::Sight;
 use crate::doors::{clock, fleet, process, random};
 use crate::supervise::control::{Changed, Refused, RefusedCode};
 
@@ -27,6 +27,8 @@ const TAKE_UP_MAX: Duration = Duration::from_secs(3);
 const FREE_MAX: Duration = Duration::from_secs(3);
 /// So many wishes cannot come and go between two looks.
 const WISHES_MAX: usize = 100;
+/// So long at least between two looks.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// How often leases are looked at, which end without an event.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -87,29 +89,45 @@ impl From<NotGranted> for Refused {
     }
 }
 
+/// What asking came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// Another node has done it.
+    Done(Changed),
+    /// No other node has the agent: it is this node's, or nobody's. This is left to be done of it.
+    Left(Verb),
+}
+
 /// Asks whichever other node has the agent, and waits for what comes of it, but not for longer than
-/// this. None when no other node has it: it is this node's, or nobody's.
+/// this.
 pub async fn ask(
     store: &dyn Store,
     agent: &AgentName,
     verb: Verb,
     patience: Span,
-) -> Result<Option<Changed>, NotGranted> {
+) -> Result<Asked, NotGranted> {
     let deadline = Instant::now() + patience.as_duration();
-    let mut question = Question { store, name: agent, verb, deadline };
+    let (sight, _) = Sight::first(store).await?;
+    let mut question = Question { store, name: agent, verb, deadline, sight };
     let mut before: Option<Passed> = None;
     loop {
-        let Some(found) = question.holder().await? else { return Ok(None) };
+        let Some(found) = question.holder().await? else {
+            // Whoever takes over from a node that was asked begins a new attempt by itself.
+            let is_renewed = verb == Verb::Restart && before.is_some();
+            return Ok(Asked::Left(if is_renewed { Verb::Start } else { verb }));
+        };
         // Another attempt than the one that was to be ended has begun, or is about to.
         let is_renewed = before.as_ref().is_some_and(|before| before.is_renewed_by(&found));
         if verb == Verb::Restart && is_renewed {
             question.verb = Verb::Start;
         }
         if verb == Verb::Stop && is_stopped(&found.agent) {
-            return Ok(Some(unchanged(&found.agent)));
+            return Ok(Asked::Done(unchanged(&found.agent)));
         }
         match question.put_to(&found).await? {
-            Put::Answered(outcome) => return question.granted(found.node, outcome).map(Some),
+            Put::Answered(outcome) => {
+                return question.granted(found.node, outcome).map(Asked::Done);
+            }
             Put::Passed { was_taken } => {
                 let (node, attempt_number) = (found.node, found.agent.attempt_number);
                 before = Some(Passed { node, attempt_number, was_taken });
@@ -127,6 +145,8 @@ struct Question<'a> {
     name: &'a AgentName,
     verb: Verb,
     deadline: Instant,
+    /// The nodes as they are seen meanwhile.
+    sight: Sight,
 }
 
 /// An agent, and the other node that has it.
@@ -179,12 +199,12 @@ impl Passed {
 
 impl Question<'_> {
     /// The live node that has the agent. One that is free is waited for: it changes hands just now.
-    async fn holder(&self) -> Result<Option<Elsewhere>, NotGranted> {
+    async fn holder(&mut self) -> Result<Option<Elsewhere>, NotGranted> {
         let until = self.deadline.min(Instant::now() + FREE_MAX);
         loop {
             let newest = self.store.newest_event().await?;
             let Some(agent) = self.store.agent(self.name).await? else { return Ok(None) };
-            let nodes = look(self.store).await?;
+            let nodes = self.sight.look(self.store).await?.nodes;
             let held = agent.lease.held.as_ref();
             let is_held = held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
             let place = held.and_then(|held| held.holder.node()).cloned();
@@ -206,9 +226,10 @@ impl Question<'_> {
     }
 
     /// Asks this holder, and waits.
-    async fn put_to(&self, found: &Elsewhere) -> Result<Put, NotGranted> {
+    async fn put_to(&mut self, found: &Elsewhere) -> Result<Put, NotGranted> {
         // First for the wish of another, then for ours.
-        let take_by = || self.deadline.min(Instant::now() + found.lease + TAKE_UP_MAX);
+        let deadline = self.deadline;
+        let take_by = || deadline.min(Instant::now() + found.lease + TAKE_UP_MAX);
         let (mut until, mut ours, mut was_taken) = (take_by(), None, false);
         loop {
             let newest = self.store.newest_event().await?;
@@ -225,7 +246,10 @@ impl Question<'_> {
                 Some(Progress::Taken) if is_late => return Err(found.late()),
                 Some(Progress::Taken) => (was_taken, until) = (true, self.deadline),
                 Some(Progress::Asked) if !is_over => {}
-                Some(Progress::Asked) if !self.withdraw(&now).await? => continue,
+                Some(Progress::Asked) if !self.withdraw(&now).await? => {
+                    sleep(LOOK_PAUSE).await;
+                    continue;
+                }
                 // By us, or by another who waited for longer.
                 Some(Progress::Asked | Progress::Withdrawn) => return Err(found.silent()),
                 None => {
@@ -238,7 +262,8 @@ impl Question<'_> {
                     }
                 }
             }
-            if is_gone(self.store, &found.node).await? {
+            self.sight.look(self.store).await?;
+            if fleet::is_gone(&found.node) {
                 return Ok(Put::Passed { was_taken });
             }
             self.changed(newest, if is_over { self.deadline } else { until }).await?;
@@ -302,8 +327,10 @@ impl Question<'_> {
         }
     }
 
-    /// Returns after a change of the store, and soon in any case.
+    /// Returns after a change of the store, and soon in any case; not at once, for a store that many
+    /// nodes use changes all the time.
     async fn changed(&self, newest: u64, until: Instant) -> Result<(), NotGranted> {
+        sleep(LOOK_PAUSE).await;
         let rest = until.saturating_duration_since(Instant::now()).min(LOOK_EVERY);
         match timeout(rest, self.store.changed(newest)).await {
             Ok(changed) => Ok(changed?),
@@ -319,11 +346,6 @@ impl Question<'_> {
             None => Ok(Changed { agent, previous_state: previous, state: now, task_cancelled }),
         }
     }
-}
-
-async fn is_gone(store: &dyn Store, node: &NodeName) -> Result<bool, NotGranted> {
-    look(store).await?;
-    Ok(fleet::is_gone(node))
 }
 
 fn is_stopped(agent: &Agent) -> bool {

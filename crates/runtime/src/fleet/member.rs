@@ -47,6 +47,8 @@ pub enum Standing {
     },
     /// Its lease is lost; it joins anew.
     Lost,
+    /// Another daemon is this node now; this one never is again.
+    Overtaken,
 }
 
 impl Standing {
@@ -54,7 +56,7 @@ impl Standing {
     pub fn epoch(self) -> Option<Epoch> {
         match self {
             Self::Member { epoch, .. } => Some(epoch),
-            Self::Lost => None,
+            Self::Lost | Self::Overtaken => None,
         }
     }
 }
@@ -96,7 +98,7 @@ impl Fleet {
             Standing::Member { epoch: now, term } if now == epoch => {
                 (clock::boot_ms() < term.stop_at_ms()).then_some(term)
             }
-            Standing::Member { .. } | Standing::Lost => None,
+            Standing::Member { .. } | Standing::Lost | Standing::Overtaken => None,
         }
     }
 
@@ -135,7 +137,7 @@ pub async fn join(
     let (nodes, all) = watch::channel(seen.nodes);
     let fleet = Fleet { node: Arc::clone(&node), standing: standings, nodes: all };
     keeping.looked(clock::boot_ms(), seen.first_end);
-    let member = Member { store, node, timing, standing, sight, nodes, keeping };
+    let member = Member { store, node, last: epoch, timing, standing, sight, nodes, keeping };
     Ok((fleet, member.serve()))
 }
 
@@ -148,10 +150,12 @@ async fn first_lease(
     let mut has_waited = false;
     loop {
         let sent_ms = clock::boot_ms();
-        match store.join_node(node.clone(), clock::now()).await? {
+        match store.join_node(node.clone(), None, clock::now()).await? {
             Joined::As(epoch) => return Ok((epoch, Keeping::begun(sent_ms, timing))),
-            Joined::Taken(other) if has_waited => return Err(JoinError::Taken(other)),
-            Joined::Taken(other) => {
+            Joined::Taken(other) | Joined::Overtaken(other) if has_waited => {
+                return Err(JoinError::Taken(other));
+            }
+            Joined::Taken(other) | Joined::Overtaken(other) => {
                 has_waited = true;
                 sleep(other.left.as_duration() + TAKEN_WAIT.as_duration()).await;
             }
@@ -163,6 +167,8 @@ async fn first_lease(
 struct Member {
     store: Arc<dyn Store>,
     node: Arc<NewNode>,
+    /// Under which lease it was last.
+    last: Epoch,
     timing: Timing,
     standing: watch::Sender<Standing>,
     sight: Sight,
@@ -177,6 +183,7 @@ impl Member {
             match standing {
                 Standing::Member { epoch, .. } => self.keep(epoch).await,
                 Standing::Lost => self.join_anew().await,
+                Standing::Overtaken => return std::future::pending().await,
             }
         }
     }
@@ -207,10 +214,11 @@ impl Member {
         }
     }
 
-    /// Sees what became of the others. One that cannot be asked now is asked with the next renewal.
+    /// Sees what became of the others. One that cannot be asked now is asked with the next renewal, which
+    /// does not wait for that.
     async fn look(&mut self) {
-        let left = self.left();
-        let looked = timeout(left, self.sight.look(self.store.as_ref())).await;
+        let patience = self.timing.renew.as_duration().min(self.left());
+        let looked = timeout(patience, self.sight.look(self.store.as_ref())).await;
         let Ok(Ok(seen)) = looked else { return sleep(TROUBLE_PAUSE.min(self.left())).await };
         self.keeping.looked(clock::boot_ms(), seen.first_end);
         self.nodes.send_if_modified(|known| {
@@ -231,16 +239,21 @@ impl Member {
     }
 
     /// Waits for the answer, however long the store is away: whoever asks again and again has joined as
-    /// often once it is back. An answer that took longer than the lease lasts is lost at once.
+    /// often once it is back. An answer that took longer than the lease lasts is lost at once. Where
+    /// another daemon of this installation has joined meanwhile it stays away: both would take the lease
+    /// from each other for ever.
     async fn join_anew(&mut self) {
         let sent_ms = clock::boot_ms();
-        match self.store.join_node((*self.node).clone(), clock::now()).await {
+        let node = (*self.node).clone();
+        match self.store.join_node(node, Some(self.last), clock::now()).await {
             Ok(Joined::As(epoch)) => {
+                self.last = epoch;
                 self.keeping = Keeping::begun(sent_ms, self.timing);
                 self.look().await;
                 let term = self.keeping.term();
                 self.standing.send_replace(Standing::Member { epoch, term });
             }
+            Ok(Joined::Overtaken(_)) => drop(self.standing.send_replace(Standing::Overtaken)),
             Ok(Joined::Taken(_)) | Err(_) => sleep(TROUBLE_PAUSE).await,
         }
     }

@@ -28,8 +28,9 @@ use crate::doors::fleet;
 
 /// Looks at all nodes, and remembers what is seen of their leases.
 pub async fn look(store: &dyn Store) -> Result<Arc<[Node]>, StoreError> {
+    let look = fleet::Look::begin();
     let nodes = store.nodes().await?;
-    fleet::learn(&nodes);
+    look.learn(&nodes);
     Ok(nodes.into())
 }
 

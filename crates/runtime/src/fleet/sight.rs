@@ -38,13 +38,14 @@ impl Sight {
     /// Reads them again when their mark is another one. It is asked for first: what changes between the
     /// two is read with the next look.
     pub(crate) async fn look(&mut self, store: &dyn Store) -> Result<Seen, StoreError> {
+        let look = fleet::Look::begin();
         let glance = store.nodes_at_a_glance().await?;
         if glance.mark != self.mark {
             self.nodes = store.nodes().await?.into();
             self.mark = glance.mark;
         }
-        // Also when nothing is new: somebody else's slower look may have told of an earlier moment.
-        fleet::learn(&self.nodes);
+        // Also when nothing is new: it is so as of now.
+        look.learn(&self.nodes);
         Ok(Seen { nodes: Arc::clone(&self.nodes), first_end: glance.first_end })
     }
 }

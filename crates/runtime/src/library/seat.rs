@@ -18,7 +18,7 @@ const SHARED_LEASE: Span = Span::from_secs(30);
 /// How long a lease lasts that this process takes and renews; none where it follows the life of the
 /// process. On a store that other machines use nobody there could see it end.
 pub(super) fn lease(given: Option<Span>) -> Option<Span> {
-    given.or_else(|| fleet::is_store_shared().then_some(SHARED_LEASE))
+    given.or_else(|| fleet::shares_store().then_some(SHARED_LEASE))
 }
 
 /// This process as the holder of leases.

@@ -94,6 +94,15 @@ pub enum Request {
 }
 
 impl Request {
+    /// That this is done of an agent.
+    pub fn of(agent: AgentName, verb: Verb) -> Self {
+        match verb {
+            Verb::Start => Self::Start { agent },
+            Verb::Stop => Self::Stop { agent },
+            Verb::Restart => Self::Restart { agent },
+        }
+    }
+
     /// The agent that somebody wants something of, and what; none for all else.
     pub fn wish(&self) -> Option<(&AgentName, Verb)> {
         match self {

@@ -9,6 +9,7 @@ use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, ProcessIdentity};
 use relight_core::node::Epoch;
 use relight_core::status::TaskStatus;
+use relight_core::time::Span;
 use tokio::sync::{Notify, Semaphore, watch};
 
 use super::cgroup::Cgroups;
@@ -16,6 +17,7 @@ use super::log::Growth;
 use super::notice::{Notices, What};
 use super::standby::Waiting;
 use super::word::Word;
+use crate::doors::fleet as door;
 use crate::engine::{ActError, Engine, TaskView};
 use crate::fleet::Fleet;
 use crate::recovery::Recoverer;
@@ -24,6 +26,13 @@ use crate::recovery::Recoverer;
 /// lost its lease and joined anew has no right to go on with what it had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NodeRight(Option<Option<Epoch>>);
+
+impl NodeRight {
+    /// The lease; none outside of a fleet, and where it was lost already.
+    pub(super) fn epoch(self) -> Option<Epoch> {
+        self.0.flatten()
+    }
+}
 
 /// What all agents of one supervisor share.
 #[derive(Debug)]
@@ -58,13 +67,27 @@ pub(super) struct Desk {
     pub(super) places: Vec<(Word, Word)>,
     /// This machine's fleet; none where it is alone.
     pub(super) fleet: Option<Fleet>,
+    /// How long an agent is held without a commit; for as long as this process lives when none.
+    pub(super) hold: Option<Span>,
     /// Agents that are taken up here once their node is gone.
     pub(super) standby: Waiting,
 }
 
 impl Desk {
+    /// Who holds what is supervised here: this process, or whoever a clock ends.
     pub(super) fn holder(&self) -> Holder {
-        Holder::Process(self.owner.clone())
+        match self.hold {
+            None => Holder::Process(self.owner.clone()),
+            Some(_) => {
+                let ProcessIdentity { pid, boot, .. } = &self.owner;
+                Holder::Time { by: format!("a command, process {pid} of boot {boot}") }
+            }
+        }
+    }
+
+    /// Whether others than this machine take up what nobody holds.
+    pub(super) fn is_one_of_many(&self) -> bool {
+        self.fleet.is_some() || self.owner.node.is_some() || door::shares_store()
     }
 
     pub(super) fn is_draining(&self) -> bool {

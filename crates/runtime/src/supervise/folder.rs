@@ -19,6 +19,15 @@ impl AgentFolder {
         Self(home.join("agents").join(encoded_name(agent.as_str())))
     }
 
+    /// Of all agents that ever ran here.
+    pub fn all(home: &Path) -> io::Result<Vec<Self>> {
+        let folders = match std::fs::read_dir(home.join("agents")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            folders => folders?,
+        };
+        folders.map(|folder| Ok(Self(folder?.path()))).collect()
+    }
+
     /// The one at this place.
     pub fn at(path: PathBuf) -> Self {
         Self(path)

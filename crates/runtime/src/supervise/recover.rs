@@ -70,6 +70,18 @@ async fn unsupervised(engine: &Engine) -> Result<Vec<Agent>, StoreError> {
     Ok(agents.into_iter().filter(|agent| runs(agent) && !is_supervised(agent)).collect())
 }
 
+/// Those of them that died unnoticed. What lives is not touched: in a fleet whoever takes its lease and
+/// gives it back lets another node start a second copy.
+async fn dead(engine: &Engine) -> Result<Vec<Agent>, StoreError> {
+    let mut dead = Vec::new();
+    for agent in unsupervised(engine).await? {
+        if !lives(engine, &agent).await? {
+            dead.push(agent);
+        }
+    }
+    Ok(dead)
+}
+
 fn is_supervised(agent: &Agent) -> bool {
     let held = agent.lease.held.as_ref();
     held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive)
@@ -97,7 +109,7 @@ pub async fn put_right(
     preset: impl Fn(&str) -> Preset,
 ) -> Result<Vec<(AgentName, TakeUpError)>, ActError> {
     let engine = supervisor.engine().clone();
-    let agents = unsupervised(&engine).await?;
+    let agents = dead(&engine).await?;
     let spec = |agent: Agent| {
         let preset = preset(&agent.plan.preset);
         spec_of(agent, preset)

@@ -1,6 +1,6 @@
 //! The agents of one supervisor, for those who look at all of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use relight_core::agent::{Agent, AgentState, AttemptTag, Pause};
@@ -12,7 +12,11 @@ use super::actor::{AgentView, Mail};
 
 /// All agents that are supervised here.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Roster(Arc<Mutex<BTreeMap<AgentName, Member>>>);
+pub(super) struct Roster {
+    members: Arc<Mutex<BTreeMap<AgentName, Member>>>,
+    /// Agents of which others wanted something while they were not here. Locked after the members.
+    missed: Arc<Mutex<BTreeSet<AgentName>>>,
+}
 
 #[derive(Debug)]
 struct Member {
@@ -35,16 +39,24 @@ pub(super) enum AttemptIs {
 
 impl Roster {
     fn members(&self) -> MutexGuard<'_, BTreeMap<AgentName, Member>> {
-        self.0.lock().expect("nothing panics while it is locked")
+        self.members.lock().expect("nothing panics while it is locked")
     }
 
+    fn missed(&self) -> MutexGuard<'_, BTreeSet<AgentName>> {
+        self.missed.lock().expect("nothing panics while it is locked")
+    }
+
+    /// Answers whether something was wanted of it that nobody here could do before.
     pub(super) fn add(
         &self,
         name: AgentName,
         mail: mpsc::UnboundedSender<Mail>,
         view: watch::Receiver<AgentView>,
-    ) {
-        self.members().insert(name, Member { mail, view, is_told: false });
+    ) -> bool {
+        let mut members = self.members();
+        let was_missed = self.missed().remove(&name);
+        members.insert(name, Member { mail, view, is_told: false });
+        was_missed
     }
 
     pub(super) fn remove(&self, name: &AgentName) {
@@ -53,6 +65,17 @@ impl Roster {
 
     pub(super) fn has(&self, name: &AgentName) -> bool {
         self.members().contains_key(name)
+    }
+
+    /// Something is wanted of it. False when it is not here: told when it is added, for whoever takes an
+    /// agent up has its lease for a while before it is here.
+    pub(super) fn hears(&self, name: &AgentName) -> bool {
+        let members = self.members();
+        let is_here = members.contains_key(name);
+        if !is_here {
+            self.missed().insert(name.clone());
+        }
+        is_here
     }
 
     /// Agents that are at rest and so, as they are now.
@@ -136,5 +159,42 @@ impl Member {
         self.is_told = false;
         let view = self.view.borrow_and_update();
         view.at_rest.then(|| view.agent.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relight_core::agent::AgentPlan;
+    use relight_core::agent::change::AgentChange;
+    use relight_core::time::Time;
+
+    use super::*;
+
+    fn name(text: &str) -> AgentName {
+        AgentName::new(text).unwrap()
+    }
+
+    fn added(roster: &Roster, agent: &str) -> bool {
+        let agent = AgentChange::first(&name(agent), &AgentPlan::default(), Time::from_ms(0));
+        let view = AgentView {
+            agent: agent.clone(),
+            last_sign: None,
+            waiting_until: None,
+            phase: None,
+            status: None,
+            at_rest: false,
+            last_attempt: None,
+        };
+        roster.add(agent.name, mpsc::unbounded_channel().0, watch::channel(view).1)
+    }
+
+    #[test]
+    fn what_was_wanted_while_an_agent_was_taken_up_is_told_when_it_is_there() {
+        let roster = Roster::default();
+        assert!(!roster.hears(&name("a")), "its lease is taken, and it is not here yet");
+        assert!(added(&roster, "a") && roster.hears(&name("a")));
+        assert!(!added(&roster, "b"), "nobody wanted anything of it");
+        roster.remove(&name("a"));
+        assert!(!added(&roster, "a"), "it was told once");
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use relight_core::agent::Stopper;
+use relight_core::agent::{REGISTERED, Stopper};
 use relight_core::event::EventKind;
 use relight_core::ids::AgentName;
 use relight_core::recovery::TaskPolicy;
@@ -19,13 +20,16 @@ pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
 use super::beats::{Beats, Slot};
 use super::cgroup::{CgroupSetting, Cgroups};
 use super::desk::Desk;
+use super::folder::AgentFolder;
 use super::hearing::Hearing;
 use super::log::Growth;
 use super::notice::{Notice, Notices};
 use super::reporters::Reporters;
 use super::roster::Roster;
 use super::router::Router;
+use super::shim::client;
 use super::spec::AgentSpec;
+pub use super::standby::Outlook;
 use super::standby::{self, Waiting};
 use super::sweeper::Sweeper;
 use super::tidings::Tidings;
@@ -39,6 +43,9 @@ use crate::recovery::{Recoverer, Strategies};
 
 /// At most so many look at repositories at once while nobody waits for it.
 const GIT_PLACES: usize = 2;
+
+/// How long an agent is left alone that could not be taken up.
+const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 
 /// No shorter period between two sweeps is kept.
 const SWEEP_MIN: Span = Span::from_ms(100);
@@ -56,7 +63,7 @@ pub struct QueueSettings {
 
 impl QueueSettings {
     /// The time between two sweeps.
-    pub(super) fn sweep_every(&self) -> std::time::Duration {
+    pub(super) fn sweep_every(&self) -> Duration {
         self.sweep.max(SWEEP_MIN).as_duration()
     }
 }
@@ -78,10 +85,13 @@ pub struct Settings {
     pub cgroups: CgroupSetting,
     /// This machine's fleet; none where it is alone.
     pub fleet: Option<Fleet>,
+    /// How long an agent is held without a commit, by the store's clock; for as long as this process lives
+    /// when none. For a machine that is no node of the fleet: nobody else can see that it is gone.
+    pub hold: Option<Span>,
 }
 
-/// Agents that stood by and are this node's to take up now.
-pub type Ripened = mpsc::UnboundedReceiver<Vec<AgentName>>;
+/// Where it comes out what this node is to take up and to give back.
+pub type Outlooks = mpsc::UnboundedReceiver<Outlook>;
 
 /// Many agents under one roof.
 #[derive(Debug)]
@@ -108,7 +118,13 @@ pub struct Supervisor {
 #[derive(Debug, Default)]
 struct Retiring {
     tasks: JoinSet<()>,
-    mail: Vec<mpsc::UnboundedSender<Mail>>,
+    mail: Vec<(AgentName, mpsc::UnboundedSender<Mail>)>,
+}
+
+impl Retiring {
+    fn has(&self, name: &AgentName) -> bool {
+        self.mail.iter().any(|(known, mail)| known == name && !mail.is_closed())
+    }
 }
 
 /// One agent under supervision.
@@ -148,6 +164,7 @@ impl Supervisor {
             git_places: Arc::new(Semaphore::new(GIT_PLACES)),
             places: settings.places,
             fleet: settings.fleet,
+            hold: settings.hold,
             standby: Waiting::default(),
         });
         let supervisor = Self {
@@ -284,7 +301,7 @@ impl Supervisor {
                 (name, Ok((actor, view, mail, slot))) => {
                     self.beats.add(name.clone(), slot, view.clone());
                     let task = tokio::spawn(actor.run());
-                    self.roster.add(name.clone(), mail.clone(), view.clone());
+                    self.enlist(name.clone(), mail.clone(), view.clone());
                     self.agents.insert(name, Handle { mail, view, task });
                 }
                 (name, Err(error)) => refused.push((name, error)),
@@ -295,14 +312,14 @@ impl Supervisor {
 
     /// Takes these up when they are this node's to take, and not before: another node may have them, or be
     /// the one that all agree upon. The first call answers where those are named whose turn has come.
-    pub fn stand_by(&mut self, specs: Vec<AgentSpec>) -> Option<Ripened> {
+    pub fn stand_by(&mut self, specs: Vec<AgentSpec>) -> Option<Outlooks> {
         for spec in specs {
-            self.desk.standby.add(spec.name.clone(), spec.placement.clone());
+            self.desk.standby.add(&spec, Duration::ZERO);
             self.standby.insert(spec.name.clone(), spec);
         }
         let fleet = self.desk.fleet.clone().filter(|_| !self.looks_for_ripe)?;
         self.looks_for_ripe = true;
-        let (tell, ripened) = mpsc::unbounded_channel();
+        let (tell, outlooks) = mpsc::unbounded_channel();
         let (waiting, store) = (self.desk.standby.clone(), Arc::clone(self.desk.engine.store()));
         let tidings = self.tidings();
         let (desk, roster) = (Arc::clone(&self.desk), self.roster.clone());
@@ -310,13 +327,14 @@ impl Supervisor {
             // Heard from before anything is taken up: what is asked for after that is not missed.
             let kinds = vec![EventKind::AgentWish];
             let wished = Hearing::begin(Arc::clone(&store), tidings.clone(), kinds).await;
-            let looks = standby::serve(waiting, fleet, store, tidings, tell);
+            let looks = standby::serve(waiting, fleet, store, tidings, roster.clone(), tell);
             tokio::join!(looks, wishes::serve(desk, roster, wished));
         });
-        Some(ripened)
+        Some(outlooks)
     }
 
-    /// Gives back what has come to rest, as this node takes nothing new: another one may.
+    /// Gives back what has come to rest, as this node takes nothing new: another one may. What has
+    /// something to do by now stays until it comes to rest again.
     pub async fn release_at_rest(&mut self) {
         let rests = |handle: &Handle| handle.view.borrow().at_rest;
         let names: Vec<AgentName> = self
@@ -326,11 +344,29 @@ impl Supervisor {
             .map(|(n, _)| n.clone())
             .collect();
         for name in names {
-            let Some(handle) = self.agents.remove(&name) else { continue };
+            let Some(handle) = self.agents.get(&name) else { continue };
+            // Nothing more is given to it while it decides.
             self.roster.remove(&name);
+            if !handle.is_released().await {
+                let (mail, view) = (handle.mail.clone(), handle.view.clone());
+                self.enlist(name, mail, view);
+                continue;
+            }
+            self.agents.remove(&name);
             self.beats.remove(&name);
-            handle.leave().await;
             self.wait_again(&name);
+        }
+    }
+
+    /// From now on it is told what others want of it, and what they wanted since its lease was taken.
+    fn enlist(
+        &self,
+        name: AgentName,
+        mail: mpsc::UnboundedSender<Mail>,
+        view: watch::Receiver<AgentView>,
+    ) {
+        if self.roster.add(name.clone(), mail, view) {
+            tokio::spawn(wishes::grant(Arc::clone(&self.desk), self.roster.clone(), name));
         }
     }
 
@@ -340,19 +376,67 @@ impl Supervisor {
         &mut self,
         names: Vec<AgentName>,
         begin: Begin,
+        take_over: bool,
     ) -> Vec<(AgentName, TakeUpError)> {
         let specs = names.iter().filter_map(|name| self.standby.get(name).cloned()).collect();
-        let mut refused = self.take_up_all(specs, begin, false).await;
+        let mut refused = self.take_up_all(specs, begin, take_over).await;
         for (name, _) in &refused {
-            self.wait_again(name);
+            // Not at once: whoever has it may be a process of this node that does not move.
+            self.wait_again_after(name, REFUSED_PAUSE);
         }
         refused.retain(|(_, error)| matches!(error, TakeUpError::Store(_)));
         refused
     }
 
     fn wait_again(&self, name: &AgentName) {
+        self.wait_again_after(name, Duration::ZERO);
+    }
+
+    fn wait_again_after(&self, name: &AgentName, pause: Duration) {
         if let Some(spec) = self.standby.get(name) {
-            self.desk.standby.add(name.clone(), spec.placement.clone());
+            self.desk.standby.add(spec, pause);
+        }
+    }
+
+    /// Ends what lives of agents that this node has and nobody here wants, and gives them back: another
+    /// node may want them. Those that are wanted after all, or on their way out already, are left alone.
+    /// Answers those that cannot be had now.
+    pub async fn give_back(&mut self, specs: Vec<AgentSpec>) -> Vec<(AgentName, TakeUpError)> {
+        let is_known = |name: &AgentName| self.knows(name) || self.retiring.has(name);
+        let specs: Vec<AgentSpec> =
+            specs.into_iter().filter(|spec| !is_known(&spec.name)).collect();
+        let names: Vec<AgentName> = specs.iter().map(|spec| spec.name.clone()).collect();
+        let refused = self.take_up_all(specs, Begin::GiveBack, false).await;
+        for name in &names {
+            drop(self.retire(name));
+        }
+        refused
+    }
+
+    /// Whether it is supervised here, or stands by.
+    pub fn knows(&self, name: &AgentName) -> bool {
+        self.agents.contains_key(name) || self.standby.contains_key(name)
+    }
+
+    /// Stops an agent that was registered and gives it back, so that no node wants it any more. One that
+    /// another node has, or nobody, is that node's and the store's to forget.
+    pub fn unregister(&mut self, name: &AgentName) -> Option<oneshot::Receiver<Answer>> {
+        let handle = self.agents.get(name)?;
+        if let Some(mut spec) = self.standby.get(name).cloned() {
+            spec.plan.labels.remove(REGISTERED);
+            // Before it is given back: whoever sees it free sees that too.
+            let _ = handle.mail.send(Mail::Replan(Box::new(spec)));
+        }
+        self.retire(name)
+    }
+
+    /// Does not stand by any more for agents that are registered no longer.
+    pub fn forget_registered(&mut self, names: &[AgentName]) {
+        for name in names {
+            let is_registered = |spec: &AgentSpec| spec.plan.is_registered();
+            if self.standby.get(name).is_some_and(is_registered) {
+                drop(self.retire(name));
+            }
         }
     }
 
@@ -456,8 +540,8 @@ impl Supervisor {
 
     /// Does not wait any longer for what is being stopped.
     pub fn hurry(&self) {
-        let all = self.agents.values().map(|handle| &handle.mail).chain(&self.retiring.mail);
-        for mail in all {
+        let retiring = self.retiring.mail.iter().map(|(_, mail)| mail);
+        for mail in self.agents.values().map(|handle| &handle.mail).chain(retiring) {
             let _ = mail.send(Mail::Hurry);
         }
     }
@@ -472,6 +556,12 @@ impl Supervisor {
         while self.retiring.tasks.join_next().await.is_some() {}
     }
 
+    /// How many agents have something that lives here, whoever supervises it: their locks tell.
+    pub fn living(&self) -> io::Result<usize> {
+        let folders = AgentFolder::all(&self.desk.home)?;
+        Ok(folders.iter().filter(|folder| client::is_lock_held(folder)).count())
+    }
+
     /// Stops one agent as if this supervisor ended, and gives it back. That takes its grace, and only
     /// the end of this supervisor waits for it. Answered when it was given back; none when it is not
     /// supervised here.
@@ -482,8 +572,8 @@ impl Supervisor {
         self.roster.remove(name);
         let handle = self.agents.remove(name)?;
         self.beats.remove(name);
-        self.retiring.mail.retain(|mail| !mail.is_closed());
-        self.retiring.mail.push(handle.mail.clone());
+        self.retiring.mail.retain(|(_, mail)| !mail.is_closed());
+        self.retiring.mail.push((name.clone(), handle.mail.clone()));
         let (given_back, answered) = oneshot::channel();
         self.retiring.tasks.spawn(async move {
             let answer = match stopped {
@@ -511,8 +601,9 @@ impl Supervisor {
     /// The agents that another supervisor has taken since, or that were given up. In a fleet they stand
     /// by from now on.
     pub fn lost(&mut self) -> Vec<AgentName> {
-        let over =
-            |(name, handle): (&AgentName, &Handle)| handle.task.is_finished().then(|| name.clone());
+        let over = |(name, handle): (&AgentName, &Handle)| {
+            (handle.mail.is_closed() || handle.task.is_finished()).then(|| name.clone())
+        };
         let lost: Vec<AgentName> = self.agents.iter().filter_map(over).collect();
         for name in &lost {
             self.roster.remove(name);
@@ -535,6 +626,12 @@ impl Supervisor {
 }
 
 impl Handle {
+    /// Whether it rested, and was given back. One whose supervision has just ended is for `lost` to tell.
+    async fn is_released(&self) -> bool {
+        let (answer, answered) = oneshot::channel();
+        self.mail.send(Mail::Release(answer)).is_ok() && answered.await.unwrap_or(false)
+    }
+
     async fn leave(self) {
         let (done, is_done) = oneshot::channel();
         if self.mail.send(Mail::Leave(done)).is_ok() {

@@ -33,14 +33,14 @@ pub(super) async fn serve(desk: Arc<Desk>, roster: Roster, mut hearing: Hearing)
         names.sort();
         names.dedup();
         while doing.try_join_next().is_some() {}
-        for name in names.into_iter().filter(|name| roster.has(name)) {
+        for name in names.into_iter().filter(|name| roster.hears(name)) {
             doing.spawn(grant(Arc::clone(&desk), roster.clone(), name));
         }
     }
 }
 
 /// Does what is wanted of this agent, if anything is.
-async fn grant(desk: Arc<Desk>, roster: Roster, name: AgentName) {
+pub(super) async fn grant(desk: Arc<Desk>, roster: Roster, name: AgentName) {
     let right = desk.node_right();
     let Some((agent, wish)) = take(&desk, &name).await else { return };
     // Whoever was frozen since has nothing to say any more; the next supervisor owes nothing.

@@ -3,6 +3,7 @@
 
 mod cgroups;
 mod guarding;
+mod releasing;
 mod stage;
 mod starting;
 mod supervisors;

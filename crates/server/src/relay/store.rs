@@ -313,7 +313,7 @@ impl Store for RelayedStore {
         self.read(Read::NextDue(now)).await
     }
 
-    async fn join_node(&self, _: NewNode, _: Time) -> Result<Joined, StoreError> {
+    async fn join_node(&self, _: NewNode, _: Option<Epoch>, _: Time) -> Result<Joined, StoreError> {
         Err(self.not_for_agents("be nodes"))
     }
 

@@ -366,14 +366,14 @@ impl App {
     }
 
     /// Another node of the fleet may have it. When none has, it may have come here meanwhile.
-    async fn ask_node(&self, agent: &Agent, request: Request) -> Result<Reply, ApiError> {
+    async fn ask_node(&self, agent: &Agent, mut request: Request) -> Result<Reply, ApiError> {
         if let (Some(_), Some((name, verb))) = (&self.backend.node, request.wish()) {
             let grace_ms = agent.plan.grace.as_ms();
             let patience = Span::from_ms(NODE_PATIENCE.as_ms().saturating_add(grace_ms));
             let store = self.backend.engine.store();
             match asking::ask(store.as_ref(), name, verb, patience).await {
-                Ok(Some(changed)) => return Ok(Reply::ok(&changed)),
-                Ok(None) => {}
+                Ok(asking::Asked::Done(changed)) => return Ok(Reply::ok(&changed)),
+                Ok(asking::Asked::Left(verb)) => request = Request::of(agent.name.clone(), verb),
                 Err(NotGranted::Store(error)) => return Err(error.into()),
                 Err(error) => return Ok(Reply::Error(error.into())),
             }

@@ -125,6 +125,22 @@ pub async fn events_can_be_read_back_in_pages(harness: &dyn Harness) {
     assert_eq!(events(&*store, all).await.len(), 11);
 }
 
+/// It has its place among the others, so that whoever reads in pages gets past it.
+pub async fn an_event_of_no_known_kind_is_read_as_such(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let told = |kind| crate::Told { at: noon(), kind, detail: serde_json::json!({"a": 1}) };
+    let both = vec![told(EventKind::Drain), told(EventKind::Unknown)];
+    let kept = store.keep_and_tell("x", None, 1.into(), both).await;
+    assert!(kept.expect("a store that can be written"));
+    let seen = events(&*store, all_events()).await;
+    let newest = store.newest_event().await.expect("a store that can be read");
+    let last = seen.last().expect("two were told");
+    assert_eq!((last.id, last.kind), (newest, EventKind::Unknown));
+    assert_eq!(seen.len(), 2);
+    let known = EventQuery { kinds: vec![EventKind::Drain], ..all_events() };
+    assert_eq!(events(&*store, known).await, seen[..1]);
+}
+
 /// Each page begins after the last event of the one before.
 pub async fn events_can_be_read_in_pages(harness: &dyn Harness) {
     let store = harness.open().await;

@@ -2,6 +2,7 @@
 
 use relight_core::event::EventKind;
 use relight_core::ids::NodeName;
+use relight_core::lease::ProcessIdentity;
 use relight_core::node::{Epoch, NewNode, Node};
 use relight_core::time::Span;
 
@@ -23,17 +24,22 @@ fn new(text: &str) -> NewNode {
         address: Some("https://node:7717".to_owned()),
         version: "1.2.3".to_owned(),
         ttl: TTL,
+        process: None,
     }
 }
 
 async fn join(store: &dyn Store, node: NewNode) -> Joined {
-    store.join_node(node, noon()).await.expect("a store that can be written")
+    join_after(store, node, None).await
+}
+
+async fn join_after(store: &dyn Store, node: NewNode, last: Option<Epoch>) -> Joined {
+    store.join_node(node, last, noon()).await.expect("a store that can be written")
 }
 
 async fn joined(store: &dyn Store, node: NewNode) -> Epoch {
     match join(store, node).await {
         Joined::As(epoch) => epoch,
-        Joined::Taken(other) => panic!("taken by {other:?}"),
+        refused => panic!("{refused:?}"),
     }
 }
 
@@ -99,12 +105,63 @@ pub async fn a_name_belongs_to_one_installation_while_its_lease_lasts(harness: &
     let stranger = NewNode { instance: "another home".to_owned(), ..new("a") };
     match join(&*store, stranger.clone()).await {
         Joined::Taken(node) => assert_eq!(node.new, new("a")),
-        Joined::As(epoch) => panic!("joined as {epoch:?}"),
+        other => panic!("{other:?}"),
     }
     let again = joined(&*store, new("a")).await;
     assert!(again > first && !renew(&*store, "a", first).await);
     harness.advance(TTL).await;
     assert!(joined(&*store, stranger).await > again);
+}
+
+fn process(pid: u32, boot: &str) -> Option<ProcessIdentity> {
+    Some(ProcessIdentity { pid, start: 1, boot: boot.to_owned(), node: Some(name("a")) })
+}
+
+/// Two daemons of one installation do not take its lease from each other for ever: the later one has it.
+pub async fn a_process_that_another_one_overtook_does_not_join_anew(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let [frozen, successor] =
+        [1, 2].map(|pid| NewNode { process: process(pid, "now"), ..new("a") });
+    let first = joined(&*store, frozen.clone()).await;
+    let second = joined(&*store, successor.clone()).await;
+    for _ in 0..2 {
+        match join_after(&*store, frozen.clone(), Some(first)).await {
+            Joined::Overtaken(node) => assert_eq!(node.new, successor),
+            other => panic!("{other:?}"),
+        }
+        harness.advance(TTL).await;
+    }
+    let anew = join_after(&*store, successor, Some(second)).await;
+    assert!(matches!(anew, Joined::As(epoch) if epoch > second), "{anew:?}");
+}
+
+/// A cloned machine has the same home. What its original runs it cannot see, so it may not be that node.
+pub async fn a_copy_of_an_installation_on_another_machine_waits_for_the_lease(
+    harness: &dyn Harness,
+) {
+    let store = harness.open().await;
+    let [original, copy] =
+        ["one boot", "another"].map(|boot| NewNode { process: process(1, boot), ..new("a") });
+    let first = joined(&*store, original.clone()).await;
+    match join(&*store, copy.clone()).await {
+        Joined::Taken(node) => assert_eq!(node.new, original),
+        other => panic!("{other:?}"),
+    }
+    assert!(renew(&*store, "a", first).await);
+    harness.advance(TTL).await;
+    joined(&*store, copy).await;
+    let back = join_after(&*store, original, Some(first)).await;
+    assert!(matches!(back, Joined::Taken(_)), "{back:?}");
+}
+
+/// Whoever compares numbers would take the new lease for the old one.
+pub async fn a_node_that_was_removed_joins_anew_with_a_larger_number(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let first = joined(&*store, new("a")).await;
+    harness.advance(TTL).await;
+    assert!(forget(&*store, "a").await);
+    let anew = join_after(&*store, new("a"), Some(first)).await;
+    assert!(matches!(anew, Joined::As(epoch) if epoch > first), "{anew:?}");
 }
 
 /// Nobody waits for a lease that was given back.

@@ -234,8 +234,13 @@ impl Store for MemoryStore {
         Ok(self.state().next_due(now))
     }
 
-    async fn join_node(&self, node: NewNode, at: Time) -> Result<Joined, StoreError> {
-        Ok(self.told(|state| state.join_node(node, at)))
+    async fn join_node(
+        &self,
+        node: NewNode,
+        last: Option<Epoch>,
+        at: Time,
+    ) -> Result<Joined, StoreError> {
+        Ok(self.told(|state| state.join_node(node, last, at)))
     }
 
     async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {

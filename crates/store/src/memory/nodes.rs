@@ -6,6 +6,7 @@ use relight_core::node::{Epoch, NewNode, Node, NodesGlance};
 use relight_core::time::{Span, Time};
 
 use super::state::State;
+use crate::check;
 use crate::contract::Joined;
 use crate::node_told::{self, NodeTold};
 
@@ -26,12 +27,12 @@ impl KeptNode {
 }
 
 impl State {
-    pub(super) fn join_node(&mut self, new: NewNode, at: Time) -> Joined {
+    pub(super) fn join_node(&mut self, new: NewNode, last: Option<Epoch>, at: Time) -> Joined {
         let before = self.nodes.get(&new.name).map(|kept| kept.read(self.clock_ms));
-        if let Some(other) = before.clone().filter(|node| node.keeps_out(&new)) {
-            return Joined::Taken(Box::new(other));
-        }
-        let epoch = Epoch(before.as_ref().map_or(0, |node| node.epoch.0) + 1);
+        let epoch = match check::joins(before.as_ref(), &new, last) {
+            Ok(epoch) => epoch,
+            Err(refused) => return refused,
+        };
         let draining = before.is_some_and(|node| node.draining);
         let ends_ms = self.clock_ms.saturating_add(new.ttl.as_ms());
         let name = new.name.clone();

@@ -171,8 +171,8 @@ impl Batch {
         let (now_ms, journal) = (self.now_ms, &mut self.journal);
         let nodes = &mut self.nodes;
         Answer::NodeChanged(match operation {
-            Operation::JoinNode(node, at) => {
-                return Answer::NodeJoined(nodes.join(node, *at, now_ms, journal));
+            Operation::JoinNode(node, last, at) => {
+                return Answer::NodeJoined(nodes.join(node, *last, *at, now_ms, journal));
             }
             Operation::LeaveNode(name, epoch, at) => {
                 nodes.leave(name, *epoch, *at, now_ms, journal)

@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 use relight_core::agent::change::AgentChange;
 use relight_core::change::Change;
 use relight_core::ids::TaskId;
-use relight_core::node::NewNode;
 use relight_core::step::StepKey;
 use tokio_postgres::Row;
 
@@ -61,8 +60,10 @@ impl Concern {
                 Operation::Keep { name, .. } => {
                     concern.records.insert(text::kept(name).into_owned());
                 }
-                Operation::JoinNode(NewNode { name, .. }, _)
-                | Operation::LeaveNode(name, ..)
+                Operation::JoinNode(node, ..) => {
+                    concern.nodes.insert(node.name.as_str().to_owned());
+                }
+                Operation::LeaveNode(name, ..)
                 | Operation::DrainNode(name, ..)
                 | Operation::ForgetNode(name, _) => {
                     concern.nodes.insert(name.as_str().to_owned());

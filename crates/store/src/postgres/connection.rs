@@ -22,6 +22,9 @@ use crate::contract::StoreError;
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// Longest time for what reads or removes much.
 pub(super) const LONG_WAIT: Duration = Duration::from_secs(600);
+/// For what must not be given up in the middle, however long it takes; a server that is gone is noticed
+/// by the silence of its connection.
+pub(super) const AS_LONG_AS_IT_TAKES: Duration = Duration::MAX;
 /// Most statements that are kept prepared on one connection.
 const STATEMENTS_MAX: usize = 200;
 
@@ -159,7 +162,11 @@ impl Connection {
 
     /// One statement or many in plain text, without values.
     pub(super) async fn batch(&self, sql: &str) -> Result<(), Failure> {
-        within(LONG_WAIT, self.client.batch_execute(sql)).await?.map_err(|e| self.failure(&e))
+        self.batch_within(LONG_WAIT, sql).await
+    }
+
+    pub(super) async fn batch_within(&self, wait: Duration, sql: &str) -> Result<(), Failure> {
+        within(wait, self.client.batch_execute(sql)).await?.map_err(|e| self.failure(&e))
     }
 
     pub(super) async fn query(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Failure> {

@@ -11,12 +11,13 @@ use relight_core::time::Time;
 use super::connection::{Connection, LONG_WAIT, Script, get, values};
 use super::error::Failure;
 use super::journal::{self, Entry};
+use super::open;
 use super::tasks::parse;
 use crate::contract::AGENT_FORGOTTEN;
 
 /// Most tasks that one transaction removes, with all their records.
 const TASKS_MAX: usize = 100;
-/// How much of the journal one transaction looks at.
+/// How many rows of the journal one transaction looks at.
 const JOURNAL_STRETCH: i64 = 20_000;
 /// Most rows that one transaction removes.
 const ROWS_MAX: i64 = 5_000;
@@ -45,15 +46,11 @@ async fn some_tasks(
 ) -> Result<Vec<TaskId>, Failure> {
     let ids: Vec<String> = wanted.iter().map(|(id, _)| id.as_str().to_owned()).collect();
     let seqs: Vec<i64> = wanted.iter().map(|(_, seq)| seq.cast_signed()).collect();
-    let mut script = Script::default();
-    script.add("BEGIN", Vec::new());
-    let place = script.add(
-        "DELETE FROM task t USING unnest($1::text[], $2::bigint[]) AS w (id, seq)
-         WHERE t.id = w.id AND t.seq = w.seq RETURNING t.n, t.id, t.seq",
-        values![ids, seqs],
-    );
+    begin(db).await?;
+    let delete = "DELETE FROM task t USING unnest($1::text[], $2::bigint[]) AS w (id, seq)
+                  WHERE t.id = w.id AND t.seq = w.seq RETURNING t.n, t.id, t.seq";
     let (mut numbers, mut gone) = (Vec::new(), HashSet::new());
-    for row in db.run(script).await?.swap_remove(place) {
+    for row in db.query(delete, &values![ids, seqs]).await? {
         let id: TaskId =
             get(&row, 1).and_then(|id| parse(id, "task.id")).map_err(|bad| db.damaged(&bad))?;
         numbers.push(row.get::<_, i64>(0));
@@ -74,6 +71,15 @@ async fn some_tasks(
     };
     commit(db, removed.iter().map(told).collect(), journal_key).await?;
     Ok(removed)
+}
+
+/// Begins a transaction in a schema that is ours to change, and stays so until it ends: a removal has
+/// no mark that whoever changes `meta` would wait for.
+async fn begin(db: &Connection) -> Result<(), Failure> {
+    db.batch("BEGIN").await?;
+    let row = db.query_opt("SELECT min_compatible FROM meta WHERE one FOR SHARE", &[]).await?;
+    let min_compatible = row.map_or(0, |row| row.get(0));
+    Ok(open::check_compatible(&db.place, min_compatible)?)
 }
 
 /// Tells of it and makes it last.
@@ -98,20 +104,38 @@ pub(super) async fn events(db: &Connection, before: Time) -> Result<u64, Failure
              SELECT COUNT(*) FROM gone"
         )
     });
-    let ends = "SELECT COALESCE(MIN(id), 0) - 1, COALESCE(MAX(id), 0) FROM journal";
-    let ends = db.query_opt(ends, &[]).await?.expect("a count has a row");
-    let (mut from, newest): (i64, i64) = (ends.get(0), ends.get(1));
-    let mut count = 0;
-    while from < newest {
-        let to = from.saturating_add(JOURNAL_STRETCH);
-        let values = values![from, to, newest, before.as_ms()];
+    let newest = journal::newest(db).await?.cast_signed();
+    let (mut from, mut count) = (i64::MIN, 0);
+    while let Some(stretch) = next_stretch(db, from).await? {
+        // Clocks of nodes differ a little, so ids and times are nearly in the same order. What is
+        // missed for that is older than its neighbours the next time.
+        if stretch.oldest_at >= before.as_ms() {
+            break;
+        }
+        let values = values![from, stretch.to, newest, before.as_ms()];
         count += counted(db, &SQL, values).await?;
-        from = to;
+        from = stretch.to;
     }
     let marks = "DELETE FROM commit_mark
                  WHERE at < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $1";
     db.query(marks, &values![MARK_AGE_MS_MAX]).await?;
     Ok(count)
+}
+
+/// Some rows of the journal that follow each other.
+struct Stretch {
+    to: i64,
+    oldest_at: i64,
+}
+
+/// By rows, for ids may be far apart: those of a restored store begin anew at the time.
+async fn next_stretch(db: &Connection, after: i64) -> Result<Option<Stretch>, Failure> {
+    let sql = "SELECT MAX(id), MIN(at) FROM
+                   (SELECT id, at FROM journal WHERE id > $1 ORDER BY id LIMIT $2) AS next";
+    let rows = db.query_within(LONG_WAIT, sql, &values![after, JOURNAL_STRETCH]).await?;
+    let row = rows.first().expect("an aggregate gives a row");
+    let ends: (Option<i64>, Option<i64>) = (row.get(0), row.get(1));
+    Ok(ends.0.zip(ends.1).map(|(to, oldest_at)| Stretch { to, oldest_at }))
 }
 
 /// Ended attempts begun before this, but the newest of each agent.
@@ -156,12 +180,15 @@ pub(super) async fn sessions(
     Ok(count)
 }
 
+/// In a transaction of its own.
 async fn counted(
     db: &Connection,
     sql: &str,
     values: Vec<super::connection::Value>,
 ) -> Result<u64, Failure> {
+    begin(db).await?;
     let rows = db.query_within(LONG_WAIT, sql, &values).await?;
+    db.batch("COMMIT").await?;
     Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0)).cast_unsigned())
 }
 
@@ -173,14 +200,10 @@ pub(super) async fn agent(
     at: Time,
     journal_key: i64,
 ) -> Result<bool, Failure> {
-    let mut script = Script::default();
-    script.add("BEGIN", Vec::new());
-    let place = script.add(
-        "DELETE FROM agent WHERE name = $1 AND seq = $2 AND NOT held RETURNING n",
-        values![name.as_str().to_owned(), seq.cast_signed()],
-    );
-    let rows = db.run(script).await?.swap_remove(place);
-    let Some(n) = rows.first().map(|row| row.get::<_, i64>(0)) else {
+    begin(db).await?;
+    let delete = "DELETE FROM agent WHERE name = $1 AND seq = $2 AND NOT held RETURNING n";
+    let row = db.query_opt(delete, &values![name.as_str().to_owned(), seq.cast_signed()]).await?;
+    let Some(n) = row.map(|row| row.get::<_, i64>(0)) else {
         db.batch("ROLLBACK").await?;
         return Ok(false);
     };

@@ -17,7 +17,7 @@ use tokio_postgres::Row;
 
 use super::connection::{Connection, Value, get, values};
 use super::error::{BadValue, Failure, bad_value};
-use super::tasks::{from_json, number, parse, readable};
+use super::tasks::{from_json, number, parse};
 use crate::bodies::{OutputDetail, to_json};
 use crate::contract::{AgentCommit, Commit, EventQuery};
 
@@ -357,7 +357,7 @@ fn read_step(row: &Row) -> Result<Step, BadValue> {
 pub(super) async fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>, Failure> {
     let (sql, values) = events_sql(query);
     let rows = db.query(&sql, &values).await?;
-    let mut found = readable(rows.iter().map(read_event))?;
+    let mut found: Vec<Event> = rows.iter().map(any_event).collect();
     if query.newest {
         found.reverse();
     }
@@ -405,6 +405,14 @@ fn events_sql(query: &EventQuery) -> (String, Vec<Value>) {
     (sql, all)
 }
 
+/// Whatever it holds, it has its place: whoever reads in order must get past it.
+fn any_event(row: &Row) -> Event {
+    read_event(row).unwrap_or_else(|bad| {
+        let at = Time::from_ms(row.get(1));
+        Event::unreadable(row.get::<_, i64>(0).cast_unsigned(), at, &bad)
+    })
+}
+
 fn read_event(row: &Row) -> Result<Event, BadValue> {
     let step = match get::<Option<&str>>(row, 4)? {
         Some(name) => {
@@ -422,7 +430,7 @@ fn read_event(row: &Row) -> Result<Event, BadValue> {
     Ok(Event {
         id: get::<i64>(row, 0)?.cast_unsigned(),
         at: Time::from_ms(get(row, 1)?),
-        kind: kind(get(row, 2)?)?,
+        kind: kind(get(row, 2)?).unwrap_or(EventKind::Unknown),
         agent: agent.map(|name| parse(name, "agent.name")).transpose()?,
         task: task.map(|id| parse(id, "task.id")).transpose()?,
         step,

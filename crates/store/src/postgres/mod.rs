@@ -36,7 +36,6 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
@@ -52,7 +51,7 @@ use relight_core::time::{Span, Time};
 use serde_json::Value;
 
 use self::background::Background;
-use self::connection::{Connection, Server};
+use self::connection::{AS_LONG_AS_IT_TAKES, Connection, Server};
 use self::desk::Desk;
 use self::error::Failure;
 use self::lease_clock::LeaseClock;
@@ -70,9 +69,6 @@ use crate::contract::{
     Told,
 };
 use crate::refusal::Refusal;
-
-/// Longest time that opening may take: another process may be bringing the schema up to date.
-const OPEN_WAIT: Duration = Duration::from_secs(90);
 
 /// One schema of a PostgreSQL database.
 #[derive(Debug)]
@@ -93,8 +89,8 @@ impl PostgresStore {
         let server = Arc::new(Server::new(url.clone())?);
         let background = Background::start(&server.place)?;
         let asked = Arc::clone(&server);
-        let opened = background
-            .run_blocking(OPEN_WAIT, async move { open::open(&asked, Expected::Any).await });
+        let opening = async move { open::open(&asked, Expected::Any).await };
+        let opened = background.run_blocking(AS_LONG_AS_IT_TAKES, opening);
         let opened = match opened {
             Some(Ok(opened)) => opened,
             Some(Err(failure)) => return Err(failure.into_store_error(&server.place)),
@@ -127,6 +123,20 @@ impl PostgresStore {
     {
         let pool = Arc::clone(&self.pool);
         let answer = self.background.run(async move { pool.read(read).await }).await;
+        answer.unwrap_or_else(|| Err(self.server.unreachable("its thread has stopped")))
+    }
+
+    /// The same for what keeps a lease.
+    async fn read_for_lease<T, F>(
+        &self,
+        read: impl Fn(Arc<Connection>) -> F + Send + Sync + 'static,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Failure>> + Send,
+    {
+        let pool = Arc::clone(&self.pool);
+        let answer = self.background.run(async move { pool.read_for_lease(read).await }).await;
         answer.unwrap_or_else(|| Err(self.server.unreachable("its thread has stopped")))
     }
 
@@ -379,8 +389,13 @@ impl Store for PostgresStore {
         read!(self, |db| queue::next_due(&db, now))
     }
 
-    async fn join_node(&self, node: NewNode, at: Time) -> Result<Joined, StoreError> {
-        let operation = Operation::JoinNode(node, at);
+    async fn join_node(
+        &self,
+        node: NewNode,
+        last: Option<Epoch>,
+        at: Time,
+    ) -> Result<Joined, StoreError> {
+        let operation = Operation::JoinNode(Box::new(node), last, at);
         match self.writer.run(operation).await.map_err(Refusal::of_store)? {
             Answer::NodeJoined(joined) => Ok(joined),
             other => unreachable!("a join was answered with {other:?}"),
@@ -389,7 +404,12 @@ impl Store for PostgresStore {
 
     async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
         let ahead = self.clock.ahead_ms();
-        read!(self, |db, name| nodes::renew(&db, &name, epoch, ahead))
+        let name = name.clone();
+        let renew = move |db: Arc<Connection>| {
+            let name = name.clone();
+            async move { nodes::renew(&db, &name, epoch, ahead).await }
+        };
+        self.read_for_lease(renew).await
     }
 
     async fn leave_node(
@@ -421,7 +441,7 @@ impl Store for PostgresStore {
 
     async fn nodes_at_a_glance(&self) -> Result<NodesGlance, StoreError> {
         let ahead = self.clock.ahead_ms();
-        read!(self, |db| nodes::glance(&db, ahead))
+        self.read_for_lease(move |db| async move { nodes::glance(&db, ahead).await }).await
     }
 
     async fn agents_mark(&self) -> Result<Mark, StoreError> {

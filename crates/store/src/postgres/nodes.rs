@@ -16,6 +16,7 @@ use super::lease_clock::{NOW_MS, left, until};
 use super::open;
 use super::tasks::{from_json, readable, unsigned};
 use crate::bodies::to_json;
+use crate::check;
 use crate::contract::Joined;
 use crate::node_told::{self, NodeTold};
 
@@ -134,16 +135,17 @@ impl Nodes {
     pub(super) fn join(
         &mut self,
         new: &NewNode,
+        last: Option<Epoch>,
         at: Time,
         now_ms: i64,
         journal: &mut Vec<Entry>,
     ) -> Joined {
         let entry = self.0.entry(new.name.clone()).or_default();
         let before = entry.read(now_ms);
-        if let Some(other) = before.clone().filter(|node| node.keeps_out(new)) {
-            return Joined::Taken(Box::new(other));
-        }
-        let epoch = Epoch(before.as_ref().map_or(0, |node| node.epoch.0) + 1);
+        let epoch = match check::joins(before.as_ref(), new, last) {
+            Ok(epoch) => epoch,
+            Err(refused) => return refused,
+        };
         let draining = before.is_some_and(|node| node.draining);
         let lease_until = until(Some(new.ttl), now_ms).unwrap_or(now_ms);
         let node = Node { new: new.clone(), epoch, draining, joined_at: at, left: new.ttl };

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::connection::{Connection, Server, values};
+use super::connection::{AS_LONG_AS_IT_TAKES, Connection, Server, values};
 use super::error::Failure;
 use super::transfer;
 use crate::contract::StoreError;
+use crate::upgrading;
 
 /// PostgreSQL 13.
 const SERVER_VERSION_MIN: i32 = 130_000;
@@ -31,6 +32,10 @@ const MIN_COMPATIBLE: u32 = 6;
 /// Added to the oldest version while another store is being copied into the schema: no version may use
 /// it then, also none that knows nothing of copies.
 const HALF_COPIED: i32 = 1_000_000_000;
+
+/// Inside of a transaction, before `meta` is changed: waits for all that have their mark, and so have
+/// read `meta` as it was; whoever marks later reads it as it will be.
+pub(super) const WAIT_FOR_WRITERS: &str = "LOCK TABLE commit_mark IN EXCLUSIVE MODE";
 
 /// Inside of a transaction: nobody else uses the schema until `mark_whole`.
 pub(super) fn mark_half_copied() -> String {
@@ -60,6 +65,8 @@ pub(super) struct Opened {
     pub(super) journal_key: i64,
 }
 
+/// How long a server may take to say what is there.
+const LOOK_WAIT: Duration = Duration::from_secs(90);
 /// How long a server that is there, but starts or ends just now, is waited for.
 const STARTING_WAIT: Duration = Duration::from_secs(10);
 /// How long between two attempts.
@@ -72,6 +79,8 @@ pub(super) enum Expected {
     Any,
     /// A store that is there.
     There,
+    /// The same for one who only reads: it is not brought up to date by the way.
+    Read,
     /// The same as any, or one that another store is being copied into.
     HalfCopied,
 }
@@ -98,24 +107,16 @@ fn is_there(why: &str) -> bool {
 }
 
 async fn open_once(server: &Server, expected: Expected) -> Result<Opened, Failure> {
-    let db = server.connect(None).await?;
-    let sql = "SELECT current_setting('server_version_num')::integer,
-                      current_setting('server_version'), current_setting('server_encoding'),
-                      hashtextextended('relight journal ' || $1::text, 0),
-                      hashtextextended('relight migration ' || $1::text, 0),
-                      to_regclass(quote_ident($1::text) || '.meta') IS NOT NULL";
-    let row = db.query_opt(sql, &values![server.url.schema.clone()]).await?;
-    let row = row.expect("a selection of settings has a row");
-    check_server(server, row.get(0), row.get(1), row.get(2))?;
-    let (journal_key, migration_key, is_there): (i64, i64, bool) =
-        (row.get(3), row.get(4), row.get(5));
-    if !is_there && expected == Expected::There {
-        let why = format!("there is no store in it (no schema {})", server.url.schema);
-        return Err(server.unreachable(why).into());
+    let looking = tokio::time::timeout(LOOK_WAIT, look(server, expected));
+    let seen = looking.await.map_err(|_| Failure::Lost("no answer".to_owned()))??;
+    let db = seen.connection;
+    if seen.found < schema_known() && expected == Expected::Read {
+        let why = upgrading::refusal(seen.found, schema_known());
+        return Err(StoreError::Unsuitable { place: server.place.to_string(), why }.into());
     }
-    let found = if is_there { Some(schema(&db).await?) } else { None };
-    if found.is_none_or(|(schema, _)| schema < schema_known()) {
-        migrate(server, &db, migration_key).await?;
+    if seen.found < schema_known() {
+        upgrading::tell(&server.place, seen.found, schema_known());
+        migrate(server, &db, seen.migration_key).await?;
     }
     let (_, min_compatible) = schema(&db).await?;
     if min_compatible < HALF_COPIED {
@@ -124,7 +125,35 @@ async fn open_once(server: &Server, expected: Expected) -> Result<Opened, Failur
         let (place, from) = (server.place.to_string(), transfer::half_copied_from(&db).await?);
         return Err(StoreError::HalfCopied { place, from }.into());
     }
-    Ok(Opened { connection: db, journal_key })
+    Ok(Opened { connection: db, journal_key: seen.journal_key })
+}
+
+/// What is there before anything is changed.
+struct Seen {
+    connection: Connection,
+    /// The schema's number; 0 where there is none.
+    found: u32,
+    journal_key: i64,
+    migration_key: i64,
+}
+
+async fn look(server: &Server, expected: Expected) -> Result<Seen, Failure> {
+    let connection = server.connect(None).await?;
+    let sql = "SELECT current_setting('server_version_num')::integer,
+                      current_setting('server_version'), current_setting('server_encoding'),
+                      hashtextextended('relight journal ' || $1::text, 0),
+                      hashtextextended('relight migration ' || $1::text, 0),
+                      to_regclass(quote_ident($1::text) || '.meta') IS NOT NULL";
+    let row = connection.query_opt(sql, &values![server.url.schema.clone()]).await?;
+    let row = row.expect("a selection of settings has a row");
+    check_server(server, row.get(0), row.get(1), row.get(2))?;
+    let is_there: bool = row.get(5);
+    if !is_there && [Expected::There, Expected::Read].contains(&expected) {
+        let why = format!("there is no store in it (no schema {})", server.url.schema);
+        return Err(server.unreachable(why).into());
+    }
+    let found = if is_there { schema(&connection).await?.0 } else { 0 };
+    Ok(Seen { connection, found, journal_key: row.get(3), migration_key: row.get(4) })
 }
 
 fn check_server(
@@ -163,13 +192,18 @@ pub(super) fn check_compatible(place: &str, min_compatible: i32) -> Result<(), S
     if found <= known { Ok(()) } else { Err(StoreError::Newer { place, found, known }) }
 }
 
-/// All or nothing; whoever comes second waits and finds it done.
+/// All or nothing; whoever comes second waits and finds it done. Never given up by itself: for a large
+/// store it takes as long as it takes, and the next one would begin where this one began. One that is
+/// frozen is ended by the server, for it is idle.
 async fn migrate(server: &Server, db: &Connection, key: i64) -> Result<(), Failure> {
     let schema_name = &server.url.schema;
-    db.batch("BEGIN; SET LOCAL lock_timeout TO '60s'; SET LOCAL idle_in_transaction_session_timeout TO '60s'")
-        .await?;
+    db.batch(
+        "BEGIN; SET LOCAL lock_timeout TO 0;
+         SET LOCAL idle_in_transaction_session_timeout TO '60s'",
+    )
+    .await?;
     let lock = "SELECT 1 FROM pg_advisory_xact_lock($1::bigint)";
-    db.query_within(super::connection::LONG_WAIT, lock, &values![key]).await?;
+    db.query_within(AS_LONG_AS_IT_TAKES, lock, &values![key]).await?;
     let make = "SELECT 1 FROM pg_namespace WHERE nspname = $1";
     if db.query_opt(make, &values![schema_name.clone()]).await?.is_none() {
         db.batch(&format!("CREATE SCHEMA \"{schema_name}\"")).await?;
@@ -180,8 +214,13 @@ async fn migrate(server: &Server, db: &Connection, key: i64) -> Result<(), Failu
         true => schema(db).await?.0,
         false => 0,
     };
+    // Held up by others for longer than this, it lets them go on and is tried again.
+    db.batch("SET LOCAL lock_timeout TO '60s'").await?;
+    if (1..schema_known()).contains(&found) {
+        db.batch(WAIT_FOR_WRITERS).await?;
+    }
     for migration in MIGRATIONS.iter().skip(found as usize) {
-        db.batch(migration).await?;
+        db.batch_within(AS_LONG_AS_IT_TAKES, migration).await?;
     }
     if found < schema_known() {
         let known = schema_known();

@@ -19,7 +19,7 @@ pub(super) enum Operation {
     CommitAgent(AgentCommit),
     CommitSessions(Vec<SessionChange>, Time),
     Keep { name: String, before: Option<Value>, now: Value, told: Vec<Told> },
-    JoinNode(NewNode, Time),
+    JoinNode(Box<NewNode>, Option<Epoch>, Time),
     LeaveNode(NodeName, Epoch, Time),
     DrainNode(NodeName, bool, Time),
     ForgetNode(NodeName, Time),

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::connection::{Connection, Server};
 use super::error::Failure;
@@ -14,6 +14,11 @@ use crate::contract::StoreError;
 const READERS_MAX: usize = 4;
 /// How long a server that is gone is waited for, before callers are told.
 const GONE_WAIT: Duration = Duration::from_secs(10);
+/// How long what keeps a lease waits for an answer on one connection. Of a lease of 8 s, renewed after 2,
+/// there are 3 s left to try again.
+const LEASE_PATIENCE: Duration = Duration::from_secs(1);
+/// The same for a new connection, which takes many trips to a server that is far away.
+const LEASE_CONNECT_PATIENCE: Duration = Duration::from_secs(2);
 /// How long between two attempts to reach it.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -37,19 +42,58 @@ impl Pool {
     where
         F: Future<Output = Result<T, Failure>>,
     {
+        self.again_while_lost(async || {
+            let connection = self.connection().await?;
+            self.read_on(connection, &read).await
+        })
+        .await
+    }
+
+    /// The same for what keeps a lease. A connection can be dead without anybody being told, as when the
+    /// server's address has moved; the system notices that later than a lease lasts. So one that does not
+    /// answer soon is left, and all others with it: they are as old.
+    pub(super) async fn read_for_lease<T, F>(
+        &self,
+        read: impl Fn(Arc<Connection>) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let too_late = || Failure::Lost("no answer in time for the lease".to_owned());
+        self.again_while_lost(async || {
+            let connection = timeout(LEASE_CONNECT_PATIENCE, self.connection()).await;
+            let connection = connection.map_err(|_| too_late())??;
+            let answer = timeout(LEASE_PATIENCE, self.read_on(connection, &read)).await;
+            answer.unwrap_or_else(|_| {
+                self.connections().clear();
+                Err(too_late())
+            })
+        })
+        .await
+    }
+
+    async fn read_on<T, F>(
+        &self,
+        connection: Arc<Connection>,
+        read: impl Fn(Arc<Connection>) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let answer = read(Arc::clone(&connection)).await;
+        if matches!(answer, Err(Failure::Lost(_))) {
+            self.drop_one(&connection);
+        }
+        answer
+    }
+
+    async fn again_while_lost<T, F>(&self, ask: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
         let until = Instant::now() + GONE_WAIT;
         loop {
-            let answer = match self.connection().await {
-                Ok(connection) => {
-                    let answer = read(Arc::clone(&connection)).await;
-                    if matches!(answer, Err(Failure::Lost(_))) {
-                        self.drop_one(&connection);
-                    }
-                    answer
-                }
-                Err(failure) => Err(failure),
-            };
-            match answer {
+            match ask().await {
                 Ok(found) => return Ok(found),
                 Err(Failure::Lost(_) | Failure::Again) if Instant::now() < until => {
                     tokio::time::sleep(PAUSE).await;

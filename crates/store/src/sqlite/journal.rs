@@ -292,7 +292,7 @@ fn resolved_state(detail: &str) -> Result<StepState> {
 pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
     let (sql, values) = events_sql(query);
     let mut select = db.prepare_cached(&sql)?;
-    let rows = select.query_map(params_from_iter(values), read_event)?;
+    let rows = select.query_map(params_from_iter(values), any_event)?;
     let mut found: Vec<Event> = rows.collect::<Result<_>>()?;
     if query.newest {
         found.reverse();
@@ -343,6 +343,17 @@ pub(super) fn events_sql(query: &EventQuery) -> (String, Vec<SqlValue>) {
     (sql, values)
 }
 
+/// Whatever it holds, it has its place: whoever reads in order must get past it.
+fn any_event(row: &Row<'_>) -> Result<Event> {
+    match read_event(row) {
+        Err(bad) if bad.sqlite_error_code().is_none() => {
+            let at = Time::from_ms(row.get(1).unwrap_or_default());
+            Ok(Event::unreadable(row.get::<_, i64>(0)?.cast_unsigned(), at, &bad))
+        }
+        event => event,
+    }
+}
+
 fn read_event(row: &Row<'_>) -> Result<Event> {
     let task = row.get_ref(3)?.as_str_or_null()?;
     let agent = row.get_ref(9)?.as_str_or_null()?;
@@ -350,7 +361,7 @@ fn read_event(row: &Row<'_>) -> Result<Event> {
         Some(name) => Some(StepKey { name: parse(name, "journal.name")?, occurrence: row.get(5)? }),
         None => None,
     };
-    let kind = kind(row.get(2)?)?;
+    let kind = kind(row.get(2)?).unwrap_or(EventKind::Unknown);
     let mut detail = match row.get_ref(7)?.as_str_or_null()? {
         Some(text) => from_json(text, "journal.detail")?,
         None => Value::Null,

@@ -324,8 +324,13 @@ impl Store for SqliteStore {
         self.read(|db| queue::next_due(db, now))
     }
 
-    async fn join_node(&self, node: NewNode, at: Time) -> Result<Joined, StoreError> {
-        let operation = Operation::JoinNode(node, at);
+    async fn join_node(
+        &self,
+        node: NewNode,
+        last: Option<Epoch>,
+        at: Time,
+    ) -> Result<Joined, StoreError> {
+        let operation = Operation::JoinNode(Box::new(node), last, at);
         match self.writer.run(operation).await.map_err(Refusal::of_store)? {
             Answer::NodeJoined(joined) => Ok(joined),
             other => unreachable!("a join was answered with {other:?}"),

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use super::journal;
 use super::lease_clock::LeaseNow;
 use super::tasks::{from_json, left, readable, to_json, unsigned};
+use crate::check;
 use crate::contract::Joined;
 use crate::node_told::{self, NodeTold};
 
@@ -19,13 +20,19 @@ pub(super) fn list(db: &Connection, now: LeaseNow) -> Result<Vec<Node>> {
     readable(select.query_map([], |row| read(row, now))?)
 }
 
-pub(super) fn join(db: &Connection, new: &NewNode, at: Time, now: LeaseNow) -> Result<Joined> {
+pub(super) fn join(
+    db: &Connection,
+    new: &NewNode,
+    last: Option<Epoch>,
+    at: Time,
+    now: LeaseNow,
+) -> Result<Joined> {
     let mut select = db.prepare_cached(&format!("{SELECT} WHERE name = ?1"))?;
     let before = select.query_row([new.name.as_str()], |row| read(row, now)).optional()?;
-    if let Some(other) = before.clone().filter(|node| node.keeps_out(new)) {
-        return Ok(Joined::Taken(Box::new(other)));
-    }
-    let epoch = Epoch(before.as_ref().map_or(0, |node| node.epoch.0) + 1);
+    let epoch = match check::joins(before.as_ref(), new, last) {
+        Ok(epoch) => epoch,
+        Err(refused) => return Ok(refused),
+    };
     let mut write = db.prepare_cached(
         "INSERT OR REPLACE INTO node (name, epoch, lease_ttl, lease_until, lease_boot, draining,
                                       joined_at, body)

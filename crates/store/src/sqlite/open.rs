@@ -14,6 +14,7 @@ use super::error::store_error;
 use super::file_system;
 use super::transfer::half_copied_from;
 use crate::contract::StoreError;
+use crate::upgrading;
 
 /// Older versions can lose or corrupt a WAL (the reset race up to 3.51.2).
 const SQLITE_VERSION_MIN: i32 = 3_053_004;
@@ -60,6 +61,23 @@ pub(super) fn open(path: &Path, usage: Use) -> Result<Connection, StoreError> {
         return Err(StoreError::HalfCopied { place, from });
     }
     Ok(connection)
+}
+
+/// For the one who only reads, a backup perhaps: it is not brought up to date by the way.
+pub(super) fn refuse_older(path: &Path) -> Result<(), StoreError> {
+    let connection = connect(path, Use::Long)?;
+    let found = schema(path, &connection)?;
+    let is_ours = application_id(path, &connection)? == APPLICATION_ID;
+    if is_ours && found < schema_known() {
+        let why = upgrading::refusal(found, schema_known());
+        return Err(StoreError::Unsuitable { place: path.display().to_string(), why });
+    }
+    Ok(())
+}
+
+fn schema(path: &Path, connection: &Connection) -> Result<u32, StoreError> {
+    let found = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0));
+    Ok(found.map_err(|e| store_error(path, e))? as u32)
 }
 
 /// The same for the one who copies: what is there may be a half.
@@ -246,13 +264,12 @@ fn check_header(path: &Path, connection: &Connection) -> Result<(), StoreError> 
     if ![APPLICATION_ID, HALF_COPIED_ID].contains(&application_id(path, connection)?) {
         return Err(damaged(path, "it is a database, but not one of Relight's"));
     }
-    let found = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0));
-    let found = found.map_err(|e| store_error(path, e))? as u32;
-    let known = schema_known();
+    let (found, known) = (schema(path, connection)?, schema_known());
     if found > known {
         return Err(StoreError::Newer { place: path.display().to_string(), found, known });
     }
     if found < known {
+        upgrading::tell(&path.display().to_string(), found, known);
         migrate(path, connection)?;
     }
     keep_log(path, connection)

@@ -26,7 +26,7 @@ pub(super) enum Operation {
     CommitSessions(Vec<SessionChange>, Time),
     ForgetSessions(Vec<(SessionKey, u64)>),
     Keep { name: String, before: Option<Value>, now: Value, told: Vec<Told> },
-    JoinNode(NewNode, Time),
+    JoinNode(Box<NewNode>, Option<Epoch>, Time),
     RenewNode(NodeName, Epoch),
     LeaveNode(NodeName, Epoch, Time),
     DrainNode(NodeName, bool, Time),
@@ -72,7 +72,9 @@ impl Operation {
             Self::Keep { name, before, now, told } => {
                 Answer::Kept(kept::swap(db, name, before.as_ref(), now, told)?)
             }
-            Self::JoinNode(node, at) => Answer::NodeJoined(nodes::join(db, node, *at, now)?),
+            Self::JoinNode(node, last, at) => {
+                Answer::NodeJoined(nodes::join(db, node, *last, *at, now)?)
+            }
             Self::RenewNode(name, epoch) => {
                 Answer::NodeChanged(nodes::renew(db, name, *epoch, now)?)
             }

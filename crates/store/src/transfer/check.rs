@@ -43,6 +43,11 @@ impl Findings {
     }
 }
 
+/// What people know a row by.
+pub(super) fn title(table: Table, row: &Row) -> String {
+    Look { table, row }.title()
+}
+
 /// Looks at rows as they come by, in the order of `Table::ALL`.
 #[derive(Default)]
 pub(super) struct Checker {

@@ -1,20 +1,20 @@
 //! Copies a whole store into an empty one, and reads it back.
 //!
-//! What was copied by an earlier run is not written again, but all of the first store is read: its
-//! hashes are those of this moment. A table that turns out to be another than in the first store,
-//! because that was written to between two runs, is emptied and copied anew.
+//! What was copied by an earlier run is compared first. A table that turns out to be another than in the
+//! first store, because that was written to between two runs, is emptied and copied anew; the rows of
+//! the others are not written again. All of the first store is read in any case: its hashes are those
+//! of this moment.
 
-use super::check::{Checker, Findings};
+use super::check::{self, Checker, Findings};
 use super::sum::{Summer, TableSum};
 use super::table::{Cell, Row, Table};
-use super::verify::read;
 use super::{CopyError, Exporter, Importer, sum};
 use crate::contract::StoreError;
 
 /// How far it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    /// What is done: `copying`, `reading back`, `verifying`.
+    /// What is done: `comparing`, `copying`, `reading back`, `verifying`.
     pub what: &'static str,
     /// With which table.
     pub table: Table,
@@ -37,7 +37,7 @@ pub struct Copied {
     pub anew: Vec<Table>,
     /// Events that were written to the first store meanwhile, and are not in the copy.
     pub written_meanwhile: u64,
-    /// What is wrong in the first store, and now in both.
+    /// What is wrong in the first store, and now in both, unless it says that it was not copied.
     pub damage: Findings,
 }
 
@@ -51,31 +51,75 @@ pub async fn copy(
         return Err(CopyError::Same(from.place()));
     }
     let went_on = to.begin(&from.place()).await?;
-    let (mut checker, mut tables, mut anew) = (Checker::default(), Vec::new(), Vec::new());
-    let mut teller = Teller::new("copying", from, tell).await?;
+    let mut teller = Teller::new("comparing", from, tell).await?;
+    let anew = if went_on { clear_other(from, to, &mut teller).await? } else { Vec::new() };
+    teller.begin("copying");
+    let (mut checker, mut tables) = (Checker::default(), Vec::new());
     for table in Table::ALL {
-        tables.push(copy_table(from, to, table, &mut teller, Some(&mut checker)).await?);
+        tables.push(copy_table(from, to, table, &mut teller, &mut checker).await?);
     }
     teller.begin("reading back");
     let mut there = to.read_back().await?;
-    for (at, table) in Table::ALL.into_iter().enumerate() {
-        let found = read(there.as_mut(), table, &mut teller, None).await?;
-        if found == tables[at] {
-            continue;
-        }
-        to.clear(table).await?;
-        tables[at] = copy_table(from, to, table, &mut teller, None).await?;
-        let found = read(to.read_back().await?.as_mut(), table, &mut teller, None).await?;
-        if found != tables[at] {
+    for copied in &tables {
+        let table = copied.table;
+        let found = sum_up(there.as_mut(), from, table, None, &mut teller).await?;
+        if found != *copied {
             return Err(CopyError::Differs { place: to.place(), table });
         }
-        anew.push(table);
     }
     drop(there);
+    // The last that can fail without leaving a whole copy behind.
+    let written_meanwhile = from.written_since().await?;
     to.finish().await?;
     let (hash, damage) = (sum::whole(&tables), checker.finish());
-    let written_meanwhile = from.written_since().await?;
     Ok(Copied { went_on, tables, hash, anew, written_meanwhile, damage })
+}
+
+/// Empties the tables in which an earlier run wrote what is not in the first store any more, before
+/// anything is added: what was removed there and made again has its name here under the old number.
+async fn clear_other(
+    from: &mut dyn Exporter,
+    to: &mut dyn Importer,
+    teller: &mut Teller<'_>,
+) -> Result<Vec<Table>, CopyError> {
+    let mut there = to.read_back().await?;
+    let mut others = Vec::new();
+    for table in Table::ALL {
+        let written = to.newest_key(table).await?;
+        let found = sum_up(there.as_mut(), from, table, None, teller).await?;
+        let wanted = sum_up(from, there.as_mut(), table, Some(&written), teller).await?;
+        if found != wanted {
+            others.push(table);
+        }
+    }
+    drop(there);
+    for table in &others {
+        to.clear(*table).await?;
+    }
+    Ok(others)
+}
+
+/// Sums up the rows of one store, where `last` is given those whose keys are not after it. The other
+/// store's look is kept alive meanwhile.
+async fn sum_up(
+    store: &mut dyn Exporter,
+    other: &mut dyn Exporter,
+    table: Table,
+    last: Option<&Cell>,
+    teller: &mut Teller<'_>,
+) -> Result<TableSum, StoreError> {
+    let mut summer = Summer::new(table);
+    let mut after = Cell::None;
+    while last.is_none_or(|last| after < *last) {
+        let mut rows = store.page(table, &after).await?;
+        other.touch().await?;
+        let Some(newest) = rows.last() else { break };
+        after = newest[0].clone();
+        rows.retain(|row| last.is_none_or(|last| row[0] <= *last));
+        summer.add(&rows);
+        teller.add(table, rows.len() as u64);
+    }
+    Ok(summer.finish())
 }
 
 async fn copy_table(
@@ -83,26 +127,53 @@ async fn copy_table(
     to: &mut dyn Importer,
     table: Table,
     teller: &mut Teller<'_>,
-    mut checker: Option<&mut Checker>,
+    checker: &mut Checker,
 ) -> Result<TableSum, CopyError> {
     let written = to.newest_key(table).await?;
     let mut summer = Summer::new(table);
     let mut after = Cell::None;
     loop {
-        let rows = from.page(table, &after).await?;
+        let mut rows = from.page(table, &after).await?;
         let Some(last) = rows.last() else { return Ok(summer.finish()) };
         after = last[0].clone();
-        summer.add(&rows);
-        if let Some(checker) = checker.as_deref_mut() {
-            checker.add(table, &rows);
-        }
+        checker.add(table, &rows);
         let count = rows.len() as u64;
-        let new: Vec<Row> = rows.into_iter().filter(|row| row[0] > written).collect();
-        if !new.is_empty() {
-            to.write(table, new).await?;
-        }
+        let new: Vec<Row> = rows.iter().filter(|row| row[0] > written).cloned().collect();
+        let left_out = write(to, table, new, checker).await?;
+        rows.retain(|row| !left_out.contains(&row[0]));
+        summer.add(&rows);
         teller.add(table, count);
     }
+}
+
+/// Writes all that can be kept; answers the keys of the others. A copy without one bad row is better
+/// than none.
+async fn write(
+    to: &mut dyn Importer,
+    table: Table,
+    rows: Vec<Row>,
+    checker: &mut Checker,
+) -> Result<Vec<Cell>, CopyError> {
+    let mut left_out = Vec::new();
+    if rows.is_empty() {
+        return Ok(left_out);
+    }
+    match to.write(table, rows.clone()).await {
+        Err(CopyError::Unkept { .. }) => {}
+        written => return written.map(|()| left_out),
+    }
+    for row in rows {
+        match to.write(table, vec![row.clone()]).await {
+            Ok(()) => {}
+            Err(CopyError::Unkept { why }) => {
+                let title = check::title(table, &row);
+                checker.findings().add(format!("{title}: not copied: {why}"));
+                left_out.push(row[0].clone());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(left_out)
 }
 
 /// Tells how far it is.

@@ -43,6 +43,9 @@ pub trait Exporter: Send {
     /// What is wrong that no single row tells: pages, indexes, rows that belong to nothing.
     async fn integrity(&mut self) -> Result<Vec<String>, StoreError>;
 
+    /// Says that the look is still wanted: a server ends one that nobody uses for long.
+    async fn touch(&mut self) -> Result<(), StoreError>;
+
     /// Ends the look, and says how many events were written since it began.
     async fn written_since(&mut self) -> Result<u64, StoreError>;
 }
@@ -60,7 +63,7 @@ pub trait Importer: Send {
     /// The last key of a table that is written.
     async fn newest_key(&mut self, table: Table) -> Result<Cell, CopyError>;
 
-    /// Appends rows, all or none.
+    /// Appends rows, all or none; `Unkept` when one of them is at fault.
     async fn write(&mut self, table: Table, rows: Vec<Row>) -> Result<(), CopyError>;
 
     /// Empties a table that turned out to be another than the one it is copied from.
@@ -101,6 +104,12 @@ pub enum CopyError {
     /// The same command was begun once more.
     #[error("another copy into the store {0} has taken over")]
     TakenOver(String),
+    /// A row holds what the store it goes into has no place for.
+    #[error("a row cannot be kept: {why}")]
+    Unkept {
+        /// Why.
+        why: String,
+    },
     /// What was read back is not what was written.
     #[error("{table} in the store {place} differs from what was copied")]
     Differs {
@@ -109,6 +118,16 @@ pub enum CopyError {
         /// Which table.
         table: Table,
     },
+}
+
+impl CopyError {
+    /// Of a write: a value that cannot be kept is the row's fault, not the store's.
+    pub(crate) fn of_a_row(self) -> Self {
+        match self {
+            Self::Store(StoreError::Unsuitable { why, .. }) => Self::Unkept { why },
+            other => other,
+        }
+    }
 }
 
 /// What a copy under way says of itself, in `MARK`.

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Most rows of one page.
 pub(crate) const PAGE_ROWS_MAX: usize = 2_000;
-/// A page ends with the row that reaches so many bytes of output.
+/// A page ends with the row that reaches so many bytes.
 pub(crate) const PAGE_BYTES_MAX: usize = 4 << 20;
 
 /// One value.
@@ -180,6 +180,15 @@ impl fmt::Display for Table {
 }
 
 impl Cell {
+    /// About how much memory it takes.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::None | Self::Number(_) => 8,
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
     /// The number, where it is one.
     pub(crate) fn number(&self) -> Option<i64> {
         match self {

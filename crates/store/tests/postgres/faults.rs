@@ -9,13 +9,15 @@ use std::time::Duration;
 use relight_core::change::{Change, StepMark};
 use relight_core::decide::Guard;
 use relight_core::event::EventKind;
-use relight_core::ids::{StepName, TaskId};
+use relight_core::ids::{NodeName, StepName, TaskId};
 use relight_core::lease::{Fence, Holder};
+use relight_core::node::NewNode;
 use relight_core::step::{RepeatRule, StepKey, StepOutcome, StepState};
 use relight_core::task::NewTask;
 use relight_core::time::{Span, Time};
 use relight_store::postgres::{PostgresStore, PostgresUrl};
-use relight_store::{Commit, EventQuery, Store, StoreError};
+use relight_store::{Commit, EventQuery, Joined, Store, StoreError};
+use tokio::time::timeout;
 
 use crate::proxy::{self, Trap};
 use crate::server::{Cluster, Durability, unique};
@@ -119,6 +121,41 @@ async fn an_answer_that_was_lost_is_read_back() {
     }
     assert_eq!(trap.caught.load(Ordering::SeqCst), 8);
     check(&store, "t", &acknowledged).await;
+}
+
+/// Shorter than what is left of the shortest lease when it is renewed late.
+const RENEWAL_MAX: Duration = Duration::from_secs(3);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_is_renewed_though_every_connection_is_dead_and_looks_alive() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let trap = Arc::new(Trap::default());
+    let port = proxy::start(cluster.port(), Arc::clone(&trap)).await;
+    let store: Arc<dyn Store> = Arc::new(PostgresStore::open(&url(cluster, port)).unwrap());
+    let node = NewNode {
+        name: NodeName::new("a").expect("a valid name"),
+        instance: "a".to_owned(),
+        labels: Vec::new(),
+        address: None,
+        version: "1".to_owned(),
+        ttl: Span::from_secs(60),
+        process: None,
+    };
+    let joined = store.join_node(node.clone(), None, Time::from_ms(0)).await.unwrap();
+    let Joined::As(epoch) = joined else { panic!("{joined:?}") };
+    // As many connections as reads ever have.
+    let reads: Vec<_> = (0..8)
+        .map(|_| Arc::clone(&store))
+        .map(|store| tokio::spawn(async move { store.nodes().await.unwrap().len() }))
+        .collect();
+    for read in reads {
+        assert_eq!(read.await.unwrap(), 1);
+    }
+    trap.silence_all();
+    let renewed = timeout(RENEWAL_MAX, store.renew_node(&node.name, epoch)).await;
+    assert!(renewed.expect("the lease is not lost meanwhile").unwrap());
+    let glance = timeout(RENEWAL_MAX, store.nodes_at_a_glance()).await;
+    glance.expect("the others are seen as well").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

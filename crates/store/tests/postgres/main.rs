@@ -7,6 +7,7 @@ mod faults;
 #[path = "../transfer/ground.rs"]
 mod ground;
 mod harness;
+mod late_writer;
 #[path = "../differential/pair.rs"]
 mod pair;
 #[path = "../differential/plan/mod.rs"]

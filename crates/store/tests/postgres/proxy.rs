@@ -13,6 +13,8 @@ pub(crate) struct Trap {
     swallow_answer: AtomicBool,
     /// Not even the commit reaches it.
     swallow_commit: AtomicBool,
+    /// How often all that was open fell silent: nothing passes there any more, and nobody is told.
+    silences: AtomicU32,
     /// How many commits were caught.
     pub(crate) caught: AtomicU32,
 }
@@ -20,6 +22,11 @@ pub(crate) struct Trap {
 impl Trap {
     pub(crate) fn swallow_answer(&self) {
         self.swallow_answer.store(true, Ordering::SeqCst);
+    }
+
+    /// What is open now is dead and looks alive, as when the server's address has moved to another host.
+    pub(crate) fn silence_all(&self) {
+        self.silences.fetch_add(1, Ordering::SeqCst);
     }
 
     pub(crate) fn swallow_commit(&self) {
@@ -44,10 +51,15 @@ async fn pass(mut client: TcpStream, server: u16, trap: Arc<Trap>) {
     let Ok(mut server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
     let (mut asked, mut said) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     let mut committing = Vec::new();
+    let born = trap.silences.load(Ordering::SeqCst);
+    let is_silent = || trap.silences.load(Ordering::SeqCst) != born;
     loop {
         tokio::select! {
             count = client.read(&mut asked) => {
                 let Ok(count @ 1..) = count else { return };
+                if is_silent() {
+                    continue;
+                }
                 let asked = &asked[..count];
                 let commits = executes(asked, &committing);
                 learn(asked, &mut committing);
@@ -67,6 +79,9 @@ async fn pass(mut client: TcpStream, server: u16, trap: Arc<Trap>) {
             }
             count = server.read(&mut said) => {
                 let Ok(count @ 1..) = count else { return };
+                if is_silent() {
+                    continue;
+                }
                 if client.write_all(&said[..count]).await.is_err() {
                     return;
                 }
@@ -87,9 +102,10 @@ fn learn(asked: &[u8], names: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// A bind names its portal, which is empty, and then its statement.
+/// A bind names its portal, which is empty, and then its statement. Or it is plain text.
 fn executes(asked: &[u8], names: &[Vec<u8>]) -> bool {
-    names.iter().any(|name| find(asked, &[&[0], &name[..], &[0]].concat()).is_some())
+    let is_bound = |name: &Vec<u8>| find(asked, &[&[0], &name[..], &[0]].concat()).is_some();
+    asked.ends_with(b"Q\0\0\0\x0bCOMMIT\0") || names.iter().any(is_bound)
 }
 
 fn find(text: &[u8], part: &[u8]) -> Option<usize> {

@@ -1,7 +1,9 @@
 //! Opening: versions beside each other, addresses and passwords.
 
+use std::sync::{Arc, Mutex};
+
 use relight_store::postgres::{PostgresStore, PostgresUrl};
-use relight_store::{Store, StoreError};
+use relight_store::{EventQuery, Store, StoreError, on_upgrade};
 
 use crate::server::{Cluster, Durability, unique};
 
@@ -26,6 +28,33 @@ fn many_processes_may_make_the_schema_at_once() {
     }
 }
 
+#[test]
+fn an_older_schema_is_brought_up_once_and_whoever_opens_it_is_told() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let schema = schema();
+    let url = url(cluster, &format!("?schema={schema}"));
+    drop(PostgresStore::open(&url).unwrap());
+    cluster.sql(&format!(
+        "DROP FUNCTION {schema}.append_step; DROP FUNCTION {schema}.append_steps;
+         DROP INDEX {schema}.journal_attempt; UPDATE {schema}.meta SET schema = 6"
+    ));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let hears = Arc::clone(&told);
+    on_upgrade(move |upgrade| hears.lock().unwrap().push(upgrade.clone()));
+    let openers = [(); 3].map(|()| {
+        let url = url.clone();
+        std::thread::spawn(move || PostgresStore::open(&url).map(drop))
+    });
+    for opener in openers {
+        opener.join().unwrap().unwrap();
+    }
+    drop(PostgresStore::open(&url).unwrap());
+    let mut told = told.lock().unwrap().clone();
+    told.retain(|upgrade| upgrade.place == url.to_string());
+    assert!((1..=3).contains(&told.len()), "{told:?}");
+    assert!(told.iter().all(|upgrade| upgrade.found == 6 && upgrade.known > 6), "{told:?}");
+}
+
 #[tokio::test]
 async fn a_newer_schema_is_refused_unless_it_says_that_older_versions_may_go_on() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -47,6 +76,31 @@ async fn a_newer_schema_is_refused_unless_it_says_that_older_versions_may_go_on(
     let late = running.keep("b", None, 1.into()).await.unwrap_err();
     assert!(matches!(late, StoreError::Newer { .. }), "a running node is told: {late}");
     assert_eq!(running.kept("b").await.unwrap(), None);
+}
+
+/// In a rolling upgrade: a reader that never gets past such an event would ask for it for ever.
+#[tokio::test]
+async fn events_that_only_a_newer_version_can_read_are_given_all_the_same() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let schema = schema();
+    let store = PostgresStore::open(&url(cluster, &format!("?schema={schema}"))).unwrap();
+    cluster.sql(&format!(
+        "INSERT INTO {schema}.journal (at, kind, detail) VALUES (1, 200, '{{\"a\": 1}}'), (2, 37, '{{')"
+    ));
+    let query = EventQuery {
+        after: 0,
+        before: None,
+        task: None,
+        agent: None,
+        kinds: Vec::new(),
+        limit: 10,
+        newest: false,
+    };
+    let events = store.events(query).await.unwrap();
+    let read: Vec<_> = events.iter().map(|event| (event.id, event.kind.as_str())).collect();
+    assert_eq!(read, [(1, "unknown"), (2, "unknown")]);
+    assert_eq!(events[0].detail["a"], 1, "what can be read is told");
+    assert!(events[1].detail["unreadable"].is_string());
 }
 
 #[test]

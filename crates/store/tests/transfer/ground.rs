@@ -50,6 +50,26 @@ impl File {
     pub(crate) async fn verified(&self) -> Verified {
         verified(&mut self.exporter()).await
     }
+
+    /// As if the first task, agent and session had been removed and made again: the same name, the
+    /// same key, a new number.
+    pub(crate) fn make_the_first_anew(&self) {
+        self.sql(
+            "CREATE TEMP TABLE first AS SELECT MIN(n) AS n, MAX(n) + 1 AS other FROM task;
+             UPDATE task SET n = (SELECT other FROM first) WHERE n = (SELECT n FROM first);
+             UPDATE task_body SET n = (SELECT other FROM first) WHERE n = (SELECT n FROM first);
+             UPDATE lease SET n = (SELECT other FROM first) WHERE n = (SELECT n FROM first);
+             UPDATE agent SET n = (SELECT MAX(n) + 1 FROM agent) WHERE n = (SELECT MIN(n) FROM agent);
+             UPDATE session SET n = (SELECT MAX(n) + 1 FROM session)
+             WHERE n = (SELECT MIN(n) FROM session)",
+        );
+    }
+
+    /// Behind the store's back.
+    pub(crate) fn sql(&self, sql: &str) {
+        let db = rusqlite::Connection::open(self.path()).expect("the file opens");
+        db.execute_batch(sql).expect("the test's own statement");
+    }
 }
 
 /// Writes all kinds of records.
@@ -113,6 +133,10 @@ impl<E: Exporter> Exporter for InSmallPages<E> {
 
     async fn integrity(&mut self) -> Result<Vec<String>, StoreError> {
         self.store.integrity().await
+    }
+
+    async fn touch(&mut self) -> Result<(), StoreError> {
+        self.store.touch().await
     }
 
     async fn written_since(&mut self) -> Result<u64, StoreError> {

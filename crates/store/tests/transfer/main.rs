@@ -4,12 +4,14 @@
 #[path = "../differential/dice.rs"]
 mod dice;
 mod ground;
+mod impatient;
 #[path = "../differential/pair.rs"]
 mod pair;
 #[path = "../differential/plan/mod.rs"]
 mod plan;
 
 use ground::{CutOff, File, InSmallPages, copied, open};
+use impatient::Stage;
 use relight_core::change::{Change, StepMark};
 use relight_core::decide::Guard;
 use relight_core::ids::{NodeName, StepName, TaskId};
@@ -19,8 +21,8 @@ use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome};
 use relight_core::task::NewTask;
 use relight_core::time::{Span, Time};
 use relight_store::conformance::Harness as _;
-use relight_store::sqlite::{SqliteStore, Use, raise_numbers};
-use relight_store::transfer::{CopyError, Table};
+use relight_store::sqlite::{SqliteExporter, SqliteStore, Use, raise_numbers};
+use relight_store::transfer::{Cell, CopyError, Exporter as _, Table};
 use relight_store::{Commit, CommitError, Store, StoreError};
 
 const OPERATIONS: u32 = 400;
@@ -54,7 +56,7 @@ async fn a_copy_that_is_cut_off_at_any_write_is_gone_on_with() {
         }
         let refused = SqliteStore::open(&to.path(), Use::Short).unwrap_err();
         assert!(matches!(refused, StoreError::HalfCopied { .. }), "after {writes}: {refused}");
-        let second = copied(&mut few, &mut to.importer()).await.unwrap();
+        let second = copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
         assert!(second.went_on && second.anew.is_empty(), "after {writes}: {second:?}");
         assert_eq!(to.verified().await, whole, "after {writes} writes");
         writes += 1;
@@ -69,12 +71,41 @@ async fn what_changed_between_two_runs_is_copied_anew() {
     let mut cut_off = CutOff { store: to.importer(), writes_left: 7 };
     copied(&mut few, &mut cut_off).await.unwrap_err();
     drop((few, cut_off));
-    sql(
-        &from,
+    from.sql(
         "UPDATE task SET updated_at = updated_at + 1; DELETE FROM journal WHERE id = (SELECT MIN(id) FROM journal)",
     );
     let second = copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
     assert_eq!(second.anew, [Table::Task, Table::Journal]);
+    assert_eq!(to.verified().await.hash, from.verified().await.hash);
+}
+
+#[tokio::test]
+async fn a_copy_goes_on_when_what_was_copied_was_removed_and_made_again() {
+    let from = File::filled(3, OPERATIONS).await;
+    for writes in 1.. {
+        let to = File::new();
+        let mut few = InSmallPages { store: from.exporter(), rows_max: 40 };
+        let mut cut_off = CutOff { store: to.importer(), writes_left: writes };
+        if copied(&mut few, &mut cut_off).await.is_ok() {
+            return;
+        }
+        drop((few, cut_off));
+        from.make_the_first_anew();
+        let second = copied(&mut from.exporter(), &mut to.importer()).await;
+        assert!(second.unwrap().anew.contains(&Table::Task), "after {writes} writes");
+        assert_eq!(to.verified().await.hash, from.verified().await.hash, "after {writes} writes");
+    }
+}
+
+#[tokio::test]
+async fn a_look_is_never_left_alone_while_the_other_store_is_read() {
+    let (from, to) = (File::filled(3, OPERATIONS).await, File::new());
+    let stage = Stage::default();
+    let mut look = stage.look(from.exporter());
+    let mut cut_off = CutOff { store: stage.fill(to.importer()), writes_left: 9 };
+    copied(&mut look, &mut cut_off).await.unwrap_err();
+    drop(cut_off);
+    copied(&mut look, &mut stage.fill(to.importer())).await.unwrap();
     assert_eq!(to.verified().await.hash, from.verified().await.hash);
 }
 
@@ -131,8 +162,8 @@ async fn a_copy_goes_on_where_the_store_was() {
     let ttl = Span::from_secs(60);
     let (labels, address) = (vec!["gpu".to_owned()], None);
     let (instance, version) = ("i".to_owned(), "1".to_owned());
-    let node = NewNode { name, instance, labels, address, version, ttl };
-    store.join_node(node, Time::from_ms(1)).await.unwrap();
+    let node = NewNode { name, instance, labels, address, version, ttl, process: None };
+    store.join_node(node, None, Time::from_ms(1)).await.unwrap();
     let newest = store.newest_event().await.unwrap();
     copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
     let store = open(&to.path());
@@ -146,6 +177,29 @@ async fn a_copy_goes_on_where_the_store_was() {
     store.commit(step("t", Some(Fence(1)), Vec::new())).await.unwrap_err();
     store.commit(new_task("u")).await.unwrap();
     assert_eq!(store.newest_event().await.unwrap(), newest + 2, "numbers go on");
+}
+
+#[tokio::test]
+async fn a_file_is_not_brought_up_to_date_by_whoever_only_reads_it() {
+    let file = File::filled(1, 20).await;
+    file.sql("PRAGMA user_version = 7");
+    let refused = SqliteExporter::open(&file.path()).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("it has schema 7"), "{refused}");
+    let db = rusqlite::Connection::open(file.path()).expect("the file opens");
+    let found: i32 = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(found, 7);
+}
+
+#[tokio::test]
+async fn a_page_of_wide_rows_is_a_short_one() {
+    let file = File::new();
+    let store = open(&file.path());
+    for number in 0..12 {
+        store.commit(new_task(&format!("t{number}"))).await.unwrap();
+    }
+    file.sql("UPDATE task_body SET context = '{\"a\": \"' || hex(zeroblob(500000)) || '\"}'");
+    let page = file.exporter().page(Table::Task, &Cell::None).await.unwrap();
+    assert_eq!(page.len(), 5, "4 MiB and the rest of a row");
 }
 
 #[tokio::test]
@@ -177,7 +231,7 @@ async fn verify_finds_what_is_wrong() {
         store.commit(new_task("t")).await.unwrap();
         store.commit(step("t", Some(Fence(1)), vec![1; 20_000])).await.unwrap();
         assert_eq!(file.verified().await.damage.count, 0);
-        sql(&file, broken);
+        file.sql(broken);
         let damage = file.verified().await.damage;
         assert!(damage.told.iter().any(|told| told.contains(finding)), "{broken}: {damage:?}");
     }
@@ -203,11 +257,6 @@ async fn a_restored_store_takes_nothing_from_those_who_worked_with_a_later_one()
     assert_eq!(fence, Fence(1_790_000_000_001));
     restored.commit(step("t", Some(fence), Vec::new())).await.unwrap();
     assert_eq!(backup.verified().await.damage.told, Vec::<String>::new());
-}
-
-fn sql(file: &File, sql: &str) {
-    let db = rusqlite::Connection::open(file.path()).expect("the file opens");
-    db.execute_batch(sql).expect("the test's own statement");
 }
 
 fn id(text: &str) -> TaskId {

@@ -129,6 +129,7 @@ impl From<CopyError> for Failure {
             CopyError::OtherSource { from, .. } => failure(Exit::Busy).hint(format!(
                 "relight store copy {from} TO goes on with it; or remove the half and begin anew"
             )),
+            CopyError::Unkept { .. } => failure(Exit::Data),
             CopyError::TakenOver(_) => failure(Exit::Busy).hint("let the other one finish"),
             CopyError::Differs { .. } => failure(Exit::Data)
                 .hint("is TO's disk in order? remove what was copied and begin anew"),

@@ -15,7 +15,7 @@ use relight_core::task::{STRATEGY_DEFAULT, Task};
 use relight_core::time::Span;
 
 use super::tree::{Orphan, Tree, TreeEvent};
-use super::{Actor, Lost};
+use super::{Actor, Lost, guard};
 use crate::doors::{clock, process};
 use crate::engine::ActError;
 use crate::recovery::Recoverer;
@@ -60,6 +60,7 @@ impl Actor {
             self.life = Some(life);
             return Ok(());
         }
+        guard::dismiss(life.guard.take());
         // A watch that stays fires once more and is passed over.
         let _ = self.desk.growth.forget(&self.spec.name);
         let session = match &mut life.stream {
@@ -272,6 +273,7 @@ impl Actor {
 
     /// The shim was killed. Its attempt may live on: then only the kernel tells of its end.
     async fn shim_gone(&mut self) -> Result<(), Lost> {
+        let shim = self.tree.shim().cloned();
         self.tree = Tree::None;
         // It may live and obey another supervisor: then nothing of the agent is ours to touch.
         self.prove_right().await?;
@@ -285,9 +287,12 @@ impl Actor {
                 self.tell(What::Adopted { number, process, without_shim: true });
             }
             self.tree = Tree::Orphan(Orphan { watch, tag });
-            // In a fleet nothing may live that no shim guards.
-            if self.ending().is_some() || self.desk.fleet.is_some() {
-                let ladder = self.ladder();
+            // In a fleet nothing may live that no shim guards. When that is dead its tree is being ended
+            // already, whether or not the store could be asked.
+            let is_in_fleet = self.desk.fleet.is_some();
+            let is_dead = shim.is_none_or(|shim| !process::is_alive(&shim));
+            if (self.ending().is_some() || is_in_fleet) && !(is_in_fleet && is_dead) {
+                let ladder = self.ladder_in_time();
                 self.tree.stop(ladder).await;
             }
             return Ok(());

@@ -134,6 +134,7 @@ impl Actor {
         let life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
         self.life = Some(life);
         self.tree.order(&Order::Start(Box::new(order))).await.map_err(LaunchError::Shim)?;
+        self.stand_guard();
         self.open_brief = OpenBrief::of(brief);
         // What is only needed at its end is looked up while it starts.
         let head = successor::git_head(&self.workspace());

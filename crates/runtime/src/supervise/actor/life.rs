@@ -7,9 +7,11 @@ use relight_core::agent::{Attempt, AttemptTag};
 use relight_core::ids::AgentName;
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::Time;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::Actor;
+use super::guard::Leader;
 use crate::doors::clock;
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::log::{Log, LogStart};
@@ -47,6 +49,10 @@ pub(super) struct Life {
     /// Git's HEAD when it began.
     pub(super) head: Option<String>,
     pub(super) oom: Oom,
+    /// Its leader once it is known, for the guard.
+    pub(super) leader: Leader,
+    /// Stands beside it in a fleet.
+    pub(super) guard: Option<AbortHandle>,
     begun: Instant,
     silence: Silence,
     last_sign: Time,
@@ -90,6 +96,8 @@ impl Life {
             asked_for_restart: false,
             head: None,
             oom: Oom::default(),
+            leader: Leader::default(),
+            guard: None,
             begun,
             silence,
             last_sign: clock::now(),
@@ -102,6 +110,8 @@ impl Life {
 
     pub(super) fn started(&mut self, process: ProcessIdentity) {
         self.watch = ProcessWatch::new(&process).ok().flatten();
+        // It is told once; a second time it is the same.
+        let _ = self.leader.set(process.clone());
         self.process = Some(process);
     }
 

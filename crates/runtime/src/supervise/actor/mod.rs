@@ -5,6 +5,7 @@
 
 mod brief;
 mod death;
+mod guard;
 mod launch;
 mod ledger;
 mod life;
@@ -44,10 +45,10 @@ use super::notice::What;
 use super::notify::{NotifySocket, Sign};
 use super::oom::Oom;
 use super::program::NotStarted;
-use super::shim::wire::{Deadline, Order, Rung};
+use super::shim::client;
+use super::shim::wire::{Deadline, Rung};
 use super::spec::AgentSpec;
 use crate::doors::{clock, random};
-use crate::fleet::Standing;
 
 /// What is wanted of an agent.
 #[derive(Debug)]
@@ -62,6 +63,8 @@ pub(super) enum Mail {
     Hurry,
     /// Let the agent live, and go: the next supervisor adopts it.
     Leave(oneshot::Sender<()>),
+    /// Give the agent back and go, but only when it rests and nothing of it lives; answered whether so.
+    Release(oneshot::Sender<bool>),
     /// Its log has grown.
     Grew,
     /// It is asked to be something else from its next attempt on.
@@ -170,8 +173,6 @@ pub(super) struct Actor {
     beats: Arc<Slot>,
     mail: mpsc::UnboundedReceiver<Mail>,
     view: watch::Sender<AgentView>,
-    /// Tells of each renewal of the node's lease.
-    renewals: Option<watch::Receiver<Standing>>,
     /// Under which lease of the node it was taken up.
     node_right: NodeRight,
     /// The node that had it before it was taken up.
@@ -181,6 +182,9 @@ pub(super) struct Actor {
 /// Rounds begin at least so far apart: success is charged to no budget, so only its pace bounds it.
 const ROUND_MIN: Duration = Duration::from_millis(100);
 
+/// Why an agent was not given back.
+const KEPT: &str = "something of it lives: it is kept for as long as the lease of its node lasts";
+
 enum Happening {
     Tree(TreeEvent),
     Mail(Option<Mail>),
@@ -188,7 +192,6 @@ enum Happening {
     Timer,
     Asked(Result<bool, NotStarted>),
     Changes(Option<DirtyFiles>),
-    Renewed,
     Lost(Lost),
 }
 
@@ -196,6 +199,8 @@ impl Actor {
     /// Runs until the agent is left, nobody wants it any more, or another supervisor has it.
     pub(super) async fn run(mut self) -> Result<(), Lost> {
         let ended = self.supervise().await;
+        // Before anybody hears of it: whoever looks then sees that it is over.
+        self.mail.close();
         match ended {
             Ok(()) => {}
             Err(Lost::Fenced(_)) if self.desk.still_has(self.node_right) => self.tell(What::Lost),
@@ -224,7 +229,6 @@ impl Actor {
                 Happening::Lost(lost) => return Err(lost),
                 Happening::Asked(answer) => self.answered(answer),
                 Happening::Changes(dirty) => self.complete_brief(dirty),
-                Happening::Renewed => self.pass_on_deadline().await,
             }
         }
     }
@@ -241,7 +245,6 @@ impl Actor {
             () = wait_until_due(due) => Happening::Timer,
             answer = asked(&mut self.asked) => Happening::Asked(answer),
             dirty = changes(self.open_brief.as_mut()) => Happening::Changes(dirty),
-            () = renewed(self.renewals.as_mut()) => Happening::Renewed,
             lost = self.ledger.lost() => Happening::Lost(lost),
         }
     }
@@ -274,6 +277,9 @@ impl Actor {
                 self.give_back().await?;
                 self.leaving = true;
                 let _ = done.send(());
+            }
+            Mail::Release(answer) => {
+                let _ = answer.send(self.release().await?);
             }
             Mail::Grew => self.output_grew(),
             Mail::Replan(spec) => self.replan(*spec).await?,
@@ -461,9 +467,36 @@ impl Actor {
         }
     }
 
+    /// Goes, and gives the lease back. Where others would start the agent at once, not while anything of
+    /// it lives: then it stays this machine's until its node's lease ends.
     async fn give_back(&mut self) -> Result<(), Lost> {
+        if self.desk.is_one_of_many() && self.is_anything_left().await {
+            self.tree.leave();
+            self.tell(What::Trouble(KEPT.to_owned()));
+            return Ok(());
+        }
         self.tree.leave();
         self.commit(vec![AgentChange::LeaseEnded]).await
+    }
+
+    /// Gives back what rests. One that was told to begin something meanwhile has begun it by now, and
+    /// stays.
+    async fn release(&mut self) -> Result<bool, Lost> {
+        if !self.at_rest || self.is_anything_left().await {
+            return Ok(false);
+        }
+        self.commit(vec![AgentChange::LeaseEnded]).await?;
+        self.leaving = true;
+        Ok(true)
+    }
+
+    /// Whether a process of the agent lives here, as far as the kernel tells by its lock.
+    async fn is_anything_left(&mut self) -> bool {
+        if self.life.is_some() {
+            return true;
+        }
+        self.tree.dismiss().await;
+        client::is_lock_held(&self.folder)
     }
 
     /// What the queue gave it stays its own.
@@ -578,17 +611,6 @@ async fn hear(socket: Option<&NotifySocket>) -> Vec<Sign> {
     }
 }
 
-async fn renewed(renewals: Option<&mut watch::Receiver<Standing>>) {
-    match renewals {
-        Some(renewals) => {
-            if renewals.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
-        None => std::future::pending().await,
-    }
-}
-
 async fn wait_for(timer: Option<Instant>) {
     match timer {
         Some(at) => sleep_until(at).await,
@@ -629,16 +651,6 @@ impl Actor {
         self.prove_term()?;
         let term = fleet.term().ok_or_else(|| Lost::Node(self.spec.name.clone()))?;
         Ok(Some(term.deadline(self.ladder())))
-    }
-
-    /// Hands the newest deadline to the shim, which ends its tree when no newer one comes.
-    async fn pass_on_deadline(&mut self) {
-        if let Ok(Some(deadline)) = self.deadline()
-            && self.tree.is_ready()
-        {
-            // A shim that cannot be told is gone, which comes as an event.
-            let _ = self.tree.order(&Order::Guard(deadline)).await;
-        }
     }
 
     fn waits_with_task(&self) -> bool {

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::{HowEnded, Said};
 use relight_core::agent::decide::{AgentEffect, AgentEvent, decide};
-use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag, Pause, Takes};
+use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag, Pause, Stopper, Takes};
 use relight_core::decide::Guard;
 use relight_core::ids::NodeName;
-use relight_core::lease::{Held, HolderLife, ProcessIdentity};
+use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
 use relight_core::time::Span;
 use relight_store::{AgentCommit, AgentCommitError, AttemptQuery, StoreError};
 use tokio::sync::{mpsc, watch};
@@ -23,7 +23,7 @@ use super::life::Life;
 use super::tree::{Met, Orphan, Tree};
 use super::{Actor, AgentView, Lost, Mail};
 use crate::doors::{clock, file, process};
-use crate::fleet::{self, Fleet};
+use crate::fleet;
 use crate::supervise::beats::Slot;
 use crate::supervise::desk::{Desk, NodeRight};
 use crate::supervise::folder::AgentFolder;
@@ -77,6 +77,8 @@ pub enum Begin {
     Turn,
     /// Only put right what is not so any more; start nothing.
     HoldBack,
+    /// End what lives, as if this supervisor ended; start nothing.
+    GiveBack,
 }
 
 /// Takes the lease, finds out what lives, and puts the record right.
@@ -107,11 +109,10 @@ pub(in crate::supervise) async fn take_up(
     let (view, views) = watch::channel(first_view);
     let fence = agent.lease.fence;
     let holds = match begin {
-        Begin::HoldBack => Some(Pause::HeldBack),
+        Begin::HoldBack | Begin::GiveBack => Some(Pause::HeldBack),
         Begin::Turn => (agent.attempt_number > 0).then_some(Pause::Turn),
         Begin::Wake | Begin::Start | Begin::Anew => None,
     };
-    let renewals = desk.fleet.as_ref().map(Fleet::standing);
     let ledger = Ledger::open(Arc::clone(&desk), spec.name.clone(), fence, right);
     let mut actor = Actor {
         desk,
@@ -141,7 +142,6 @@ pub(in crate::supervise) async fn take_up(
         beats,
         mail,
         view,
-        renewals,
         node_right: right,
         agent_was_on: was_on,
     };
@@ -177,7 +177,7 @@ async fn take_lease(
                 AgentChange::first(&spec.name, &spec.plan, at)
             }
             Some(agent) => {
-                if let Some(held) = held_by_another(agent, &desk.owner)
+                if let Some(held) = held_by_another(agent, &desk.holder())
                     && !take_over
                 {
                     let held = Box::new(held.clone());
@@ -193,7 +193,7 @@ async fn take_lease(
                 agent.clone()
             }
         };
-        changes.push(AgentChange::LeaseTaken { holder: desk.holder(), ttl: None });
+        changes.push(AgentChange::LeaseTaken { holder: desk.holder(), ttl: desk.hold });
         let guard = Guard { fence: None, seq: before.as_ref().map(|agent| agent.seq) };
         let commit = AgentCommit { agent: spec.name.clone(), guard, at, changes: changes.clone() };
         match store.commit_agent(commit).await {
@@ -211,9 +211,9 @@ async fn take_lease(
     Err(TakeUpError::Contended(spec.name.clone()))
 }
 
-fn held_by_another<'a>(agent: &'a Agent, owner: &ProcessIdentity) -> Option<&'a Held> {
+fn held_by_another<'a>(agent: &'a Agent, own: &Holder) -> Option<&'a Held> {
     let held = agent.lease.held.as_ref()?;
-    let ours = held.holder == relight_core::lease::Holder::Process(owner.clone());
+    let ours = held.holder == *own;
     let lives = process::holder_life(held) == HolderLife::Alive;
     (lives && !ours).then_some(held)
 }
@@ -224,6 +224,7 @@ impl Actor {
             Begin::Wake | Begin::Turn => AgentEvent::Wake,
             Begin::Start | Begin::Anew => AgentEvent::Start,
             Begin::HoldBack => AgentEvent::HoldBack,
+            Begin::GiveBack => AgentEvent::Stop(Stopper::Shutdown),
         };
         self.events.push_back(event);
     }
@@ -329,7 +330,7 @@ impl Actor {
             life.waits_until(until);
         }
         self.life = Some(life);
-        self.pass_on_deadline().await;
+        self.stand_guard();
         // Only what has to be brought back waits for its turn.
         self.has_its_turn();
         self.listen();
@@ -337,16 +338,16 @@ impl Actor {
         let recorded = attempt.as_ref().is_some_and(|attempt| attempt.process.is_some());
         let without_shim = !self.tree.is_ready();
         self.tell(What::Adopted { number, process: process.clone(), without_shim });
+        // In a fleet nothing may live that no shim guards.
+        let is_unguarded = without_shim && self.desk.fleet.is_some();
+        if self.ending().is_some() || is_unguarded {
+            let ladder = if without_shim { self.ladder_in_time() } else { self.ladder() };
+            self.tree.stop(ladder).await;
+        }
         if !recorded {
             let shim = self.tree.shim().cloned();
             let spawned = AgentChange::Spawned { number, process, shim, log: None };
             let _ = self.commit(vec![spawned]).await;
-        }
-        // In a fleet nothing may live that no shim guards.
-        let is_unguarded = without_shim && self.desk.fleet.is_some();
-        if self.ending().is_some() || is_unguarded {
-            let ladder = self.ladder();
-            self.tree.stop(ladder).await;
         }
     }
 

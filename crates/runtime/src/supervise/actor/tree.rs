@@ -1,7 +1,6 @@
 //! What lives of an agent, and how this supervisor is connected to it.
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use relight_core::agent::AttemptTag;
@@ -108,13 +107,9 @@ impl Tree {
                 let _ = connection.send(&Order::Stop { ladder }).await;
             }
             Self::Orphan(orphan) => {
-                let grace = ladder.iter().fold(Span::ZERO, |sum, rung| {
-                    Span::from_ms(sum.as_ms().saturating_add(rung.wait.as_ms()))
-                });
-                if let Ok(leader) = orphan.watch.pidfd().as_fd().try_clone_to_owned() {
-                    let (process, tag) = (orphan.watch.process().clone(), orphan.tag.clone());
-                    tokio::task::spawn_blocking(move || end(&leader, &process, tag, grace));
-                }
+                let (process, tag) = (orphan.watch.process().clone(), orphan.tag.clone());
+                let grace = sum(&ladder);
+                tokio::task::spawn_blocking(move || end(Some(&process), tag, grace));
             }
         }
     }
@@ -146,25 +141,42 @@ impl Tree {
     }
 }
 
-/// Ends an attempt without a shim: all that carries its tag, and its leader, which is known by its
-/// handle even when it wrote over its own environment.
-fn end(
-    leader: &OwnedFd,
-    process: &ProcessIdentity,
+/// How long a ladder takes until SIGKILL.
+pub(super) fn sum(ladder: &[Rung]) -> Span {
+    let waits = ladder.iter().map(|rung| rung.wait.as_ms());
+    Span::from_ms(waits.fold(0, u64::saturating_add))
+}
+
+/// The ladder where only so much time is left.
+pub(super) fn cut(ladder: Vec<Rung>, left: Span) -> Vec<Rung> {
+    let mut left_ms = left.as_ms();
+    let cut = |rung: Rung| {
+        let wait_ms = rung.wait.as_ms().min(left_ms);
+        left_ms -= wait_ms;
+        (wait_ms > 0).then_some(Rung { wait: Span::from_ms(wait_ms), ..rung })
+    };
+    ladder.into_iter().map_while(cut).collect()
+}
+
+/// Ends an attempt without a shim: all that carries its tag, and its leader, where that is known, even
+/// when it wrote over its own environment. Blocks.
+pub(super) fn end(
+    leader: Option<&ProcessIdentity>,
     tag: AttemptTag,
     grace: Span,
 ) -> io::Result<()> {
     let deadline_ms = clock::boot_ms().saturating_add(grace.as_ms());
+    let handle = leader.map(pidfd::open_identified).transpose()?.flatten();
     let scan = sweep::find(&[tag])?;
-    let is_found = scan.found.iter().any(|found| found.process == *process);
-    if is_found {
+    let is_found = scan.found.iter().any(|found| Some(&found.process) == leader);
+    let Some(handle) = handle.filter(|_| !is_found) else {
         return sweep::stop(scan, grace, KILL_WAIT).map(drop);
-    }
-    pidfd::signal(leader, Signal::TERM)?;
+    };
+    pidfd::signal(&handle, Signal::TERM)?;
     sweep::stop(scan, grace, KILL_WAIT)?;
     let left = Span::from_ms(deadline_ms.saturating_sub(clock::boot_ms()));
-    if !pidfd::ends_within(leader, left) {
-        pidfd::signal(leader, Signal::KILL)?;
+    if !pidfd::ends_within(&handle, left) {
+        pidfd::signal(&handle, Signal::KILL)?;
     }
     Ok(())
 }

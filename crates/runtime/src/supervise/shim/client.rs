@@ -9,12 +9,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::{Arc, Weak};
 
 use relight_core::ids::AgentName;
 use relight_core::lease::Fence;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::net::UnixStream;
+use tokio::sync::Mutex;
 
 use super::ARGUMENT;
 use super::wire::{Order, Report};
@@ -33,6 +35,11 @@ pub fn take_lock(folder: &AgentFolder) -> io::Result<Option<OwnedFd>> {
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether something of an agent lives, or cannot be seen to be gone.
+pub fn is_lock_held(folder: &AgentFolder) -> bool {
+    folder.lock().exists() && !matches!(take_lock(folder), Ok(Some(_)))
 }
 
 /// Starts the shim of an agent, and gives it the lock and, for an agent with a terminal, its three
@@ -60,7 +67,7 @@ pub fn spawn(
     let handles: Vec<_> = [lock].into_iter().chain(terminal.into_iter().flatten()).collect();
     send_hello(&ours, &handles, fence)?;
     ours.set_nonblocking(true)?;
-    Ok(Connection { stream: UnixStream::from_std(ours)?, unread: Vec::new(), _shim: shim })
+    Ok(Connection::over(UnixStream::from_std(ours)?, shim))
 }
 
 /// Connects to the shim of an agent that lives already; none when there is none. Its first report is
@@ -71,7 +78,7 @@ pub async fn connect(folder: &AgentFolder, fence: Fence) -> io::Result<Option<Co
         Err(error) if is_nobody_there(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let mut connection = Connection { stream, unread: Vec::new(), _shim: None };
+    let connection = Connection::over(stream, None);
     match connection.send(&Order::Hello { fence }).await {
         Ok(()) => Ok(Some(connection)),
         Err(error) if is_nobody_there(&error) => Ok(None),
@@ -82,16 +89,24 @@ pub async fn connect(folder: &AgentFolder, fence: Fence) -> io::Result<Option<Co
 /// A connection to a shim.
 #[derive(Debug)]
 pub struct Connection {
-    stream: UnixStream,
+    orders: Arc<Orders>,
     unread: Vec<u8>,
     /// Waited for when it is dropped.
     _shim: Option<ShimChild>,
 }
 
-impl Connection {
+/// The way by which orders go; two who send at once wait for each other.
+#[derive(Debug)]
+pub struct Orders {
+    stream: UnixStream,
+    turn: Mutex<()>,
+}
+
+impl Orders {
     /// Sends an order. Not to be cancelled in the middle: half an order ends the connection.
-    pub async fn send(&mut self, order: &Order) -> io::Result<()> {
+    pub async fn send(&self, order: &Order) -> io::Result<()> {
         let line = line_of(order)?;
+        let _turn = self.turn.lock().await;
         let mut rest = line.as_slice();
         while !rest.is_empty() {
             match self.stream.try_write(rest) {
@@ -104,6 +119,23 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+impl Connection {
+    fn over(stream: UnixStream, shim: Option<ShimChild>) -> Self {
+        let orders = Arc::new(Orders { stream, turn: Mutex::new(()) });
+        Self { orders, unread: Vec::new(), _shim: shim }
+    }
+
+    /// For whoever gives orders beside this connection; it ends with it.
+    pub fn orders(&self) -> Weak<Orders> {
+        Arc::downgrade(&self.orders)
+    }
+
+    /// Sends an order. Not to be cancelled in the middle: half an order ends the connection.
+    pub async fn send(&self, order: &Order) -> io::Result<()> {
+        self.orders.send(order).await
+    }
 
     /// The next report; none when the shim is gone or a newer supervisor took over. May be cancelled
     /// at any time without losing anything.
@@ -113,11 +145,11 @@ impl Connection {
                 return Ok(Some(report));
             }
             let mut chunk = [0; 2_048];
-            match self.stream.try_read(&mut chunk) {
+            match self.orders.stream.try_read(&mut chunk) {
                 Ok(0) => return Ok(None),
                 Ok(len) => self.unread.extend_from_slice(&chunk[..len]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.stream.readable().await?;
+                    self.orders.stream.readable().await?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
                 Err(error) => return Err(error),

@@ -183,8 +183,13 @@ impl Store for Whole {
         self.relayed.next_due(now).await
     }
 
-    async fn join_node(&self, node: NewNode, at: Time) -> Result<Joined, StoreError> {
-        self.direct.join_node(node, at).await
+    async fn join_node(
+        &self,
+        node: NewNode,
+        last: Option<Epoch>,
+        at: Time,
+    ) -> Result<Joined, StoreError> {
+        self.direct.join_node(node, last, at).await
     }
 
     async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {

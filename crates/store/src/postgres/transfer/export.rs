@@ -16,6 +16,9 @@ use crate::postgres::text;
 use crate::postgres::url::PostgresUrl;
 use crate::transfer::{Cell, Exporter, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
 
+/// Most rows of a page whose bytes are not known before it is read: a task may be a megabyte.
+const WIDE_ROWS_MAX: usize = 200;
+
 /// Reads a schema as it was when this was made.
 pub struct PostgresExporter {
     line: Line,
@@ -25,7 +28,7 @@ pub struct PostgresExporter {
 impl PostgresExporter {
     /// Begins to read a schema that must be there. Blocks until the server has answered.
     pub fn open(url: &PostgresUrl) -> Result<Self, StoreError> {
-        Self::begin(Line::open(url, Expected::There)?)
+        Self::begin(Line::open(url, Expected::Read)?)
     }
 
     pub(super) fn begin(line: Line) -> Result<Self, StoreError> {
@@ -68,6 +71,10 @@ impl Exporter for PostgresExporter {
 
     async fn integrity(&mut self) -> Result<Vec<String>, StoreError> {
         self.line.run(|db| async move { integrity(&db).await }).await
+    }
+
+    async fn touch(&mut self) -> Result<(), StoreError> {
+        self.line.run(|db| async move { db.batch("SELECT 1").await }).await
     }
 
     async fn written_since(&mut self) -> Result<u64, StoreError> {
@@ -158,7 +165,8 @@ async fn page(db: &Connection, table: Table, after: Cell) -> Result<Vec<Row>, Fa
         (Cell::None | Cell::Bytes(_), Kind::Text) => Box::new(String::new()),
         (Cell::None | Cell::Bytes(_), _) => Box::new(i64::MIN),
     };
-    let mut all = vec![after, Box::new(PAGE_ROWS_MAX as i64)];
+    let rows_max = if table == Table::Journal { PAGE_ROWS_MAX } else { WIDE_ROWS_MAX };
+    let mut all = vec![after, Box::new(rows_max as i64)];
     if table == Table::Journal {
         all.push(Box::new(PAGE_BYTES_MAX as i64));
     }

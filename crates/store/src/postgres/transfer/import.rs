@@ -43,6 +43,19 @@ impl PostgresImporter {
         });
         if done.await? { Ok(()) } else { Err(CopyError::TakenOver(self.place())) }
     }
+
+    /// Asked when the last commit failed, perhaps only in its answer. By a new connection, for the old
+    /// one may be gone. Where that cannot be had, whoever goes on sees.
+    async fn is_finished(&self) -> bool {
+        let Ok(line) = Line::open(&self.line.url, Expected::HalfCopied) else { return false };
+        line.run(|db| async move { is_whole(&db).await }).await.unwrap_or(false)
+    }
+}
+
+/// Whether the mark is gone, once whoever held it has ended.
+async fn is_whole(db: &Connection) -> Result<bool, Failure> {
+    db.batch("BEGIN").await?;
+    Ok(read_mark(db).await?.is_none())
 }
 
 /// Whether the mark was still ours.
@@ -89,8 +102,9 @@ enum Beginning {
 }
 
 async fn begin(db: &Connection, place: &str, from: &str) -> Result<Beginning, Failure> {
-    // Whoever writes to it now waits, and is refused then.
-    db.batch("BEGIN; SELECT 1 FROM meta WHERE one FOR UPDATE").await?;
+    // Whoever has begun to write is waited for, and seen. Whoever writes now waits, and is refused then.
+    let wait = open::WAIT_FOR_WRITERS;
+    db.batch(&format!("BEGIN; {wait}; SELECT 1 FROM meta WHERE one FOR UPDATE")).await?;
     let before = read_mark(db).await?;
     let goes_on = before.is_some();
     if !goes_on && let Some(what) = content(db).await? {
@@ -158,18 +172,19 @@ impl Importer for PostgresImporter {
     }
 
     async fn write(&mut self, table: Table, rows: Vec<Row>) -> Result<(), CopyError> {
-        let columns = columns(table, rows)
-            .map_err(|bad| StoreError::Damaged { place: self.place(), what: bad.to_string() })?;
-        self.change(vec![(insert(table), columns)]).await
+        let columns =
+            columns(table, rows).map_err(|bad| CopyError::Unkept { why: bad.to_string() })?;
+        self.change(vec![(insert(table), columns)]).await.map_err(CopyError::of_a_row)
     }
 
     async fn clear(&mut self, table: Table) -> Result<(), CopyError> {
-        let mut tables = vec![format!("{table}{}", but_the_mark(table))];
-        if table == Table::Task {
-            tables.extend(["task_body", "lease"].map(str::to_owned));
-        }
-        let delete = |name: String| (format!("DELETE FROM {name}"), Vec::new());
-        self.change(tables.into_iter().map(delete).collect()).await
+        // At once, however many rows there are; nobody else looks at them.
+        let sql = match table {
+            Table::Task => "TRUNCATE task, task_body, lease".to_owned(),
+            Table::Kept => format!("DELETE FROM kept{}", but_the_mark(table)),
+            _ => format!("TRUNCATE {table}"),
+        };
+        self.change(vec![(sql, Vec::new())]).await
     }
 
     async fn read_back(&mut self) -> Result<Box<dyn Exporter>, CopyError> {
@@ -182,12 +197,18 @@ impl Importer for PostgresImporter {
         let mut change: Vec<_> = numbered.map(|table| (next_number(table), Vec::new())).into();
         change.push(("DELETE FROM kept WHERE name = $1".to_owned(), values![MARK.to_owned()]));
         change.push((open::mark_whole(), Vec::new()));
-        self.change(change).await?;
+        if let Err(error) = self.change(change).await
+            && !self.is_finished().await
+        {
+            return Err(error);
+        }
         self.mark = None;
-        // What its housekeeping knows of the tables is from the time they were empty.
+        // What its housekeeping knows of the tables is from the time they were empty. It comes to know
+        // better by itself as well.
         let tables = Table::ALL.map(Table::name).join(", ");
         let analyze = format!("ANALYZE {tables}, task_body, lease");
-        Ok(self.line.run(move |db| async move { db.batch(&analyze).await }).await?)
+        let _ = self.line.run(move |db| async move { db.batch(&analyze).await }).await;
+        Ok(())
     }
 }
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use crate::contract::StoreError;
-use crate::postgres::OPEN_WAIT;
 use crate::postgres::background::Background;
-use crate::postgres::connection::{Connection, Server};
+use crate::postgres::connection::{AS_LONG_AS_IT_TAKES, Connection, Server};
 use crate::postgres::error::Failure;
 use crate::postgres::open::{self, Expected};
 use crate::postgres::url::PostgresUrl;
@@ -33,7 +32,7 @@ impl Line {
             Ok(opened.connection)
         };
         let place = Arc::clone(&server.place);
-        match background.run_blocking(OPEN_WAIT, opening) {
+        match background.run_blocking(AS_LONG_AS_IT_TAKES, opening) {
             Some(Ok(db)) => Ok(Self { url: url.clone(), place, db: Arc::new(db), background }),
             Some(Err(failure)) => Err(Failure::into_store_error(failure, &place)),
             None => Err(server.unreachable("no answer")),

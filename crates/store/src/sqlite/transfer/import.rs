@@ -115,6 +115,7 @@ impl Importer for SqliteImporter {
         let now = self.clock.now();
         let clock = [Value::Integer(now.ms), Value::Integer(now.boot)];
         self.change(|db| rows.into_iter().try_for_each(|row| insert(db, table, row, &clock)))
+            .map_err(CopyError::of_a_row)
     }
 
     async fn clear(&mut self, table: Table) -> Result<(), CopyError> {
@@ -190,15 +191,9 @@ fn insert(db: &Connection, table: Table, row: Row, clock: &[Value; 2]) -> SqlRes
             run(db, INSERT_JOURNAL, values)
         }
         Table::Node => {
-            let body = match &values[Table::Node.place("body")] {
-                Value::Text(body) => crate::sqlite::tasks::from_json(body, "node.body")?,
-                other => {
-                    return Err(crate::sqlite::error::bad_value("node.body", format!("{other:?}")));
-                }
-            };
-            let node: relight_core::node::NewNode = body;
+            let ttl_ms = ttl_ms(&values[Table::Node.place("body")]);
             values.extend(clock.iter().cloned());
-            values.push(Value::Integer(node.ttl.as_ms().cast_signed()));
+            values.push(Value::Integer(ttl_ms));
             run(db, INSERT_NODE, values)
         }
         Table::Agent => run(db, INSERT_AGENT, with_clock(values, clock)),
@@ -206,6 +201,14 @@ fn insert(db: &Connection, table: Table, row: Row, clock: &[Value; 2]) -> SqlRes
         Table::Attempt => run(db, INSERT_ATTEMPT, values),
         Table::Kept => run(db, "INSERT INTO kept (name, body) VALUES (?1, ?2)", values),
     }
+}
+
+/// How long a node's lease is; of one whose body cannot be read, nothing.
+fn ttl_ms(body: &Value) -> i64 {
+    let Value::Text(body) = body else { return 0 };
+    let node: SqlResult<relight_core::node::NewNode> =
+        crate::sqlite::tasks::from_json(body, "node.body");
+    node.map_or(0, |node| node.ttl.as_ms().cast_signed())
 }
 
 fn with_clock(mut values: Vec<Value>, clock: &[Value; 2]) -> Vec<Value> {

@@ -147,10 +147,11 @@ impl Server {
             address: None,
             version: "1".to_owned(),
             ttl,
+            process: None,
         };
-        match at_once(self.store.join_node(node, self.wall())) {
+        match at_once(self.store.join_node(node, None, self.wall())) {
             Ok(Joined::As(epoch)) => Some(epoch),
-            Ok(Joined::Taken(_)) | Err(_) => None,
+            Ok(Joined::Taken(_) | Joined::Overtaken(_)) | Err(_) => None,
         }
     }
 

@@ -1,0 +1,127 @@
+//! What a node owes a live attempt of a fleet, whatever its supervision waits for: each new deadline goes
+//! on to its shim at once, and when the shim itself is killed its tree is ended before the last deadline.
+//!
+//! A task of its own, for commits and looks at the store may take longer than a lease lasts. It outlives
+//! a supervision that was lost: then it passes on nothing more, and still watches the shim.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use relight_core::agent::AttemptTag;
+use relight_core::lease::ProcessIdentity;
+use relight_core::node::Epoch;
+use relight_core::time::Span;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::Actor;
+use super::tree::{self, Tree};
+use crate::doors::clock;
+use crate::fleet::{Fleet, Standing};
+use crate::supervise::shim::client::Orders;
+use crate::supervise::shim::wire::{Order, Rung};
+use crate::supervise::watch_process::ProcessWatch;
+
+/// The leader of an attempt, once it is known.
+pub(super) type Leader = Arc<OnceLock<ProcessIdentity>>;
+
+/// Stands beside one attempt.
+struct Guard {
+    fleet: Fleet,
+    /// Under which lease of the node the attempt is supervised; another one is another's to say.
+    epoch: Epoch,
+    shim: ProcessIdentity,
+    orders: Weak<Orders>,
+    tag: AttemptTag,
+    leader: Leader,
+    ladder: Vec<Rung>,
+}
+
+impl Actor {
+    /// From now on, until the attempt's end is known. Outside of a fleet there is nothing to guard.
+    pub(super) fn stand_guard(&mut self) {
+        let (fleet, epoch) = (self.desk.fleet.clone(), self.node_right.epoch());
+        let (Some(fleet), Some(epoch), Some(life)) = (fleet, epoch, &self.life) else { return };
+        let Tree::Shim { connection, shim } = &self.tree else { return };
+        let guard = Guard {
+            fleet,
+            epoch,
+            shim: shim.clone(),
+            orders: connection.orders(),
+            tag: life.tag.clone(),
+            leader: Arc::clone(&life.leader),
+            ladder: self.ladder(),
+        };
+        let stands = tokio::spawn(guard.stand()).abort_handle();
+        if let Some(life) = &mut self.life {
+            life.guard = Some(stands);
+        }
+    }
+
+    /// How what no shim holds is told to end: by the node's deadline at the latest.
+    pub(super) fn ladder_in_time(&self) -> Vec<Rung> {
+        let ladder = self.ladder();
+        let Some(fleet) = &self.desk.fleet else { return ladder };
+        let term = self.node_right.epoch().and_then(|epoch| fleet.term_of(epoch));
+        let kill_at_ms = term.map_or(0, |term| term.deadline(ladder.clone()).kill_at_ms);
+        tree::cut(ladder, Span::from_ms(kill_at_ms.saturating_sub(clock::boot_ms())))
+    }
+}
+
+impl Guard {
+    async fn stand(self) {
+        let watch = ProcessWatch::new(&self.shim);
+        let mut standing = self.fleet.standing();
+        let mut kill_at_ms = 0;
+        loop {
+            kill_at_ms = self.pass_on().await.unwrap_or(kill_at_ms);
+            tokio::select! {
+                () = gone(&watch) => break,
+                () = renewed(&mut standing) => {}
+            }
+        }
+        self.end(Span::from_ms(kill_at_ms.saturating_sub(clock::boot_ms())));
+    }
+
+    /// Hands the newest deadline to the shim, which ends its tree when no newer one comes. Answers when
+    /// that is; none when the lease is over.
+    async fn pass_on(&self) -> Option<u64> {
+        let deadline = self.fleet.term_of(self.epoch)?.deadline(self.ladder.clone());
+        let kill_at_ms = deadline.kill_at_ms;
+        if let Some(orders) = self.orders.upgrade() {
+            // A shim that cannot be told is gone, or another supervisor's.
+            let _ = orders.send(&Order::Guard(deadline)).await;
+        }
+        Some(kill_at_ms)
+    }
+
+    /// The shim is dead and obeys nobody: what it guarded is ended without asking the store, which may be
+    /// away. Nothing, where its tree went first.
+    fn end(self, left: Span) {
+        let grace = tree::sum(&tree::cut(self.ladder, left));
+        let leader = self.leader.get().cloned();
+        tokio::task::spawn_blocking(move || tree::end(leader.as_ref(), self.tag, grace));
+    }
+}
+
+/// Returns when the shim is gone; never when it cannot be watched.
+async fn gone(watch: &std::io::Result<Option<ProcessWatch>>) {
+    match watch {
+        Ok(Some(watch)) => drop(watch.gone().await),
+        Ok(None) => {}
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Returns when the lease was renewed or lost; never when nobody renews it any more.
+async fn renewed(standing: &mut watch::Receiver<Standing>) {
+    if standing.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Dismisses the guard of an attempt whose end is known.
+pub(super) fn dismiss(guard: Option<AbortHandle>) {
+    if let Some(guard) = guard {
+        guard.abort();
+    }
+}

@@ -1,0 +1,69 @@
+//! A supervisor that gives agents back: never one that lives, or is about to.
+
+use relight::engine::Engine;
+use relight::presets::Preset;
+use relight::supervise::recover::spec_of;
+use relight::supervise::spec::AgentSpec;
+use relight::supervise::supervisor::{Begin, Settings, Supervisor};
+use relight_core::agent::change::AgentChange;
+use relight_core::agent::{Agent, AgentPlan, AgentStateKind};
+use relight_core::ids::AgentName;
+use relight_core::redact::{MarkKey, Redactor};
+use relight_core::time::Time;
+use relight_store::{MemoryStore, Store};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+fn x() -> AgentName {
+    AgentName::new("x").unwrap()
+}
+
+/// An agent that lives until it is told to end.
+fn spec(home: &TempDir) -> AgentSpec {
+    let folder = home.path().display().to_string();
+    let plan = AgentPlan { folder, ..AgentPlan::default() };
+    let agent: Agent = AgentChange::first(&x(), &plan, Time::from_ms(0));
+    let preset = Preset::by_name("generic", None).unwrap();
+    AgentSpec { command: vec!["/bin/sleep".into(), "600".into()], ..spec_of(agent, preset) }
+}
+
+/// One that supervises an agent which has come to rest.
+async fn at_rest(home: &TempDir, store: &Arc<dyn Store>) -> Supervisor {
+    let engine = Engine::new(Arc::clone(store), Redactor::new(MarkKey::new([0; 32])));
+    let settings = Settings {
+        home: home.path().to_owned(),
+        program: Some(env!("CARGO_BIN_EXE_relight-shim").into()),
+        ..Settings::default()
+    };
+    let (mut supervisor, _notices) = Supervisor::new(engine, settings).unwrap();
+    supervisor.take_up(spec(home), Begin::HoldBack, false).await.unwrap();
+    let stopped = supervisor.stop(&x()).unwrap().await.unwrap();
+    assert_eq!(stopped.state, AgentStateKind::Stopped);
+    supervisor
+}
+
+async fn is_held(store: &Arc<dyn Store>) -> bool {
+    store.agent(&x()).await.unwrap().unwrap().lease.held.is_some()
+}
+
+#[tokio::test]
+async fn what_rests_is_given_back() {
+    let (home, store) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new()) as _);
+    let mut supervisor = at_rest(&home, &store).await;
+    supervisor.release_at_rest().await;
+    assert!(!is_held(&store).await && supervisor.names().next().is_none());
+}
+
+#[tokio::test]
+async fn what_was_just_told_to_start_is_not_given_back() {
+    let (home, store) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new()) as _);
+    let mut supervisor = at_rest(&home, &store).await;
+    let started = supervisor.start(&x()).unwrap();
+    supervisor.release_at_rest().await;
+    assert!(is_held(&store).await, "it lives, or is about to");
+    assert_eq!(supervisor.names().count(), 1);
+    assert_eq!(started.await.unwrap().state, AgentStateKind::Running);
+    supervisor.stop(&x()).unwrap().await.unwrap();
+    supervisor.release_at_rest().await;
+    assert!(!is_held(&store).await, "once it has come to rest");
+}
