@@ -150,7 +150,7 @@ on() {
 }
 
 start_node() {
-  [ ! -e "$work/$1.pid" ] || signal_all KILL "$(daemon_of "$1")"
+  signal_all KILL $(daemon_of "$1" || true)
   # In a session of its own: Ctrl-C here is for this script alone.
   (cd "$work" && RELIGHT_HOME="$work/$1" \
     RELIGHT_STORE="postgres://$1@127.0.0.1:$port/postgres?sslmode=disable" \
@@ -159,7 +159,17 @@ start_node() {
   disown
 }
 
-daemon_of() { cat "$work/$1.pid"; }
+# daemon_of NODE: the pid of its daemon; fails when it is gone, whoever has that pid by now.
+daemon_of() {
+  local pid
+  pid=$(cat "$work/$1.pid" 2>/dev/null) && grep -qszxF "RELIGHT_HOME=$work/$1" "/proc/$pid/environ" && echo "$pid"
+}
+
+to_daemon() { # to_daemon SIGNAL NODE
+  local pid
+  pid=$(daemon_of "$2") || { say "the daemon of $2 does not run; start $2 starts it" && return 1; }
+  kill "-$1" "$pid"
+}
 
 within() { # within SECONDS WHAT COMMAND…
   local end=$((SECONDS + $1)) what=$2
@@ -200,11 +210,11 @@ runs() { [ -n "$(field_of "$1" "$2" pid)" ]; }
 runs_elsewhere() { runs "$1" "$2" && [ "$(field_of "$1" "$2" node)" != "$3" ]; }
 
 # The commands.
-kill_node() { signal_all KILL $(pids_of "$1") && say "node $1 is dead, with all it ran; others take over within 5 s"; }
-crash_node() { kill -9 "$(daemon_of "$1")" && say "only the daemon of $1 is dead; start $1 within 3 s and nothing is restarted"; }
-freeze_node() { kill -STOP "$(daemon_of "$1")" && say "the daemon of $1 is frozen; its shims end what it ran, others take over; thaw $1 wakes it"; }
-thaw_node() { kill -CONT "$(daemon_of "$1")" && say "node $1 wakes, sees that its lease ran out, and joins anew"; }
-leave_node() { kill -TERM "$(daemon_of "$1")" && say "node $1 leaves, and hands over at once"; }
+kill_node() { signal_all KILL $(pids_of "$1") && rm -f "$work/$1.pid" && say "node $1 is dead, with all it ran; others take over within 5 s"; }
+crash_node() { to_daemon KILL "$1" && say "only the daemon of $1 is dead; start $1 within a second and nothing is restarted; later its shims end what it ran, before others take over"; }
+freeze_node() { to_daemon STOP "$1" && say "the daemon of $1 is frozen; its shims end what it ran, others take over; thaw $1 wakes it"; }
+thaw_node() { to_daemon CONT "$1" && say "node $1 wakes, sees that its lease ran out, and joins anew"; }
+leave_node() { to_daemon TERM "$1" && say "node $1 leaves, and hands over at once"; }
 cut_node() {
   sql "ALTER ROLE $1 NOLOGIN"
   sql "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '$1'"

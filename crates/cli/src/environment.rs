@@ -3,16 +3,18 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use relight::doors::fleet;
+use relight::doors::{fleet, process};
 use relight::engine::Engine;
 use relight::store_url::{self, StoreUrl};
+use relight::supervise::control::daemon_socket;
 use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
 use relight_core::ids::{AgentName, SessionKey, TaskId};
 use relight_core::lease::{Fence, Holder};
+use relight_core::node::Node;
 use relight_core::redact::Redactor;
 use relight_core::time::Span;
 use relight_server::RelayedStore;
@@ -23,11 +25,16 @@ use crate::arguments::{Global, HolderArguments};
 use crate::config::Config;
 use crate::exit::{Exit, Failure, cannot_use};
 use crate::node_file::NodeFile;
+use crate::store_way::{self, StoreWay};
 
 /// How long a lease lasts that follows nobody's life.
 const LEASE: Span = Span::from_secs(600);
 /// How long the record of our own attempt is waited for.
 const RECORD_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Where the password of a store is safer than on a command line.
+const BETTER_PLACES: &str =
+    "leave it out and set PGPASSWORD, or name the store in a relight.toml that only you can read";
 
 /// What the environment and the global flags say together.
 #[derive(Debug, Clone)]
@@ -37,6 +44,10 @@ pub(crate) struct Environment {
     pub(crate) verbose: u8,
     home: Option<PathBuf>,
     store: Option<String>,
+    /// `[store] url` of the configuration; looked for once.
+    configured: Arc<OnceLock<Option<String>>>,
+    /// Which node this process is, where it decides that by itself; else its home says.
+    decided: Option<Option<NodeFile>>,
     variables: Vec<(OsString, OsString)>,
     /// Variables of agents, by which their secrets are known.
     of_agents: Vec<(String, String)>,
@@ -50,18 +61,22 @@ impl Environment {
             verbose: global.verbose,
             home: global.home.clone(),
             store: global.store.clone(),
+            configured: Arc::default(),
+            decided: None,
             variables: relight::doors::environment::variables(),
             of_agents: Vec::new(),
         }
     }
 
-    /// The same with another store, where neither a flag nor the environment names one.
+    /// The same with what a configuration says of the store, whichever would be found.
     pub(crate) fn with_store(&self, configured: Option<String>) -> Self {
-        let mut changed = self.clone();
-        if changed.store.is_none() && self.get("RELIGHT_STORE").is_none() {
-            changed.store = configured;
-        }
-        changed
+        Self { configured: Arc::new(OnceLock::from(configured)), ..self.clone() }
+    }
+
+    /// The same as this node, or as none, whatever the home says: for a daemon, which decides both that
+    /// and which store is meant.
+    pub(crate) fn deciding(&self, node: Option<NodeFile>) -> Self {
+        Self { decided: Some(node), ..self.clone() }
     }
 
     /// The same with the variables that a configuration gives to agents: what is secret by its name
@@ -99,18 +114,24 @@ impl Environment {
         self.config_home().ok().map(|config| config.join("relight"))
     }
 
+    /// The configuration: the given one, `$RELIGHT_CONFIG`, `relight.toml` here, the user's.
+    pub(crate) fn config_file(&self, given: Option<&Path>) -> Option<PathBuf> {
+        let named = self.path("RELIGHT_CONFIG");
+        let user = self.config_home().ok();
+        let file = Config::find(given.or(named.as_deref()), Path::new("."), user.as_deref())?;
+        Some(std::path::absolute(&file).unwrap_or(file))
+    }
+
     /// The store's URL for agents to use, where it is a file of this machine.
     pub(crate) fn local_store(&self) -> Result<Option<String>, Failure> {
-        if self.relay().is_some() {
-            return Ok(None);
-        }
-        match self.store_url()? {
-            StoreUrl::Sqlite(path) => {
+        match self.way()? {
+            StoreWay::Open(StoreUrl::Sqlite(path)) => {
                 let path = std::path::absolute(&path).unwrap_or(path);
                 Ok(Some(format!("sqlite:{}", path.display())))
             }
             // Its credentials are not for agents.
-            StoreUrl::Postgres(_) | StoreUrl::Memory => Ok(None),
+            StoreWay::Open(StoreUrl::Postgres(_) | StoreUrl::Memory) => Ok(None),
+            StoreWay::OfAgent(_) | StoreWay::OfHome(_) => Ok(None),
         }
     }
 
@@ -162,17 +183,44 @@ impl Environment {
 
     /// Where the store is.
     pub(crate) fn store_url(&self) -> Result<StoreUrl, Failure> {
-        let given = self.store.as_deref().or_else(|| self.get("RELIGHT_STORE"));
-        match given {
-            Some(url) => StoreUrl::parse(url, Path::new("."))
-                .map_err(|error| Failure::new(Exit::Config, error.to_string())),
-            None if self.is_kept_from_the_store() => {
-                let text = "the store of this fleet is reached through its node's daemon alone";
-                Err(Failure::new(Exit::Unreachable, text)
-                    .hint("pass RELIGHT_SOCKET on, as the agent got it: it names the daemon"))
-            }
-            None => Ok(StoreUrl::Sqlite(self.home()?.join("relight.db"))),
+        self.way()?.opened()
+    }
+
+    /// How the store is reached: as the flag or the variable says; for an agent through its node; as the
+    /// configuration says; in the home of a node as its daemon has it; else it is a file there.
+    fn way(&self) -> Result<StoreWay, Failure> {
+        if let Some(url) = self.named_store() {
+            return open_way(url);
         }
+        let decides = self.decided.is_some();
+        if !decides && self.is_kept_from_the_store() {
+            return self.way_of_agent();
+        }
+        if let Some(url) = self.configured_store() {
+            return open_way(url);
+        }
+        let home = self.home()?;
+        match NodeFile::of(&home).filter(|_| !decides) {
+            None => Ok(StoreWay::Open(StoreUrl::Sqlite(home.join("relight.db")))),
+            Some(NodeFile { store: Some(file), .. }) => open_way(&file),
+            Some(NodeFile { store: None, .. }) => Ok(StoreWay::OfHome(daemon_socket(&home))),
+        }
+    }
+
+    fn way_of_agent(&self) -> Result<StoreWay, Failure> {
+        self.path("RELIGHT_SOCKET").map(StoreWay::OfAgent).ok_or_else(|| {
+            store_way::only_its_daemon()
+                .hint("pass RELIGHT_SOCKET on, as the agent got it: it names the daemon")
+        })
+    }
+
+    /// What the flag or the variable says.
+    pub(crate) fn named_store(&self) -> Option<&str> {
+        self.store.as_deref().or_else(|| self.get("RELIGHT_STORE"))
+    }
+
+    fn configured_store(&self) -> Option<&str> {
+        self.configured.get_or_init(|| store_way::configured(self)).as_deref()
     }
 
     /// The store with the funnel in front of it, for one answer.
@@ -210,22 +258,22 @@ impl Environment {
 
     /// The store as it can be reached from here: itself, or through the daemon of the node.
     pub(crate) fn open_store(&self, usage: Use) -> Result<Arc<dyn Store>, Failure> {
-        match self.relay() {
-            Some(socket) => {
-                fleet::share_store();
-                Ok(Arc::new(RelayedStore::open(&socket)?))
+        let socket = match self.way()? {
+            StoreWay::Open(url) => return Ok(url.open(usage)?),
+            StoreWay::OfAgent(socket) => socket,
+            StoreWay::OfHome(socket) => {
+                store_way::refuse_without_daemon(&socket)?;
+                socket
             }
-            None => Ok(self.store_url()?.open(usage)?),
-        }
+        };
+        fleet::share_store();
+        let patience = store_way::patience(self.get(store_way::NODE_LEASE));
+        Ok(Arc::new(RelayedStore::open_with_patience(&socket, patience)?))
     }
 
     /// The socket of the daemon through which the store is asked; none where it is opened.
     pub(crate) fn relay(&self) -> Option<PathBuf> {
-        let is_named = self.store.is_some() || self.get("RELIGHT_STORE").is_some();
-        if is_named || !self.is_kept_from_the_store() {
-            return None;
-        }
-        self.path("RELIGHT_SOCKET")
+        self.way().ok()?.asked()
     }
 
     /// Whoever uses the home of a node belongs to that node.
@@ -238,10 +286,10 @@ impl Environment {
 
     /// Whether other machines use the store too.
     pub(crate) fn is_shared(&self) -> Result<bool, Failure> {
-        if self.relay().is_some() {
-            return Ok(true);
-        }
-        Ok(!matches!(self.store_url()?, StoreUrl::Sqlite(_) | StoreUrl::Memory))
+        Ok(match self.way()? {
+            StoreWay::Open(url) => !matches!(url, StoreUrl::Sqlite(_) | StoreUrl::Memory),
+            StoreWay::OfAgent(_) | StoreWay::OfHome(_) => true,
+        })
     }
 
     /// Whether this is an agent of a node whose store it was not told: the address of a shared one is a
@@ -252,7 +300,10 @@ impl Environment {
 
     /// Which node of a fleet this home is; none where it was never one.
     pub(crate) fn node(&self) -> Result<Option<NodeFile>, Failure> {
-        Ok(NodeFile::of(&self.home()?))
+        match &self.decided {
+            Some(node) => Ok(node.clone()),
+            None => Ok(NodeFile::of(&self.home()?)),
+        }
     }
 
     /// The folder of the daemon and its agents, found without opening the store: the one that the store
@@ -267,11 +318,30 @@ impl Environment {
         }
     }
 
-    /// The flags by which another call finds the same state.
-    pub(crate) fn flags_for_state(&self) -> Vec<(&'static str, String)> {
+    /// The flags by which another call finds the same state, for a file to keep. No password goes there.
+    pub(crate) fn flags_for_state(&self) -> Result<Vec<(&'static str, String)>, Failure> {
+        if self.has_password_in_flag() {
+            let text = "the address in --store has a password, which does not belong into a file";
+            return Err(Failure::new(Exit::Config, text).hint(BETTER_PLACES));
+        }
         let home = self.home.as_ref().map(|home| ("--home", home.to_string_lossy().into_owned()));
         let store = self.store.as_ref().map(|store| ("--store", store.clone()));
-        home.into_iter().chain(store).collect()
+        Ok(home.into_iter().chain(store).collect())
+    }
+
+    /// Tells whoever gave a password on a command line that lasts: all users of the machine can read it.
+    pub(crate) fn warn_of_password_in_flag(&self) {
+        if self.has_password_in_flag() {
+            crate::output::alert(&format!(
+                "the password in --store can be read by every user of this machine while this runs; \
+                 {BETTER_PLACES}"
+            ));
+        }
+    }
+
+    fn has_password_in_flag(&self) -> bool {
+        let url = self.store.as_deref().map(|url| StoreUrl::parse(url, Path::new(".")));
+        matches!(url, Some(Ok(StoreUrl::Postgres(url))) if !url.needs_password())
     }
 
     /// The same, for a store that is open.
@@ -332,11 +402,7 @@ impl Environment {
         store: &dyn Store,
     ) -> Result<(Holder, Option<Span>), Failure> {
         if let Some(pid) = given.owner_pid {
-            let process = relight::doors::process::identity(pid).ok_or_else(|| {
-                Failure::new(Exit::Usage, format!("there is no process {pid}"))
-                    .hint("--owner-pid takes the pid of a live process; in a shell that is $$")
-            })?;
-            return Ok((Holder::Process(process), None));
+            return Ok((self.named_process(pid, store)?, None));
         }
         if given.lease.is_none()
             && let Some(holder) = crate::block_on(self.attempt(store))?
@@ -348,11 +414,50 @@ impl Environment {
         Ok((Holder::Time { by }, Some(lease)))
     }
 
+    /// A process that was named by its number, as a holder.
+    pub(crate) fn named_process(&self, pid: u32, store: &dyn Store) -> Result<Holder, Failure> {
+        let process = process::identity(pid).ok_or_else(|| {
+            Failure::new(Exit::Usage, format!("there is no process {pid}"))
+                .hint("--owner-pid takes the pid of a live process; in a shell that is $$")
+        })?;
+        if self.is_watched(store)? {
+            Ok(Holder::Process(process))
+        } else {
+            Err(nobody_watches(pid))
+        }
+    }
+
     /// Whose life leases follow that a process of ours takes: the attempt that it is part of, else its
-    /// own.
+    /// own, else the clock where nobody could see it end.
     pub(crate) fn process_holder(&self, store: &dyn Store) -> Result<Holder, Failure> {
-        let attempt = crate::block_on(self.attempt(store))?;
-        Ok(attempt.unwrap_or_else(|| Holder::Process(relight::doors::process::me().clone())))
+        if let Some(attempt) = crate::block_on(self.attempt(store))? {
+            return Ok(attempt);
+        }
+        let me = process::me();
+        if self.is_watched(store)? {
+            return Ok(Holder::Process(me.clone()));
+        }
+        Ok(Holder::Time { by: format!("{} (process {})", self.user(), me.pid) })
+    }
+
+    /// Whether it will be known that a process of this machine has ended, and only then believed: where
+    /// others use the store, that is by the lease of this home's node, while it lasts. Without one nobody
+    /// could ever tell; under one that ran out everybody counts it as gone.
+    fn is_watched(&self, store: &dyn Store) -> Result<bool, Failure> {
+        let (own, is_shared) = (fleet::node(), self.is_shared()?);
+        if own.is_none() && !is_shared {
+            return Ok(true);
+        }
+        let (instance, boot) = (self.node()?.map(|node| node.instance), process::boot_id());
+        let is_this_one = |node: &Node| {
+            let is_same = instance.as_ref().is_none_or(|own| *own == node.new.instance);
+            // A cloned machine has the same file.
+            let is_here = node.new.process.as_ref().is_none_or(|daemon| daemon.boot == boot);
+            Some(&node.new.name) == own && is_same && is_here
+        };
+        let nodes = crate::block_on(relight::fleet::look(store))?;
+        let is_alone = !is_shared && nodes.iter().all(is_this_one);
+        Ok(is_alone || nodes.iter().any(|node| is_this_one(node) && node.is_live()))
     }
 
     /// The task that `$RELIGHT_TASK` names, with `$RELIGHT_FENCE`.
@@ -455,4 +560,18 @@ impl Environment {
             Failure::new(Exit::Io, format!("cannot use the folder {}: {error}", folder.display()))
         })
     }
+}
+
+fn nobody_watches(pid: u32) -> Failure {
+    let text = format!(
+        "other machines use this store, and no live node of it is here to tell them that process {pid} \
+         lives"
+    );
+    Failure::new(Exit::Busy, text)
+        .hint("relight up makes this machine a node; or hold it for a time: --lease DURATION")
+}
+
+fn open_way(url: &str) -> Result<StoreWay, Failure> {
+    let url = StoreUrl::parse(url, Path::new("."));
+    url.map(StoreWay::Open).map_err(|error| Failure::new(Exit::Config, error.to_string()))
 }

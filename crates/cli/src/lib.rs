@@ -11,6 +11,7 @@ pub mod fuzz;
 mod log;
 mod node_file;
 mod output;
+mod store_way;
 mod terminal_filter;
 mod values;
 mod verbs;

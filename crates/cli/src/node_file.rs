@@ -25,6 +25,9 @@ pub(crate) struct NodeFile {
     pub(crate) name: NodeName,
     /// Which installation; made once.
     pub(crate) instance: String,
+    /// The store that its daemon uses, where that is a file; none where commands ask the daemon for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) store: Option<String>,
 }
 
 impl NodeFile {
@@ -34,22 +37,34 @@ impl NodeFile {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Makes this home that node, on disk when it returns. The installation stays the same one.
-    pub(crate) fn keep(home: &Path, name: &NodeName) -> io::Result<Self> {
-        let known = Self::of(home);
-        if let Some(known) = known.clone().filter(|known| known.name == *name) {
-            return Ok(known);
-        }
-        let instance = known.map_or_else(
+    /// What this home would be as that node, on that store. The installation stays the same one. The
+    /// folder is there when it returns, and nothing new in it.
+    pub(crate) fn planned(home: &Path, name: &NodeName, store: Option<String>) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(home)?;
+        let instance = Self::of(home).map_or_else(
             || random::bytes::<16>().iter().map(|byte| format!("{byte:02x}")).collect(),
             |known| known.instance,
         );
-        let file = Self { name: name.clone(), instance };
-        DirBuilder::new().recursive(true).mode(0o700).create(home)?;
-        let (path, text) = (home.join(FILE), serde_json::to_string(&file)? + "\n");
+        Ok(Self { name: name.clone(), instance, store })
+    }
+
+    /// Makes this home that node, on disk when it returns. For whoever has the daemon's socket: every
+    /// command there is of this node from then on.
+    pub(crate) fn keep(&self, home: &Path) -> io::Result<()> {
+        if Self::of(home).as_ref() == Some(self) {
+            return Ok(());
+        }
+        let (path, text) = (home.join(FILE), serde_json::to_string(self)? + "\n");
         whole_file::replace(&path, text.as_bytes())?;
-        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
-        Ok(file)
+        fs::set_permissions(&path, Permissions::from_mode(0o600))
+    }
+
+    /// This home is no node any more. For whoever has the daemon's socket.
+    pub(crate) fn remove(home: &Path) -> io::Result<()> {
+        match fs::remove_file(home.join(FILE)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -62,10 +77,17 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         assert_eq!(NodeFile::of(home.path()), None);
         let (a, b) = (NodeName::new("a").unwrap(), NodeName::new("b").unwrap());
-        let first = NodeFile::keep(home.path(), &a).unwrap();
+        let first = NodeFile::planned(home.path(), &a, None).unwrap();
+        assert_eq!(NodeFile::of(home.path()), None, "a plan changes nothing");
+        first.keep(home.path()).unwrap();
         assert_eq!(NodeFile::of(home.path()), Some(first.clone()));
-        let renamed = NodeFile::keep(home.path(), &b).unwrap();
+        let renamed = NodeFile::planned(home.path(), &b, Some("sqlite:/x".to_owned())).unwrap();
+        renamed.keep(home.path()).unwrap();
+        assert_eq!(NodeFile::of(home.path()), Some(renamed.clone()));
         assert_eq!((renamed.name, &renamed.instance), (b, &first.instance));
         assert_eq!(first.instance.len(), 32);
+        NodeFile::remove(home.path()).unwrap();
+        NodeFile::remove(home.path()).unwrap();
+        assert_eq!(NodeFile::of(home.path()), None);
     }
 }

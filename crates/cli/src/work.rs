@@ -2,7 +2,7 @@
 //!
 //! Only verbs that ask a strategy, or that keep a limit, read the file; without one the defaults hold.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use relight::engine::Engine;
@@ -15,7 +15,7 @@ use relight_core::time::Span;
 
 use crate::config::{self, Config, Recovery};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, cannot_use};
+use crate::exit::{Exit, Failure};
 
 /// The strategy that is a command of the user's.
 const EXEC: &str = "exec";
@@ -107,13 +107,8 @@ pub(crate) fn find_config(
     environment: &Environment,
     given: Option<&Path>,
 ) -> Result<Option<Config>, Failure> {
-    let user = environment.config_folder();
-    let named = environment.get("RELIGHT_CONFIG").map(PathBuf::from);
-    let given = given.or(named.as_deref());
-    let found = Config::find(given, Path::new("."), user.as_deref().and_then(Path::parent));
-    let Some(file) = found else { return Ok(None) };
-    let file = std::path::absolute(&file).map_err(|error| cannot_use(&file, &error))?;
-    Config::load(&file, user.map(|user| user.join("presets")).as_deref()).map(Some)
+    let Some(file) = environment.config_file(given) else { return Ok(None) };
+    Config::load(&file, environment.presets_folder().as_deref()).map(Some)
 }
 
 /// Relight's own strategies, and the user's command where there is one.

@@ -157,3 +157,23 @@ fn the_skill_comes_and_goes_with_its_folder() {
     assert_eq!(stage.run(&["setup", "skill", "--dir", ".agents/skills", "--remove"]).code, 0);
     assert!(stage.folder.path().join("work/.agents/skills/restart-recovery/x").exists());
 }
+
+#[test]
+fn no_password_is_written_into_a_file() {
+    let stage = Stage::new();
+    let with = |url: &str, words: &[&str]| stage.run(&[&["--store", url], words].concat());
+    let file = stage.folder.path().join("work/.mcp.json");
+    let merge = ["setup", "mcp", "--for", "claude", "--merge"];
+    for words in [&merge[..], &["trap", "bash"]] {
+        let refused = with("postgres://ann:s3cret@db/work", words);
+        assert_eq!(refused.code, 78, "{refused:?}");
+        assert!(refused.stderr.contains("PGPASSWORD"), "{refused:?}");
+        assert!(!format!("{refused:?}").contains("s3cret"), "{refused:?}");
+        assert!(!file.exists());
+    }
+    for words in [&merge[..], &["trap", "bash"]] {
+        let written = with("postgres://ann@db/work", words);
+        assert_eq!(written.code, 0, "{written:?}");
+    }
+    assert!(fs::read_to_string(&file).unwrap().contains("postgres://ann@db/work"));
+}

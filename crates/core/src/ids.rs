@@ -10,6 +10,11 @@ pub const ID_BYTES_MAX: usize = 128;
 /// Longest step name or key in bytes.
 pub const NAME_BYTES_MAX: usize = 200;
 
+/// An id or name as it stands in one part of a URL's path.
+pub fn in_path(id: &str) -> String {
+    id.replace('%', "%25").replace('/', "%2F").replace(' ', "%20")
+}
+
 /// Why a text is not a valid id or name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {

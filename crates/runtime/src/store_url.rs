@@ -1,6 +1,7 @@
 //! Opens a store by its URL.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use relight_store::postgres::{
@@ -106,6 +107,16 @@ fn nothing_is_kept() -> StoreError {
 
 /// The variable that opens a store whose URL has no password.
 pub const PASSWORD: &str = "PGPASSWORD";
+
+/// The variable that names a store, perhaps with its password.
+const STORE: &str = "RELIGHT_STORE";
+
+/// Keeps from a program what this process opened a shared store by: a `relight` there asks the daemon.
+pub fn withhold(command: &mut Command) {
+    if fleet::shares_store() {
+        command.env_remove(PASSWORD).env_remove(STORE);
+    }
+}
 
 /// A URL without one takes `PGPASSWORD`, as PostgreSQL's own programs do: so that none has to stand in
 /// a configuration or on a command line.

@@ -8,6 +8,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 use relight::supervise::control::{AskError, Refused, RefusedCode, Reply, Request, call};
+use relight_core::ids::in_path;
 use relight_core::time::Span;
 use serde_json::{Value, json};
 
@@ -48,7 +49,7 @@ impl Answered {
 /// Asks the daemon that listens there what a supervisor can be asked.
 pub fn ask(socket: &Path, request: &Request, patience: Span) -> Result<Reply, AskError> {
     let agent = |agent: &relight_core::ids::AgentName, verb: &str| {
-        format!("/api/agents/{}/{verb}", crate::error::encoded(agent.as_str()))
+        format!("/api/agents/{}/{verb}", in_path(agent.as_str()))
     };
     let (method, path, body) = match request {
         Request::Status => ("GET", "/api/status".to_owned(), None),
@@ -65,7 +66,7 @@ pub fn ask(socket: &Path, request: &Request, patience: Span) -> Result<Reply, As
             ("POST", "/api/agents".to_owned(), Some(body))
         }
         Request::Unregister { agent: name } => {
-            ("DELETE", format!("/api/agents/{}", crate::error::encoded(name.as_str())), None)
+            ("DELETE", format!("/api/agents/{}", in_path(name.as_str())), None)
         }
         Request::Reload => ("POST", "/api/reload".to_owned(), None),
         Request::Recover { dry_run } => {

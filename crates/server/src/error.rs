@@ -8,7 +8,7 @@ use relight::engine::ActError;
 use relight::supervise::control::{Refused, RefusedCode};
 use relight::supervise::reporters::ReportError;
 use relight_core::decide::Refusal;
-use relight_core::ids::IdError;
+use relight_core::ids::{IdError, in_path};
 use relight_core::session::SessionRefusal;
 use relight_core::status::TaskStatus;
 use relight_core::time::TimeError;
@@ -155,7 +155,7 @@ impl From<ActError> for ApiError {
             ActError::Refused(refusal) => refusal.into(),
             ActError::NoSuchTask(_) => Self::not_found(text).hint("GET /api/tasks lists all"),
             ActError::Exists { task, .. } => Self::conflict(text)
-                .hint(format!("GET /api/tasks/{} shows it", encoded(task.as_str()))),
+                .hint(format!("GET /api/tasks/{} shows it", in_path(task.as_str()))),
             ActError::SecretName(_) | ActError::BadName(_) => Self::invalid(text),
             ActError::Contended(_) => Self::conflict(text).hint("try again"),
             ActError::Store(error) => error.into(),
@@ -239,14 +239,9 @@ impl From<ReportError> for ApiError {
             ReportError::Unknown(_) => Self::not_found(text).hint("GET /api/agents"),
             ReportError::NotReporting(_) => Self::conflict(text),
             ReportError::Stopped(name) => Self::conflict(text)
-                .hint(format!("POST /api/agents/{}/start lets it work", encoded(name.as_str()))),
+                .hint(format!("POST /api/agents/{}/start lets it work", in_path(name.as_str()))),
             ReportError::Full | ReportError::Contended(_) => Self::conflict(text),
             ReportError::Store(error) => error.into(),
         }
     }
-}
-
-/// An id as it stands in a path.
-pub(crate) fn encoded(id: &str) -> String {
-    id.replace('%', "%25").replace('/', "%2F").replace(' ', "%20")
 }

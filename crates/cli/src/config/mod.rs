@@ -136,6 +136,19 @@ impl Config {
         Self::parse(&text, file, &Preset::names(presets)).map_err(Failure::from)
     }
 
+    /// The store that a file names, whatever else is wrong in it; none where it names none. For commands
+    /// that need nothing more of it: one look, and nothing is parsed that cannot name a store.
+    pub(crate) fn store_url_of(file: &Path) -> Result<Option<String>, String> {
+        let text = read(file).map_err(|error| error.to_string())?;
+        if !text.contains("store") {
+            return Ok(None);
+        }
+        let table = DeTable::parse(&text).map_err(|mistake| mistake.message().to_owned())?;
+        let store = table.get_ref().get("store").and_then(|value| value.get_ref().as_table());
+        let url = store.and_then(|store| store.get("url")?.get_ref().as_str());
+        Ok(url.map(|url| from_folder(url, &folder_of(file))))
+    }
+
     /// Reads a text. `presets` are the names of those that there are.
     pub(crate) fn parse(text: &str, file: &Path, presets: &[String]) -> Result<Self, ConfigError> {
         let problems = Problems::default();
@@ -163,7 +176,10 @@ impl Config {
         recovery.check(&section);
         let agents = agents(&top, &folder, presets, &recovery);
         Self {
-            store_url: top.section("store", STORE).parsed("url", store_url),
+            store_url: top
+                .section("store", STORE)
+                .parsed("url", store_url)
+                .map(|url| from_folder(&url, &folder)),
             queue: Queue::read(&top.section("queue", queue::KEYS)),
             sessions: sessions(&top.section("sessions", SESSIONS)),
             log: Log::read(&top.section("log", LOG)),
@@ -254,6 +270,15 @@ fn store_url(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("write sqlite:PATH or postgres://…".to_owned())
+}
+
+/// The URL with the path of a file counted from this folder.
+fn from_folder(url: &str, folder: &Path) -> String {
+    let path = url.strip_prefix("sqlite:").map(|path| path.strip_prefix("//").unwrap_or(path));
+    match path {
+        Some(path) if !path.is_empty() => format!("sqlite:{}", folder.join(path).display()),
+        _ => url.to_owned(),
+    }
 }
 
 fn http_address(text: &str) -> Result<String, String> {

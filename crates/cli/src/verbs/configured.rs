@@ -1,7 +1,7 @@
 //! Agents of `relight.toml`: which file it is, and what a supervisor is told of each of them.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use relight::engine::Engine;
@@ -18,11 +18,11 @@ use super::supervision::{self, cannot_use};
 use crate::config::{self, AgentConfig, Config};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
-use crate::work::Work;
+use crate::work::{Work, find_config};
 
 /// The configuration: the given one, else the one that is found.
 pub(super) fn load(environment: &Environment, given: Option<&Path>) -> Result<Config, Failure> {
-    read(environment, given)?.ok_or_else(|| {
+    find_config(environment, given)?.ok_or_else(|| {
         Failure::new(Exit::Config, "there is no relight.toml here, nor in the user's configuration")
             .hint("give --config FILE; relight run -- CMD supervises one agent without any")
     })
@@ -30,16 +30,7 @@ pub(super) fn load(environment: &Environment, given: Option<&Path>) -> Result<Co
 
 /// The configuration that is found without being named, if any.
 pub(super) fn find(environment: &Environment) -> Result<Option<Config>, Failure> {
-    read(environment, None)
-}
-
-fn read(environment: &Environment, given: Option<&Path>) -> Result<Option<Config>, Failure> {
-    let user = environment.config_folder();
-    let user_config = user.as_deref().and_then(Path::parent);
-    let found = Config::find(given, &PathBuf::from("."), user_config);
-    let Some(file) = found else { return Ok(None) };
-    let file = std::path::absolute(&file).map_err(|error| cannot_use(&file, &error))?;
-    Config::load(&file, user.map(|user| user.join("presets")).as_deref()).map(Some)
+    find_config(environment, None)
 }
 
 /// The agents of the configuration that are switched on.

@@ -1,5 +1,6 @@
 //! The daemon as a node of a fleet: whether it is one, joining, and leaving.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,17 +24,13 @@ use crate::node_file::NodeFile;
 /// How long the first look at a fleet may take.
 const FIRST_LOOK_MAX: Duration = Duration::from_secs(5);
 
-/// Which node this daemon is to be.
-#[derive(Debug, Clone)]
-pub(super) struct Identity(NodeFile);
-
 /// The node that the flag, the configuration or the store asks for; none when this machine is alone.
-/// From then on this process belongs to it.
+/// From then on this process belongs to it. Nothing is written yet: another daemon may have the home.
 pub(super) fn identity(
     environment: &Environment,
     arguments: &UpArguments,
     config: &Config,
-) -> Result<Option<Identity>, Failure> {
+) -> Result<Option<NodeFile>, Failure> {
     let is_wanted =
         arguments.node.is_some() || config.node.is_wanted() || environment.is_shared()?;
     if !is_wanted {
@@ -43,10 +40,26 @@ pub(super) fn identity(
         Some(name) => name,
         None => host_name()?,
     };
-    let home = environment.home()?;
-    let file = NodeFile::keep(&home, &name).map_err(|error| cannot_use(&home, &error))?;
+    let (home, store) = (environment.home()?, environment.local_store()?);
+    let file = NodeFile::planned(&home, &name, store).map_err(|error| cannot_use(&home, &error))?;
     assert!(door::belong_to(&name), "nothing has asked for this process's identity yet");
-    Ok(Some(Identity(file)))
+    Ok(Some(file))
+}
+
+/// Makes the home what the daemon is, once the socket in this folder is ours: every command there goes by
+/// that. One that is alone may have its socket beside its store, and leaves the home to whoever has it.
+pub(super) fn keep(
+    environment: &Environment,
+    identity: Option<&NodeFile>,
+    socket_folder: &Path,
+) -> Result<(), Failure> {
+    let home = environment.home()?;
+    let kept = match identity {
+        Some(file) => file.keep(&home),
+        None if socket_folder == home => NodeFile::remove(&home),
+        None => Ok(()),
+    };
+    kept.map_err(|error| cannot_use(&home, &error))
 }
 
 fn host_name() -> Result<NodeName, Failure> {
@@ -82,7 +95,7 @@ pub(super) enum Heard {
 impl Membership {
     /// Joins; waits while another installation uses the name.
     pub(super) async fn join(
-        Identity(file): Identity,
+        file: NodeFile,
         config: &Config,
         engine: &Engine,
     ) -> Result<Self, Failure> {

@@ -1,11 +1,10 @@
 //! `relight node`: the machines of a fleet. Needs no daemon: the store knows them all.
 
-use std::collections::BTreeMap;
-
 use relight::doors::clock;
+use relight::fleet::agents_by_node;
 use relight_core::ids::NodeName;
 use relight_core::node::Node;
-use relight_store::{AgentQuery, Store, StoreError};
+use relight_store::{Store, StoreError};
 use serde_json::{Value, json};
 
 use crate::arguments::node::NodeCommand;
@@ -43,18 +42,7 @@ fn list(environment: &Environment, store: &dyn Store) -> Outcome {
     Ok(0)
 }
 
-async fn agents_by_node(store: &dyn Store) -> Result<BTreeMap<NodeName, usize>, StoreError> {
-    let mut counts = BTreeMap::new();
-    for agent in store.agents(AgentQuery::default()).await? {
-        let node = agent.lease.held.as_ref().and_then(|held| held.holder.node());
-        if let Some(node) = node {
-            *counts.entry(node.clone()).or_insert(0) += 1;
-        }
-    }
-    Ok(counts)
-}
-
-fn row(node: &Node, agents: usize) -> Vec<String> {
+fn row(node: &Node, agents: u64) -> Vec<String> {
     let none = || "–".to_owned();
     let new = &node.new;
     vec![
@@ -69,7 +57,7 @@ fn row(node: &Node, agents: usize) -> Vec<String> {
     ]
 }
 
-fn to_json(node: &Node, agents: usize) -> Value {
+fn to_json(node: &Node, agents: u64) -> Value {
     json!({
         "name": node.new.name,
         "state": node.state().as_str(),

@@ -6,10 +6,13 @@ use serde_json::{Value, json};
 
 use crate::arguments::other::PruneArguments;
 use crate::environment::Environment;
-use crate::exit::Outcome;
+use crate::exit::{Exit, Failure, Outcome};
 use crate::{block_on, output};
 
 pub(crate) fn run(environment: &Environment, arguments: &PruneArguments) -> Outcome {
+    if !arguments.dry_run && environment.relay().is_some() {
+        return Err(not_here());
+    }
     let engine = environment.engine()?;
     let now = clock::now();
     block_on(async {
@@ -35,6 +38,14 @@ pub(crate) fn run(environment: &Environment, arguments: &PruneArguments) -> Outc
         tell_removed(environment, &pruned);
         Ok(0)
     })
+}
+
+/// Refused before anything is removed: a file of a workflow goes first.
+fn not_here() -> Failure {
+    let text = "what is old in the store of a fleet is not removed through a node's daemon";
+    Failure::new(Exit::Config, text).hint(
+        "outside of agents: name the store by --store, RELIGHT_STORE or [store] in relight.toml",
+    )
 }
 
 /// What would go. Old sessions are counted: there may be one for every conversation that ever was.

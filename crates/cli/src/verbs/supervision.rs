@@ -27,7 +27,7 @@ use crate::output;
 use crate::work::Work;
 
 /// Variables of an outer agent, or of Relight itself, that an agent must not take for its own.
-const NOT_PASSED_ON: [&str; 19] = [
+const NOT_PASSED_ON: [&str; 20] = [
     "NOTIFY_SOCKET",
     "WATCHDOG_PID",
     "WATCHDOG_USEC",
@@ -40,6 +40,7 @@ const NOT_PASSED_ON: [&str; 19] = [
     "RELIGHT_ITERATION",
     "RELIGHT_NEXT_STEP",
     "RELIGHT_NODE",
+    "RELIGHT_NODE_LEASE",
     "RELIGHT_RESUMED",
     "RELIGHT_SOCKET",
     "RELIGHT_STATE_FILE",

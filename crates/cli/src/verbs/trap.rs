@@ -31,7 +31,7 @@ fn snippet(environment: &Environment) -> Result<String, Failure> {
         Failure::new(Exit::Io, format!("cannot find out where this program is: {error}"))
     })?;
     let mut call = vec![shell_quote(&program.to_string_lossy())];
-    for (flag, value) in environment.flags_for_state() {
+    for (flag, value) in environment.flags_for_state()? {
         call.push(flag.to_owned());
         call.push(shell_quote(&value));
     }

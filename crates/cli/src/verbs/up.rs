@@ -22,6 +22,7 @@ use relight::supervise::supervisor::{
     AgentView, Answer, Begin, Outlook, QueueSettings, Settings, Supervisor,
 };
 use relight::supervise::systemd::Systemd;
+use relight::supervise::word::Word;
 use relight::telemetry::Telemetry;
 use relight_core::agent::boots::{STABLE_AFTER, Verdict};
 use relight_core::agent::change::AgentChange;
@@ -42,6 +43,7 @@ use crate::arguments::agent::UpArguments;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::store_way::NODE_LEASE;
 use crate::work::Work;
 use crate::{log, output};
 
@@ -61,6 +63,8 @@ pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome
     let config = configured::load(environment, arguments.config.as_deref())?;
     log::settle(environment, arguments.log_format, config.log.format)?;
     let environment = environment.with_store(config.store_url.clone()).with_agents(&config);
+    let environment = environment.deciding(None);
+    environment.warn_of_password_in_flag();
     supervision::runtime()?.block_on(serve(&environment, arguments, config))
 }
 
@@ -113,11 +117,13 @@ enum Woken {
 
 async fn serve(environment: &Environment, arguments: &UpArguments, config: Config) -> Outcome {
     let identity = membership::identity(environment, arguments, &config)?;
+    let environment = &environment.deciding(identity.clone());
     let engine = environment.long_engine()?;
     log::redact_with(&engine);
     let home = environment.store_folder(&engine)?;
     let threads = http::threads()?;
     let control = threads.bind(|| bind(&home, arguments.take_over))?;
+    membership::keep(environment, identity.as_ref(), &home)?;
     let membership = match identity {
         Some(identity) => Some(Membership::join(identity, &config, &engine).await?),
         None => None,
@@ -127,7 +133,11 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         Some(fleet) => Some((fleet.name().clone(), FleetKey::of(engine.store().as_ref()).await?)),
         None => None,
     };
-    let settings = Settings { fleet, ..supervision::settings(environment, &home)? };
+    let mut settings = Settings { fleet, ..supervision::settings(environment, &home)? };
+    if settings.fleet.is_some() {
+        let lease = format!("{}ms", config.node.lease.as_ms());
+        settings.places.push((Word::from(NODE_LEASE), Word::from(lease)));
+    }
     let work = Work::of(&config)?;
     configured::check_strategies(&config, &work)?;
     let settings = supervision::with_work(settings, work);

@@ -40,6 +40,21 @@ fn press(page: &Page<'_>, node: &str) {
     page.click("#ask .primary");
 }
 
+/// Whether a login of this scope is offered to drain a node.
+fn may_drain(page: &Page<'_>, scope: &str) -> bool {
+    let button = format!(
+        "Promise.all(['api', 'verbs'].map(name => import(`/assets/js/${{name}}.js`)))
+        .then(([api, verbs]) => {{
+            const was = api.me.scope;
+            api.me.scope = '{scope}';
+            const button = verbs.nodeButton({{ name: 'a', state: 'live' }});
+            api.me.scope = was;
+            return !button.disabled;
+        }})"
+    );
+    page.see(&button) == json!(true)
+}
+
 /// At a desk and on a phone. Leaves pictures.
 fn look(page: &Page<'_>) {
     page.until("document.querySelector('.toast') === null");
@@ -67,6 +82,8 @@ fn an_agent_is_seen_to_move_from_node_to_node() {
     page.until_text("tr[data-node=a]", "this one");
     page.until_text("tr[data-node=a] .lease", "of 4.0 s");
     page.until_text("tr[data-node=a]", "gpu");
+    let offered = ["read", "operate", "admin"].map(|scope| may_drain(&page, scope));
+    assert_eq!(offered, [false, false, true], "as the API has it");
     let b = node_b(&house);
     until_node(&page, "b", "live");
 

@@ -9,6 +9,7 @@ mod fleet;
 #[expect(dead_code, reason = "what other tests need too")]
 mod ground;
 mod guarded;
+mod held;
 mod outage;
 mod relay;
 #[path = "../relight/mod.rs"]
@@ -18,3 +19,4 @@ mod relight;
 mod server;
 mod standing;
 mod takeover;
+mod which_store;

@@ -68,12 +68,13 @@ fn every_verb_of_an_agent_works_through_its_node() {
         say check relight check
         say run relight run -- true
         say drain relight node drain n
+        say prune relight prune
         say mcp sh -c 'relight mcp <questions | grep -c fence'
     "#;
     let Some(fleet) = fleet(script, "") else { return };
     fs::write(fleet.ground.work("questions"), QUESTIONS).unwrap();
     let _daemon = fleet.up("n");
-    let said = until_said(&fleet, 25).join("\n");
+    let said = until_said(&fleet, 26).join("\n");
     insta::assert_snapshot!(said, @r"
     fence 1, next a
     run | 0 out of a
@@ -99,6 +100,7 @@ fn every_verb_of_an_agent_works_through_its_node() {
     check | 0 OK
     run | 78
     drain | 78
+    prune | 78
     mcp | 0 2
     ");
     assert_eq!(fleet.ground.lines("ran"), ["a"], "a finished step is not run again");
@@ -169,7 +171,8 @@ fn a_step_outlives_the_daemon_through_which_it_was_begun() {
 fn no_agent_and_no_shim_is_told_how_the_store_is_opened() {
     let script = "for process in $$ $PPID; do\n\
                   cat /proc/$process/environ /proc/$process/cmdline >>seen; done\n\
-                  find \"$RELIGHT_HOME\" -type f -exec cat {} + >>seen\necho >>looked";
+                  find \"$RELIGHT_HOME\" -type f -exec cat {} + >>seen\n\
+                  relight doctor >>seen 2>&1\necho >>looked";
     let Some(fleet) = fleet(script, "env_inherit = true") else { return };
     let [home, store] = fleet.variables("n");
     let secret = ("PGPASSWORD", PASSWORD);
@@ -180,13 +183,29 @@ fn no_agent_and_no_shim_is_told_how_the_store_is_opened() {
     let seen = fs::read(fleet.ground.work("seen")).unwrap();
     let seen = String::from_utf8_lossy(&seen);
     assert!(seen.contains("RELIGHT_SOCKET="), "{seen}");
+    assert!(seen.contains("RELIGHT_NODE_LEASE=20000ms"), "for how long it lives on: {seen}");
     assert!(seen.contains("__shim"), "{seen}");
     assert!(!seen.contains(PASSWORD) && !seen.contains("PGPASSWORD"), "{seen}");
+    assert!(seen.contains("the store of node n"), "the doctor has looked: {seen}");
+    assert!(!seen.contains("postgres://"), "nor where it is: {seen}");
     // What is looked for is there to be found, where the documentation says so.
     let own = until("the daemon's environment", || {
         fs::read(format!("/proc/{}/environ", daemon.pid())).ok()
     });
     assert!(String::from_utf8_lossy(&own).contains(PASSWORD));
+}
+
+#[test]
+fn a_command_that_tells_somebody_is_not_told_how_the_store_is_opened() {
+    let Some(fleet) = fleet("", "[alert]\ncommand = [\"./told\"]") else { return };
+    fleet.ground.script("told", "env >seen");
+    let mut command = fleet.ground.stage.command(&["alerts", "test"]);
+    let ran =
+        finish(command.envs(fleet.variables("n")).env("PGPASSWORD", PASSWORD).spawn().unwrap());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let seen = fleet.ground.read("seen");
+    assert!(seen.contains("RELIGHT_HOME="), "{seen}");
+    assert!(!seen.contains(PASSWORD) && !seen.contains("postgres://"), "{seen}");
 }
 
 /// Takes as long as a daemon is waited for.

@@ -12,6 +12,7 @@ use super::message::Message;
 use super::secret;
 use super::sink::NotSent;
 use crate::doors::{child, process};
+use crate::store_url;
 use crate::supervise::word::Word;
 
 /// A program and how it is run.
@@ -43,6 +44,7 @@ impl CommandSink {
         let mut command = process::command(program, rest);
         command.stdin(input(message).map_err(cannot)?).stdout(Stdio::null()).stderr(Stdio::null());
         command.env_remove(secret::VARIABLE);
+        store_url::withhold(&mut command);
         if !self.folder.as_os_str().is_empty() {
             command.current_dir(&self.folder);
         }

@@ -2,7 +2,7 @@
 //! far as the store has it, with the reason.
 
 use relight_core::agent::{Agent, Attempt};
-use relight_core::ids::NodeName;
+use relight_core::ids::{AgentName, NodeName, in_path};
 use relight_core::node::Node;
 use relight_core::time::Span;
 use relight_store::{AttemptQuery, Store, StoreError};
@@ -64,6 +64,11 @@ pub async fn node_of_attempt(
     Ok(node.filter(|node| fleet::node() != Some(*node)).cloned())
 }
 
+/// Where the API has the last lines of an agent.
+pub fn path(agent: &AgentName, lines: usize) -> String {
+    format!("/api/agents/{}/logs?lines={lines}", in_path(agent.as_str()))
+}
+
 /// The last lines on that node. Where it cannot be reached, what the store has of the attempts there.
 pub async fn read(
     store: &dyn Store,
@@ -76,8 +81,7 @@ pub async fn read(
     let asked = match address(known) {
         Ok(address) => {
             let key = FleetKey::of(store).await?;
-            let name = agent.name.as_str().replace('%', "%25").replace('/', "%2F");
-            let path = format!("/api/agents/{name}/logs?lines={lines}");
+            let path = path(&agent.name, lines);
             let (address, node) = (address.to_owned(), node.clone());
             let fetch = move || fetch(&address, &path, &key.ticket(&node, &path, clock::now()));
             let fetched = tokio::task::spawn_blocking(fetch).await;
@@ -122,11 +126,28 @@ fn fetch(address: &str, path: &str, ticket: &str) -> Result<Answered, String> {
     let cannot = |error: ureq::Error| format!("which cannot be reached at {address}: {error}");
     let mut answer = agent.get(&url).header("authorization", ticket).call().map_err(cannot)?;
     if answer.status() != 200 {
-        return Err(format!("which answered {} at {address}", answer.status()));
+        return Err(refused(answer.status().as_u16(), address));
     }
     let body = answer.body_mut().with_config().limit(BYTES_MAX).read_to_vec().map_err(cannot)?;
     serde_json::from_slice(&body)
         .map_err(|error| format!("which gave no log at {address}: {error}"))
+}
+
+/// What a node answered instead of a log, and why that is so more often than not.
+fn refused(status: u16, address: &str) -> String {
+    let likely = match status {
+        401 => {
+            ": the clocks of both nodes differ by more than a minute (relight doctor compares them), or \
+             another fleet answers there"
+        }
+        403 => {
+            ": it does not know itself by that name; let its `address` have the host and the port at \
+             which it listens, or add them to [daemon] hosts there"
+        }
+        404 => ": another daemon answers there, or it is of an older version",
+        _ => "",
+    };
+    format!("which answered {status} at {address}{likely}")
 }
 
 /// The end of the newest post-mortem of that node.
@@ -159,4 +180,22 @@ async fn attempts(
 ) -> Result<Vec<Attempt>, StoreError> {
     let agent = Some(agent.name.clone());
     store.attempts(AttemptQuery { agent, ended: false, limit, before: None }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_what_to_look_at() {
+        assert!(refused(401, "https://b:1").contains("clocks"));
+        assert!(refused(403, "https://b:1").contains("`address`"));
+        assert_eq!(refused(500, "https://b:1"), "which answered 500 at https://b:1");
+    }
+
+    #[test]
+    fn a_name_is_one_part_of_the_path() {
+        let name = AgentName::new("team/a").unwrap();
+        assert_eq!(path(&name, 5), "/api/agents/team%2Fa/logs?lines=5");
+    }
 }

@@ -12,11 +12,13 @@ mod member;
 mod sight;
 mod term;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use relight_core::ids::NodeName;
 use relight_core::lease::Holder;
 use relight_core::node::Node;
-use relight_store::{Store, StoreError};
+use relight_store::{AgentQuery, Store, StoreError};
 
 pub use self::keeping::{Due, Keeping};
 pub use self::member::{Fleet, JoinError, Standing, join};
@@ -30,6 +32,18 @@ pub async fn look(store: &dyn Store) -> Result<Arc<[Node]>, StoreError> {
     let nodes = store.nodes().await?;
     look.learn(&nodes);
     Ok(nodes.into())
+}
+
+/// How many agents each node has.
+pub async fn agents_by_node(store: &dyn Store) -> Result<BTreeMap<NodeName, u64>, StoreError> {
+    let mut counts = BTreeMap::new();
+    for agent in store.agents(AgentQuery::default()).await? {
+        let node = agent.lease.held.as_ref().and_then(|held| held.holder.node());
+        if let Some(node) = node {
+            *counts.entry(node.clone()).or_default() += 1;
+        }
+    }
+    Ok(counts)
 }
 
 /// The same where one of these holders is on another node. To be asked after they were read and before

@@ -6,7 +6,7 @@ use relight_core::ids::AgentName;
 use relight_core::lease::LEASE_MAX;
 use relight_core::time::Span;
 
-use super::seat::{Place, Seat};
+use super::seat::{Place, Seat, lease};
 use super::task::RunningTask;
 use super::task_builder::holder;
 use crate::engine::ActError;
@@ -91,7 +91,7 @@ impl TaskQueue {
         agent: &AgentName,
         skills: &[String],
     ) -> Result<Option<RunningTask>, ActError> {
-        let (queue, place, ttl) = (self.queue.clone(), self.place.clone(), self.ttl);
+        let (queue, place, ttl) = (self.queue.clone(), self.place.clone(), lease(self.ttl));
         let (agent, skills) = (agent.clone(), skills.to_vec());
         // On its own: a claim that is committed while its caller goes away must not be held for ever
         // by a process that knows nothing of it.

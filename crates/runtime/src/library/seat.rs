@@ -6,9 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Held, Holder};
+use relight_core::time::Span;
 
-use crate::doors::{clock, process};
+use crate::doors::{clock, fleet, process};
 use crate::engine::{ActError, Engine};
+
+/// How long a lease lasts where other machines use the store, unless somebody says otherwise. It is renewed
+/// three times meanwhile.
+const SHARED_LEASE: Span = Span::from_secs(30);
+
+/// How long a lease lasts that this process takes and renews; none where it follows the life of the
+/// process. On a store that other machines use nobody there could see it end.
+pub(super) fn lease(given: Option<Span>) -> Option<Span> {
+    given.or_else(|| fleet::shares_store().then_some(SHARED_LEASE))
+}
 
 /// This process as the holder of leases.
 pub(super) fn own_process() -> Holder {

@@ -9,7 +9,7 @@ use relight_core::session::{Generation, Session, SessionEvent};
 use relight_core::time::Span;
 use tokio::task::JoinHandle;
 
-use super::seat::{own_lease, own_process};
+use super::seat::{lease, own_lease, own_process};
 use crate::doors::clock;
 use crate::engine::Engine;
 use crate::sessions::{self, Acted, SessionError};
@@ -66,7 +66,7 @@ impl SessionBuilder {
     }
 
     /// Marks the turn for this long, renewed in the background, instead of for as long as this process
-    /// lives. For stores that other machines share.
+    /// lives. On a store that other machines share it is one of 30 s unless this says otherwise.
     pub fn lease(mut self, ttl: Span) -> Self {
         self.ttl = Some(ttl.min(LEASE_MAX));
         self
@@ -75,13 +75,14 @@ impl SessionBuilder {
     /// Marks a turn of this conversation. On disk when it returns: run it then.
     pub async fn begin(self, session_id: &str) -> Result<Turn, BeginError> {
         let session_id = SessionId::new(session_id)?;
-        let owner = match self.ttl {
+        let ttl = lease(self.ttl);
+        let owner = match ttl {
             Some(_) => own_lease(),
             None => own_process(),
         };
-        let event = SessionEvent::Begin { session_id, owner, ttl: self.ttl, context: self.context };
+        let event = SessionEvent::Begin { session_id, owner, ttl, context: self.context };
         let acted = sessions::act(&self.engine, &self.key, event).await?;
-        Ok(Turn::new(self.engine, acted, self.ttl))
+        Ok(Turn::new(self.engine, acted, ttl))
     }
 
     /// Notes that something happened in a session whose turns are not marked: recovery then finds it

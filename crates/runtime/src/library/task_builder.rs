@@ -8,7 +8,7 @@ use relight_core::lease::{Holder, LEASE_MAX};
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
 
-use super::seat::{Place, Seat, own_lease, own_process};
+use super::seat::{Place, Seat, lease, own_lease, own_process};
 use super::task::RunningTask;
 use crate::doors::clock;
 use crate::engine::ActError;
@@ -99,7 +99,8 @@ impl TaskBuilder {
     }
 
     /// Holds the task by a lease of this length that is renewed in the background, instead of for
-    /// as long as this process lives. For stores that other machines share.
+    /// as long as this process lives. On a store that other machines share it is one of 30 s unless
+    /// this says otherwise.
     pub fn lease(mut self, ttl: Span) -> Self {
         self.ttl = Some(ttl.min(LEASE_MAX));
         self
@@ -115,7 +116,8 @@ impl TaskBuilder {
     /// Starts the task, or continues it where it was. Must be called inside a Tokio runtime.
     pub async fn start(mut self) -> Result<RunningTask, ActError> {
         self.new.expires_at = self.lifetime.map(|span| clock::now().plus(span));
-        let holder = holder(self.ttl);
+        let ttl = lease(self.ttl);
+        let holder = holder(ttl);
         let engine = self.recoverer.engine();
         // The key may belong to another task: that one is started, and its seat is taken.
         let task = engine.add(self.new).await?.task().clone();
@@ -123,8 +125,8 @@ impl TaskBuilder {
         // Nobody sits there, so what this process still holds belongs to a handle that is gone. A
         // lease of its own keeps what that one left behind from ending it.
         let left_over = task.lease.held.is_some_and(|held| held.holder == holder);
-        let started = engine.take(&task.id, Right::Unfenced, holder, self.ttl, left_over).await?;
-        Ok(RunningTask::new(self.recoverer, started, self.ttl, seat))
+        let started = engine.take(&task.id, Right::Unfenced, holder, ttl, left_over).await?;
+        Ok(RunningTask::new(self.recoverer, started, ttl, seat))
     }
 
     fn spec(&mut self) -> &mut TaskSpec {

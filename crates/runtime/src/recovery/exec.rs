@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::strategy::{Answer, RecoveryStrategy, StrategyError};
 use crate::doors::{child, clock, process};
+use crate::store_url;
 
 /// Most bytes of an answer that are read.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
@@ -106,6 +107,7 @@ impl Exec {
         let mut command = process::command(&program, self.command.get(1..).unwrap_or_default());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         command.process_group(0);
+        store_url::withhold(&mut command);
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }

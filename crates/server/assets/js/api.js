@@ -14,7 +14,8 @@ export class ApiError extends Error {
 
 export const get = async (path, query) => (await known.promise, request("GET", path, query));
 export const post = (path, body = {}) => request("POST", path, null, body);
-export const mayOperate = () => me.scope === "operate" || me.scope === "admin";
+export const mayOperate = () => me.scope === "operate" || mayAdminister();
+export const mayAdminister = () => me.scope === "admin";
 
 /** Asks who we are; needed again after each restart of the daemon. */
 export async function whoAmI() {

@@ -1,6 +1,6 @@
 // Which verbs make sense for agents, tasks, steps, sessions and nodes, as buttons. What a click does is in
 // actions.js, which is fetched with the first click.
-import { mayOperate } from "./api.js";
+import { mayAdminister, mayOperate } from "./api.js";
 import { sayError } from "./notice.js";
 import { button } from "./parts.js";
 import { stepName } from "./text.js";
@@ -67,14 +67,18 @@ export function sessionButton(session) {
 /** One that drains takes nothing new; the other verb lets it. */
 export function nodeButton(node) {
   const label = node.state === "draining" ? "Undrain" : "Drain";
-  return operate(button(label, () => act("changeNode", node), { "aria-label": `${label} ${node.name}` }));
+  const drain = button(label, () => act("changeNode", node), { "aria-label": `${label} ${node.name}` });
+  return mayAdminister() ? drain : greyed(drain, "This login may not change nodes");
 }
 
 /** Greys a button out for those who may only read. */
 function operate(node) {
-  if (mayOperate()) return node;
+  return mayOperate() ? node : greyed(node, "This login may only read");
+}
+
+function greyed(node, why) {
   node.disabled = true;
-  node.title = "This login may only read";
+  node.title = why;
   return node;
 }
 

@@ -148,7 +148,11 @@ impl Seat {
         lease: Option<&str>,
     ) -> Result<(Holder, Option<Span>), Problem> {
         match &self.side {
-            Side::Process(process) => Ok((process.holder.clone(), None)),
+            Side::Process(process) => {
+                let is_by_time = matches!(process.holder, Holder::Time { .. });
+                let ttl = is_by_time.then(|| tasks::lease(lease)).transpose()?;
+                Ok((process.holder.clone(), ttl))
+            }
             Side::Http { caller, .. } => {
                 let who = agent.map(|agent| format!("agent {agent}"));
                 let holder = tasks::holder(who.as_ref().unwrap_or(&caller.id));

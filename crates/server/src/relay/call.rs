@@ -1,5 +1,5 @@
 //! What can be asked over the wire. What is no agent's business cannot be said here at all: agents and
-//! their attempts, and nodes, are written by daemons alone.
+//! their attempts, and nodes, are written by daemons alone, and nobody removes what others have done.
 
 use relight_core::agent::AttemptTag;
 use relight_core::claimant::Claimant;
@@ -103,11 +103,7 @@ pub(super) enum Write {
     /// What was handed in, when no commit followed.
     CommitSoon(Vec<Commit>),
     Renew(TaskId, Fence),
-    Forget(Vec<(TaskId, u64)>, Time),
-    ForgetEvents(Time),
-    ForgetAttempts(Time),
     CommitSessions(Vec<SessionChange>, Time),
-    ForgetSessions(Vec<(SessionKey, u64)>),
     Keep {
         name: String,
         before: Maybe,

@@ -7,11 +7,12 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
+use relight_store::Store;
 use tokio::time::timeout;
 
 use super::answers::Seen;
 use super::call::{Asked, AskedBy, BYTES_MAX, Call, VERSION, Write};
-use super::desk;
+use super::desk::{self, Desk};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::given::collect;
@@ -32,8 +33,7 @@ pub(crate) async fn serve(
     let bytes = collect(request.into_body(), BYTES_MAX, app.body_wait_max).await?;
     match understood(&bytes)? {
         Call::Read(read) => {
-            let store = app.backend.engine.store().as_ref();
-            Ok(answer(false, &desk::read(store, read).await))
+            Ok(answer(false, &desk(&app, app.backend.engine.store().as_ref()).read(read).await))
         }
         Call::Write { id, write } => done(&app, &id, write).await,
         Call::Changed(after) => Ok(answer(false, &changed(&app, after).await)),
@@ -72,9 +72,9 @@ async fn done(app: &App, id: &str, write: Write) -> Result<Response, ApiError> {
     let (mut became, again) = match app.relayed.look(id) {
         Seen::Before(became) => (became, true),
         Seen::New(tell, became) => {
-            let store = Arc::clone(app.backend.engine.store());
+            let (app, store) = (app.clone(), Arc::clone(app.backend.engine.store()));
             tokio::spawn(async move {
-                let said = desk::write(store.as_ref(), write).await;
+                let said = desk(&app, store.as_ref()).write(write).await;
                 tell.send_replace(Some(Bytes::from(said)));
             });
             (became, false)
@@ -91,10 +91,14 @@ async fn changed(app: &App, after: u64) -> Vec<u8> {
     let store = app.backend.engine.store();
     tokio::select! {
         told = timeout(CHANGE_WAIT_MAX, store.changed(after)) => {
-            desk::written(&told.unwrap_or(Ok(())))
+            desk(app, store.as_ref()).said(told.unwrap_or(Ok(())))
         }
         () = app.journal.ended() => desk::written(&Ok::<(), ()>(())),
     }
+}
+
+fn desk<'a>(app: &App, store: &'a dyn Store) -> Desk<'a> {
+    Desk::of(store, app.backend.node_name().as_deref())
 }
 
 fn answer(again: bool, said: &[u8]) -> Response {

@@ -31,6 +31,8 @@ use super::thread::Thread;
 
 /// How long a commit that nobody waits for waits for one to go with.
 const SOON: Duration = Duration::from_millis(2);
+/// What is of all agents, and not for one of them to remove.
+const PRUNE: &str = "remove what is old";
 /// How long the end of a store waits for what is still to be written.
 const END_MAX: Duration = Duration::from_secs(5);
 
@@ -87,16 +89,11 @@ impl RelayedStore {
         self.ask(self.asker.new_write(write)).await
     }
 
-    /// A write that may be made twice without harm.
-    async fn rewrite<T>(&self, write: Write) -> Result<T, StoreError>
-    where
-        T: DeserializeOwned + Send + 'static,
-    {
-        self.write::<Result<T, StoreError>>(write).await?.answer
-    }
-
     fn not_for_agents(&self, what: &str) -> StoreError {
-        let why = format!("agents of a fleet cannot {what}; that is for the node's daemon");
+        let why = format!(
+            "through a node's daemon nobody can {what}; outside of agents, name the store by --store, \
+             RELIGHT_STORE or [store] in relight.toml"
+        );
         StoreError::Unsuitable { place: self.asker.place(), why }
     }
 
@@ -207,21 +204,12 @@ impl Store for RelayedStore {
         self.read(Read::Events(query)).await
     }
 
-    async fn forget(&self, tasks: Vec<(TaskId, u64)>, at: Time) -> Result<Vec<TaskId>, StoreError> {
-        let write = Write::Forget(tasks.clone(), at);
-        let reply = self.write::<Result<Vec<TaskId>, StoreError>>(write).await?;
-        let mut forgotten = reply.answer?;
-        if reply.in_doubt {
-            // What the daemon before this one removed is gone too.
-            let ids: Vec<TaskId> = tasks.into_iter().map(|(id, _)| id).collect();
-            let left = self.tasks_by_id(&ids).await?;
-            forgotten = ids.into_iter().filter(|id| left.iter().all(|t| t.id != *id)).collect();
-        }
-        Ok(forgotten)
+    async fn forget(&self, _: Vec<(TaskId, u64)>, _: Time) -> Result<Vec<TaskId>, StoreError> {
+        Err(self.not_for_agents(PRUNE))
     }
 
-    async fn forget_events(&self, before: Time) -> Result<u64, StoreError> {
-        self.rewrite(Write::ForgetEvents(before)).await
+    async fn forget_events(&self, _: Time) -> Result<u64, StoreError> {
+        Err(self.not_for_agents(PRUNE))
     }
 
     async fn commit_agent(&self, _: AgentCommit) -> Result<Committed, AgentCommitError> {
@@ -244,8 +232,8 @@ impl Store for RelayedStore {
         self.read(Read::Attempts(query)).await
     }
 
-    async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError> {
-        self.rewrite(Write::ForgetAttempts(before)).await
+    async fn forget_attempts(&self, _: Time) -> Result<u64, StoreError> {
+        Err(self.not_for_agents(PRUNE))
     }
 
     async fn forget_agent(&self, _: &AgentName, _: u64, _: Time) -> Result<bool, StoreError> {
@@ -268,8 +256,8 @@ impl Store for RelayedStore {
         Ok(made)
     }
 
-    async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
-        self.rewrite(Write::ForgetSessions(sessions)).await
+    async fn forget_sessions(&self, _: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
+        Err(self.not_for_agents(PRUNE))
     }
 
     async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {

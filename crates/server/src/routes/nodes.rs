@@ -1,11 +1,9 @@
 //! The machines of a fleet.
 
-use std::collections::BTreeMap;
-
 use axum::extract::State;
 use relight::doors::clock;
+use relight::fleet::agents_by_node;
 use relight_core::ids::NodeName;
-use relight_store::AgentQuery;
 
 use crate::answer::Answer;
 use crate::app::App;
@@ -49,13 +47,7 @@ impl App {
         if nodes.is_empty() {
             return Ok(Vec::new());
         }
-        let mut agents: BTreeMap<NodeName, u64> = BTreeMap::new();
-        for agent in store.agents(AgentQuery::default()).await? {
-            let node = agent.lease.held.as_ref().and_then(|held| held.holder.node());
-            if let Some(node) = node {
-                *agents.entry(node.clone()).or_default() += 1;
-            }
-        }
+        let agents = agents_by_node(store.as_ref()).await?;
         let shown = nodes.into_iter().map(|node| {
             let held = agents.get(&node.new.name).copied().unwrap_or(0);
             let own = self.backend.node.as_ref();

@@ -67,6 +67,26 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// The same of a store that is called so: for whoever is not told where it is.
+    #[must_use]
+    pub fn called(mut self, name: &str) -> Self {
+        match &mut self {
+            Self::Io { place, .. }
+            | Self::Damaged { place, .. }
+            | Self::Newer { place, .. }
+            | Self::Busy { place }
+            | Self::Unreachable { place, .. }
+            | Self::Unsuitable { place, .. } => name.clone_into(place),
+            Self::HalfCopied { place, from } => {
+                name.clone_into(place);
+                "another store".clone_into(from);
+            }
+        }
+        self
+    }
+}
+
 /// A cause as JSON has it: its text, with the causes behind it.
 mod cause {
     use std::error::Error;

@@ -55,7 +55,7 @@ pub(super) fn run(
     let lines = text.split('\n').filter(|_| !plain.is_empty());
     for line in lines.skip(plain.len().saturating_sub(wanted)) {
         match environment.json {
-            true => output::json_line(&json!({"agent": name, "line": line, "node": node})),
+            true => output::json_line(&json!({"agent": name, "line": line, "node": far.node})),
             false => output::write_out(format!("{line}\n").as_bytes()),
         }
     }
@@ -67,8 +67,7 @@ pub(super) fn run(
 /// the fleet is not for agents.
 fn through_daemon(environment: &Environment, name: &AgentName, lines: usize) -> Option<FarLog> {
     let socket = daemon_socket(&environment.state_folder().ok()?);
-    let name = name.as_str().replace('/', "%2F");
-    let path = format!("/api/agents/{name}/logs?lines={lines}");
+    let path = far_log::path(name, lines);
     let answered = client::send(&socket, "GET", &path, None, PATIENCE).ok()?;
     let is_done = answered.status == 200;
     is_done.then(|| serde_json::from_value(answered.body).ok()).flatten()

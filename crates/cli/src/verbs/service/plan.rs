@@ -57,7 +57,8 @@ impl Plan {
             arguments.extend(["--root".to_owned(), root]);
         }
         arguments.extend(["--log".to_owned(), log.clone()]);
-        let variables = variables(environment, &home)?;
+        let mut variables = variables(environment, &home)?;
+        variables.extend(store_of_check(environment, &home)?);
         let job = Job::Check { every: given.every, log };
         Ok(Self { program: program()?, arguments, variables, job })
     }
@@ -68,6 +69,10 @@ impl Plan {
     ) -> Result<Self, Failure> {
         let home = absolute(&environment.home()?)?;
         let mut variables = variables(environment, &home)?;
+        // What its configuration says of the store it reads by itself.
+        if environment.named_store().is_some() {
+            variables.extend(store_variable(environment.store_url()?, &home)?);
+        }
         // Agents are looked for where the person who installs it would find them.
         if let Some(path) = environment.get("PATH") {
             variables.push(("PATH", text(Path::new(path))?));
@@ -143,27 +148,52 @@ fn variables(
     if usual.as_deref() != Some(home) {
         variables.push(("RELIGHT_HOME", text(home)?));
     }
-    match environment.store_url()? {
+    Ok(variables)
+}
+
+/// A check runs elsewhere: it finds the user's configuration and what is in the home, but no file of this
+/// folder.
+fn store_of_check(
+    environment: &Environment,
+    home: &Path,
+) -> Result<Option<(&'static str, String)>, Failure> {
+    if environment.named_store().is_none() && environment.relay().is_some() {
+        return Ok(None);
+    }
+    let url = environment.store_url()?;
+    let is_found_there = environment.named_store().is_none()
+        && (environment.node()?.is_some() || is_the_users_configuration(environment));
+    match url {
+        StoreUrl::Postgres(_) if is_found_there => Ok(None),
+        url => store_variable(url, home),
+    }
+}
+
+fn is_the_users_configuration(environment: &Environment) -> bool {
+    let folder = environment.config_file(None).and_then(|file| Some(file.parent()?.to_path_buf()));
+    folder.is_some() && folder == environment.config_folder()
+}
+
+/// The variable by which another process finds this store; none where it does so without.
+fn store_variable(url: StoreUrl, home: &Path) -> Result<Option<(&'static str, String)>, Failure> {
+    match url {
         StoreUrl::Sqlite(path) => {
             let path = absolute(&path)?;
-            if path != home.join("relight.db") {
-                variables.push(("RELIGHT_STORE", format!("sqlite:{}", text(&path)?)));
-            }
+            let is_usual = path == home.join("relight.db");
+            let url = format!("sqlite:{}", text(&path)?);
+            Ok((!is_usual).then_some(("RELIGHT_STORE", url)))
         }
         StoreUrl::Postgres(_) => {
             let text = "the address of a PostgreSQL store may hold a password, which does not belong \
                         into a service";
-            return Err(Failure::new(Exit::Config, text)
-                .hint("name it by `url` under [store] in relight.toml, readable by you alone"));
+            Err(Failure::new(Exit::Config, text).hint(
+                "name it by `url` under [store] in ~/.config/relight/relight.toml, readable by you alone",
+            ))
         }
         StoreUrl::Memory => {
-            return Err(Failure::new(
-                Exit::Config,
-                "a store in memory is gone before anything is run",
-            ));
+            Err(Failure::new(Exit::Config, "a store in memory is gone before anything is run"))
         }
     }
-    Ok(variables)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {

@@ -20,7 +20,7 @@ use crate::arguments::session::{
     BeginArguments, EndArguments, ListArguments, SessionCommand, ShutdownArguments, TouchArguments,
 };
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::{block_on, output};
 
 pub(crate) fn run(environment: &Environment, command: SessionCommand) -> Outcome {
@@ -205,13 +205,4 @@ fn shutdown(environment: &Environment, arguments: &ShutdownArguments) -> Outcome
     };
     output::answer(environment, &json!({"discarded": discarded}), &text);
     Ok(0)
-}
-
-/// A process that was named, by its number.
-fn live_process(pid: u32) -> Result<Holder, Failure> {
-    let process = relight::doors::process::identity(pid).ok_or_else(|| {
-        Failure::new(Exit::Usage, format!("there is no process {pid}"))
-            .hint("--owner-pid takes the pid of a live process; in a shell that is $$")
-    })?;
-    Ok(Holder::Process(process))
 }

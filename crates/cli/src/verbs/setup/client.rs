@@ -14,11 +14,12 @@ const TOKEN: &str = "RELIGHT_TOKEN";
 /// The header by which the daemon is told which agent is served.
 const AGENT_HEADER: &str = "Relight-Agent";
 /// What Codex passes on to a server only when it is told to.
-const PASSED_ON: [&str; 10] = [
+const PASSED_ON: [&str; 11] = [
     "RELIGHT_HOME",
     "RELIGHT_STORE",
     "RELIGHT_NODE",
     "RELIGHT_SOCKET",
+    "RELIGHT_NODE_LEASE",
     "RELIGHT_AGENT",
     "RELIGHT_ATTEMPT",
     "RELIGHT_TASK",

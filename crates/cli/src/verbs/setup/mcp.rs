@@ -38,7 +38,7 @@ fn way(environment: &Environment, given: &SetupMcpArguments) -> Result<Way, Fail
         return Ok(Way::Http { url: given.url.clone(), agent });
     }
     let mut words = Vec::new();
-    for (flag, value) in environment.flags_for_state() {
+    for (flag, value) in environment.flags_for_state()? {
         words.extend([flag.to_owned(), value]);
     }
     words.push("mcp".to_owned());

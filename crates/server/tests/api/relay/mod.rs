@@ -220,6 +220,10 @@ async fn what_only_daemons_do_is_refused() {
         store.forget_agent(&agent, 1, now).await.unwrap_err().to_string(),
         store.drain_node(&node, true, now).await.unwrap_err().to_string(),
         store.forget_node(&node, now).await.unwrap_err().to_string(),
+        store.forget(vec![(task("t"), 1)], now).await.unwrap_err().to_string(),
+        store.forget_events(now).await.unwrap_err().to_string(),
+        store.forget_attempts(now).await.unwrap_err().to_string(),
+        store.forget_sessions(vec![]).await.unwrap_err().to_string(),
         store.keep("boots", None, json!(1)).await.unwrap_err().to_string(),
         store.keep_and_tell("audit", None, json!(1), vec![]).await.unwrap_err().to_string(),
     ];

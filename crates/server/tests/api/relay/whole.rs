@@ -84,11 +84,11 @@ impl Store for Whole {
     }
 
     async fn forget(&self, tasks: Vec<(TaskId, u64)>, at: Time) -> Result<Vec<TaskId>, StoreError> {
-        self.relayed.forget(tasks, at).await
+        self.direct.forget(tasks, at).await
     }
 
     async fn forget_events(&self, before: Time) -> Result<u64, StoreError> {
-        self.relayed.forget_events(before).await
+        self.direct.forget_events(before).await
     }
 
     async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError> {
@@ -112,7 +112,7 @@ impl Store for Whole {
     }
 
     async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError> {
-        self.relayed.forget_attempts(before).await
+        self.direct.forget_attempts(before).await
     }
 
     async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError> {
@@ -128,7 +128,7 @@ impl Store for Whole {
     }
 
     async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
-        self.relayed.forget_sessions(sessions).await
+        self.direct.forget_sessions(sessions).await
     }
 
     async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {

@@ -1,0 +1,103 @@
+//! How a command comes to the store: it opens it, or asks a daemon that has it open.
+//!
+//! Every command of a machine must mean the store that its daemon means, or it acknowledges what nobody
+//! reads. Leaves to `environment` where things are, and to `config` what a file says.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use relight::store_url::StoreUrl;
+use relight::supervise::control;
+use relight_core::time::Span;
+use relight_store::StoreError;
+
+use crate::config::Config;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure};
+use crate::output;
+
+/// How long a daemon that is there may take for a connection.
+const CONNECT_MAX: Span = Span::from_secs(2);
+/// How long an agent waits at least for a daemon that is away: it is being restarted.
+const AWAY_MIN: Duration = Duration::from_secs(10);
+/// Nobody waits longer, whatever a lease may be.
+const AWAY_MAX: Duration = Duration::from_secs(600);
+/// By which agents know how long they live on without their daemon: the lease of their node.
+pub(crate) const NODE_LEASE: &str = "RELIGHT_NODE_LEASE";
+/// What helps whoever is not told of a store.
+const NAME_IT: &str = "name the store by --store, RELIGHT_STORE or [store] in relight.toml";
+
+/// How the store is reached from here.
+#[derive(Debug)]
+pub(crate) enum StoreWay {
+    /// It is opened.
+    Open(StoreUrl),
+    /// It is asked for at the socket of the daemon that an agent belongs to.
+    OfAgent(PathBuf),
+    /// The same in the home of a node, for whoever was told no store.
+    OfHome(PathBuf),
+}
+
+impl StoreWay {
+    /// The store itself, for what cannot be asked of a daemon.
+    pub(crate) fn opened(self) -> Result<StoreUrl, Failure> {
+        match self {
+            Self::Open(url) => Ok(url),
+            Self::OfAgent(_) => Err(only_its_daemon().hint("it is done outside of agents")),
+            Self::OfHome(_) => Err(only_its_daemon().hint(NAME_IT)),
+        }
+    }
+
+    /// The socket at which it is asked for; none where it is opened.
+    pub(crate) fn asked(self) -> Option<PathBuf> {
+        match self {
+            Self::Open(_) => None,
+            Self::OfAgent(socket) | Self::OfHome(socket) => Some(socket),
+        }
+    }
+}
+
+/// Nobody is told here where the store of this fleet is.
+pub(crate) fn only_its_daemon() -> Failure {
+    let text = "the store of this fleet is reached through its node's daemon alone";
+    Failure::new(Exit::Unreachable, text)
+}
+
+/// Refuses where no daemon listens: a person need not wait for one, as an agent does.
+pub(crate) fn refuse_without_daemon(socket: &Path) -> Result<(), Failure> {
+    let Err(error) = control::call(socket, CONNECT_MAX) else { return Ok(()) };
+    let place = format!("behind {}", socket.display());
+    let why = format!("no daemon listens there ({error}), and no store is named");
+    let unreachable = StoreError::Unreachable { place, why };
+    Err(Failure::from(unreachable).hint(format!("relight up starts it; or {NAME_IT}")))
+}
+
+/// How long an agent waits for a daemon that is away: until the lease of its node would have ended it.
+pub(crate) fn patience(node_lease: Option<&str>) -> Duration {
+    let lease = node_lease.and_then(|text| text.parse::<Span>().ok()).unwrap_or_default();
+    lease.as_duration().clamp(AWAY_MIN, AWAY_MAX)
+}
+
+/// `[store] url` of the configuration that `up` would find. A file that cannot be understood is told of,
+/// and counts as one that names none: commands that need no configuration go on.
+pub(crate) fn configured(environment: &Environment) -> Option<String> {
+    let file = environment.config_file(None)?;
+    Config::store_url_of(&file).unwrap_or_else(|why| {
+        let text = format!("{} cannot be read ({why}); no store is taken from it", file.display());
+        output::note(environment, &text);
+        None
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_waits_as_long_as_it_lives_without_its_daemon() {
+        let seconds = |lease| patience(lease).as_secs();
+        assert_eq!(seconds(Some("60000ms")), 60);
+        assert_eq!((seconds(Some("8s")), seconds(None), seconds(Some("x"))), (10, 10, 10));
+        assert_eq!(seconds(Some("7d")), 600);
+    }
+}
