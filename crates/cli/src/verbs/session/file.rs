@@ -17,14 +17,14 @@ const INPUT_BYTES_MAX: u64 = 16 << 20;
 
 pub(super) fn import(environment: &Environment, arguments: &ImportArguments) -> Outcome {
     let file = &arguments.file.file;
+    let engine = environment.engine()?;
+    let process = |pid| environment.named_process(pid, engine.store().as_ref());
+    let owner = arguments.owner_pid.map(process).transpose()?;
     let marks = read_marks(&read(file)?).map_err(|error| {
         Failure::new(Exit::Data, format!("{} is damaged: {error}", file.display()))
             .hint("nothing was imported; relight session list shows what the store knows")
     })?;
     let damaged = marks.damaged.clone();
-    let engine = environment.engine()?;
-    let process = |pid| environment.named_process(pid, engine.store().as_ref());
-    let owner = arguments.owner_pid.map(process).transpose()?;
     let done = block_on(sessions::import(&engine, marks, owner.map(|owner| (owner, None))))?;
     let text = in_words(&done, &damaged);
     output::answer(environment, &answer(file, &done, &damaged), &text);
