@@ -132,7 +132,7 @@ fn check_hosts(config: &Config) -> Result<(), PostgresUrlError> {
     } else if addresses != 0 && addresses != hosts {
         format!("it names {hosts} hosts and {addresses} addresses of hosts")
     } else if ports > 1 && ports != hosts {
-        format!("it names {hosts} hosts and {ports} ports")
+        "a port stands behind its host, HOST:PORT".to_owned()
     } else {
         return Ok(());
     };
@@ -248,8 +248,9 @@ mod tests {
     fn hosts_have_an_address_and_a_port_each_or_none_has() {
         let broken = |text: &str| text.parse::<PostgresUrl>().unwrap_err().to_string();
         insta::assert_snapshot!(broken("postgres://a,b/d?hostaddr=10.0.0.1"), @"the address of the PostgreSQL store cannot be read: it names 2 hosts and 1 addresses of hosts");
-        insta::assert_snapshot!(broken("postgres://a,b,c/d?port=1,2"), @"the address of the PostgreSQL store cannot be read: it names 3 hosts and 2 ports");
-        read("postgres://a,b/d?hostaddr=10.0.0.1,10.0.0.2&port=5433");
+        insta::assert_snapshot!(broken("postgres://a,b/d?port=5433"), @"the address of the PostgreSQL store cannot be read: a port stands behind its host, HOST:PORT");
+        read("postgres://a:5433,b/d?hostaddr=10.0.0.1,10.0.0.2");
+        read("postgres:///d?host=/run/postgresql&port=5433");
     }
 
     #[test]
