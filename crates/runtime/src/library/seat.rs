@@ -2,11 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
 
 use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Held, Holder};
+use relight_core::node::Node;
 use relight_core::time::Span;
+use relight_store::{Store, StoreError};
+use tokio::time::Instant;
 
 use crate::doors::{clock, fleet, process};
 use crate::engine::{ActError, Engine};
@@ -15,10 +19,37 @@ use crate::engine::{ActError, Engine};
 /// three times meanwhile.
 const SHARED_LEASE: Span = Span::from_secs(30);
 
+/// For so long it is believed that the node of this process lives: no lease of a node is shorter.
+const NODE_SEEN: Duration = Duration::from_secs(1);
+
 /// How long a lease lasts that this process takes and renews; none where it follows the life of the
-/// process. On a store that other machines use nobody there could see it end.
-pub(super) fn lease(given: Option<Span>) -> Option<Span> {
-    given.or_else(|| fleet::shares_store().then_some(SHARED_LEASE))
+/// process. On a store that other machines use nobody there could see it end, but by the lease of the node
+/// that the process belongs to, while that lasts.
+pub(super) async fn lease(
+    given: Option<Span>,
+    store: &dyn Store,
+) -> Result<Option<Span>, StoreError> {
+    if given.is_some() || !fleet::shares_store() || is_of_live_node(store).await? {
+        return Ok(given);
+    }
+    Ok(Some(SHARED_LEASE))
+}
+
+async fn is_of_live_node(store: &dyn Store) -> Result<bool, StoreError> {
+    static SEEN: Mutex<Option<Instant>> = Mutex::new(None);
+    let Some(own) = fleet::node() else { return Ok(false) };
+    let seen = *SEEN.lock().expect("nothing panics while it is locked");
+    if seen.is_some_and(|at| at.elapsed() < NODE_SEEN) {
+        return Ok(true);
+    }
+    let began = Instant::now();
+    let nodes = crate::fleet::look(store).await?;
+    let boot = process::boot_id();
+    // A cloned machine has the same name.
+    let is_here = |node: &Node| node.new.process.as_ref().is_none_or(|daemon| daemon.boot == boot);
+    let lives = nodes.iter().any(|node| node.new.name == *own && node.is_live() && is_here(node));
+    *SEEN.lock().expect("nothing panics while it is locked") = lives.then_some(began);
+    Ok(lives)
 }
 
 /// This process as the holder of leases.

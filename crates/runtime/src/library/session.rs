@@ -66,7 +66,8 @@ impl SessionBuilder {
     }
 
     /// Marks the turn for this long, renewed in the background, instead of for as long as this process
-    /// lives. On a store that other machines share it is one of 30 s unless this says otherwise.
+    /// lives. On a store that other machines share it is one of 30 s unless this says otherwise, or
+    /// `RELIGHT_NODE` names a node that lives.
     pub fn lease(mut self, ttl: Span) -> Self {
         self.ttl = Some(ttl.min(LEASE_MAX));
         self
@@ -75,7 +76,8 @@ impl SessionBuilder {
     /// Marks a turn of this conversation. On disk when it returns: run it then.
     pub async fn begin(self, session_id: &str) -> Result<Turn, BeginError> {
         let session_id = SessionId::new(session_id)?;
-        let ttl = lease(self.ttl);
+        let ttl =
+            lease(self.ttl, self.engine.store().as_ref()).await.map_err(SessionError::from)?;
         let owner = match ttl {
             Some(_) => own_lease(),
             None => own_process(),

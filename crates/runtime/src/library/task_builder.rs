@@ -100,7 +100,7 @@ impl TaskBuilder {
 
     /// Holds the task by a lease of this length that is renewed in the background, instead of for
     /// as long as this process lives. On a store that other machines share it is one of 30 s unless
-    /// this says otherwise.
+    /// this says otherwise, or `RELIGHT_NODE` names a node that lives.
     pub fn lease(mut self, ttl: Span) -> Self {
         self.ttl = Some(ttl.min(LEASE_MAX));
         self
@@ -116,7 +116,7 @@ impl TaskBuilder {
     /// Starts the task, or continues it where it was. Must be called inside a Tokio runtime.
     pub async fn start(mut self) -> Result<RunningTask, ActError> {
         self.new.expires_at = self.lifetime.map(|span| clock::now().plus(span));
-        let ttl = lease(self.ttl);
+        let ttl = lease(self.ttl, self.recoverer.engine().store().as_ref()).await?;
         let holder = holder(ttl);
         let engine = self.recoverer.engine();
         // The key may belong to another task: that one is started, and its seat is taken.
