@@ -1,5 +1,9 @@
 //! `relight up`: the daemon. All agents of `relight.toml`, until it is told to end.
 
+mod registering;
+mod reloading;
+mod standing;
+
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -8,30 +12,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use relight::doors::clock;
-use relight::fleet::Fleet;
 use relight::fleet::key::FleetKey;
 use relight::supervise::boots;
-use relight::supervise::control::{
-    Control, Ending, NewAgent, Refused, RefusedCode, Registered, Reply, Request, daemon_socket,
-};
+use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request, daemon_socket};
 use relight::supervise::notice::{Notice, What};
 use relight::supervise::reception::{Call, Reception};
-use relight::supervise::recover;
 use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{
-    AgentView, Answer, Begin, Outlook, QueueSettings, Settings, Supervisor,
+    AgentView, Answer, Begin, QueueSettings, Settings, Supervisor,
 };
 use relight::supervise::systemd::Systemd;
 use relight::supervise::word::Word;
 use relight::telemetry::Telemetry;
 use relight_core::agent::boots::{STABLE_AFTER, Verdict};
-use relight_core::agent::change::AgentChange;
 use relight_core::agent::{Agent, AgentState, Pause, Takes};
 use relight_core::alert::Alert;
-use relight_core::decide::Guard;
-use relight_core::ids::AgentName;
 use relight_server::Server;
-use relight_store::{AgentCommit, AgentCommitError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
@@ -293,104 +289,6 @@ impl Daemon<'_> {
         }
     }
 
-    /// In a fleet each agent is taken up by one node; what was this one's before is so at once.
-    async fn take_up_or_stand_by(&mut self, specs: Vec<AgentSpec>) {
-        let Some(membership) = &mut self.membership else {
-            return self.take_up(specs, self.begin).await;
-        };
-        let (name, labels) = (membership.fleet().name(), membership.fleet().labels());
-        let (admitted, others): (Vec<AgentSpec>, Vec<AgentSpec>) =
-            specs.into_iter().partition(|spec| spec.placement.admits(name, labels));
-        let outlook = match self.supervisor.stand_by(admitted) {
-            Some(outlooks) => membership.listen(outlooks).await,
-            None => Outlook::default(),
-        };
-        if !others.is_empty() {
-            self.say(&format!("{} agents are placed on other nodes", others.len()));
-        }
-        self.look_out(outlook, self.arguments.take_over).await;
-    }
-
-    /// Does what a look at all agents of the fleet came to.
-    async fn look_out(&mut self, outlook: Outlook, take_over: bool) {
-        self.supervisor.forget_registered(&outlook.removed);
-        self.stand_by_for_registered(outlook.registered);
-        self.fill(outlook.ripe, take_over).await;
-        self.give_back(outlook.forsaken).await;
-    }
-
-    /// Agents that were registered on any node come here too, when it is this one's turn.
-    fn stand_by_for_registered(&mut self, agents: Vec<Agent>) {
-        if !self.config.daemon.commands {
-            return;
-        }
-        for agent in agents {
-            if self.supervisor.knows(&agent.name) {
-                continue;
-            }
-            let name = agent.name;
-            match registered::spec(self.environment, &self.config, name.clone(), agent.plan) {
-                Ok(spec) => drop(self.supervisor.stand_by(vec![spec])),
-                Err(failure) => self.say(&format!("{name} is left alone: {}", failure.message)),
-            }
-        }
-    }
-
-    /// What this node has and does not want any more is ended and given back: while it is this live
-    /// node's, no other one takes it.
-    async fn give_back(&mut self, agents: Vec<Agent>) {
-        let generic = || supervision::preset(self.environment, None);
-        let specs = agents.into_iter().map(|agent| {
-            let preset = supervision::preset(self.environment, Some(&agent.plan.preset));
-            Some(recover::spec_of(agent, preset.or_else(|_| generic()).ok()?))
-        });
-        let specs = specs.flatten().collect();
-        for (name, error) in self.supervisor.give_back(specs).await {
-            self.say(&format!("{name} cannot be given back now: {error}"));
-        }
-    }
-
-    /// Takes up agents that came to this node.
-    async fn fill(&mut self, names: Vec<AgentName>, take_over: bool) {
-        for (name, error) in self.supervisor.fill(names, self.begin, take_over).await {
-            self.say(&format!("{name} is left alone for now: {error}"));
-        }
-    }
-
-    async fn hear(&mut self, heard: Heard) {
-        match heard {
-            Heard::Outlook(outlook) if matches!(self.phase, Phase::Serving) => {
-                self.look_out(outlook, false).await;
-            }
-            Heard::Outlook(_) => {}
-            Heard::Standing => {
-                if self.membership.as_mut().is_some_and(Membership::has_lost) {
-                    self.say("the lease of this node ran out; its agents are given up");
-                    self.supervisor.abandon();
-                }
-            }
-            Heard::Nodes => self.release_if_draining().await,
-        }
-    }
-
-    /// Two daemons of one node would take its lease from each other for ever.
-    fn prove_not_overtaken(&self) -> Result<(), Failure> {
-        match &self.membership {
-            Some(membership) if membership.is_overtaken() => {
-                let text = format!("another daemon is node {} now", membership.fleet().name());
-                Err(Failure::new(Exit::Fenced, text))
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// A node that drains gives back what has come to rest, for others to take up.
-    async fn release_if_draining(&mut self) {
-        if self.supervisor.fleet().is_some_and(Fleet::is_draining) {
-            self.supervisor.release_at_rest().await;
-        }
-    }
-
     /// What cannot be started now may be there later: it is tried within its limits.
     fn warn(&self, spec: &AgentSpec) {
         let (name, folder) = (&spec.name, &spec.plan.folder);
@@ -518,139 +416,6 @@ impl Daemon<'_> {
             _ => Reply::error(RefusedCode::Refused, "this is not known here", None),
         };
         let _ = call.reply.send(reply);
-    }
-
-    /// Reads the configuration again: new agents are taken up, changed ones get their plan from the
-    /// next attempt on, removed ones are stopped, and those that are placed elsewhere now handed over. A
-    /// configuration that is wrong changes nothing.
-    async fn reload(&mut self) {
-        let read = self.read_again().await;
-        let specs = match read {
-            Ok(specs) => specs,
-            Err(failure) => {
-                let hint = failure.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
-                return self.say(&format!("not reloaded: {}{hint}", failure.message));
-            }
-        };
-        let gone: Vec<AgentName> = self
-            .supervisor
-            .names()
-            .chain(self.supervisor.standing_by())
-            .filter(|name| specs.iter().all(|spec| spec.name != **name))
-            .cloned()
-            .collect();
-        for name in gone {
-            self.say(&format!("{name} is not in the configuration any more; it is stopped"));
-            drop(self.supervisor.retire(&name));
-        }
-        let specs = self.hand_over_misplaced(specs);
-        let new = specs.into_iter().filter(|spec| !self.supervisor.replan(spec.clone())).collect();
-        self.begin = Begin::Wake;
-        self.take_up_or_stand_by(new).await;
-        self.say("the configuration was read again");
-    }
-
-    /// Hands over what this node has or stands by for and may not have any more. Answers all others.
-    fn hand_over_misplaced(&mut self, specs: Vec<AgentSpec>) -> Vec<AgentSpec> {
-        let Some(fleet) = self.supervisor.fleet().cloned() else { return specs };
-        let is_misplaced = |spec: &AgentSpec| {
-            let may_run = spec.placement.admits(fleet.name(), fleet.labels());
-            !may_run && self.supervisor.knows(&spec.name)
-        };
-        let (misplaced, others): (Vec<AgentSpec>, Vec<AgentSpec>) =
-            specs.into_iter().partition(is_misplaced);
-        for AgentSpec { name, .. } in misplaced {
-            self.say(&format!("{name} is placed on other nodes now; it is handed over"));
-            drop(self.supervisor.retire(&name));
-        }
-        others
-    }
-
-    /// The agents of the configuration as it is now. Who is told, the strategies, the limits and the
-    /// pace of the queue change with it; all of them, or nothing.
-    async fn read_again(&mut self) -> Result<Vec<AgentSpec>, Failure> {
-        let engine = self.supervisor.engine();
-        let config = configured::load(self.environment, self.arguments.config.as_deref())?;
-        let work = Work::of(&config)?;
-        configured::check_strategies(&config, &work)?;
-        let mut specs = configured::specs(self.environment, engine, &config)?;
-        specs.extend(registered::specs(self.environment, engine, &config, &specs).await?);
-        let home = self.environment.store_folder(engine)?;
-        let alerting = Alerting::start(self.environment, engine, &config, &home).await?;
-        let telemetry = tracing::start(self.environment, engine, &config)?;
-        // What the earlier ones are just sending they have claimed.
-        self.alerting = alerting;
-        self.telemetry = telemetry;
-        self.supervisor.recoverer().replace_rules(work.strategies, work.policy);
-        self.supervisor.serve_queue_so(&configured::queue_settings(&config.queue));
-        self.config = config;
-        Ok(specs)
-    }
-
-    /// Supervises an agent that somebody registered, from now on. The same one again changes nothing.
-    async fn register(&mut self, new: NewAgent) -> Result<Registered, Refused> {
-        let refused = |code, message: String, hint: Option<String>| Refused { code, message, hint };
-        let name = new.name.clone();
-        let engine = self.supervisor.engine().clone();
-        let plan = registered::plan(&self.config, new);
-        let known = engine.store().agent(&name).await;
-        let known =
-            known.map_err(|error| refused(RefusedCode::Internal, error.to_string(), None))?;
-        let is_same = known.as_ref().is_some_and(|known| known.plan == plan);
-        if known.is_some() && !is_same {
-            let text = format!("there is an agent {name} already");
-            let hint = Some("take another name, or DELETE it first".to_owned());
-            return Err(refused(RefusedCode::Conflict, text, hint));
-        }
-        if is_same && self.supervisor.view(&name).is_some() {
-            return Ok(Registered { created: false });
-        }
-        let spec = registered::spec(self.environment, &self.config, name.clone(), plan)
-            .map_err(|failure| refused(RefusedCode::Refused, failure.message, failure.hint))?;
-        supervision::check_program(&spec.command, &spec.environment, &spec.plan.folder)
-            .map_err(|failure| refused(RefusedCode::Refused, failure.message, failure.hint))?;
-        let taken = match &self.membership {
-            Some(_) => self.create(spec, known.is_some()).await.map_err(|e| e.to_string()),
-            None => {
-                let taken = self.supervisor.take_up(spec, Begin::Wake, false).await;
-                taken.map_err(|error| error.to_string())
-            }
-        };
-        taken.map_err(|why| refused(RefusedCode::Conflict, why, None))?;
-        self.say(&format!("{name} was registered and is supervised from now on"));
-        Ok(Registered { created: known.is_none() })
-    }
-
-    /// Makes an agent known to the whole fleet: the node whose turn it is takes it up.
-    async fn create(&mut self, spec: AgentSpec, is_known: bool) -> Result<(), AgentCommitError> {
-        if !is_known {
-            let changes = vec![AgentChange::Created(Box::new(spec.plan.clone()))];
-            let guard = Guard { fence: None, seq: None };
-            let commit = AgentCommit { agent: spec.name.clone(), guard, at: clock::now(), changes };
-            self.supervisor.engine().store().commit_agent(commit).await?;
-        }
-        if !self.supervisor.knows(&spec.name) {
-            drop(self.supervisor.stand_by(vec![spec]));
-        }
-        Ok(())
-    }
-
-    /// Stops it and gives it back; whoever asked hears once that is done.
-    fn unregister(&mut self, name: &AgentName, reply: oneshot::Sender<Reply>) {
-        let retired = match self.membership {
-            Some(_) => self.supervisor.unregister(name),
-            None => self.supervisor.retire(name),
-        };
-        if retired.is_some() {
-            self.say(&format!("{name} is not registered any more; it is stopped"));
-        }
-        tokio::spawn(async move {
-            if let Some(retired) = retired {
-                // Dropped when the supervisor ends, which gives it back too.
-                let _ = retired.await;
-            }
-            let _ = reply.send(Reply::ok(&serde_json::json!({})));
-        });
     }
 
     async fn end(mut self) -> Outcome {

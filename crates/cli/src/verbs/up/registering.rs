@@ -1,0 +1,86 @@
+//! Agents that are registered over HTTP while the daemon runs.
+
+use relight::doors::clock;
+use relight::supervise::control::{NewAgent, Refused, RefusedCode, Registered, Reply};
+use relight::supervise::spec::AgentSpec;
+use relight::supervise::supervisor::Begin;
+use relight_core::agent::change::AgentChange;
+use relight_core::decide::Guard;
+use relight_core::ids::AgentName;
+use relight_store::{AgentCommit, AgentCommitError};
+use tokio::sync::oneshot;
+
+use super::Daemon;
+use crate::verbs::{registered, supervision};
+
+impl Daemon<'_> {
+    /// Supervises an agent that somebody registered, from now on. The same one again changes nothing.
+    pub(super) async fn register(&mut self, new: NewAgent) -> Result<Registered, Refused> {
+        let refused = |code, message: String, hint: Option<String>| Refused { code, message, hint };
+        let name = new.name.clone();
+        let engine = self.supervisor.engine().clone();
+        let plan = registered::plan(&self.config, new);
+        let known = engine.store().agent(&name).await;
+        let known =
+            known.map_err(|error| refused(RefusedCode::Internal, error.to_string(), None))?;
+        let is_same = known.as_ref().is_some_and(|known| known.plan == plan);
+        if known.is_some() && !is_same {
+            let text = format!("there is an agent {name} already");
+            let hint = Some("take another name, or DELETE it first".to_owned());
+            return Err(refused(RefusedCode::Conflict, text, hint));
+        }
+        if is_same && self.supervisor.view(&name).is_some() {
+            return Ok(Registered { created: false });
+        }
+        let spec = registered::spec(self.environment, &self.config, name.clone(), plan)
+            .map_err(|failure| refused(RefusedCode::Refused, failure.message, failure.hint))?;
+        supervision::check_program(&spec.command, &spec.environment, &spec.plan.folder)
+            .map_err(|failure| refused(RefusedCode::Refused, failure.message, failure.hint))?;
+        let taken = match &self.membership {
+            Some(_) => self.create(spec, known.is_some()).await.map_err(|e| e.to_string()),
+            None => {
+                let taken = self.supervisor.take_up(spec, Begin::Wake, false).await;
+                taken.map_err(|error| error.to_string())
+            }
+        };
+        taken.map_err(|why| refused(RefusedCode::Conflict, why, None))?;
+        self.say(&format!("{name} was registered and is supervised from now on"));
+        Ok(Registered { created: known.is_none() })
+    }
+
+    /// Makes an agent known to the whole fleet: the node whose turn it is takes it up.
+    pub(super) async fn create(
+        &mut self,
+        spec: AgentSpec,
+        is_known: bool,
+    ) -> Result<(), AgentCommitError> {
+        if !is_known {
+            let changes = vec![AgentChange::Created(Box::new(spec.plan.clone()))];
+            let guard = Guard { fence: None, seq: None };
+            let commit = AgentCommit { agent: spec.name.clone(), guard, at: clock::now(), changes };
+            self.supervisor.engine().store().commit_agent(commit).await?;
+        }
+        if !self.supervisor.knows(&spec.name) {
+            drop(self.supervisor.stand_by(vec![spec]));
+        }
+        Ok(())
+    }
+
+    /// Stops it and gives it back; whoever asked hears once that is done.
+    pub(super) fn unregister(&mut self, name: &AgentName, reply: oneshot::Sender<Reply>) {
+        let retired = match self.membership {
+            Some(_) => self.supervisor.unregister(name),
+            None => self.supervisor.retire(name),
+        };
+        if retired.is_some() {
+            self.say(&format!("{name} is not registered any more; it is stopped"));
+        }
+        tokio::spawn(async move {
+            if let Some(retired) = retired {
+                // Dropped when the supervisor ends, which gives it back too.
+                let _ = retired.await;
+            }
+            let _ = reply.send(Reply::ok(&serde_json::json!({})));
+        });
+    }
+}
