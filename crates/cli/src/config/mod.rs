@@ -145,8 +145,9 @@ impl Config {
         }
         let table = DeTable::parse(&text).map_err(|mistake| mistake.message().to_owned())?;
         let store = table.get_ref().get("store").and_then(|value| value.get_ref().as_table());
-        let url = store.and_then(|store| store.get("url")?.get_ref().as_str());
-        Ok(url.map(|url| from_folder(url, &folder_of(file))))
+        let Some(url) = store.and_then(|store| store.get("url")) else { return Ok(None) };
+        let url = url.get_ref().as_str().ok_or("url in [store] is no text")?;
+        Ok(Some(from_folder(url, &folder_of(file))))
     }
 
     /// Reads a text. `presets` are the names of those that there are.

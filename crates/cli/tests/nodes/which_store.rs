@@ -66,11 +66,15 @@ fn a_path_in_the_users_configuration_counts_from_its_folder() {
 #[test]
 fn a_configuration_that_cannot_be_read_is_told_of_and_stops_nobody() {
     let ground = Ground::new();
-    ground.config("[store\nurl = \"sqlite:kept/relight.db\"\n");
-    let ran = ground.call(&["task", "add", "t"]);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    assert_eq!(ran.stderr.matches("relight.toml").count(), 1, "{ran:?}");
-    assert!(ground.home("relight.db").exists());
+    for (task, text) in
+        [("t", "[store\nurl = \"sqlite:kept/relight.db\"\n"), ("u", "[store]\nurl = 3\n")]
+    {
+        ground.config(text);
+        let ran = ground.call(&["task", "add", task]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert_eq!(ran.stderr.matches("relight.toml").count(), 1, "{ran:?}");
+        assert!(ground.home("relight.db").exists());
+    }
     // One that was read and names no store that there is would lead everybody astray.
     ground.config("[store]\nurl = \"mysql://kept\"\n");
     assert_eq!(ground.call(&["task", "add", "t"]).code, 78);
