@@ -125,8 +125,7 @@ impl PostgresStore {
         F: Future<Output = Result<T, Failure>> + Send,
     {
         let pool = Arc::clone(&self.pool);
-        let answer = self.background.run(async move { pool.read(read).await }).await;
-        answer.unwrap_or_else(|| Err(self.server.unreachable("its thread has stopped")))
+        self.ask(async move { pool.read(read).await }).await
     }
 
     /// The same for what keeps a lease.
@@ -139,7 +138,14 @@ impl PostgresStore {
         F: Future<Output = Result<T, Failure>> + Send,
     {
         let pool = Arc::clone(&self.pool);
-        let answer = self.background.run(async move { pool.read_for_lease(read).await }).await;
+        self.ask(async move { pool.read_for_lease(read).await }).await
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        asking: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let answer = self.background.run(asking).await;
         answer.unwrap_or_else(|| Err(self.server.unreachable("its thread has stopped")))
     }
 
