@@ -7,7 +7,6 @@ use std::time::Duration;
 use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Held, Holder};
-use relight_core::node::Node;
 use relight_core::time::Span;
 use relight_store::{Store, StoreError};
 use tokio::time::Instant;
@@ -18,38 +17,35 @@ use crate::engine::{ActError, Engine};
 /// How long a lease lasts where other machines use the store, unless somebody says otherwise. It is renewed
 /// three times meanwhile.
 const SHARED_LEASE: Span = Span::from_secs(30);
-
 /// For so long it is believed that the node of this process lives: no lease of a node is shorter.
 const NODE_SEEN: Duration = Duration::from_secs(1);
 
 /// How long a lease lasts that this process takes and renews; none where it follows the life of the
 /// process. On a store that other machines use nobody there could see it end, but by the lease of the node
-/// that the process belongs to, while that lasts.
+/// that the process belongs to. While that node is away it is a lease of its own, as long as the node's.
 pub(super) async fn lease(
     given: Option<Span>,
     store: &dyn Store,
 ) -> Result<Option<Span>, StoreError> {
-    if given.is_some() || !fleet::shares_store() || is_of_live_node(store).await? {
+    static SEEN: Mutex<Option<Instant>> = Mutex::new(None);
+    if given.is_some() || !fleet::shares_store() {
         return Ok(given);
     }
-    Ok(Some(SHARED_LEASE))
-}
-
-async fn is_of_live_node(store: &dyn Store) -> Result<bool, StoreError> {
-    static SEEN: Mutex<Option<Instant>> = Mutex::new(None);
-    let Some(own) = fleet::node() else { return Ok(false) };
+    let Some(own) = fleet::node() else { return Ok(Some(SHARED_LEASE)) };
     let seen = *SEEN.lock().expect("nothing panics while it is locked");
     if seen.is_some_and(|at| at.elapsed() < NODE_SEEN) {
-        return Ok(true);
+        return Ok(None);
     }
     let began = Instant::now();
     let nodes = crate::fleet::look(store).await?;
-    let boot = process::boot_id();
+    let Some(node) = nodes.iter().find(|node| node.new.name == *own) else {
+        return Ok(Some(SHARED_LEASE));
+    };
     // A cloned machine has the same name.
-    let is_here = |node: &Node| node.new.process.as_ref().is_none_or(|daemon| daemon.boot == boot);
-    let lives = nodes.iter().any(|node| node.new.name == *own && node.is_live() && is_here(node));
+    let is_here = node.new.process.as_ref().is_none_or(|daemon| daemon.boot == process::boot_id());
+    let lives = node.is_live() && is_here;
     *SEEN.lock().expect("nothing panics while it is locked") = lives.then_some(began);
-    Ok(lives)
+    Ok((!lives).then_some(node.new.ttl))
 }
 
 /// This process as the holder of leases.
