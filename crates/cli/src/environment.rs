@@ -451,9 +451,7 @@ impl Environment {
         let (instance, boot) = (self.node()?.map(|node| node.instance), process::boot_id());
         let is_this_one = |node: &Node| {
             let is_same = instance.as_ref().is_none_or(|own| *own == node.new.instance);
-            // A cloned machine has the same file.
-            let is_here = node.new.process.as_ref().is_none_or(|daemon| daemon.boot == boot);
-            Some(&node.new.name) == own && is_same && is_here
+            Some(&node.new.name) == own && is_same && node.new.is_of_boot(&boot)
         };
         let nodes = crate::block_on(relight::fleet::look(store))?;
         let is_alone = !is_shared && nodes.iter().all(is_this_one);

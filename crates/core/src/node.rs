@@ -44,6 +44,12 @@ pub struct NewNode {
 }
 
 impl NewNode {
+    /// Whether its daemon runs on this boot of a machine, as far as it says. A cloned machine has the same
+    /// name and the same installation.
+    pub fn is_of_boot(&self, boot: &str) -> bool {
+        self.process.as_ref().is_none_or(|daemon| daemon.boot == boot)
+    }
+
     /// Whether both are of one installation on one boot of one machine, as far as they say.
     fn is_same_place(&self, other: &Self) -> bool {
         let boots = self.process.as_ref().zip(other.process.as_ref());
@@ -428,6 +434,15 @@ mod tests {
         );
         assert_eq!(turn("c", "any", HeldBy::Nobody), Turn::Ours);
         assert_eq!(turn("a", "any", HeldBy::Us), Turn::OursAlready, "what it has it looks after");
+    }
+
+    #[test]
+    fn a_node_is_of_the_boot_that_its_daemon_says_and_of_any_when_it_says_none() {
+        let mut new = node("a", 1).new;
+        assert!(new.is_of_boot("this"));
+        let boot = "this".to_owned();
+        new.process = Some(ProcessIdentity { pid: 1, start: 1, boot, node: None });
+        assert_eq!([new.is_of_boot("this"), new.is_of_boot("another")], [true, false]);
     }
 
     #[test]

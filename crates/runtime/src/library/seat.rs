@@ -41,9 +41,7 @@ pub(super) async fn lease(
     let Some(node) = nodes.iter().find(|node| node.new.name == *own) else {
         return Ok(Some(SHARED_LEASE));
     };
-    // A cloned machine has the same name.
-    let is_here = node.new.process.as_ref().is_none_or(|daemon| daemon.boot == process::boot_id());
-    let lives = node.is_live() && is_here;
+    let lives = node.is_live() && node.new.is_of_boot(&process::boot_id());
     *SEEN.lock().expect("nothing panics while it is locked") = lives.then_some(began);
     Ok((!lives).then_some(node.new.ttl))
 }
