@@ -14,6 +14,7 @@ mod adoption;
 mod alerts;
 mod daemon;
 mod drain;
+mod frozen_shim;
 mod ground;
 mod hang;
 mod harsh;

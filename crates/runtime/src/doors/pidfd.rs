@@ -37,6 +37,12 @@ pub fn signal(handle: impl AsFd, signal: Signal) -> io::Result<bool> {
     }
 }
 
+/// Continues that very process where somebody stopped it (SIGSTOP); whether it was stopped.
+pub fn continue_stopped(identity: &ProcessIdentity) -> bool {
+    let Ok(Some(handle)) = open_identified(identity) else { return false };
+    process::is_stopped(identity) && matches!(signal(&handle, Signal::CONT), Ok(true))
+}
+
 /// Whether the process has ended; nobody need have waited for it.
 pub fn has_ended(handle: impl AsFd) -> bool {
     ends_within(handle, Span::ZERO)

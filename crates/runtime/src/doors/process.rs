@@ -39,6 +39,11 @@ pub fn is_alive(process: &ProcessIdentity) -> bool {
     is_here && (is_the_same(me()) || identity(process.pid).is_some_and(|now| is_the_same(&now)))
 }
 
+/// Whether that very process lives and is stopped by a signal (SIGSTOP).
+pub fn is_stopped(process: &ProcessIdentity) -> bool {
+    is_alive(process) && stat(process.pid).is_some_and(|stat| stat.state == 'T')
+}
+
 /// How long ago a process of this boot started, by a clock that nobody can set.
 pub fn age(process: &ProcessIdentity) -> Span {
     let started_ms = process.start.saturating_mul(1_000) / clock_ticks_per_second();

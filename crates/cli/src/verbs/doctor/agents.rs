@@ -1,5 +1,6 @@
 //! Agents that somebody should look at: a finding a kind, with what to type for the first of it.
 
+use relight::doors::process;
 use relight_core::agent::{Agent, AgentState, Attempt, Pause};
 use relight_core::ids::AgentName;
 use relight_store::{AgentQuery, Store, StoreError};
@@ -92,17 +93,26 @@ impl Need {
 /// Nothing where no agent needs anybody.
 pub(super) async fn look(store: &dyn Store) -> Result<Vec<Finding>, StoreError> {
     let mut needy: Vec<(Need, AgentName)> = Vec::new();
+    let mut findings = Vec::new();
     for agent in store.agents(AgentQuery::default()).await? {
         let attempt = match &agent.state {
             AgentState::Running { attempt, .. } => store.attempt(attempt).await?,
             _ => None,
         };
         let need = Need::of(&agent, attempt.as_ref());
+        let shim = attempt.as_ref().and_then(|attempt| attempt.shim.as_ref());
+        if let Some(shim) = shim.filter(|shim| process::is_stopped(shim)) {
+            let text =
+                format!("the shim of {} (pid {}) is stopped (SIGSTOP)", agent.name, shim.pid);
+            let hint = format!("kill -CONT {}, or relight stop {}", shim.pid, agent.name);
+            findings.push(Finding::warning("agents", text).hint(hint));
+        }
         needy.extend(need.map(|need| (need, agent.name)));
     }
     let names = |wanted: Need| -> Vec<AgentName> {
         let of_it = needy.iter().filter(|(need, _)| *need == wanted);
         of_it.map(|(_, name)| name.clone()).collect()
     };
-    Ok(Need::ALL.into_iter().filter_map(|need| need.finding(&names(need))).collect())
+    findings.extend(Need::ALL.into_iter().filter_map(|need| need.finding(&names(need))));
+    Ok(findings)
 }

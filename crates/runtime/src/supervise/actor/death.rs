@@ -36,7 +36,20 @@ impl Actor {
             TreeEvent::Says(Report::Ended(record)) => self.ended(record).await,
             TreeEvent::Says(Report::Status { .. }) => Ok(()),
             TreeEvent::Says(Report::Refused { .. }) => Err(Lost::Fenced(self.spec.name.clone())),
-            TreeEvent::ShimGone => self.shim_gone().await,
+            TreeEvent::ShimContinued(shim) => {
+                let pid = shim.pid;
+                let text = format!("its shim (pid {pid}) was stopped (SIGSTOP), and is continued");
+                self.tell(What::Trouble(text));
+                Ok(())
+            }
+            TreeEvent::ShimGone => self.shim_gone(false).await,
+            TreeEvent::ShimKilled(shim) => {
+                let pid = shim.pid;
+                let text =
+                    format!("its shim (pid {pid}) did not answer, and is killed with its tree");
+                self.tell(What::Trouble(text));
+                self.shim_gone(true).await
+            }
             TreeEvent::LeaderGone(how) => self.leader_gone(how).await,
         }
     }
@@ -271,8 +284,9 @@ impl Actor {
         }
     }
 
-    /// The shim was killed. Its attempt may live on: then only the kernel tells of its end.
-    async fn shim_gone(&mut self) -> Result<(), Lost> {
+    /// The shim was killed. Its attempt may live on: then only the kernel tells of its end. It has no more
+    /// time when it was killed because the shim did not end it.
+    async fn shim_gone(&mut self, is_overdue: bool) -> Result<(), Lost> {
         let shim = self.tree.shim().cloned();
         self.tree = Tree::None;
         // It may live and obey another supervisor: then nothing of the agent is ours to touch.
@@ -292,7 +306,7 @@ impl Actor {
             let is_in_fleet = self.desk.fleet.is_some();
             let is_dead = shim.is_none_or(|shim| !process::is_alive(&shim));
             if (self.ending().is_some() || is_in_fleet) && !(is_in_fleet && is_dead) {
-                let ladder = self.ladder_in_time();
+                let ladder = if is_overdue { Vec::new() } else { self.ladder_in_time() };
                 self.tree.stop(ladder).await;
             }
             return Ok(());

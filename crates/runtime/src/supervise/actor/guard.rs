@@ -5,6 +5,7 @@
 //! a supervision that was lost: then it passes on nothing more, and still watches the shim.
 
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use relight_core::agent::AttemptTag;
 use relight_core::lease::ProcessIdentity;
@@ -15,9 +16,10 @@ use tokio::task::AbortHandle;
 
 use super::Actor;
 use super::tree::{self, Tree};
-use crate::doors::clock;
+use crate::doors::{clock, pidfd};
 use crate::fleet::{Fleet, Standing};
 use crate::supervise::shim::client::Orders;
+use crate::supervise::shim::kill_below;
 use crate::supervise::shim::wire::{Order, Rung};
 use crate::supervise::watch_process::ProcessWatch;
 
@@ -41,7 +43,7 @@ impl Actor {
     pub(super) fn stand_guard(&mut self) {
         let (fleet, epoch) = (self.desk.fleet.clone(), self.node_right.epoch());
         let (Some(fleet), Some(epoch), Some(life)) = (fleet, epoch, &self.life) else { return };
-        let Tree::Shim { connection, shim } = &self.tree else { return };
+        let Tree::Shim { connection, shim, .. } = &self.tree else { return };
         let guard = Guard {
             fleet,
             epoch,
@@ -71,15 +73,23 @@ impl Guard {
     async fn stand(self) {
         let watch = ProcessWatch::new(&self.shim);
         let mut standing = self.fleet.standing();
-        let mut kill_at_ms = 0;
+        let mut kill_at_ms = None;
+        let mut killed_for = None;
         loop {
-            kill_at_ms = self.pass_on().await.unwrap_or(kill_at_ms);
+            kill_at_ms = self.pass_on().await.or(kill_at_ms);
             tokio::select! {
                 () = gone(&watch) => break,
                 () = renewed(&mut standing) => {}
+                () = overdue(kill_at_ms.filter(|_| kill_at_ms != killed_for)) => {
+                    // Its shim does the same, unless somebody stopped it.
+                    let shim = self.shim.clone();
+                    let _ = tokio::task::spawn_blocking(move || kill_below(&shim)).await;
+                    killed_for = kill_at_ms;
+                }
             }
         }
-        self.end(Span::from_ms(kill_at_ms.saturating_sub(clock::boot_ms())));
+        let left_ms = kill_at_ms.unwrap_or(0).saturating_sub(clock::boot_ms());
+        self.end(Span::from_ms(left_ms));
     }
 
     /// Hands the newest deadline to the shim, which ends its tree when no newer one comes. Answers when
@@ -87,6 +97,7 @@ impl Guard {
     async fn pass_on(&self) -> Option<u64> {
         let deadline = self.fleet.term_of(self.epoch)?.deadline(self.ladder.clone());
         let kill_at_ms = deadline.kill_at_ms;
+        let _ = pidfd::continue_stopped(&self.shim);
         if let Some(orders) = self.orders.upgrade() {
             // A shim that cannot be told is gone, or another supervisor's.
             let _ = orders.send(&Order::Guard(deadline)).await;
@@ -109,6 +120,17 @@ async fn gone(watch: &std::io::Result<Option<ProcessWatch>>) {
         Ok(Some(watch)) => drop(watch.gone().await),
         Ok(None) => {}
         Err(_) => std::future::pending().await,
+    }
+}
+
+/// Returns when that moment has come.
+async fn overdue(at_ms: Option<u64>) {
+    match at_ms {
+        Some(at_ms) => {
+            let left_ms = at_ms.saturating_sub(clock::boot_ms());
+            tokio::time::sleep(Duration::from_millis(left_ms)).await;
+        }
+        None => std::future::pending().await,
     }
 }
 

@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::brief::{Brief, OpenBrief};
 use super::life::Life;
-use super::tree::{KILL_WAIT, Tree};
+use super::tree::{KILL_WAIT, Met, Tree, kill_shim};
 use super::{Actor, Lost};
 use crate::doors::{clock, pidfd, process, random};
 use crate::engine::ActError;
@@ -31,13 +31,13 @@ use crate::supervise::notify::NotifySocket;
 use crate::supervise::oom::Oom;
 use crate::supervise::program::{self, NotStarted};
 use crate::supervise::shim::client;
-use crate::supervise::shim::wire::{Deadline, Input, Order, StartOrder};
+use crate::supervise::shim::wire::{Deadline, Input, StartOrder};
 use crate::supervise::successor;
 use crate::supervise::sweep::{self, Swept};
 use crate::supervise::word::Word;
 
 /// How long what outlived an attempt has to end.
-const LEFTOVER_GRACE: Span = Span::from_secs(2);
+pub(super) const LEFTOVER_GRACE: Span = Span::from_secs(2);
 /// How long a loop's condition may take.
 const UNTIL_MAX: Duration = Duration::from_secs(600);
 /// The code of a shell for what cannot be started.
@@ -133,7 +133,7 @@ impl Actor {
         let order = self.start_order(number, tag, &log, task.as_ref(), launch, guard);
         let life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
         self.life = Some(life);
-        self.tree.order(&Order::Start(Box::new(order))).await.map_err(LaunchError::Shim)?;
+        self.tree.start(order).await.map_err(LaunchError::Shim)?;
         self.stand_guard();
         self.open_brief = OpenBrief::of(brief);
         // What is only needed at its end is looked up while it starts.
@@ -164,6 +164,7 @@ impl Actor {
                 self.clear_tags(tags).await?;
                 self.clear_cgroups().await;
                 self.clear_lock().await?;
+                self.end_stray_shim().await;
                 self.lock()?.ok_or(LaunchError::Survivors)?
             }
         };
@@ -213,6 +214,18 @@ impl Actor {
         })
         .await;
         Ok(())
+    }
+
+    /// Ends a shim that holds the lock though its supervisor has lost the connection to it. One that a newer
+    /// supervisor has refuses us.
+    async fn end_stray_shim(&self) {
+        let Ok(Some(connection)) = client::connect(&self.folder, self.fence).await else { return };
+        let Ok(Some(Met { tree, .. })) = Tree::meet(connection).await else { return };
+        if let Some(shim) = tree.shim().cloned() {
+            let text = format!("its shim (pid {}) was left behind, and is killed", shim.pid);
+            self.tell(What::Trouble(text));
+            let _ = tokio::task::spawn_blocking(move || kill_shim(&shim)).await;
+        }
     }
 
     /// Ends everything that carries one of these tags. A supervisor that was frozen may have lost the

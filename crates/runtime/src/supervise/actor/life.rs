@@ -40,6 +40,8 @@ pub(super) struct Life {
     pub(super) process: Option<ProcessIdentity>,
     /// Tells of the leader's end when its shim no longer can.
     pub(super) watch: Option<ProcessWatch>,
+    /// The watch told of it.
+    pub(super) has_leader_ended: bool,
     pub(super) log: LogStart,
     pub(super) stream: Option<Stream>,
     pub(super) status: Option<String>,
@@ -84,6 +86,7 @@ impl Life {
             begun_at: clock::now(),
             process: None,
             watch: None,
+            has_leader_ended: false,
             stream: spec
                 .preset
                 .reads_stream()

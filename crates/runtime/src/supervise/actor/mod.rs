@@ -37,7 +37,7 @@ use self::ledger::Ledger;
 use self::life::Life;
 pub(super) use self::take_up::take_up;
 pub use self::take_up::{Begin, TakeUpError};
-use self::tree::{Tree, TreeEvent};
+use self::tree::{LOOK_EVERY, Tree, TreeEvent};
 use super::beats::Slot;
 use super::desk::{Desk, NodeRight};
 use super::folder::AgentFolder;
@@ -193,6 +193,7 @@ enum Happening {
     Asked(Result<bool, NotStarted>),
     Changes(Option<DirtyFiles>),
     Lost(Lost),
+    LeaderEnded,
 }
 
 impl Actor {
@@ -229,6 +230,8 @@ impl Actor {
                 Happening::Lost(lost) => return Err(lost),
                 Happening::Asked(answer) => self.answered(answer),
                 Happening::Changes(dirty) => self.complete_brief(dirty),
+                // Its shim says so as well, unless somebody stopped it.
+                Happening::LeaderEnded => self.tree.expect_end(launch::LEFTOVER_GRACE, LOOK_EVERY),
             }
         }
     }
@@ -246,6 +249,7 @@ impl Actor {
             answer = asked(&mut self.asked) => Happening::Asked(answer),
             dirty = changes(self.open_brief.as_mut()) => Happening::Changes(dirty),
             lost = self.ledger.lost() => Happening::Lost(lost),
+            () = leader_ended(self.life.as_mut()) => Happening::LeaderEnded,
         }
     }
 
@@ -597,6 +601,18 @@ impl Actor {
     fn ladder(&self) -> Vec<Rung> {
         let grace = self.spec.plan.grace;
         self.spec.ladder.clone().unwrap_or_else(|| self.spec.preset.ladder(grace))
+    }
+}
+
+/// Returns when the leader of the live attempt has ended, once.
+async fn leader_ended(life: Option<&mut Life>) {
+    let Some(life) = life.filter(|life| !life.has_leader_ended) else {
+        return std::future::pending().await;
+    };
+    match &life.watch {
+        // One that cannot be waited for is its shim's to tell of.
+        Some(watch) if watch.gone().await.is_ok() => life.has_leader_ended = true,
+        _ => std::future::pending().await,
     }
 }
 

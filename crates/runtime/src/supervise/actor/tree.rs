@@ -8,17 +8,23 @@ use relight_core::agent::death::HowEnded;
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::Span;
 use rustix::process::Signal;
+use tokio::time::{Instant, timeout};
 
 use crate::doors::{clock, pidfd};
+use crate::supervise::shim;
 use crate::supervise::shim::client::Connection;
-use crate::supervise::shim::wire::{Order, Report, Rung};
+use crate::supervise::shim::wire::{Order, Report, Rung, StartOrder};
 use crate::supervise::sweep;
 use crate::supervise::watch_process::ProcessWatch;
 
 /// How long the kernel has to end what is killed.
 pub(super) const KILL_WAIT: Span = Span::from_secs(5);
-/// How long a shim has to say what it has.
-const STATUS_WAIT: Duration = Duration::from_secs(10);
+/// How often a shim that owes an answer is looked at: somebody may have stopped it.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How many looks a shim has to say what it has, or that something was started.
+const ANSWER_LOOKS: u32 = 10;
+/// How much longer than the tree itself a shim may take to say that its tree is gone.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// How long an idle shim has to go.
 const QUIT_WAIT: Duration = Duration::from_secs(1);
 
@@ -27,9 +33,30 @@ pub(super) enum Tree {
     /// Nothing, and nobody to start it.
     None,
     /// Its shim, with or without an attempt.
-    Shim { connection: Connection, shim: ProcessIdentity },
+    Shim { connection: Connection, shim: ProcessIdentity, owes: Option<Owed> },
     /// An attempt whose shim was killed: only the kernel tells of its end.
     Orphan(Orphan),
+}
+
+/// An answer that a shim owes. An agent can stop its shim (`kill -STOP $PPID`), so it is looked at until
+/// the answer comes.
+pub(super) struct Owed {
+    answer: Answer,
+    look_at: Instant,
+    /// By then it must have come.
+    until: Instant,
+    /// It was found stopped, which was told.
+    was_stopped: bool,
+    /// The tree was killed over its head.
+    has_lost_tree: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// That something was started.
+    Started,
+    /// That its tree is gone.
+    Ended,
 }
 
 /// An attempt without a shim.
@@ -43,8 +70,12 @@ pub(super) struct Orphan {
 pub(super) enum TreeEvent {
     /// The shim says something.
     Says(Report),
+    /// The shim was stopped by somebody, and was continued.
+    ShimContinued(ProcessIdentity),
     /// The shim is gone.
     ShimGone,
+    /// The shim did not answer, so its tree and it itself were killed.
+    ShimKilled(ProcessIdentity),
     /// The leader that nobody holds is gone.
     LeaderGone(HowEnded),
 }
@@ -57,16 +88,31 @@ pub(super) struct Met {
 
 impl Tree {
     /// Hears what the shim at the other end has. None when a newer supervisor was there, or when it
-    /// has just gone.
+    /// has just gone. One that was stopped is continued; one that is stopped again and again is killed,
+    /// and its attempt lives on without it.
     pub(super) async fn meet(mut connection: Connection) -> io::Result<Option<Met>> {
-        let first = tokio::time::timeout(STATUS_WAIT, connection.next()).await;
-        match first.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? {
+        let mut stopped = None;
+        for _ in 0..ANSWER_LOOKS {
+            match timeout(LOOK_EVERY, connection.next()).await {
+                Ok(first) => return Ok(Self::met(connection, first?)),
+                Err(_) => stopped = connection.peer().filter(pidfd::continue_stopped).or(stopped),
+            }
+        }
+        if let Some(handle) = stopped.and_then(|shim| pidfd::open_identified(&shim).ok().flatten())
+        {
+            pidfd::signal(&handle, Signal::KILL)?;
+            // Until then it has the lock.
+            let _ = timeout(KILL_WAIT.as_duration(), pidfd::ended(handle)).await;
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    fn met(connection: Connection, first: Option<Report>) -> Option<Met> {
+        match first {
             Some(Report::Status { shim, running }) => {
-                Ok(Some(Met { tree: Self::Shim { connection, shim }, running }))
+                Some(Met { tree: Self::Shim { connection, shim, owes: None }, running })
             }
-            Some(Report::Refused { .. } | Report::Started { .. } | Report::Ended(_)) | None => {
-                Ok(None)
-            }
+            Some(Report::Refused { .. } | Report::Started { .. } | Report::Ended(_)) | None => None,
         }
     }
 
@@ -74,9 +120,24 @@ impl Tree {
     pub(super) async fn next(&mut self) -> TreeEvent {
         match self {
             Self::None => std::future::pending().await,
-            Self::Shim { connection, .. } => match connection.next().await {
-                Ok(Some(report)) => TreeEvent::Says(report),
-                Ok(None) | Err(_) => TreeEvent::ShimGone,
+            Self::Shim { connection, shim, owes } => loop {
+                let look_at = owes.as_ref().map(|owed| owed.look_at);
+                let said = tokio::select! {
+                    said = connection.next() => said,
+                    () = super::wait_for(look_at) => {
+                        match owes.as_mut().and_then(|owed| owed.look(shim)) {
+                            Some(event) => return event,
+                            None => continue,
+                        }
+                    }
+                };
+                return match said {
+                    Ok(Some(report)) => {
+                        owes.take_if(|owed| owed.is_paid_by(&report));
+                        TreeEvent::Says(report)
+                    }
+                    Ok(None) | Err(_) => TreeEvent::ShimGone,
+                };
             },
             Self::Orphan(orphan) => {
                 // A descriptor that cannot be waited for is looked at right away.
@@ -103,8 +164,14 @@ impl Tree {
         match self {
             Self::None => {}
             Self::Shim { connection, .. } => {
-                // A shim that cannot be told is gone, which comes as an event.
-                let _ = connection.send(&Order::Stop { ladder }).await;
+                let orders = connection.orders();
+                self.expect_end(sum(&ladder), Duration::ZERO);
+                tokio::spawn(async move {
+                    if let Some(orders) = orders.upgrade() {
+                        // A shim that cannot be told is gone, which comes as an event.
+                        let _ = orders.send(&Order::Stop { ladder }).await;
+                    }
+                });
             }
             Self::Orphan(orphan) => {
                 let (process, tag) = (orphan.watch.process().clone(), orphan.tag.clone());
@@ -115,29 +182,110 @@ impl Tree {
     }
 
     /// Starts an attempt.
-    pub(super) async fn order(&mut self, order: &Order) -> io::Result<()> {
+    pub(super) async fn start(&mut self, order: StartOrder) -> io::Result<()> {
         match self {
-            Self::Shim { connection, .. } => connection.send(order).await,
+            Self::Shim { connection, owes, .. } => {
+                *owes = Some(Owed::new(Answer::Started, LOOK_EVERY * ANSWER_LOOKS));
+                connection.send(&Order::Start(Box::new(order))).await
+            }
             Self::None | Self::Orphan(_) => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
-    /// Lets an idle shim go, and waits until it is gone.
+    /// What runs is given that long to end before it is killed; soon after that the shim has to say that
+    /// it is gone. An earlier limit stays.
+    pub(super) fn expect_end(&mut self, grace: Span, look_after: Duration) {
+        let Self::Shim { owes, .. } = self else { return };
+        let waits = [grace.as_duration(), KILL_WAIT.as_duration(), ANSWER_WAIT];
+        let mut new = Owed::new(
+            Answer::Ended,
+            waits.into_iter().fold(Duration::ZERO, Duration::saturating_add),
+        );
+        new.look_at = Instant::now() + look_after;
+        match owes {
+            Some(owed) if owed.answer == Answer::Ended => {
+                owed.until = owed.until.min(new.until);
+                owed.look_at = owed.look_at.min(new.look_at);
+            }
+            _ => *owes = Some(new),
+        }
+    }
+
+    /// Lets an idle shim go, and waits until it is gone. One that does not go is killed: nothing of it
+    /// runs, and it would keep the lock.
     pub(super) async fn dismiss(&mut self) {
-        if let Self::Shim { connection, shim } = self {
+        if let Self::Shim { connection, shim, .. } = self {
+            let _ = pidfd::continue_stopped(shim);
             let watch = ProcessWatch::new(shim).ok().flatten();
             let _ = connection.send(&Order::Quit).await;
-            *self = Self::None;
-            if let Some(watch) = watch {
-                // One that does not go keeps the lock, which is looked at before anything is started.
-                let _ = tokio::time::timeout(QUIT_WAIT, watch.gone()).await;
+            let Some(watch) = watch else { return *self = Self::None };
+            for _ in 0..ANSWER_LOOKS {
+                if timeout(QUIT_WAIT, watch.gone()).await.is_ok() {
+                    return *self = Self::None;
+                }
+                let _ = pidfd::continue_stopped(shim);
             }
+            let _ = pidfd::signal(watch.pidfd(), Signal::KILL);
+            let _ = timeout(QUIT_WAIT, watch.gone()).await;
+            *self = Self::None;
         }
     }
 
     /// Goes, and leaves everything as it is.
     pub(super) fn leave(&mut self) {
         *self = Self::None;
+    }
+}
+
+impl Owed {
+    fn new(answer: Answer, limit: Duration) -> Self {
+        let now = Instant::now();
+        // A ladder may be as long as somebody likes.
+        let until = now.checked_add(limit).unwrap_or_else(|| now + Duration::from_secs(1 << 30));
+        Self { answer, look_at: now + LOOK_EVERY, until, was_stopped: false, has_lost_tree: false }
+    }
+
+    fn is_paid_by(&self, report: &Report) -> bool {
+        match report {
+            Report::Started { .. } => self.answer == Answer::Started,
+            Report::Status { .. } | Report::Ended(_) | Report::Refused { .. } => true,
+        }
+    }
+
+    /// The answer did not come yet: a stopped shim is continued; when an end is overdue its tree is killed
+    /// for it, and then it itself.
+    fn look(&mut self, shim: &ProcessIdentity) -> Option<TreeEvent> {
+        let now = Instant::now();
+        self.look_at = now + LOOK_EVERY;
+        let is_stopped = pidfd::continue_stopped(shim);
+        if now >= self.until && self.answer == Answer::Ended {
+            let shim = shim.clone();
+            if std::mem::replace(&mut self.has_lost_tree, true) {
+                self.look_at = now + ANSWER_WAIT;
+                let killed = shim.clone();
+                tokio::task::spawn_blocking(move || kill_shim(&killed));
+                return Some(TreeEvent::ShimKilled(shim));
+            }
+            self.until = now + ANSWER_WAIT;
+            tokio::task::spawn_blocking(move || {
+                shim::kill_below(&shim);
+                pidfd::continue_stopped(&shim)
+            });
+        } else if now >= self.until {
+            // What is slow to start is ended by its own limits.
+            self.look_at = now + Duration::from_secs(1 << 30);
+        }
+        let is_news = is_stopped && !std::mem::replace(&mut self.was_stopped, true);
+        is_news.then(|| TreeEvent::ShimContinued(shim.clone()))
+    }
+}
+
+/// Kills a shim that does not answer, after everything below it. Blocks.
+pub(super) fn kill_shim(shim: &ProcessIdentity) {
+    shim::kill_below(shim);
+    if let Ok(Some(handle)) = pidfd::open_identified(shim) {
+        let _ = pidfd::signal(&handle, Signal::KILL);
+        pidfd::ends_within(&handle, KILL_WAIT);
     }
 }
 

@@ -10,13 +10,16 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use relight_core::ids::AgentName;
-use relight_core::lease::Fence;
+use relight_core::lease::{Fence, ProcessIdentity};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt};
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use super::ARGUMENT;
 use super::wire::{Order, Report};
@@ -25,6 +28,10 @@ use crate::supervise::folder::AgentFolder;
 
 /// The longest report; a shim says little.
 const LINE_LEN_MAX: usize = 1 << 20;
+
+/// How often and how long a shim is given to read orders before the connection is given up.
+const ROOM_LOOKS_MAX: u32 = 10;
+const ROOM_LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Takes the lock of an agent; none when something of it lives.
 pub fn take_lock(folder: &AgentFolder) -> io::Result<Option<OwnedFd>> {
@@ -100,6 +107,7 @@ pub struct Connection {
 pub struct Orders {
     stream: UnixStream,
     turn: Mutex<()>,
+    peer_pid: Option<u32>,
 }
 
 impl Orders {
@@ -112,19 +120,52 @@ impl Orders {
             match self.stream.try_write(rest) {
                 Ok(len) => rest = &rest[len..],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.stream.writable().await?;
+                    self.wait_for_room().await?;
                 }
                 Err(error) => return Err(error),
             }
         }
         Ok(())
     }
+
+    /// A shim that somebody stopped reads nothing: it is continued. When that does not help either, the
+    /// connection ends, as an order may be half sent.
+    async fn wait_for_room(&self) -> io::Result<()> {
+        for _ in 0..ROOM_LOOKS_MAX {
+            if let Ok(room) = timeout(ROOM_LOOK_EVERY, self.stream.writable()).await {
+                return room;
+            }
+            let _ = self.peer().is_some_and(|shim| pidfd::continue_stopped(&shim));
+        }
+        let _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Both);
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// The shim at the other end. As long as the connection is open, its pid is its own.
+    fn peer(&self) -> Option<ProcessIdentity> {
+        let peer = process::identity(self.peer_pid?)?;
+        let mut polled = [PollFd::new(&self.stream, PollFlags::RDHUP)];
+        let is_open = poll(&mut polled, Some(&Timespec::default())) == Ok(0);
+        is_open.then_some(peer)
+    }
 }
 
 impl Connection {
     fn over(stream: UnixStream, shim: Option<ShimChild>) -> Self {
-        let orders = Arc::new(Orders { stream, turn: Mutex::new(()) });
+        // Of a listener the kernel tells the pid. A pair of sockets is our own at both ends.
+        let peer_pid = match shim.as_ref().and_then(|shim| shim.0.as_ref()) {
+            Some(child) => Some(child.id()),
+            None => sockopt::socket_peercred(&stream)
+                .ok()
+                .map(|peer| peer.pid.as_raw_nonzero().get().unsigned_abs()),
+        };
+        let orders = Arc::new(Orders { stream, turn: Mutex::new(()), peer_pid });
         Self { orders, unread: Vec::new(), _shim: shim }
+    }
+
+    /// The shim at the other end, before it said who it is; none when it is gone.
+    pub fn peer(&self) -> Option<ProcessIdentity> {
+        self.orders.peer()
     }
 
     /// For whoever gives orders beside this connection; it ends with it.

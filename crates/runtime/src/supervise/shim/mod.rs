@@ -18,6 +18,8 @@ mod system;
 mod tree;
 pub mod wire;
 
+pub(in crate::supervise) use tree::kill_below;
+
 use std::fs::{File, Permissions};
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 
+use relight_core::lease::ProcessIdentity;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::doors::{pidfd, process};
@@ -60,6 +61,22 @@ pub(super) fn count() -> u32 {
     living(&descendants())
 }
 
+/// Kills everything below a shim that does not do so itself, from outside of it. The shim lives on: it
+/// adopts what loses its parent, so nothing escapes meanwhile.
+pub(in crate::supervise) fn kill_below(shim: &ProcessIdentity) {
+    for _ in 0..LOOKS_MAX {
+        let Ok(Some(handle)) = pidfd::open_identified(shim) else { return };
+        let mut found = Vec::new();
+        collect(shim.pid, Some(&handle), 0, &mut found);
+        for descendant in &found {
+            tell(descendant, Signal::KILL);
+        }
+        if living(&found) == 0 {
+            return;
+        }
+    }
+}
+
 fn living(found: &[Descendant]) -> u32 {
     let alive = found.iter().filter(|descendant| descendant.stat.is_alive()).count();
     u32::try_from(alive).unwrap_or(u32::MAX)
@@ -93,7 +110,7 @@ fn descendants() -> Vec<Descendant> {
     found
 }
 
-/// `handle` is on the parent; none for the shim, which lives.
+/// `handle` is on the parent; none where this process is the shim.
 fn collect(parent: u32, handle: Option<&OwnedFd>, depth: usize, found: &mut Vec<Descendant>) {
     for pid in process::children(parent) {
         let Ok(child_handle) = pidfd::open(pid) else { continue };
