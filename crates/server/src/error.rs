@@ -124,6 +124,7 @@ impl From<StoreError> for ApiError {
             StoreError::Io { .. }
             | StoreError::Busy { .. }
             | StoreError::HalfCopied { .. }
+            | StoreError::Replaced { .. }
             | StoreError::Unreachable { .. }
             | StoreError::Unsuitable { .. } => {
                 let message = "the store cannot be read or written now; nothing was acknowledged";

@@ -11,7 +11,7 @@ use relight_core::task::NewTask;
 use relight_core::time::Time;
 use relight_store::sqlite::salvage::salvage;
 use relight_store::sqlite::{SqliteStore, Use};
-use relight_store::{Commit, Store, TaskQuery};
+use relight_store::{Commit, CommitError, Store, StoreError, TaskQuery};
 
 fn id(task: &str) -> TaskId {
     TaskId::new(task).expect("a good id")
@@ -121,4 +121,48 @@ async fn a_copy_by_vacuum_gets_its_log_back() {
     let store = SqliteStore::open(&copy, Use::Long).unwrap();
     let settings = store.inventory(false).await.unwrap().settings;
     assert!(settings.contains(&("journal_mode".to_owned(), "wal".to_owned())), "{settings:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_or_read_once_the_file_was_removed_or_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_folder = |name: &str| folder.path().join(name);
+    let (file, away) = (in_folder("relight.db"), in_folder("away.db"));
+    let store = SqliteStore::open(&file, Use::Long).unwrap();
+    store.commit(created("a")).await.unwrap();
+    std::fs::rename(&file, &away).unwrap();
+    assert_replaced(&store, "removed").await;
+    let other = in_folder("other.db");
+    SqliteStore::open(&other, Use::Long).unwrap().commit(created("other")).await.unwrap();
+    std::fs::rename(&other, &file).unwrap();
+    assert_replaced(&store, "replaced").await;
+    // Put back, it is the store that it was.
+    std::fs::rename(&away, &file).unwrap();
+    store.commit(created("b")).await.unwrap();
+    drop(store);
+    let store = SqliteStore::open(&file, Use::Long).unwrap();
+    let tasks = store.tasks(TaskQuery::default()).await.unwrap();
+    assert_eq!(tasks.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_once_the_log_was_removed() {
+    for suffix in ["-wal", "-shm"] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("relight.db");
+        let store = SqliteStore::open(&file, Use::Long).unwrap();
+        store.commit(created("a")).await.unwrap();
+        std::fs::remove_file(folder.path().join(format!("relight.db{suffix}"))).unwrap();
+        let refused = store.commit(created("b")).await;
+        let is_refused = matches!(refused, Err(CommitError::Store(StoreError::Replaced { .. })));
+        assert!(is_refused, "{suffix}: {refused:?}");
+    }
+}
+
+async fn assert_replaced(store: &SqliteStore, task: &str) {
+    let written = store.commit(created(task)).await;
+    let is_refused = matches!(written, Err(CommitError::Store(StoreError::Replaced { .. })));
+    assert!(is_refused, "{written:?}");
+    let read = store.task(&id("a")).await;
+    assert!(matches!(read, Err(StoreError::Replaced { .. })), "{read:?}");
 }

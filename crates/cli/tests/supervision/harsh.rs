@@ -495,6 +495,20 @@ fn a_frozen_supervisor_does_not_hold_up_ps() {
 }
 
 #[test]
+fn a_supervisor_whose_store_was_removed_says_so_and_goes_on_once_it_is_back() {
+    let ground = Ground::with_agent("echo $$ >>births; until [ -e enough ]; do sleep 0.02; done");
+    let run = ground.run(&[]);
+    ground.until_runs("a", 1);
+    std::fs::rename(ground.home("relight.db"), ground.home("away.db")).unwrap();
+    std::fs::write(ground.work("enough"), "").unwrap();
+    run.until_said("were removed or replaced while they were in use");
+    std::fs::rename(ground.home("away.db"), ground.home("relight.db")).unwrap();
+    let ran = run.end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!((ground.births(1).len(), ground.causes("a")), (1, vec!["completed".to_owned()]));
+}
+
+#[test]
 fn later_is_kept_over_the_supervisors_death() {
     let ground =
         Ground::with_agent("echo $$ >>births; [ $RELIGHT_ATTEMPT_NUMBER = 1 ] && exit 75; exit 0");

@@ -157,6 +157,7 @@ mod tests {
             StoreError::Busy { place: place() },
             StoreError::Unreachable { place: place(), why: text() },
             StoreError::HalfCopied { place: place(), from: place() },
+            StoreError::Replaced { place: place() },
             StoreError::Unsuitable { place: place(), why: text() },
         ]
     }

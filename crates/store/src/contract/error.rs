@@ -57,6 +57,12 @@ pub enum StoreError {
         /// From where.
         from: String,
     },
+    /// Its files were removed, or others were put in their place, while they were open.
+    #[error("the files of the store {place} were removed or replaced while they were in use")]
+    Replaced {
+        /// Which store.
+        place: String,
+    },
     /// It can be reached, but must not be used so.
     #[error("the store {place} cannot be used: {why}")]
     Unsuitable {
@@ -76,6 +82,7 @@ impl StoreError {
             | Self::Damaged { place, .. }
             | Self::Newer { place, .. }
             | Self::Busy { place }
+            | Self::Replaced { place }
             | Self::Unreachable { place, .. }
             | Self::Unsuitable { place, .. } => name.clone_into(place),
             Self::HalfCopied { place, from } => {

@@ -345,6 +345,7 @@ fn is_of_the_store(error: &StoreError) -> bool {
         StoreError::Io { .. }
         | StoreError::Newer { .. }
         | StoreError::HalfCopied { .. }
+        | StoreError::Replaced { .. }
         | StoreError::Unreachable { .. } => true,
         StoreError::Damaged { .. } | StoreError::Busy { .. } | StoreError::Unsuitable { .. } => {
             false

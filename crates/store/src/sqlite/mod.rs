@@ -17,6 +17,7 @@ mod lease_clock;
 mod nodes;
 mod open;
 mod operation;
+mod place;
 #[cfg(test)]
 mod query_plans;
 mod queue;
@@ -49,6 +50,7 @@ use self::error::store_error;
 use self::lease_clock::LeaseClock;
 pub use self::open::Use;
 use self::operation::{Answer, Operation};
+use self::place::Place;
 use self::refusal::Refusal;
 pub use self::transfer::{SqliteExporter, SqliteImporter, raise_numbers};
 use self::writer::Writer;
@@ -65,6 +67,7 @@ const READERS_KEPT_MAX: usize = 4;
 #[derive(Debug)]
 pub struct SqliteStore {
     path: PathBuf,
+    place: Arc<Place>,
     usage: Use,
     clock: Arc<LeaseClock>,
     watch: Arc<watch::Watch>,
@@ -79,8 +82,10 @@ impl SqliteStore {
         let connection = open::open(path, usage)?;
         let clock = Arc::new(LeaseClock::start());
         let watch = watch::Watch::new(path);
-        let writer = Writer::new(path, usage, connection, Arc::clone(&clock), Arc::clone(&watch));
-        Ok(Self { path: path.to_owned(), usage, clock, watch, readers: Mutex::default(), writer })
+        let place = Arc::new(Place::of_open(path)?);
+        let writer = Writer::new(path, usage, connection, &place, &clock, &watch);
+        let (path, readers) = (path.to_owned(), Mutex::default());
+        Ok(Self { path, place, usage, clock, watch, readers, writer })
     }
 
     /// Moves this handle's lease clock, for tests.
@@ -94,6 +99,7 @@ impl SqliteStore {
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
+        self.place.check()?;
         if self.usage == Use::Short && self.writer.is_idle() {
             return self.writer.read(read);
         }

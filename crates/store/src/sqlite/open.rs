@@ -321,7 +321,7 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn io_error(path: &Path, error: std::io::Error) -> StoreError {
+pub(super) fn io_error(path: &Path, error: std::io::Error) -> StoreError {
     StoreError::Io { place: path.display().to_string(), source: Arc::new(error) }
 }
 

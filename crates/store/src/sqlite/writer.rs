@@ -18,6 +18,7 @@ use super::error::store_error;
 use super::lease_clock::LeaseClock;
 use super::open::{self, Use};
 use super::operation::{Answer, Operation};
+use super::place::Place;
 use super::refusal::{ApplyError, Refusal};
 use super::{journal, watch};
 use crate::contract::{Recall, StoreError};
@@ -85,6 +86,7 @@ struct Desk {
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
+    place: Arc<Place>,
     usage: Use,
     clock: Arc<LeaseClock>,
     watch: Arc<watch::Watch>,
@@ -105,15 +107,17 @@ impl Writer {
         path: &Path,
         usage: Use,
         connection: Connection,
-        clock: Arc<LeaseClock>,
-        watch: Arc<watch::Watch>,
+        place: &Arc<Place>,
+        clock: &Arc<LeaseClock>,
+        watch: &Arc<watch::Watch>,
     ) -> Self {
         let desk = Desk { connection: Some(connection), acknowledged: 0 };
         let shared = Shared {
             path: path.to_owned(),
+            place: Arc::clone(place),
             usage,
-            clock,
-            watch,
+            clock: Arc::clone(clock),
+            watch: Arc::clone(watch),
             queue: Mutex::default(),
             wake: Condvar::new(),
             desk: Mutex::new(desk),
@@ -378,6 +382,8 @@ impl Shared {
         desk: &mut Desk,
         operations: &[Operation],
     ) -> Result<Vec<Reply>, StoreError> {
+        // Or the log of this file would be taken for the one of another.
+        self.place.check()?;
         let connection = self.connection(desk)?;
         let run = || {
             connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
@@ -388,6 +394,7 @@ impl Shared {
         };
         match run() {
             Ok((answers, newest)) => {
+                self.place.check_all()?;
                 desk.acknowledged = newest;
                 Ok(answers)
             }
@@ -463,6 +470,7 @@ impl Shared {
                 );
                 return Err(StoreError::Damaged { place: self.path.display().to_string(), what });
             }
+            self.place.reopened()?;
             desk.connection = Some(connection);
         }
         Ok(desk.connection.as_ref().expect("it was opened just now"))
