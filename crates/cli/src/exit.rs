@@ -3,6 +3,7 @@
 use relight::engine::ActError;
 use relight::sessions::SessionError;
 use relight_core::decide::Refusal;
+use relight_core::limits::TooLarge;
 use relight_core::session::SessionRefusal;
 use relight_core::status::TaskStatus;
 use relight_store::StoreError;
@@ -174,11 +175,19 @@ impl From<ActError> for Failure {
     }
 }
 
+impl From<TooLarge> for Failure {
+    fn from(error: TooLarge) -> Self {
+        Self::new(Exit::Data, error.to_string())
+            .hint("write it to a file and give the file's name; nothing was stored")
+    }
+}
+
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         let text = refusal.to_string();
         let no = || Self::new(Exit::No, text.clone());
         match refusal {
+            Refusal::TooLarge(error) => error.into(),
             Refusal::Illegal { task, from, .. } => no().hint(match from {
                 TaskStatus::Failed => {
                     format!("relight task retry {task} gives it to somebody again")
@@ -226,6 +235,7 @@ impl From<SessionRefusal> for Failure {
         let text = refusal.to_string();
         let no = || Self::new(Exit::No, text.clone());
         match refusal {
+            SessionRefusal::TooLarge(error) => error.into(),
             SessionRefusal::Unknown(_) => no().hint("relight session list shows all sessions"),
             SessionRefusal::Held { key, .. } => Self::new(Exit::Busy, text).hint(format!(
                 "wait for its end; relight session suspend {key} takes the turn away"

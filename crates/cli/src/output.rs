@@ -16,6 +16,8 @@ use crate::voice::{LINES_MAX, Voice};
 
 /// How long the end of a process waits for whoever reads its standard error.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
+/// More of a table's cell is not shown.
+const CELL_CHARS_MAX: usize = 200;
 
 /// Prints a line, or ends quietly when nobody reads any more.
 pub(crate) fn line(text: &str) {
@@ -151,15 +153,24 @@ pub(crate) fn clean(text: &str) -> String {
     safe
 }
 
+/// The first `chars_max` characters of a text, with a sign that it continues.
+pub(crate) fn shorten(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
 /// Text that must stay on one line: a line break in it is shown, not obeyed.
 pub(crate) fn one_line(text: &str) -> String {
     clean(text).replace('\n', "\\n")
 }
 
-/// Columns under each other, as wide as their widest cell.
+/// Columns under each other, as wide as their widest cell. A long cell is cut, so that one row does
+/// not make the whole list unreadable.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
-    let rows: Vec<Vec<String>> =
-        rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
+    let cell = |cell: &String| shorten(&one_line(cell), CELL_CHARS_MAX);
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| {
         rows.iter()
@@ -173,7 +184,8 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     for row in &rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, "{cell:<width$}  ");
+            line += cell;
+            line.extend(std::iter::repeat_n(' ', width + 2 - cell.chars().count()));
         }
         text += line.trim_end();
         text.push('\n');
@@ -184,6 +196,15 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_cell_breaks_a_table() {
+        let row = |text: String| vec!["t".to_owned(), text, "ready".to_owned()];
+        let text = table(&[row("ü".repeat(70_000)), row(String::new()), row("a\nb".into())]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines.iter().all(|line| line.chars().count() < 2 * CELL_CHARS_MAX), "{text}");
+    }
 
     #[test]
     fn control_sequences_of_agents_do_not_reach_the_terminal() {

@@ -209,7 +209,7 @@ fn every_write_renews_a_time_lease() {
     let place = Place::new();
     place.ok("task start t --lease 1h");
     let left = || place.json("task show t")["holder"]["left_ms"].as_u64().unwrap();
-    let aged = (0..5_000).map(|_| left()).find(|left| *left < 3_600_000 - 100).unwrap();
+    let aged = (0..5_000).map(|_| left()).find(|left| *left < 3_600_000 - 2_000).unwrap();
     place.ok("task set t a=b --fence 1");
     assert!(left() > aged);
 }
@@ -612,6 +612,31 @@ fn free_text_may_begin_with_a_dash() {
 fn a_title_cannot_forge_a_row() {
     let place = Place::new();
     place.relight("task add t --title").arg("a\nu  completed").run().with_code(0);
+    assert_eq!(place.ok("task list").text().lines().count(), 2);
+}
+
+#[test]
+fn texts_over_their_limits_are_refused_and_nothing_is_written() {
+    let place = Place::new();
+    let long = "x".repeat(70_000);
+    place.relight("task add t --title").arg(&long).run().with_code(65).says(&["title", "1024"]);
+    place.fails("task show t", 1);
+    place.relight("task add t --skill").arg(&long).run().with_code(65).says(&["skill"]);
+    place.fails("task show t", 1);
+    place.ok("task add t --agent a");
+    let before = place.json("task show t");
+    place.relight("task set t").arg(&format!("{long}=v")).run().with_code(65).says(&["key"]);
+    for words in ["block", "cancel", "fail", "defer --until 1h"] {
+        let refused = place.relight(&format!("task {words} t --reason")).arg(&long).run();
+        refused.with_code(65).says(&["reason has 70000 bytes"]);
+    }
+    place.relight("session suspend s --reason").arg(&long).run().with_code(65);
+    place
+        .relight("checkpoint start --workflow w --agent a --step s --idempotency k --remaining x --notes")
+        .arg(&"x".repeat(100_000))
+        .run()
+        .with_code(65);
+    assert_eq!(place.json("task show t"), before);
     assert_eq!(place.ok("task list").text().lines().count(), 2);
 }
 

@@ -16,6 +16,7 @@ pub mod event;
 pub mod fuzz;
 pub mod ids;
 pub mod lease;
+pub mod limits;
 pub mod node;
 pub mod pace;
 pub mod progress;

@@ -18,8 +18,6 @@ pub const STRATEGY_DEFAULT: &str = "fail-and-reassign";
 pub const STRATEGIES: [&str; 4] = [STRATEGY_DEFAULT, "resume", "suspend", "exec"];
 /// Most completed keys that are remembered for one id.
 pub const SPENT_KEYS_MAX: usize = 1_000;
-/// Most steps that may be declared ahead for one task.
-pub const DECLARED_STEPS_MAX: usize = 100_000;
 
 /// What was asked for, fixed when the task is added.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

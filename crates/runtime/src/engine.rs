@@ -12,6 +12,7 @@ use relight_core::decide::{
 };
 use relight_core::ids::{IdError, TaskId};
 use relight_core::lease::{Fence, Holder, HolderLife};
+use relight_core::limits;
 use relight_core::progress::{Progress, progress};
 use relight_core::recovery::TaskPolicy;
 use relight_core::redact::Redactor;
@@ -190,7 +191,7 @@ impl Engine {
         mut new: NewTask,
         first: Option<TaskEvent>,
     ) -> Result<(Added, Fence), ActError> {
-        self.check_names(&new)?;
+        self.check_new(&new)?;
         funnel::clean_new(&self.redactor, &mut new);
         for _ in 0..ROUNDS_MAX {
             if let Some(key) = &new.spec.key
@@ -480,13 +481,14 @@ impl Engine {
         }
     }
 
-    /// Refuses ids that would have to be redacted.
-    pub fn check_names(&self, new: &NewTask) -> Result<(), funnel::SecretName> {
+    /// Refuses texts over their limits, and ids that would have to be redacted.
+    pub fn check_new(&self, new: &NewTask) -> Result<(), ActError> {
+        limits::check_new(new).map_err(Refusal::from)?;
         funnel::check_name(&self.redactor, "task id", new.id.as_str())?;
-        match &new.agent {
-            Some(agent) => funnel::check_name(&self.redactor, "agent name", agent.as_str()),
-            None => Ok(()),
+        if let Some(agent) = &new.agent {
+            funnel::check_name(&self.redactor, "agent name", agent.as_str())?;
         }
+        Ok(())
     }
 }
 

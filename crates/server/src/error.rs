@@ -169,6 +169,7 @@ impl From<Refusal> for ApiError {
         let text = refusal.to_string();
         let conflict = |code| Self::new(StatusCode::CONFLICT, code, text.clone());
         match refusal {
+            Refusal::TooLarge(_) => Self::invalid(text),
             Refusal::Illegal { from, .. } => conflict("illegal").hint(match from {
                 TaskStatus::Failed => "POST …/retry gives it to somebody again",
                 TaskStatus::Completed | TaskStatus::Cancelled => {
@@ -198,6 +199,7 @@ impl From<SessionRefusal> for ApiError {
     fn from(refusal: SessionRefusal) -> Self {
         let text = refusal.to_string();
         match refusal {
+            SessionRefusal::TooLarge(_) => Self::invalid(text),
             SessionRefusal::Unknown(_) => Self::not_found(text),
             SessionRefusal::Fenced { .. } => Self::new(StatusCode::CONFLICT, "fenced", text),
             SessionRefusal::Held { .. } => Self::new(StatusCode::CONFLICT, "held", text),

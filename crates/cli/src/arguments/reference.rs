@@ -16,6 +16,33 @@ fn the_page_of_commands_is_what_the_flags_say() {
 }
 
 #[test]
+fn the_page_of_limits_is_what_the_code_says() {
+    const LIMITS_PAGE: &str =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/limits.md");
+    let mut text =
+        "<!-- Made from crates/core/src/limits.rs by `UPDATE_DOCS=1 cargo test -p relight-cli`. -->\n\
+         # Limits\n\n\
+         A text over its limit is refused before anything is written: exit code 65 on the command \
+         line, 422 `invalid` over HTTP. What belongs in a larger text is better written to a file; \
+         store the file's name.\n\n\
+         | what | at most |\n|---|---|\n"
+            .to_owned();
+    for limit in relight_core::limits::ALL {
+        let _ = writeln!(text, "| {} | {} {} |", limit.what, limit.max, limit.unit);
+    }
+    text += &format!(
+        "\nIds of tasks and agents have at most {} bytes and names of steps and idempotency keys at \
+         most {}; longer ones are wrong usage (exit code 2). The output of a step is kept up to {} \
+         bytes, of a larger one its beginning and its end. Relight's own texts, such as the reason \
+         that a strategy gives, are cut to their limit.\n",
+        relight_core::ids::ID_BYTES_MAX,
+        relight_core::ids::NAME_BYTES_MAX,
+        relight_core::step::OUTPUT_BYTES_MAX,
+    );
+    assert_page(LIMITS_PAGE, &text);
+}
+
+#[test]
 fn every_command_that_does_something_has_an_example() {
     let mut command = Cli::command();
     command.build();

@@ -182,20 +182,13 @@ fn detail(value: &Value) -> String {
     } else if !value.is_null() {
         words.push(word(value));
     }
-    shorten(&words.join(" "))
+    output::shorten(&words.join(" "), DETAIL_CHARS_MAX)
 }
 
 fn word(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
-    }
-}
-
-fn shorten(text: &str) -> String {
-    match text.char_indices().nth(DETAIL_CHARS_MAX) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::claimant::Claimant;
 use crate::event::EventKind;
 use crate::ids::{AgentName, StepName, TaskId};
 use crate::lease::{Fence, Held, Holder, HolderLife};
+use crate::limits::{self, TooLarge};
 use crate::recovery::{Recovery, TaskPolicy};
 use crate::status::TaskStatus;
 use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
@@ -191,6 +192,9 @@ pub struct Decision {
 /// Why an event is refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
+    /// A text over its limit.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
     /// The table of transitions has no such arrow.
     #[error("task {task} is {from} and cannot become {to}")]
     Illegal {
@@ -302,6 +306,7 @@ pub struct Scene<'a> {
 
 /// Decides what becomes of a task by an event.
 pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> {
+    limits::check_event(scene.task, &event)?;
     let person = is_a_persons(&event);
     if !person && !takes_a_lease(&event) {
         check_fence(scene)?;

@@ -12,6 +12,7 @@ use super::{Generation, Reason, Rules, Session, SessionState, SessionStateKind, 
 use crate::event::EventKind;
 use crate::ids::{SessionId, SessionKey};
 use crate::lease::{Held, Holder, HolderLife};
+use crate::limits::{self, TooLarge};
 use crate::time::{Span, Time};
 
 /// What somebody wants of a session.
@@ -110,6 +111,9 @@ pub struct SessionTold {
 /// Why an event is refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionRefusal {
+    /// A text over its limit.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
     /// It was never seen.
     #[error("there is no session {0}")]
     Unknown(SessionKey),
@@ -173,6 +177,7 @@ pub fn decide(
     scene: Scene<'_>,
     event: SessionEvent,
 ) -> Result<Option<SessionChange>, SessionRefusal> {
+    limits::check_session_event(&event)?;
     match event {
         SessionEvent::Begin { session_id, owner, ttl, context } => {
             begin(scene, session_id, owner, ttl, context).map(Some)

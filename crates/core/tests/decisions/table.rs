@@ -250,6 +250,7 @@ fn short_refusal(refusal: &Refusal) -> String {
         Refusal::StepNotBegun { .. } => "not begun".to_owned(),
         Refusal::StepNotInDoubt { .. } => "not in doubt".to_owned(),
         Refusal::StepFinished { .. } => "finished".to_owned(),
+        Refusal::TooLarge(_) => "too large".to_owned(),
         Refusal::OtherInput { .. } => "other input".to_owned(),
     }
 }

@@ -53,7 +53,7 @@ impl Dialect {
         force: bool,
     ) -> Result<Option<TaskId>, DialectError> {
         let mut new = self.new_from(file, checkpoint)?;
-        self.engine.check_names(&new).map_err(ActError::from)?;
+        self.engine.check_new(&new)?;
         funnel::clean_new(self.engine.redactor(), &mut new);
         let id = new.id.clone();
         let known = self.engine.store().task(&id).await.map_err(ActError::from)?;

@@ -59,7 +59,7 @@ impl Dialect {
     pub async fn start(&self, mut request: StartRequest) -> Result<StartOutcome, DialectError> {
         funnel::clean_key(self.engine.redactor(), &mut request.key);
         let mut new = self.new_task(&request);
-        self.engine.check_names(&new).map_err(ActError::from)?;
+        self.engine.check_new(&new)?;
         funnel::clean_new(self.engine.redactor(), &mut new);
         for _ in 0..ROUNDS_MAX {
             let store = self.engine.store();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use relight_core::limits;
 use relight_core::recovery::strategies::Builtin;
 use relight_core::recovery::{Decision, HolderDeath, RecoveryContext};
 use relight_core::task::{STRATEGY_DEFAULT, Task};
@@ -136,13 +137,18 @@ impl Strategies {
         let answered = answered.map(|Answer { decision, reason }| Asked {
             strategy: name.clone(),
             decision,
-            reason,
+            reason: reason.map(|reason| limits::REASON.shorten(reason)),
             trouble: None,
         });
         answered.unwrap_or_else(|trouble| {
             let default = Builtin::FailAndReassign;
             let (decision, reason) = default.recover(task, death, context);
-            Asked { strategy: name, decision, reason: Some(reason), trouble: Some(trouble) }
+            Asked {
+                strategy: name,
+                decision,
+                reason: Some(reason),
+                trouble: Some(limits::REASON.shorten(trouble)),
+            }
         })
     }
 

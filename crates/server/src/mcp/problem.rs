@@ -115,7 +115,9 @@ fn hint_of(error: &ActError) -> Option<&'static str> {
             Refusal::RetriesUsedUp { .. } | Refusal::GivenUp { .. } => "stop: a person decides",
             Refusal::NotBefore { .. } => "later",
             Refusal::StepFinished { .. } => "skip it: it was finished before",
-            Refusal::StepNotInDoubt { .. } | Refusal::OtherInput { .. } => return None,
+            Refusal::StepNotInDoubt { .. } | Refusal::OtherInput { .. } | Refusal::TooLarge(_) => {
+                return None;
+            }
         },
         ActError::Contended(_)
         | ActError::SecretName(_)

@@ -6,7 +6,7 @@ use relight::running_step::orphaned_step;
 use relight_core::decide::{Refusal, Right, TaskEvent};
 use relight_core::ids::{StepName, TaskId};
 use relight_core::lease::Fence;
-use relight_core::task::{DECLARED_STEPS_MAX, NewTask, TaskSpec};
+use relight_core::task::{NewTask, TaskSpec};
 use serde_json::{Value, json};
 
 use super::arguments;
@@ -19,9 +19,6 @@ pub(super) async fn start(seat: &Seat, given: arguments::TaskStart) -> Result<Re
     let id = seat.task(given.task)?;
     let agent = seat.agent(given.agent)?;
     let (holder, ttl) = seat.holder(agent.as_ref(), given.lease.as_deref())?;
-    if given.steps.len() > DECLARED_STEPS_MAX {
-        return Err(Problem::invalid(format!("a task has at most {DECLARED_STEPS_MAX} steps")));
-    }
     let steps: Result<Vec<StepName>, _> = given.steps.into_iter().map(StepName::new).collect();
     let spec = TaskSpec { title: given.title, steps: steps?, ..TaskSpec::default() };
     check(seat, &id, given.fence).await?;

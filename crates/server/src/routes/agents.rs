@@ -17,6 +17,7 @@ use relight_core::agent::{Agent, AgentPlan, AgentStateKind, RestartRule, SELF_RE
 use relight_core::decide::Guard;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::HolderLife;
+use relight_core::limits;
 use relight_core::time::Span;
 use relight_store::{AgentCommit, AgentQuery};
 use serde::Deserialize;
@@ -36,7 +37,6 @@ use crate::wire::problem::ProblemBody;
 const PATIENCE: Span = Span::from_secs(30);
 /// What another node may take beyond that; less, for whoever asked here waits too.
 const NODE_PATIENCE: Span = Span::from_secs(20);
-const SKILLS_MAX: usize = 100;
 
 /// Which agents.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
@@ -137,9 +137,10 @@ pub(super) async fn register(
         return Err(ApiError::forbidden("commands are not taken over the network")
             .hint("write it into relight.toml, or set [daemon] commands = true"));
     }
-    if given.skills.len() > SKILLS_MAX {
-        return Err(ApiError::invalid(format!("an agent has at most {SKILLS_MAX} skills")));
-    }
+    let command_len = given.command.iter().flatten().map(String::len).sum();
+    limits::check_skills(&given.skills)
+        .and_then(|()| limits::COMMAND.check(command_len))
+        .map_err(|error| ApiError::invalid(error.to_string()))?;
     let name = AgentName::new(given.name.clone())?;
     let redactor = app.backend.engine.redactor();
     relight::funnel::check_name(redactor, "agent name", name.as_str())

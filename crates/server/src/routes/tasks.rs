@@ -14,7 +14,7 @@ use relight_core::decide::Right;
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight_core::lease::{Fence, Holder, LEASE_MAX};
 use relight_core::status::TaskStatus;
-use relight_core::task::{DECLARED_STEPS_MAX, NewTask, Task, TaskSpec};
+use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
 use relight_store::TaskQuery;
 use serde::Deserialize;
@@ -216,9 +216,6 @@ pub(crate) fn holder(who: &str) -> Holder {
 }
 
 fn new_task(id: TaskId, given: wire::task::TaskSpec) -> Result<NewTask, ApiError> {
-    if given.steps.len() > DECLARED_STEPS_MAX {
-        return Err(ApiError::invalid(format!("a task has at most {DECLARED_STEPS_MAX} steps")));
-    }
     let steps: Result<Vec<StepName>, _> = given.steps.into_iter().map(StepName::new).collect();
     let ttl = given.ttl.as_deref().map(span).transpose()?;
     Ok(NewTask {

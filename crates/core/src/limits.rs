@@ -1,0 +1,190 @@
+//! How large a stored text may be. Whatever is larger is refused before anything is written.
+
+use std::collections::BTreeMap;
+
+use crate::decide::TaskEvent;
+use crate::session::SessionEvent;
+use crate::task::{CheckpointDoor, NewTask, Task};
+
+/// A limit with its name, as errors and the reference show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// What is bounded.
+    pub what: &'static str,
+    /// The largest size that is accepted.
+    pub max: usize,
+    /// The unit of the size.
+    pub unit: &'static str,
+}
+
+/// Something is larger than its limit. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the {} has {size} {}, at most {} are allowed", .limit.what, .limit.unit, .limit.max)]
+pub struct TooLarge {
+    /// Its size.
+    pub size: usize,
+    /// The limit.
+    pub limit: Limit,
+}
+
+impl Limit {
+    const fn bytes(what: &'static str, max: usize) -> Self {
+        Self { what, max, unit: "bytes" }
+    }
+
+    /// Refuses a size over the limit.
+    pub fn check(self, size: usize) -> Result<(), TooLarge> {
+        if size <= self.max { Ok(()) } else { Err(TooLarge { size, limit: self }) }
+    }
+
+    /// The beginning of a text that Relight itself writes and must not be refused.
+    pub fn shorten(self, mut text: String) -> String {
+        if text.len() > self.max {
+            text.truncate(text.floor_char_boundary(self.max - "…".len()));
+            text.push('…');
+        }
+        text
+    }
+
+    fn check_option(self, text: Option<&str>) -> Result<(), TooLarge> {
+        self.check(text.map_or(0, str::len))
+    }
+}
+
+/// A task's title.
+pub const TITLE: Limit = Limit::bytes("title", 1 << 10);
+/// Why something was done.
+pub const REASON: Limit = Limit::bytes("reason", 16 << 10);
+/// Notes of a checkpoint.
+pub const NOTES: Limit = Limit::bytes("notes of a checkpoint", 64 << 10);
+/// Who should take over a checkpoint.
+pub const HANDOFF: Limit = Limit::bytes("name of the agent to hand over to", 512);
+/// The folder of a checkpoint's file.
+pub const FOLDER: Limit = Limit::bytes("folder", 4 << 10);
+/// A key of the context.
+pub const CONTEXT_KEY: Limit = Limit::bytes("key of the context", 200);
+/// A value of the context.
+pub const CONTEXT_VALUE: Limit = Limit::bytes("value of the context", 256 << 10);
+/// All keys and values of one task or session.
+pub const CONTEXT: Limit = Limit::bytes("whole context", 1 << 20);
+/// A task's payload, as JSON.
+pub const PAYLOAD: Limit = Limit::bytes("payload", 1 << 20);
+/// The name of a strategy.
+pub const STRATEGY: Limit = Limit::bytes("name of the strategy", 200);
+/// A skill that a task needs or an agent has.
+pub const SKILL: Limit = Limit::bytes("skill", 200);
+/// Skills of one task or agent.
+pub const SKILLS: Limit = Limit { what: "list of skills", max: 100, unit: "entries" };
+/// Steps declared ahead for one task.
+pub const STEPS: Limit = Limit { what: "list of declared steps", max: 100_000, unit: "entries" };
+/// The command of an agent that is registered over HTTP.
+pub const COMMAND: Limit = Limit::bytes("command", 128 << 10);
+
+/// All limits, for the reference.
+pub const ALL: [Limit; 14] = [
+    TITLE,
+    REASON,
+    NOTES,
+    HANDOFF,
+    FOLDER,
+    CONTEXT_KEY,
+    CONTEXT_VALUE,
+    CONTEXT,
+    PAYLOAD,
+    STRATEGY,
+    SKILL,
+    SKILLS,
+    STEPS,
+    COMMAND,
+];
+
+/// Checks everything free in a new task.
+pub fn check_new(new: &NewTask) -> Result<(), TooLarge> {
+    let spec = &new.spec;
+    TITLE.check_option(spec.title.as_deref())?;
+    STEPS.check(spec.steps.len())?;
+    STRATEGY.check_option(spec.strategy.as_deref())?;
+    check_skills(&spec.needs)?;
+    if let Some(payload) = &spec.payload {
+        PAYLOAD.check(payload.to_string().len())?;
+    }
+    check_context(&new.context, None)?;
+    new.checkpoint.as_ref().map_or(Ok(()), check_door)
+}
+
+/// Checks everything free in an event of a task.
+pub fn check_event(task: &Task, event: &TaskEvent) -> Result<(), TooLarge> {
+    match event {
+        TaskEvent::Set(pairs) => check_context(pairs, Some(&task.context)),
+        TaskEvent::Fail { reason } | TaskEvent::Block { reason } => REASON.check(reason.len()),
+        TaskEvent::Defer { reason, .. }
+        | TaskEvent::Cancel { reason }
+        | TaskEvent::Move { reason, .. } => REASON.check_option(reason.as_deref()),
+        TaskEvent::Recover(recovery) if recovery.death.is_told => {
+            REASON.check(recovery.death.reason.len())
+        }
+        TaskEvent::Door(door) => check_door(door),
+        TaskEvent::Replace(new) => check_new(new),
+        TaskEvent::Declare(steps) => STEPS.check(steps.len()),
+        // Names are bounded by their types, outputs are cut, and Relight writes the other texts itself.
+        _ => Ok(()),
+    }
+}
+
+/// Checks everything free in an event of a session.
+pub fn check_session_event(event: &SessionEvent) -> Result<(), TooLarge> {
+    match event {
+        SessionEvent::Begin { context, .. } => check_context(context, None),
+        SessionEvent::Suspend { reason } => REASON.check_option(reason.as_deref()),
+        _ => Ok(()),
+    }
+}
+
+/// Checks the skills of a task or an agent.
+pub fn check_skills(skills: &[String]) -> Result<(), TooLarge> {
+    SKILLS.check(skills.len())?;
+    skills.iter().try_for_each(|skill| SKILL.check(skill.len()))
+}
+
+fn check_door(door: &CheckpointDoor) -> Result<(), TooLarge> {
+    FOLDER.check(door.folder.len())?;
+    HANDOFF.check_option(door.handoff_to.as_deref())?;
+    NOTES.check_option(door.notes.as_deref())
+}
+
+/// Checks what is set, together with what stays of the context before.
+fn check_context(
+    pairs: &BTreeMap<String, String>,
+    before: Option<&BTreeMap<String, String>>,
+) -> Result<(), TooLarge> {
+    for (key, value) in pairs {
+        CONTEXT_KEY.check(key.len())?;
+        CONTEXT_VALUE.check(value.len())?;
+    }
+    let stays = before.into_iter().flatten().filter(|(key, _)| !pairs.contains_key(*key));
+    CONTEXT.check(pairs.iter().chain(stays).map(|(key, value)| key.len() + value.len()).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_context_counts_what_was_there_before() {
+        let pairs = |prefix: &str, count| {
+            let value = "x".repeat(CONTEXT_VALUE.max);
+            (0..count).map(|n| (format!("{prefix}{n}"), value.clone())).collect()
+        };
+        let before: BTreeMap<_, _> = pairs("a", 3);
+        assert_eq!(check_context(&pairs("a", 3), Some(&before)), Ok(()));
+        let error = check_context(&pairs("b", 1), Some(&before)).unwrap_err();
+        assert_eq!(error.limit, CONTEXT);
+    }
+
+    #[test]
+    fn what_is_shortened_is_within_its_limit() {
+        for text in ["ü".repeat(SKILL.max), "x".repeat(SKILL.max), "x".repeat(SKILL.max + 1)] {
+            assert!(SKILL.check(SKILL.shorten(text).len()).is_ok());
+        }
+    }
+}
