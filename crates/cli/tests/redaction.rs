@@ -200,6 +200,34 @@ fn by_an_imported_file() {
     assert_clean(&here, "import");
 }
 
+/// Most of these have no shape of their own: only the flag before them tells what they are.
+#[test]
+fn by_the_command_of_an_agent() {
+    let place = Place::new();
+    for (at, words) in [
+        &["--password", "plain words"][..],
+        &["--db-password=plain words"],
+        &["curl", "-u", "ann:plain words"],
+        &["mysql", "-pplain words"],
+        &["sshpass", "-p", "plain words"],
+        &["-H", "Authorization: Basic plain words"],
+        &["env", "DB_PASS=plain words"],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let mut call = place.relight(&format!("run --name a{at} --max-attempts 1 -- true"));
+        for word in *words {
+            call = call.arg(word);
+        }
+        call.run().with_code(0);
+        let shown = place.ok(&format!("--json ps a{at}")).text().to_owned();
+        assert!(shown.contains("redacted:") && !shown.contains("plain words"), "{shown}");
+    }
+    let files = place.files_with(b"plain words");
+    assert!(files.is_empty(), "{files:?}");
+}
+
 #[test]
 fn an_id_that_is_a_secret_is_refused() {
     let place = Place::new();

@@ -320,6 +320,44 @@ fn flags_of_commands() {
 }
 
 #[test]
+fn secrets_in_the_words_of_a_command() {
+    let redactor = redactor();
+    let picture = |words: &[&str]| {
+        let clean = redactor.command(words);
+        assert_eq!(redactor.command(&clean), clean, "redacting twice changes nothing");
+        without_digits(&clean.join(" "))
+    };
+    for (words, expected) in [
+        (&["agent", "--password", "correct horse"][..], "agent --password [assignment]"),
+        (&["agent", "--password=a b", "-v"], "agent --password=[assignment] -v"),
+        (&["agent", "--token", "x1", "--verbose"], "agent --token [assignment] --verbose"),
+        (&["sudo", "/usr/bin/curl", "-u", "a:s3 x"], "sudo /usr/bin/curl -u a:[password]"),
+        (&["curl", "-ua:s3"], "curl -ua:[password]"),
+        (&["mysql", "-ps3", "-p", "db"], "mysql -p[password] -p db"),
+        (&["docker", "login", "-u", "a", "-p", "s3"], "docker login -u a -p [password]"),
+        (&["docker", "run", "-p", "80:80"], "docker run -p 80:80"),
+        (&["sshpass", "-p", "s3", "ssh", "h"], "sshpass -p [password] ssh h"),
+        (&["env", "DB_PASS=a b", "agent"], "env DB_PASS=[assignment] agent"),
+        (
+            &["curl", "-H", "Authorization: Bearer abc123def"],
+            "curl -H Authorization: Bearer [authorization]",
+        ),
+        (
+            &["aws", "configure", "set", "aws_secret_access_key", "x1"],
+            "aws configure set aws_secret_access_key [assignment]",
+        ),
+        (&["sh", "-c", "mysql -ps3 db"], "sh -c mysql -p[password] db"),
+        (
+            &["agent", "--password", "$PASS", "--max-tokens", "5"],
+            "agent --password $PASS --max-tokens 5",
+        ),
+        (&["gh", "secret", "set", "--body-file", "x"], "gh secret set --body-file x"),
+    ] {
+        assert_eq!(picture(words), expected);
+    }
+}
+
+#[test]
 fn assignments_of_secret_names() {
     check_plain(&[
         ("password=hunter2", "password=[assignment]"),

@@ -28,7 +28,7 @@ pub enum StoreUrl {
 /// Why a text names no store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreUrlError {
-    /// Not one of ours. Holds what is before `://` alone: after it there may be a password.
+    /// Not one of ours. Holds only the scheme: behind it there may be a password.
     #[error("{0:?} is not a store; write sqlite:PATH, postgres://USER@HOST/DATABASE or memory:")]
     Unknown(String),
     /// A PostgreSQL that cannot be read.
@@ -49,7 +49,8 @@ impl StoreUrl {
             return Ok(Self::Postgres(Box::new(text.parse()?)));
         }
         let Some(path) = text.strip_prefix("sqlite:") else {
-            let scheme = text.split("://").next().unwrap_or_default();
+            let len = text.find(|c: char| !c.is_ascii_alphanumeric() && !"+-._/".contains(c));
+            let scheme = &text[..len.unwrap_or(text.len())];
             return Err(StoreUrlError::Unknown(scheme.to_owned()));
         };
         let path = path.strip_prefix("//").unwrap_or(path);
@@ -143,8 +144,15 @@ mod tests {
         assert_eq!(parse("memory:"), Ok(StoreUrl::Memory));
         assert!(matches!(parse("postgres://h/d"), Ok(StoreUrl::Postgres(_))));
         assert!(matches!(parse("postgresql://h/d?schema=x;"), Err(StoreUrlError::Postgres(_))));
-        let typo = parse("postgre://ann:s3cret@h/d").unwrap_err();
-        assert!(!format!("{typo:?} {typo}").contains("s3cret"), "{typo}");
+        for typo in [
+            "postgre://ann:s3cret@h/d",
+            "postgre:ann:s3cret@h",
+            "host=h password=s3cret",
+            "PGPASSWORD=s3cret postgres://h/d",
+        ] {
+            let error = parse(typo).unwrap_err();
+            assert!(!format!("{error:?} {error}").contains("s3cret"), "{error}");
+        }
         assert!(matches!(parse("redis://h"), Err(StoreUrlError::Unknown(_))));
         assert!(matches!(parse("sqlite:"), Err(StoreUrlError::NoPath(_))));
     }

@@ -14,6 +14,7 @@ use relight::supervise::supervisor::{Settings, Supervisor, TakeUpError};
 use relight::supervise::word::Word;
 use relight_core::agent::Cause;
 use relight_core::agent::silence::SignSource;
+use relight_core::limits;
 use relight_core::redact::Redactor;
 use relight_core::time::Span;
 use tokio::runtime::Runtime;
@@ -148,7 +149,8 @@ pub(crate) fn signs(preset: &Preset) -> Vec<SignSource> {
 
 /// A command for people to read, and for the store to keep: without secrets.
 pub(crate) fn readable(redactor: &Redactor, command: &[Word]) -> Vec<String> {
-    command.iter().map(|word| redactor.text(&word.to_text()).into_owned()).collect()
+    let words: Vec<String> = command.iter().map(Word::to_text).collect();
+    redactor.command(&words).into_iter().map(|word| limits::COMMAND.shorten(word)).collect()
 }
 
 /// Says before anything is started that it could not be.

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::names::{self, KeyName};
-use super::{Redactor, assign};
+use super::{Redactor, assign, command};
 
 /// Redacts a value that stands under a key of this kind; answers whether anything changed.
 pub(super) fn redact(redactor: &Redactor, value: &mut Value, key: KeyName) -> bool {
@@ -39,30 +39,27 @@ fn string(redactor: &Redactor, text: &mut String, key: KeyName) -> bool {
 
 fn array(redactor: &Redactor, items: &mut [Value], key: KeyName) -> bool {
     let mut changed = false;
+    // `["curl", "-u", "ann:x"]`, `["--password", "x"]`: a command line.
+    let words: Vec<&[u8]> =
+        items.iter().map(|item| item.as_str().unwrap_or_default().as_bytes()).collect();
+    let starts = command::starts(&words);
     let mut after_flag = KeyName::Plain;
-    for item in items {
+    for (item, start) in items.iter_mut().zip(starts) {
         let stricter = if key == KeyName::Plain { after_flag } else { key };
-        // `["--password", "x"]`: a command line.
         after_flag = match &*item {
-            Value::String(text) => flag(text),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_) => KeyName::Plain,
+            Value::String(text) if text.starts_with('-') => command::next_word(text),
+            _ => KeyName::Plain,
         };
-        changed |= redact(redactor, item, stricter);
+        match (item, start) {
+            (Value::String(text), Some(start)) if stricter == KeyName::Plain => {
+                let (before, secret) = text.split_at(start);
+                *text = format!("{before}{}", redactor.whole(secret.as_bytes(), "password"));
+                changed = true;
+            }
+            (item, _) => changed |= redact(redactor, item, stricter),
+        }
     }
     changed
-}
-
-fn flag(text: &str) -> KeyName {
-    match text.strip_prefix('-') {
-        Some(name) if !text.contains(['=', ' ']) => {
-            names::judge(name.trim_start_matches('-').as_bytes())
-        }
-        _ => KeyName::Plain,
-    }
 }
 
 fn object(redactor: &Redactor, fields: &mut Map<String, Value>, key: KeyName) -> bool {

@@ -114,6 +114,33 @@ impl Redactor {
         }
     }
 
+    /// Redacts the words of a command: passwords in flags of known programs, and words behind a flag
+    /// or a name that tells of a secret.
+    pub fn command<W: AsRef<str>>(&self, words: &[W]) -> Vec<String> {
+        let bytes: Vec<&[u8]> = words.iter().map(|word| word.as_ref().as_bytes()).collect();
+        let starts = command::starts(&bytes);
+        let mut clean = Vec::with_capacity(words.len());
+        let mut key = KeyName::Plain;
+        for (word, start) in words.iter().zip(starts) {
+            let word = word.as_ref();
+            clean.push(match (start, word.split_once('=')) {
+                (Some(start), _) => {
+                    let (before, secret) = word.split_at(start);
+                    format!("{before}{}", self.whole(secret.as_bytes(), "password"))
+                }
+                (None, _) if key != KeyName::Plain && !word.starts_with("--") => {
+                    self.secret_value(key, b"", word).into_owned()
+                }
+                (None, Some((name, value))) if !name.contains(char::is_whitespace) => {
+                    format!("{}={}", self.text(name), self.pair(name, value))
+                }
+                (None, _) => self.text(word).into_owned(),
+            });
+            key = command::next_word(word);
+        }
+        clean
+    }
+
     /// A value under a secret key: replaced whole, unless it is harmless by its look.
     fn secret_value<'t>(&self, key: KeyName, name: &[u8], value: &'t str) -> Cow<'t, str> {
         let bytes = value.as_bytes();
@@ -197,14 +224,21 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
             Rule::Jwt => blocks::jwt(text, start),
             Rule::Url => url_at(text, start),
             Rule::Scheme => blocks::scheme(text, start),
-            Rule::Command => command::password(text, start),
+            Rule::Command => {
+                // A flag may stand far behind the program: what lies between is still to be read.
+                findings.extend(
+                    command::passwords(text, start)
+                        .into_iter()
+                        .map(|(from, to)| Finding::new(from, to, "password", Rank::Context)),
+                );
+                return None;
+            }
             Rule::Telegram => blocks::telegram(text, start),
             Rule::AzureClient => blocks::azure_client(text, start),
             Rule::Vendor => blocks::vendor(text, start),
         }?;
         findings.push(found);
-        // A command's flag may stand far behind its name: what lies between is still to be read.
-        if rule == Rule::Command { None } else { Some(found.end) }
+        Some(found.end)
     });
 }
 

@@ -197,8 +197,9 @@ impl App {
             );
         }
         let redactor = self.backend.engine.redactor();
-        let words = command.iter().chain(&given.skills);
-        if words.into_iter().any(|word| redactor.text(word) != word.as_str()) {
+        let has_secret = redactor.command(&command) != command
+            || given.skills.iter().any(|word| redactor.text(word) != word.as_str());
+        if has_secret {
             return Err(ApiError::invalid("there is a secret in the command, which would be kept")
                 .hint("let the agent read it from a file or a variable of its own"));
         }

@@ -97,6 +97,7 @@ impl FromStr for PostgresUrl {
     type Err = PostgresUrlError;
 
     fn from_str(text: &str) -> Result<Self, PostgresUrlError> {
+        check_userinfo(text)?;
         let (base, query) = text.split_once('?').unwrap_or((text, ""));
         let mut schema = SCHEMA_DEFAULT.to_owned();
         let (mut mode, mut roots) = (None, None);
@@ -122,6 +123,22 @@ impl FromStr for PostgresUrl {
         url.fill_in();
         Ok(url)
     }
+}
+
+/// A password with an unescaped sign would be read as something else, and what is read as a host or an
+/// option is shown in errors.
+fn check_userinfo(text: &str) -> Result<(), PostgresUrlError> {
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let is_split =
+        rest.rsplit_once('@').is_some_and(|(user, _)| user.contains(['@', '/', '?', '#']));
+    let why = if text.split_once("://").is_none() {
+        "write postgres://USER@HOST/DATABASE"
+    } else if is_split {
+        "an unescaped @, /, ? or # stands in its user or password; write %40, %2F, %3F or %23"
+    } else {
+        return Ok(());
+    };
+    Err(PostgresUrlError::Malformed(why.to_owned()))
 }
 
 fn check_hosts(config: &Config) -> Result<(), PostgresUrlError> {
@@ -227,6 +244,29 @@ mod tests {
         assert!(!format!("{url:?} {url}").contains("s3cret"));
         let broken = "postgres://ann:s3cret@db:notaport/work".parse::<PostgresUrl>().unwrap_err();
         assert!(!format!("{broken:?} {broken}").contains("s3cret"), "{broken}");
+    }
+
+    #[test]
+    fn no_part_of_an_unescaped_password_is_shown() {
+        for text in [
+            "postgres://ann:p@s3cret@db/work",
+            "postgres://ann:p?s3cret@db/work",
+            "postgres://ann:p?s3cret=1&x@db/work",
+            "postgres://ann:p/s3cret@db/work",
+            "postgres://ann:p#s3cret@db/work",
+            "postgres:host=db password=s3cret",
+            "postgres:password=s3cret",
+        ] {
+            match text.parse::<PostgresUrl>() {
+                Ok(url) => panic!("{url}"),
+                Err(error) => assert!(!format!("{error:?} {error}").contains("s3cret"), "{error}"),
+            }
+        }
+        for text in ["postgres://db/work?user=ann&password=s3cret", "postgres://a:p%40s3cret@db/w"]
+        {
+            let url = read(text);
+            assert!(!format!("{url:?} {url}").contains("s3cret"), "{url}");
+        }
     }
 
     #[test]
