@@ -18,7 +18,7 @@ use super::Actor;
 use crate::doors::clock;
 use crate::engine::TaskView;
 use crate::supervise::notice::What;
-use crate::supervise::successor;
+use crate::supervise::successor::{self, Asker};
 
 /// How long git may take to say what changed, while the start waits for it.
 const GIT_WAIT: Span = Span::from_secs(1);
@@ -112,23 +112,34 @@ impl Actor {
     }
 
     /// Waits for git to say what changed.
-    pub(super) async fn await_changes(&self, brief: Brief) -> Brief {
-        let workspace = brief.workspace.clone();
-        let ask = move || successor::dirty_files(&workspace, GIT_WAIT);
+    pub(super) async fn await_changes(&self, tag: &AttemptTag, brief: Brief) -> Brief {
+        let (workspace, asker) = (brief.workspace.clone(), self.asker(tag));
+        let ask = move || successor::dirty_files(&workspace, GIT_WAIT, &asker());
         let dirty = tokio::task::spawn_blocking(ask).await.ok().flatten();
         self.with_changes(brief, dirty)
+    }
+
+    /// For whom git is asked; to be called where nothing waits, for it may make a cgroup.
+    fn asker(&self, tag: &AttemptTag) -> impl FnOnce() -> Asker + Send + 'static {
+        let (name, tag, user) = (self.spec.name.clone(), tag.clone(), self.spec.user);
+        let (cgroups, folder) = (self.desk.cgroups.clone(), self.folder.clone());
+        move || {
+            let cgroup = cgroups.and_then(|cgroups| cgroups.for_attempt(&name, &tag).ok());
+            Asker { folder, user, tag, cgroup }
+        }
     }
 
     /// Has git asked beside the attempt, now that it has begun. Only so many at once: many that died
     /// together are brought back together, and that comes first.
     pub(super) fn look_for_changes(&mut self) {
+        let Some(asker) = self.life.as_ref().map(|life| self.asker(&life.tag)) else { return };
         let Some(open) = &mut self.open_brief else { return };
         let workspace = open.brief.workspace.clone();
         let places = Arc::clone(&self.desk.git_places);
         open.looking.spawn(async move {
             let place = places.acquire_owned().await.ok()?;
             let ask = move || {
-                let dirty = successor::dirty_files(&workspace, GIT_WAIT_BESIDE);
+                let dirty = successor::dirty_files(&workspace, GIT_WAIT_BESIDE, &asker());
                 drop(place);
                 dirty
             };

@@ -391,7 +391,7 @@ impl Actor {
         let task = task.map(|(task, _)| task);
         let brief = match self.brief(number, task).await {
             Some(brief) if brief.lacks_changes() && self.passes(&brief, is_new_session) => {
-                Some(self.await_changes(brief).await)
+                Some(self.await_changes(tag, brief).await)
             }
             brief => brief,
         };

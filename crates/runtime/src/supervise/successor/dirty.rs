@@ -1,14 +1,20 @@
 //! Changed files, as `git status` tells them, within a bound of time and bytes.
 //!
-//! Takes no lock, writes no index, runs no monitor or hook, looks into no submodule. Whatever it started
-//! is gone when it returns.
+//! An agent can write the configuration and the attributes of its repository, and git would run what they
+//! name: filters, monitors, hooks, helpers that fetch. So git is given a repository of our own that has
+//! the index, refs and objects of the agent's, and none of its configuration. It runs as the agent's
+//! user, in the attempt's cgroup and under its tag. It takes no lock, writes no index and looks into no
+//! submodule; it is gone when the call returns.
 
-use std::io::Read as _;
+use std::ffi::OsStr;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use relight_core::agent::AttemptTag;
 use relight_core::agent::brief::{DIRTY_NAMES_MAX, DirtyFiles};
 use relight_core::time::Span;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -18,33 +24,65 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use crate::doors::{environment, process};
+use super::git::Repository;
+use crate::doors::{environment, process, random};
+use crate::supervise::folder::AgentFolder;
+use crate::supervise::program;
+use crate::supervise::word::Word;
 
 /// Thousands of names; a status that is longer is counted no further.
 const STATUS_BYTES_MAX: usize = 1 << 20;
-/// What git needs of our environment; what would point it elsewhere stays behind.
-const PASSED_ON: [&str; 4] = ["PATH", "HOME", "XDG_CONFIG_HOME", "SYSTEMROOT"];
-const ARGUMENTS: [&str; 12] = [
+/// The command line counts before every configuration.
+const ARGUMENTS: [&str; 10] = [
     "--no-optional-locks",
     "--no-pager",
     "-c",
     "core.fsmonitor=false",
     "-c",
     "core.hooksPath=/dev/null",
-    "-c",
-    "core.untrackedCache=keep",
     "status",
     "--porcelain=v1",
     "-z",
     "--ignore-submodules=dirty",
 ];
+/// No other configuration, no prompt, no fetch of what is missing.
+const VARIABLES: [(&str, &str); 8] = [
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_ATTR_NOSYSTEM", "1"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("LC_ALL", "C"),
+];
+/// What of its own a private repository begins its name with, in the folder of an agent.
+pub(super) const PRIVATE: &str = "git";
+
+/// For whom git is asked: it has no more rights than that attempt.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    /// Where our own repository is made, unless the agent has a user of its own.
+    pub folder: AgentFolder,
+    /// The user and group of the agent, where those are not ours.
+    pub user: Option<(u32, u32)>,
+    /// By which it is found, should we die meanwhile.
+    pub tag: AttemptTag,
+    /// Where it is counted, and killed with the rest.
+    pub cgroup: Option<PathBuf>,
+}
 
 /// The changed and new files; none when git is absent, refuses, or takes longer than `wait`.
 ///
 /// Blocks for so long at most: call it where nothing else is kept from running.
-pub fn dirty_files(workspace: &Path, wait: Span) -> Option<DirtyFiles> {
+pub fn dirty_files(workspace: &Path, wait: Span, asker: &Asker) -> Option<DirtyFiles> {
     let timer = timer(wait).ok()?;
-    let mut git = Running(git_status(workspace).spawn().ok()?);
+    let repository = Repository::of(workspace)?;
+    let private = Private::of(&repository, asker).ok()?;
+    let mut git = Running(status_of(&repository, &private, asker)?.spawn().ok()?);
+    if let Some(cgroup) = &asker.cgroup {
+        std::fs::write(cgroup.join("cgroup.procs"), git.0.id().to_string()).ok()?;
+    }
     let (status, is_whole) = read_until(git.0.stdout.take()?, timer.as_fd())?;
     if is_whole && !git.ended_well(timer.as_fd())? {
         return None;
@@ -52,24 +90,71 @@ pub fn dirty_files(workspace: &Path, wait: Span) -> Option<DirtyFiles> {
     Some(parse(&status))
 }
 
-fn git_status(workspace: &Path) -> Command {
-    let mut command = process::command("git", &ARGUMENTS);
-    let passed_on = environment::variables().into_iter();
+/// Found in our own `PATH`, never in the workspace; git itself gets none.
+fn status_of(repository: &Repository, private: &Private, asker: &Asker) -> Option<Command> {
+    let path = environment::variables().into_iter().filter(|(name, _)| name == "PATH");
+    let path: Vec<(Word, Word)> =
+        path.map(|(name, value)| (name.as_os_str().into(), value.as_os_str().into())).collect();
+    let program = program::find(OsStr::new("git"), &path, Path::new("/")).ok()?;
+    let mut command = process::command(program, &ARGUMENTS);
     command
-        .current_dir(workspace)
+        .current_dir(&private.0)
         .env_clear()
-        .envs(passed_on.filter(|(name, _)| PASSED_ON.iter().any(|known| name == *known)))
-        .envs([
-            ("GIT_OPTIONAL_LOCKS", "0"),
-            ("GIT_TERMINAL_PROMPT", "0"),
-            ("GIT_CONFIG_NOSYSTEM", "1"),
-            ("LC_ALL", "C"),
-        ])
+        .envs(VARIABLES)
+        .env("GIT_DIR", &private.0)
+        .env("GIT_WORK_TREE", &repository.root)
+        .env("GIT_INDEX_FILE", repository.own.join("index"))
+        .env("HOME", &private.0)
+        .env("RELIGHT_ATTEMPT", asker.tag.as_str())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .process_group(0);
-    command
+    if let Some((user, group)) = asker.user {
+        command.uid(user).gid(group);
+    }
+    Some(command)
+}
+
+/// A repository of our own around the refs and objects of another: links to those, which git follows
+/// with its own rights, and a configuration that nobody else wrote. Gone when it is dropped.
+struct Private(PathBuf);
+
+impl Private {
+    fn of(repository: &Repository, asker: &Asker) -> io::Result<Self> {
+        let own = asker.user.filter(|(user, _)| *user != rustix::process::geteuid().as_raw());
+        let above = match own {
+            None => asker.folder.path().to_owned(),
+            // The folder of the agent is closed to the agent's user.
+            Some(_) => std::env::temp_dir(),
+        };
+        let number = u64::from_ne_bytes(random::bytes());
+        let name = format!("{PRIVATE}.tmp-{}-{number}", std::process::id());
+        let folder = above.join(if own.is_some() { format!("relight-{name}") } else { name });
+        std::fs::DirBuilder::new().mode(0o750).create(&folder)?;
+        let private = Self(folder);
+        let group = own.map(|(_, group)| group);
+        std::os::unix::fs::chown(&private.0, None, group)?;
+        let head = repository.head_line().ok_or(io::ErrorKind::InvalidData)?;
+        for (name, text) in [("HEAD", head), ("config", repository.plain_config())] {
+            let mut options = std::fs::OpenOptions::new();
+            let file = options.write(true).create_new(true).mode(0o640);
+            let mut file = file.open(private.0.join(name))?;
+            io::Write::write_all(&mut file, text.as_bytes())?;
+            std::os::unix::fs::fchown(&file, None, group)?;
+        }
+        for name in ["refs", "packed-refs", "objects", "info"] {
+            symlink(repository.common.join(name), private.0.join(name))?;
+        }
+        Ok(private)
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        // What stays is swept with the other leftovers of the agent.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// A child that does not outlive this, nor what it started in its group.

@@ -76,20 +76,23 @@ pub fn sweep(folder: &AgentFolder) {
     for entry in entries.take(ENTRIES_MAX).filter_map(Result::ok) {
         let written_ms = entry.metadata().and_then(|file| file.modified()).ok().and_then(ms_of);
         let is_old = written_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) > LEFT_AFTER_MS);
-        if is_old && is_beside(&entry.file_name()) {
+        let name = entry.file_name();
+        if is_old && is_beside(&name, &["brief", "active_state"]) {
             let _ = std::fs::remove_file(entry.path());
+        } else if is_old && is_beside(&name, &[super::dirty::PRIVATE]) {
+            let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// Whether it was made by `create_beside`.
-fn is_beside(name: &OsStr) -> bool {
+/// Whether it was made beside one of these, and left there.
+fn is_beside(name: &OsStr, stems: &[&str]) -> bool {
     let Some((stem, rest)) = name.to_str().and_then(|name| name.split_once(".tmp-")) else {
         return false;
     };
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let is_numbered = rest.split_once('-').is_some_and(|(pid, n)| is_number(pid) && is_number(n));
-    is_numbered && ["brief", "active_state"].contains(&stem)
+    is_numbered && stems.contains(&stem)
 }
 
 fn ms_of(time: SystemTime) -> Option<i64> {

@@ -31,17 +31,22 @@ pub fn git_head(workspace: &Path) -> Option<String> {
     Repository::of(workspace)?.branch_and_head().1
 }
 
+/// Settings of `[core]` that change what counts as changed, and name nothing that is run.
+const PLAIN_KEYS: [&str; 4] = ["filemode", "symlinks", "ignorecase", "autocrlf"];
+
 /// Where a repository keeps its own.
-struct Repository {
+pub(super) struct Repository {
+    /// The folder that is tracked.
+    pub(super) root: PathBuf,
     /// HEAD and the index of this worktree.
-    own: PathBuf,
+    pub(super) own: PathBuf,
     /// Branches, shared by all worktrees.
-    common: PathBuf,
+    pub(super) common: PathBuf,
 }
 
 impl Repository {
     /// The nearest one upward.
-    fn of(workspace: &Path) -> Option<Self> {
+    pub(super) fn of(workspace: &Path) -> Option<Self> {
         let mut folders = workspace.ancestors().take(ANCESTORS_MAX);
         folders.find_map(|folder| Self::at(folder, &folder.join(".git")))
     }
@@ -59,7 +64,49 @@ impl Repository {
             Some(text) => own.join(text.trim()),
             None => own.clone(),
         };
-        Some(Self { own, common })
+        // Links of ours lead there, from another folder.
+        let absolute = |path: PathBuf| std::path::absolute(path).ok();
+        Some(Self {
+            root: absolute(folder.to_owned())?,
+            own: absolute(own)?,
+            common: absolute(common)?,
+        })
+    }
+
+    /// What HEAD says, and nothing but a ref or a commit.
+    pub(super) fn head_line(&self) -> Option<String> {
+        let head = small_text(&self.own.join("HEAD"))?;
+        let name = head.trim().strip_prefix("ref:").map(str::trim);
+        let name = name.filter(|name| name.starts_with("refs/") && !name.contains(['\n', '\0']));
+        let line = name.map(|name| format!("ref: {name}")).or_else(|| as_hash(&head))?;
+        Some(line + "\n")
+    }
+
+    /// A configuration with the plain settings of this one's, and nothing that could be run. Only lines
+    /// of the plainest form are understood.
+    pub(super) fn plain_config(&self) -> String {
+        let there = small_text(&self.common.join("config")).unwrap_or_default();
+        let mut plain = "[core]\n\tbare = false\n".to_owned();
+        let (mut section, mut is_sha256) = (String::new(), false);
+        for line in there.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix('[') {
+                section = name.trim_end_matches(']').trim().to_ascii_lowercase();
+                continue;
+            }
+            let Some((key, value)) = line.split_once('=') else { continue };
+            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim().to_ascii_lowercase());
+            let is_plain =
+                PLAIN_KEYS.contains(&&*key) && ["true", "false", "input"].contains(&&*value);
+            if section == "core" && is_plain {
+                plain += &format!("\t{key} = {value}\n");
+            }
+            is_sha256 |= (&*section, &*key, &*value) == ("extensions", "objectformat", "sha256");
+        }
+        plain += &format!("\trepositoryformatversion = {}\n", u8::from(is_sha256));
+        if is_sha256 {
+            plain += "[extensions]\n\tobjectFormat = sha256\n";
+        }
+        plain
     }
 
     fn branch_and_head(&self) -> (Option<String>, Option<String>) {

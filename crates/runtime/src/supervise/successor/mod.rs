@@ -11,7 +11,7 @@ mod refresh;
 mod tests;
 
 pub use current::{About, current_brief};
-pub use dirty::dirty_files;
+pub use dirty::{Asker, dirty_files};
 pub use file::{complete_brief, sweep, write_anew, write_brief, write_state};
 pub use git::{git_facts, git_head};
 pub use refresh::{RefreshError, refresh_state};

@@ -7,16 +7,20 @@ use std::process::Stdio;
 
 use relight_core::agent::AttemptTag;
 use relight_core::agent::active_state::ActiveState;
+use relight_core::agent::brief::DirtyFiles;
 use relight_core::ids::AgentName;
 use relight_core::time::{Span, Time};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tempfile::TempDir;
 
-use super::{complete_brief, dirty_files, git_facts, git_head, sweep, write_brief, write_state};
+use super::{
+    Asker, complete_brief, dirty_files, git_facts, git_head, sweep, write_brief, write_state,
+};
 use crate::doors::process;
 use crate::supervise::folder::AgentFolder;
 
-const SECOND: Span = Span::from_secs(1);
+const WHILE: Span = Span::from_secs(30);
+/// Some other user of the machine.
+const STRANGER: u32 = 54_321;
 
 fn agent() -> AgentName {
     AgentName::new("writer").unwrap()
@@ -104,10 +108,36 @@ fn what_a_killed_writer_left_goes_once_it_is_old() {
 }
 
 #[test]
+fn what_was_left_of_a_question_to_git_goes_too() {
+    let (_home, folder) = agent_folder();
+    let left = folder.path().join("git.tmp-12-345");
+    fs::create_dir(&left).unwrap();
+    fs::write(left.join("config"), "x").unwrap();
+    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+    fs::File::open(&left).unwrap().set_modified(long_ago).unwrap();
+    sweep(&folder);
+    assert!(!left.exists());
+}
+
+#[test]
 fn a_folder_that_is_not_there_is_an_error() {
     let (home, folder) = agent_folder();
     fs::remove_dir_all(home.path()).unwrap();
     assert!(write_brief(&folder, "x").is_err());
+}
+
+/// For whom git is asked in a test; with the folder of that agent.
+fn asker() -> (TempDir, Asker) {
+    let (home, folder) = agent_folder();
+    (home, Asker { folder, user: None, tag: AttemptTag::new(&agent(), 2, 7), cgroup: None })
+}
+
+/// The changed files of a workspace, asked for an agent without a user of its own.
+fn dirty(workspace: &Path) -> Option<DirtyFiles> {
+    let (_home, asker) = asker();
+    let found = dirty_files(workspace, WHILE, &asker);
+    assert_eq!(fs::read_dir(asker.folder.path()).unwrap().count(), 1, "nothing is left behind");
+    found
 }
 
 /// Runs git as a person would, with nobody's configuration.
@@ -171,7 +201,7 @@ fn a_linked_worktree_has_its_own_branch_lock_and_changes() {
     assert_eq!(facts.branch.as_deref(), Some("fix"));
     assert_eq!(facts.head, Some(git(&linked, &["rev-parse", "HEAD"])));
     assert!(facts.index_lock_age.is_some_and(|age| age < Span::from_secs(60)));
-    assert_eq!(dirty_files(&linked, SECOND).unwrap().count, 0);
+    assert_eq!(dirty(&linked).unwrap().count, 0);
     assert_eq!(git_facts(folder.path()).unwrap().index_lock_age, None);
 }
 
@@ -185,7 +215,7 @@ fn changed_new_and_renamed_files_are_named_up_to_eight() {
     for n in 0..10 {
         fs::write(folder.path().join(format!("file {n}\n")), "").unwrap();
     }
-    let dirty = dirty_files(folder.path(), SECOND).unwrap();
+    let dirty = dirty(folder.path()).unwrap();
     assert_eq!((dirty.count, dirty.names.len()), (11, 8));
     assert_eq!(dirty.names[..2], ["new name", "file 0\n"]);
 }
@@ -202,43 +232,199 @@ fn asking_git_writes_nothing_and_runs_nothing_of_the_repository() {
     let index =
         || fs::metadata(folder.path().join(".git/index")).and_then(|file| file.modified()).ok();
     let before = index();
-    assert!(dirty_files(folder.path(), SECOND).is_some());
+    assert!(dirty(folder.path()).is_some());
     assert!(!trace.exists());
     assert_eq!(index(), before);
 }
 
-#[test]
-fn a_git_that_does_not_answer_is_killed_in_time() {
-    let folder = repository();
-    let pid_file = folder.path().join(".git/filter-pid");
-    // A filter that hangs, as a workspace may have one: git waits for it for ever.
-    let clean = format!("sh -c 'echo $$ > {}; exec sleep 1000'", pid_file.display());
-    fs::write(folder.path().join(".gitattributes"), "*.txt filter=slow\n").unwrap();
-    fs::write(folder.path().join("a.txt"), "a\n").unwrap();
-    git(folder.path(), &["add", "."]);
-    git(folder.path(), &["commit", "-q", "-m", "second"]);
-    git(folder.path(), &["config", "filter.slow.clean", &clean]);
-    fs::write(folder.path().join("a.txt"), "b\n").unwrap();
-    assert_eq!(dirty_files(folder.path(), Span::from_ms(300)), None);
-    let pid: u32 = fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
-    assert!(ends(pid), "what git had started was killed with it");
+/// A script in `.git` that leaves a mark when it is run; its path, and the mark.
+fn trap(folder: &Path, name: &str) -> (String, std::path::PathBuf) {
+    let (script, mark) = (folder.join(".git").join(name), folder.join(".git/ran"));
+    fs::write(&script, format!("#!/bin/sh\necho {name} >>'{}'\ncat\n", mark.display())).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    (script.to_str().unwrap().to_owned(), mark)
 }
 
-/// Waits for the end of a process that was killed, for five seconds at most.
-fn ends(pid: u32) -> bool {
-    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
-    let Ok(pidfd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) else {
-        return true;
-    };
-    let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
-    poll(&mut ended, Some(&Timespec { tv_sec: 5, tv_nsec: 0 })) == Ok(1)
+/// Names a trap wherever a repository can name a program.
+fn plant_traps(folder: &Path) -> std::path::PathBuf {
+    let (script, mark) = trap(folder, "trap");
+    let ssh = format!("{script} ssh");
+    for (key, value) in [
+        ("core.fsmonitor", &*script),
+        ("core.hooksPath", folder.join(".git/traps").to_str().unwrap()),
+        ("core.sshCommand", &ssh),
+        ("core.pager", &script),
+        ("core.editor", &script),
+        ("core.gitProxy", &script),
+        ("core.askPass", &script),
+        ("credential.helper", &script),
+        ("diff.external", &script),
+        ("diff.x.textconv", &script),
+        ("diff.x.command", &script),
+        ("filter.x.clean", &script),
+        ("filter.x.smudge", &script),
+        ("filter.x.process", &script),
+        ("filter.x.required", "true"),
+        ("status.submoduleSummary", "true"),
+        ("remote.origin.url", "ssh://nowhere.invalid/x"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.partialclonefilter", "blob:none"),
+        ("remote.origin.uploadpack", &script),
+        ("extensions.partialClone", "origin"),
+    ] {
+        git(folder, &["config", key, value]);
+    }
+    let hooks = folder.join(".git/traps");
+    fs::create_dir(&hooks).unwrap();
+    for hook in ["post-index-change", "fsmonitor-watchman", "reference-transaction"] {
+        fs::copy(&script, hooks.join(hook)).unwrap();
+    }
+    fs::write(folder.join(".git/info/attributes"), "* filter=x diff=x\n").unwrap();
+    mark
+}
+
+#[test]
+fn nothing_that_the_repository_names_is_run() {
+    let folder = repository();
+    fs::write(folder.path().join(".gitattributes"), "*.txt filter=x diff=x\n").unwrap();
+    fs::write(folder.path().join("a.txt"), "a\n").unwrap();
+    let inner = folder.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    git(&inner, &["init", "-q", "-b", "main"]);
+    fs::write(inner.join("b.txt"), "b\n").unwrap();
+    git(&inner, &["add", "."]);
+    git(&inner, &["commit", "-q", "-m", "first"]);
+    git(folder.path(), &["add", "a.txt", ".gitattributes", "inner"]);
+    git(folder.path(), &["commit", "-q", "-m", "second"]);
+    let inner_mark = plant_traps(&inner);
+    fs::write(inner.join("b.txt"), "changed\n").unwrap();
+    let mark = plant_traps(folder.path());
+    // A tree that only a promisor remote would have.
+    let tree = git_without_traps(folder.path(), &["rev-parse", "HEAD^{tree}"]);
+    let object = folder.path().join(".git/objects").join(&tree[..2]).join(&tree[2..]);
+    let kept = folder.path().join(".git/kept");
+    // Of the same length, so that only its content tells.
+    fs::write(folder.path().join("a.txt"), "b\n").unwrap();
+    assert_eq!(dirty(folder.path()).unwrap().names, ["a.txt"]);
+    fs::rename(&object, &kept).unwrap();
+    assert_eq!(dirty(folder.path()), None, "what is missing is not fetched");
+    for mark in [mark, inner_mark] {
+        assert!(!mark.exists(), "run: {}", fs::read_to_string(mark).unwrap());
+    }
+}
+
+/// Asks git about a repository with traps, past them.
+fn git_without_traps(folder: &Path, arguments: &[&str]) -> String {
+    let past = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
+    git(folder, &[&past, arguments].concat())
+}
+
+#[test]
+fn settings_that_run_nothing_count() {
+    let folder = repository();
+    fs::write(folder.path().join("a"), "a\n").unwrap();
+    git(folder.path(), &["add", "."]);
+    git(folder.path(), &["commit", "-q", "-m", "second"]);
+    fs::write(folder.path().join(".git/info/exclude"), "ignored\n").unwrap();
+    fs::write(folder.path().join("ignored"), "").unwrap();
+    fs::set_permissions(folder.path().join("a"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(dirty(folder.path()).unwrap().names, ["a"]);
+    git(folder.path(), &["config", "core.fileMode", "false"]);
+    assert_eq!(dirty(folder.path()).unwrap().count, 0);
+}
+
+#[test]
+fn repositories_of_the_newer_hash_and_without_a_commit_are_asked() {
+    let folder = TempDir::new().unwrap();
+    git(folder.path(), &["init", "-q", "-b", "main", "--object-format=sha256"]);
+    fs::write(folder.path().join("a"), "a\n").unwrap();
+    assert_eq!(dirty(folder.path()).unwrap().names, ["a"]);
+    git(folder.path(), &["add", "."]);
+    git(folder.path(), &["commit", "-q", "-m", "first"]);
+    assert_eq!(dirty(folder.path()).unwrap().count, 0);
+}
+
+/// A repository whose index is a pipe: git waits for it for ever.
+fn endless() -> (TempDir, std::path::PathBuf) {
+    let folder = repository();
+    let index = folder.path().join(".git/index");
+    let _ = fs::remove_file(&index);
+    rustix::fs::mkfifoat(rustix::fs::CWD, &index, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    (folder, index)
+}
+
+/// Opens a pipe to write into it; an error while nobody reads it.
+fn open_pipe(pipe: &Path) -> rustix::io::Result<std::os::fd::OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+    rustix::fs::open(pipe, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty())
+}
+
+/// Looks until it is there, for half a minute at most.
+fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    for _ in 0..6_000 {
+        if let Some(found) = look() {
+            return found;
+        }
+        let moment = rustix::event::Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+        let _ = rustix::event::poll(&mut [], Some(&moment));
+    }
+    panic!("never: {what}");
+}
+
+#[test]
+fn a_git_that_does_not_answer_is_killed_in_time() {
+    let (folder, index) = endless();
+    let (_home, asker) = asker();
+    assert_eq!(dirty_files(folder.path(), Span::from_ms(300), &asker), None);
+    assert_eq!(open_pipe(&index).unwrap_err(), rustix::io::Errno::NXIO, "nobody reads any more");
+}
+
+#[test]
+fn git_carries_the_tag_of_the_attempt_and_is_in_its_cgroup() {
+    let (folder, index) = endless();
+    let (home, mut asker) = asker();
+    // As a folder of the kernel would be: a number that is written there is a process that moves.
+    let cgroup = home.path().join("cgroup");
+    fs::create_dir(&cgroup).unwrap();
+    asker.cgroup = Some(cgroup.clone());
+    let wanted = format!("RELIGHT_ATTEMPT={}", asker.tag);
+    let workspace = folder.path().to_owned();
+    let asked = std::thread::spawn(move || dirty_files(&workspace, WHILE, &asker));
+    let pipe = until("git reads its index", || open_pipe(&index).ok());
+    let moved = until("git is moved", || {
+        fs::read_to_string(cgroup.join("cgroup.procs")).ok().filter(|pid| !pid.is_empty())
+    });
+    let environment = fs::read(format!("/proc/{moved}/environ")).unwrap();
+    assert!(environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes()));
+    // An index of nothing, which is none that git takes.
+    drop(pipe);
+    let _ = asked.join().unwrap();
+}
+
+#[test]
+fn git_has_the_rights_of_the_agents_user() {
+    let folder = repository();
+    fs::write(folder.path().join("a"), "a\n").unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can ask as another user");
+        return;
+    }
+    let (_home, mut asker) = asker();
+    asker.user = Some((STRANGER, STRANGER));
+    let found = dirty_files(folder.path(), WHILE, &asker);
+    assert_eq!(found.unwrap().names, ["a"], "what everybody can read is told");
+    let objects = folder.path().join(".git/objects");
+    fs::set_permissions(&objects, fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(dirty_files(folder.path(), WHILE, &asker), None, "what it cannot read is not");
+    assert!(dirty(folder.path()).is_some(), "though root can");
 }
 
 #[test]
 fn without_a_repository_there_is_nothing_to_tell() {
     let folder = TempDir::new().unwrap();
     assert_eq!(git_facts(folder.path()), None);
-    assert_eq!(dirty_files(folder.path(), SECOND), None);
+    assert_eq!(dirty(folder.path()), None);
     assert_eq!(git_head(&folder.path().join("not/there")), None);
 }
 
