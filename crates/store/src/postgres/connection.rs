@@ -40,7 +40,7 @@ impl Server {
     pub(super) fn new(url: PostgresUrl) -> Result<Self, StoreError> {
         let place: Arc<str> = url.to_string().into();
         match Tls::new(&url) {
-            Ok(tls) => Ok(Self { hosts: Hosts::new(url.config.clone()), url, place, tls }),
+            Ok(tls) => Ok(Self { hosts: Hosts::new(&url), url, place, tls }),
             Err(why) => Err(StoreError::Unsuitable { place: place.to_string(), why }),
         }
     }

@@ -7,17 +7,23 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tokio_postgres::config::Host;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, Socket};
 
 use super::connection::within;
 use super::error::Failure;
 use super::tls::{Encrypted, Tls};
+use super::url::PostgresUrl;
+use crate::contract::StoreError;
 
 /// How long one server may take, unless the URL says otherwise.
 const ONE_WAIT: Duration = Duration::from_secs(5);
 /// The same when there are others to ask.
 const ONE_OF_MANY_WAIT: Duration = Duration::from_secs(2);
+
+/// Why a server is not asked that would read the password off the network.
+const NO_PLAIN_PASSWORD: &str = "the server offers no TLS, and the password would cross the network \
+     unencrypted; switch TLS on in the server, or allow it with sslmode=disable in the address";
 
 /// What has to be polled for a client to get its answers.
 pub(super) type Driver = tokio_postgres::Connection<Socket, Encrypted<Socket>>;
@@ -26,6 +32,8 @@ pub(super) type Driver = tokio_postgres::Connection<Socket, Encrypted<Socket>>;
 #[derive(Debug)]
 pub(super) struct Hosts {
     config: Config,
+    /// The URL allows a password to be sent unencrypted.
+    may_send_plainly: bool,
     /// Who is asked first: whoever could be used the last time.
     first: Mutex<Target>,
 }
@@ -40,8 +48,12 @@ struct Target {
 }
 
 impl Hosts {
-    pub(super) fn new(config: Config) -> Self {
-        Self { config, first: Mutex::new(Target { place: 0, address: None }) }
+    pub(super) fn new(url: &PostgresUrl) -> Self {
+        Self {
+            config: url.config.clone(),
+            may_send_plainly: url.says_mode,
+            first: Mutex::new(Target { place: 0, address: None }),
+        }
     }
 
     /// The first that is there and can be used as the address asks for.
@@ -82,7 +94,22 @@ impl Hosts {
     ) -> Result<(Client, Driver), Failure> {
         let config = self.only(target);
         let connected = within(self.wait(), config.connect(tls.clone())).await?;
-        connected.map_err(|error| Failure::of(store, &error))
+        connected.map_err(|error| {
+            // The library has no other way to tell it.
+            let has_no_tls = super::error::chain(&error).contains("server does not support TLS");
+            if has_no_tls && self.needs_tls(target) {
+                let (place, why) = (store.to_owned(), NO_PLAIN_PASSWORD.to_owned());
+                return Failure::Refused(StoreError::Unsuitable { place, why });
+            }
+            Failure::of(store, &error)
+        })
+    }
+
+    /// A password leaves this machine only encrypted, unless the URL says otherwise: whoever answers
+    /// there can ask for it in clear.
+    fn needs_tls(&self, target: Target) -> bool {
+        let is_beyond = target.address.is_some_and(|address| !address.to_canonical().is_loopback());
+        is_beyond && self.config.get_password().is_some() && !self.may_send_plainly
     }
 
     /// From the last good one on, around.
@@ -157,7 +184,7 @@ impl Hosts {
         all.get_keepalives_retries().map(|count| one.keepalives_retries(count));
         one.keepalives(all.get_keepalives())
             .keepalives_idle(all.get_keepalives_idle())
-            .ssl_mode(all.get_ssl_mode())
+            .ssl_mode(if self.needs_tls(target) { SslMode::Require } else { all.get_ssl_mode() })
             .ssl_negotiation(all.get_ssl_negotiation())
             .target_session_attrs(all.get_target_session_attrs())
             .channel_binding(all.get_channel_binding());
@@ -194,11 +221,71 @@ impl Hosts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::url::PostgresUrl;
     use super::*;
 
     fn hosts(text: &str) -> Hosts {
-        Hosts::new(text.parse::<PostgresUrl>().unwrap().config)
+        Hosts::new(&text.parse::<PostgresUrl>().unwrap())
+    }
+
+    #[test]
+    fn a_password_leaves_the_machine_only_encrypted() {
+        let mode = |url: &str, address: Option<&str>| {
+            let address = address.map(|address| address.parse().unwrap());
+            hosts(url).only(Target { place: 0, address }).get_ssl_mode()
+        };
+        let (with, without) = ("postgres://ann:s3cret@db/work", "postgres://ann@db/work");
+        for beyond in ["192.0.2.7", "2001:db8::7", "::ffff:192.0.2.7"] {
+            assert_eq!(mode(with, Some(beyond)), SslMode::Require, "{beyond}");
+            assert_eq!(mode(without, Some(beyond)), SslMode::Prefer, "{beyond}");
+        }
+        for near in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(mode(with, Some(near)), SslMode::Prefer, "{near}");
+        }
+        assert_eq!(mode("postgres://ann:s3cret@%2Frun/work", None), SslMode::Prefer);
+        for (said, expected) in [("disable", SslMode::Disable), ("prefer", SslMode::Prefer)] {
+            let url = format!("{with}?sslmode={said}");
+            assert_eq!(mode(&url, Some("192.0.2.7")), expected);
+        }
+    }
+
+    /// Says to everybody that it knows no TLS, as PostgreSQL does; what it was told after that.
+    async fn without_tls(listener: tokio::net::TcpListener) -> Vec<u8> {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let (mut guest, _) = listener.accept().await.unwrap();
+        let mut asked = [0; 8];
+        guest.read_exact(&mut asked).await.unwrap();
+        guest.write_all(b"N").await.unwrap();
+        let mut told = Vec::new();
+        guest.read_to_end(&mut told).await.unwrap();
+        told
+    }
+
+    /// An address of this machine by which others reach it; none where it has no network.
+    fn own_address() -> Option<IpAddr> {
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+        // Sends nothing, and finds out from where it would be sent.
+        socket.connect("192.0.2.1:9").ok()?;
+        socket.local_addr().ok().map(|own| own.ip()).filter(|own| !own.is_loopback())
+    }
+
+    #[tokio::test]
+    async fn a_server_without_tls_does_not_get_the_password() {
+        let Some(own) = own_address() else {
+            eprintln!("SKIPPED: this machine has no network");
+            return;
+        };
+        let listener = tokio::net::TcpListener::bind((own, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = tokio::spawn(without_tls(listener));
+        let url: PostgresUrl = format!("postgres://ann:s3cret@{own}:{port}/work").parse().unwrap();
+        let refused = Hosts::new(&url).connect(&Tls::new(&url).unwrap(), "a store").await;
+        let why = match refused {
+            Err(Failure::Refused(StoreError::Unsuitable { why, .. })) => why,
+            Err(other) => panic!("{other:?}"),
+            Ok(_) => panic!("it is not a server"),
+        };
+        assert!(why.contains("sslmode=disable"), "{why}");
+        assert_eq!(server.await.unwrap(), b"", "nothing was said after that");
     }
 
     #[test]
@@ -232,7 +319,7 @@ mod tests {
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = silent.local_addr().unwrap().port();
         let url: PostgresUrl = format!("postgres://127.0.0.1:{port},db2/work").parse().unwrap();
-        let (all, tls) = (Hosts::new(url.config.clone()), Tls::new(&url).unwrap());
+        let (all, tls) = (Hosts::new(&url), Tls::new(&url).unwrap());
         tokio::select! {
             biased;
             _ = all.connect(&tls, "a store") => panic!("a silent server answers nothing"),

@@ -29,6 +29,8 @@ pub struct PostgresUrl {
     pub(super) config: Config,
     pub(super) schema: String,
     pub(super) trust: Trust,
+    /// The URL says itself how far the connection is encrypted; else a password needs encryption.
+    pub(super) says_mode: bool,
     /// A file with the roots to trust; those of the system when none.
     pub(super) roots: Option<String>,
     /// How long one answer is waited for; what others may hold us up is a part of it.
@@ -119,7 +121,8 @@ impl FromStr for PostgresUrl {
             .map_err(|error| PostgresUrlError::Malformed(super::error::chain(&error)))?;
         check_hosts(&config)?;
         let trust = set_mode(&mut config, mode.as_deref(), roots.is_some())?;
-        let mut url = Self { config, schema, trust, roots, patience: PATIENCE };
+        let says_mode = mode.is_some();
+        let mut url = Self { config, schema, trust, says_mode, roots, patience: PATIENCE };
         url.fill_in();
         Ok(url)
     }
