@@ -171,7 +171,8 @@ fn resume_args_replace_what_a_resumed_attempt_gets() {
 }
 
 /// The work folder is a repository with one new file, and git answers only once `go` is there.
-const SLOW_GIT: &str = "until [ -e go ] || [ $((n += 1)) -gt 500 ]; do sleep 0.02; done\n\
+const SLOW_GIT: &str = "cd \"$GIT_WORK_TREE\"\n\
+    until [ -e go ] || [ $((n += 1)) -gt 500 ]; do sleep 0.02; done\n\
     printf '?? new-file\\0'; echo >>answered";
 
 fn in_a_repository(script: &str) -> Ground {
