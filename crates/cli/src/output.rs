@@ -1,5 +1,6 @@
 //! Printing: people's text cleaned of control sequences, or one JSON document.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -73,13 +74,31 @@ pub(crate) fn settle() {
 /// Prints one JSON document.
 pub(crate) fn json(value: &impl Serialize) {
     let text = serde_json::to_string_pretty(value).expect("answers have string keys");
-    line(&text);
+    line(&harmless_json(&text));
 }
 
 /// Prints one JSON document on one line.
 pub(crate) fn json_line(value: &impl Serialize) {
     let text = serde_json::to_string(value).expect("answers have string keys");
-    line(&text);
+    line(&harmless_json(&text));
+}
+
+/// A JSON document that says the same without a character that a terminal would obey. Such characters
+/// are only in its texts, where they can be written as escapes; JSON itself asks for that only below U+20.
+pub(crate) fn harmless_json(document: &str) -> Cow<'_, str> {
+    let is_harmful = |c: char| is_obeyed(c) && c != '\n';
+    if !document.contains(is_harmful) {
+        return document.into();
+    }
+    let mut safe = String::with_capacity(document.len() + 16);
+    for c in document.chars() {
+        match is_harmful(c) {
+            // None of them is beyond U+FFFF, which would take two escapes.
+            true => _ = write!(safe, "\\u{:04x}", u32::from(c)),
+            false => safe.push(c),
+        }
+    }
+    safe.into()
 }
 
 /// Prints text for people, or the JSON document when that is wanted.
@@ -119,7 +138,7 @@ pub(crate) fn failure(json: bool, failure: &Failure) {
         let body = serde_json::json!({"error": {
             "code": failure.exit as u8, "message": message, "hint": hint,
         }});
-        complain(&body.to_string());
+        complain(&harmless_json(&body.to_string()));
         return;
     }
     complain(&format!("relight: {message}"));
@@ -211,5 +230,15 @@ mod tests {
         let nasty = "a\u{1b}[31mred\u{7}\u{202e}b\rc\u{9b}d";
         insta::assert_snapshot!(clean(nasty), @r"a\u{1b}[31mred\u{7}\u{202e}b\u{d}c\u{9b}d");
         assert_eq!(clean("plain\n\ttext ü"), "plain\n\ttext ü");
+    }
+
+    #[test]
+    fn json_says_the_same_without_what_a_terminal_obeys() {
+        let nasty = "a\u{1b}]0;x\u{7}\u{7f}\u{9b}31m\u{202e}\u{2066}b\n\tü";
+        let document = serde_json::to_string_pretty(&serde_json::json!({ "text": nasty })).unwrap();
+        let shown = harmless_json(&document);
+        assert!(!shown.contains(|c| is_obeyed(c) && c != '\n'), "{shown:?}");
+        let read: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(read["text"], nasty);
     }
 }

@@ -14,9 +14,13 @@ pub(crate) mod store;
 pub(crate) mod task;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use relight_core::ids::is_obeyed;
+
+use crate::output;
 
 /// Brings AI agents back after any crash.
 ///
@@ -49,8 +53,26 @@ impl Cli {
     /// Reads the command line; ends the process with a usage error, or after a help text.
     pub(crate) fn read() -> Self {
         let words: Vec<OsString> = std::env::args_os().collect();
-        quick::parse(&words).unwrap_or_else(|| Self::parse_from(words))
+        quick::parse(&words).unwrap_or_else(|| {
+            Self::try_parse_from(&words).unwrap_or_else(|error| complain(&words, &error))
+        })
     }
+}
+
+/// Ends the process with what clap has to say. It repeats the words that it was given: when a terminal
+/// would obey something in them, all of it goes out as plain text with that shown.
+fn complain(words: &[OsString], error: &clap::Error) -> ! {
+    let is_harmless = |word: &OsString| !word.to_string_lossy().contains(is_obeyed);
+    if words.iter().all(is_harmless) {
+        error.exit();
+    }
+    let text = output::clean(&error.render().to_string());
+    match error.use_stderr() {
+        // Where nobody can read it there is nobody to tell.
+        true => _ = std::io::stderr().write_all(text.as_bytes()),
+        false => output::write_out(text.as_bytes()),
+    }
+    std::process::exit(error.exit_code())
 }
 
 /// What every command takes.

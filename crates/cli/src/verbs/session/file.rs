@@ -76,7 +76,7 @@ pub(super) fn export(environment: &Environment, arguments: &FileArguments) -> Ou
     let text = write_marks(&in_flight);
     let file = &arguments.file;
     if file == Path::new("-") {
-        output::write_out(text.as_bytes());
+        output::write_out(output::harmless_json(&text).as_bytes());
         return Ok(0);
     }
     whole_file::replace(file, text.as_bytes())

@@ -54,7 +54,8 @@ impl Page {
     fn add(&mut self, one: &Decided) {
         if self.json {
             self.text += if self.is_empty { "\n    " } else { ",\n    " };
-            self.text += &serde_json::to_string(one).expect("answers have string keys");
+            let one = serde_json::to_string(one).expect("answers have string keys");
+            self.text += &output::harmless_json(&one);
         } else {
             self.text += &in_words(one, self.verb);
             self.text.push('\n');
