@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use relight::doors::file::{self, Stranger};
 use relight::doors::{fleet, process};
 use relight::engine::Engine;
 use relight::store_url::{self, StoreUrl};
@@ -22,8 +23,8 @@ use relight_store::sqlite::Use;
 use relight_store::{Store, StoreError};
 
 use crate::arguments::{Global, HolderArguments};
-use crate::config::Config;
-use crate::exit::{Exit, Failure, cannot_use};
+use crate::config::{Config, Source};
+use crate::exit::{A_HOME_OF_YOUR_OWN, Exit, Failure, cannot_use};
 use crate::node_file::NodeFile;
 use crate::store_way::{self, StoreWay};
 
@@ -115,11 +116,12 @@ impl Environment {
     }
 
     /// The configuration: the given one, `$RELIGHT_CONFIG`, `relight.toml` here, the user's.
-    pub(crate) fn config_file(&self, given: Option<&Path>) -> Option<PathBuf> {
+    pub(crate) fn config_file(&self, given: Option<&Path>) -> Option<Source> {
         let named = self.path("RELIGHT_CONFIG");
         let user = self.config_home().ok();
-        let file = Config::find(given.or(named.as_deref()), Path::new("."), user.as_deref())?;
-        Some(std::path::absolute(&file).unwrap_or(file))
+        let found = Source::find(given.or(named.as_deref()), Path::new("."), user.as_deref())?;
+        let file = std::path::absolute(&found.file).unwrap_or(found.file);
+        Some(Source { file, ..found })
     }
 
     /// The store's URL for agents to use, where it is a file of this machine.
@@ -150,9 +152,11 @@ impl Environment {
     pub(crate) fn home(&self) -> Result<PathBuf, Failure> {
         let given = self.given_home()?;
         // Agents run in folders of their own, and find it from there.
-        std::path::absolute(&given).map_err(|error| {
+        let home = std::path::absolute(&given).map_err(|error| {
             Failure::new(Exit::Io, format!("cannot use the folder {}: {error}", given.display()))
-        })
+        })?;
+        refuse_stranger(&home)?;
+        Ok(home)
     }
 
     fn given_home(&self) -> Result<PathBuf, Failure> {
@@ -196,7 +200,7 @@ impl Environment {
         if !decides && self.is_kept_from_the_store() {
             return self.way_of_agent();
         }
-        if let Some(url) = self.configured_store() {
+        if let Some(url) = self.configured_store()? {
             return open_way(url);
         }
         let home = self.home()?;
@@ -219,8 +223,12 @@ impl Environment {
         self.store.as_deref().or_else(|| self.get("RELIGHT_STORE"))
     }
 
-    fn configured_store(&self) -> Option<&str> {
-        self.configured.get_or_init(|| store_way::configured(self)).as_deref()
+    fn configured_store(&self) -> Result<Option<&str>, Failure> {
+        if self.configured.get().is_none() {
+            let found = store_way::configured(self)?;
+            let _ = self.configured.set(found);
+        }
+        Ok(self.configured.get().and_then(Option::as_deref))
     }
 
     /// The store with the funnel in front of it, for one answer.
@@ -558,6 +566,23 @@ impl Environment {
             Failure::new(Exit::Io, format!("cannot use the folder {}: {error}", folder.display()))
         })
     }
+}
+
+/// Whoever can write the folder of the state decides what agents run: it is refused. A group that can is
+/// taken as meant: volumes of containers are mounted so.
+fn refuse_stranger(home: &Path) -> Result<(), Failure> {
+    let stranger = std::fs::metadata(home).ok().and_then(|found| file::stranger(&found));
+    let place = home.display();
+    let remedy = match stranger {
+        None | Some(Stranger::Group(_)) => return Ok(()),
+        Some(Stranger::Owner(_)) => {
+            format!("chown -R {} {place}", rustix::process::geteuid().as_raw())
+        }
+        Some(Stranger::Everybody) => format!("chmod 700 {place}"),
+    };
+    let why = stranger.map(|stranger| stranger.to_string()).unwrap_or_default();
+    let text = format!("the home {place} cannot be trusted: {why}");
+    Err(Failure::new(Exit::Config, text).hint(format!("{remedy}; or {A_HOME_OF_YOUR_OWN}")))
 }
 
 fn nobody_watches(pid: u32) -> Failure {

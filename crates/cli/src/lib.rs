@@ -13,6 +13,7 @@ mod node_file;
 mod output;
 mod store_way;
 mod terminal_filter;
+mod trust;
 mod values;
 mod verbs;
 mod voice;
@@ -78,6 +79,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Session(command) => verbs::session::run(environment, command),
         Command::Run(arguments) => verbs::run::run(environment, *arguments),
         Command::Up(arguments) => verbs::up::run(environment, &arguments),
+        Command::Trust(arguments) => verbs::trust::run(environment, &arguments),
         Command::Down(arguments) => verbs::control::down(environment, &arguments),
         Command::Dashboard(arguments) => verbs::dashboard::run(environment, &arguments),
         Command::Token(command) => verbs::token::run(environment, &command),

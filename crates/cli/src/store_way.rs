@@ -14,7 +14,7 @@ use relight_store::StoreError;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::{output, trust};
 
 /// How long a daemon that is there may take for a connection.
 const CONNECT_MAX: Span = Span::from_secs(2);
@@ -79,14 +79,28 @@ pub(crate) fn patience(node_lease: Option<&str>) -> Duration {
 }
 
 /// `[store] url` of the configuration that `up` would find. A file that cannot be understood is told of,
-/// and counts as one that names none: commands that need no configuration go on.
-pub(crate) fn configured(environment: &Environment) -> Option<String> {
-    let file = environment.config_file(None)?;
-    Config::store_url_of(&file).unwrap_or_else(|why| {
-        let text = format!("{} cannot be read ({why}); no store is taken from it", file.display());
-        output::note(environment, &text);
-        None
-    })
+/// and counts as one that names none: commands that need no configuration continue. One of the working
+/// folder that names a store and is not approved is an error: no other store may be taken in its place.
+pub(crate) fn configured(environment: &Environment) -> Result<Option<String>, Failure> {
+    let Some(source) = environment.config_file(None) else { return Ok(None) };
+    let read = source.read().map_err(|error| error.to_string()).and_then(|content| {
+        let url = Config::store_url_of(&content)?;
+        Ok(url.map(|url| (url, content)))
+    });
+    match read {
+        Ok(None) => Ok(None),
+        Ok(Some((url, content))) => {
+            content.refuse_stranger()?;
+            trust::require(environment, &content.origin(), &[trust::STORE_URL])?;
+            Ok(Some(url))
+        }
+        Err(why) => {
+            let file = source.file.display();
+            let text = format!("{file} cannot be read ({why}); no store is taken from it");
+            output::note(environment, &text);
+            Ok(None)
+        }
+    }
 }
 
 #[cfg(test)]

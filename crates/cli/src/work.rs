@@ -16,6 +16,7 @@ use relight_core::time::Span;
 use crate::config::{self, Config, Recovery};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
+use crate::trust;
 
 /// The strategy that is a command of the user's.
 const EXEC: &str = "exec";
@@ -31,19 +32,29 @@ pub(crate) struct Work {
     pub(crate) policy: TaskPolicy,
     /// How often it is looked for holders that died.
     pub(crate) sweep: Span,
-    /// Tasks that are taken up again in a second; no limit when zero.
-    pub(crate) resume_rate: u32,
     /// What becomes of sessions that were cut off.
     pub(crate) sessions: Rules,
 }
 
 impl Work {
-    /// As the configuration has it: the given file, else the one that `up` would find, else defaults.
+    /// As the configuration has it: the given file, else the one that `up` would find, else defaults. A
+    /// command that decides has to be approved.
     pub(crate) fn find(environment: &Environment, given: Option<&Path>) -> Result<Self, Failure> {
         match find_config(environment, given)? {
-            Some(config) => Self::of(&config),
+            Some(config) => {
+                trust::require_for(environment, &config, &[trust::EXEC])?;
+                Self::of(&config)
+            }
             None => Self::by_default(),
         }
+    }
+
+    /// The same for a command that asks no strategy: nothing is run, and nothing needs approval.
+    pub(crate) fn find_to_read(
+        environment: &Environment,
+        given: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        find_config(environment, given)?.as_ref().map_or_else(Self::by_default, Self::of)
     }
 
     /// As it is without a configuration.
@@ -73,7 +84,6 @@ impl Work {
                 .map_err(|error| Failure::new(Exit::Config, error.to_string()))?,
             policy: queue.policy(recovery),
             sweep: queue.sweep,
-            resume_rate: queue.resume_rate,
             sessions,
         })
     }
@@ -96,7 +106,7 @@ pub(crate) fn check_strategy(
     strategy: Option<&str>,
 ) -> Result<(), Failure> {
     let Some(name) = strategy.filter(|name| Builtin::named(name).is_none()) else { return Ok(()) };
-    Work::find(environment, given)?.strategies.check(name).map_err(|_| {
+    Work::find_to_read(environment, given)?.strategies.check(name).map_err(|_| {
         Failure::new(Exit::Config, format!("the strategy `{name}` has no command"))
             .hint("write exec = [\"PROGRAM\", …] in [recovery] of relight.toml")
     })
@@ -107,8 +117,8 @@ pub(crate) fn find_config(
     environment: &Environment,
     given: Option<&Path>,
 ) -> Result<Option<Config>, Failure> {
-    let Some(file) = environment.config_file(given) else { return Ok(None) };
-    Config::load(&file, environment.presets_folder().as_deref()).map(Some)
+    let Some(source) = environment.config_file(given) else { return Ok(None) };
+    Config::load(&source, environment.presets_folder().as_deref()).map(Some)
 }
 
 /// Relight's own strategies, and the user's command where there is one.

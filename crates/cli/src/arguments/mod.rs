@@ -114,6 +114,8 @@ pub(crate) enum Command {
     Run(Box<agent::RunArguments>),
     /// Supervise all agents of relight.toml
     Up(agent::UpArguments),
+    /// Approve the relight.toml of a folder: its store, its commands, its webhook
+    Trust(other::TrustArguments),
     /// End the daemon, and the agents with it
     Down(agent::DownArguments),
     /// Open the dashboard in a browser

@@ -55,6 +55,26 @@ pub(crate) struct DrainArguments {
     pub(crate) wait: Option<Option<Span>>,
 }
 
+/// `trust`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  relight trust\n  relight trust ~/work/relight.toml\n  relight trust --list\n\n\
+    Until then [store] url, [recovery] exec, [alert] command and [alert] webhook of a relight.toml that\n\
+    is only found in the working folder are refused with exit code 78. A changed file is approved anew.\n\
+    A file named by --config or RELIGHT_CONFIG needs no approval, and relight up approves the file that\n\
+    it runs. Exit code 1: with --remove, nothing was approved; 78: the file cannot be approved."
+)]
+pub(crate) struct TrustArguments {
+    /// The file, or its folder [default: this folder]
+    pub(crate) path: Option<PathBuf>,
+    /// List what is approved
+    #[arg(long, conflicts_with_all = ["path", "remove"])]
+    pub(crate) list: bool,
+    /// Take the approval back
+    #[arg(long)]
+    pub(crate) remove: bool,
+}
+
 /// `inflight`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  relight inflight --json\n\n\

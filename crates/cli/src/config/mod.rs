@@ -11,11 +11,11 @@ mod recovery;
 #[cfg(test)]
 mod reference;
 mod section;
+mod source;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -30,6 +30,7 @@ pub(crate) use node::Node;
 pub(crate) use problem::ConfigError;
 pub(crate) use queue::Queue;
 pub(crate) use recovery::{Recovery, RecoveryChoice};
+pub(crate) use source::{Content, FILE_NAME, Origin, Source};
 
 use crate::exit::{Exit, Failure};
 use crate::log::LogFormat;
@@ -47,6 +48,8 @@ const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub(crate) struct Config {
     /// The folder of the file; relative paths count from here.
     pub(crate) folder: PathBuf,
+    /// The file that it was read from; none for a text.
+    pub(crate) origin: Option<Origin>,
     /// The store's URL; none leaves it to the environment.
     pub(crate) store_url: Option<String>,
     /// What becomes of agents and tasks that died.
@@ -117,37 +120,31 @@ const TELEMETRY: &[&str] = &["otlp"];
 const DAEMON: &[&str] = &["listen", "http", "commands", "hosts", "tls_cert", "tls_key"];
 
 impl Config {
-    /// The file to read: the given one, else `relight.toml` here, else the user's.
-    pub(crate) fn find(given: Option<&Path>, here: &Path, user: Option<&Path>) -> Option<PathBuf> {
-        if let Some(given) = given {
-            return Some(given.to_path_buf());
-        }
-        let places =
-            [Some(here.join("relight.toml")), user.map(|it| it.join("relight/relight.toml"))];
-        places.into_iter().flatten().find(|file| file.exists())
-    }
-
-    /// Reads a file; `presets` is the folder of the user's own presets.
-    pub(crate) fn load(file: &Path, presets: Option<&Path>) -> Result<Self, Failure> {
-        let text = read(file).map_err(|error| {
+    /// Reads a file; `presets` is the folder of the user's own presets. One that was found in the working
+    /// folder is refused when others can write it.
+    pub(crate) fn load(source: &Source, presets: Option<&Path>) -> Result<Self, Failure> {
+        let file = &source.file;
+        let content = source.read().map_err(|error| {
             Failure::new(Exit::Config, format!("cannot read {}: {error}", file.display()))
                 .hint("give --config FILE, or write a relight.toml in this folder")
         })?;
-        Self::parse(&text, file, &Preset::names(presets)).map_err(Failure::from)
+        content.refuse_stranger()?;
+        let config = Self::parse(&content.text, file, &Preset::names(presets))?;
+        Ok(Self { origin: Some(content.origin()), ..config })
     }
 
     /// The store that a file names, whatever else is wrong in it; none where it names none. For commands
     /// that need nothing more of it: one look, and nothing is parsed that cannot name a store.
-    pub(crate) fn store_url_of(file: &Path) -> Result<Option<String>, String> {
-        let text = read(file).map_err(|error| error.to_string())?;
-        if !text.contains("store") {
+    pub(crate) fn store_url_of(content: &Content) -> Result<Option<String>, String> {
+        if !content.text.contains("store") {
             return Ok(None);
         }
-        let table = DeTable::parse(&text).map_err(|mistake| mistake.message().to_owned())?;
+        let table =
+            DeTable::parse(&content.text).map_err(|mistake| mistake.message().to_owned())?;
         let store = table.get_ref().get("store").and_then(|value| value.get_ref().as_table());
         let Some(url) = store.and_then(|store| store.get("url")) else { return Ok(None) };
-        let url = url.get_ref().as_str().ok_or("url in [store] is no text")?;
-        Ok(Some(from_folder(url, &folder_of(file))))
+        let url = url.get_ref().as_str().ok_or("url in [store] is not a text")?;
+        Ok(Some(from_folder(url, &folder_of(&content.source.file))))
     }
 
     /// Reads a text. `presets` are the names of those that there are.
@@ -191,6 +188,7 @@ impl Config {
             recovery,
             agents,
             folder,
+            origin: None,
         }
     }
 }
@@ -312,15 +310,6 @@ fn bytes(text: &str) -> Result<u64, String> {
         Some(_) => Err("write at least 1kB, such as 10MB".to_owned()),
         None => Err(bad()),
     }
-}
-
-fn read(file: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(file)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(std::io::Error::other("it is too large"));
-    }
-    Ok(text)
 }
 
 fn folder_of(file: &Path) -> PathBuf {

@@ -1,14 +1,14 @@
 //! What a configuration means, and how its mistakes are told.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use relight::presets::Preset;
 use relight::supervise::word::Word;
 use relight_core::agent::RestartRule;
 use relight_core::time::Span;
 
-use super::{AgentConfig, Config};
+use super::{AgentConfig, Config, Source};
 use crate::exit::{Exit, Failure};
 
 const AGENT: &str = "[[agent]]\nname = \"a\"\ncommand = [\"true\"]\n";
@@ -228,10 +228,10 @@ fn hostile_files_are_mistakes_and_no_panic() {
 fn a_bad_configuration_is_exit_78() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("relight.toml");
-    let missing: Failure = Config::load(&file, None).unwrap_err();
+    let missing: Failure = Config::load(&Source::named(&file), None).unwrap_err();
     assert_eq!(missing.exit, Exit::Config);
     std::fs::write(&file, "x = 1").unwrap();
-    let bad = Config::load(&file, None).unwrap_err();
+    let bad = Config::load(&Source::named(&file), None).unwrap_err();
     assert_eq!(bad.exit, Exit::Config);
     assert!(bad.message.contains("relight.toml:1:1"), "{}", bad.message);
 }
@@ -239,16 +239,20 @@ fn a_bad_configuration_is_exit_78() {
 #[test]
 fn the_file_is_looked_for_in_order() {
     let (here, user) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let find = |given: Option<&Path>| Config::find(given, here.path(), Some(user.path()));
+    let find = |given: Option<&Path>| Source::find(given, here.path(), Some(user.path()));
     assert_eq!(find(None), None);
     std::fs::create_dir(user.path().join("relight")).unwrap();
     let of_user = user.path().join("relight/relight.toml");
     std::fs::write(&of_user, "").unwrap();
-    assert_eq!(find(None), Some(of_user));
+    assert_eq!(find(None), Some(Source::named(of_user)));
     let of_here = here.path().join("relight.toml");
     std::fs::write(&of_here, "").unwrap();
-    assert_eq!(find(None), Some(of_here));
-    assert_eq!(find(Some(Path::new("x.toml"))), Some(PathBuf::from("x.toml")));
+    assert_eq!(find(None), Some(Source { file: of_here, is_found_here: true }));
+    assert_eq!(find(Some(Path::new("x.toml"))), Some(Source::named("x.toml")));
+    // In the folder of the user's own file it is that one.
+    let folder = user.path().join("relight");
+    let own = Source::find(None, &folder, Some(user.path())).unwrap();
+    assert!(!own.is_found_here);
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn send(environment: &Environment, arguments: &SinksArguments) -> Outcome {
 }
 
 fn secret(environment: &Environment, arguments: &SinksArguments) -> Outcome {
-    let config = configured::load(environment, arguments.config.as_deref())?;
+    let config = configured::load_alerts(environment, arguments.config.as_deref())?;
     let environment = environment.with_store(config.store_url.clone());
     let engine = environment.engine()?;
     let home = environment.store_folder(&engine)?;
@@ -148,7 +148,7 @@ struct Place {
 
 impl Place {
     fn find(environment: &Environment, arguments: &SinksArguments) -> Result<Self, Failure> {
-        let config = configured::load(environment, arguments.config.as_deref())?;
+        let config = configured::load_alerts(environment, arguments.config.as_deref())?;
         let environment = environment.with_store(config.store_url.clone());
         let engine = environment.long_engine()?;
         let home = environment.store_folder(&engine)?;

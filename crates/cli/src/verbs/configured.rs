@@ -18,6 +18,7 @@ use super::supervision::{self, cannot_use};
 use crate::config::{self, AgentConfig, Config};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
+use crate::trust;
 use crate::work::{Work, find_config};
 
 /// The configuration: the given one, else the one that is found.
@@ -28,9 +29,15 @@ pub(super) fn load(environment: &Environment, given: Option<&Path>) -> Result<Co
     })
 }
 
-/// The configuration that is found without being named, if any.
-pub(super) fn find(environment: &Environment) -> Result<Option<Config>, Failure> {
-    find_config(environment, None)
+/// The same for a command that tells somebody of alerts: what it takes from the file has to be approved.
+pub(super) fn load_alerts(
+    environment: &Environment,
+    given: Option<&Path>,
+) -> Result<Config, Failure> {
+    let config = load(environment, given)?;
+    let keys = [trust::STORE_URL, trust::ALERT_COMMAND, trust::ALERT_WEBHOOK];
+    trust::require_for(environment, &config, &keys)?;
+    Ok(config)
 }
 
 /// The agents of the configuration that are switched on.

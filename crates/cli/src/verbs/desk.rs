@@ -18,7 +18,7 @@ use super::checkpoint;
 use crate::arguments::agent::RecoverArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::work::Work;
+use crate::work::find_config;
 use crate::{block_on, output};
 
 /// Without a pace: so many share a sync of the disk.
@@ -49,7 +49,8 @@ pub(super) fn act(environment: &Environment, arguments: &RecoverArguments, verb:
     }
     let rate = match arguments.rate {
         Some(rate) => rate,
-        None => Work::find(environment, arguments.config.config.as_deref())?.resume_rate,
+        None => find_config(environment, arguments.config.config.as_deref())?
+            .map_or(0, |config| config.queue.resume_rate),
     };
     let engine = environment.engine()?;
     block_on(async {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::arguments::other::DrainArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::work::Work;
+use crate::work::find_config;
 use crate::{block_on, output};
 
 /// How many of what still runs are named in a line.
@@ -58,7 +58,10 @@ async fn wait(
     engine: &Engine,
     most: Option<Span>,
 ) -> Result<Inflight, Failure> {
-    let sweep = Work::find(environment, None).map_or(Span::from_secs(5), |work| work.sweep);
+    let sweep = find_config(environment, None)
+        .ok()
+        .flatten()
+        .map_or(Span::from_secs(5), |config| config.queue.sweep);
     let deadline = most.map(|most| Instant::now() + most.as_duration());
     let mut told = usize::MAX;
     loop {

@@ -40,4 +40,5 @@ mod task_view;
 pub(crate) mod token;
 mod tracing;
 pub(crate) mod trap;
+pub(crate) mod trust;
 pub(crate) mod up;

@@ -36,14 +36,18 @@ pub(crate) fn run(environment: &Environment, arguments: &RecoverArguments) -> Ou
         return Err(Failure::new(Exit::Usage, "what is to become of them?")
             .hint("add --resume, --restart, --abandon or --hand-over AGENT"));
     }
-    let work = Work::find(environment, arguments.config.config.as_deref())?;
+    let given = arguments.config.config.as_deref();
+    let work = match arguments.dry_run {
+        true => Work::find_to_read(environment, given)?,
+        false => Work::find(environment, given)?,
+    };
     supervision::runtime()?.block_on(async {
         let engine = environment.long_engine()?;
-        let recoverer = work.recoverer(engine.clone());
         if arguments.dry_run {
+            let recoverer = work.recoverer(engine);
             return list(environment, &recoverer, &work.sessions, &desk::filter(arguments)).await;
         }
-        recover(environment, &engine, &recoverer, &work.sessions).await
+        recover(environment, &engine, work).await
     })
 }
 
@@ -77,18 +81,14 @@ async fn list(
 }
 
 /// Asks nothing. One that cannot be recovered stops no other.
-async fn recover(
-    environment: &Environment,
-    engine: &Engine,
-    recoverer: &Recoverer,
-    rules: &Rules,
-) -> Outcome {
+async fn recover(environment: &Environment, engine: &Engine, work: Work) -> Outcome {
+    let rules = work.sessions;
     let findings = recover::find(engine).await?;
     let newest = engine.store().newest_event().await?;
-    let failures = sweep_workers(recoverer).await?;
-    let left_alone = put_right(environment).await?;
+    let failures = sweep_workers(&work.recoverer(engine.clone())).await?;
+    let left_alone = put_right(environment, work).await?;
     let decided = decisions(engine, newest).await?;
-    let sessions = sessions::recover(engine, &marked(rules)).await?;
+    let sessions = sessions::recover(engine, &marked(&rules)).await?;
     let recovered: Vec<&Recovered> = decided.iter().map(|(recovered, _)| recovered).collect();
     let answer = json!({
         "dry_run": false, "findings": findings, "left_alone": left_alone, "recovered": recovered,
@@ -175,11 +175,11 @@ fn or_nothing(lines: &[String]) -> String {
     if lines.is_empty() { "nothing to recover".to_owned() } else { lines.join("\n") }
 }
 
-async fn put_right(environment: &Environment) -> Result<Vec<String>, Failure> {
+async fn put_right(environment: &Environment, work: Work) -> Result<Vec<String>, Failure> {
     let engine = environment.long_engine()?;
     let home = environment.store_folder(&engine)?;
     let settings = supervision::settings_for_a_moment(environment, &home)?;
-    let settings = supervision::with_work(settings, Work::find(environment, None)?);
+    let settings = supervision::with_work(settings, work);
     let generic = supervision::preset(environment, None)?;
     // One that is not there any more tells nothing.
     let preset = |name: &str| {

@@ -28,17 +28,17 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
 use super::alerting::Alerting;
+use super::default_name;
 use super::ps::supervisor_of;
 use super::supervision::{self, Signals, Told, cannot_use};
-use super::{configured, default_name};
 use crate::arguments::agent::RunArguments;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::log::{self, LogFormat};
-use crate::output;
 use crate::terminal_filter::TerminalFilter;
-use crate::work::Work;
+use crate::work::{Work, find_config};
+use crate::{output, trust};
 
 #[expect(clippy::needless_pass_by_value, reason = "every verb takes its arguments over")]
 pub(crate) fn run(environment: &Environment, arguments: RunArguments) -> Outcome {
@@ -74,8 +74,10 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         refuse_if_held(&engine, &name, task).await?;
     }
     let settings = supervision::settings(environment, &home)?;
-    let settings = supervision::with_work(settings, work(environment)?);
-    let alerting = alerting(environment, &engine, &home).await;
+    let config = config(environment)?;
+    let work = config.as_ref().map_or_else(Work::by_default, Work::of)?;
+    let settings = supervision::with_work(settings, work);
+    let alerting = alerting(environment, &engine, config, &home).await;
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
     if let (Begin::Anew, Some(known)) = (begin, known) {
@@ -155,25 +157,35 @@ async fn refuse_beside_a_node(environment: &Environment, engine: &Engine) -> Res
     )))
 }
 
-/// What becomes of tasks that the agent takes by itself, says the configuration that is found here. One
-/// that is wrong is no reason not to run.
-fn work(environment: &Environment) -> Result<Work, Failure> {
-    Work::find(environment, None).or_else(|failure| {
-        let text = format!("the default strategies hold: {}", failure.message);
+/// The configuration that is found here says what becomes of tasks that the agent takes by itself, and
+/// who is told of alerts. One that is wrong is no reason not to run; one whose commands nobody approved is.
+fn config(environment: &Environment) -> Result<Option<Config>, Failure> {
+    let config = find_config(environment, None).unwrap_or_else(|failure| {
+        let text = format!(
+            "the default strategies hold and nobody is told of alerts: {}",
+            failure.message
+        );
         output::note(environment, &text);
-        Work::by_default()
-    })
+        None
+    });
+    if let Some(config) = &config {
+        let keys = [trust::EXEC, trust::ALERT_COMMAND, trust::ALERT_WEBHOOK];
+        trust::require_for(environment, config, &keys)?;
+    }
+    Ok(config)
 }
 
-/// Who is told, says the `[alert]` of a configuration that is found here. One that is wrong is no
-/// reason not to run: its exit code and its `ALERT` line tell.
-async fn alerting(environment: &Environment, engine: &Engine, home: &Path) -> Alerting {
-    let started = async {
-        let Some(config) = configured::find(environment)? else { return Ok(Alerting::default()) };
-        let config = Config { alert: config.alert.without_stale(), ..config };
-        Alerting::start(environment, engine, &config, home).await
-    };
-    started.await.unwrap_or_else(|failure: Failure| {
+/// Tells whoever `[alert]` names. One that is wrong is no reason not to run: the exit code and the
+/// `ALERT` line tell.
+async fn alerting(
+    environment: &Environment,
+    engine: &Engine,
+    config: Option<Config>,
+    home: &Path,
+) -> Alerting {
+    let Some(config) = config else { return Alerting::default() };
+    let config = Config { alert: config.alert.without_stale(), ..config };
+    Alerting::start(environment, engine, &config, home).await.unwrap_or_else(|failure| {
         output::note(environment, &format!("nobody is told of alerts: {}", failure.message));
         Alerting::default()
     })

@@ -23,9 +23,10 @@ use crate::arguments::task::{
     AddArguments, EndArguments, ListArguments, NewArguments, SetArguments, SpendArguments,
     StartArguments, TaskCommand,
 };
+use crate::config::Recovery;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain};
-use crate::work::{self, Work};
+use crate::work;
 use crate::{block_on, output, values};
 
 pub(crate) fn run(environment: &Environment, command: TaskCommand) -> Outcome {
@@ -248,8 +249,8 @@ fn strategy_in_effect(environment: &Environment, task: &Task) -> Option<String> 
     if task.spec.strategy.is_some() {
         return task.spec.strategy.clone();
     }
-    let work = Work::find(environment, None).ok()?;
-    Some(work.strategies.name_for(task).to_owned())
+    let config = work::find_config(environment, None).ok()?;
+    Some(config.map_or_else(Recovery::default, |config| config.recovery).strategy)
 }
 
 fn list(environment: &Environment, arguments: ListArguments) -> Outcome {

@@ -15,6 +15,7 @@ fn config(ground: &Ground, agents: &[&str], alert: &str) {
         write!(text, "[[agent]]\n{entry}").unwrap();
     }
     ground.config(&format!("{text}[alert]\ngroup = \"50ms\"\nretry = \"50ms\"\n{alert}\n"));
+    assert_eq!(exit_code(ground, &["trust"]), 0);
 }
 
 fn webhook(receiver: &Receiver) -> String {

@@ -14,4 +14,5 @@ mod given;
 mod inflight;
 mod queue;
 mod strategies;
+mod trust;
 mod usage;

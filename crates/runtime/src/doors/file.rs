@@ -1,8 +1,9 @@
 //! Small files that others may have put there.
 
-use std::fs::{File, OpenOptions};
+use std::fmt;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use relight_core::time::Time;
@@ -11,14 +12,101 @@ use rustix::fs::OFlags;
 /// What is in a regular file, up to a limit; none when it is absent or cannot be read. Whatever else
 /// lies there, a pipe above all, is never waited for.
 pub fn read_regular(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
     let mut bytes = Vec::new();
-    file.take(bytes_max).read_to_end(&mut bytes).ok()?;
+    open_regular(path).ok()?.take(bytes_max).read_to_end(&mut bytes).ok()?;
     Some(bytes)
+}
+
+/// Opens a regular file to read it. Anything else, such as a pipe or a device, is an error and is never
+/// waited for.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is not a regular file"))
+    }
+}
+
+/// All of a regular file as text; an error when it is longer than `bytes_max`.
+pub fn read_text(file: File, bytes_max: u64) -> io::Result<String> {
+    let mut text = String::new();
+    file.take(bytes_max + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > bytes_max {
+        return Err(io::Error::other("it is too large"));
+    }
+    Ok(text)
+}
+
+/// Who, beside this user and root, can change a file or folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stranger {
+    /// It belongs to the user with this id.
+    Owner(u32),
+    /// The members of the group with this id can write it.
+    Group(u32),
+    /// Everybody can write it.
+    Everybody,
+}
+
+impl fmt::Display for Stranger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Owner(user) => write!(f, "it belongs to another user (uid {user})"),
+            Self::Group(group) => write!(f, "a group of users can write it (gid {group})"),
+            Self::Everybody => f.write_str("everybody can write it"),
+        }
+    }
+}
+
+/// Who else can change it; none when only this user and root can. A group that holds nobody but this
+/// user, as many distributions make one for each user, is no stranger.
+pub fn stranger(found: &Metadata) -> Option<Stranger> {
+    let own = rustix::process::geteuid().as_raw();
+    if found.uid() != own && found.uid() != 0 {
+        return Some(Stranger::Owner(found.uid()));
+    }
+    if found.mode() & 0o002 != 0 {
+        return Some(Stranger::Everybody);
+    }
+    let is_shared = found.mode() & 0o020 != 0 && !is_private_group(found.gid(), own);
+    is_shared.then_some(Stranger::Group(found.gid()))
+}
+
+/// Most bytes of `/etc/passwd` and `/etc/group`.
+const ACCOUNTS_BYTES_MAX: u64 = 16 << 20;
+
+/// Whether the files of accounts know the group, and nobody but this user in it.
+fn is_private_group(group: u32, user: u32) -> bool {
+    let text = |path| {
+        let bytes = read_regular(Path::new(path), ACCOUNTS_BYTES_MAX)?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    match (text("/etc/passwd"), text("/etc/group")) {
+        (Some(accounts), Some(groups)) => holds_only(group, user, &accounts, &groups),
+        _ => false,
+    }
+}
+
+fn holds_only(group: u32, user: u32, accounts: &str, groups: &str) -> bool {
+    let (group, user) = (group.to_string(), user.to_string());
+    let fields = |line: &'_ str, at: usize| line.split(':').nth(at).unwrap_or_default().to_owned();
+    let mut names = Vec::new();
+    for line in accounts.lines() {
+        if fields(line, 2) == user {
+            names.push(fields(line, 0));
+        } else if fields(line, 3) == group {
+            return false;
+        }
+    }
+    let mut known = groups.lines().filter(|line| fields(line, 2) == group).peekable();
+    known.peek().is_some()
+        && known.all(|line| {
+            fields(line, 3)
+                .split(',')
+                .all(|name| name.is_empty() || names.iter().any(|it| it == name))
+        })
 }
 
 /// Opens a file to be written over from its beginning, making it when it is not there; 0600. Whatever
@@ -50,5 +138,17 @@ mod tests {
         assert_eq!(read_regular(&pipe, 10), None);
         std::fs::write(folder.path().join("file"), "0123456789abc").unwrap();
         assert_eq!(read_regular(&folder.path().join("file"), 10).unwrap(), b"0123456789");
+    }
+
+    #[test]
+    fn a_group_is_private_when_nobody_else_is_in_it() {
+        let accounts =
+            "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/a:/bin/sh\nbob:x:1001:50::/b:\n";
+        let groups = "root:x:0:\nann:x:1000:\nstaff:x:50:\nboth:x:60:ann,bob\nown:x:61:ann\n";
+        let is_private = |group| holds_only(group, 1000, accounts, groups);
+        assert!(is_private(1000) && is_private(61));
+        assert!(!is_private(50), "it is another user's first group");
+        assert!(!is_private(60), "it has another member");
+        assert!(!is_private(99), "nobody knows who is in it");
     }
 }

@@ -1,9 +1,10 @@
 //! Finds presets: those in the binary, and those of the user, which count more.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Preset;
+use crate::doors::file;
 
 /// The presets in the binary.
 pub const BUILT_IN: [(&str, &str); 7] = [
@@ -119,19 +120,13 @@ fn file_of(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.toml"))
 }
 
-fn read(file: &Path) -> Result<Option<String>, PresetError> {
-    let unreadable = |source| PresetError::Unreadable { file: file.to_path_buf(), source };
-    let opened = match std::fs::File::open(file) {
-        Ok(opened) => opened,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error)),
-    };
-    let mut text = String::new();
-    opened.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(unreadable(io::Error::other("it is too large")));
+fn read(path: &Path) -> Result<Option<String>, PresetError> {
+    let unreadable = |source| PresetError::Unreadable { file: path.to_path_buf(), source };
+    match file::open_regular(path).and_then(|opened| file::read_text(opened, FILE_BYTES_MAX)) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unreadable(error)),
     }
-    Ok(Some(text))
 }
 
 fn names_in(folder: &Path) -> Vec<String> {
@@ -177,6 +172,18 @@ mod tests {
         let names = Preset::names(Some(folder.path()));
         assert_eq!(names.last().unwrap(), "other");
         assert_eq!(names.len(), BUILT_IN.len() + 1);
+    }
+
+    #[test]
+    fn a_pipe_in_the_folder_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("codex.toml"), mode).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join("endless.toml")).unwrap();
+        for name in ["codex", "endless"] {
+            let error = Preset::by_name(name, Some(folder.path())).unwrap_err();
+            assert!(matches!(error, PresetError::Unreadable { .. }), "{error}");
+        }
     }
 
     #[test]

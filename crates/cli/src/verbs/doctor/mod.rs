@@ -24,8 +24,8 @@ use super::setup::{self, State};
 use crate::arguments::other::DoctorArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Outcome, chain};
-use crate::output;
 use crate::work::{Work, find_config};
+use crate::{output, trust};
 
 pub(crate) fn run(environment: &Environment, arguments: &DoctorArguments) -> Outcome {
     let mut findings = machine::look();
@@ -105,7 +105,14 @@ fn config(environment: &Environment) -> Vec<Finding> {
         work.sweep,
         renew.unwrap_or_default()
     );
-    vec![Finding::ok("config", text), Finding::ok("queue", sweep)]
+    let mut findings = vec![Finding::ok("config", text), Finding::ok("queue", sweep)];
+    let approved = config
+        .map_or(Ok(()), |config| trust::require_for(environment, &config, &trust::keys(&config)));
+    if let Err(failure) = approved {
+        let finding = Finding::warning("trust", failure.message);
+        findings.push(finding.hint(failure.hint.unwrap_or_default()));
+    }
+    findings
 }
 
 /// Whether the user's own presets can be read.

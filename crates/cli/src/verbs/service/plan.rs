@@ -170,7 +170,8 @@ fn store_of_check(
 }
 
 fn is_the_users_configuration(environment: &Environment) -> bool {
-    let folder = environment.config_file(None).and_then(|file| Some(file.parent()?.to_path_buf()));
+    let folder =
+        environment.config_file(None).and_then(|source| Some(source.file.parent()?.to_path_buf()));
     folder.is_some() && folder == environment.config_folder()
 }
 

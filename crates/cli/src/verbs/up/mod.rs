@@ -41,7 +41,7 @@ use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::store_way::NODE_LEASE;
 use crate::work::Work;
-use crate::{log, output};
+use crate::{log, output, trust};
 
 /// Most tasks of one agent that are counted before anything is given out.
 const SHOWN_TASKS_MAX: usize = 1_000;
@@ -58,6 +58,7 @@ const KEEPS_LEASE: &str =
 pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome {
     let config = configured::load(environment, arguments.config.as_deref())?;
     log::settle(environment, arguments.log_format, config.log.format)?;
+    trust::approve_by_use(environment, &config);
     let environment = environment.with_store(config.store_url.clone()).with_agents(&config);
     let environment = environment.deciding(None);
     environment.warn_of_password_in_flag();

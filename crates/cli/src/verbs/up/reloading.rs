@@ -6,6 +6,7 @@ use relight_core::ids::AgentName;
 
 use super::Daemon;
 use crate::exit::Failure;
+use crate::trust;
 use crate::verbs::alerting::Alerting;
 use crate::verbs::{configured, registered, tracing};
 use crate::work::Work;
@@ -58,6 +59,7 @@ impl Daemon<'_> {
         self.telemetry = telemetry;
         self.supervisor.recoverer().replace_rules(work.strategies, work.policy);
         self.supervisor.serve_queue_so(&configured::queue_settings(&config.queue));
+        trust::approve_by_use(self.environment, &config);
         self.config = config;
         Ok(specs)
     }

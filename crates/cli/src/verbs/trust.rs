@@ -1,0 +1,103 @@
+//! `relight trust`: approve what a `relight.toml` of a working folder may decide.
+
+use std::path::{Path, PathBuf};
+
+use relight::store_url::StoreUrl;
+use serde_json::{Value, json};
+
+use crate::arguments::other::TrustArguments;
+use crate::config::{Config, FILE_NAME, Source};
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+use crate::trust::{self, Approval};
+
+pub(crate) fn run(environment: &Environment, arguments: &TrustArguments) -> Outcome {
+    let home = environment.home()?;
+    if arguments.list {
+        return list(environment, &home);
+    }
+    let file = file_of(arguments.path.as_deref().unwrap_or(Path::new(".")));
+    if arguments.remove {
+        return remove(environment, &home, &file);
+    }
+    let source = Source { file: std::path::absolute(&file).unwrap_or(file), is_found_here: true };
+    let config = Config::load(&source, environment.presets_folder().as_deref())?;
+    let origin = config.origin.as_ref().expect("a file that was loaded has an origin");
+    let Approval { path, hash, .. } = trust::approve(&home, origin)?;
+    let keys = trust::keys(&config);
+    let mut text = format!("approved {path}");
+    for key in &keys {
+        text += &format!("\n  {key} = {}", shown(&config, key));
+    }
+    if keys.is_empty() {
+        text += "\n  nothing in it needs approval";
+    }
+    output::answer(environment, &json!({"path": path, "hash": hash, "keys": keys}), &text);
+    Ok(0)
+}
+
+/// What a person approves, without secrets: a webhook's path may be one.
+fn shown(config: &Config, key: &str) -> String {
+    match key {
+        trust::EXEC => format!("{:?}", config.recovery.exec),
+        trust::ALERT_COMMAND => format!("{:?}", config.alert.command),
+        trust::ALERT_WEBHOOK => {
+            let url = config.alert.webhook.as_deref().unwrap_or_default();
+            url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/") + "/…"
+        }
+        _ => {
+            match StoreUrl::parse(config.store_url.as_deref().unwrap_or_default(), Path::new("")) {
+                Ok(StoreUrl::Sqlite(path)) => format!("sqlite:{}", path.display()),
+                Ok(StoreUrl::Postgres(url)) => url.to_string(),
+                Ok(StoreUrl::Memory) => "memory:".to_owned(),
+                Err(error) => error.to_string(),
+            }
+        }
+    }
+}
+
+fn remove(environment: &Environment, home: &Path, file: &Path) -> Outcome {
+    let path = file.display().to_string();
+    if !trust::remove(home, file)? {
+        let text = format!("{path} is not approved");
+        return Err(Failure::new(Exit::No, text).hint("relight trust --list shows what is"));
+    }
+    let text = format!("{path} is not approved any more");
+    output::answer(environment, &json!({"path": path, "removed": true}), &text);
+    Ok(0)
+}
+
+fn list(environment: &Environment, home: &Path) -> Outcome {
+    let all = trust::all(home)?;
+    let mut rows = vec![["file", "now", "approved"].map(str::to_owned).to_vec()];
+    let mut items: Vec<Value> = Vec::new();
+    for approval in &all {
+        let now = state(approval);
+        let Approval { path, hash, approved_at } = approval;
+        items.push(json!({"path": path, "hash": hash, "approved_at": approved_at, "now": now}));
+        rows.push(vec![path.clone(), now.to_owned(), approved_at.to_string()]);
+    }
+    let text = match all.is_empty() {
+        true => {
+            "nothing is approved; relight trust approves the relight.toml of this folder".into()
+        }
+        false => output::table(&rows),
+    };
+    output::answer(environment, &json!({"items": items}), &text);
+    Ok(0)
+}
+
+/// Whether the file still has the content that was approved.
+fn state(approval: &Approval) -> &'static str {
+    match Source::named(&approval.path).read() {
+        Ok(content) if content.origin().hash == approval.hash => "approved",
+        Ok(_) => "changed",
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "missing",
+        Err(_) => "unreadable",
+    }
+}
+
+fn file_of(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() }
+}
