@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use relight_core::agent::silence::{
-    CONFIRM_MS, LATE_MS, Look, Phase, SignSource, Silence, WAITING_MS_MAX,
+    CONFIRM_MS, LATE_MS, Look, OpenWork, Phase, SignSource, Silence, WAITING_MS_MAX,
 };
 use relight_core::time::Span;
 
@@ -52,6 +52,35 @@ fn one_source_that_speaks_is_enough() {
         silence.sign(source, 9_000);
         assert_eq!(looks_at_the_limit(&mut silence), (19_050, Hung { silent_ms: 10_050 }));
     }
+}
+
+#[test]
+fn open_work_explains_silence_for_as_long_as_it_may() {
+    let of = |deadline_ms| OpenWork { deadline_ms, active_ms: 1_000 };
+    let limit = Some(Span::from_secs(60));
+    assert_eq!(of(Some(5_000)).explains_until_ms(limit), 5_000);
+    assert_eq!(of(None).explains_until_ms(limit), 61_000);
+    assert_eq!(of(None).explains_until_ms(None), u64::MAX);
+}
+
+#[test]
+fn a_silence_that_open_work_explains_is_judged_a_window_after_the_work() {
+    let mut silence = judged_by(&[Output]);
+    for look_ms in [10_000, 20_000, 30_000] {
+        silence.explained(25_000, look_ms);
+        assert_eq!(silence.look(look_ms), Fine);
+    }
+    assert_eq!(silence.next_look_ms(), Some(35_000));
+    assert_eq!(looks_at_the_limit(&mut silence), (35_050, Hung { silent_ms: 35_050 }));
+}
+
+#[test]
+fn a_verb_that_waits_is_a_sign_whatever_is_declared_and_ends_no_waiting() {
+    let mut silence = judged_by(&[Beat]);
+    silence.waiting(50_000, 1_000);
+    silence.verb(2_000);
+    assert_eq!(silence.phase(3_000), Phase::Waiting);
+    assert_eq!(silence.last_sign_ms(), 2_000);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 pub mod alerts;
 pub mod check;
 pub mod checkpoint_files;
+pub mod declared_wait;
 pub mod dialect;
 pub mod doors;
 pub mod drain;

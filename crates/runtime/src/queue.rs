@@ -14,6 +14,7 @@ use relight_store::StoreError;
 use tokio::time::Instant;
 
 use self::desk::{Desk, Offer};
+use crate::declared_wait::DeclaredWait;
 use crate::doors::clock;
 use crate::engine::{ActError, Started};
 use crate::funnel;
@@ -114,6 +115,7 @@ impl Queue {
     ) -> Result<Claimed, ActError> {
         let store = self.recoverer.engine().store();
         let deadline = Instant::now() + wait.as_duration();
+        let mut declared = None;
         loop {
             let newest = store.newest_event().await?;
             let claimed = self.claim(agent, skills, holder, ttl).await?;
@@ -121,6 +123,7 @@ impl Queue {
             if matches!(claimed, Claimed::Task(_)) || left.is_zero() {
                 return Ok(claimed);
             }
+            declared.get_or_insert_with(|| DeclaredWait::begin(Some(wait)));
             let pause = self.until_due(sweep).await?.as_duration().min(left);
             if let Ok(changed) = tokio::time::timeout(pause, store.changed(newest)).await {
                 changed?;

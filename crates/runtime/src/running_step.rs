@@ -3,28 +3,50 @@
 //! Whoever runs a step holds a lock for as long as it lives, and so does the command; the kernel
 //! frees it when both are gone, however they die. A begun step whose lock is free is in doubt; one
 //! whose lock is taken is left alone. What a finished command leaves behind keeps no lock: its file
-//! is gone by then.
+//! is gone by then. The file says which process runs the step and until when, for whoever judges
+//! whether an agent hangs.
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use relight_core::ids::TaskId;
 use relight_core::lease::Holder;
 use relight_core::step::StepKey;
+use relight_core::time::Time;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::FdFlags;
 
 use crate::engine::TaskView;
 
 const FOLDER: &str = "running";
+/// Two numbers.
+const NOTE_BYTES_MAX: usize = 64;
 
 /// The right to run one step; its file goes with it.
 #[derive(Debug)]
 pub struct RunningStep {
     path: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+/// Who is at a step that was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runner {
+    /// It is not run by a command of Relight.
+    None,
+    /// Whoever ran it is gone.
+    Gone,
+    /// It is being run.
+    Runs {
+        /// The process that does, as far as it is known.
+        pid: Option<u32>,
+        /// When its time is over, by the monotonic clock of this boot.
+        deadline_ms: Option<u64>,
+        /// Since when.
+        since: Time,
+    },
 }
 
 impl RunningStep {
@@ -45,24 +67,48 @@ impl RunningStep {
             if is_still_there(&path, &lock)? {
                 // The command inherits it: when only its runner dies, the step is still being run.
                 rustix::io::fcntl_setfd(&lock, FdFlags::empty())?;
-                return Ok(Some(Self { path, _lock: lock }));
+                let running = Self { path, lock };
+                running.note(std::process::id(), None)?;
+                return Ok(Some(running));
             }
         }
     }
-}
 
-impl RunningStep {
+    /// Notes which process runs the step, and when its time is over by the monotonic clock.
+    pub fn note(&self, pid: u32, deadline_ms: Option<u64>) -> io::Result<()> {
+        self.lock.set_len(0)?;
+        let deadline = deadline_ms.map_or_else(|| "-".to_owned(), |at_ms| at_ms.to_string());
+        self.lock.write_all_at(format!("{pid} {deadline}\n").as_bytes(), 0)
+    }
+
     /// Whether somebody runs the step.
     pub fn is_taken(home: &Path, task: &TaskId, step: &StepKey) -> io::Result<bool> {
+        Ok(matches!(Self::runner(home, task, step)?, Runner::Runs { .. }))
+    }
+
+    /// Who is at the step.
+    pub fn runner(home: &Path, task: &TaskId, step: &StepKey) -> io::Result<Runner> {
         let lock = match File::open(home.join(FOLDER).join(step.idempotency_key(task))) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Runner::None),
             other => other?,
         };
         match flock(&lock, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => Ok(false),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
-            Err(error) => Err(error.into()),
+            Ok(()) => return Ok(Runner::Gone),
+            Err(rustix::io::Errno::WOULDBLOCK) => {}
+            Err(error) => return Err(error.into()),
         }
+        let mut note = [0; NOTE_BYTES_MAX];
+        let count = lock.read_at(&mut note, 0)?;
+        let note = String::from_utf8_lossy(&note[..count]);
+        let (pid, deadline_ms) = note.trim_end().split_once(' ').unwrap_or_default();
+        let changed = lock.metadata()?;
+        let since =
+            changed.mtime().saturating_mul(1_000).saturating_add(changed.mtime_nsec() / 1_000_000);
+        Ok(Runner::Runs {
+            pid: pid.parse().ok(),
+            deadline_ms: deadline_ms.parse().ok(),
+            since: Time::from_ms(since),
+        })
     }
 }
 
@@ -113,5 +159,27 @@ mod tests {
         assert!(take("b").is_some(), "another step is another lock");
         drop(first);
         assert!(take("a").is_some());
+    }
+
+    #[test]
+    fn the_file_says_who_runs_the_step_and_until_when() {
+        let home = tempfile::tempdir().unwrap();
+        let task = TaskId::new("t").unwrap();
+        let step = StepKey::first(StepName::new("a").unwrap());
+        let runner = || RunningStep::runner(home.path(), &task, &step).unwrap();
+        assert_eq!(runner(), Runner::None);
+        let running = RunningStep::take(home.path(), &task, &step).unwrap().unwrap();
+        let me = std::process::id();
+        let own = |found: Runner| matches!(found, Runner::Runs { pid, deadline_ms: None, .. } if pid == Some(me));
+        assert!(own(runner()), "{:?}", runner());
+        running.note(7, Some(1_500)).unwrap();
+        let noted = matches!(runner(), Runner::Runs { pid: Some(7), deadline_ms: Some(1_500), .. });
+        assert!(noted, "{:?}", runner());
+        let copy = running.path.with_extension("copy");
+        fs::copy(&running.path, &copy).unwrap();
+        let path = running.path.clone();
+        drop(running);
+        fs::rename(copy, path).unwrap();
+        assert_eq!(runner(), Runner::Gone, "a file that nobody has locked");
     }
 }

@@ -50,6 +50,10 @@ pub(crate) struct RunArguments {
     /// Hung when no sign of life came for this long; 0s switches it off
     #[arg(long, value_name = "DURATION", default_value = "180s")]
     pub(crate) silence_max: Span,
+    /// How long an open step or tool call without a time limit explains silence; 0s for as long as it
+    /// is open
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    pub(crate) step_silence_max: Span,
     /// One attempt may take this long [default: no limit]
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<Span>,

@@ -172,6 +172,7 @@ impl AgentConfig {
             restart: self.restart,
             policy: recovery.policy,
             silence_max: recovery.silence_max,
+            step_silence_max: recovery.step_silence_max,
             timeout: recovery.timeout,
             grace: recovery.grace,
             defer: recovery.defer,

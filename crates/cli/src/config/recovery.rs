@@ -1,5 +1,6 @@
 //! `[recovery]`, whose keys may also stand in an `[[agent]]`.
 
+use relight_core::agent::STEP_SILENCE_MAX;
 use relight_core::budget::RestartPolicy;
 use relight_core::task::{STRATEGIES, STRATEGY_DEFAULT};
 use relight_core::time::Span;
@@ -11,6 +12,7 @@ pub(super) const KEYS: &[&str] = &[
     "max_attempts",
     "cooldown",
     "silence_max",
+    "step_silence_max",
     "timeout",
     "grace",
     "defer",
@@ -30,6 +32,8 @@ pub(crate) struct Recovery {
     pub(crate) policy: RestartPolicy,
     /// How long an agent may be silent; never judged when none.
     pub(crate) silence_max: Option<Span>,
+    /// How long an open step or tool call explains silence; as long as it is open when none.
+    pub(crate) step_silence_max: Option<Span>,
     /// How long one attempt may take.
     pub(crate) timeout: Option<Span>,
     pub(crate) grace: Span,
@@ -45,6 +49,7 @@ impl Default for Recovery {
             strategy: STRATEGY_DEFAULT.to_owned(),
             policy: RestartPolicy::default(),
             silence_max: Some(Span::from_secs(180)),
+            step_silence_max: Some(STEP_SILENCE_MAX),
             timeout: None,
             grace: Span::from_secs(10),
             defer: Span::from_secs(60),
@@ -61,6 +66,7 @@ pub(crate) struct RecoveryChoice {
     max_attempts: Option<u32>,
     cooldown: Option<Span>,
     silence_max: Option<Span>,
+    step_silence_max: Option<Span>,
     timeout: Option<Span>,
     grace: Option<Span>,
     defer: Option<Span>,
@@ -79,6 +85,7 @@ impl RecoveryChoice {
             max_attempts: section.count("max_attempts", 0..=u32::MAX),
             cooldown: section.span("cooldown"),
             silence_max: section.span("silence_max"),
+            step_silence_max: section.span("step_silence_max"),
             timeout: section.span("timeout"),
             grace: section.span("grace"),
             defer: section.span("defer"),
@@ -106,6 +113,7 @@ impl RecoveryChoice {
             strategy: self.strategy.clone().unwrap_or_else(|| below.strategy.clone()),
             policy,
             silence_max: self.silence_max.map_or(below.silence_max, unless_zero),
+            step_silence_max: self.step_silence_max.map_or(below.step_silence_max, unless_zero),
             timeout: self.timeout.map_or(below.timeout, unless_zero),
             grace: self.grace.unwrap_or(below.grace),
             defer: self.defer.unwrap_or(below.defer),

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal as _;
 
+use relight::declared_wait::DeclaredWait;
 use relight::doors::clock;
 use relight::drain;
 use relight::engine::Engine;
@@ -63,6 +64,7 @@ async fn wait(
         .flatten()
         .map_or(Span::from_secs(5), |config| config.queue.sweep);
     let deadline = most.map(|most| Instant::now() + most.as_duration());
+    let _declared = DeclaredWait::begin(most);
     let mut told = usize::MAX;
     loop {
         let newest = engine.store().newest_event().await?;

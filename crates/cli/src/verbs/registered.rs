@@ -36,6 +36,7 @@ pub(super) fn plan(config: &Config, new: NewAgent) -> AgentPlan {
         restart: new.restart,
         policy: recovery.policy.clone(),
         silence_max,
+        step_silence_max: recovery.step_silence_max,
         timeout: recovery.timeout,
         grace: recovery.grace,
         defer: recovery.defer,

@@ -520,6 +520,7 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
         restart: arguments.restart.into(),
         policy,
         silence_max: (!may_be_silent).then_some(arguments.silence_max),
+        step_silence_max: Some(arguments.step_silence_max).filter(|max| *max > Span::ZERO),
         timeout: arguments.timeout,
         grace: arguments.grace,
         defer: arguments.defer,

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use relight::doors::process;
+use relight::doors::{clock, process};
 use relight::engine::{ActError, Acted};
 use relight::running_step::RunningStep;
 use relight_core::alert::Alert;
@@ -109,7 +109,9 @@ async fn step(
     let outcome = match place.begin(rule).await? {
         Begin::Finished => replay(environment, place).await,
         Begin::InDoubt => Err(place.in_doubt()),
-        Begin::Go | Begin::Again => execute(environment, place, arguments, rule).await,
+        Begin::Go | Begin::Again => {
+            execute(environment, place, arguments, rule, running.as_ref()).await
+        }
     };
     drop(running);
     outcome
@@ -195,6 +197,7 @@ async fn execute(
     place: &Place,
     arguments: &RunArguments,
     rule: RepeatRule,
+    running: Option<&RunningStep>,
 ) -> Outcome {
     let (program, rest) = arguments.command.split_first().expect("clap asks for a command");
     let mut command = Command::from(process::command(program, rest));
@@ -215,6 +218,11 @@ async fn execute(
             return Ok(code);
         }
     };
+    if let (Some(running), Some(pid)) = (running, child.id()) {
+        let deadline = arguments.timeout.map(|limit| clock::monotonic_ms() + limit.as_ms());
+        // Only read by whoever judges whether the agent hangs: the step goes on without it.
+        let _ = running.note(pid, deadline);
+    }
     let watched = watch(child, group, arguments, environment.json);
     let ran = tokio::select! {
         ran = watched => ran?,

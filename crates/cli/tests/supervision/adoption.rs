@@ -18,6 +18,23 @@ fn lives_once() -> String {
 }
 
 #[test]
+fn a_verb_that_waits_is_known_to_the_next_supervisor() {
+    let ground = Ground::with_agent("relight task claim --agent a --wait 1h");
+    ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\nsilence_max = \"500ms\"\n");
+    let daemon = ground.up(&[]);
+    ground.until_agent("a", |agent| agent["waiting_until"].is_string());
+    let pid = ground.until_runs("a", 1);
+    daemon.kill();
+    let daemon = ground.up(&[]);
+    daemon.until_said("lives and is adopted");
+    let begun = crate::ground::now();
+    crate::ground::until("four times its silence", || {
+        (begun.elapsed() > std::time::Duration::from_secs(2)).then_some(())
+    });
+    assert_eq!(ground.until_runs("a", 1), pid);
+}
+
+#[test]
 fn the_agent_lives_on_and_is_adopted_with_its_output_gap_free() {
     let ground = Ground::with_agent(&counts());
     let run = ground.run(&[]);

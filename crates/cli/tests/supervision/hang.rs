@@ -80,6 +80,110 @@ fn an_agent_that_waits_on_purpose_is_not_hung_before_and_is_after() {
 }
 
 #[test]
+fn a_running_step_is_a_sign_of_life_until_its_own_timeout() {
+    let ground = Ground::with_agent(
+        "relight step run build --timeout 20s -- sleep 2 && relight task done; exit 0",
+    );
+    let flags = ["--task", "t", "--silence-max", "300ms", "--step-silence-max", "300ms"];
+    let ran = ground.run(&[&flags[..], &["--restart", "never"]].concat()).end();
+    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
+    assert_eq!(ground.task_status("t"), "completed");
+}
+
+#[test]
+fn a_step_without_a_timeout_may_rest_for_as_long_as_its_limit_says() {
+    let ground = Ground::with_agent("relight step run build -- sleep 60");
+    let flags = ["--task", "t", "--silence-max", "300ms", "--grace", "1s", "--restart", "never"];
+    let ran = ground.run(&[&flags[..], &["--step-silence-max", "2s"]].concat()).end();
+    assert_eq!(ground.causes("a"), ["hung"], "{ran:?}");
+    let lived = ground.deaths("a")[0]["lived_ms"].as_u64().unwrap();
+    assert!(lived >= 2_000, "{lived} ms");
+}
+
+#[test]
+fn a_step_without_a_timeout_that_works_is_not_hung() {
+    let works = "end=$((SECONDS + 3)); while ((SECONDS < end)); do :; done";
+    let ground = Ground::with_agent(&format!(
+        "relight step run build -- bash -c '{works}' && relight task done; exit 0"
+    ));
+    let flags = ["--task", "t", "--silence-max", "400ms", "--step-silence-max", "400ms"];
+    let ran = ground.run(&[&flags[..], &["--restart", "never"]].concat()).end();
+    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
+}
+
+#[test]
+fn a_begun_step_is_open_work_whoever_runs_it() {
+    let ground = Ground::with_agent(
+        "relight step begin think; sleep 2; relight step end think; relight task done; exit 0",
+    );
+    let flags = ["--task", "t", "--silence-max", "300ms", "--restart", "never"];
+    let ran = ground.run(&flags).end();
+    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
+}
+
+#[test]
+fn who_waits_for_work_in_a_verb_is_not_hung_and_is_shown_as_waiting() {
+    let ground = Ground::with_agent("relight task claim --agent a --wait 3s; exit 0");
+    let run = ground.run(&["--silence-max", "300ms", "--restart", "never"]);
+    ground.until_agent("a", |agent| agent["waiting_until"].is_string());
+    let ran = run.end();
+    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
+}
+
+#[test]
+fn a_wait_is_over_when_its_verb_is_killed() {
+    let ground = Ground::with_agent(
+        "relight task claim --agent a --wait 1h & echo $! >verb; wait; exec sleep 60",
+    );
+    let run = ground.run(&["--silence-max", "300ms", "--grace", "1s", "--restart", "never"]);
+    ground.until_agent("a", |agent| agent["waiting_until"].is_string());
+    crate::ground::signal(ground.until_lines("verb", 1)[0].parse().unwrap(), Signal::KILL);
+    run.end();
+    assert_eq!(ground.causes("a"), ["hung"]);
+}
+
+#[test]
+fn an_open_tool_call_in_the_stream_is_not_silence() {
+    let call = |kind: &str| {
+        let item = r#"{"id":"item_1","type":"command_execution"}"#;
+        format!(r#"echo '{{"type":"item.{kind}","item":{item}}}'"#)
+    };
+    let ground = Ground::with_agent(&format!(
+        "{}; sleep 2; {}; echo '{{\"type\":\"turn.completed\"}}'",
+        call("started"),
+        call("completed")
+    ));
+    let flags = ["--preset", "codex", "--silence-max", "300ms", "--restart", "never"];
+    let words = [&["run", "--name", "a"], &flags[..], &["--", "./agent", "exec", "build"]].concat();
+    let ran = ground.start(&words).end();
+    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
+}
+
+#[test]
+fn a_call_over_http_that_waits_for_work_is_declared_waiting() {
+    let ground = Ground::with_agent(
+        "python3 -c 'import json, os, socket\n\
+         s = socket.socket(socket.AF_UNIX)\n\
+         s.connect(os.environ[\"RELIGHT_HOME\"] + \"/relight.sock\")\n\
+         body = json.dumps({\"agent\": \"a\", \"wait\": \"3s\"}).encode()\n\
+         head = \"POST /api/tasks/claim HTTP/1.1\\r\\nhost: localhost\\r\\nconnection: close\\r\\n\"\n\
+         head += \"content-type: application/json\\r\\ncontent-length: %d\\r\\n\\r\\n\" % len(body)\n\
+         s.sendall(head.encode() + body)\n\
+         open(\"answer\", \"wb\").write(s.recv(100))'",
+    );
+    ground.config(
+        "[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\nrestart = \"never\"\n\
+         silence_max = \"300ms\"\ngrace = \"1s\"\n",
+    );
+    let _daemon = ground.up(&["--paused"]);
+    assert_eq!(ground.call(&["start", "a"]).code, 0);
+    ground.until_agent("a", |agent| agent["waiting_until"].is_string());
+    ground.until_state("a", "stopped");
+    assert_eq!(ground.causes("a"), ["completed"], "{}", ground.read("answer"));
+    assert!(ground.read("answer").contains(" 204 "), "{}", ground.read("answer"));
+}
+
+#[test]
 fn a_loud_agent_whose_main_loop_is_stuck_is_found_by_its_beat() {
     let ground = Ground::with_agent("while echo loud; do sleep 0.02; done");
     ground.config(

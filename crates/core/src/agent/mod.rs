@@ -265,6 +265,10 @@ pub struct AgentPlan {
     /// How long all sources may be silent; never judged when none.
     #[serde(rename = "silence_max_ms")]
     pub silence_max: Option<Span>,
+    /// How long an open step or tool call without a time limit of its own explains silence, counted from
+    /// its last use of CPU or I/O; for as long as it is open when none.
+    #[serde(rename = "step_silence_max_ms", default = "step_silence_max_default")]
+    pub step_silence_max: Option<Span>,
     /// How long one attempt may take.
     #[serde(rename = "timeout_ms")]
     pub timeout: Option<Span>,
@@ -295,6 +299,14 @@ pub struct AgentPlan {
     pub labels: BTreeMap<String, String>,
 }
 
+/// Plans of earlier versions have none.
+fn step_silence_max_default() -> Option<Span> {
+    Some(STEP_SILENCE_MAX)
+}
+
+/// The limit of open steps and tool calls when nobody says.
+pub const STEP_SILENCE_MAX: Span = Span::from_secs(3_600);
+
 impl Default for AgentPlan {
     fn default() -> Self {
         Self {
@@ -305,6 +317,7 @@ impl Default for AgentPlan {
             restart: RestartRule::OnFailure,
             policy: RestartPolicy::default(),
             silence_max: Some(Span::from_secs(180)),
+            step_silence_max: step_silence_max_default(),
             timeout: None,
             grace: Span::from_secs(10),
             defer: Span::from_secs(60),

@@ -62,6 +62,25 @@ pub enum Phase {
     Waiting,
 }
 
+/// Work that was begun and not ended, and may be silent: a running step, an open tool call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenWork {
+    /// When it is over by its own limit, where it has one.
+    pub deadline_ms: Option<u64>,
+    /// When it began, or was last seen at work: its processes used CPU or I/O.
+    pub active_ms: u64,
+}
+
+impl OpenWork {
+    /// Until when it explains silence: its own deadline, else `silence_max` after it was last seen at
+    /// work; without that limit for as long as it is open.
+    pub fn explains_until_ms(self, silence_max: Option<Span>) -> u64 {
+        let by_limit =
+            silence_max.map_or(u64::MAX, |max| self.active_ms.saturating_add(max.as_ms()));
+        self.deadline_ms.unwrap_or(by_limit)
+    }
+}
+
 /// What a look found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
@@ -86,6 +105,8 @@ pub enum Look {
 /// | output, step, hook | heard | goes on | begins anew |
 /// | beat, ready | heard | ends | begins anew |
 /// | waiting | heard | begins, or ends when its time is past | begins at its end |
+/// | a verb of Relight begins or ends in it | heard | goes on | begins anew |
+/// | open work explains it | – | goes on | begins anew, at the latest when the work's time is over |
 /// | a look more than `LATE_MS` late | – | goes on | begins anew |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Silence {
@@ -141,6 +162,20 @@ impl Silence {
         let until_ms = until_ms.min(now_ms.saturating_add(WAITING_MS_MAX));
         self.waiting_until_ms = (until_ms > now_ms).then_some(until_ms);
         self.heard(now_ms);
+    }
+
+    /// A verb of Relight that waits began or ended inside it. Counts whatever is declared.
+    pub fn verb(&mut self, now_ms: u64) {
+        self.heard(now_ms);
+    }
+
+    /// Open work explains the silence until then (see [`OpenWork`]). It is not a sign: the caller says it
+    /// again at each look for as long as the work is open.
+    pub fn explained(&mut self, until_ms: u64, now_ms: u64) {
+        let until_ms = until_ms.min(now_ms);
+        if until_ms > self.window_from_ms {
+            self.begin_window(until_ms);
+        }
     }
 
     /// It asks not to be judged for that long from now (`EXTEND_TIMEOUT_USEC`). Later signs do not

@@ -9,6 +9,7 @@ use relight_core::time::Span;
 use super::seat::{Place, Seat, lease};
 use super::task::RunningTask;
 use super::task_builder::holder;
+use crate::declared_wait::DeclaredWait;
 use crate::engine::ActError;
 use crate::queue::{Claimed, Queue};
 
@@ -74,11 +75,13 @@ impl TaskQueue {
         skills: &[String],
     ) -> Result<RunningTask, ActError> {
         let store = self.queue.recoverer().engine().store();
+        let mut declared = None;
         loop {
             let newest = store.newest_event().await?;
             if let Some(task) = self.claim_for(agent, skills).await? {
                 return Ok(task);
             }
+            declared.get_or_insert_with(|| DeclaredWait::begin(None));
             let pause = self.queue.until_due(SWEEP).await?.as_duration();
             if let Ok(changed) = tokio::time::timeout(pause, store.changed(newest)).await {
                 changed?;

@@ -25,7 +25,7 @@ pub use stream::{Fact, LINE_BYTES_MAX, StreamReader};
 
 use launch::{Place, StreamRule};
 use prompt::PromptRule;
-use stream::Match;
+use stream::{Match, ToolCallRule};
 
 /// What is known of one agent program.
 #[derive(Debug, Clone, Deserialize)]
@@ -56,6 +56,11 @@ pub struct Preset {
     failure: Vec<Match>,
     #[serde(default)]
     later: Vec<Match>,
+    /// What says that it waits and goes on by itself.
+    #[serde(default)]
+    wait: Vec<Match>,
+    /// Where tool calls begin and end.
+    tool_call: Option<ToolCallRule>,
     /// A stream that began and never said success has failed, whatever the exit code.
     #[serde(default)]
     must_say_success: bool,
@@ -239,9 +244,9 @@ impl Preset {
 
     /// Whether its output has to be read at all.
     pub fn reads_stream(&self) -> bool {
-        let matches = [&self.success, &self.failure, &self.later];
+        let matches = [&self.success, &self.failure, &self.later, &self.wait];
         let has_session = self.session.path.is_some() || !self.session.gone.is_empty();
-        has_session || matches.iter().any(|rules| !rules.is_empty())
+        has_session || self.tool_call.is_some() || matches.iter().any(|rules| !rules.is_empty())
     }
 
     /// Reads the output of one attempt.

@@ -48,7 +48,7 @@ fn in_number(number: f64, now: Time) -> Option<Time> {
     to_come(time, now)
 }
 
-fn to_come(time: Time, now: Time) -> Option<Time> {
+pub(super) fn to_come(time: Time, now: Time) -> Option<Time> {
     (time > now && time.since(now) <= AHEAD_MAX).then_some(time)
 }
 

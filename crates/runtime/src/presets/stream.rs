@@ -1,10 +1,12 @@
-//! Reads what an agent's output says: its session's id, and how it ended.
+//! Reads what an agent's output says: its session's id, what it is waiting for, and how it ended.
 //!
 //! Events are JSON objects, one a line; other lines are texts. Output is whatever an agent, its tools or
 //! somebody hostile wrote: nothing in it can make this fail, and only an id of a safe shape is taken.
 
+use std::collections::HashMap;
+
 use relight_core::agent::death::{HowEnded, Said};
-use relight_core::time::Time;
+use relight_core::time::{Span, Time};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -12,6 +14,8 @@ use super::{Preset, moment};
 
 /// A longer line is not read.
 pub const LINE_BYTES_MAX: usize = 1024 * 1024;
+/// Most tool calls that are open at a time; more are not taken note of.
+const CALLS_MAX: usize = 1_000;
 const SESSION_BYTES_MAX: usize = 128;
 const MESSAGE_CHARS_MAX: usize = 300;
 
@@ -39,9 +43,49 @@ pub(super) struct Match {
     any: Vec<String>,
     /// Where the event has the time.
     at: Option<String>,
+    /// The same, in milliseconds from now.
+    at_ms: Option<String>,
     /// Else the words of the text that the time stands after.
     #[serde(default)]
     after: Vec<String>,
+}
+
+/// Where tool calls begin and end.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ToolCallRule {
+    begin: CallMatch,
+    end: CallMatch,
+}
+
+/// The ids of the tool calls that an event is about.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallMatch {
+    /// Members that the event has.
+    when: Value,
+    /// Where the event has a list of parts; the event itself is the only part when none.
+    each: Option<String>,
+    /// Members that a part has.
+    #[serde(default)]
+    is: Value,
+    /// Where a part has the id of its call.
+    id: String,
+}
+
+impl CallMatch {
+    fn ids<'a>(&'a self, event: &'a Value) -> impl Iterator<Item = &'a str> {
+        let is_about_calls = is_like(event, &self.when);
+        let parts = match &self.each {
+            _ if !is_about_calls => &[],
+            Some(path) => {
+                at_path(event, path).and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
+            }
+            None => std::slice::from_ref(event),
+        };
+        let ours = parts.iter().filter(|part| self.is.is_null() || is_like(part, &self.is));
+        ours.filter_map(|part| at_path(part, &self.id)?.as_str()).filter(|id| is_safe_id(id))
+    }
 }
 
 /// Reads the output of one attempt.
@@ -50,6 +94,8 @@ pub struct StreamReader {
     success: Vec<Match>,
     failure: Vec<Match>,
     later: Vec<Match>,
+    wait: Vec<Match>,
+    tool_call: Option<ToolCallRule>,
     session_when: Option<Value>,
     session_path: Option<String>,
     session_gone: Vec<String>,
@@ -58,6 +104,10 @@ pub struct StreamReader {
     began: bool,
     session: Option<String>,
     said: Option<Said>,
+    /// Tool calls that began and did not end, and since when.
+    calls: HashMap<String, Time>,
+    /// Since when it waits for a limit or a retry, and until when where that is known.
+    waits: Option<(Time, Option<Time>)>,
 }
 
 impl StreamReader {
@@ -66,6 +116,8 @@ impl StreamReader {
             success: preset.success.clone(),
             failure: preset.failure.clone(),
             later: preset.later.clone(),
+            wait: preset.wait.clone(),
+            tool_call: preset.tool_call.clone(),
             session_when: preset.session.when.clone(),
             session_path: preset.session.path.clone(),
             session_gone: preset.session.gone.clone(),
@@ -73,7 +125,14 @@ impl StreamReader {
             began: false,
             session: None,
             said: None,
+            calls: HashMap::new(),
+            waits: None,
         }
+    }
+
+    /// Tool calls that are open, and what it waits for: since when, and until when where that is known.
+    pub fn open_work(&self) -> impl Iterator<Item = (Time, Option<Time>)> {
+        self.calls.values().map(|since| (*since, None)).chain(self.waits)
     }
 
     /// Reads one line, with or without its line break.
@@ -107,11 +166,14 @@ impl StreamReader {
 
     fn event(&mut self, event: &Value, now: Time) -> Vec<Fact> {
         self.began = true;
+        self.note_calls(event, now);
+        self.note_wait(Some(event), "", now);
         let session = self.session_in(event).map(Fact::Session);
         session.into_iter().chain(self.judge(Some(event), "", now)).collect()
     }
 
     fn text(&mut self, text: &str, now: Time) -> Vec<Fact> {
+        self.note_wait(None, text, now);
         let gone = self.session_gone.iter().any(|words| has(text, words));
         let gone = gone.then_some(Fact::SessionGone);
         gone.into_iter().chain(self.judge(None, text, now)).collect()
@@ -128,6 +190,28 @@ impl StreamReader {
         self.session.clone()
     }
 
+    fn note_calls(&mut self, event: &Value, now: Time) {
+        let Some(rule) = &self.tool_call else { return };
+        for id in rule.begin.ids(event) {
+            if self.calls.len() < CALLS_MAX {
+                self.calls.insert(id.to_owned(), now);
+            }
+        }
+        for id in rule.end.ids(event) {
+            self.calls.remove(id);
+        }
+    }
+
+    /// A wait ends at its time, or with the next event of the program.
+    fn note_wait(&mut self, event: Option<&Value>, text: &str, now: Time) {
+        let mut rules = self.later.iter().chain(&self.wait);
+        match rules.find(|rule| rule.matches(event, text)) {
+            Some(rule) => self.waits = Some((now, rule.moment(event, text, now))),
+            None if event.is_some() => self.waits = None,
+            None => {}
+        }
+    }
+
     /// What the line says, when that is news. A failure after "later" is its consequence.
     fn judge(&mut self, event: Option<&Value>, text: &str, now: Time) -> Option<Fact> {
         let said = self.verdict(event, text, now)?;
@@ -136,6 +220,8 @@ impl StreamReader {
         if is_consequence || self.said.as_ref() == Some(&said) {
             return None;
         }
+        // A turn that is over has no open calls, whether or not each was told of.
+        self.calls.clear();
         self.said = Some(said.clone());
         Some(Fact::Said(said))
     }
@@ -192,6 +278,10 @@ impl Match {
     }
 
     fn moment(&self, event: Option<&Value>, line: &str, now: Time) -> Option<Time> {
+        let in_ms = self.at_ms.as_ref().zip(event).and_then(|(path, event)| at_path(event, path));
+        if let Some(ms) = in_ms.and_then(Value::as_u64) {
+            return moment::to_come(now.plus(Span::from_ms(ms)), now);
+        }
         let at = self.at.as_ref().zip(event).and_then(|(path, event)| at_path(event, path));
         if let Some(time) = at.and_then(|value| moment::in_value(value, now)) {
             return Some(time);
@@ -342,6 +432,70 @@ mod tests {
         let [Fact::Said(Said::Failure(text))] = &told[..] else { panic!("{told:?}") };
         assert_eq!(text.chars().count(), MESSAGE_CHARS_MAX);
         assert!(!text.contains(|c: char| c.is_control()));
+    }
+
+    /// Since when and until when something is open after these lines.
+    fn open(preset: &str, lines: &[&str]) -> Vec<(Time, Option<Time>)> {
+        let mut reader = reader(preset);
+        for line in lines {
+            reader.line(line.as_bytes(), now());
+        }
+        reader.open_work().collect()
+    }
+
+    #[test]
+    fn a_tool_call_is_open_until_its_result_comes() {
+        let claude = [
+            r#"{"type":"assistant","message":{"content":[{"type":"text","text":"x"},{"type":"tool_use","id":"toolu_1","name":"Bash"},{"type":"tool_use","id":"toolu_2","name":"Bash"}]}}"#,
+            r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"toolu_1"}]}}"#,
+            r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"toolu_2"}]}}"#,
+        ];
+        let codex = [
+            r#"{"type":"item.started","item":{"id":"item_1","type":"command_execution"}}"#,
+            r#"{"type":"item.completed","item":{"id":"item_1","type":"command_execution"}}"#,
+        ];
+        let gemini = [
+            r#"{"type":"tool_use","tool_name":"shell","tool_id":"t-1"}"#,
+            r#"{"type":"tool_result","tool_id":"t-1","status":"success"}"#,
+        ];
+        let kimi = [
+            r#"{"role":"assistant","tool_calls":[{"type":"function","id":"tc_1"}]}"#,
+            r#"{"role":"tool","tool_call_id":"tc_1","content":"ok"}"#,
+        ];
+        let still = (now(), None);
+        assert_eq!(open("claude-code", &claude[..1]), [still, still]);
+        assert_eq!(open("claude-code", &claude[..2]), [still]);
+        assert_eq!(open("claude-code", &claude), []);
+        for (preset, lines) in [("codex", codex), ("gemini", gemini), ("kimi", kimi)] {
+            assert_eq!(open(preset, &lines[..1]), [still], "{preset}");
+            assert_eq!(open(preset, &lines), [], "{preset}");
+        }
+        let said = r#"{"type":"turn.completed"}"#;
+        assert_eq!(open("codex", &[codex[0], said]), [], "the turn is over");
+        assert_eq!(
+            open(
+                "codex",
+                &[r#"{"type":"item.started","item":{"id":"item_2","type":"reasoning"}}"#]
+            ),
+            []
+        );
+    }
+
+    #[test]
+    fn a_retry_or_a_limit_is_a_wait_until_its_time_or_the_next_event() {
+        let retry = r#"{"type":"system","subtype":"api_retry","attempt":1,"retry_delay_ms":90000}"#;
+        let limit = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1777640400}}"#;
+        let next = r#"{"type":"assistant","message":{"content":[]}}"#;
+        let until = |text: &str| Some(text.parse().unwrap());
+        let waits = (now(), until("2026-05-01T12:01:30Z"));
+        assert_eq!(open("claude-code", &[retry]), [waits]);
+        assert_eq!(open("claude-code", &[limit]), [(now(), until("2026-05-01T13:00:00Z"))]);
+        assert_eq!(open("claude-code", &[retry, "retrying"]), [waits]);
+        assert_eq!(open("claude-code", &[retry, next]), []);
+        for preset in ["claude-code", "codex", "gemini", "opencode"] {
+            let said = ["HTTP 429, Retry-After: 90"];
+            assert_eq!(open(preset, &said), [waits], "{preset}");
+        }
     }
 
     #[test]

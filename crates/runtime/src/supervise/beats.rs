@@ -13,7 +13,7 @@ use relight_core::time::{Span, Time};
 use tokio::sync::{Notify, watch};
 
 use super::actor::AgentView;
-use super::notify::{Sign, clean};
+use super::notify::{Sign, WaitId, clean};
 use crate::doors::clock;
 
 /// Plain beats wake the supervision of an agent at most so often.
@@ -45,6 +45,18 @@ impl Beats {
         let Some(entry) = entries.get(agent) else { return false };
         entry.slot.beat(beat);
         true
+    }
+
+    /// A request of the agent waits here until then, and no longer than what is answered lives; none
+    /// when the agent is not supervised here.
+    pub fn wait(&self, agent: &AgentName, until: Time) -> Option<RequestWait> {
+        static REQUESTS: AtomicU64 = AtomicU64::new(1);
+        let entries = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let slot = Arc::clone(&entries.get(agent)?.slot);
+        // Without a pid: this process answers for it.
+        let id = WaitId { pid: 0, number: REQUESTS.fetch_add(1, Ordering::Relaxed) };
+        slot.waits(id, Some(until));
+        Some(RequestWait { slot, id })
     }
 
     /// What is known of an agent beyond the store; none when it is not supervised here.
@@ -82,8 +94,30 @@ pub(super) struct Slot {
     rung_ms: AtomicU64,
     /// The next beat ends a declared wait, and must be heard at once.
     waits: AtomicBool,
-    said: Mutex<Beat>,
+    said: Mutex<Said>,
     bell: Notify,
+}
+
+/// What the supervision has not heard yet.
+#[derive(Debug, Default)]
+struct Said {
+    beat: Option<Beat>,
+    /// Waits that began, and those that ended.
+    waits: Vec<(WaitId, Option<Time>)>,
+}
+
+/// A request of the agent waits in this process until this is dropped.
+#[derive(Debug)]
+#[must_use = "the wait is over when this is dropped"]
+pub struct RequestWait {
+    slot: Arc<Slot>,
+    id: WaitId,
+}
+
+impl Drop for RequestWait {
+    fn drop(&mut self) {
+        self.slot.waits(self.id, None);
+    }
 }
 
 impl Slot {
@@ -97,11 +131,21 @@ impl Slot {
         }
         self.rung_ms.store(now_ms, Ordering::Relaxed);
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = said.beat.get_or_insert_default();
         // A later beat without it ends the wait; a status stays what it was.
-        said.waiting_until = beat.waiting_until;
+        last.waiting_until = beat.waiting_until;
         if beat.status.is_some() {
-            said.status = beat.status;
+            last.status = beat.status;
         }
+        drop(said);
+        self.bell.notify_one();
+    }
+
+    /// A request of the agent waits until then, or no longer.
+    fn waits(&self, id: WaitId, until: Option<Time>) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.waits.retain(|(known, _)| *known != id);
+        said.waits.push((id, until));
         drop(said);
         self.bell.notify_one();
     }
@@ -110,9 +154,13 @@ impl Slot {
     pub(super) async fn heard(&self) -> Vec<Sign> {
         self.bell.notified().await;
         let said = std::mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut signs = vec![Sign::Alive];
-        signs.extend(said.waiting_until.map(Sign::WaitingUntil));
-        signs.extend(said.status.map(|text| Sign::Status(clean(&text))));
+        let mut signs: Vec<Sign> = Vec::new();
+        signs.extend(said.waits.into_iter().map(|(id, until)| Sign::Verb(id, until)));
+        if let Some(beat) = said.beat {
+            signs.push(Sign::Alive);
+            signs.extend(beat.waiting_until.map(Sign::WaitingUntil));
+            signs.extend(beat.status.map(|text| Sign::Status(clean(&text))));
+        }
         signs
     }
 
@@ -149,6 +197,17 @@ mod tests {
         let again = tokio::time::timeout(std::time::Duration::from_millis(20), slot.heard()).await;
         assert!(again.is_err());
         assert!(slot.last_ms() > 0);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_waits_is_told_until_it_is_dropped() {
+        let slot = Arc::new(Slot::default());
+        let id = WaitId { pid: 0, number: 1 };
+        let until = Some(Time::from_ms(5));
+        slot.waits(id, until);
+        assert_eq!(slot.heard().await, [Sign::Verb(id, until)]);
+        drop(RequestWait { slot: Arc::clone(&slot), id });
+        assert_eq!(slot.heard().await, [Sign::Verb(id, None)]);
     }
 
     #[tokio::test]

@@ -28,7 +28,7 @@ use crate::doors::descriptor;
 
 pub(super) use sign::clean;
 pub(crate) use sign::signs;
-pub use sign::{STATUS_BYTES_MAX, Sign};
+pub use sign::{STATUS_BYTES_MAX, Sign, WaitId};
 
 /// Longer datagrams are dropped whole.
 pub const DATAGRAM_BYTES_MAX: usize = 8 * 1024;
@@ -141,12 +141,20 @@ impl NotifySocket {
             RecvFlags::CMSG_CLOEXEC,
         )?;
         let sender = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.uid.as_raw()),
+            RecvAncillaryMessage::ScmCredentials(sender) => Some(sender),
             _ => None,
         });
-        let is_ours = sender.is_some_and(|user| self.users.contains(&user));
+        let sender = sender.filter(|sender| self.users.contains(&sender.uid.as_raw()));
         let is_whole = !received.flags.contains(ReturnFlags::TRUNC);
-        Ok(if is_ours && is_whole { sign::signs(&datagram[..received.bytes]) } else { Vec::new() })
+        let Some(sender) = sender.filter(|_| is_whole) else { return Ok(Vec::new()) };
+        let mut signs = sign::signs(&datagram[..received.bytes]);
+        for sign in &mut signs {
+            // Whose wait it is, the kernel says and not the sender.
+            if let Sign::Verb(id, _) = sign {
+                id.pid = sender.pid.as_raw_nonzero().get().unsigned_abs();
+            }
+        }
+        Ok(signs)
     }
 }
 
@@ -158,11 +166,20 @@ pub fn addresses(folder: &AgentFolder) -> Vec<String> {
 /// Says these signs to whoever listens at `address` (the value of `NOTIFY_SOCKET`), in one datagram.
 /// Waits for a listener that does not read, but not for ever.
 pub fn send(address: &str, signs: &[Sign]) -> io::Result<()> {
+    send_with(address, signs, SendFlags::NOSIGNAL)
+}
+
+/// The same, without waiting for a listener that does not read.
+pub fn try_send(address: &str, signs: &[Sign]) -> io::Result<()> {
+    send_with(address, signs, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+}
+
+fn send_with(address: &str, signs: &[Sign], flags: SendFlags) -> io::Result<()> {
     let lines: Vec<String> = signs.iter().map(Sign::to_line).collect();
     let name = name_of(address)?;
     let socket = datagram_socket(SocketFlags::CLOEXEC)?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(SEND_MAX))?;
-    rustix::net::sendto(&socket, lines.join("\n").as_bytes(), SendFlags::NOSIGNAL, &name)?;
+    rustix::net::sendto(&socket, lines.join("\n").as_bytes(), flags, &name)?;
     Ok(())
 }
 

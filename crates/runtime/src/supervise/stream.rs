@@ -1,4 +1,5 @@
-//! Follows an attempt's output for its preset: the session id, and what the agent says of its end.
+//! Follows an attempt's output for its preset: the session id, what is open, and what the agent says of
+//! its end.
 
 use std::io::Read as _;
 
@@ -87,6 +88,11 @@ impl Stream {
     /// What the agent said of its end, by all that was read and how it ended.
     pub(super) fn ended(&self, preset: &Preset, how: HowEnded) -> Option<Said> {
         self.reader.ended(preset, how)
+    }
+
+    /// What is open by what was read: since when, and until when where that is known.
+    pub(super) fn open_work(&self) -> impl Iterator<Item = (Time, Option<Time>)> {
+        self.reader.open_work()
     }
 
     fn take(&mut self, part: &[u8], now: Time, facts: &mut Facts) {

@@ -1,4 +1,5 @@
-//! The wait that an attempt declared, kept for the next supervisor: one line in the agent's folder.
+//! What an attempt waits for: by its own word, and in verbs of Relight that wait inside it. Kept in the
+//! agent's folder for the next supervisor.
 //!
 //! Not synced: after a power cut the attempt is over anyway. Written in place, whole in one write.
 
@@ -7,29 +8,97 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 
 use relight_core::agent::AttemptTag;
+use relight_core::lease::ProcessIdentity;
 use relight_core::time::Time;
+use serde::{Deserialize, Serialize};
 
 use super::folder::AgentFolder;
+use super::notify::WaitId;
+use crate::doors::process;
 
-/// Keeps until when the attempt waits, or that it does not any more.
-pub(super) fn keep(folder: &AgentFolder, tag: &AttemptTag, until: Option<Time>) -> io::Result<()> {
-    let Some(until) = until else {
+/// So many verbs that wait at the same time are taken note of; no agent has so many.
+const VERBS_MAX: usize = 256;
+
+/// What an attempt waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Waits {
+    /// It said itself that nothing will come until then.
+    pub(super) until: Option<Time>,
+    verbs: Vec<VerbWait>,
+}
+
+/// A verb that waits inside the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct VerbWait {
+    id: WaitId,
+    until: Time,
+    /// Who waits; none for a request that this process answers, and where the kernel does not tell.
+    process: Option<ProcessIdentity>,
+}
+
+impl Waits {
+    /// A verb waits until then, or no longer.
+    pub(super) fn verb(&mut self, id: WaitId, until: Option<Time>) {
+        self.verbs.retain(|verb| verb.id != id);
+        let Some(until) = until else { return };
+        let process = process::identity(id.pid);
+        let is_gone = id.pid != 0 && process.is_none();
+        if !is_gone && self.verbs.len() < VERBS_MAX {
+            self.verbs.push(VerbWait { id, until, process });
+        }
+    }
+
+    /// Forgets verbs whose process is gone; whether there were any.
+    pub(super) fn forget_gone(&mut self) -> bool {
+        let before = self.verbs.len();
+        self.verbs.retain(|verb| verb.process.as_ref().is_none_or(process::is_alive));
+        self.verbs.len() < before
+    }
+
+    /// When the last of its verbs ends to wait.
+    pub(super) fn verbs_until(&self) -> Option<Time> {
+        self.verbs.iter().map(|verb| verb.until).max()
+    }
+
+    /// Until when it waits in all.
+    pub(super) fn last(&self) -> Option<Time> {
+        self.until.max(self.verbs_until())
+    }
+
+    /// What the next supervisor can go by: requests end with this process.
+    fn lasting(&self) -> Self {
+        let verbs = self.verbs.iter().filter(|verb| verb.process.is_some()).cloned().collect();
+        Self { until: self.until, verbs }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    attempt: AttemptTag,
+    waits: Waits,
+}
+
+/// Keeps what the attempt waits for, or that it does not any more.
+pub(super) fn keep(folder: &AgentFolder, tag: &AttemptTag, waits: &Waits) -> io::Result<()> {
+    let waits = waits.lasting();
+    if waits == Waits::default() {
         return match std::fs::remove_file(folder.waiting()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         };
-    };
+    }
     let mut open = OpenOptions::new();
     open.write(true).create(true).truncate(false).mode(0o600);
-    open.open(folder.waiting())?.write_all_at(format!("{tag} {until}\n").as_bytes(), 0)
+    let line = serde_json::to_string(&Line { attempt: tag.clone(), waits })?;
+    open.open(folder.waiting())?.write_all_at(format!("{line}\n").as_bytes(), 0)
 }
 
-/// Until when this very attempt said that it waits. Behind the first line is what a longer one left.
-pub(super) fn kept(folder: &AgentFolder, tag: &AttemptTag) -> Option<Time> {
+/// What this very attempt waits for. Behind the first line is what a longer one left.
+pub(super) fn kept(folder: &AgentFolder, tag: &AttemptTag) -> Option<Waits> {
     let text = std::fs::read_to_string(folder.waiting()).ok()?;
     let (line, _) = text.split_once('\n')?;
-    let (whose, until) = line.rsplit_once(' ')?;
-    if whose == tag.as_str() { until.parse().ok() } else { None }
+    let line: Line = serde_json::from_str(line).ok()?;
+    (line.attempt == *tag).then_some(line.waits)
 }
 
 #[cfg(test)]
@@ -38,23 +107,64 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_wait_is_kept_for_its_own_attempt_until_it_is_over() {
+    fn folder() -> (tempfile::TempDir, AgentFolder, AgentName) {
         let home = tempfile::tempdir().unwrap();
         let agent = AgentName::new("writer").unwrap();
         let folder = AgentFolder::of(home.path(), &agent);
         folder.create().unwrap();
+        (home, folder, agent)
+    }
+
+    fn at(text: &str) -> Time {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_wait_is_kept_for_its_own_attempt_until_it_is_over() {
+        let (_home, folder, agent) = folder();
         let tag = AttemptTag::new(&agent, 10, 7);
-        let until: Time = "2026-05-01T12:00:00.250Z".parse().unwrap();
+        let until = Some(at("2026-05-01T12:00:00.250Z"));
+        let waits = Waits { until, ..Waits::default() };
         assert_eq!(kept(&folder, &tag), None);
-        keep(&folder, &tag, Some(until)).unwrap();
-        assert_eq!(kept(&folder, &tag), Some(until));
+        keep(&folder, &tag, &waits).unwrap();
+        assert_eq!(kept(&folder, &tag), Some(waits.clone()));
         let shorter = AttemptTag::new(&agent, 9, 7);
         assert_eq!(kept(&folder, &shorter), None);
-        keep(&folder, &shorter, Some(until)).unwrap();
-        assert_eq!(kept(&folder, &shorter), Some(until));
-        keep(&folder, &shorter, None).unwrap();
+        keep(&folder, &shorter, &waits).unwrap();
+        assert_eq!(kept(&folder, &shorter), Some(waits));
+        keep(&folder, &shorter, &Waits::default()).unwrap();
         assert_eq!(kept(&folder, &shorter), None);
-        keep(&folder, &shorter, None).unwrap();
+        keep(&folder, &shorter, &Waits::default()).unwrap();
+    }
+
+    #[test]
+    fn a_verb_waits_until_it_says_so_or_its_process_is_gone() {
+        let (_home, folder, agent) = folder();
+        let tag = AttemptTag::new(&agent, 1, 7);
+        let mut child = process::command("sleep", &["60"]).spawn().unwrap();
+        let (ours, its) = (std::process::id(), child.id());
+        let id = |pid, number| WaitId { pid, number };
+        let (noon, later) = (at("2026-05-01T12:00:00Z"), at("2026-05-01T13:00:00Z"));
+        let mut waits = Waits::default();
+        waits.verb(id(ours, 1), Some(noon));
+        waits.verb(id(its, 1), Some(later));
+        waits.verb(id(0, 1), Some(later));
+        keep(&folder, &tag, &waits).unwrap();
+        let found = kept(&folder, &tag).unwrap();
+        assert_eq!(
+            (found.verbs.len(), found.verbs_until()),
+            (2, Some(later)),
+            "no request is kept"
+        );
+        assert!(!waits.forget_gone());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(waits.forget_gone());
+        waits.verb(id(0, 1), None);
+        assert_eq!(waits.last(), Some(noon));
+        waits.verb(id(its, 2), Some(later));
+        assert_eq!(waits.last(), Some(noon), "whoever is gone already waits for nothing");
+        waits.verb(id(ours, 1), None);
+        assert_eq!(waits, Waits::default());
     }
 }

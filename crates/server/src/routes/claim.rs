@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use relight::doors::clock;
 use relight::queue::Claimed;
 use relight_core::ids::AgentName;
 use relight_core::lease::Holder;
@@ -41,6 +42,7 @@ pub(super) async fn claim(
     let holder = holder(&format!("agent {agent}"));
     app.reported(&agent).await?;
     let until = Instant::now() + wait.as_duration();
+    let mut declared = None;
     loop {
         let newest = app.backend.engine.store().newest_event().await?;
         if let Some(started) = take(&app, &agent, &given.skills, &holder, lease).await? {
@@ -51,6 +53,7 @@ pub(super) async fn claim(
         }
         // Whoever waits for work lives.
         app.backend.reporters.worked(&agent);
+        declared.get_or_insert_with(|| app.backend.beats.wait(&agent, clock::now().plus(wait)));
         let look_at = until.min(Instant::now() + LOOK_EVERY);
         tokio::select! {
             _ = timeout_at(look_at, app.backend.engine.store().changed(newest)) => {}

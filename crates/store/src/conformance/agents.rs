@@ -63,6 +63,7 @@ pub async fn what_an_agent_was_asked_to_be_comes_back_whole(harness: &dyn Harnes
             ..RestartPolicy::default()
         },
         silence_max: None,
+        step_silence_max: None,
         timeout: Some(Span::from_ms(1)),
         grace: Span::ZERO,
         defer: Span::from_secs(1),

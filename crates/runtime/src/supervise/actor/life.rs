@@ -1,11 +1,13 @@
 //! The live attempt as this supervisor sees it: since when, its signs of life, its limits.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use relight_core::agent::silence::{Look, Phase, SignSource, Silence};
 use relight_core::agent::{Attempt, AttemptTag};
-use relight_core::ids::AgentName;
+use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::ProcessIdentity;
+use relight_core::step::StepKey;
 use relight_core::time::Time;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -13,6 +15,7 @@ use tokio::time::Instant;
 use super::Actor;
 use super::guard::Leader;
 use crate::doors::clock;
+use crate::doors::process::TreeUsage;
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::log::{Log, LogStart};
 use crate::supervise::notice::What;
@@ -20,17 +23,19 @@ use crate::supervise::notify::Sign;
 use crate::supervise::oom::Oom;
 use crate::supervise::spec::AgentSpec;
 use crate::supervise::stream::Stream;
-use crate::supervise::waiting;
+use crate::supervise::waiting::{self, Waits};
 use crate::supervise::watch_process::ProcessWatch;
 use relight_core::agent::decide::AgentEvent;
 use relight_core::agent::{AgentState, Ending};
-use relight_store::TaskQuery;
 
 /// How long output may grow before it is looked at again.
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
 
 /// The same, while the agent's own session id is still to be read.
 const SESSION_PAUSE: Duration = Duration::from_millis(10);
+
+/// What steps that run have used of CPU and I/O, and when that was last seen to change.
+pub(super) type StepUsage = HashMap<(TaskId, StepKey), (TreeUsage, u64)>;
 
 /// The live attempt.
 pub(super) struct Life {
@@ -45,7 +50,8 @@ pub(super) struct Life {
     pub(super) log: LogStart,
     pub(super) stream: Option<Stream>,
     pub(super) status: Option<String>,
-    pub(super) waiting_until: Option<Time>,
+    pub(super) waits: Waits,
+    pub(super) step_usage: StepUsage,
     /// It said itself that it hangs.
     pub(super) asked_for_restart: bool,
     /// Git's HEAD when it began.
@@ -95,7 +101,8 @@ impl Life {
             trimmed_at: 0,
             log,
             status: None,
-            waiting_until: None,
+            waits: Waits::default(),
+            step_usage: StepUsage::new(),
             asked_for_restart: false,
             head: None,
             oom: Oom::default(),
@@ -147,6 +154,7 @@ impl Life {
 
     pub(super) fn phase(&self) -> &'static str {
         match self.silence.phase(clock::monotonic_ms()) {
+            _ if self.waits.verbs_until().is_some_and(|until| until > clock::now()) => "waiting",
             Phase::Starting => "starting",
             Phase::Working => "working",
             Phase::Waiting => "waiting",
@@ -191,7 +199,20 @@ impl Life {
         let now_ms = clock::monotonic_ms();
         let wait_ms = at.since(clock::now()).as_ms();
         self.silence.waiting(now_ms.saturating_add(wait_ms), now_ms);
-        self.waiting_until = Some(at);
+        self.waits.until = Some(at);
+    }
+
+    /// What it waited for when an earlier supervisor was here.
+    pub(super) fn waits_still(&mut self, waits: Waits) {
+        if let Some(until) = waits.until {
+            self.waits_until(until);
+        }
+        self.waits = waits;
+    }
+
+    /// What is open explains the silence until then.
+    pub(super) fn explained(&mut self, until_ms: u64) {
+        self.silence.explained(until_ms, clock::monotonic_ms());
     }
 
     /// Whether the log has grown since it was last looked at.
@@ -218,7 +239,7 @@ impl Actor {
     pub(super) fn hear(&mut self, signs: Vec<Sign>) {
         let Some(life) = &mut self.life else { return };
         let now_ms = clock::monotonic_ms();
-        let waited_until = life.waiting_until;
+        let waited = life.waits.clone();
         for sign in signs {
             match sign {
                 Sign::Ready => life.silence.ready(now_ms),
@@ -234,17 +255,23 @@ impl Actor {
                     life.last_sign = clock::now();
                     continue;
                 }
+                Sign::Verb(id, until) => {
+                    life.waits.verb(id, until);
+                    life.silence.verb(now_ms);
+                    life.last_sign = clock::now();
+                    continue;
+                }
                 Sign::Trigger => {
                     life.asked_for_restart = true;
                     self.events.push_back(AgentEvent::End(Ending::Hung));
                 }
                 Sign::Alive | Sign::Stopping => {}
             }
-            life.waiting_until = None;
+            life.waits.until = None;
             life.sign(SignSource::Beat);
         }
-        if life.waiting_until != waited_until {
-            let kept = waiting::keep(&self.folder, &life.tag, life.waiting_until);
+        if life.waits != waited {
+            let kept = waiting::keep(&self.folder, &life.tag, &life.waits);
             if let Err(error) = kept {
                 let text = format!("that it waits cannot be kept: {error}");
                 self.desk.notices.tell(&self.spec.name, What::Trouble(text));
@@ -321,7 +348,9 @@ impl Actor {
         if life.silence.next_look_ms().is_none_or(|at_ms| at_ms > now_ms) {
             return;
         }
-        let moved_at = self.tasks_moved_at().await;
+        // Without the store nobody can tell; nor could its end be recorded.
+        let (moved_at, explained_until_ms) =
+            self.look_at_work().await.unwrap_or((None, Some(u64::MAX)));
         let Some(life) = &mut self.life else { return };
         if life.log_grew() {
             life.sign(SignSource::Output);
@@ -331,17 +360,12 @@ impl Actor {
             life.tasks_moved_at = Some(moved_at);
             life.sign_at(SignSource::Steps, moved_at);
         }
+        if let Some(until_ms) = explained_until_ms {
+            life.explained(until_ms);
+        }
         match life.silence.look(clock::monotonic_ms()) {
             Look::Fine | Look::Again { .. } => {}
             Look::Hung { .. } => self.events.push_back(AgentEvent::End(Ending::Hung)),
         }
-    }
-
-    /// When a task that the attempt holds last moved.
-    async fn tasks_moved_at(&self) -> Option<Time> {
-        let tag = self.life.as_ref()?.tag.clone();
-        let query = TaskQuery { held_by: Some(tag), ..TaskQuery::default() };
-        let tasks = self.desk.engine.store().tasks(query).await.ok()?;
-        tasks.iter().map(|task| task.updated_at).max()
     }
 }

@@ -9,6 +9,7 @@ mod guard;
 mod launch;
 mod ledger;
 mod life;
+mod open_work;
 mod take_up;
 mod tree;
 mod work;
@@ -565,7 +566,7 @@ impl Actor {
         let view = AgentView {
             agent: self.agent.clone(),
             last_sign: life.map(Life::last_sign),
-            waiting_until: life.and_then(|life| life.waiting_until),
+            waiting_until: life.and_then(|life| life.waits.last()),
             phase: life.map(Life::phase),
             status: life.and_then(|life| life.status.clone()),
             at_rest: self.at_rest,

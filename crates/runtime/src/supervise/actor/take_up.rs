@@ -326,8 +326,8 @@ impl Actor {
         let mut life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, lived);
         life.begun_at = began;
         life.started(process.clone());
-        if let Some(until) = waiting::kept(&self.folder, tag) {
-            life.waits_until(until);
+        if let Some(waits) = waiting::kept(&self.folder, tag) {
+            life.waits_still(waits);
         }
         self.life = Some(life);
         self.stand_guard();

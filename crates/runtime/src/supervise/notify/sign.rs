@@ -1,9 +1,13 @@
-//! What an agent can say: the lines of the `sd_notify` protocol that are known here, and two of ours.
+//! What an agent can say: the lines of the `sd_notify` protocol that are known here, and ours.
 //!
 //! Ignored are those that hand over rights: `MAINPID` (the shim knows its child) and `FDSTORE`.
 
 use relight_core::ids::is_obeyed;
 use relight_core::time::{Span, Time};
+use serde::{Deserialize, Serialize};
+
+/// Said of a wait that has ended.
+const OVER: &str = "over";
 
 /// Longer status texts are cut.
 pub const STATUS_BYTES_MAX: usize = 1024;
@@ -23,8 +27,19 @@ pub enum Sign {
     Extend(Span),
     /// Nothing will come until then.
     WaitingUntil(Time),
+    /// A verb of Relight waits inside it, until then; it waits no longer when none.
+    Verb(WaitId, Option<Time>),
     /// It asks to be treated as hung.
     Trigger,
+}
+
+/// Which wait of a verb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitId {
+    /// The process that waits, as the kernel told; 0 where that is not known.
+    pub pid: u32,
+    /// Which of its waits.
+    pub number: u64,
 }
 
 impl Sign {
@@ -41,6 +56,12 @@ impl Sign {
                 us.parse().ok().map(|us: u64| Self::Extend(Span::from_ms(us.div_ceil(1_000))))
             }
             ("X_RELIGHT_WAITING_UNTIL", time) => time.parse().ok().map(Self::WaitingUntil),
+            ("X_RELIGHT_VERB_WAITS", wait) => {
+                let (number, until) = wait.split_once(' ')?;
+                let id = WaitId { pid: 0, number: number.parse().ok()? };
+                let until = if until == OVER { None } else { Some(until.parse().ok()?) };
+                Some(Self::Verb(id, until))
+            }
             _ => None,
         }
     }
@@ -56,6 +77,10 @@ impl Sign {
                 format!("EXTEND_TIMEOUT_USEC={}", span.as_ms().saturating_mul(1_000))
             }
             Self::WaitingUntil(time) => format!("X_RELIGHT_WAITING_UNTIL={time}"),
+            Self::Verb(WaitId { number, .. }, until) => {
+                let until = until.map_or_else(|| OVER.to_owned(), |until| until.to_string());
+                format!("X_RELIGHT_VERB_WAITS={number} {until}")
+            }
             Self::Trigger => "WATCHDOG=trigger".to_owned(),
         }
     }

@@ -45,6 +45,19 @@ impl Stage {
     }
 }
 
+/// A wait of which the sender is not known.
+fn wait(number: u64) -> WaitId {
+    WaitId { pid: 0, number }
+}
+
+#[tokio::test]
+async fn whose_wait_it_is_says_the_kernel() {
+    let stage = stage();
+    try_send(stage.socket.address(), &[Sign::Verb(wait(7), None)]).unwrap();
+    let id = WaitId { pid: std::process::id(), number: 7 };
+    assert_eq!(stage.hears().await, [Sign::Verb(id, None)]);
+}
+
 #[test]
 fn lines_are_read_as_sd_notify_writes_them() {
     let until: Time = "2026-05-01T12:00:00Z".parse().unwrap();
@@ -58,6 +71,8 @@ fn lines_are_read_as_sd_notify_writes_them() {
         ("STATUS=", Sign::Status(String::new())),
         ("EXTEND_TIMEOUT_USEC=1500001", Sign::Extend(Span::from_ms(1_501))),
         ("X_RELIGHT_WAITING_UNTIL=2026-05-01T14:00:00+02:00", Sign::WaitingUntil(until)),
+        ("X_RELIGHT_VERB_WAITS=3 2026-05-01T12:00:00Z", Sign::Verb(wait(3), Some(until))),
+        ("X_RELIGHT_VERB_WAITS=3 over", Sign::Verb(wait(3), None)),
         ("X_RELIGHT_PHASE=working", Sign::Ready),
         ("X_RELIGHT_PHASE=starting", Sign::Alive),
     ] {
@@ -78,6 +93,9 @@ fn lines_are_read_as_sd_notify_writes_them() {
         "EXTEND_TIMEOUT_USEC=-1",
         "EXTEND_TIMEOUT_USEC=99999999999999999999",
         "X_RELIGHT_WAITING_UNTIL=noon",
+        "X_RELIGHT_VERB_WAITS=3",
+        "X_RELIGHT_VERB_WAITS=3 soon",
+        "X_RELIGHT_VERB_WAITS=-3 over",
         "X_RELIGHT_PHASE=dreaming",
         "X_OTHER=1",
         "\u{0}",

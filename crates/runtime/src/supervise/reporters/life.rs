@@ -65,7 +65,12 @@ impl Life {
                     waiting_until = (left_ms > 0).then_some(until);
                 }
                 Sign::Status(text) => status = Some(text),
-                Sign::Alive | Sign::Ready | Sign::Extend(_) | Sign::Trigger | Sign::Stopping => {}
+                Sign::Alive
+                | Sign::Ready
+                | Sign::Extend(_)
+                | Sign::Verb(..)
+                | Sign::Trigger
+                | Sign::Stopping => {}
             }
         }
         let phase = match self.silence.phase(now_ms) {
