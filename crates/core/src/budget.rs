@@ -203,6 +203,17 @@ pub fn next(policy: &RestartPolicy, tally: Tally, now: Time, jitter: f64) -> (Ta
     (tally, verdict)
 }
 
+/// Decides upon a loss that is not its own doing: it is brought back at once, and only the total counts.
+pub fn moved(policy: &RestartPolicy, tally: Tally, now: Time) -> (Tally, Verdict) {
+    let hour = now.as_ms().div_euclid(HOUR_MS.cast_signed());
+    let mut tally = tally.seen_from(hour, policy.total_window);
+    if let Some(why) = total_used_up(policy, &tally) {
+        return (tally, Verdict::Terminate { why });
+    }
+    tally.count(hour, 1);
+    (tally, Verdict::AtOnce)
+}
+
 /// Whether a wait that was answered as `at` is over. One that lies further ahead than any wait can
 /// was answered before the clock was set back.
 pub fn is_due(policy: &RestartPolicy, at: Time, now: Time) -> bool {
@@ -218,6 +229,10 @@ fn used_up(policy: &RestartPolicy, tally: &Tally) -> Option<UsedUp> {
     if tally.in_a_row >= policy.max_attempts {
         return Some(UsedUp::Row { recoveries: tally.in_a_row });
     }
+    total_used_up(policy, tally)
+}
+
+fn total_used_up(policy: &RestartPolicy, tally: &Tally) -> Option<UsedUp> {
     let restarts = tally.total();
     let window = policy.total_window;
     (restarts >= policy.total_max).then_some(UsedUp::Total { restarts, window })

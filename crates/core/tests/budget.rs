@@ -3,7 +3,7 @@
 use proptest::prelude::{Just, Strategy, prop, proptest};
 use proptest::prop_oneof;
 use relight_core::budget::{
-    HourCount, RestartPolicy, Tally, UsedUp, Verdict, is_due, next, progress,
+    HourCount, RestartPolicy, Tally, UsedUp, Verdict, is_due, moved, next, progress,
 };
 use relight_core::time::{Span, Time};
 
@@ -30,6 +30,20 @@ fn deaths(policy: &RestartPolicy, jitter: f64) -> Vec<String> {
             return answers;
         }
     }
+}
+
+#[test]
+fn what_was_lost_with_its_node_is_charged_to_the_total_alone() {
+    let policy = RestartPolicy { total_max: 3, ..RestartPolicy::default() };
+    let now = Time::from_ms(0);
+    let mut tally = Tally::default();
+    for restarts in 1..=3 {
+        let (next, verdict) = moved(&policy, tally, now);
+        assert_eq!((next.in_a_row, next.total(), verdict), (0, restarts, Verdict::AtOnce));
+        tally = next;
+    }
+    let (_, verdict) = moved(&policy, tally, now);
+    assert!(matches!(verdict, Verdict::Terminate { why: UsedUp::Total { restarts: 3, .. } }));
 }
 
 #[test]

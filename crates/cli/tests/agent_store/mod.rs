@@ -96,6 +96,7 @@ impl Told {
             oom: false,
             unfinished_task: None,
             made_progress: false,
+            node_lost: false,
             said: None,
             note: Some("the disk \u{1b}[31mwas full".to_owned()),
         };

@@ -140,6 +140,10 @@ impl Fleet {
         })
     }
 
+    pub(crate) fn deaths(&self, node: &str) -> Vec<Value> {
+        self.json(node, &["deaths", "a", "-n", "100"])["deaths"].as_array().unwrap().clone()
+    }
+
     pub(crate) fn causes(&self, node: &str) -> Vec<String> {
         let deaths = self.json(node, &["deaths", "a", "-n", "100"])["deaths"].clone();
         let mut causes: Vec<String> = deaths

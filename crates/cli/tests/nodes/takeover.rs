@@ -48,6 +48,7 @@ on_every_store! {
     a_node_that_drains_looks_after_what_runs_when_its_daemon_comes_back
     a_name_that_another_machine_uses_is_refused
     a_task_of_a_lost_node_is_recovered_by_another
+    a_second_node_loss_in_a_row_waits_for_no_cooldown
     what_no_node_guards_is_not_run
 }
 
@@ -66,6 +67,26 @@ fn an_agent_of_a_node_that_was_killed_goes_on_elsewhere_once(meet: Meet) {
     assert_eq!(fleet.state_of("b", "a"), "gone");
     assert_eq!(fleet.ground.lines("places"), ["a", "b"]);
     fleet.ground.assert_never_doubled();
+}
+
+fn a_second_node_loss_in_a_row_waits_for_no_cooldown(meet: Meet) {
+    let fleet = Fleet::new(meet, "cooldown = \"10m\"\nmax_attempts = 1\n");
+    let mut lost = fleet.up("a");
+    let mut pid = fleet.until_lives("a", 1);
+    for (attempt, next) in [(2, "b"), (3, "c"), (4, "d")] {
+        let successor = fleet.up(next);
+        let (shim, killed) = (fleet.ground.shim("a"), now());
+        lost.kill();
+        signal(shim, Signal::KILL);
+        signal(pid, Signal::KILL);
+        pid = fleet.until_lives(next, attempt);
+        assert!(killed.elapsed() < TAKEOVER_MAX, "{:?}", killed.elapsed());
+        lost = successor;
+    }
+    let deaths = fleet.deaths("d");
+    assert_eq!(deaths.len(), 3);
+    let lived = |death: &serde_json::Value| death["lived_ms"].as_u64().unwrap();
+    assert!(deaths.iter().all(|death| lived(death) > 0), "{deaths:#?}");
 }
 
 fn without_its_daemon_an_agent_lives_until_its_shim_ends_it_in_time(meet: Meet) {

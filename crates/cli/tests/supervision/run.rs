@@ -18,6 +18,18 @@ fn ends(script: &str, flags: &[&str]) -> (i32, String) {
 }
 
 #[test]
+fn an_agent_that_finishes_a_task_in_each_attempt_makes_progress() {
+    let ground = Ground::with_agent(
+        "n=$RELIGHT_ATTEMPT_NUMBER; relight task add t$n; relight task start t$n || exit 9\n\
+         relight task done t$n || exit 9; [ $n = 6 ] && exit 0; kill -9 $$",
+    );
+    let ran = ground.run(&["--max-attempts", "2", "--cooldown", "10m"]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ground.causes("a").len(), 6);
+    assert!(ground.deaths("a")[..5].iter().all(|death| death["made_progress"] == true));
+}
+
+#[test]
 fn the_agents_exit_code_is_passed_through_and_json_says_whose_it_is() {
     let never = ["--restart", "never"];
     assert_eq!(ends("exit 0", &[]), (0, "agent".to_owned()));

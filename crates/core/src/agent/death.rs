@@ -93,8 +93,11 @@ pub struct Death {
     pub oom: bool,
     /// A task that it held and did not finish; exit 0 is no success then.
     pub unfinished_task: Option<String>,
-    /// A step was finished in this attempt.
+    /// A step or a task was finished in this attempt.
     pub made_progress: bool,
+    /// It was lost with its node: that is not the agent's doing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub node_lost: bool,
     /// What its preset read in its output, when that says more than the code.
     pub said: Option<Said>,
     /// What else is known, in words: why it could not be started, which limit it met.
@@ -136,6 +139,7 @@ impl Death {
             oom: false,
             unfinished_task: None,
             made_progress: false,
+            node_lost: false,
             said: None,
             note: Some(note.into()),
         }

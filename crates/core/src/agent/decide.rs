@@ -272,6 +272,11 @@ fn died(
     let cause = death.cause(*ending);
     let is_stable = agent.plan.policy.is_stable(death.lived);
     let advanced = death.made_progress || is_stable;
+    let charge = match death.node_lost {
+        true => Charge::Total,
+        false if advanced => Charge::RowAnew,
+        false => Charge::Row,
+    };
     let until = later(&death, moment.now, agent.plan.defer);
     let has_succeeded = cause == Cause::Completed || has_said_so(&death);
     let let_go = death.unfinished_task.is_none();
@@ -287,7 +292,7 @@ fn died(
     let is_started = agent.plan.takes == Takes::Start;
     let next = match (ending, cause, task.and_then(rest_with)) {
         _ if is_started => {
-            let end = StartedEnd { has_succeeded, advanced, let_go, until };
+            let end = StartedEnd { has_succeeded, advanced, charge, let_go, until };
             died_with_work(agent, *ending, cause, &end, moment)
         }
         (Some(Ending::Stop), _, _) => come_to_rest(AgentState::Stopped { by: Stopper::Person }),
@@ -316,9 +321,20 @@ fn died(
         _ if agent.plan.restart == RestartRule::Never => {
             come_to_rest(AgentState::Crashed { again_at: None })
         }
-        _ => recover(agent, advanced, moment),
+        _ => recover(agent, charge, moment),
     };
     decision.then(next)
+}
+
+/// What a death that is recovered from is charged to, beside the total of restarts.
+#[derive(Debug, Clone, Copy)]
+enum Charge {
+    /// The row of recoveries without progress.
+    Row,
+    /// That row, which begins anew: it made progress, or lived for long.
+    RowAnew,
+    /// Nothing else: its node was lost.
+    Total,
 }
 
 /// What an end says of an agent that was started with a task.
@@ -326,6 +342,7 @@ struct StartedEnd {
     has_succeeded: bool,
     /// It made progress, or lived for long.
     advanced: bool,
+    charge: Charge,
     /// It had let go of its task itself.
     let_go: bool,
     /// When "later" is.
@@ -362,7 +379,7 @@ fn died_with_work(
         true if agent.plan.restart == RestartRule::Never => {
             come_to_rest(AgentState::Crashed { again_at: None })
         }
-        true => recover(agent, end.advanced, moment),
+        true => recover(agent, end.charge, moment),
         false if is_finished || end.advanced => progress(agent).then(idle(agent)),
         false => idle(agent),
     }
@@ -427,10 +444,13 @@ fn has_said_so(death: &Death) -> bool {
 }
 
 /// A death that is to be recovered from: charged, and brought back now, later or never.
-fn recover(agent: &Agent, advanced: bool, moment: Moment) -> AgentDecision {
-    let tally = agent.tally.clone();
-    let tally = if advanced { budget::progress(tally) } else { tally };
-    let (tally, verdict) = budget::next(&agent.plan.policy, tally, moment.now, moment.jitter);
+fn recover(agent: &Agent, charge: Charge, moment: Moment) -> AgentDecision {
+    let (policy, tally) = (&agent.plan.policy, agent.tally.clone());
+    let (tally, verdict) = match charge {
+        Charge::Row => budget::next(policy, tally, moment.now, moment.jitter),
+        Charge::RowAnew => budget::next(policy, budget::progress(tally), moment.now, moment.jitter),
+        Charge::Total => budget::moved(policy, tally, moment.now),
+    };
     let charged = AgentDecision { changes: vec![AgentChange::Tally(tally)], effects: Vec::new() };
     charged.then(match verdict {
         Verdict::AtOnce => begin(agent, moment),

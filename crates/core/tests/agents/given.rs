@@ -62,6 +62,7 @@ pub(crate) fn death(how: HowEnded) -> Death {
         oom: false,
         unfinished_task: None,
         made_progress: false,
+        node_lost: false,
         said: None,
         note: None,
     }

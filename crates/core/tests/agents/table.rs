@@ -64,6 +64,20 @@ fn a_supervisor_takes_an_agent_up() {
 }
 
 #[test]
+fn a_death_with_its_node_waits_for_nothing_and_leaves_the_row_as_it_is() {
+    let mut agent = agent(running(None));
+    agent.tally.in_a_row = agent.plan.policy.max_attempts;
+    let lost = Death { node_lost: true, ..death(HowEnded::Unknown) };
+    let decision = decide(&agent, died(lost), moment());
+    let tally = decision.changes.iter().find_map(|change| match change {
+        AgentChange::Tally(tally) => Some((tally.in_a_row, tally.total())),
+        _ => None,
+    });
+    assert_eq!(tally, Some((3, 2)));
+    assert!(decision.effects.iter().any(|effect| matches!(effect, AgentEffect::Spawn { .. })));
+}
+
+#[test]
 fn a_person_or_a_limit_wants_something() {
     let table = [
         ("start", AgentEvent::Start),

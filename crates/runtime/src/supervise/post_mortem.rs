@@ -6,12 +6,14 @@ use std::borrow::Cow;
 
 use relight_core::agent::plain::plain_lines;
 use relight_core::agent::{Attempt, PostMortem};
+use relight_core::event::{Event, EventKind};
+use relight_core::ids::TaskId;
 use relight_core::progress::progress;
 use relight_core::redact::Redactor;
 use relight_core::status::TaskStatus;
 use relight_core::step::{Step, StepState, from_a_line};
 use relight_core::task::Task;
-use relight_store::{StoreError, TaskQuery};
+use relight_store::{EventQuery, StoreError, TaskQuery};
 
 use crate::engine::Engine;
 use crate::supervise::shim::wire::ExitRecord;
@@ -22,6 +24,10 @@ pub const LOG_END_BYTES: usize = 32 << 10;
 const OUTPUT_LINES_MAX: usize = 40;
 const OUTPUT_BYTES_MAX: usize = 8 << 10;
 const DONE_NAMES_MAX: usize = 20;
+/// So many of an agent's newest attempts are searched for one that just died.
+const ATTEMPTS_LOOKED_AT: usize = 8;
+/// So many leases that ended lately are searched for those of an attempt.
+const LEASES_LOOKED_AT: usize = 1_000;
 /// No attempt works on more at a time.
 const HELD_TASKS_MAX: usize = 100;
 
@@ -70,6 +76,51 @@ pub async fn take(
     let unfinished = held.iter().find(|task| is_unfinished(task.status));
     let unfinished_task = unfinished.map(|task| task.id.to_string());
     Ok(Found { post_mortem, made_progress, unfinished_task, held })
+}
+
+/// Whether a task that the attempt has let go of went forward in it: it was finished, or a step of it
+/// was. Reads the journal from the attempt's begin on.
+pub(super) async fn has_finished_work(
+    engine: &Engine,
+    attempt: &Attempt,
+) -> Result<bool, StoreError> {
+    let store = engine.store();
+    let begun = EventQuery {
+        agent: Some(attempt.agent.clone()),
+        kinds: vec![EventKind::AttemptBegun],
+        limit: ATTEMPTS_LOOKED_AT,
+        newest: true,
+        after: 0,
+        before: None,
+        task: None,
+    };
+    let is_its_begin = |event: &&Event| event.detail["attempt"] == attempt.tag.as_str();
+    let events = store.events(begun).await?;
+    let Some(begun) = events.iter().find(is_its_begin) else { return Ok(false) };
+    let let_go = EventQuery {
+        after: begun.id,
+        kinds: vec![EventKind::LeaseEnded],
+        limit: LEASES_LOOKED_AT,
+        newest: true,
+        before: None,
+        task: None,
+        agent: None,
+    };
+    let over_http = format!("agent {}", attempt.agent);
+    let is_its_own = |event: &Event| {
+        let holder = &event.detail["holder"];
+        holder["attempt"] == attempt.tag.as_str() || holder["by"] == over_http.as_str()
+    };
+    let events = store.events(let_go).await?.into_iter().filter(is_its_own);
+    let mut ids: Vec<TaskId> = events.filter_map(|event| event.task).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let tasks = store.tasks_by_id(&ids).await?;
+    let went_forward = |task: &Task| {
+        let is_finished = matches!(task.status, TaskStatus::Completed | TaskStatus::InReview);
+        is_finished || task.tally.progress_at.is_some_and(|at| at >= attempt.begun_at)
+    };
+    Ok(tasks.iter().any(went_forward))
 }
 
 fn from_record(record: Option<&ExitRecord>) -> PostMortem {

@@ -68,6 +68,7 @@ pub async fn the_facts_of_a_death_come_back_whole(harness: &dyn Harness) {
             oom: place % 2 == 0,
             unfinished_task: Some(ODD.to_owned()),
             made_progress: place % 2 == 1,
+            node_lost: place % 3 == 1,
             said: saids[place % saids.len()].clone(),
             note: Some(ODD.to_owned()),
         };

@@ -123,10 +123,16 @@ impl Actor {
         };
         let engine = &self.desk.engine;
         let found = post_mortem::take(engine, &log_end, attempt, Some(record)).await;
-        let found = found.unwrap_or_else(|error| {
+        let mut found = found.unwrap_or_else(|error| {
             self.tell(What::Trouble(error.to_string()));
             post_mortem::Found::nothing()
         });
+        // A long life counts as progress anyway.
+        let is_stable = self.spec.plan.policy.is_stable(record.lived);
+        if !found.made_progress && !is_stable {
+            let finished = post_mortem::has_finished_work(engine, attempt).await;
+            found.made_progress = finished.unwrap_or(false);
+        }
         // Whatever it answered to being told to end: it was lost with its node.
         let (how, lease) = match record.lease_ended {
             true => (HowEnded::Unknown, Some(LEASE_ENDED.to_owned())),
@@ -158,6 +164,7 @@ impl Actor {
             oom: is_oom,
             unfinished_task: if completes { None } else { unfinished_task },
             made_progress: found.made_progress,
+            node_lost: record.lease_ended || self.node_lost,
             said,
             note: record.note.clone().or(lease).or(oom).or(denied),
         };

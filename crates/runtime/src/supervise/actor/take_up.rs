@@ -130,6 +130,7 @@ pub(in crate::supervise) async fn take_up(
         oom: Oom::default(),
         wrote_nothing: false,
         died_unwatched: false,
+        node_lost: false,
         captured_session: None,
         at_rest: false,
         holds,
