@@ -191,7 +191,10 @@ impl Counts {
                 *self.totals.deaths.entry(cause.clone()).or_default() += 1;
                 let is_wanted = matches!(cause.as_str(), "completed" | "stopped" | "deferred");
                 if let Some(agent) = event.agent.clone().filter(|_| !is_wanted) {
-                    self.gone.insert(agent, event.at);
+                    // Somebody may have noticed it long after.
+                    let down_since = event.detail["down_since"].as_str();
+                    let down_since = down_since.and_then(|at| at.parse().ok());
+                    self.gone.insert(agent, down_since.unwrap_or(event.at).min(event.at));
                 }
                 *self.deaths.entry(hour).or_default().entry(cause).or_default() += 1;
             }
@@ -277,6 +280,16 @@ mod tests {
         let agent = Some(AgentName::new("writer").unwrap());
         let at = Time::from_ms(at_ms);
         Event { id, at, kind, agent, task: None, step: None, fence: None, detail }
+    }
+
+    #[test]
+    fn time_to_recover_counts_from_the_last_sign_of_life() {
+        let mut counts = Counts::default();
+        let down_since = Time::from_ms(1_000);
+        let detail = json!({"cause": "lost", "down_since": down_since});
+        counts.count(&event(1, EventKind::AttemptDied, 61_000, detail));
+        counts.count(&event(2, EventKind::AttemptStarted, 61_010, json!({})));
+        assert_eq!(counts.times, [(Time::from_ms(61_010), 60_010)]);
     }
 
     #[test]

@@ -312,8 +312,9 @@ fn kind_of(what: &What) -> (Level, &'static str) {
 /// What happened in words, and whether it is worth saying to everybody.
 fn in_words(what: &What) -> Option<(String, bool)> {
     Some(match what {
-        What::Started { number, resumed, process } => {
-            (format!("attempt {number} started (pid {})", process.pid), *resumed)
+        What::Started { number, resumed, process, down } => {
+            let back = down.map(|down| format!(", back after {down}")).unwrap_or_default();
+            (format!("attempt {number} started (pid {}){back}", process.pid), *resumed)
         }
         What::Adopted { number, process, without_shim } => {
             let how = if *without_shim { ", without its shim" } else { "" };

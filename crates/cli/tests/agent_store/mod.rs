@@ -91,6 +91,7 @@ impl Told {
     pub(crate) fn dies_at(&self, number: u32, last_output: &str, at: Time) -> &Self {
         let death = Death {
             at,
+            last_sign: None,
             lived: Span::from_secs(125),
             how: HowEnded::Code(3),
             oom: false,

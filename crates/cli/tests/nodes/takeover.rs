@@ -75,6 +75,9 @@ fn a_second_node_loss_in_a_row_waits_for_no_cooldown(meet: Meet) {
     let mut pid = fleet.until_lives("a", 1);
     for (attempt, next) in [(2, "b"), (3, "c"), (4, "d")] {
         let successor = fleet.up(next);
+        // Its node renews its lease every half second: that is the last sign of it.
+        let begun = now();
+        until("its node has renewed", || (begun.elapsed() > Duration::from_secs(2)).then_some(()));
         let (shim, killed) = (fleet.ground.shim("a"), now());
         lost.kill();
         signal(shim, Signal::KILL);

@@ -1,5 +1,6 @@
 //! The supervisor's own death: agents live on, are adopted, and never doubled.
 
+use relight_core::time::Time;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -15,6 +16,30 @@ fn counts() -> String {
 /// Lives until it is killed; a later attempt succeeds.
 fn lives_once() -> String {
     format!("{ONLY_ONE}[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0\nsleep 300")
+}
+
+#[test]
+fn time_to_recover_counts_from_the_death_and_not_from_its_discovery() {
+    let ground = Ground::with_agent("while :; do sleep 0.05; done");
+    ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n");
+    let daemon = ground.up(&[]);
+    let pid = ground.until_runs("a", 1);
+    daemon.kill();
+    crate::ground::signal(pid, Signal::KILL);
+    let died = crate::ground::now();
+    crate::ground::until("a while", || {
+        (died.elapsed() > std::time::Duration::from_secs(2)).then_some(())
+    });
+    let daemon = ground.up(&[]);
+    ground.until_runs("a", 2);
+    daemon.until_said("attempt 2 started");
+    let said = daemon.said();
+    let back = said.lines().find(|line| line.contains("attempt 2 started")).unwrap();
+    assert!(back.contains("back after") && !back.contains("ms"), "{said}");
+    let event = &ground.events("attempt.died")[0];
+    let at = |text: &serde_json::Value| -> Time { text.as_str().unwrap().parse().unwrap() };
+    let late = at(&event["at"]).since(at(&event["detail"]["down_since"]));
+    assert!(late.as_ms() >= 1_500, "{event:#}");
 }
 
 #[test]

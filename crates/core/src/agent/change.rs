@@ -115,6 +115,7 @@ impl AgentChange {
             Self::Ended { number, ended, .. } => json!({
                 "number": number, "cause": ended.cause, "how": ended.in_words(),
                 "lived_ms": ended.death.lived.as_ms(), "note": ended.death.note,
+                "died_at": ended.death.at, "down_since": ended.down_since(),
             }),
             Self::Session(id) => json!({"session": id}),
             Self::Iteration(number) => json!({"iteration": number}),

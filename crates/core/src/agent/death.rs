@@ -82,8 +82,11 @@ pub enum HowEnded {
 /// What is known of an end before its cause is decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Death {
-    /// When, by the wall clock.
+    /// When, by the wall clock; its last sign of life where nobody saw it end.
     pub at: Time,
+    /// Its last sign of life, where it was ended for its silence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_sign: Option<Time>,
     /// How long it lived, by a clock that does not jump.
     #[serde(rename = "lived_ms")]
     pub lived: Span,
@@ -134,6 +137,7 @@ impl Death {
     pub fn lost(at: Time, note: impl Into<String>) -> Self {
         Self {
             at,
+            last_sign: None,
             lived: Span::ZERO,
             how: HowEnded::Unknown,
             oom: false,
@@ -171,6 +175,17 @@ impl Death {
 }
 
 impl Ended {
+    /// Since when it did not work: from its last sign of life, or its death. Time to recover counts from
+    /// here, and not from when somebody noticed.
+    pub fn down_since(&self) -> Time {
+        self.death.last_sign.map_or(self.death.at, |sign| sign.min(self.death.at))
+    }
+
+    /// Whether it ended against everybody's will, and is to be brought back.
+    pub fn is_unwanted(&self) -> bool {
+        !matches!(self.cause, Cause::Completed | Cause::Stopped | Cause::Deferred)
+    }
+
     /// In words: `exit 1`, `signal 9 (KILL)`, `exit 0 without finishing task t`.
     pub fn in_words(&self) -> String {
         let how = match self.death.how {

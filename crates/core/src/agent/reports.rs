@@ -42,7 +42,12 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentD
                 return AgentDecision::default();
             };
             let note = format!("no report for {silent}");
-            let died = ended(agent, *since, Ending::Hung, note, *post_mortem, moment.now);
+            let mut died = ended(agent, *since, Ending::Hung, note, *post_mortem, moment.now);
+            if let AgentChange::Ended { ended, .. } = &mut died {
+                let silent_ms = i64::try_from(silent.as_ms()).unwrap_or(i64::MAX);
+                let last_sign = Time::from_ms(moment.now.as_ms().saturating_sub(silent_ms));
+                ended.death.last_sign = Some(last_sign);
+            }
             let alert = Alert::agent_silent(&agent.name, silent);
             let mut decision = rest(vec![died], AgentState::Crashed { again_at: None });
             decision.changes.push(AgentChange::Noted(EventKind::Alert, alert.detail()));

@@ -57,6 +57,7 @@ pub(crate) fn running(ending: Option<Ending>) -> AgentState {
 pub(crate) fn death(how: HowEnded) -> Death {
     Death {
         at: noon(),
+        last_sign: None,
         lived: Span::from_secs(1),
         how,
         oom: false,

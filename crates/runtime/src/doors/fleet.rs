@@ -11,8 +11,9 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 use relight_core::ids::NodeName;
 use relight_core::lease::ProcessIdentity;
 use relight_core::node::Node;
+use relight_core::time::Time;
 
-use super::environment;
+use super::{clock, environment};
 
 /// By which processes that a node starts know where they belong.
 pub const VARIABLE: &str = "RELIGHT_NODE";
@@ -73,7 +74,8 @@ impl Look {
 
     /// Takes in what the store said of all nodes.
     pub fn learn(self, nodes: &[Node]) {
-        SEEN.write().unwrap_or_else(PoisonError::into_inner).take_in(&self, nodes);
+        let mut seen = SEEN.write().unwrap_or_else(PoisonError::into_inner);
+        seen.take_in(&self, nodes, clock::now());
     }
 }
 
@@ -83,22 +85,52 @@ struct Seen {
     /// The look that saw it; they are numbered as they begin.
     by: u64,
     /// Which of them live; none before the first look.
-    lives: Option<BTreeMap<NodeName, bool>>,
+    lives: Option<BTreeMap<NodeName, Life>>,
+}
+
+/// What is known of the lease of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Lives,
+    /// With its last renewal, where its lease was seen to end.
+    Gone(Option<Time>),
 }
 
 impl Seen {
-    fn take_in(&mut self, look: &Look, nodes: &[Node]) {
+    fn take_in(&mut self, look: &Look, nodes: &[Node], now: Time) {
         if look.0 < self.by {
             return;
         }
-        let lives = nodes.iter().map(|node| (node.new.name.clone(), node.is_live())).collect();
+        let before = self.lives.take().unwrap_or_default();
+        let life = |node: &Node| match before.get(&node.new.name) {
+            _ if node.is_live() => Life::Lives,
+            Some(Life::Gone(renewed)) => Life::Gone(*renewed),
+            // Its lease ended just now, and was renewed for the last time its length before.
+            Some(Life::Lives) => {
+                let ttl_ms = i64::try_from(node.new.ttl.as_ms()).unwrap_or(i64::MAX);
+                Life::Gone(Some(Time::from_ms(now.as_ms().saturating_sub(ttl_ms))))
+            }
+            None => Life::Gone(None),
+        };
+        let lives = nodes.iter().map(|node| (node.new.name.clone(), life(node))).collect();
         *self = Self { by: look.0, lives: Some(lives) };
     }
 
     fn is_gone(&self, name: &NodeName) -> bool {
-        let lives = self.lives.as_ref();
-        lives.is_some_and(|lives| !lives.get(name).copied().unwrap_or(false))
+        self.lives.as_ref().is_some_and(|lives| lives.get(name) != Some(&Life::Lives))
     }
+
+    fn last_renewed(&self, name: &NodeName) -> Option<Time> {
+        match self.lives.as_ref()?.get(name)? {
+            Life::Lives => None,
+            Life::Gone(renewed) => *renewed,
+        }
+    }
+}
+
+/// When a node that is gone last renewed its lease, where this process saw it end.
+pub fn last_renewed(name: &NodeName) -> Option<Time> {
+    SEEN.read().unwrap_or_else(PoisonError::into_inner).last_renewed(name)
 }
 
 /// Whether the lease of a node was seen to have run out, or the node to have been removed after that.
@@ -154,11 +186,23 @@ mod tests {
         let mut seen = Seen { by: 0, lives: None };
         assert!(!seen.is_gone(&name("a")), "nothing was seen");
         let (slow, quick) = (Look(1), Look(2));
-        seen.take_in(&quick, &[node("a", 1)]);
-        seen.take_in(&slow, &[node("a", 0)]);
+        let now = Time::from_ms(20_000);
+        seen.take_in(&quick, &[node("a", 1)], now);
+        seen.take_in(&slow, &[node("a", 0)], now);
         assert!(!seen.is_gone(&name("a")), "it had joined anew");
-        seen.take_in(&Look(3), &[node("a", 0)]);
+        seen.take_in(&Look(3), &[node("a", 0)], now);
         assert!(seen.is_gone(&name("a")));
+    }
+
+    #[test]
+    fn the_last_renewal_is_known_of_a_lease_that_was_seen_to_end() {
+        let mut seen = Seen { by: 0, lives: None };
+        let at = |secs: i64| Time::from_ms(secs * 1_000);
+        seen.take_in(&Look(1), &[node("a", 1), node("b", 0)], at(10));
+        seen.take_in(&Look(2), &[node("a", 0), node("b", 0)], at(20));
+        seen.take_in(&Look(3), &[node("a", 0), node("b", 0)], at(30));
+        assert_eq!(seen.last_renewed(&name("a")), Some(at(12)));
+        assert_eq!(seen.last_renewed(&name("b")), None, "it was gone before");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use relight_core::agent::Ended;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::ProcessIdentity;
 use relight_core::status::TaskStatus;
-use relight_core::time::Time;
+use relight_core::time::{Span, Time};
 use tokio::sync::mpsc;
 
 /// Something happened to an agent.
@@ -27,6 +27,8 @@ pub enum What {
         resumed: bool,
         /// Its leader.
         process: ProcessIdentity,
+        /// After a crash: for how long nothing of it was at work.
+        down: Option<Span>,
     },
     /// A live attempt of an earlier supervisor was taken over.
     Adopted {

@@ -167,13 +167,15 @@ const cameBack = (lane, death) => lane.attempts.some((one) => one.number === dea
 
 export function deathText(lane, death) {
   const next = lane.attempts.find((one) => one.number === death.number + 1);
-  const back = next ? `back in ${duration(next.begun - death.ended)}` : isCrash(death.cause) ? "not back" : "";
+  const back = next ? `back in ${duration(next.begun - (death.down ?? death.ended))}` : isCrash(death.cause) ? "not back" : "";
   return [`attempt ${death.number}: ${death.cause}, ${full(death.ended)}`, `lived ${duration(death.ended - death.begun)}`, back].filter(Boolean).join(", ");
 }
 
 function lifeText(life) {
   return life.ended ? `attempt ${life.number}: lived ${duration(life.ended - life.begun)}` : `attempt ${life.number}: alive for ${duration(now() - life.begun)}`;
 }
+
+const parsed = (text) => (text ? Date.parse(text) : null);
 
 /** Takes in what an event tells, so that nothing has to be fetched again. */
 export function addEvent(lanes, event) {
@@ -182,7 +184,7 @@ export function addEvent(lanes, event) {
   const attempts = lanes.get(event.agent) ?? [];
   const known = attempts.find((one) => one.number === number);
   if (event.kind === "attempt.begun" && !known) attempts.push({ number, begun: at, ended: null, cause: null });
-  if (event.kind === "attempt.died" && known) Object.assign(known, { ended: at, cause });
+  if (event.kind === "attempt.died" && known) Object.assign(known, { ended: parsed(event.detail.died_at) ?? at, down: parsed(event.detail.down_since) ?? at, cause });
   lanes.set(event.agent, attempts);
 }
 
@@ -191,7 +193,7 @@ export function toLanes(items) {
   const lanes = new Map();
   for (const one of items) {
     if (!lanes.has(one.agent)) lanes.set(one.agent, []);
-    lanes.get(one.agent).push({ number: one.number, begun: Date.parse(one.begun_at), ended: one.ended_at ? Date.parse(one.ended_at) : null, cause: one.cause });
+    lanes.get(one.agent).push({ number: one.number, begun: Date.parse(one.begun_at), ended: parsed(one.ended_at), down: parsed(one.down_since), cause: one.cause });
   }
   for (const attempts of lanes.values()) attempts.sort((a, b) => a.number - b.number);
   return lanes;

@@ -45,7 +45,7 @@ function lately(died, begun) {
   const next = new Map(begun.map((event) => [`${event.agent} ${event.detail?.number}`, event.at]));
   const horizon = begun.at(-1)?.id ?? 0;
   return died.filter((event) => event.detail && isCrash(event.detail.cause)).slice(0, SHOWN).map((event) => ({
-    id: event.id, agent: event.agent, cause: event.detail.cause, at: event.at,
+    id: event.id, agent: event.agent, cause: event.detail.cause, at: event.detail.died_at ?? event.at, down_since: event.detail.down_since ?? event.at,
     back_at: next.get(`${event.agent} ${event.detail.number + 1}`) ?? null, known: event.id > horizon,
   }));
 }
@@ -61,6 +61,6 @@ function fill(node, death) {
   setChip(cause, CAUSES, death.cause);
   setTime(who.lastChild, death.at);
   back.classList.toggle("is-back", Boolean(death.back_at));
-  const took = Date.parse(death.back_at) - Date.parse(death.at);
+  const took = Date.parse(death.back_at) - Date.parse(death.down_since);
   setText(back.lastChild, death.back_at ? `back in ${duration(took)}` : death.known ? "not back" : "");
 }

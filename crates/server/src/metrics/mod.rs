@@ -76,7 +76,7 @@ metrics! {
     ATTEMPTS: Counter Journal "attempts_total" [], "Attempts that were begun.";
     DEATHS: Counter Journal "deaths_total" ["cause"], "Attempts that ended, by cause.";
     RECOVERIES: Counter Journal "recoveries_total" ["outcome"], "Agents that died against everybody's will: started again, or terminated because recovery was used up.";
-    RECOVERY_DURATION: Histogram Journal "recovery_duration_seconds" [], "From such a death to the next start.";
+    RECOVERY_DURATION: Histogram Journal "recovery_duration_seconds" [], "From the last sign of life before such a death, or the death, to the next start.";
     HEARTBEAT_AGE: Gauge Process "heartbeat_age_seconds" ["agent"], "Since the last sign of life; of the agents that are silent for longest, at most a hundred.";
     HEARTBEAT_AGENTS: Gauge Process "heartbeat_agents" [], "Agents whose signs of life this daemon hears.";
     TASKS: Gauge Store "tasks" ["status"], "Tasks by status.";

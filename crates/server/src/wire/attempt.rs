@@ -15,6 +15,9 @@ pub(crate) struct Attempt {
     pub(crate) begun_at: Time,
     #[schema(value_type = Option<String>)]
     pub(crate) ended_at: Option<Time>,
+    /// Its last sign of life, or its end: time to recover counts from here.
+    #[schema(value_type = Option<String>)]
+    pub(crate) down_since: Option<Time>,
     pub(crate) cause: Option<String>,
     pub(crate) lived_ms: u64,
 }
@@ -31,6 +34,7 @@ impl From<agent::Attempt> for Attempt {
             number: attempt.number,
             begun_at: attempt.begun_at,
             ended_at: ended.map(|ended| ended.death.at),
+            down_since: ended.map(|ended| ended.down_since()),
             cause: ended.map(|ended| ended.cause.to_string()),
             lived_ms: lived.as_ms(),
         }

@@ -19,6 +19,9 @@ pub(crate) struct Death {
     pub(crate) begun_at: Time,
     #[schema(value_type = String)]
     pub(crate) ended_at: Time,
+    /// Its last sign of life, or its end: time to recover counts from here.
+    #[schema(value_type = String)]
+    pub(crate) down_since: Time,
     pub(crate) lived_ms: u64,
     /// `completed`, `failed`, `signal`, `oom`, `hung`, `timeout`, `stopped`, `lost` or `deferred`.
     pub(crate) cause: String,
@@ -52,6 +55,7 @@ impl Death {
             node,
             begun_at: attempt.begun_at,
             ended_at: ended.death.at,
+            down_since: ended.down_since(),
             lived_ms: ended.death.lived.as_ms(),
             cause: ended.cause.to_string(),
             code,

@@ -63,6 +63,7 @@ pub async fn the_facts_of_a_death_come_back_whole(harness: &dyn Harness) {
         let number = place as u32 + 1;
         let death = Death {
             at: later(7),
+            last_sign: (place % 2 == 1).then(|| later(5)),
             lived: Span::from_ms(u64::MAX),
             how: hows[place % hows.len()],
             oom: place % 2 == 0,

@@ -61,7 +61,10 @@ impl Actor {
         let shim = self.tree.shim().cloned();
         self.look_for_changes();
         let resumed = self.is_resumed();
-        self.tell(What::Started { number, resumed, process: process.clone() });
+        let last = self.last.as_ref().filter(|last| last.number + 1 == number);
+        let died = last.and_then(|last| last.ended.as_ref()).filter(|ended| ended.is_unwanted());
+        let down = died.map(|ended| clock::now().since(ended.down_since()));
+        self.tell(What::Started { number, resumed, process: process.clone(), down });
         self.commit_soon(vec![AgentChange::Spawned { number, process, shim, log }]);
         Ok(())
     }
@@ -86,6 +89,8 @@ impl Actor {
         let preset = &self.spec.preset;
         let said = life.stream.as_ref().and_then(|stream| stream.ended(preset, record.how));
         self.wrote_nothing = life.wrote_nothing();
+        let was_silent = self.ending() == Some(Ending::Hung);
+        self.silent_since = was_silent.then(|| life.last_sign());
         self.head = life.head;
         self.oom = life.oom;
         if record.survivors > 0 {
@@ -104,6 +109,7 @@ impl Actor {
         said: Option<Said>,
     ) -> Result<(), Lost> {
         let event = self.facts_of(&attempt, &record, said).await;
+        self.silent_since = None;
         self.last = Some(attempt);
         self.happen(event).await
     }
@@ -159,6 +165,7 @@ impl Actor {
         let completes = self.spec.plan.exit_completes && record.how == HowEnded::Code(0);
         let death = Death {
             at: record.at,
+            last_sign: self.silent_since,
             lived: record.lived,
             how,
             oom: is_oom,

@@ -155,6 +155,8 @@ pub(super) struct Actor {
     wrote_nothing: bool,
     /// The attempt that is being buried died together with its supervisor.
     died_unwatched: bool,
+    /// The last sign of life of the attempt that is being buried, where it was ended for its silence.
+    silent_since: Option<Time>,
     /// The attempt that is being buried was lost with its node.
     node_lost: bool,
     /// What was just read in its output about its session: an id, or that it is gone.

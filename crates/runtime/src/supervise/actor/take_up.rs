@@ -13,8 +13,8 @@ use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag, Pause, Stopper
 use relight_core::decide::Guard;
 use relight_core::ids::NodeName;
 use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
-use relight_core::time::Span;
-use relight_store::{AgentCommit, AgentCommitError, AttemptQuery, StoreError};
+use relight_core::time::Time;
+use relight_store::{AgentCommit, AgentCommitError, AttemptQuery, StoreError, TaskQuery};
 use tokio::sync::{mpsc, watch};
 
 use super::death::bare_record;
@@ -22,7 +22,7 @@ use super::ledger::Ledger;
 use super::life::Life;
 use super::tree::{Met, Orphan, Tree};
 use super::{Actor, AgentView, Lost, Mail};
-use crate::doors::{clock, file, process};
+use crate::doors::{clock, file, fleet as door, process};
 use crate::fleet;
 use crate::supervise::beats::Slot;
 use crate::supervise::desk::{Desk, NodeRight};
@@ -130,6 +130,7 @@ pub(in crate::supervise) async fn take_up(
         oom: Oom::default(),
         wrote_nothing: false,
         died_unwatched: false,
+        silent_since: None,
         node_lost: false,
         captured_session: None,
         at_rest: false,
@@ -388,20 +389,18 @@ impl Actor {
         if is_lost && self.boot_is_the_same(&attempt) {
             self.clear_leftovers().await?;
         }
-        let record = record.unwrap_or_else(|| {
-            let same_boot = self.boot_is_the_same(&attempt);
-            let note = if same_boot {
-                "it died together with its shim while nobody watched"
-            } else {
-                "the machine went down"
-            };
-            let lived = self.known_life(&attempt);
-            ExitRecord {
-                note: Some(note.to_owned()),
-                lived,
-                ..bare_record(attempt.tag.clone(), attempt.number)
+        let record = match record {
+            Some(record) => record,
+            None => {
+                let note = match self.boot_is_the_same(&attempt) {
+                    true => "it died together with its shim while nobody watched",
+                    false => "the machine went down",
+                };
+                let log = attempt.log.map(|(number, _)| Log::of(&self.folder).path(number));
+                let last_output = log.and_then(|log| file::modified_at(&log));
+                self.lost_record(&attempt, last_output, note.to_owned()).await
             }
-        });
+        };
         // The successor may have been started and have died before anybody could say so.
         let after = self.end_of_successor(attempt.number + 1).await?;
         self.died_unwatched = is_lost;
@@ -426,12 +425,12 @@ impl Actor {
 
     /// Its node is gone, and with it whatever could tell how it ended; its shim ended it in time.
     async fn bury_of_node(&mut self, attempt: Attempt, node: &NodeName) -> Result<(), TakeUpError> {
-        let note = Some(format!("its node {node} was lost"));
-        let record = ExitRecord { note, ..bare_record(attempt.tag.clone(), attempt.number) };
+        let note = format!("its node {node} was lost");
+        let record = self.lost_record(&attempt, door::last_renewed(node), note).await;
         // Logs of the same number here are of other attempts.
-        (self.wrote_nothing, self.died_unwatched) = (true, true);
+        (self.wrote_nothing, self.died_unwatched, self.node_lost) = (true, true, true);
         let buried = self.bury(attempt, record, None).await;
-        (self.wrote_nothing, self.died_unwatched) = (false, false);
+        (self.wrote_nothing, self.died_unwatched, self.node_lost) = (false, false, false);
         Ok(buried?)
     }
 
@@ -479,11 +478,20 @@ impl Actor {
         Ok(Some(ExitRecord { note, ..bare_record(tag, number) }))
     }
 
-    /// How long an attempt is known to have lived: until its last output.
-    fn known_life(&self, attempt: &Attempt) -> Span {
-        let log = attempt.log.map(|(number, _)| Log::of(&self.folder).path(number));
-        let last_output = log.and_then(|log| file::modified_at(&log));
-        last_output.map_or(Span::ZERO, |at| at.since(attempt.begun_at))
+    /// The end of an attempt that nobody saw end: at its last sign of life, which is `seen` or the last
+    /// write to a task that it held.
+    async fn lost_record(&self, attempt: &Attempt, seen: Option<Time>, note: String) -> ExitRecord {
+        let held = TaskQuery { held_by: Some(attempt.tag.clone()), ..TaskQuery::default() };
+        let held = self.desk.engine.store().tasks(held).await.unwrap_or_default();
+        let moved_at = held.iter().map(|task| task.updated_at).max();
+        let at = seen.max(moved_at).map_or(attempt.begun_at, |at| at.max(attempt.begun_at));
+        let at = at.min(clock::now());
+        ExitRecord {
+            note: Some(note),
+            at,
+            lived: at.since(attempt.begun_at),
+            ..bare_record(attempt.tag.clone(), attempt.number)
+        }
     }
 
     fn boot_is_the_same(&self, attempt: &Attempt) -> bool {
