@@ -154,10 +154,10 @@ impl Alert {
     }
 
     /// An agent used up its recoveries.
-    pub fn agent_terminated(name: &AgentName, why: &str) -> Self {
+    pub fn agent_terminated(name: &AgentName, command_to_start: &str, why: &str) -> Self {
         let text = format!("agent {name} is terminated: {why}");
         Self::new(AlertKind::Terminated, Subject::Agent(name.clone()), text)
-            .hint(format!("relight deaths {name} says how it died, then relight start {name}"))
+            .hint(format!("relight deaths {name} says how it died, then {command_to_start}"))
             .more(json!({"why": why}))
     }
 
@@ -280,7 +280,7 @@ pub fn resolve_command(id: &TaskId, step: &StepKey) -> String {
 }
 
 /// A word as a person pastes it into a shell: what is in it is never obeyed.
-fn shell_word(text: &str) -> String {
+pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:@/-".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
         return text.to_owned();
@@ -296,7 +296,11 @@ mod tests {
         let task = TaskId::new("org/repo:7").unwrap();
         let agent = AgentName::new("writer").unwrap();
         vec![
-            Alert::agent_terminated(&agent, "recovered 3 times in a row without progress"),
+            Alert::agent_terminated(
+                &agent,
+                "relight start writer",
+                "recovered 3 times in a row without progress",
+            ),
             Alert::task_given_up(&task, "no retry is left"),
             Alert::task_parked(&task, "three of its holders died"),
             Alert::session_suspended("chat/a b", "cut off three times"),

@@ -134,6 +134,17 @@ impl Task {
         self.retries < self.max_retries() && !self.tally.given_up
     }
 
+    /// What a person types to let it go on when it waits for one. A step in doubt is resolved first.
+    pub fn command_to_resume(&self) -> String {
+        let id = &self.id;
+        match self.status == TaskStatus::Blocked && self.steps_open > 0 {
+            true => {
+                format!("relight step list --task {id}, then relight step resolve STEP --task {id}")
+            }
+            false => format!("relight task show {id}, then relight task retry {id}"),
+        }
+    }
+
     /// Whether its time has passed.
     pub fn is_expired(&self, now: Time) -> bool {
         self.expires_at.is_some_and(|at| at <= now)

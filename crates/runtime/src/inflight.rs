@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use relight_core::agent::{Agent, AgentState, AgentStateKind};
 use relight_core::ids::{AgentName, SessionKey, TaskId};
 use relight_core::lease::{Fence, Held, HolderLife};
 use relight_core::session::{Generation, SessionState, SessionStateKind};
@@ -13,7 +14,7 @@ use relight_core::status::TaskStatus;
 use relight_core::step::{RepeatRule, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
-use relight_store::{SessionQuery, Store, StoreError, TaskQuery};
+use relight_store::{AgentQuery, SessionQuery, Store, StoreError, TaskQuery};
 use serde::Serialize;
 
 use crate::doors::process;
@@ -77,6 +78,23 @@ pub struct Holding {
     pub since: Time,
     /// The steps that the holder is at.
     pub steps: Vec<String>,
+}
+
+/// Agents whose attempt lives, wherever that is, but those that report by themselves.
+pub async fn running_agents(store: &dyn Store) -> Result<Vec<Agent>, StoreError> {
+    let states = vec![AgentStateKind::Running];
+    let mut running = Vec::new();
+    for agent in store.agents(AgentQuery { states, ..AgentQuery::default() }).await? {
+        let AgentState::Running { attempt, .. } = &agent.state else { continue };
+        let supervisor = agent.lease.held.as_ref().map(process::holder_life);
+        let leader = store.attempt(attempt).await?.and_then(|attempt| attempt.process);
+        let lives = supervisor == Some(HolderLife::Alive)
+            || leader.is_some_and(|leader| process::is_alive(&leader));
+        if lives && !agent.plan.reports_itself() {
+            running.push(agent);
+        }
+    }
+    Ok(running)
 }
 
 /// An agent whose death nobody would notice, or has noticed.

@@ -15,7 +15,7 @@ use relight::supervise::notice::Notices;
 use relight::supervise::recover;
 use relight::supervise::reporters::Reporters;
 use relight::supervise::supervisor::{Begin, Supervisor};
-use relight_core::agent::{Agent, AgentState, AgentStateKind, Stopper};
+use relight_core::agent::{Agent, AgentState, AgentStateKind, FOREGROUND, Stopper};
 use relight_core::ids::AgentName;
 use relight_core::time::Span;
 use relight_server::client;
@@ -204,6 +204,13 @@ fn nobody(environment: &Environment, agent: Agent, request: &Request) -> Result<
         AgentStateKind::Running => failure.hint(format!(
             "relight up or relight run --name {name} -- CMD adopts it; relight stop {name} ends it"
         )),
+        AgentStateKind::Created
+        | AgentStateKind::Crashed
+        | AgentStateKind::Suspended
+        | AgentStateKind::Stopped
+        | AgentStateKind::Terminated if agent.plan.labels.contains_key(FOREGROUND) => {
+            failure.hint(format!("its relight run has ended: {}", agent.command_to_start()))
+        }
         AgentStateKind::Created
         | AgentStateKind::Crashed
         | AgentStateKind::Suspended

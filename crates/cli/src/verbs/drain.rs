@@ -6,11 +6,13 @@ use relight::declared_wait::DeclaredWait;
 use relight::doors::clock;
 use relight::drain;
 use relight::engine::Engine;
-use relight::inflight::{self, Holding, Inflight};
+use relight::inflight::{self, Holding, Inflight, Turn};
+use relight_core::ids::AgentName;
 use relight_core::time::{Span, Time};
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::ps::waits_for_work;
 use crate::arguments::other::DrainArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -32,7 +34,7 @@ pub(crate) fn run(environment: &Environment, arguments: &DrainArguments) -> Outc
             Some(most) => wait(environment, &engine, most).await?,
         };
         tell(environment, mark.since, &running);
-        let has_waited_in_vain = arguments.wait.is_some() && !running.is_empty();
+        let has_waited_in_vain = arguments.wait.is_some() && running.count() > 0;
         Ok(if has_waited_in_vain { Exit::No as u8 } else { 0 })
     })
 }
@@ -44,12 +46,33 @@ fn cancel(environment: &Environment, engine: &Engine) -> Outcome {
     Ok(0)
 }
 
-/// Work that somebody alive is at: tasks that are held, turns whose owner lives.
-async fn still_running(environment: &Environment, engine: &Engine) -> Result<Inflight, Failure> {
+/// Work that somebody alive is at.
+struct StillRunning {
+    tasks: Vec<Holding>,
+    sessions: Vec<Turn>,
+    /// Agents that run, but those that wait for work: what they do, only they know.
+    agents: Vec<AgentName>,
+}
+
+impl StillRunning {
+    fn count(&self) -> usize {
+        self.tasks.len() + self.sessions.len() + self.agents.len()
+    }
+}
+
+async fn still_running(
+    environment: &Environment,
+    engine: &Engine,
+) -> Result<StillRunning, Failure> {
     let home = environment.store_folder(engine)?;
-    let mut found = inflight::look(engine, &home).await?;
-    found.sessions.retain(|turn| turn.lives == Some(true));
-    Ok(Inflight { in_doubt: Vec::new(), lost: Vec::new(), agents: Vec::new(), ..found })
+    let Inflight { held, mut sessions, .. } = inflight::look(engine, &home).await?;
+    sessions.retain(|turn| turn.lives == Some(true));
+    let mut agents = inflight::running_agents(engine.store().as_ref()).await?;
+    // An agent that drains does not wait for itself.
+    let own = environment.get("RELIGHT_AGENT");
+    agents.retain(|agent| own != Some(agent.name.as_str()) && !waits_for_work(&home, agent));
+    let agents = agents.into_iter().map(|agent| agent.name).collect();
+    Ok(StillRunning { tasks: held, sessions, agents })
 }
 
 /// Until nothing runs, or the time is over; what runs then. Deaths are told by nobody: it is looked for
@@ -58,7 +81,7 @@ async fn wait(
     environment: &Environment,
     engine: &Engine,
     most: Option<Span>,
-) -> Result<Inflight, Failure> {
+) -> Result<StillRunning, Failure> {
     let sweep = find_config(environment, None)
         .ok()
         .flatten()
@@ -70,10 +93,10 @@ async fn wait(
         let newest = engine.store().newest_event().await?;
         let running = still_running(environment, engine).await?;
         let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        if running.is_empty() || left.is_some_and(|left| left.is_zero()) {
+        if running.count() == 0 || left.is_some_and(|left| left.is_zero()) {
             return Ok(running);
         }
-        let count = running.held.len() + running.sessions.len();
+        let count = running.count();
         if count != told && std::io::stderr().is_terminal() {
             output::note(environment, &running_text(&running));
             told = count;
@@ -85,29 +108,39 @@ async fn wait(
     }
 }
 
-fn tell(environment: &Environment, since: Time, running: &Inflight) {
-    let text = if running.is_empty() {
+fn tell(environment: &Environment, since: Time, running: &StillRunning) {
+    let text = if running.count() == 0 {
         "draining; nothing runs any more (relight drain --cancel lets work begin again)".to_owned()
     } else {
         format!("draining; {}", running_text(running))
     };
     let value = json!({
-        "draining": true, "since": since, "running": running.held, "sessions": running.sessions,
+        "draining": true, "since": since, "running": running.tasks, "sessions": running.sessions,
+        "agents": running.agents,
     });
     output::answer(environment, &value, &text);
 }
 
-fn running_text(running: &Inflight) -> String {
+fn running_text(running: &StillRunning) -> String {
     let mut parts = Vec::new();
-    if !running.held.is_empty() {
+    if !running.tasks.is_empty() {
         let now = clock::now();
         let one =
             |it: &Holding| format!("{} ({}, for {})", it.task, it.holder, now.since(it.since));
-        let mut named: Vec<String> = running.held.iter().take(NAMED_MAX).map(one).collect();
-        if running.held.len() > NAMED_MAX {
+        let mut named: Vec<String> = running.tasks.iter().take(NAMED_MAX).map(one).collect();
+        if running.tasks.len() > NAMED_MAX {
             named.push("…".to_owned());
         }
-        parts.push(format!("{} tasks still run: {}", running.held.len(), named.join(", ")));
+        parts.push(format!("{} tasks still run: {}", running.tasks.len(), named.join(", ")));
+    }
+    if let Some(first) = running.agents.first() {
+        let mut named: Vec<&str> =
+            running.agents.iter().take(NAMED_MAX).map(AgentName::as_str).collect();
+        if running.agents.len() > NAMED_MAX {
+            named.push("…");
+        }
+        let (count, named) = (running.agents.len(), named.join(", "));
+        parts.push(format!("{count} agents still run: {named} (relight stop {first} ends one)"));
     }
     if !running.sessions.is_empty() {
         parts.push(format!("{} turns of sessions are in flight", running.sessions.len()));

@@ -10,10 +10,11 @@ use relight::engine::Engine;
 use relight::supervise::control::{self, Reply, Request, Signs, Status, daemon_socket, run_socket};
 use relight::supervise::folder::AgentFolder;
 use relight_core::agent::{
-    Agent, AgentState, AgentStateKind, Attempt, Cause, Ended, Ending, Pause, Stopper,
+    Agent, AgentState, AgentStateKind, Attempt, Cause, Ended, Ending, FOREGROUND, Pause, Stopper,
 };
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::{Holder, HolderLife};
+use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 use relight_server::client;
@@ -213,6 +214,14 @@ fn add_signs(home: &Path, views: &mut [View]) {
     }
 }
 
+/// Whether an agent waits for work in a verb and does nothing else, as its supervisor here says.
+pub(super) fn waits_for_work(home: &Path, agent: &Agent) -> bool {
+    let near = supervisor_of(agent).filter(|s| s.is_alive && s.elsewhere.is_none());
+    let answer = near.and_then(|supervisor| ask_for_signs(home, &agent.name, supervisor.pid));
+    let signs = answer.and_then(|mut answer| answer.signs.remove(&agent.name));
+    signs.is_some_and(|signs| signs.waits_for_work)
+}
+
 /// What a supervisor answered.
 struct Answer {
     kind: &'static str,
@@ -259,7 +268,12 @@ impl View {
             (AgentState::Crashed { again_at: Some(at) }, _) => {
                 format!("crashed, again {}{}", in_or_now(*at, now), self.forgotten_text())
             }
-            (AgentState::Crashed { again_at: None }, _) => "crashed".to_owned(),
+            (AgentState::Crashed { again_at: None }, _) => match &self.task {
+                Some((Task { id, status, .. }, _)) if *status == TaskStatus::Failed => {
+                    format!("crashed: its task {id} failed; {}", self.agent.command_to_start())
+                }
+                _ => "crashed".to_owned(),
+            },
             (AgentState::Suspended { why, until }, _) => {
                 let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
                 let pause = match (why, self.truth) {
@@ -274,8 +288,8 @@ impl View {
             (AgentState::Stopped { .. }, _) if self.agent.is_idle() => "idle".to_owned(),
             (AgentState::Stopped { by }, _) => stopped_text(*by).to_owned(),
             (AgentState::Terminated { why }, _) => {
-                let name = &self.agent.name;
-                format!("terminated: {why}; relight deaths {name}, then relight start {name}")
+                let (name, start) = (&self.agent.name, self.agent.command_to_start());
+                format!("terminated: {why}; relight deaths {name}, then {start}")
             }
             (AgentState::Created, _) => "created".to_owned(),
         }
@@ -296,6 +310,9 @@ impl View {
     fn command_to_go_on(&self) -> String {
         let name = &self.agent.name;
         match self.truth {
+            Truth::Forgotten if self.agent.plan.labels.contains_key(FOREGROUND) => {
+                self.agent.command_to_start()
+            }
             Truth::Forgotten => format!("relight up, or relight run --name {name} -- CMD"),
             Truth::AsRecorded | Truth::Orphaned | Truth::DiedUnnoticed | Truth::Unheard => {
                 format!("relight start {name}")
@@ -307,8 +324,9 @@ impl View {
     fn task_pause_text(&self) -> String {
         let go_on = self.command_to_go_on();
         match &self.task {
-            Some((Task { id, status, .. }, _)) if status.waits_for_person() => {
-                format!("its task {id} is {status}; relight task show {id}, then {go_on}")
+            Some((task, _)) if task.status.waits_for_person() => {
+                let resume = task.command_to_resume();
+                format!("its task {} is {}; {resume}, then {go_on}", task.id, task.status)
             }
             Some((Task { id, status, .. }, _)) => format!("its task {id} is {status} now; {go_on}"),
             None => format!("{}; {go_on}", pause_text(Pause::Task)),

@@ -17,7 +17,9 @@ use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{AgentView, Begin, Supervisor};
 use relight::supervise::word::Word;
 use relight_core::agent::death::HowEnded;
-use relight_core::agent::{Agent, AgentPlan, AgentState, AttemptTag, Cause, Ended, Pause, Stopper};
+use relight_core::agent::{
+    Agent, AgentPlan, AgentState, AttemptTag, Cause, Ended, FOREGROUND, Pause, Stopper,
+};
 use relight_core::budget::RestartPolicy;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, HolderLife, ProcessIdentity};
@@ -525,6 +527,7 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
         grace: arguments.grace,
         defer: arguments.defer,
         exit_completes: arguments.exit_completes,
+        labels: [(FOREGROUND.to_owned(), "true".to_owned())].into(),
         iterations_max: arguments.is_loop.then(|| arguments.max_iterations.unwrap_or(0)),
         ..AgentPlan::default()
     };

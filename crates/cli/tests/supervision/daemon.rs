@@ -25,6 +25,25 @@ fn states(ground: &Ground, verb: &str) -> (Value, Value) {
 }
 
 #[test]
+fn start_takes_up_the_failed_task_of_an_agent_again() {
+    let ground = Ground::with_agent(
+        "if [ -e mended ]; then relight task done; else relight task fail --reason broken; exit 1; fi",
+    );
+    ground.config(
+        "[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\ntask = \"t\"\nmax_attempts = 0\n",
+    );
+    assert_eq!(ground.call(&["task", "add", "t", "--max-retries", "0"]).code, 0);
+    let _daemon = ground.up(&[]);
+    ground.until_agent("a", |agent| agent["state"] == "crashed" || agent["state"] == "terminated");
+    assert_eq!(ground.task_status("t"), "failed");
+    std::fs::write(ground.work("mended"), "").unwrap();
+    let ran = ground.call(&["start", "a"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    ground.until_state("a", "stopped");
+    assert_eq!(ground.task_status("t"), "completed");
+}
+
+#[test]
 fn paused_it_starts_nothing_before_a_person_does() {
     let ground = with_one("echo $$ >>births; sleep 300", "");
     let _daemon = ground.up(&["--paused"]);
@@ -210,7 +229,7 @@ fn even_a_quiet_supervisor_says_an_alert_and_what_to_type() {
     let ran = ground.run(&["-q", "--max-attempts", "0"]).end();
     let alert = "ALERT agent a is terminated: ";
     assert!(ran.stderr.lines().count() == 1 && ran.stderr.contains(alert), "{ran:?}");
-    let next = "relight deaths a says how it died, then relight start a";
+    let next = "relight deaths a says how it died, then relight run --name a -- ./agent";
     assert!(ran.stderr.contains(next), "{ran:?}");
 }
 

@@ -44,6 +44,26 @@ fn what_runs_is_finished_and_nothing_is_begun_until_it_is_cancelled() {
 }
 
 #[test]
+fn drain_waits_for_agents_that_run_and_not_for_those_that_wait_for_work() {
+    let ground = Ground::new();
+    ground.script("works", "trap 'exit 0' TERM; while [ ! -e end ]; do sleep 0.05; done");
+    ground.script("waits", "relight task claim --agent w --wait 1h");
+    ground.config(
+        "[[agent]]\nname = \"busy\"\ncommand = [\"./works\"]\n\
+         [[agent]]\nname = \"w\"\ncommand = [\"./waits\"]\n",
+    );
+    let _daemon = ground.up(&[]);
+    ground.until_runs("busy", 1);
+    ground.until_agent("w", |agent| agent["waiting_until"].is_string());
+    let ran = ground.call(&["drain", "--wait", "300ms"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stdout.contains("1 agents still run: busy (relight stop busy"), "{ran:?}");
+    std::fs::write(ground.work("end"), "").unwrap();
+    let ran = ground.call(&["drain", "--wait", "20s"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
 fn a_drain_outlives_the_daemon_and_what_lives_is_adopted() {
     let ground = ground();
     let daemon = ground.up(&[]);

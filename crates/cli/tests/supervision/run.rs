@@ -18,6 +18,24 @@ fn ends(script: &str, flags: &[&str]) -> (i32, String) {
 }
 
 #[test]
+fn the_remedy_for_an_ended_run_is_the_command_that_works() {
+    let ground = Ground::with_agent("[ -e mended ] && exit 0; exit 3");
+    let flags = ["--max-attempts", "0", "--task", "t"];
+    let ran = ground.run(&flags).end();
+    let remedy = "relight run --name a --task t -- ./agent";
+    assert!(ran.stderr.contains(remedy), "{ran:?}");
+    let started = ground.call(&["start", "a"]);
+    assert_eq!(started.code, 69, "{started:?}");
+    assert!(started.stderr.contains(remedy), "{started:?}");
+    let shown = ground.call(&["ps"]);
+    assert!(shown.stdout.contains(remedy), "{shown:?}");
+    std::fs::write(ground.work("mended"), "").unwrap();
+    let words: Vec<&str> = remedy.split(' ').skip(1).collect();
+    let ran = ground.start(&[&words[..3], &["--exit-completes"], &words[3..]].concat()).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
 fn an_agent_that_finishes_a_task_in_each_attempt_makes_progress() {
     let ground = Ground::with_agent(
         "n=$RELIGHT_ATTEMPT_NUMBER; relight task add t$n; relight task start t$n || exit 9\n\
@@ -61,7 +79,7 @@ fn too_many_deaths_without_progress_terminate_it_and_somebody_is_told() {
     assert_eq!((ran.code, ground.births(4).len()), (4, 4));
     assert!(ran.stderr.contains("ALERT agent a is terminated"), "{ran:?}");
     let why = "recovered 3 times in a row without progress";
-    let next = "relight deaths a, then relight start a";
+    let next = "relight deaths a, then relight run --name a -- ./agent";
     assert_eq!(ground.agent("a")["detail"], format!("terminated: {why}; {next}"));
     let told = &ground.events("alert")[0]["detail"];
     assert_eq!((&told["alert"], &told["subject"]), (&json!("terminated"), &json!("agent/a")));
@@ -89,7 +107,8 @@ fn a_finished_step_resets_the_row_but_not_the_total() {
     assert_eq!((code, &answer["attempts"]), (1, &json!(4)));
     assert_eq!(
         ground.agent("a")["detail"],
-        "terminated: restarted 3 times within 1d; relight deaths a, then relight start a"
+        "terminated: restarted 3 times within 1d; relight deaths a, then relight run --name a \
+         --task t -- ./agent"
     );
 }
 

@@ -180,8 +180,8 @@ fn a_task_that_waits_for_a_person_is_left_as_it_is_until_it_is_resolved() {
     assert_eq!((&agent["state"], &agent["attempt"]), (&json!("suspended"), &json!(0)));
     assert_eq!(
         agent["detail"],
-        "suspended: its task t is blocked; relight task show t, then relight up, or relight run \
-         --name a -- CMD"
+        "suspended: its task t is blocked; relight task show t, then relight task retry t, then \
+         relight run --name a --task t -- ./agent"
     );
     assert_eq!((ground.task_status("t").as_str(), ground.read("births").as_str()), ("blocked", ""));
     assert_eq!(ground.call(&["task", "retry", "t"]).code, 0);
@@ -205,7 +205,8 @@ fn an_agent_whose_step_is_in_doubt_waits_and_is_started_once_that_is_resolved() 
     let births = ground.lines("births").len();
     let ran = ground.call(&["start", "a"]);
     assert_ne!(ran.code, 0, "{ran:?}");
-    assert!(ran.stderr.contains("its task waits for a person"), "{ran:?}");
+    assert!(ran.stderr.contains("its task t is blocked"), "{ran:?}");
+    assert!(ran.stderr.contains("relight step resolve STEP --task t"), "{ran:?}");
     assert_eq!(
         (ground.task_status("t").as_str(), ground.births(births).len()),
         ("blocked", births)

@@ -460,7 +460,7 @@ fn recover(agent: &Agent, charge: Charge, moment: Moment) -> AgentDecision {
         },
         Verdict::Terminate { why } => {
             let why = why.to_string();
-            let alert = Alert::agent_terminated(&agent.name, &why);
+            let alert = Alert::agent_terminated(&agent.name, &agent.command_to_start(), &why);
             let mut decision = come_to_rest(AgentState::Terminated { why });
             decision.changes.push(AgentChange::Noted(EventKind::Alert, alert.detail()));
             decision.effects.insert(0, AgentEffect::Alert(alert.line()));

@@ -21,6 +21,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::alert::shell_word;
 use crate::budget::{RestartPolicy, Tally};
 use crate::claimant::Claimant;
 use crate::ids::{AgentName, TaskId};
@@ -170,6 +171,21 @@ impl Agent {
     /// Whether it waits for a task of the queue to be started with.
     pub fn is_idle(&self) -> bool {
         self.plan.takes == Takes::Start && self.state == AgentState::Stopped { by: Stopper::Itself }
+    }
+
+    /// What to type to have it run again. Nobody is left to ask where it had a `relight run` of its own.
+    pub fn command_to_start(&self) -> String {
+        if !self.plan.labels.contains_key(FOREGROUND) {
+            return format!("relight start {}", self.name);
+        }
+        let mut words = vec!["relight run --name".to_owned(), self.name.to_string()];
+        if self.plan.preset != AgentPlan::default().preset {
+            words.push(format!("--preset {}", shell_word(&self.plan.preset)));
+        }
+        words.extend(self.plan.task.iter().map(|task| format!("--task {task}")));
+        words.push("--".to_owned());
+        words.extend(self.plan.command.iter().map(|word| shell_word(word)));
+        words.join(" ")
     }
 }
 
@@ -336,6 +352,8 @@ impl Default for AgentPlan {
 pub const SELF_REPORTING: &str = "self_reporting";
 /// The label of agents with a command that were registered over HTTP: the store is their configuration.
 pub const REGISTERED: &str = "registered";
+/// The label of agents of `relight run`: their supervisor ends with them.
+pub const FOREGROUND: &str = "foreground";
 
 impl AgentPlan {
     /// Whether it reports by itself: a life of it begins with a report and ends with silence.

@@ -213,7 +213,8 @@ mod tests {
 
     fn item(event: u64) -> Item {
         let name = AgentName::new(format!("a{event}")).unwrap();
-        let alert = Alert::agent_terminated(&name, "recovered 3 times");
+        let alert =
+            Alert::agent_terminated(&name, &format!("relight start {name}"), "recovered 3 times");
         Item { event, at: Time::from_ms(0), alert }
     }
 

@@ -229,6 +229,9 @@ pub struct Signs {
     pub last_sign_at: Option<Time>,
     /// It waits on purpose, until then.
     pub waiting_until: Option<Time>,
+    /// It waits for work in a verb, and does nothing else.
+    #[serde(default)]
+    pub waits_for_work: bool,
     /// What it last said it does.
     pub status: Option<String>,
 }

@@ -114,6 +114,7 @@ impl Supervisor {
                 agent: view.agent.name,
                 last_sign_at: view.last_sign,
                 waiting_until: view.waiting_until,
+                waits_for_work: view.waits_for_work,
                 status: view.status,
             })
         };
@@ -128,8 +129,7 @@ async fn pass_on(
     reply: oneshot::Sender<Reply>,
 ) {
     let answer = match answered.await {
-        Ok(Answer { problem: Some(problem), .. }) => {
-            let hint = Some(format!("relight deaths {agent} says why"));
+        Ok(Answer { problem: Some(problem), hint, .. }) => {
             Reply::error(RefusedCode::Conflict, problem, hint)
         }
         Ok(answer) => Reply::ok(&Changed {

@@ -180,6 +180,7 @@ mod tests {
             agent: agent.clone(),
             last_sign: None,
             waiting_until: None,
+            waits_for_work: false,
             phase: None,
             status: None,
             at_rest: false,

@@ -63,7 +63,7 @@ pub(super) async fn grant(desk: Arc<Desk>, roster: Roster, name: AgentName) {
 }
 
 fn outcome(answer: Answer) -> Outcome {
-    let Answer { previous, state, task_cancelled, problem } = answer;
+    let Answer { previous, state, task_cancelled, problem, .. } = answer;
     Outcome { previous, now: state, task_cancelled, problem }
 }
 

@@ -69,8 +69,11 @@ async fn commit_agent(engine: &Engine, agent: &str, changes: Vec<AgentChange>) {
 
 /// An agent comes into being and is terminated.
 async fn terminate(engine: &Engine, agent: &str) {
-    let alert =
-        Alert::agent_terminated(&name(agent), "recovered 3 times in a row without progress");
+    let alert = Alert::agent_terminated(
+        &name(agent),
+        "relight start a",
+        "recovered 3 times in a row without progress",
+    );
     let changes = vec![
         AgentChange::Created(Box::default()),
         AgentChange::Noted(EventKind::Alert, alert.detail()),
@@ -199,7 +202,7 @@ async fn one_alert_an_episode() {
     let _courier = courier(&engine, vec![webhook(&receiver)]).await;
     terminate(&engine, "a").await;
     next(&receiver).await;
-    let alert = Alert::agent_terminated(&name("a"), "the same again");
+    let alert = Alert::agent_terminated(&name("a"), "relight start a", "the same again");
     let again = AgentChange::Noted(EventKind::Alert, alert.detail());
     commit_agent(&engine, "a", vec![again.clone()]).await;
     quiet(&receiver).await;

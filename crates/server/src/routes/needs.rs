@@ -183,7 +183,7 @@ fn need_of_agent(agent: &Agent) -> Option<NeedsMe> {
         kind: "terminated".to_owned(),
         subject: format!("agent/{}", agent.name),
         text: format!("agent {} is not brought back any more: {why}", agent.name),
-        hint: format!("relight deaths {0}, then relight start {0}", agent.name),
+        hint: format!("relight deaths {}, then {}", agent.name, agent.command_to_start()),
         at: agent.updated_at,
     })
 }

@@ -2,7 +2,6 @@
 
 use relight::doors::process;
 use relight_core::agent::{Agent, AgentState, Attempt, Pause};
-use relight_core::ids::AgentName;
 use relight_store::{AgentQuery, Store, StoreError};
 
 use super::finding::Finding;
@@ -58,18 +57,19 @@ impl Need {
         }
     }
 
-    fn finding(self, names: &[AgentName]) -> Option<Finding> {
-        let first = names.first()?;
-        let mut named: Vec<&str> = names.iter().take(NAMED_MAX).map(AgentName::as_str).collect();
-        if names.len() > NAMED_MAX {
+    fn finding(self, agents: &[&Agent]) -> Option<Finding> {
+        let agent = agents.first()?;
+        let (first, start) = (&agent.name, agent.command_to_start());
+        let named = agents.iter().take(NAMED_MAX).map(|agent| agent.name.as_str());
+        let mut named: Vec<&str> = named.collect();
+        if agents.len() > NAMED_MAX {
             named.push("…");
         }
-        let (named, count) = (named.join(", "), names.len());
+        let (named, count) = (named.join(", "), agents.len());
         let (what, hint) = match self {
-            Self::Terminated => (
-                "terminated: recovery is used up",
-                format!("relight deaths {first}, then relight start {first}"),
-            ),
+            Self::Terminated => {
+                ("terminated: recovery is used up", format!("relight deaths {first}, then {start}"))
+            }
             Self::DiedUnnoticed => ("died unnoticed", "relight recover".to_owned()),
             Self::Orphaned => (
                 "orphaned: alive without a supervisor",
@@ -84,7 +84,7 @@ impl Need {
                 "silent: they reported by themselves",
                 format!("start it where it runs; relight deaths {first}"),
             ),
-            Self::HeldBack => ("held back", format!("relight start {first}")),
+            Self::HeldBack => ("held back", start),
         };
         Some(Finding::warning("agents", format!("{count} {what} ({named})")).hint(hint))
     }
@@ -92,7 +92,7 @@ impl Need {
 
 /// Nothing where no agent needs anybody.
 pub(super) async fn look(store: &dyn Store) -> Result<Vec<Finding>, StoreError> {
-    let mut needy: Vec<(Need, AgentName)> = Vec::new();
+    let mut needy: Vec<(Need, Agent)> = Vec::new();
     let mut findings = Vec::new();
     for agent in store.agents(AgentQuery::default()).await? {
         let attempt = match &agent.state {
@@ -107,12 +107,11 @@ pub(super) async fn look(store: &dyn Store) -> Result<Vec<Finding>, StoreError> 
             let hint = format!("kill -CONT {}, or relight stop {}", shim.pid, agent.name);
             findings.push(Finding::warning("agents", text).hint(hint));
         }
-        needy.extend(need.map(|need| (need, agent.name)));
+        needy.extend(need.map(|need| (need, agent)));
     }
-    let names = |wanted: Need| -> Vec<AgentName> {
-        let of_it = needy.iter().filter(|(need, _)| *need == wanted);
-        of_it.map(|(_, name)| name.clone()).collect()
+    let agents = |wanted: Need| -> Vec<&Agent> {
+        needy.iter().filter(|(need, _)| *need == wanted).map(|(_, agent)| agent).collect()
     };
-    findings.extend(Need::ALL.into_iter().filter_map(|need| need.finding(&names(need))));
+    findings.extend(Need::ALL.into_iter().filter_map(|need| need.finding(&agents(need))));
     Ok(findings)
 }

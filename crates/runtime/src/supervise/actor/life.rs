@@ -154,11 +154,16 @@ impl Life {
 
     pub(super) fn phase(&self) -> &'static str {
         match self.silence.phase(clock::monotonic_ms()) {
-            _ if self.waits.verbs_until().is_some_and(|until| until > clock::now()) => "waiting",
+            _ if self.waits_for_work() => "waiting",
             Phase::Starting => "starting",
             Phase::Working => "working",
             Phase::Waiting => "waiting",
         }
+    }
+
+    /// A verb waits in it: all that do wait for work.
+    pub(super) fn waits_for_work(&self) -> bool {
+        self.waits.verbs_until().is_some_and(|until| until > clock::now())
     }
 
     /// When something of it must be looked at.

@@ -28,6 +28,7 @@ use relight_core::agent::{
 };
 use relight_core::ids::{NodeName, TaskId};
 use relight_core::lease::Fence;
+use relight_core::task::Task;
 use relight_core::time::Time;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -87,6 +88,8 @@ pub struct Answer {
     pub task_cancelled: Option<TaskId>,
     /// What stands in the way, when it did not come to what was wanted.
     pub problem: Option<String>,
+    /// What to type about that.
+    pub hint: Option<String>,
 }
 
 /// What others see of an agent that is supervised here.
@@ -98,6 +101,8 @@ pub struct AgentView {
     pub last_sign: Option<Time>,
     /// It waits on purpose, until then.
     pub waiting_until: Option<Time>,
+    /// It waits for work in a verb of Relight.
+    pub waits_for_work: bool,
     /// `starting`, `working`, `waiting`; none while nothing lives.
     pub phase: Option<&'static str>,
     /// What it said of itself by `STATUS=`.
@@ -261,12 +266,14 @@ impl Actor {
     async fn open(&mut self, mail: Mail) -> Result<(), Lost> {
         match mail {
             Mail::Start(answer) => {
+                self.take_up_failed_task().await;
                 self.holds = None;
                 self.await_state(Wants::Running, answer);
                 self.at_rest = false;
                 self.events.push_back(AgentEvent::Start);
             }
             Mail::Restart(answer) => {
+                self.take_up_failed_task().await;
                 self.holds = None;
                 self.await_state(Wants::Running, answer);
                 self.at_rest = false;
@@ -316,6 +323,18 @@ impl Actor {
         let rests = self.at_rest;
         // It is started as soon as there is work for it.
         let is_idle = rests && self.agent.is_idle();
+        let task = if rests && !runs { self.own_task().await } else { None };
+        let name = &self.spec.name;
+        let (why, hint) = match &task {
+            Some(task) if task.status.waits_for_person() => {
+                (format!(": its task {} is {}", task.id, task.status), task.command_to_resume())
+            }
+            Some(Task { id, status, .. }) if status.is_terminal() => (
+                format!(": its task {id} is {status}"),
+                format!("relight task show {id}; relight task add adds another one"),
+            ),
+            _ => (String::new(), format!("relight deaths {name} says why")),
+        };
         for waiter in std::mem::take(&mut self.waiters) {
             let met = match waiter.wants {
                 Wants::Running => runs || is_idle,
@@ -332,12 +351,12 @@ impl Actor {
             }
             let verb =
                 if waiter.wants == Wants::Running { "did not start" } else { "was started again" };
-            let why = if self.waits_with_task() { ": its task waits for a person" } else { "" };
-            let problem = failed.then(|| format!("agent {} {verb}{why}", self.spec.name));
+            let problem = failed.then(|| format!("agent {name} {verb}{why}"));
             let _ = waiter.answer.send(Answer {
                 previous: waiter.previous,
                 state: self.agent.state.kind(),
                 task_cancelled: waiter.task_cancelled,
+                hint: problem.is_some().then(|| hint.clone()),
                 problem,
             });
         }
@@ -571,6 +590,7 @@ impl Actor {
             agent: self.agent.clone(),
             last_sign: life.map(Life::last_sign),
             waiting_until: life.and_then(|life| life.waits.last()),
+            waits_for_work: life.is_some_and(Life::waits_for_work),
             phase: life.map(Life::phase),
             status: life.and_then(|life| life.status.clone()),
             at_rest: self.at_rest,

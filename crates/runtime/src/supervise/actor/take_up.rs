@@ -101,6 +101,7 @@ pub(in crate::supervise) async fn take_up(
         agent: agent.clone(),
         last_sign: None,
         waiting_until: None,
+        waits_for_work: false,
         phase: None,
         status: None,
         at_rest: false,
@@ -150,6 +151,9 @@ pub(in crate::supervise) async fn take_up(
     actor.reconcile().await?;
     if begin == Begin::Anew {
         actor.forget_the_past().await?;
+    }
+    if matches!(begin, Begin::Start | Begin::Anew) {
+        actor.take_up_failed_task().await;
     }
     actor.begin(begin);
     Ok((actor, views))

@@ -3,7 +3,7 @@
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::decide::AgentEvent;
 use relight_core::agent::{Cause, Pause, Takes};
-use relight_core::decide::Right;
+use relight_core::decide::{Right, TaskEvent};
 use relight_core::ids::TaskId;
 use relight_core::recovery::HolderDeath;
 use relight_core::status::TaskStatus;
@@ -53,6 +53,16 @@ impl Actor {
         self.at_rest = false;
         self.events.push_back(AgentEvent::Work(task));
         Ok(())
+    }
+
+    /// A person wants it to run: its own task that failed is to be done again, whatever its limits say.
+    pub(super) async fn take_up_failed_task(&self) {
+        let failed = self.own_task().await.filter(|task| task.status == TaskStatus::Failed);
+        let Some(task) = failed.filter(|_| !self.is_started_with_tasks()) else { return };
+        let event = TaskEvent::Retry { agent: Some(self.spec.name.clone()), force: true };
+        if let Err(error) = self.desk.engine.act(&task.id, Right::Unfenced, event).await {
+            self.tell(What::Trouble(format!("task {}: {error}", task.id)));
+        }
     }
 
     /// The task that its last attempt held.

@@ -380,6 +380,7 @@ fn first_view(agent: Agent) -> AgentView {
         agent,
         last_sign: Some(clock::now()),
         waiting_until: None,
+        waits_for_work: false,
         phase: Some("starting"),
         status: None,
         at_rest: false,
