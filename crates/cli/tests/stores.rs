@@ -79,6 +79,8 @@ fn what_cannot_be_copied_is_told() {
     told(&["store", "copy", &home, "redis://x"], 2, "not a store");
     told(&["store", "verify", "sqlite:none.db"], 69, "no such file");
     good(&stage, &["store", "copy", &home, "sqlite:copy.db"]);
+    good(&stage, &["store", "copy", &home, "sqlite:copy.db"]);
+    good(&stage, &["--store", "sqlite:copy.db", "task", "add", "only-there"]);
     told(&["store", "copy", &home, "sqlite:copy.db"], 1, "is not empty");
 }
 

@@ -50,7 +50,12 @@ pub async fn copy(
     if from.place() == to.place() {
         return Err(CopyError::Same(from.place()));
     }
-    let went_on = to.begin(&from.place()).await?;
+    let went_on = match to.begin(&from.place()).await {
+        Err(error @ CopyError::NotEmpty { .. }) => {
+            return finished(from, to, tell).await?.ok_or(error);
+        }
+        begun => begun?,
+    };
     let mut teller = Teller::new("comparing", from, tell).await?;
     let anew = if went_on { clear_other(from, to, &mut teller).await? } else { Vec::new() };
     teller.begin("copying");
@@ -73,6 +78,44 @@ pub async fn copy(
     to.finish().await?;
     let (hash, damage) = (sum::whole(&tables), checker.finish());
     Ok(Copied { went_on, tables, hash, anew, written_meanwhile, damage })
+}
+
+/// An earlier run may have been cut off after its last commit, before it could say so: then both
+/// stores have the same rows. Any other store that is not empty is none of ours.
+async fn finished(
+    from: &mut dyn Exporter,
+    to: &mut dyn Importer,
+    tell: &mut (dyn FnMut(&Progress) + Send),
+) -> Result<Option<Copied>, CopyError> {
+    let mut there = to.read_back().await?;
+    // Cheap, and enough for most stores that were never copied. Of small records not all are copied.
+    for table in Table::ALL.into_iter().filter(|table| *table != Table::Kept) {
+        if there.count(table).await? != from.count(table).await? {
+            return Ok(None);
+        }
+    }
+    let mut teller = Teller::new("comparing", from, tell).await?;
+    let (mut checker, mut tables) = (Checker::default(), Vec::new());
+    for table in Table::ALL {
+        let found = sum_up(there.as_mut(), from, table, None, &mut teller).await?;
+        let mut summer = Summer::new(table);
+        let mut after = Cell::None;
+        loop {
+            let rows = from.page(table, &after).await?;
+            there.touch().await?;
+            let Some(last) = rows.last() else { break };
+            after = last[0].clone();
+            checker.add(table, &rows);
+            summer.add(&rows);
+        }
+        if summer.finish() != found {
+            return Ok(None);
+        }
+        tables.push(found);
+    }
+    let written_meanwhile = from.written_since().await?;
+    let (hash, damage) = (sum::whole(&tables), checker.finish());
+    Ok(Some(Copied { went_on: true, tables, hash, anew: Vec::new(), written_meanwhile, damage }))
 }
 
 /// Empties the tables in which an earlier run wrote what is not in the first store any more, before

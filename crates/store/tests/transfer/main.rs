@@ -65,6 +65,16 @@ async fn a_copy_that_is_cut_off_at_any_write_is_gone_on_with() {
 }
 
 #[tokio::test]
+async fn a_copy_that_is_cut_off_after_its_last_write_is_found_to_be_whole() {
+    let (from, to) = (File::filled(5, OPERATIONS).await, File::new());
+    let first = copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
+    let again = copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
+    assert!(again.went_on && again.anew.is_empty());
+    assert_eq!((again.tables, again.hash, again.damage), (first.tables, first.hash, first.damage));
+    open(&to.path());
+}
+
+#[tokio::test]
 async fn what_changed_between_two_runs_is_copied_anew() {
     let (from, to) = (File::filled(5, OPERATIONS).await, File::new());
     let mut few = InSmallPages { store: from.exporter(), rows_max: 40 };
