@@ -8,6 +8,8 @@ use relight_core::session::SessionRefusal;
 use relight_core::status::TaskStatus;
 use relight_store::StoreError;
 
+use crate::output::shell_word;
+
 /// The documented exit codes beside 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -161,11 +163,11 @@ impl From<ActError> for Failure {
         match error {
             ActError::Refused(refusal) => refusal.into(),
             ActError::NoSuchTask(ref task) => Self::new(Exit::No, error.to_string()).hint(format!(
-                "relight task list shows all tasks; relight task add {task} adds it"
+                "relight task list shows all tasks; relight task add {} adds it",
+                shell_word(task.as_str())
             )),
-            ActError::Exists { ref task, .. } => {
-                Self::new(Exit::No, error.to_string()).hint(format!("relight task show {task}"))
-            }
+            ActError::Exists { ref task, .. } => Self::new(Exit::No, error.to_string())
+                .hint(format!("relight task show {}", shell_word(task.as_str()))),
             ActError::SecretName(_) | ActError::BadName(_) => {
                 Self::new(Exit::Usage, error.to_string())
             }
@@ -190,21 +192,26 @@ impl From<Refusal> for Failure {
             Refusal::TooLarge(error) => error.into(),
             Refusal::Illegal { task, from, .. } => no().hint(match from {
                 TaskStatus::Failed => {
+                    let task = shell_word(task.as_str());
                     format!("relight task retry {task} gives it to somebody again")
                 }
                 TaskStatus::Completed | TaskStatus::Cancelled => {
                     "it has ended; new work needs a new id".to_owned()
                 }
-                _ => format!("relight task states prints the table; relight task show {task}"),
+                _ => format!(
+                    "relight task states prints the table; relight task show {}",
+                    shell_word(task.as_str())
+                ),
             }),
-            Refusal::Held { task, held } => Self::new(Exit::Busy, held_text(&task, &held))
-                .hint(format!("relight task release {task} --force takes it away")),
+            Refusal::Held { task, held } => Self::new(Exit::Busy, held_text(&task, &held)).hint(
+                format!("relight task release {} --force takes it away", shell_word(task.as_str())),
+            ),
             Refusal::Fenced { ours, newest, .. } if ours == newest => Self::new(Exit::Fenced, text)
                 .hint("relight task start takes a new lease, where the task is not finished"),
             Refusal::Fenced { .. } => Self::new(Exit::Fenced, text)
                 .hint("somebody else has the task now; stop working on it"),
             Refusal::RetriesUsedUp { task, .. } | Refusal::GivenUp { task } => {
-                no().hint(format!("relight task retry {task} --force"))
+                no().hint(format!("relight task retry {} --force", shell_word(task.as_str())))
             }
             Refusal::StepNotBegun { step, .. } => {
                 no().hint(format!("relight step begin {:?} first", step.name.as_str()))
@@ -238,13 +245,15 @@ impl From<SessionRefusal> for Failure {
             SessionRefusal::TooLarge(error) => error.into(),
             SessionRefusal::Unknown(_) => no().hint("relight session list shows all sessions"),
             SessionRefusal::Held { key, .. } => Self::new(Exit::Busy, text).hint(format!(
-                "wait for its end; relight session suspend {key} takes the turn away"
+                "wait for its end; relight session suspend {} takes the turn away",
+                shell_word(key.as_str())
             )),
-            SessionRefusal::Fenced { key, .. } => Self::new(Exit::Fenced, text)
-                .hint(format!("nothing was changed; relight session show {key}")),
-            SessionRefusal::Suspended { key, .. } => {
-                no().hint(format!("relight session resume {key} lets it go on"))
-            }
+            SessionRefusal::Fenced { key, .. } => Self::new(Exit::Fenced, text).hint(format!(
+                "nothing was changed; relight session show {}",
+                shell_word(key.as_str())
+            )),
+            SessionRefusal::Suspended { key, .. } => no()
+                .hint(format!("relight session resume {} lets it go on", shell_word(key.as_str()))),
             SessionRefusal::NothingToResume { .. } | SessionRefusal::Older { .. } => no(),
         }
     }

@@ -180,6 +180,17 @@ pub(crate) fn shorten(text: &str, chars_max: usize) -> String {
     }
 }
 
+/// A name as one word of a shell command, quoted where it has to be.
+pub(crate) fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:@/-".contains(c);
+    if text.chars().all(is_plain) { text.to_owned() } else { shell_quote(text) }
+}
+
+/// Any text as one word of a shell command.
+pub(crate) fn shell_quote(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// Text that must stay on one line: a line break in it is shown, not obeyed.
 pub(crate) fn one_line(text: &str) -> String {
     clean(text).replace('\n', "\\n")

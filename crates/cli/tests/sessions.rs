@@ -112,8 +112,8 @@ fn values_that_cannot_be_are_wrong_usage() {
     for words in [
         "begin k",
         "begin --id c",
-        "begin ../k --id c",
-        "begin k --id ../c",
+        "begin k\u{7f} --id c",
+        "begin k --id c\u{1b}[2J",
         "begin k --id c --owner-pid 4294967295",
         "begin k --id c --set novalue",
         "begin k --id c --export --json",
@@ -305,6 +305,65 @@ fn the_file_of_another_gateway_is_taken_in_and_given_out() {
     place.fails("session import", 1);
     assert_eq!(fs::read_dir(place.path("work")).unwrap().count(), 1, "nothing is left beside");
     lives.die();
+}
+
+/// Keys as gateways make them up, and the longest one.
+fn keys_of_gateways() -> Vec<String> {
+    let given = [
+        "agent:main:signal:dm:+15551234567",
+        "!room:server.org",
+        "@user:server",
+        "部屋 🚀",
+        "../a b/..",
+        "it's \"quoted\" $(id)",
+    ];
+    given.map(str::to_owned).into_iter().chain(["é".repeat(256)]).collect()
+}
+
+#[test]
+fn a_session_may_have_any_key_without_control_characters() {
+    let place = Place::new();
+    for key in keys_of_gateways() {
+        let session = |verb: &str| {
+            place.relight(&format!("--json session {verb}")).arg(&key).run().with_code(0)
+        };
+        assert_eq!(session("begin --id chat#1").json()["generation"], 1, "{key}");
+        assert_eq!(session("show").json()["key"], key.as_str());
+        session("end --generation 1");
+        session("suspend");
+        session("resume");
+        session("clear");
+        let export = place.relight("session begin --export --id c").arg(&key).run().with_code(0);
+        let ended = format!("{}relight session end", export.text());
+        place.shell(&ended).run().with_code(0);
+    }
+    let list = place.json("session list --limit 3");
+    let next = list["next"].as_str().unwrap();
+    let rest = place.relight("--json session list --after").arg(next).run().with_code(0).json();
+    assert_eq!(rest["items"].as_array().unwrap().len(), keys_of_gateways().len() - 3);
+    for bad in ["", "a\nb", "a\u{1b}[2J", "a\u{7f}", &"x".repeat(513)] {
+        place.relight("session begin --id c").arg(bad).run().with_code(2);
+    }
+}
+
+#[test]
+fn import_drops_no_session_and_export_writes_seconds() {
+    let place = Place::new();
+    let file = place.work("agent_checkpoints.json");
+    let entry = json!({"session_id": "20260501_120000_a b", "started_at": 1777636800.125});
+    let entries = keys_of_gateways().into_iter().map(|key| (key, entry.clone()));
+    let marks = Value::Object(entries.collect());
+    fs::write(&file, marks.to_string()).unwrap();
+    let answer = place.json("session import");
+    assert_eq!(answer["imported"].as_array().unwrap().len(), keys_of_gateways().len());
+    place.ok("session export out.json");
+    let out: Value = serde_json::from_slice(&fs::read(place.work("out.json")).unwrap()).unwrap();
+    for key in keys_of_gateways() {
+        assert_eq!(out[&key]["started_at"], json!(1_777_636_800.125), "{key}");
+        assert_eq!(out[&key]["session_id"], entry["session_id"], "{key}");
+    }
+    fs::write(&file, r#"{"a": {"session_id": "x"}, "a": {"session_id": "y"}}"#).unwrap();
+    place.fails("session import", 65).says(&["key \"a\" twice"]);
 }
 
 #[test]

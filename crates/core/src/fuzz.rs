@@ -57,11 +57,16 @@ pub fn words(data: &[u8]) {
         assert_eq!(later.to_string().parse(), Ok(later));
         assert!(!span.to_string().is_empty());
     }
-    if let Ok(id) = TaskId::new(text) {
+    if TaskId::new(text).is_ok() {
+        assert!(!text.chars().any(char::is_control) && text.len() <= 512);
+        assert!(!text.starts_with('/') && !text.split('/').any(|part| part == ".."));
+        assert!(AgentName::of_workflow(text).is_ok() && SessionKey::new(text).is_ok());
+    }
+    if let Ok(id) = TaskId::strict(text) {
         let is_safe = |c: char| c.is_ascii_alphanumeric() || "._:@/-".contains(c);
         assert!(id.as_str().chars().all(is_safe) && !text.contains(".."));
         assert!(!text.starts_with(['/', '-']) && text.len() <= 128);
-        assert!(AgentName::new(text).is_ok() && SessionKey::new(text).is_ok());
+        assert!(AgentName::new(text).is_ok() && TaskId::new(text).is_ok());
     }
     if StepName::new(text).is_ok() || IdempotencyKey::new(text).is_ok() {
         assert!(!text.contains(is_obeyed) && !text.starts_with('-'));

@@ -1,6 +1,6 @@
 //! Names that people give: tasks, agents, keys, steps. A value of these types is always valid.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,20 @@ pub const ID_BYTES_MAX: usize = 128;
 /// Longest step name or key in bytes.
 pub const NAME_BYTES_MAX: usize = 200;
 
+/// Longest session key, workflow id and name of a workflow's agent in bytes.
+pub const TEXT_BYTES_MAX: usize = 512;
+
 /// An id or name as it stands in one part of a URL's path.
 pub fn in_path(id: &str) -> String {
-    id.replace('%', "%25").replace('/', "%2F").replace(' ', "%20")
+    let mut path = String::with_capacity(id.len());
+    for byte in id.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:@".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            write!(path, "%{byte:02X}").expect("writing to memory cannot fail");
+        }
+    }
+    path
 }
 
 /// Why a text is not a valid id or name.
@@ -99,6 +110,29 @@ fn check_name(what: &'static str, text: &str) -> Result<(), IdError> {
     Ok(())
 }
 
+/// Any text without control characters, as other programs make them up.
+fn check_text(what: &'static str, text: &str) -> Result<(), IdError> {
+    check_length(what, text, TEXT_BYTES_MAX)?;
+    if let Some(found) = text.chars().find(|c| c.is_control()) {
+        let (text, allowed) = (shorten(text), "all but control characters");
+        return Err(IdError::BadCharacter { what, text, found, allowed });
+    }
+    Ok(())
+}
+
+/// The same, but nothing that could be taken for a path out of a folder.
+fn check_task_id(what: &'static str, text: &str) -> Result<(), IdError> {
+    check_text(what, text)?;
+    let shape = |why| Err(IdError::BadShape { what, text: shorten(text), why });
+    if text.split('/').any(|part| part == "..") {
+        return shape("has `..` as a part of a path");
+    }
+    if text.starts_with('/') {
+        return shape("starts with `/`");
+    }
+    Ok(())
+}
+
 fn check_length(what: &'static str, text: &str, max: usize) -> Result<(), IdError> {
     match text.len() {
         0 => Err(IdError::Empty { what }),
@@ -123,6 +157,9 @@ fn shorten(text: &str) -> String {
 
 macro_rules! text_type {
     ($(#[$doc:meta])* $name:ident, $what:literal, $check:ident) => {
+        text_type!($(#[$doc])* $name, $what, $check, stored $check);
+    };
+    ($(#[$doc:meta])* $name:ident, $what:literal, $check:ident, stored $stored:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -158,7 +195,8 @@ macro_rules! text_type {
         impl TryFrom<String> for $name {
             type Error = IdError;
             fn try_from(text: String) -> Result<Self, IdError> {
-                Self::new(text)
+                $stored($what, &text)?;
+                Ok(Self(text))
             }
         }
 
@@ -171,24 +209,46 @@ macro_rules! text_type {
 }
 
 text_type!(
-    /// A task's id: 1–128 of `A-Za-z0-9._:@/-`, no `..`, no leading `/` or `-`.
-    TaskId, "task id", check_id
+    /// A task's id. Of a workflow of the checkpoint dialect: 1–512 bytes of any text without control
+    /// characters, no `..` as a part of a path, no leading `/`. Of any other task only what
+    /// [`TaskId::strict`] takes, which the engine checks when one is added.
+    TaskId, "task id", check_task_id
 );
 text_type!(
-    /// An agent's name, by the same rule as a task's id.
-    AgentName, "agent name", check_id
+    /// An agent's name: 1–128 of `A-Za-z0-9._:@/-`, no `..`, no leading `/` or `-`. One that is read
+    /// from a store may also be the name of a workflow's agent.
+    AgentName, "agent name", check_id, stored check_text
 );
+
+impl TaskId {
+    /// The id of a task that is not a workflow: 1–128 of `A-Za-z0-9._:@/-`, no `..`, no leading `/` or
+    /// `-`.
+    pub fn strict(text: &str) -> Result<Self, IdError> {
+        check_id("task id", text)?;
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl AgentName {
+    /// The name of a workflow's agent: 1–512 bytes of any text without control characters.
+    pub fn of_workflow(text: &str) -> Result<Self, IdError> {
+        check_text("agent name", text)?;
+        Ok(Self(text.to_owned()))
+    }
+}
+
 text_type!(
-    /// A machine's name in a fleet, by the same rule.
+    /// A machine's name in a fleet, by the same rule as an agent's.
     NodeName, "node name", check_id
 );
 text_type!(
-    /// By which a gateway knows a conversation, such as `telegram:dm:42`; by the same rule.
-    SessionKey, "session key", check_id
+    /// By which a gateway knows a conversation, such as `agent:main:signal:dm:+15551234567`: 1–512
+    /// bytes of any text without control characters.
+    SessionKey, "session key", check_text
 );
 text_type!(
     /// The agent's own id of a conversation, by the same rule.
-    SessionId, "session id", check_id
+    SessionId, "session id", check_text
 );
 text_type!(
     /// What makes two requests for work the same request.
@@ -204,17 +264,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_that_could_leave_a_folder_or_look_like_a_flag_are_refused() {
+    fn strict_ids_that_could_leave_a_folder_or_look_like_a_flag_are_refused() {
         for bad in
             ["", "..", "a/../b", "/etc/passwd", "-x", "a b", "a\nb", "a\0b", "ä", "a%2F", "$(id)"]
         {
-            assert!(TaskId::new(bad).is_err(), "{bad:?} was taken");
+            assert!(TaskId::strict(bad).is_err(), "{bad:?} was taken");
+            assert!(AgentName::new(bad).is_err(), "{bad:?} was taken");
         }
-        assert!(TaskId::new("x".repeat(129)).is_err());
+        assert!(TaskId::strict(&"x".repeat(129)).is_err());
         for good in ["a", "deploy-42", "org/repo#".trim_end_matches('#'), "a:b@c.d_e", "x.y"] {
-            assert!(TaskId::new(good).is_ok(), "{good:?} was refused");
+            assert!(TaskId::strict(good).is_ok(), "{good:?} was refused");
         }
-        assert!(TaskId::new("x".repeat(128)).is_ok());
+        assert!(TaskId::strict(&"x".repeat(128)).is_ok());
+    }
+
+    #[test]
+    fn keys_and_workflows_take_any_text_without_control_characters() {
+        let long = "é".repeat(256);
+        for good in
+            ["agent:main:signal:dm:+15551234567", "!room:server.org", "a b", "部屋 🚀", "-x", &long]
+        {
+            assert!(SessionKey::new(good).is_ok(), "{good:?} was refused");
+            assert!(TaskId::new(good).is_ok(), "{good:?} was refused");
+            assert!(AgentName::of_workflow(good).is_ok(), "{good:?} was refused");
+            assert_eq!(AgentName::try_from(good.to_owned()).unwrap().as_str(), good);
+        }
+        for bad in ["", "a\nb", "a\0b", "\u{1b}[2J", "\u{9b}", "\u{7f}", &"x".repeat(513)] {
+            assert!(SessionKey::new(bad).is_err(), "{bad:?} was taken");
+            assert!(TaskId::new(bad).is_err(), "{bad:?} was taken");
+            assert!(AgentName::of_workflow(bad).is_err(), "{bad:?} was taken");
+        }
+        for path in ["..", "../x", "a/../b", "/etc/passwd"] {
+            assert!(TaskId::new(path).is_err(), "{path:?} was taken");
+        }
+    }
+
+    #[test]
+    fn a_path_takes_any_text_in_one_part() {
+        assert_eq!(in_path("a:b@c.d_e-~"), "a:b@c.d_e-~");
+        assert_eq!(in_path("!é /+?#%"), "%21%C3%A9%20%2F%2B%3F%23%25");
     }
 
     #[test]
@@ -227,6 +315,6 @@ mod tests {
 
     #[test]
     fn an_error_names_the_thing_and_the_character() {
-        insta::assert_snapshot!(TaskId::new("a b").unwrap_err(), @r#"task id "a b" has the character ' '; allowed are A-Z a-z 0-9 . _ : @ / -"#);
+        insta::assert_snapshot!(TaskId::strict("a b").unwrap_err(), @r#"task id "a b" has the character ' '; allowed are A-Z a-z 0-9 . _ : @ / -"#);
     }
 }

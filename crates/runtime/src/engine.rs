@@ -10,7 +10,7 @@ use relight_core::claimant::Claimant;
 use relight_core::decide::{
     Decision, Guard, Refusal, Right, Scene, TaskEvent, decide, decide_in_turn,
 };
-use relight_core::ids::{IdError, TaskId};
+use relight_core::ids::{AgentName, IdError, TaskId};
 use relight_core::lease::{Fence, Holder, HolderLife};
 use relight_core::limits;
 use relight_core::progress::{Progress, progress};
@@ -203,6 +203,7 @@ impl Engine {
             if let Some(task) = self.store.task(&new.id).await? {
                 return Ok((same_or_differs(&new, task)?, Fence::default()));
             }
+            check_strict(&new)?;
             let at = clock::now();
             let mut changes = vec![Change::Created(Box::new(new.clone()))];
             if let Some(first) = first.clone() {
@@ -490,6 +491,15 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Only workflows of the checkpoint dialect, which other programs name, have any text as their names.
+fn check_strict(new: &NewTask) -> Result<(), IdError> {
+    if new.checkpoint.is_none() {
+        TaskId::strict(new.id.as_str())?;
+        new.agent.as_ref().map(|agent| AgentName::new(agent.as_str())).transpose()?;
+    }
+    Ok(())
 }
 
 fn same_or_differs(new: &NewTask, task: Task) -> Result<Added, ActError> {

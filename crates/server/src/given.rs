@@ -8,6 +8,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
+use relight_core::checkpoint::{Limits, check_duplicate_keys};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
@@ -80,6 +81,8 @@ pub(crate) async fn read_body(
     let bytes_max = if is_known { BODY_BYTES_MAX } else { STRANGERS_BODY_BYTES_MAX };
     let bytes = collect(body, bytes_max, wait_max).await?;
     check_depth(&bytes)?;
+    check_duplicate_keys(&bytes, Limits { bytes_max, depth_max: DEPTH_MAX })
+        .map_err(|error| ApiError::bad_request(format!("the JSON has the {error}")))?;
     Ok((Request::from_parts(parts, Body::from(bytes.clone())), bytes))
 }
 

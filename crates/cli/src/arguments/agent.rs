@@ -36,7 +36,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
     /// The task it works on; started, and held for as long as an attempt lives
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = TaskId::strict)]
     pub(crate) task: Option<TaskId>,
     /// When it is started again
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = RestartChoice::OnFailure)]

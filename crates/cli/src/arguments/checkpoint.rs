@@ -25,11 +25,13 @@ pub(crate) enum CheckpointCommand {
     Complete(CompleteArguments),
     /// Continue the oldest unfinished workflow, or the named one; takes the lease
     #[command(
-        after_help = "Example:\n  relight checkpoint resume --agent ops --owner-pid $$\n\nExit code 1: nothing to resume; 75: somebody else has it."
+        after_help = "Example:\n  relight checkpoint resume --agent ops --owner-pid $$\n\nThe answer is JSON with the fields of the file, the fence and the next step; without --workflow\nit is the line NO_CHECKPOINT when there is nothing to continue.\n\nExit code 1: nothing to resume; 75: somebody else has it."
     )]
     Resume(ResumeArguments),
-    /// List workflows, damaged files and what was set aside
-    #[command(after_help = "Example:\n  relight checkpoint list --json")]
+    /// List workflows: id, status, current step and time of the last change, separated by tabs
+    #[command(
+        after_help = "Example:\n  relight checkpoint list --json\n\nA damaged file is listed as NAME and INVALID; what is wrong with it is said on standard error."
+    )]
     List(ListArguments),
     /// Show one workflow
     #[command(after_help = "Example:\n  relight checkpoint show --workflow deploy-42")]
@@ -55,11 +57,11 @@ pub(crate) struct Folder {
 /// `checkpoint start`.
 #[derive(Debug, Args)]
 pub(crate) struct StartArguments {
-    /// The workflow's id: 1–128 of A-Za-z0-9._:@/-
+    /// The workflow's id: up to 512 bytes of any text without control characters
     #[arg(long, value_name = "ID")]
     pub(crate) workflow: TaskId,
-    /// Who works on it
-    #[arg(long, value_name = "NAME")]
+    /// Who works on it; a name may be any text, as an id
+    #[arg(long, value_name = "NAME", value_parser = AgentName::of_workflow)]
     pub(crate) agent: AgentName,
     /// The step that is about to be done
     #[arg(long, value_name = "NAME")]
@@ -148,7 +150,7 @@ pub(crate) struct ResumeArguments {
     #[arg(long, value_name = "ID")]
     pub(crate) workflow: Option<TaskId>,
     /// Only workflows of this agent
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = AgentName::of_workflow)]
     pub(crate) agent: Option<AgentName>,
     /// Take it from a live holder; its later writes are refused
     #[arg(long)]

@@ -80,7 +80,7 @@ pub(crate) enum SessionCommand {
 /// `session begin`.
 #[derive(Debug, Args)]
 pub(crate) struct BeginArguments {
-    /// The session: 1–128 of A-Za-z0-9._:@/- [default: $RELIGHT_SESSION]
+    /// The session: up to 512 bytes of any text without control characters [default: $RELIGHT_SESSION]
     pub(crate) key: Option<SessionKey>,
     /// The agent's own id of the conversation
     #[arg(long, value_name = "ID")]

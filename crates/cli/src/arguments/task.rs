@@ -290,7 +290,7 @@ pub(crate) struct ListArguments {
     #[arg(long = "status", value_name = "STATUS")]
     pub(crate) statuses: Vec<TaskStatus>,
     /// Only of this agent
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = AgentName::of_workflow)]
     pub(crate) agent: Option<AgentName>,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = values::count)]

@@ -139,7 +139,7 @@ impl AgentConfig {
             env_pass: section.each("env_pass", variable_name).unwrap_or_default(),
             env_inherit: section.flag("env_inherit").unwrap_or(false),
             task: section
-                .parsed("task", |text| TaskId::new(text).map_err(|error| error.to_string())),
+                .parsed("task", |text| TaskId::strict(text).map_err(|error| error.to_string())),
             exit_completes: section.flag("exit_completes").unwrap_or(false),
             signs: section.each("signs", sign),
             resume_args: section.words("resume_args"),

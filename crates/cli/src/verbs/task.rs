@@ -26,6 +26,7 @@ use crate::arguments::task::{
 use crate::config::Recovery;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain};
+pub(super) use crate::output::shell_quote;
 use crate::work;
 use crate::{block_on, output, values};
 
@@ -361,11 +362,6 @@ fn export_text(started: &Started) -> String {
     let lines: Vec<String> =
         pairs.iter().map(|(name, value)| format!("export {name}={}", shell_quote(value))).collect();
     lines.join("\n")
-}
-
-/// One word for any POSIX shell, whatever is in it.
-pub(super) fn shell_quote(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

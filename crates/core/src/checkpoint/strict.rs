@@ -105,6 +105,16 @@ pub fn parse_strict(bytes: &[u8], limits: Limits) -> Result<Value, StrictError> 
     parse_borrowed(bytes, limits).map(Value::from)
 }
 
+/// Refuses JSON with an object that names the same member twice, which readers understand differently.
+///
+/// Whatever else is wrong with it is left to the reader that follows.
+pub fn check_duplicate_keys(bytes: &[u8], limits: Limits) -> Result<(), StrictError> {
+    match parse_borrowed(bytes, limits) {
+        Err(error @ StrictError::DuplicateKey { .. }) => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// Like [`parse_strict`], leaving all texts without escapes where they are.
 pub(super) fn parse_borrowed(bytes: &[u8], limits: Limits) -> Result<Node<'_>, StrictError> {
     reader::read_node(text_of(bytes, limits)?, limits.depth_max)

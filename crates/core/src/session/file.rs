@@ -8,8 +8,12 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{Generation, Session, SessionState};
+use crate::checkpoint::{Limits, StrictError, check_duplicate_keys};
 use crate::ids::{SessionId, SessionKey};
 use crate::time::Time;
+
+/// The largest file that is read.
+pub const FILE_BYTES_MAX: usize = 16 << 20;
 
 /// The file makes no sense as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -17,6 +21,9 @@ pub enum FileError {
     /// Not JSON, or torn.
     #[error("it is not JSON: {0}")]
     NotJson(String),
+    /// JSON that readers understand differently.
+    #[error("it has the {0}")]
+    Ambiguous(StrictError),
     /// JSON of another shape.
     #[error("it is {0} where an object of sessions was expected")]
     NotAnObject(&'static str),
@@ -44,6 +51,8 @@ pub struct Marks {
 
 /// Reads the text of a file.
 pub fn read_marks(text: &[u8]) -> Result<Marks, FileError> {
+    let limits = Limits { bytes_max: FILE_BYTES_MAX, ..Limits::CHECKPOINT };
+    check_duplicate_keys(text, limits).map_err(FileError::Ambiguous)?;
     let value: Value =
         serde_json::from_slice(text).map_err(|error| FileError::NotJson(error.to_string()))?;
     let entries = match value {
@@ -92,7 +101,9 @@ fn read_time(value: Option<&Value>) -> Result<Option<Time>, String> {
         }
         Some(value @ Value::Number(seconds)) => {
             let seconds = seconds.as_f64().filter(|seconds| seconds.is_finite());
-            seconds.map(|s| Some(Time::from_ms((s * 1_000.0) as i64))).ok_or_else(|| bad(value))
+            seconds
+                .map(|s| Some(Time::from_ms((s * 1_000.0).round() as i64)))
+                .ok_or_else(|| bad(value))
         }
         Some(value) => Err(bad(value)),
     }
@@ -116,7 +127,8 @@ pub fn write_marks<'a>(sessions: impl IntoIterator<Item = &'a Session>) -> Strin
         if let SessionState::Active { since, .. } = session.state {
             let entry = json!({
                 "session_id": session.session_id,
-                "started_at": since,
+                // Seconds since 1970, as the files of gateways have it.
+                "started_at": since.as_ms() as f64 / 1_000.0,
                 "generation": session.generation,
             });
             entries.insert(session.key.to_string(), entry);

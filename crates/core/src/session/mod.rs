@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use decide::{
     Scene, SessionChange, SessionEvent, SessionRefusal, SessionTold, decide, is_same_owner,
 };
-pub use file::{FileError, FileMark, Marks, read_marks, write_marks};
+pub use file::{FILE_BYTES_MAX, FileError, FileMark, Marks, read_marks, write_marks};
 pub use recover::{DEATHS_MAX, Policy, Rules, UnknownPolicy, recover};
 
 use crate::ids::{SessionId, SessionKey};

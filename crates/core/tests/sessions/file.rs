@@ -15,7 +15,7 @@ fn the_turns_in_flight_are_written_and_read_back() {
     {
       "telegram:dm:42": {
         "session_id": "conversation-1",
-        "started_at": "2026-05-01T12:00:00Z",
+        "started_at": 1777636800.0,
         "generation": 2
       }
     }
@@ -40,22 +40,43 @@ fn times_and_numbers_of_other_languages_are_understood() {
 #[test]
 fn one_bad_entry_does_not_spoil_the_others() {
     let read = read_marks(
-        br#"{"good": {"session_id": "x"}, "../etc": {"session_id": "x"}, "list": [],
-             "none": {}, "id": {"session_id": "a b"}, "time": {"session_id": "x", "started_at": "then"},
+        br#"{"good": {"session_id": "x"}, "a\nb": {"session_id": "x"}, "list": [],
+             "none": {}, "id": {"session_id": ""}, "time": {"session_id": "x", "started_at": "then"},
              "turn": {"session_id": "x", "generation": -1}, "huge": {"session_id": "x", "generation": 1e30}}"#,
     );
     let marks = read.expect("it is an object");
     assert_eq!(marks.marks.keys().map(|key| key.as_str()).collect::<Vec<_>>(), ["good"]);
     let reasons: Vec<_> = marks.damaged.iter().map(|(key, why)| format!("{key}: {why}")).collect();
     assert_snapshot!(reasons.join("\n"), @r#"
-    ../etc: session key "../etc" contains `..`
+    a
+    b: session key "a\nb" has the character '\n'; allowed are all but control characters
     list: it is a list where an object was expected
     none: it has no session_id
-    id: session id "a b" has the character ' '; allowed are A-Z a-z 0-9 . _ : @ / -
+    id: session id is empty
     time: its started_at "then" is no time
     turn: its generation -1 is no number of a turn
     huge: its generation 1e+30 is no number of a turn
     "#);
+}
+
+#[test]
+fn keys_as_gateways_have_them_are_all_taken() {
+    let keys = ["agent:main:signal:dm:+15551234567", "!room:server.org", "@user:server", "部屋 🚀"];
+    let entry = serde_json::json!({"session_id": "conversation 1", "started_at": 1777636800.123});
+    let entries = keys.iter().map(|key| ((*key).to_owned(), entry.clone()));
+    let file = serde_json::Value::Object(entries.collect());
+    let marks = read_marks(file.to_string().as_bytes()).expect("it makes sense");
+    assert_eq!((marks.marks.len(), marks.damaged), (keys.len(), Vec::new()));
+    let started = marks.marks.values().next().and_then(|mark| mark.started_at);
+    assert_eq!(started.map(|at| at.as_ms()), Some(1_777_636_800_123));
+}
+
+#[test]
+fn a_key_that_stands_there_twice_makes_the_file_ambiguous() {
+    let twice = br#"{"a": {"session_id": "x"}, "a": {"session_id": "y"}}"#;
+    let error = read_marks(twice).expect_err("nobody knows which one counts");
+    assert_snapshot!(error, @r#"it has the key "a" twice in the object that ends at line 1 column 52"#);
+    assert!(read_marks(br#"{"a": {"session_id": "x", "session_id": "y"}}"#).is_err());
 }
 
 #[test]

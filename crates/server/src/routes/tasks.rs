@@ -64,7 +64,7 @@ pub(super) async fn list(
         words.split(',').filter(|word| !word.is_empty()).map(str::parse).collect();
     let query = TaskQuery {
         statuses: statuses.map_err(|error| ApiError::invalid(error.to_string()))?,
-        agent: which.agent.map(AgentName::new).transpose()?,
+        agent: which.agent.as_deref().map(AgentName::of_workflow).transpose()?,
         in_doubt: which.in_doubt.unwrap_or(false),
         after: which.after.map(TaskId::new).transpose()?,
         limit: Some(limit + 1),

@@ -50,6 +50,24 @@ fn assert_sealed(answer: &Answer, what: &str) {
 }
 
 #[test]
+fn a_body_that_names_a_member_twice_is_refused() {
+    let ground = Ground::new();
+    for (path, body) in [
+        ("/api/tasks", r#"{"id": "a", "id": "b"}"#),
+        ("/api/tasks", r#"{"id": "a", "payload": {"x": 1, "x": 2}}"#),
+        ("/api/tasks", r#"{"id": "a", "set": {"x": "1", "x": "2"}}"#),
+        ("/api/sessions/k/begin", r#"{"id": "a", "set": {"x": "1", "x": "2"}}"#),
+    ] {
+        let asking = ground.ask("POST", path).token(&ground.token);
+        let asking = asking.header("Content-Type", "application/json");
+        let answer = asking.body(body.as_bytes()).send();
+        assert_eq!(answer.status, 400, "{body}");
+        assert!(answer.json()["error"]["message"].as_str().unwrap().contains("twice"), "{body}");
+    }
+    assert_untouched(&ground);
+}
+
+#[test]
 fn a_foreign_host_or_page_is_403_on_every_route_and_changes_nothing() {
     let ground = Ground::new();
     let rebound = format!("evil.example:{}", ground.address.port());

@@ -6,7 +6,7 @@ use relight::engine::{ActError, TaskView};
 use relight_core::alert::Alert;
 use relight_core::decide::{Right, TaskEvent};
 use relight_core::event::EventKind;
-use relight_core::ids::TaskId;
+use relight_core::ids::{TaskId, in_path};
 use serde_json::{Value, json};
 
 use crate::ground::{Ground, now};
@@ -214,6 +214,25 @@ fn a_turn_is_begun_and_only_its_own_generation_ends_it() {
     assert_eq!(act("resume", json!({})).status, 200);
     assert_eq!(ground.post("/api/sessions/none/resume", &json!({})).status, 404);
     assert_eq!(act("begin", json!({})).status, 422);
+}
+
+#[test]
+fn a_session_may_have_any_key_without_control_characters() {
+    let ground = Ground::new();
+    for key in ["agent:main:signal:dm:+15551234567", "!room:server.org", "部屋 🚀 #1", "a?b%2F&c"]
+    {
+        let act = |verb: &str, body: Value| {
+            ground.post(&format!("/api/sessions/{}/{verb}", in_path(key)), &body)
+        };
+        let generation = act("begin", json!({"id": "chat 1"})).ok()["generation"].clone();
+        assert_eq!(act("end", json!({"generation": generation})).status, 200, "{key}");
+        assert_eq!(act("suspend", json!({})).ok()["key"], key);
+        assert_eq!(act("resume", json!({})).status, 200, "{key}");
+    }
+    assert_eq!(ground.get("/api/sessions").ok()["items"].as_array().unwrap().len(), 4);
+    assert_eq!(ground.post("/api/sessions/a%0Ab/begin", &json!({"id": "c"})).status, 422);
+    assert_eq!(ground.post("/api/tasks", &json!({"id": "a b"})).status, 422);
+    assert_eq!(ground.post("/api/tasks", &json!({"id": "t", "agent": "a b"})).status, 422);
 }
 
 #[test]

@@ -165,6 +165,7 @@ macro_rules! conformance_suite {
                 texts_of_every_script_come_back,
                 empty_and_long_texts_come_back,
                 ids_are_compared_byte_by_byte,
+                workflows_and_their_agents_have_any_name,
                 the_far_ends_of_time_come_back,
                 the_far_ends_of_numbers_come_back,
                 a_payload_keeps_its_shape_and_order,

@@ -244,15 +244,20 @@ pub async fn no_clock_ends_the_mark_of_a_process(harness: &dyn Harness) {
 /// Byte by byte, in pages.
 pub async fn sessions_come_in_the_order_of_their_keys(harness: &dyn Harness) {
     let store = harness.open().await;
-    for text in ["b", "a.b", "B", "a/b", "a", "a-b", "10", "9"] {
+    let long = "é".repeat(256);
+    for text in
+        ["b", "a.b", "B", "a/b", "a", "a-b", "10", "9", "!room:server.org", "部屋 🚀", &long]
+    {
         done(&*store, to(new(text))).await;
     }
-    let all = ["10", "9", "B", "a", "a-b", "a.b", "a/b", "b"];
+    let all = ["!room:server.org", "10", "9", "B", "a", "a-b", "a.b", "a/b", "b", &long, "部屋 🚀"];
     assert_eq!(keys(&*store, SessionQuery::default()).await, all);
     let page = SessionQuery { after: Some(key("B")), limit: Some(2), ..SessionQuery::default() };
     assert_eq!(keys(&*store, page).await, ["a", "a-b"]);
     let gone = SessionQuery { after: Some(key("a.a")), ..SessionQuery::default() };
-    assert_eq!(keys(&*store, gone).await, ["a.b", "a/b", "b"], "a pager goes on");
+    assert_eq!(keys(&*store, gone).await, all[6..], "a pager goes on");
+    let after = SessionQuery { after: Some(key(&long)), ..SessionQuery::default() };
+    assert_eq!(keys(&*store, after).await, ["部屋 🚀"]);
 }
 
 /// One state, several, and in pages too.

@@ -1,7 +1,7 @@
 //! What people and agents write comes back as it was.
 
 use relight_core::change::Change;
-use relight_core::ids::StepName;
+use relight_core::ids::{AgentName, StepName};
 use relight_core::status::TaskStatus;
 use relight_core::task::CheckpointDoor;
 use relight_core::time::Time;
@@ -12,6 +12,7 @@ use super::given::{
     FREE, add, add_with, begun, claimant, commit_of, created, done, ended, id, key, mark, new_task,
     noon, output, read, step, steps,
 };
+use crate::contract::TaskQuery;
 
 const SCRIPTS: &str = "Grüße, Привет, こんにちは, 🏴󠁧󠁢󠁳󠁣󠁴󠁿, e\u{301}, \u{202e}rtl, \u{feff}bom, \u{10ffff}, tab\t, line\n, \u{1b}[31m";
 
@@ -91,6 +92,20 @@ pub async fn ids_are_compared_byte_by_byte(harness: &dyn Harness) {
     let names = ["s", "S", "\u{e9}", "e\u{301}", "1", "01"];
     done(&*store, "task", FREE, names.map(begun).into()).await;
     assert_eq!(steps(&*store, "task").await, names);
+}
+
+/// Workflows are named by other programs, and so are their agents.
+pub async fn workflows_and_their_agents_have_any_name(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let long = "é".repeat(256);
+    for name in ["déploiement du soir", "!room:server.org +1", "部屋 🚀", "'; --", &long] {
+        let agent = Some(AgentName::of_workflow(name).expect("a valid name"));
+        add_with(&*store, name, |new| new.agent.clone_from(&agent)).await;
+        assert_eq!(read(&*store, name).await.agent, agent);
+        let of_agent = TaskQuery { agent, ..TaskQuery::default() };
+        let found = store.tasks(of_agent).await.expect("a store that can be read");
+        assert_eq!(found.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), [name]);
+    }
 }
 
 /// The first and the last moment that can be written, and the time before 1970.

@@ -554,7 +554,8 @@ fn status(code: i16) -> Result<TaskStatus, BadValue> {
 }
 
 fn agent(text: Option<&str>) -> Result<Option<AgentName>, BadValue> {
-    text.map(|text| parse(text, "task.agent")).transpose()
+    let name = |text| AgentName::of_workflow(text).map_err(|_| bad_value("task.agent", text));
+    text.map(name).transpose()
 }
 
 pub(super) fn parse<T: std::str::FromStr>(text: &str, column: &str) -> Result<T, BadValue> {

@@ -449,7 +449,8 @@ fn status(code: u8) -> Result<TaskStatus> {
 }
 
 fn agent(text: Option<&str>) -> Result<Option<AgentName>> {
-    text.map(|text| parse(text, "task.agent")).transpose()
+    let name = |text| AgentName::of_workflow(text).map_err(|_| bad_value("task.agent", text));
+    text.map(name).transpose()
 }
 
 pub(super) fn parse<T: std::str::FromStr>(text: &str, column: &'static str) -> Result<T> {

@@ -130,7 +130,9 @@ impl Checker {
         self.tasks.insert(look.need("n")?, seen);
         look.parse::<TaskId>("id")?;
         look.code("status", |code| TaskStatus::from_code(code).is_some())?;
-        look.parse_some::<AgentName>("agent")?;
+        if let Some(agent) = look.text("agent") {
+            AgentName::of_workflow(agent).map_err(|_| format!("agent holds {agent:?}"))?;
+        }
         for column in ["fence", "seq", "steps_done", "steps_open", "steps_from", "cost", "turns"] {
             look.not_negative(column)?;
         }
@@ -315,10 +317,6 @@ impl Look<'_> {
     fn parse<T: FromStr>(&self, column: &str) -> Result<T, String> {
         let text = self.need_text(column)?;
         text.parse().map_err(|_| format!("{column} holds {text:?}"))
-    }
-
-    fn parse_some<T: FromStr>(&self, column: &str) -> Result<Option<T>, String> {
-        self.text(column).map(|_| self.parse(column)).transpose()
     }
 
     fn json<T: DeserializeOwned>(&self, column: &str) -> Result<T, String> {

@@ -139,7 +139,10 @@ fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
     let items: Vec<_> = found.iter().map(session_json).collect();
     output::answer(environment, &json!({"items": items, "next": next}), &list_text(&found));
     if let (Some(next), false) = (next, environment.json) {
-        output::note(environment, &format!("there are more: --after {next}"));
+        output::note(
+            environment,
+            &format!("there are more: --after {}", output::shell_word(next.as_str())),
+        );
     }
     Ok(0)
 }

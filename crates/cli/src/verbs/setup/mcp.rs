@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use relight_core::checkpoint::{Limits, check_duplicate_keys};
 use serde::Serialize as _;
 use serde_json::{Map, Value, json};
 use toml_edit::{DocumentMut, Item, Table};
@@ -143,7 +144,12 @@ fn allow(was: Was, force: bool) -> Result<(), Wrong> {
 fn render_json(client: McpClient, text: &str, entry: &Value, force: bool) -> Result<Merged, Wrong> {
     let mut whole: Map<String, Value> = match text.trim_start_matches('\u{feff}').trim() {
         "" => Map::new(),
-        text => serde_json::from_str(text).map_err(|error| Wrong::Unreadable(error.to_string()))?,
+        text => {
+            // Of two members of one name only one would be written back.
+            check_duplicate_keys(text.as_bytes(), Limits::CHECKPOINT)
+                .map_err(|error| Wrong::Unreadable(format!("it has the {error}")))?;
+            serde_json::from_str(text).map_err(|error| Wrong::Unreadable(error.to_string()))?
+        }
     };
     let table = whole.entry(client.table()).or_insert_with(|| json!({}));
     let table = table
