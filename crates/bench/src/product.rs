@@ -263,6 +263,7 @@ pub(crate) fn checkpoint_text(workflow: &str) -> String {
         seq: 3,
         context: std::collections::BTreeMap::new(),
         extra: Extra::default(),
+        foreign: false,
     };
     String::from_utf8(checkpoint.seal()).expect("JSON is UTF-8")
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use relight::checkpoint_files::usual_folder;
 use relight::doors::file::{self, Stranger};
 use relight::doors::{fleet, process};
 use relight::engine::Engine;
@@ -556,15 +557,26 @@ impl Environment {
         self.path("RELIGHT_CHECKPOINT_DIR")
     }
 
-    /// The folder of the checkpoint files, absolute.
+    /// The folder of the checkpoint files, absolute. A link counts only when it was asked for, and
+    /// then the place it leads to is what is remembered.
     pub(crate) fn checkpoint_folder(&self, given: Option<&Path>) -> Result<PathBuf, Failure> {
-        let folder = match given {
-            Some(folder) => folder.to_path_buf(),
-            None => self.given_folder().unwrap_or_else(|| PathBuf::from("memory/checkpoints")),
-        };
-        std::path::absolute(&folder).map_err(|error| {
+        let unusable = |folder: &Path, error: std::io::Error| {
             Failure::new(Exit::Io, format!("cannot use the folder {}: {error}", folder.display()))
-        })
+        };
+        let Some(folder) = given.map(Path::to_path_buf).or_else(|| self.given_folder()) else {
+            let here = std::path::absolute(".").map_err(|error| unusable(Path::new("."), error))?;
+            return usual_folder(&here).map_err(|error| {
+                Failure::new(Exit::Config, format!("the checkpoint folder is not used: {error}"))
+                    .hint("to use it all the same, name it: --dir DIR or RELIGHT_CHECKPOINT_DIR")
+            });
+        };
+        let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+        let resolved = if is_link(&folder) || folder.parent().is_some_and(is_link) {
+            folder.canonicalize()
+        } else {
+            std::path::absolute(&folder)
+        };
+        resolved.map_err(|error| unusable(&folder, error))
     }
 }
 

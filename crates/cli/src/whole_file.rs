@@ -33,6 +33,9 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = link_target(path)?;
     let folder = folder_of(&path);
     create_folder(folder)?;
+    if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+        return Err(io::Error::other("it is not a file"));
+    }
     // Renaming over it needs no right to write it; whoever took that right away meant it.
     let old = match OpenOptions::new().write(true).open(&path) {
         Ok(file) => Some(file.metadata()?),

@@ -212,6 +212,30 @@ fn prune_removes_tasks_and_their_files() {
 }
 
 #[test]
+fn a_task_that_came_to_the_dialect_later_is_pruned_with_its_file() {
+    let place = Place::new();
+    for (id, verb) in [("t", "resume"), ("u", "update")] {
+        place.ok(&format!("task add {id} --step a"));
+        place.ok(&format!("checkpoint {verb} --workflow {id}"));
+        place.ok(&format!("task cancel {id}"));
+        place.ok("prune --older-than 0s");
+        assert!(!place.checkpoint(id).exists(), "{id}");
+        place.fails("checkpoint resume", 1);
+        place.fails(&format!("task show {id}"), 1);
+    }
+}
+
+#[test]
+fn prune_removes_what_dead_writers_left_beside_the_files() {
+    let place = Place::new();
+    start(&place, "open", "");
+    let left = place.work("memory/checkpoints/.open.json.tmp-4711-0");
+    fs::write(&left, "{\"half").unwrap();
+    assert_eq!(place.json("prune")["temporary_files"], 1);
+    assert!(!left.exists() && place.checkpoint("open").exists());
+}
+
+#[test]
 fn what_finished_lately_stays() {
     let place = to_prune();
     place.ok("prune");

@@ -186,6 +186,46 @@ fn ids_that_could_leave_the_folder_are_refused_and_nothing_is_written() {
 }
 
 #[test]
+fn a_workflow_and_its_agent_may_have_any_name_without_control_characters() {
+    let place = Place::new();
+    let long = "é".repeat(256);
+    let names =
+        ["Déploiement du soir", "!room:server.org +1", "部屋 🚀", "it's $(id)", "a..b", &long];
+    for (at, name) in names.into_iter().enumerate() {
+        let checkpoint = |words: &str| {
+            let call = place.relight(&format!("--json checkpoint {words}"));
+            call.args(["--workflow", name]).run()
+        };
+        let start =
+            format!("--json checkpoint start --step one --remaining two --idempotency k{at}");
+        let start = place.relight(&start).args(["--workflow", name, "--agent", name]);
+        start.run().with_code(0);
+        checkpoint("update --complete one").with_code(0);
+        let resumed = checkpoint("resume").with_code(0).json();
+        assert_eq!((&resumed["workflowId"], &resumed["agentId"]), (&json!(name), &json!(name)));
+        assert_eq!(resumed["completedSteps"], json!(["one"]), "{name}");
+        let held = checkpoint("resume").with_code(75).error();
+        let remedy = held["hint"].as_str().unwrap().trim_end_matches(" takes it over");
+        place.shell(remedy).run().with_code(0);
+        let task = place.relight("--json task show").arg(name).run().with_code(0).json();
+        assert_eq!(task["done_steps"], json!(["one"]), "{name}");
+        let of_agent =
+            place.relight("--json task list --agent").arg(name).run().with_code(0).json();
+        assert_eq!(of_agent["items"].as_array().unwrap().len(), 1, "{name}");
+        place.ok("checkpoint verify");
+    }
+    fs::remove_dir_all(place.path("home")).unwrap();
+    place.ok("checkpoint resume");
+    assert_eq!(place.json("checkpoint list")["items"].as_array().unwrap().len(), names.len());
+    for id in ["a b", "é", "+1"] {
+        place.relight("task add").arg(id).run().with_code(2);
+        place.relight("task start").arg(id).run().with_code(2);
+        place.relight("task add t --agent").arg(id).run().with_code(2);
+        place.relight("run --task").arg(id).args(["--", "true"]).run().with_code(2);
+    }
+}
+
+#[test]
 fn update_moves_on_and_complete_ends() {
     let place = with_workflow();
     place.ok("checkpoint update --workflow w --complete one --step two --notes half");
@@ -255,8 +295,40 @@ fn resume_goes_on_after_the_last_finished_step() {
 fn resume_of_nothing_is_a_no() {
     let place = Place::new();
     let answer = place.fails("checkpoint resume", 1).says(&["nothing to resume"]);
+    assert_eq!(answer.text(), "NO_CHECKPOINT\n");
+    let answer = place.fails("checkpoint resume --workflow w", 1).says(&["no workflow w"]);
     assert!(answer.stdout.is_empty());
-    place.fails("checkpoint resume --workflow w", 1).says(&["no workflow w"]);
+    assert!(place.fails("--json checkpoint resume", 1).stdout.is_empty());
+}
+
+#[test]
+fn resume_answers_in_the_names_of_the_original_script_too() {
+    let place = with_workflow();
+    place.ok("checkpoint update --workflow w --complete one --step two --notes half");
+    let answer = place.ok("checkpoint resume").json();
+    let file = document(&place.checkpoint("w"));
+    for (name, member) in file.as_object().unwrap() {
+        assert_eq!(answer[name], *member, "{name}");
+    }
+    assert_eq!((&answer["workflow"], &answer["next_step"]), (&json!("w"), &json!("two")));
+    assert_eq!(place.fails("checkpoint resume", 75).text(), "NO_CHECKPOINT\n");
+}
+
+#[test]
+fn list_has_the_columns_of_the_original_script() {
+    let place = with_workflow();
+    start(&place, "done");
+    place.ok("checkpoint complete --workflow done");
+    fs::write(place.checkpoint("torn"), "{").unwrap();
+    fs::write(place.checkpoint("CHECKPOINT_SCHEMA"), "{}").unwrap();
+    let time = |id: &str| place.json(&format!("task show {id}"))["updated_at"].clone();
+    let lines = [
+        format!("done\tdone\t-\t{}\n", time("done").as_str().unwrap()),
+        format!("w\tin_progress\tone\t{}\n", time("w").as_str().unwrap()),
+        "torn.json\tINVALID\n".to_owned(),
+    ];
+    assert_eq!(place.ok("checkpoint list").text(), lines.concat());
+    assert_eq!(Place::new().ok("checkpoint list").text(), "");
 }
 
 #[test]
@@ -535,6 +607,133 @@ fn verify_of_good_files_says_so() {
     assert!(Place::new().ok("checkpoint verify").text().contains("no checkpoint files"));
 }
 
+/// What the original script writes: the document with some members changed, the time, and the bare
+/// hash.
+fn by_the_script(path: &Path, change: impl FnOnce(&mut Value)) {
+    let bytes = resealed(path, |document| {
+        document["updatedAt"] = json!(relight::doors::clock::now().to_string());
+        change(document);
+    });
+    let text = String::from_utf8(bytes).expect("it is text");
+    fs::write(path, text.replace("sha256:", "")).expect("it can be written");
+}
+
+#[test]
+fn files_of_the_original_script_are_good_whatever_letters_they_hold() {
+    let bytes = include_bytes!("../../core/tests/checkpoint_script_vector.json");
+    let place = Place::new();
+    fs::create_dir_all(place.work("memory/checkpoints")).unwrap();
+    fs::write(place.checkpoint("d\u{e9}ploiement"), bytes).unwrap();
+    place.ok("checkpoint verify");
+    let answer = place.ok("checkpoint resume").json();
+    assert_eq!(answer["workflowId"], "d\u{e9}ploiement");
+    assert_eq!(answer["completedSteps"], json!(["gr\u{f6}\u{df}e"]));
+    assert!(!place.checkpoint("d\u{e9}ploiement").exists());
+    assert!(place.checkpoint("d%C3%A9ploiement").exists());
+}
+
+#[test]
+fn what_the_original_script_wrote_over_a_file_is_taken_in() {
+    for verb in [
+        "resume",
+        "update --workflow w",
+        "start --workflow w --agent ops --step one \
+         --idempotency key-w",
+    ] {
+        let place = with_workflow();
+        by_the_script(&place.checkpoint("w"), |document| {
+            document["completedSteps"] = json!(["one"]);
+            document["currentStep"] = json!("two");
+            document["notes"] = json!("half way");
+        });
+        place.ok("checkpoint verify");
+        place.ok(&format!("checkpoint {verb}"));
+        let file = document(&place.checkpoint("w"));
+        assert_eq!(file["completedSteps"], json!(["one"]), "{verb}");
+        assert_eq!((&file["currentStep"], &file["notes"]), (&json!("two"), &json!("half way")));
+        assert_eq!(place.json("task show w")["done_steps"], json!(["one"]), "{verb}");
+        assert!(!place.work("memory/checkpoints/quarantine").exists(), "{verb}");
+    }
+}
+
+#[test]
+fn a_workflow_that_the_original_script_completed_is_done() {
+    let place = with_workflow();
+    by_the_script(&place.checkpoint("w"), |document| document["status"] = json!("done"));
+    assert_eq!(place.fails("checkpoint resume", 1).text(), "NO_CHECKPOINT\n");
+    assert_eq!(place.status("w"), "completed");
+}
+
+#[test]
+fn what_the_original_script_wrote_is_never_lost_under_a_later_write() {
+    let place = with_workflow();
+    by_the_script(&place.checkpoint("w"), |document| {
+        document["completedSteps"] = json!(["one"]);
+        document["status"] = json!("blocked");
+    });
+    place.ok("task set w k=v").says(&["w.json is not used", "another tool", "set aside"]);
+    assert_eq!(place.json("task show w")["done_steps"], json!(["one"]));
+    assert!(set_aside(&place).1.contains("another tool"));
+}
+
+#[test]
+fn a_start_over_a_file_that_the_store_does_not_know_takes_it_in() {
+    let place = with_workflow();
+    place.ok("checkpoint update --workflow w --complete one --step two");
+    by_the_script(&place.checkpoint("w"), |_| {});
+    fs::remove_dir_all(place.path("home")).unwrap();
+    let other = "checkpoint start --workflow w --agent ops --step one --idempotency other";
+    place.fails(other, 1).says(&["unfinished"]);
+    let same = "checkpoint start --workflow w --agent ops --step one --idempotency key-w";
+    assert_eq!(place.json(same)["done_steps"], json!(["one"]));
+}
+
+#[test]
+fn pipes_and_devices_are_refused_and_never_waited_for() {
+    let place = with_workflow();
+    place.shell("mkfifo pipe.json").run().with_code(0);
+    for words in ["checkpoint import pipe.json", "checkpoint import /dev/zero"] {
+        place.fails(words, 65).says(&["not a regular file"]);
+    }
+    place.fails("checkpoint verify pipe.json", 65);
+    place.fails("session import pipe.json", 74).says(&["not a file"]);
+    place.fails("session export pipe.json", 74).says(&["not a file"]);
+    place.shell("rm -r memory/checkpoints; mkfifo memory/checkpoints").run().with_code(0);
+    place.fails("checkpoint update --workflow w --complete one", 73);
+}
+
+#[test]
+fn a_folder_that_is_a_link_out_of_the_workspace_is_used_only_when_asked_for() {
+    for link in ["memory", "memory/checkpoints"] {
+        let place = Place::new();
+        fs::create_dir_all(place.path("elsewhere/checkpoints")).unwrap();
+        fs::create_dir_all(place.work(link).parent().unwrap()).unwrap();
+        symlink(place.path("elsewhere"), place.work(link)).unwrap();
+        let start = "checkpoint start --workflow w --agent a --step s --idempotency k";
+        place.fails(start, 78).says(&["link", "--dir"]);
+        place.fails("checkpoint resume", 78);
+        assert_eq!(place.picture("elsewhere").len(), 0, "{link}");
+        place.ok(&format!("{start} --dir memory/checkpoints"));
+        assert_eq!(place.picture("elsewhere").len(), 1, "{link}");
+        place.ok("checkpoint resume --dir memory/checkpoints");
+    }
+    let place = Place::new();
+    fs::create_dir_all(place.work("kept/checkpoints")).unwrap();
+    symlink("kept", place.work("memory")).unwrap();
+    start(&place, "inside");
+}
+
+#[test]
+fn a_folder_that_becomes_a_link_later_is_not_written_through() {
+    let place = with_workflow();
+    fs::create_dir(place.path("elsewhere")).unwrap();
+    fs::remove_dir_all(place.work("memory/checkpoints")).unwrap();
+    symlink(place.path("elsewhere"), place.work("memory/checkpoints")).unwrap();
+    place.ok("step run one --task w -- true");
+    place.fails("task set w k=v", 73);
+    assert_eq!(place.picture("elsewhere").len(), 0);
+}
+
 /// The one file in quarantine and its reason.
 fn set_aside(place: &Place) -> (String, String) {
     let folder = place.work("memory/checkpoints/quarantine");
@@ -604,7 +803,8 @@ fn list_shows_damaged_files_and_what_was_set_aside() {
         let list = place.json("checkpoint list");
         assert!(list["damaged"][0]["file"].as_str().unwrap().ends_with("w.json"), "{kind}");
         assert_eq!(list["items"][0]["damaged"], true, "{kind}");
-        assert!(place.ok("checkpoint list").text().contains("damaged: "), "{kind}");
+        let shown = place.ok("checkpoint list").says(&["damaged: "]);
+        assert!(shown.text().contains("w.json\tINVALID\n"), "{kind}");
         place.ok("checkpoint update --workflow w --notes x");
         assert_eq!(place.json("checkpoint list")["quarantined"].as_array().unwrap().len(), 1);
     }

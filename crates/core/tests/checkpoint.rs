@@ -27,6 +27,7 @@ fn sample() -> Checkpoint {
             ("issue".into(), "1411".into()),
         ]),
         extra: Extra::default(),
+        foreign: false,
     }
 }
 
@@ -93,9 +94,20 @@ fn a_file_sealed_by_another_implementation_opens_with_its_unknown_fields() {
 }
 
 #[test]
-fn a_bare_hex_hash_is_accepted() {
+fn a_bare_hex_hash_is_accepted_and_tells_of_another_writer() {
     let sealed = String::from_utf8(sample().seal()).unwrap();
-    assert_eq!(Checkpoint::open(sealed.replace("sha256:", "").as_bytes()), Ok(sample()));
+    let opened = Checkpoint::open(sealed.replace("sha256:", "").as_bytes());
+    assert_eq!(opened, Ok(Checkpoint { foreign: true, ..sample() }));
+}
+
+#[test]
+fn a_file_of_the_original_script_opens_although_its_hash_is_over_escaped_json() {
+    let bytes = include_bytes!("checkpoint_script_vector.json");
+    let checkpoint = Checkpoint::open(bytes).unwrap();
+    assert_eq!(checkpoint.workflow_id, "déploiement");
+    assert_eq!(checkpoint.notes.as_deref(), Some("tag 🚀 \"x\"\t\u{7f}"));
+    let changed = String::from_utf8(bytes.to_vec()).unwrap().replace("gr\\u00f6", "gr\\u00f7");
+    assert!(refused(changed.as_bytes()).starts_with("checkpointHash does not fit"));
 }
 
 #[test]

@@ -63,6 +63,7 @@ fn assemble(who: Who, steps: Steps, when: When, context: BTreeMap<String, String
         seq,
         context,
         extra: Extra::default(),
+        foreign: false,
     }
 }
 

@@ -11,7 +11,7 @@ use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
 use relight_store::{Store, StoreError, TaskGlance};
 
-use crate::checkpoint_files::{CheckpointFolder, Found};
+use crate::checkpoint_files::{CheckpointFolder, Found, usual_folder};
 
 /// Why somebody should look.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,8 @@ pub async fn check_files(
     stale: Span,
     now: Time,
 ) -> Result<CheckReport, CheckError> {
-    let folder = checkpoint_folder(root);
+    let folder = checkpoint_folder(root)
+        .map_err(|source| CheckError::Folder { folder: root.to_path_buf(), source })?;
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let judged = folder
         .scan_with(threads, |found| Some(judge(found, stale, now)))
@@ -112,9 +113,9 @@ pub enum CheckError {
 }
 
 /// A workspace keeps them in `memory/checkpoints`; a folder without that is taken as it is.
-fn checkpoint_folder(root: &Path) -> CheckpointFolder {
-    let usual = root.join("memory/checkpoints");
-    CheckpointFolder::at(if usual.is_dir() { usual } else { root.to_path_buf() })
+fn checkpoint_folder(root: &Path) -> std::io::Result<CheckpointFolder> {
+    let usual = usual_folder(root)?;
+    Ok(CheckpointFolder::at(if usual.is_dir() { usual } else { root.to_path_buf() }))
 }
 
 fn task_alert(task: &TaskGlance, stale: Span, now: Time) -> Option<Alert> {

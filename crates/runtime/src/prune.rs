@@ -1,6 +1,7 @@
 //! Removing what nobody wants any more: expired work, and finished work that is old.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use relight_core::ids::{SessionKey, TaskId};
 use relight_core::lease::HolderLife;
@@ -38,8 +39,19 @@ pub struct Pruned {
     pub attempts: u64,
     /// Sessions that were idle, or expired.
     pub sessions: u64,
+    /// Temporary files that dead writers left beside checkpoint files.
+    pub temporary_files: usize,
     /// Tasks that stay because their file could not be removed, with the reason.
     pub files_left: Vec<(String, std::io::Error)>,
+}
+
+/// What a look at every task found.
+#[derive(Debug, Default)]
+pub struct Candidates {
+    /// The tasks that go.
+    pub tasks: Vec<Candidate>,
+    /// Every folder that a task has a checkpoint file in.
+    pub folders: BTreeSet<PathBuf>,
 }
 
 /// What would go: expired tasks that nobody holds, and finished ones older than the limit.
@@ -47,15 +59,17 @@ pub async fn candidates(
     engine: &Engine,
     older_than: Span,
     now: Time,
-) -> Result<Vec<Candidate>, ActError> {
-    let mut found = Vec::new();
+) -> Result<Candidates, ActError> {
+    let mut found = Candidates::default();
     let mut after = None;
     loop {
         let query = TaskQuery { after, limit: Some(1_000), ..TaskQuery::default() };
         let tasks = engine.store().tasks(query).await?;
         let Some(last) = tasks.last() else { return Ok(found) };
         after = Some(last.id.clone());
-        found.extend(tasks.iter().filter_map(|task| candidate(task, older_than, now)));
+        found.tasks.extend(tasks.iter().filter_map(|task| candidate(task, older_than, now)));
+        let doors = tasks.into_iter().filter_map(|task| task.checkpoint);
+        found.folders.extend(doors.map(|door| PathBuf::from(door.folder)));
     }
 }
 
@@ -120,16 +134,17 @@ async fn prune_sessions(engine: &Engine, found: &[OldSession]) -> Result<u64, Ac
     Ok(removed)
 }
 
-/// Removes them, each only if nobody has touched it since, and old events; `tell` hears of progress.
+/// Removes them, each only if nobody has touched it since, old events, and what dead writers left in
+/// the folders of checkpoint files; `tell` hears of progress.
 pub async fn prune(
     engine: &Engine,
-    found: &[Candidate],
+    found: &Candidates,
     older_than: Span,
     now: Time,
     mut tell: impl FnMut(usize),
 ) -> Result<Pruned, ActError> {
     let mut pruned = Pruned::default();
-    for batch in found.chunks(BATCH) {
+    for batch in found.tasks.chunks(BATCH) {
         let mut wanted = Vec::with_capacity(batch.len());
         for one in batch {
             // The file goes first: one that outlived its task would be taken in as new work.
@@ -147,5 +162,9 @@ pub async fn prune(
     pruned.attempts = engine.store().forget_attempts(before).await?;
     let sessions = old_sessions(engine, older_than, now).await?;
     pruned.sessions = prune_sessions(engine, &sessions).await?;
+    for folder in &found.folders {
+        // A folder of another machine or user is theirs to sweep.
+        pruned.temporary_files += dialect::sweep(folder).unwrap_or(0);
+    }
     Ok(pruned)
 }

@@ -1,8 +1,9 @@
 //! `relight checkpoint`.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use relight::checkpoint_files::CheckpointFolder;
+use relight::checkpoint_files::{CheckpointFolder, ReadError, file_name, is_name_of, read_file};
 use relight::dialect::{
     Dialect, DialectError, Imported, ResumeError, ResumeRequest, Saved, SetAside, StartOutcome,
     StartRequest, Survey, UpdateRequest, document,
@@ -11,7 +12,7 @@ use relight::doors::clock;
 use relight::engine::Engine;
 use relight_core::checkpoint::{Checkpoint, Status as Word};
 use relight_core::ids::TaskId;
-use relight_core::time::Span;
+use relight_core::time::{Span, Time};
 use serde_json::{Value, json};
 
 use super::task::started_json;
@@ -21,6 +22,7 @@ use crate::arguments::checkpoint::{
 };
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain, held_text};
+use crate::output::shell_word;
 use crate::{block_on, output};
 
 pub(crate) fn run(environment: &Environment, command: CheckpointCommand) -> Outcome {
@@ -82,6 +84,7 @@ fn update(environment: &Environment, given: UpdateArguments) -> Outcome {
         step: given.step,
         status: given.status.map(word),
         notes: given.notes,
+        ..UpdateRequest::default()
     };
     let saved = block_on(dialect.update(&given.workflow, right, &request))?;
     saved_answer(environment, &saved, "updated", "updated")
@@ -131,7 +134,11 @@ fn saved_answer(environment: &Environment, saved: &Saved, outcome: &str, verb: &
 pub(super) async fn refresh(engine: &Engine, id: &TaskId) -> Result<(), Failure> {
     let Some(door) = engine.task(id).await?.checkpoint else { return Ok(()) };
     let dialect = Dialect::new(engine.clone(), PathBuf::from(door.folder));
-    copy_check(&dialect.save(id).await?)
+    let saved = dialect.refresh(id).await?;
+    for report in &saved.set_aside {
+        output::alert(&output::clean(&set_aside_text(report)));
+    }
+    copy_check(&saved)
 }
 
 fn copy_check(saved: &Saved) -> Result<(), Failure> {
@@ -142,13 +149,17 @@ fn copy_check(saved: &Saved) -> Result<(), Failure> {
 
 fn tell_set_aside(environment: &Environment, reports: &[SetAside]) {
     for report in reports {
-        let place = match &report.now_at {
-            Some(place) => format!("set aside as {}", place.display()),
-            None => "left in place: nothing else knows of it".to_owned(),
-        };
-        let text = format!("{} is damaged: {} ({place})", report.file.display(), report.reason);
-        output::note(environment, &text);
+        output::note(environment, &set_aside_text(report));
     }
+}
+
+fn set_aside_text(report: &SetAside) -> String {
+    let place = match &report.now_at {
+        Some(place) => format!("set aside as {}", place.display()),
+        None => "left in place".to_owned(),
+    };
+    let what = if report.is_damaged { "is damaged" } else { "is not used" };
+    format!("{} {what}: {} ({place})", report.file.display(), report.reason)
 }
 
 fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
@@ -156,6 +167,7 @@ fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
     let (holder, ttl) = environment.holder(&given.holder, engine.store().as_ref())?;
     let folder = environment.checkpoint_folder(given.folder.dir.as_deref())?;
     let dialect = Dialect::new(engine, folder);
+    let any = given.workflow.is_none();
     let request = ResumeRequest {
         workflow: given.workflow,
         agent: given.agent,
@@ -168,33 +180,96 @@ fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
             tell_set_aside(environment, &resumed.reports);
             tell_set_aside(environment, &resumed.saved.set_aside);
             let mut value = started_json(&resumed.started);
+            let checkpoint = document(&resumed.saved.view);
             value["workflow"] = json!(resumed.started.view.task.id);
             value["file"] = json!(resumed.saved.file);
-            value["checkpoint"] = json!(document(&resumed.saved.view));
+            value["checkpoint"] = json!(checkpoint);
+            // Beside our own names those of the file, for readers of the original script's answer.
+            for (name, member) in checkpoint.sealed_members() {
+                value[name] = member;
+            }
             output::json(&value);
             copy_check(&resumed.saved)?;
             Ok(0)
         }
         Err(ResumeError::Nothing { folder, waiting, reports }) => {
             tell_set_aside(environment, &reports);
+            tell_no_checkpoint(environment);
             let mut failure = Failure::new(Exit::No, format!("nothing to resume in {folder}"));
             if let Some((id, status)) = waiting.first() {
                 let text =
                     format!("{} waiting for a person, the first is {id} ({status})", waiting.len());
                 failure.message += &format!("; {text}");
-                failure = failure.hint(format!("relight checkpoint resume --workflow {id}"));
+                failure = failure.hint(format!(
+                    "relight checkpoint resume --workflow {}",
+                    shell_word(id.as_str())
+                ));
             }
             Err(failure)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            if any && matches!(error, ResumeError::Held { .. }) {
+                tell_no_checkpoint(environment);
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// What the original script answers when there is nothing for the caller to continue.
+fn tell_no_checkpoint(environment: &Environment) {
+    if !environment.json {
+        output::line("NO_CHECKPOINT");
     }
 }
 
 fn list(environment: &Environment, given: &ListArguments) -> Outcome {
     let dialect = dialect(environment, &given.folder)?;
     let survey = block_on(dialect.survey(given.all))?;
-    output::answer(environment, &survey_json(&survey), &survey_text(&survey));
+    if environment.json {
+        output::json(&survey_json(&survey));
+        return Ok(0);
+    }
+    let mut rows: Vec<[String; 4]> = Vec::new();
+    for workflow in &survey.workflows {
+        rows.push(list_row(&document(&block_on(dialect.view(&workflow.task.id))?)));
+    }
+    rows.extend(survey.unknown.iter().map(|(_, checkpoint)| list_row(checkpoint)));
+    rows.sort();
+    for row in rows {
+        output::line(&row.map(|text| output::one_line(&text)).join("\t"));
+    }
+    for (file, _) in &survey.damaged {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        output::line(&format!("{}\tINVALID", output::one_line(&name)));
+    }
+    list_notes(environment, &survey);
     Ok(0)
+}
+
+/// The columns of the original script: workflow, status, current step, time of the last change.
+fn list_row(checkpoint: &Checkpoint) -> [String; 4] {
+    let current = checkpoint.current_step.clone().unwrap_or_else(|| "-".to_owned());
+    let updated_at = Time::from(checkpoint.updated_at).to_string();
+    [checkpoint.workflow_id.clone(), checkpoint.status.as_str().to_owned(), current, updated_at]
+}
+
+/// What the columns have no place for.
+fn list_notes(environment: &Environment, survey: &Survey) {
+    let is_empty = survey.workflows.is_empty() && survey.unknown.is_empty();
+    if is_empty && survey.damaged.is_empty() {
+        output::note(environment, "no workflows here; relight checkpoint start begins one");
+    }
+    for (file, checkpoint) in &survey.unknown {
+        let text = format!("not in the store: {} ({})", file.display(), checkpoint.workflow_id);
+        output::note(environment, &text);
+    }
+    for (file, why) in &survey.damaged {
+        output::note(environment, &format!("damaged: {}: {why}", file.display()));
+    }
+    for (file, why) in &survey.quarantined {
+        output::note(environment, &format!("set aside: {}: {why}", file.display()));
+    }
 }
 
 fn survey_json(survey: &Survey) -> Value {
@@ -230,44 +305,6 @@ fn survey_json(survey: &Survey) -> Value {
         "damaged": damaged.collect::<Vec<_>>(),
         "quarantined": quarantined.collect::<Vec<_>>(),
     })
-}
-
-fn survey_text(survey: &Survey) -> String {
-    let mut rows =
-        vec![["workflow", "status", "agent", "done", "updated", ""].map(str::to_owned).to_vec()];
-    for workflow in &survey.workflows {
-        let task = &workflow.task;
-        let mut marks = Vec::new();
-        if workflow.damaged {
-            marks.push("file damaged");
-        }
-        if task.is_expired(clock::now()) {
-            marks.push("expired");
-        }
-        rows.push(vec![
-            task.id.to_string(),
-            task.status.to_string(),
-            task.agent.as_ref().map(ToString::to_string).unwrap_or_default(),
-            task.steps_done.to_string(),
-            format!("{} ago", clock::now().since(task.updated_at)),
-            marks.join(", "),
-        ]);
-    }
-    let mut text = if rows.len() > 1 {
-        output::table(&rows)
-    } else {
-        "no workflows here; relight checkpoint start begins one".to_owned()
-    };
-    for (file, checkpoint) in &survey.unknown {
-        text += &format!("\nnot in the store: {} ({})", file.display(), checkpoint.workflow_id);
-    }
-    for (file, why) in &survey.damaged {
-        text += &format!("\ndamaged: {}: {why}", file.display());
-    }
-    for (file, why) in &survey.quarantined {
-        text += &format!("\nset aside: {}: {why}", file.display());
-    }
-    text
 }
 
 fn show(environment: &Environment, given: &ShowArguments) -> Outcome {
@@ -329,13 +366,15 @@ fn verify_one(file: &std::path::Path) -> Result<String, String> {
     if !kind.is_file() {
         return Err("not a regular file".to_owned());
     }
-    let bytes = std::fs::read(file).map_err(|error| error.to_string())?;
-    let checkpoint = Checkpoint::open(&bytes).map_err(|damage| damage.to_string())?;
-    let fitting = relight::checkpoint_files::file_name(&checkpoint.workflow_id);
-    if file.file_name().is_some_and(|name| name != fitting.as_str()) {
+    let checkpoint = read_file(file).map_err(|error| match error {
+        ReadError::Io { source, .. } => source.to_string(),
+        ReadError::Damaged { reason, .. } => reason.to_string(),
+    })?;
+    if file.file_name().is_some_and(|name| !is_name_of(name.as_bytes(), &checkpoint.workflow_id)) {
         return Err(format!(
-            "holds workflow {:?}, which belongs into {fitting}",
-            checkpoint.workflow_id
+            "holds workflow {:?}, which belongs into {}",
+            checkpoint.workflow_id,
+            file_name(&checkpoint.workflow_id)
         ));
     }
     Ok(checkpoint.workflow_id)
@@ -362,7 +401,8 @@ impl From<DialectError> for Failure {
                 Self::new(Exit::No, text).hint("relight checkpoint list --all")
             }
             DialectError::Unfinished { id, .. } => Self::new(Exit::No, text).hint(format!(
-                "relight checkpoint resume --workflow {id}, or start --force to begin anew"
+                "relight checkpoint resume --workflow {}, or start --force to begin anew",
+                shell_word(id.as_str())
             )),
             DialectError::Damaged { .. } | DialectError::BadName { .. } => {
                 Self::new(Exit::Data, text)
@@ -387,6 +427,8 @@ impl From<ResumeError> for Failure {
 }
 
 fn held_failure(task: &TaskId, held: &relight_core::lease::Held) -> Failure {
-    Failure::new(Exit::Busy, held_text(task, held))
-        .hint(format!("relight checkpoint resume --workflow {task} --steal-lock takes it over"))
+    Failure::new(Exit::Busy, held_text(task, held)).hint(format!(
+        "relight checkpoint resume --workflow {} --steal-lock takes it over",
+        shell_word(task.as_str())
+    ))
 }

@@ -16,13 +16,15 @@ pub(crate) fn run(environment: &Environment, arguments: &PruneArguments) -> Outc
     let engine = environment.engine()?;
     let now = clock::now();
     block_on(async {
-        let found = candidates(&engine, arguments.older_than, now).await?;
+        let mut found = candidates(&engine, arguments.older_than, now).await?;
+        // The folder here may have lost its last task already. One that cannot be used is not swept.
+        found.folders.extend(environment.checkpoint_folder(None));
         if arguments.dry_run {
             let sessions = old_sessions(&engine, arguments.older_than, now).await?;
-            foretell(environment, &found, &sessions);
+            foretell(environment, &found.tasks, &sessions);
             return Ok(0);
         }
-        let all = found.len();
+        let all = found.tasks.len();
         let tell = |done: usize| {
             if all > 1_000 && !environment.json {
                 output::note(environment, &format!("removed {done} of {all}"));
@@ -63,15 +65,16 @@ fn foretell(environment: &Environment, found: &[Candidate], sessions: &[OldSessi
 }
 
 fn tell_removed(environment: &Environment, pruned: &Pruned) {
-    let Pruned { tasks, events, attempts, sessions, .. } = pruned;
+    let Pruned { tasks, events, attempts, sessions, temporary_files, .. } = pruned;
     let mut parts = vec![format!("{} tasks", tasks.len()), format!("{events} events")];
     parts.extend((*attempts > 0).then(|| format!("{attempts} attempts")));
     parts.extend((*sessions > 0).then(|| format!("{sessions} sessions")));
+    parts.extend((*temporary_files > 0).then(|| format!("{temporary_files} temporary files")));
     let last = parts.pop().unwrap_or_default();
     let text = format!("removed {} and {last}", parts.join(", "));
     let value = json!({
         "dry_run": false, "tasks": tasks, "events": events, "attempts": attempts,
-        "sessions": sessions,
+        "sessions": sessions, "temporary_files": temporary_files,
     });
     output::answer(environment, &value, &text);
 }

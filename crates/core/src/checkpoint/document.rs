@@ -55,6 +55,9 @@ pub struct Checkpoint {
     /// The fields of a newer minor version, kept as they were read.
     #[serde(flatten)]
     pub extra: Extra,
+    /// Another tool wrote the file it was read from; not a member of the document.
+    #[serde(skip)]
+    pub foreign: bool,
 }
 
 /// The dialect's word for how far a workflow is.
@@ -125,6 +128,7 @@ impl Checkpoint {
             seq: fields.count_or_zero("seq")?,
             context: fields.text_table("context")?,
             extra: Extra(fields.into_rest()),
+            foreign: false,
         })
     }
 }

@@ -1,9 +1,9 @@
 //! Seals a checkpoint into the bytes of its file, and opens such bytes again.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::document::Checkpoint;
-use super::hash::{HASH_FIELD, content_hash, hash_of_members, is_same_hash};
+use super::hash::{self, HASH_FIELD, content_hash};
 use super::node::{Members, Node};
 use super::schema::SchemaVersion;
 use super::strict::{Limits, StrictError, excerpt, parse_borrowed};
@@ -54,18 +54,23 @@ pub enum Damage {
 }
 
 impl Checkpoint {
-    /// The bytes of its file: JSON for people and programs, with the hash filled in.
-    ///
-    /// A document larger than [`Limits::CHECKPOINT`] is sealed all the same, but cannot be opened.
-    pub fn seal(&self) -> Vec<u8> {
+    /// The members of its file, with the hash filled in.
+    pub fn sealed_members(&self) -> Map<String, Value> {
         let mut members = match serde_json::to_value(self) {
             Ok(Value::Object(members)) => members,
             other => unreachable!("a checkpoint always becomes an object, not {other:?}"),
         };
         let hash = content_hash(&members);
         members.insert(HASH_FIELD.to_owned(), Value::String(hash));
-        let mut bytes =
-            serde_json::to_vec_pretty(&members).expect("writing JSON to memory cannot fail");
+        members
+    }
+
+    /// The bytes of its file: JSON for people and programs, with the hash filled in.
+    ///
+    /// A document larger than [`Limits::CHECKPOINT`] is sealed all the same, but cannot be opened.
+    pub fn seal(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec_pretty(&self.sealed_members())
+            .expect("writing JSON to memory cannot fail");
         bytes.push(b'\n');
         bytes
     }
@@ -78,9 +83,10 @@ impl Checkpoint {
             return Err(Damage::NoSchema);
         };
         check_schema(&members)?;
-        check_hash(&members)?;
+        let foreign = !hash::is_own_form(check_hash(&members)?);
         members.take(HASH_FIELD);
-        Checkpoint::from_members(members)
+        let checkpoint = Checkpoint::from_members(members)?;
+        Ok(Checkpoint { foreign, ..checkpoint })
     }
 }
 
@@ -91,15 +97,14 @@ fn check_schema(members: &Members<'_>) -> Result<(), Damage> {
     }
 }
 
-fn check_hash(members: &Members<'_>) -> Result<(), Damage> {
+fn check_hash<'a>(members: &'a Members<'_>) -> Result<&'a str, Damage> {
     let found = match members.get(HASH_FIELD) {
         Some(Node::Text(found)) => found,
         Some(_) => return Err(Damage::BadField { field: HASH_FIELD, expected: "text" }),
         None => return Err(Damage::MissingField { field: HASH_FIELD }),
     };
-    let expected = hash_of_members(members);
-    if is_same_hash(found, &expected) {
-        return Ok(());
+    match hash::check_hash(members, found) {
+        Ok(()) => Ok(found),
+        Err(expected) => Err(Damage::WrongHash { expected, found: excerpt(found) }),
     }
-    Err(Damage::WrongHash { expected, found: excerpt(found) })
 }

@@ -10,16 +10,24 @@
 //! - in strings only `"`, `\` and the control characters below U+0020 escaped: `\"`, `\\`, `\b`,
 //!   `\t`, `\n`, `\f`, `\r`, else `\u00` and two lower-case hex digits.
 //!
+//! Files of other writers may carry the hash of the same text in pure ASCII, where every character
+//! outside U+0020 to U+007E is written as `\uXXXX` (UTF-16, lower-case hex): that is what Python's
+//! `json.dumps` writes without `ensure_ascii=False`. Both hashes are accepted.
+//!
 //! Anybody can check a file; in Python:
 //!
 //! ```python
 //! import hashlib, json, sys
 //! document = json.load(open(sys.argv[1], encoding="utf-8"))
 //! claimed = document.pop("checkpointHash")
-//! canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-//! digest = hashlib.sha256(canonical.encode("utf-8")).hexdigest()
-//! print("good" if claimed in (digest, "sha256:" + digest) else "damaged")
+//! def digest(ascii):
+//!     canonical = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=ascii)
+//!     return hashlib.sha256(canonical.encode("utf-8")).hexdigest()
+//! good = claimed.removeprefix("sha256:") in (digest(False), digest(True))
+//! print("good" if good else "damaged")
 //! ```
+
+use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -34,7 +42,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// The hash of a document, its own `checkpointHash` left out.
 pub fn content_hash(document: &Map<String, Value>) -> String {
-    hash_of_members(&Members::from(document))
+    hash_of(&canonical_document(&Members::from(document)))
 }
 
 /// Any value as canonical JSON, as `checkpointHash` is taken of it.
@@ -44,21 +52,53 @@ pub fn canonical_json(value: &Value) -> Vec<u8> {
     canonical
 }
 
-pub(super) fn hash_of_members(document: &Members<'_>) -> String {
+/// Checks a hash found in a file against the document in either form, with or without the prefix;
+/// the error is the hash that was expected.
+pub(super) fn check_hash(document: &Members<'_>, found: &str) -> Result<(), String> {
+    let is_same = |hash: &str| hash == found || hash.strip_prefix(PREFIX) == Some(found);
+    let canonical = canonical_document(document);
+    let expected = hash_of(&canonical);
+    if is_same(&expected) || is_same(&hash_of(&in_ascii(&canonical))) {
+        return Ok(());
+    }
+    Err(expected)
+}
+
+/// Whether Relight wrote a hash, which always has the prefix; the original script writes bare hex.
+pub(super) fn is_own_form(found: &str) -> bool {
+    found.starts_with(PREFIX)
+}
+
+fn canonical_document(document: &Members<'_>) -> Vec<u8> {
     let mut canonical = Vec::with_capacity(1024);
     write_members(document.iter().filter(|(key, _)| *key != HASH_FIELD), &mut canonical);
+    canonical
+}
+
+fn hash_of(canonical: &[u8]) -> String {
     let mut text = String::with_capacity(PREFIX.len() + 64);
     text.push_str(PREFIX);
-    for byte in Sha256::digest(&canonical) {
+    for byte in Sha256::digest(canonical) {
         text.push(char::from(HEX[usize::from(byte >> 4)]));
         text.push(char::from(HEX[usize::from(byte & 15)]));
     }
     text
 }
 
-/// Whether a hash found in a file is the expected one; the bare hex without prefix counts too.
-pub(super) fn is_same_hash(found: &str, expected: &str) -> bool {
-    found == expected || expected.strip_prefix(PREFIX) == Some(found)
+/// The same JSON in pure ASCII. Only strings hold characters that change.
+fn in_ascii(canonical: &[u8]) -> Vec<u8> {
+    let text = std::str::from_utf8(canonical).expect("canonical JSON is UTF-8");
+    let mut ascii = String::with_capacity(canonical.len());
+    for c in text.chars() {
+        if (' '..='~').contains(&c) {
+            ascii.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(ascii, "\\u{unit:04x}").expect("writing to memory cannot fail");
+            }
+        }
+    }
+    ascii.into_bytes()
 }
 
 fn write_node(node: &Node<'_>, out: &mut Vec<u8>) {

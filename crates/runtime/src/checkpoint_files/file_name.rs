@@ -1,4 +1,4 @@
-//! Names of files for workflow ids, which may hold `/` and `:`.
+//! Names of files for workflow ids, which are any text.
 //!
 //! One way only: which workflow a file belongs to is said by its content, and a file whose content
 //! does not lead back to its name is damaged.
@@ -16,6 +16,22 @@ const DIGEST_HEX_BYTES: usize = 32;
 /// keeps its beginning and ends in a hash of the id.
 pub fn file_name(workflow_id: &str) -> String {
     encoded_name(workflow_id) + SUFFIX
+}
+
+/// The name that the original script gives to the file of a workflow, which is the id as it is;
+/// none when that is our own name, or no safe one.
+pub(super) fn plain_name(workflow_id: &str) -> Option<String> {
+    let plain = format!("{workflow_id}{SUFFIX}");
+    let is_safe = plain.len() <= NAME_BYTES_MAX
+        && !plain.starts_with('.')
+        && !plain.contains(|c: char| c == '/' || c.is_control());
+    (is_safe && plain != file_name(workflow_id)).then_some(plain)
+}
+
+/// Whether the file of a workflow may have this name.
+pub fn is_name_of(name: &[u8], workflow_id: &str) -> bool {
+    file_name(workflow_id).as_bytes() == name
+        || plain_name(workflow_id).is_some_and(|plain| plain.as_bytes() == name)
 }
 
 /// The same without the suffix, for folders that are named after an id.
@@ -44,9 +60,12 @@ fn encoded(workflow_id: &str) -> String {
     name
 }
 
-/// Whether a file of that name can be a checkpoint: not hidden, ends in `.json`.
+/// Whether a file of that name can be a checkpoint: not hidden, ends in `.json`, and not the schema
+/// that comes with the original script.
 pub(super) fn is_checkpoint_name(name: &[u8]) -> bool {
-    name.ends_with(SUFFIX.as_bytes()) && !name.starts_with(b".")
+    name.ends_with(SUFFIX.as_bytes())
+        && !name.starts_with(b".")
+        && name != b"CHECKPOINT_SCHEMA.json"
 }
 
 /// As much of a name as leaves room for what is put around it.

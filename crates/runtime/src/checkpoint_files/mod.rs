@@ -14,12 +14,30 @@ mod temporary;
 mod tests;
 mod write;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-pub use file_name::{encoded_name, file_name};
+pub use file_name::{encoded_name, file_name, is_name_of};
 pub use quarantine::QUARANTINE;
-pub use read::{FileDamage, ReadError};
+pub use read::{FileDamage, ReadError, read_file};
 pub use scan::Found;
+
+/// Where a workspace keeps its checkpoint files.
+const USUAL: &str = "memory/checkpoints";
+
+/// The usual folder of a workspace. One that is a link to a place outside of the workspace is
+/// refused: nobody asked for that place, and it may belong to somebody else.
+pub fn usual_folder(workspace: &Path) -> io::Result<PathBuf> {
+    let folder = workspace.join(USUAL);
+    for path in [workspace.join("memory"), folder.clone()] {
+        let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+        if is_link && !path.canonicalize()?.starts_with(workspace.canonicalize()?) {
+            let text = format!("{} is a link that leads out of the workspace", path.display());
+            return Err(io::Error::other(text));
+        }
+    }
+    Ok(folder)
+}
 
 /// A folder with one file for each workflow.
 ///
@@ -39,6 +57,19 @@ impl CheckpointFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Refuses the usual folder of a workspace that was replaced by a link.
+    pub(crate) fn check_links(&self) -> io::Result<()> {
+        match self.path.ends_with(USUAL).then(|| self.path.ancestors().nth(2)).flatten() {
+            Some(workspace) => usual_folder(workspace).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Where the original script has the file of a workflow, when that is another place.
+    pub(crate) fn plain_path_of(&self, workflow_id: &str) -> Option<PathBuf> {
+        file_name::plain_name(workflow_id).map(|name| self.path.join(name))
     }
 
     /// Where the file of a workflow is, or would be.

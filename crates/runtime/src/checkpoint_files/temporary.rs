@@ -6,7 +6,6 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use jiff::{SignedDuration, Timestamp};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
@@ -14,8 +13,6 @@ use super::CheckpointFolder;
 use super::directory::Directory;
 use super::file_name::shortened;
 
-/// No write takes this long: an older temporary file has lost its writer.
-const WRITE_DURATION_MAX: SignedDuration = SignedDuration::from_hours(1);
 const CREATE_TRIES_MAX: u32 = 100;
 
 /// A new file under a name of its own; removed again unless it is put in place.
@@ -94,29 +91,24 @@ fn is_temporary_name(name: &[u8]) -> bool {
 }
 
 impl CheckpointFolder {
-    /// Removes temporary files that their writers left behind an hour ago or earlier.
+    /// Removes temporary files that dead writers left behind; answers how many.
     ///
-    /// Answers how many. A file that cannot be removed is left for the next time.
-    pub fn sweep_temporary_files(&self, now: Timestamp) -> io::Result<usize> {
+    /// The caller holds the folder's lock, so no writer is at work. A file that cannot be removed is
+    /// left for the next time.
+    pub(crate) fn sweep_temporary_files(&self) -> io::Result<usize> {
         let Some(directory) = Directory::open(self.path())? else {
             return Ok(0);
         };
         let names = directory.names(is_temporary_name)?;
         let removed = names.iter().filter(|name| {
-            is_abandoned(&directory, name, now)
+            is_regular(&directory, name)
                 && unlinkat(&directory, name.as_c_str(), AtFlags::empty()).is_ok()
         });
         Ok(removed.count())
     }
 }
 
-fn is_abandoned(directory: &Directory, name: &CStr, now: Timestamp) -> bool {
-    let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
-        return false;
-    };
-    let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    let Ok(changed_at) = Timestamp::from_second(stat.st_mtime) else {
-        return false;
-    };
-    is_regular && now.duration_since(changed_at) > WRITE_DURATION_MAX
+fn is_regular(directory: &Directory, name: &CStr) -> bool {
+    statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::CheckpointFolder;
 use super::directory::{Directory, create_durably};
-use super::file_name::file_name;
+use super::file_name::{file_name, plain_name};
 use super::temporary::TemporaryFile;
 
 impl CheckpointFolder {
@@ -29,12 +29,26 @@ impl CheckpointFolder {
         directory.sync()
     }
 
-    /// Removes the file of a workflow for good; whether there was one.
+    /// Removes the file of a workflow for good, also one that the original script made; whether
+    /// there was one.
     pub fn remove(&self, workflow_id: &str) -> io::Result<bool> {
+        let plain = self.remove_plain(workflow_id)?;
+        Ok(self.remove_name(&file_name(workflow_id))? || plain)
+    }
+
+    /// Removes the file that the original script made for a workflow.
+    pub(crate) fn remove_plain(&self, workflow_id: &str) -> io::Result<bool> {
+        match (plain_name(workflow_id), self.read_plain(workflow_id)) {
+            (Some(name), Ok(Some(_))) => self.remove_name(&name),
+            _ => Ok(false),
+        }
+    }
+
+    fn remove_name(&self, name: &str) -> io::Result<bool> {
         let Some(directory) = Directory::open(self.path())? else {
             return Ok(false);
         };
-        match unlinkat(&directory, file_name(workflow_id), AtFlags::empty()) {
+        match unlinkat(&directory, name, AtFlags::empty()) {
             Ok(()) => directory.sync().map(|()| true),
             Err(Errno::NOENT) => Ok(false),
             Err(error) => Err(error.into()),

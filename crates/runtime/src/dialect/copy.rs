@@ -1,7 +1,7 @@
 //! The file copy of a workflow.
 
-use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use relight_core::change::Change;
@@ -9,10 +9,12 @@ use relight_core::checkpoint::{Checkpoint, Extra, SchemaVersion, Status};
 use relight_core::decide::Guard;
 use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
+use relight_core::redact::Redactor;
 use relight_core::status::TaskStatus;
 use relight_core::time::Time;
 use relight_store::Commit;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::io::Errno;
 
 use super::{Dialect, DialectError, Saved, SetAside};
 use crate::checkpoint_files::{CheckpointFolder, ReadError};
@@ -41,6 +43,7 @@ pub fn document(view: &TaskView) -> Checkpoint {
         seq: task.seq,
         context: task.context.clone(),
         extra: Extra::default(),
+        foreign: false,
     }
 }
 
@@ -84,16 +87,33 @@ pub(super) fn dialect_status(status: TaskStatus) -> Status {
 impl Dialect {
     /// Writes the file from what the store has now.
     pub async fn save(&self, id: &TaskId) -> Result<Saved, DialectError> {
+        self.save_over(id, None).await
+    }
+
+    /// The same, when the store has everything of `seen`: nothing is lost with that file.
+    pub(super) async fn save_over(
+        &self,
+        id: &TaskId,
+        seen: Option<&Checkpoint>,
+    ) -> Result<Saved, DialectError> {
         let folder = self.folder_of(id).await?;
-        let folder = folder.as_ref().unwrap_or(&self.folder);
         let mut set_aside = Vec::new();
         let file = folder.path_of(id.as_str());
         let (view, written) = match lock(folder.path()) {
             // Under the lock the newest state is read last, so an older one never replaces it.
             Ok(_lock) => {
                 let view = self.view(id).await?;
-                let written = mend(folder, id, &mut set_aside)
-                    .and_then(|()| folder.write(id.as_str(), &document(&view).seal()));
+                let written = match view.task.checkpoint {
+                    Some(_) => {
+                        let redactor = self.engine.redactor();
+                        let is_known = |file: &Checkpoint| {
+                            Some(file) == seen || !holds_more(file, &view, redactor)
+                        };
+                        replace(&folder, &view, is_known, &mut set_aside)
+                    }
+                    // A task that ended before it had a file needs none.
+                    None => Ok(()),
+                };
                 (view, written)
             }
             Err(error) => (self.view(id).await?, Err(error)),
@@ -123,28 +143,64 @@ impl Dialect {
     }
 
     /// A workflow's file stays where it was started; only one that never had a file gets it here.
-    async fn folder_of(&self, id: &TaskId) -> Result<Option<CheckpointFolder>, DialectError> {
+    pub(super) async fn folder_of(&self, id: &TaskId) -> Result<CheckpointFolder, DialectError> {
         let task = self.engine.task(id).await?;
-        let own = task.checkpoint.map(|door| door.folder);
-        let elsewhere = own.filter(|own| *own != self.folder_text());
-        Ok(elsewhere.map(CheckpointFolder::at))
+        let own = task.checkpoint.map_or_else(|| self.folder_text(), |door| door.folder);
+        Ok(CheckpointFolder::at(own))
     }
 }
 
-/// Sets a damaged file of this workflow aside before it is written anew.
-fn mend(folder: &CheckpointFolder, id: &TaskId, set_aside: &mut Vec<SetAside>) -> io::Result<()> {
-    let (file, reason) = match folder.read(id.as_str()) {
-        Ok(_) => return Ok(()),
-        Err(ReadError::Damaged { path, reason }) => (path, reason.to_string()),
-        // What nobody may read is no copy; it can still be moved.
-        Err(ReadError::Io { path, source }) if source.kind() == io::ErrorKind::PermissionDenied => {
-            (path, format!("cannot be read: {source}"))
-        }
-        Err(ReadError::Io { source, .. }) => return Err(source),
-    };
-    let now_at = folder.quarantine(&file, &reason, clock::now().as_timestamp())?;
-    set_aside.push(SetAside { file, reason, now_at: Some(now_at) });
-    Ok(())
+/// Writes the file of a workflow. What was there before and is damaged, or holds what the store does
+/// not know, is set aside first.
+fn replace(
+    folder: &CheckpointFolder,
+    view: &TaskView,
+    is_known: impl Fn(&Checkpoint) -> bool,
+    set_aside: &mut Vec<SetAside>,
+) -> io::Result<()> {
+    let id = view.task.id.as_str();
+    let plain = folder.plain_path_of(id).map(|path| (path, folder.read_plain(id)));
+    for (file, found) in [(folder.path_of(id), folder.read_own(id))].into_iter().chain(plain) {
+        let (reason, is_damaged) = match found {
+            Ok(Some(checkpoint)) if !is_known(&checkpoint) => {
+                let at = checkpoint.updated_at;
+                (
+                    format!("another tool wrote it at {at}, and the store does not have all of it"),
+                    false,
+                )
+            }
+            Ok(_) => continue,
+            Err(ReadError::Damaged { reason, .. }) => (reason.to_string(), true),
+            // What nobody may read is no copy; it can still be moved.
+            Err(ReadError::Io { source, .. })
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                (format!("cannot be read: {source}"), true)
+            }
+            Err(ReadError::Io { source, .. }) => return Err(source),
+        };
+        let now_at = folder.quarantine(&file, &reason, clock::now().as_timestamp())?;
+        set_aside.push(SetAside { file, reason, is_damaged, now_at: Some(now_at) });
+    }
+    folder.write(id, &document(view).seal())?;
+    folder.remove_plain(id).map(|_| ())
+}
+
+/// Whether another writer put something into a file that would be lost with it.
+fn holds_more(file: &Checkpoint, view: &TaskView, redactor: &Redactor) -> bool {
+    let ours = document(view);
+    let is_newer = file.seq > ours.seq && file.updated_at > ours.updated_at;
+    // What the store keeps is redacted.
+    let differs = |theirs: &str, ours: &str| redactor.text(theirs) != ours;
+    let is_done = |step: &String| ours.completed_steps.iter().any(|done| !differs(step, done));
+    (file.foreign || is_newer)
+        && (differs(&file.idempotency_key, &ours.idempotency_key)
+            || file.status != ours.status
+            || differs(
+                file.notes.as_deref().unwrap_or_default(),
+                ours.notes.as_deref().unwrap_or_default(),
+            )
+            || !file.completed_steps.iter().all(is_done))
 }
 
 /// Removes the file of a workflow that is about to be forgotten, beside no other writer.
@@ -156,11 +212,23 @@ pub fn remove(folder: &Path, id: &TaskId) -> io::Result<()> {
     CheckpointFolder::at(folder).remove(id.as_str()).map(|_| ())
 }
 
+/// Removes what writers that died left in a folder beside its files; answers how many.
+pub fn sweep(folder: &Path) -> io::Result<usize> {
+    if !folder.is_dir() {
+        return Ok(0);
+    }
+    let _lock = lock(folder)?;
+    CheckpointFolder::at(folder).sweep_temporary_files()
+}
+
 /// One writer of the folder at a time; freed with the handle. The folder is made when it is absent.
-fn lock(folder: &Path) -> io::Result<File> {
-    let open = || File::open(folder);
+fn lock(folder: &Path) -> io::Result<OwnedFd> {
+    CheckpointFolder::at(folder).check_links()?;
+    // Nothing but a folder: a pipe in its place would be waited for.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let open = || rustix::fs::open(folder, flags, Mode::empty());
     let handle = match open() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        Err(Errno::NOENT) => {
             CheckpointFolder::at(folder).make()?;
             open()?
         }

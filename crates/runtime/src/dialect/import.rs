@@ -16,7 +16,7 @@ use relight_store::{Commit, CommitError};
 
 use super::copy::document;
 use super::{Dialect, DialectError, Saved};
-use crate::checkpoint_files::FileDamage;
+use crate::checkpoint_files::{ReadError, read_file};
 use crate::doors::{clock, process};
 use crate::engine::{ActError, act_error};
 use crate::funnel;
@@ -33,10 +33,9 @@ pub enum Imported {
 impl Dialect {
     /// Takes a file of another machine in.
     pub async fn import(&self, file: &Path, force: bool) -> Result<Imported, DialectError> {
-        let bytes = read_whole(file)?;
-        let checkpoint = Checkpoint::open(&bytes).map_err(|damage| DialectError::Damaged {
-            file: file.to_path_buf(),
-            reason: FileDamage::Content(damage),
+        let checkpoint = read_file(file).map_err(|error| match error {
+            ReadError::Io { path, source } => DialectError::Io { place: path, source },
+            ReadError::Damaged { path, reason } => DialectError::Damaged { file: path, reason },
         })?;
         let id = self.take_in(file, &checkpoint, force).await?;
         match id {
@@ -159,7 +158,7 @@ impl Dialect {
         }
         let agent = match checkpoint.agent_id.as_str() {
             "" => None,
-            text => Some(name(file, AgentName::new(text))?),
+            text => Some(name(file, AgentName::of_workflow(text))?),
         };
         let key = match checkpoint.idempotency_key.as_str() {
             "" => None,
@@ -186,6 +185,7 @@ fn says_the_same(ours: &Checkpoint, theirs: &Checkpoint) -> bool {
         updated_at: theirs.updated_at,
         fence: 0,
         seq: 0,
+        foreign: false,
         ..checkpoint.clone()
     };
     timeless(ours) == timeless(theirs)
@@ -193,15 +193,4 @@ fn says_the_same(ours: &Checkpoint, theirs: &Checkpoint) -> bool {
 
 fn name<T>(file: &Path, result: Result<T, IdError>) -> Result<T, DialectError> {
     result.map_err(|source| DialectError::BadName { file: file.to_path_buf(), source })
-}
-
-/// A file named by a person: read as it is, but never more than a checkpoint may have.
-fn read_whole(file: &Path) -> Result<Vec<u8>, DialectError> {
-    use std::io::Read as _;
-    let io = |source| DialectError::Io { place: file.to_path_buf(), source };
-    let limit = relight_core::checkpoint::Limits::default().bytes_max as u64 + 1;
-    let mut bytes = Vec::new();
-    let opened = std::fs::File::open(file).map_err(io)?;
-    opened.take(limit).read_to_end(&mut bytes).map_err(io)?;
-    Ok(bytes)
 }

@@ -8,16 +8,19 @@ mod import;
 mod resume;
 mod start;
 mod survey;
+mod take_up;
 mod update;
 
 use std::path::PathBuf;
 
+use relight_core::decide::TaskEvent;
 use relight_core::ids::{IdError, TaskId};
+use relight_core::task::{CheckpointDoor, Task};
 
 use crate::checkpoint_files::{CheckpointFolder, FileDamage};
 use crate::engine::{ActError, Engine, TaskView};
 
-pub use copy::{document, remove};
+pub use copy::{document, remove, sweep};
 pub use import::Imported;
 pub use resume::{ResumeError, ResumeRequest, Resumed};
 pub use start::{StartOutcome, StartRequest};
@@ -44,13 +47,15 @@ pub struct Saved {
     pub set_aside: Vec<SetAside>,
 }
 
-/// A damaged file and what became of it.
+/// A file that is damaged or cannot be used, and what became of it.
 #[derive(Debug)]
 pub struct SetAside {
     /// The file.
     pub file: PathBuf,
     /// What was wrong with it.
     pub reason: String,
+    /// It is damaged; else it is a good file that could not be used.
+    pub is_damaged: bool,
     /// Where it is now; none when it was left in place, for nothing else knows of its workflow.
     pub now_at: Option<PathBuf>,
 }
@@ -115,6 +120,21 @@ impl Dialect {
             Err(ActError::NoSuchTask(id)) => Err(DialectError::NoSuchWorkflow(id)),
             other => Ok(other?),
         }
+    }
+
+    fn door_of(&self, task: &Task) -> CheckpointDoor {
+        let mut door = task.checkpoint.clone().unwrap_or_default();
+        if door.folder.is_empty() {
+            door.folder = self.folder_text();
+        }
+        door
+    }
+
+    /// A task that comes to the dialect for the first time has its file here from now on, and the
+    /// store knows where: whoever removes the task removes the file.
+    fn first_door(&self, task: &Task) -> Option<TaskEvent> {
+        let is_first = task.checkpoint.is_none() && !task.status.is_terminal();
+        is_first.then(|| TaskEvent::Door(self.door_of(task)))
     }
 
     fn folder_text(&self) -> String {

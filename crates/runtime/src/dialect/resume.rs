@@ -98,7 +98,7 @@ impl Dialect {
             // What the store knows can be resumed without its folder.
             Err(DialectError::Io { place, source }) => {
                 let reason = format!("cannot be read: {source}");
-                vec![SetAside { file: place, reason, now_at: None }]
+                vec![SetAside { file: place, reason, is_damaged: true, now_at: None }]
             }
             other => other?,
         };
@@ -124,6 +124,8 @@ impl Dialect {
         if let Some(why) = over(&task, clock::now()) {
             return Err(ResumeError::Over { task: task.id, why });
         }
+        // Its file may be in another folder than the one that was looked through.
+        self.take_up(id).await?;
         self.take(id, request).await
     }
 
@@ -173,6 +175,7 @@ impl Dialect {
                 ttl: request.ttl,
                 steal: request.steal,
             });
+            events.extend(self.first_door(&view.task));
             Ok::<_, ResumeError>(events)
         };
         let acted = self.engine.act_in_turn(id, Right::Unfenced, plan).await?;

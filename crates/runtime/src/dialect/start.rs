@@ -77,10 +77,14 @@ impl Dialect {
                     return Ok(StartOutcome::KeyTaken(owner.id));
                 }
                 if !request.force && !owner.status.is_terminal() {
-                    return Ok(StartOutcome::Same(Box::new(self.save(&request.workflow).await?)));
+                    let seen = self.take_up(&request.workflow).await?;
+                    let saved = self.save_over(&request.workflow, seen.as_ref()).await?;
+                    return Ok(StartOutcome::Same(Box::new(saved)));
                 }
             }
             let begun = match store.task(&request.workflow).await.map_err(ActError::from)? {
+                // A file that the store does not know is taken in first; then it is judged as any other.
+                None if !request.force && self.take_in_unknown(&request.workflow).await? => false,
                 None => self.create(&new).await?,
                 Some(task) if task.spec.spent_keys.contains(&request.key) => {
                     return Ok(StartOutcome::Completed(task.id));
@@ -94,6 +98,16 @@ impl Dialect {
             }
         }
         Err(ActError::Contended(request.workflow).into())
+    }
+
+    /// Takes in the good and unexpired file of a workflow; false when there is none.
+    async fn take_in_unknown(&self, id: &TaskId) -> Result<bool, DialectError> {
+        let Ok(Some(file)) = self.folder.read(id.as_str()) else { return Ok(false) };
+        if file.expires_at.is_some_and(|at| Time::from(at) <= clock::now()) {
+            return Ok(false);
+        }
+        self.take_in(&self.folder.path_of(id.as_str()), &file, false).await?;
+        Ok(true)
     }
 
     fn new_task(&self, request: &StartRequest) -> NewTask {

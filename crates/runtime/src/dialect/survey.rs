@@ -18,8 +18,12 @@ use crate::engine::ActError;
 pub struct Survey {
     /// Workflows of the store that belong to this folder, oldest first.
     pub workflows: Vec<Workflow>,
-    /// Good files that the store does not know, or whose newer state it does not know.
+    /// Good files that the store does not know.
     pub unknown: Vec<(PathBuf, Checkpoint)>,
+    /// Workflows whose file another tool wrote, or that has a newer state than the store.
+    pub written_elsewhere: Vec<TaskId>,
+    /// Files of another tool whose id is that of a task that has nothing to do with them.
+    pub of_others: Vec<(PathBuf, TaskId)>,
     /// Workflows whose file is behind the store: it was cut off before the file was written.
     pub behind: Vec<TaskId>,
     /// Damaged files.
@@ -37,9 +41,11 @@ pub struct Workflow {
     pub damaged: bool,
 }
 
-/// A store that was put back from a backup is behind its files.
-fn is_newer(checkpoint: &Checkpoint, task: &Task) -> bool {
-    checkpoint.seq > task.seq && Time::from(checkpoint.updated_at) > task.updated_at
+/// The original script writes files only; a store that was put back from a backup is behind its
+/// files.
+fn is_from_elsewhere(checkpoint: &Checkpoint, task: &Task) -> bool {
+    let is_newer = Time::from(checkpoint.updated_at) > task.updated_at;
+    checkpoint.foreign || (checkpoint.seq > task.seq && is_newer)
 }
 
 impl Dialect {
@@ -56,16 +62,17 @@ impl Dialect {
         for found in self.folder.scan().map_err(|error| self.io_error(error))? {
             match found {
                 Found::Damaged { path, reason } => survey.damaged.push((path, reason)),
-                Found::Good { path, checkpoint } => {
-                    if let Some(task) = known.get(checkpoint.workflow_id.as_str())
-                        && checkpoint.seq < task.seq
-                    {
-                        survey.behind.push(task.id.clone());
+                Found::Good { path, checkpoint } => match self.known(&checkpoint, &known).await? {
+                    None => survey.unknown.push((path, *checkpoint)),
+                    Some(task) if !is_from_elsewhere(&checkpoint, &task) => {
+                        if checkpoint.seq < task.seq && self.is_here(&task) {
+                            survey.behind.push(task.id);
+                        }
                     }
-                    if !self.knows(&checkpoint, &known).await? {
-                        survey.unknown.push((path, *checkpoint));
-                    }
-                }
+                    Some(task) if self.is_here(&task) => survey.written_elsewhere.push(task.id),
+                    Some(task) if checkpoint.foreign => survey.of_others.push((path, task.id)),
+                    Some(_) => survey.unknown.push((path, *checkpoint)),
+                },
             }
         }
         let damaged: HashSet<&PathBuf> = survey.damaged.iter().map(|(path, _)| path).collect();
@@ -76,17 +83,22 @@ impl Dialect {
         Ok(survey)
     }
 
-    async fn knows(
+    /// The task of a file.
+    async fn known(
         &self,
         checkpoint: &Checkpoint,
         known: &HashMap<&str, &Task>,
-    ) -> Result<bool, DialectError> {
+    ) -> Result<Option<Task>, DialectError> {
         if let Some(task) = known.get(checkpoint.workflow_id.as_str()) {
-            return Ok(!is_newer(checkpoint, task));
+            return Ok(Some((*task).clone()));
         }
-        let Ok(id) = TaskId::new(checkpoint.workflow_id.as_str()) else { return Ok(false) };
-        let task = self.engine.store().task(&id).await.map_err(ActError::from)?;
-        Ok(task.is_some_and(|task| !is_newer(checkpoint, &task)))
+        let Ok(id) = TaskId::new(checkpoint.workflow_id.as_str()) else { return Ok(None) };
+        Ok(self.engine.store().task(&id).await.map_err(ActError::from)?)
+    }
+
+    /// Whether this is the folder of a task's file.
+    fn is_here(&self, task: &Task) -> bool {
+        task.checkpoint.as_ref().is_some_and(|door| door.folder == self.folder_text())
     }
 
     /// Sets damaged files aside that the store can write anew; the others stay where they are.
@@ -99,16 +111,33 @@ impl Dialect {
                 Some(workflow) => report.extend(self.save(&workflow.task.id).await?.set_aside),
                 None => {
                     let reason = reason.to_string();
-                    report.push(SetAside { file, reason, now_at: None });
+                    report.push(SetAside { file, reason, is_damaged: true, now_at: None });
                 }
             }
         }
         for id in survey.behind {
             self.save(&id).await?;
         }
+        for id in survey.written_elsewhere {
+            let file = self.folder.path_of(id.as_str());
+            let seen = match self.take_up(&id).await {
+                Ok(seen) => seen,
+                Err(error) => {
+                    let reason = error.to_string();
+                    report.push(SetAside { file, reason, is_damaged: false, now_at: None });
+                    None
+                }
+            };
+            report.extend(self.save_over(&id, seen.as_ref()).await?.set_aside);
+        }
+        for (file, id) in survey.of_others {
+            let reason = format!("the store has another task {id}, not of this folder");
+            report.push(SetAside { file, reason, is_damaged: false, now_at: None });
+        }
         for (file, checkpoint) in survey.unknown {
             if let Err(error) = self.take_in(&file, &checkpoint, false).await {
-                report.push(SetAside { file, reason: error.to_string(), now_at: None });
+                let reason = error.to_string();
+                report.push(SetAside { file, reason, is_damaged: false, now_at: None });
             }
         }
         Ok(report)

@@ -10,12 +10,14 @@ use crate::engine::{ActError, TaskView};
 use crate::funnel;
 
 /// What changed in a workflow.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct UpdateRequest {
     /// Steps that are finished.
     pub complete: Vec<StepName>,
     /// The step that is about to be done.
     pub step: Option<StepName>,
+    /// Steps after it that were not declared yet.
+    pub remaining: Vec<StepName>,
     /// Where the workflow stands.
     pub status: Option<relight_core::checkpoint::Status>,
     /// Free text for the successor.
@@ -30,16 +32,26 @@ impl Dialect {
         right: Right,
         request: &UpdateRequest,
     ) -> Result<Saved, DialectError> {
+        let seen = self.take_up(workflow).await.map_err(no_such_workflow)?;
+        self.apply(workflow, right, request).await?;
+        self.save_over(workflow, seen.as_ref()).await
+    }
+
+    /// Records what changed, in one commit.
+    pub(super) async fn apply(
+        &self,
+        workflow: &TaskId,
+        right: Right,
+        request: &UpdateRequest,
+    ) -> Result<(), DialectError> {
         let mut request = request.clone();
         let redactor = self.engine.redactor();
         let names = request.complete.iter_mut().chain(&mut request.step);
+        let names = names.chain(&mut request.remaining);
         names.for_each(|name| funnel::clean_step_name(redactor, name));
         let plan = |view: &TaskView| Ok::<_, ActError>(self.plan(view, &request));
-        match self.engine.act_in_turn(workflow, right, plan).await {
-            Ok(_) => self.save(workflow).await,
-            Err(ActError::NoSuchTask(id)) => Err(DialectError::NoSuchWorkflow(id)),
-            Err(error) => Err(error.into()),
-        }
+        let acted = self.engine.act_in_turn(workflow, right, plan).await;
+        acted.map(|_| ()).map_err(|error| no_such_workflow(error.into()))
     }
 
     fn plan(&self, view: &TaskView, request: &UpdateRequest) -> Vec<TaskEvent> {
@@ -65,12 +77,11 @@ impl Dialect {
             events.extend(open.map(|key| end(key.clone())));
         }
         if request.notes.is_some() {
-            let mut door = view.task.checkpoint.clone().unwrap_or_default();
+            let mut door = self.door_of(&view.task);
             door.notes.clone_from(&request.notes);
-            if door.folder.is_empty() {
-                door.folder = self.folder_text();
-            }
             events.push(TaskEvent::Door(door));
+        } else {
+            events.extend(self.first_door(&view.task));
         }
         if let Some(to) = to {
             events.push(TaskEvent::Move { to, reason: request.notes.clone() });
@@ -79,11 +90,18 @@ impl Dialect {
     }
 }
 
+fn no_such_workflow(error: DialectError) -> DialectError {
+    match error {
+        DialectError::Act(ActError::NoSuchTask(id)) => DialectError::NoSuchWorkflow(id),
+        other => other,
+    }
+}
+
 /// Steps that nobody declared ahead are added to the list.
 fn declare(view: &TaskView, request: &UpdateRequest) -> Option<TaskEvent> {
     let mut steps = view.task.spec.steps.clone();
     let known = steps.len();
-    for name in request.complete.iter().chain(&request.step) {
+    for name in request.complete.iter().chain(&request.step).chain(&request.remaining) {
         if !steps.contains(name) {
             steps.push(name.clone());
         }

@@ -6,7 +6,8 @@ use relight::dialect::{
 use relight::doors::clock;
 use relight_core::checkpoint::Status;
 use relight_core::decide::Right;
-use relight_core::ids::{IdError, IdempotencyKey, StepName, TaskId};
+use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName, TaskId};
+use relight_core::step::StepKey;
 use relight_core::time::Span;
 use serde_json::{Value, json};
 
@@ -54,18 +55,33 @@ fn start_request(
 ) -> Result<StartRequest, Problem> {
     let lacks = |what: &str| Problem::invalid(format!("a new workflow needs {what}"));
     let step = given.step.clone().or_else(|| given.complete.first().cloned());
-    let key = given.idempotency.clone().unwrap_or_else(|| id.to_string());
+    let key = match &given.idempotency {
+        Some(key) => IdempotencyKey::new(key.clone())?,
+        // The id is the key, where it can be one.
+        None => IdempotencyKey::new(id.as_str()).or_else(|_| {
+            let first = StepKey::first(StepName::new("workflow")?);
+            IdempotencyKey::new(first.idempotency_key(id))
+        })?,
+    };
     Ok(StartRequest {
         workflow: id.clone(),
-        agent: seat.agent(given.agent.clone())?.ok_or_else(|| lacks("agent, your name"))?,
+        agent: agent(seat, given.agent.as_deref())?.ok_or_else(|| lacks("agent, your name"))?,
         step: StepName::new(step.ok_or_else(|| lacks("step, what you are about to do"))?)?,
         remaining: names(&given.remaining)?,
-        key: IdempotencyKey::new(key)?,
+        key,
         handoff_to: given.handoff.clone(),
         notes: given.notes.clone(),
         expires_at: Some(clock::now().plus(LIFETIME)),
         force: false,
     })
+}
+
+/// The agent of a workflow, which may have any name; the caller when none is given.
+fn agent(seat: &Seat, given: Option<&str>) -> Result<Option<AgentName>, Problem> {
+    match given {
+        Some(name) => Ok(Some(AgentName::of_workflow(name)?)),
+        None => seat.agent(None),
+    }
 }
 
 fn names(given: &[String]) -> Result<Vec<StepName>, IdError> {
@@ -84,6 +100,7 @@ async fn update(
         step: given.step.clone().map(StepName::new).transpose()?,
         status,
         notes: given.notes.clone(),
+        ..UpdateRequest::default()
     };
     // Whoever only saves need not hold it; a fence that is there must be good.
     let right = seat.fence(id, given.fence).map_or(Right::Unfenced, Right::Fence);
@@ -127,7 +144,7 @@ fn tell_copy(saved: &Saved, text: &mut String, data: &mut Value) {
 pub(super) async fn resume(seat: &Seat, given: CheckpointResume) -> Result<Reply, Problem> {
     let dialect = Dialect::new(seat.engine.clone(), seat.checkpoints.clone());
     let workflow = given.workflow.map(TaskId::new).transpose()?;
-    let agent = seat.agent(given.agent.clone())?;
+    let agent = agent(seat, given.agent.as_deref())?;
     let (holder, ttl) = seat.holder(agent.as_ref(), given.lease.as_deref())?;
     if let (Some(id), Some(_)) = (&workflow, given.fence) {
         let right = seat.right(id, given.fence)?;
@@ -139,7 +156,7 @@ pub(super) async fn resume(seat: &Seat, given: CheckpointResume) -> Result<Reply
             return Ok(Reply::new(started_text("workflow", &started), data));
         }
     }
-    let only_of = given.agent.map(relight_core::ids::AgentName::new).transpose()?;
+    let only_of = agent.filter(|_| given.agent.is_some());
     let request = ResumeRequest { workflow, agent: only_of, steal: false, holder, ttl };
     let resumed = dialect.resume(&request).await?;
     seat.remember(&resumed.started);
@@ -151,7 +168,8 @@ pub(super) async fn resume(seat: &Seat, given: CheckpointResume) -> Result<Reply
         data["notes"] = json!(notes);
     }
     for report in &resumed.reports {
-        text += &format!("\n{} is damaged: {}", report.file.display(), report.reason);
+        let what = if report.is_damaged { "is damaged" } else { "is not used" };
+        text += &format!("\n{} {what}: {}", report.file.display(), report.reason);
     }
     tell_copy(&resumed.saved, &mut text, &mut data);
     Ok(Reply::new(text, data))

@@ -152,6 +152,21 @@ fn the_newest_generation_needs_no_handshake() {
 }
 
 #[test]
+fn a_workflow_and_its_agent_may_have_any_name() {
+    let ground = Ground::new();
+    for name in ["Déploiement du soir", "!room:server.org +1", &"é".repeat(256)] {
+        let save = json!({"workflow": name, "step": "s", "agent": name});
+        let (is_error, saved) = call(&ground, "checkpoint_save", &save);
+        assert!(!is_error && saved["workflow"] == name, "{saved}");
+        let (is_error, resumed) =
+            call(&ground, "checkpoint_resume", &json!({"workflow": name, "agent": name}));
+        assert!(!is_error && resumed["task"] == name, "{resumed}");
+    }
+    let path = json!({"workflow": "../x", "step": "s", "agent": "a"});
+    assert_eq!(call(&ground, "checkpoint_save", &path).1["error"]["code"], "invalid");
+}
+
+#[test]
 fn no_secret_is_told_and_no_path_comes_in() {
     let ground = Ground::new();
     let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyzAB";

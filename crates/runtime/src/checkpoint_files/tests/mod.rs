@@ -52,6 +52,7 @@ fn checkpoint(workflow_id: &str) -> Checkpoint {
         seq: 7,
         context: BTreeMap::from([("branch".into(), "main".into())]),
         extra: Extra::default(),
+        foreign: false,
     }
 }
 

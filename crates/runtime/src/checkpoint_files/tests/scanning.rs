@@ -45,7 +45,7 @@ fn the_bad_ones_never_stop_the_rest() {
     d.json: torn: ends too early at line 6 column 0
     e.json: holds workflow "f", which belongs into another file
     g.json: a symbolic link, not a file
-    grün.json: holds workflow "grün", which belongs into another file
+    grün.json: in_progress
     h.json: not a regular file
     i.json: not a regular file
     j.json: a symbolic link, not a file

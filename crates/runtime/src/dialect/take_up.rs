@@ -1,0 +1,122 @@
+//! Taking up what another tool wrote into the file of a workflow that the store knows.
+//!
+//! The original script writes files only. What it wrote counts as a write without a fence: the store
+//! takes it in before anything else is written over the file.
+
+use std::path::Path;
+
+use relight_core::checkpoint::{Checkpoint, Status};
+use relight_core::decide::{Guard, Right};
+use relight_core::event::EventKind;
+use relight_core::ids::{IdError, StepName, TaskId};
+use relight_core::time::Time;
+use relight_store::Commit;
+
+use super::copy::dialect_status;
+use super::{Dialect, DialectError, Saved, UpdateRequest};
+use crate::checkpoint_files::ReadError;
+use crate::doors::clock;
+use crate::engine::{TaskView, act_error};
+
+impl Dialect {
+    /// Takes in what the file of a workflow has and the store has not; answers the file when the store
+    /// has all of it now.
+    ///
+    /// A damaged file is left to whoever writes it anew.
+    pub(super) async fn take_up(&self, id: &TaskId) -> Result<Option<Checkpoint>, DialectError> {
+        let folder = self.folder_of(id).await?;
+        let file = match folder.read(id.as_str()) {
+            Ok(Some(file)) => file,
+            Ok(None) | Err(ReadError::Damaged { .. } | ReadError::Io { .. }) => return Ok(None),
+        };
+        let path = folder.path_of(id.as_str());
+        // Read after the file: the store is never behind a file of our own.
+        let view = self.view(id).await?;
+        if view.task.checkpoint.is_none() {
+            return Ok(None);
+        }
+        let is_newer = Time::from(file.updated_at) >= view.task.updated_at;
+        let key = view.task.spec.key.as_ref().map(ToString::to_string).unwrap_or_default();
+        let is_restored = file.seq > view.task.seq && is_newer;
+        if is_newer && (is_restored || (file.foreign && key != file.idempotency_key)) {
+            self.take_in(&path, &file, false).await?;
+        } else if file.foreign && key == file.idempotency_key {
+            let request = news(&file, &view, is_newer)
+                .map_err(|source| DialectError::BadName { file: path.clone(), source })?;
+            if request != UpdateRequest::default() {
+                self.apply(id, Right::Unfenced, &request).await?;
+                self.note_taken_up(id, &path, &file).await?;
+            }
+        }
+        Ok((is_newer || !file.foreign).then_some(file))
+    }
+
+    /// Writes the file after a verb that is not the dialect's. What the store cannot take in of the
+    /// old one is set aside with it.
+    pub async fn refresh(&self, id: &TaskId) -> Result<Saved, DialectError> {
+        let _ = self.take_up(id).await;
+        self.save(id).await
+    }
+
+    async fn note_taken_up(
+        &self,
+        id: &TaskId,
+        path: &Path,
+        file: &Checkpoint,
+    ) -> Result<(), DialectError> {
+        let mut detail = serde_json::json!({"file": path, "seq": file.seq});
+        self.engine.redactor().json(&mut detail);
+        let commit = Commit {
+            task: id.clone(),
+            guard: Guard::default(),
+            at: clock::now(),
+            changes: vec![relight_core::change::Change::Noted(
+                EventKind::CheckpointImported,
+                detail,
+            )],
+        };
+        self.engine.store().commit(commit).await.map_err(act_error)?;
+        Ok(())
+    }
+}
+
+/// What a file has and the store has not. Finished steps always count; the rest only when the file
+/// was written last.
+fn news(file: &Checkpoint, view: &TaskView, is_newer: bool) -> Result<UpdateRequest, IdError> {
+    let is_done = |step: &&String| view.progress.done_steps.contains(step);
+    let complete: Vec<StepName> = file
+        .completed_steps
+        .iter()
+        .filter(|step| !is_done(step))
+        .map(StepName::new)
+        .collect::<Result<_, _>>()?;
+    let mut request = UpdateRequest { complete, ..UpdateRequest::default() };
+    if !is_newer {
+        return Ok(request);
+    }
+    let declared =
+        |step: &&String| view.task.spec.steps.iter().any(|known| known.as_str() == *step);
+    request.remaining = file
+        .remaining_steps
+        .iter()
+        .filter(|s| !declared(s))
+        .map(StepName::new)
+        .collect::<Result<_, _>>()?;
+    let current = file.current_step.as_ref().filter(|step| {
+        let is_open =
+            view.steps.iter().any(|known| known.is_open() && known.key.to_string() == **step);
+        !is_open && !is_done(step) && !file.completed_steps.contains(step)
+    });
+    if file.status == Status::InProgress {
+        request.step = current.map(StepName::new).transpose()?;
+    }
+    let works = !request.complete.is_empty() || request.step.is_some();
+    let differs = file.status != dialect_status(view.task.status);
+    // Work on steps wakes a workflow; one that the file calls blocked is blocked again.
+    if differs || (works && file.status != Status::InProgress) {
+        request.status = Some(file.status);
+    }
+    let notes = view.task.checkpoint.as_ref().and_then(|door| door.notes.as_deref());
+    request.notes = file.notes.clone().filter(|text| text.as_str() != notes.unwrap_or_default());
+    Ok(request)
+}
