@@ -31,11 +31,12 @@ fn the_page_of_limits_is_what_the_code_says() {
         let _ = writeln!(text, "| {} | {} {} |", limit.what, limit.max, limit.unit);
     }
     text += &format!(
-        "\nIds of tasks and agents have at most {} bytes and names of steps and idempotency keys at \
-         most {}; longer ones are wrong usage (exit code 2). The output of a step is kept up to {} \
+        "\nIds of tasks and agents have at most {} bytes, session keys and the ids and agents of \
+         workflows at most {}, and names of steps and idempotency keys at most {}; longer ones are wrong usage (exit code 2). The output of a step is kept up to {} \
          bytes, of a larger one its beginning and its end. Relight's own texts, such as the reason \
          that a strategy gives, are cut to their limit.\n",
         relight_core::ids::ID_BYTES_MAX,
+        relight_core::ids::TEXT_BYTES_MAX,
         relight_core::ids::NAME_BYTES_MAX,
         relight_core::step::OUTPUT_BYTES_MAX,
     );
