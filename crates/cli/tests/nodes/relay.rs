@@ -199,7 +199,7 @@ fn no_agent_and_no_shim_is_told_how_the_store_is_opened() {
 fn a_command_that_tells_somebody_is_not_told_how_the_store_is_opened() {
     let Some(fleet) = fleet("", "[alert]\ncommand = [\"./told\"]") else { return };
     fleet.ground.script("told", "env >seen");
-    let mut command = fleet.ground.stage.command(&["alerts", "test"]);
+    let mut command = fleet.ground.stage.command(&["alerts", "test", "--config", "relight.toml"]);
     let ran =
         finish(command.envs(fleet.variables("n")).env("PGPASSWORD", PASSWORD).spawn().unwrap());
     assert_eq!(ran.code, 0, "{ran:?}");
