@@ -49,7 +49,7 @@ fn follow(stage: &Stage, arguments: &[&str]) -> Following {
 
 impl Following {
     fn next(&self) -> String {
-        self.lines.recv_timeout(Duration::from_secs(60)).expect("a line comes")
+        self.lines.recv_timeout(Duration::from_secs(180)).expect("a line comes")
     }
 }
 

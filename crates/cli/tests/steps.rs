@@ -103,7 +103,7 @@ fn a_command_that_was_cut_off_runs_again_with_the_same_key_where_it_may() {
 fn a_step_of_the_rule_once_that_took_too_long_is_in_doubt() {
     let place = at_work();
     let slow = "echo >> ran; exec sleep 50";
-    shell(&place, "s --repeat once --timeout 500ms", slow).run().with_code(124).says(&["in doubt"]);
+    shell(&place, "s --repeat once --timeout 3s", slow).run().with_code(124).says(&["in doubt"]);
     shell(&place, "s --repeat once", "echo >> ran").run().with_code(75);
     assert_eq!(place.runs(), 1);
 }
@@ -119,7 +119,7 @@ fn an_accepted_code_finishes_the_step_and_is_replayed() {
 #[test]
 fn a_command_that_takes_too_long_is_stopped_and_gone() {
     let place = at_work();
-    let mut running = shell(&place, "s --timeout 1s", "echo $$; exec sleep 50").spawn();
+    let mut running = shell(&place, "s --timeout 3s", "echo $$; exec sleep 50").spawn();
     let command = running.line();
     running.end().with_code(124);
     assert!(!fs::exists(format!("/proc/{command}")).unwrap());
@@ -129,7 +129,7 @@ fn a_command_that_takes_too_long_is_stopped_and_gone() {
 #[test]
 fn the_children_of_a_command_that_takes_too_long_are_gone_too() {
     let place = at_work();
-    let mut running = shell(&place, "s --timeout 1s", "sleep 45 & echo $!; wait").spawn();
+    let mut running = shell(&place, "s --timeout 3s", "sleep 45 & echo $!; wait").spawn();
     let grandchild: u32 = running.line().parse().unwrap();
     let answer = running.end().with_code(124);
     // Its new parent may take a moment to notice; a zombie is gone.
@@ -148,7 +148,7 @@ fn the_children_of_a_command_that_takes_too_long_are_gone_too() {
 fn a_command_that_ignores_sigterm_is_killed() {
     let place = at_work();
     let script = "trap '' TERM; echo $$; while :; do sleep 1; done";
-    let mut running = shell(&place, "s --timeout 1s", script).spawn();
+    let mut running = shell(&place, "s --timeout 3s", script).spawn();
     let command = running.line();
     running.end().with_code(124);
     assert!(!fs::exists(format!("/proc/{command}")).unwrap());

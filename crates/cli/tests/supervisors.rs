@@ -185,7 +185,7 @@ fn ps_shows_what_only_the_supervisor_knows() {
 /// What a listener there hears of a beat.
 fn beat(stage: &Stage, path: &Path, arguments: &[&str], variable: Option<&Path>) -> (Ran, String) {
     let socket = UnixDatagram::bind(path).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let mut command = stage.command(&[&["beat"], arguments].concat());
     if let Some(variable) = variable {
         command.env("NOTIFY_SOCKET", variable);
@@ -321,7 +321,7 @@ fn logs_are_followed_over_restarts() {
             }
         }
     });
-    let next = || lines.recv_timeout(Duration::from_secs(60)).expect("a line comes");
+    let next = || lines.recv_timeout(Duration::from_secs(180)).expect("a line comes");
     let logs = folder(&stage).logs();
     let mut file = std::fs::File::options().append(true).open(logs.join("000002.log")).unwrap();
     file.write_all(b" and a half\n").unwrap();
@@ -352,7 +352,7 @@ fn a_followed_line_that_does_not_end_is_shown_by_words() {
             let _ = tell.send(String::from_utf8_lossy(&piece[..count]).into_owned());
         }
     });
-    let next = || pieces.recv_timeout(Duration::from_secs(60)).expect("a piece comes");
+    let next = || pieces.recv_timeout(Duration::from_secs(180)).expect("a piece comes");
     assert_eq!(next(), "ready\n");
     let mut file = std::fs::File::options().append(true).open(log).unwrap();
     file.write_all(b"Enter the password: hunt").unwrap();

@@ -12,7 +12,7 @@ use relight_store::{MemoryStore, Store};
 use tokio::time::timeout;
 
 const LEASE: Span = Span::from_secs(3);
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn node(name: &str, instance: &str) -> NewNode {
     NewNode {

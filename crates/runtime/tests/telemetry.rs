@@ -21,9 +21,9 @@ use relight_store::sqlite::Use;
 use serde_json::Value;
 
 /// Pieces of work until one is seen.
-const TRIES: usize = 12;
+const TRIES: u32 = 12;
 /// What is waited for comes sooner.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Takes requests, answers each with the next of these statuses (the last for ever), and hands on what
 /// it was told.
@@ -92,21 +92,39 @@ fn start(engine: &Engine, address: &str) -> (Telemetry, Receiver<String>) {
     (Telemetry::start(engine.clone(), collector, say), heard)
 }
 
+/// Does one piece of work after another until `is_seen` says that what is waited for came. Telemetry
+/// may begin to look in the middle of a piece, whose first spans it then never sends.
+async fn work_until(engine: &Engine, mut is_seen: impl FnMut(Duration) -> bool) {
+    for at in 0..TRIES {
+        work(engine, &format!("t{at}")).await;
+        if is_seen(LIMIT / TRIES) {
+            return;
+        }
+    }
+    panic!("{TRIES} pieces of work, and nothing of it was seen");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ended_is_told_without_its_words() {
     let (_folder, engine) = engine();
     work(&engine, "before").await;
     let (address, heard) = collector(&[200]);
     let (telemetry, _said) = start(&engine, &address);
-    // It may have begun to look a moment after this, and then it is a thing of the past.
-    for at in 0..TRIES {
-        work(&engine, &format!("t{at}")).await;
-        let Ok(request) = heard.recv_timeout(Duration::from_secs(5)) else { continue };
-        let text = request.to_string();
-        assert_eq!(names(&request)[..2], ["step build", "task"]);
+    // Spans come in any number of requests.
+    let mut told = Vec::new();
+    let mut requests = Vec::new();
+    work_until(&engine, |pause| {
+        while !["step build", "task"].iter().all(|name| told.iter().any(|told| told == name)) {
+            let Ok(request) = heard.recv_timeout(pause) else { return false };
+            told.extend(names(&request));
+            requests.push(request.to_string());
+        }
+        true
+    })
+    .await;
+    for text in requests {
         assert!(!text.contains("nobody traces") && !text.contains("before"), "{text}");
         assert!(text.contains(r#"{"key":"service.name","value":{"stringValue":"relight"}}"#));
-        break;
     }
     telemetry.finish(LIMIT).await;
 }
@@ -116,31 +134,26 @@ async fn a_collector_that_says_no_costs_nothing_but_its_spans() {
     let (_folder, engine) = engine();
     let (address, heard) = collector(&[503, 200]);
     let (telemetry, said) = start(&engine, &address);
-    // Until one of them is told, and refused.
-    for at in 0..TRIES {
-        work(&engine, &format!("t{at}")).await;
-        if let Ok(text) = said.recv_timeout(Duration::from_secs(5)) {
-            assert!(text.contains("traces cannot be told to http://127.0.0.1:"), "{text}");
-            assert!(text.contains("503"), "{text}");
-            break;
-        }
-    }
+    work_until(&engine, |pause| {
+        let Ok(text) = said.recv_timeout(pause) else { return false };
+        assert!(text.contains("traces cannot be told to http://127.0.0.1:"), "{text}");
+        assert!(text.contains("503"), "{text}");
+        true
+    })
+    .await;
     // The end does not wait for the pause after a failure.
     telemetry.finish(LIMIT).await;
     let request = heard.recv_timeout(LIMIT).unwrap();
-    assert_eq!(names(&request)[0], "step build");
+    assert!(!names(&request).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_is_away_holds_up_nobody() {
     let (_folder, engine) = engine();
-    let (telemetry, said) = start(&engine, "http://127.0.0.1:1");
-    for at in 0..TRIES {
-        work(&engine, &format!("t{at}")).await;
-        if said.recv_timeout(Duration::from_secs(5)).is_ok() {
-            break;
-        }
-    }
+    // A port that was free a moment ago: nobody answers there.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (telemetry, said) = start(&engine, &format!("http://127.0.0.1:{port}"));
+    work_until(&engine, |pause| said.recv_timeout(pause).is_ok()).await;
     work(&engine, "after").await;
     telemetry.finish(LIMIT).await;
 }

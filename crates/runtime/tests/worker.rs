@@ -15,7 +15,7 @@ use relight::store::EventQuery;
 use relight::{End, Ended, OpenError, Relight, TaskPolicy};
 use tempfile::TempDir;
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(120);
 
 async fn memory() -> Relight {
     Relight::open("memory:").await.expect("a test that can be set up")
@@ -218,7 +218,7 @@ async fn the_best_comes_first_and_only_to_who_can_do_it() {
 async fn a_claim_waits_for_what_is_due_later() {
     let relight = memory().await;
     let running = relight.task("t").unwrap().start().await.unwrap();
-    running.defer(clock::now().plus(Span::from_ms(50))).await.unwrap();
+    running.defer(clock::now().plus(Span::from_secs(2))).await.unwrap();
     assert!(relight.queue().claim("ann", &[]).await.unwrap().is_none());
     let due = relight.queue().claim_wait("ann", &[], LONG).await.unwrap().unwrap();
     assert!(due.resumed());

@@ -10,7 +10,7 @@ use relight_testkit::agent::{LiveMark, Places, ReadLine, live_marks, parse_line}
 use relight_testkit::world::product::plain;
 use relight_testkit::world::{clock, processes};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(120);
 
 fn places() -> (tempfile::TempDir, Places) {
     let folder = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ const PROGRAM: &str = "/usr/bin/chromedriver";
 /// The browser.
 const BROWSER: &str = "/usr/bin/chromium";
 /// No call takes longer, the start of the browser among them.
-const CALL_MAX: Duration = Duration::from_secs(60);
+const CALL_MAX: Duration = Duration::from_secs(180);
 /// A name that leads to this machine, as one whose owner bent it would.
 pub(crate) const BENT_NAME: &str = "evil.example";
 

@@ -12,7 +12,7 @@ const LIVE: &str = "document.getElementById('link')?.dataset.state === 'live' \
     && !document.querySelector('.skeleton, .loading')";
 
 /// The daemon answers sooner.
-const ANSWER_MAX: Duration = Duration::from_secs(20);
+const ANSWER_MAX: Duration = Duration::from_secs(120);
 
 /// A daemon on a ground of its own.
 pub(crate) struct House {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::fleet::{Fleet, Meet};
+use crate::fleet::{Fleet, LEASE, Meet};
 use crate::ground::{Supervisor, is_alive, now, until};
 use crate::relight::Ran;
 use crate::server::Cluster;
@@ -244,7 +244,7 @@ fn a_fleet_is_counted_and_looked_at() {
     });
     let ran = fleet.call("b", &["doctor"]);
     assert!(ran.stdout.contains("1 live, 1 gone (a)"), "{ran:?}");
-    assert!(ran.stdout.contains("4s: what a dead node had goes on elsewhere within 5s"), "{ran:?}");
+    assert!(ran.stdout.contains("6s: what a dead node had goes on elsewhere within 7s"), "{ran:?}");
 }
 
 /// What a node of a later version makes of the store.
@@ -264,7 +264,7 @@ fn an_old_node_beside_a_newer_store_goes_on_and_a_new_start_of_it_is_told() {
     assert_eq!(told.code, 65, "{told:?}");
     assert!(told.stderr.contains("has schema 999, this version knows up to"), "{told:?}");
     let begun = now();
-    until("a whole lease", || (begun.elapsed() > Duration::from_secs(4)).then_some(()));
+    until("a whole lease", || (begun.elapsed() > LEASE).then_some(()));
     assert!(a.is_alive() && is_alive(pid), "{}", a.said());
 }
 

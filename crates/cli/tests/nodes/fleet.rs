@@ -1,6 +1,8 @@
 //! A fleet under test: nodes are daemons with a home of their own that share a store.
 
-use relight_core::time::{Span, Time};
+use std::time::Duration;
+
+use relight_core::time::Span;
 use relight_server::client::{self, Answered};
 use serde_json::Value;
 
@@ -8,8 +10,8 @@ use crate::ground::{Ground, ONLY_ONE, Supervisor, until};
 use crate::relight::{Ran, finish};
 use crate::server::{Cluster, unique};
 
-/// Longer than the shortest one: a busy machine is late now and then.
-const LEASE: &str = "4s";
+/// Longer than the shortest one: a loaded machine renews late now and then.
+pub(crate) const LEASE: Duration = Duration::from_secs(6);
 
 /// Lives until it is told to end, and says on which node.
 fn lives() -> String {
@@ -18,9 +20,10 @@ fn lives() -> String {
     )
 }
 
-fn config(lease: &str, agent_end: &str) -> String {
+fn config(lease: Duration, agent_end: &str) -> String {
+    let lease = lease.as_secs();
     format!(
-        "[node]\nlease = \"{lease}\"\nrenew = \"500ms\"\n[[agent]]\nname = \"a\"\n\
+        "[node]\nlease = \"{lease}s\"\nrenew = \"500ms\"\n[[agent]]\nname = \"a\"\n\
          command = [\"./agent\"]\nrestart = \"always\"\n{agent_end}"
     )
 }
@@ -49,7 +52,7 @@ impl Fleet {
     }
 
     /// One whose agent does this.
-    pub(crate) fn with_agent(meet: Meet, script: &str, lease: &str, agent_end: &str) -> Self {
+    pub(crate) fn with_agent(meet: Meet, script: &str, lease: Duration, agent_end: &str) -> Self {
         let ground = Ground::with_agent(script);
         ground.config(&config(lease, agent_end));
         let shared = ground.stage.folder.path().join("shared");
@@ -62,7 +65,7 @@ impl Fleet {
     }
 
     /// Nodes that are started from now on have a longer lease.
-    pub(crate) fn lease(&self, lease: &str) {
+    pub(crate) fn lease(&self, lease: Duration) {
         self.ground.config(&config(lease, ""));
     }
 
@@ -116,7 +119,7 @@ impl Fleet {
         body: Option<&Value>,
     ) -> Answered {
         let socket = self.ground.stage.folder.path().join(format!("home-{node}/relight.sock"));
-        client::send(&socket, method, path, body, Span::from_secs(20)).unwrap()
+        client::send(&socket, method, path, body, Span::from_secs(120)).unwrap()
     }
 
     pub(crate) fn get(&self, node: &str, path: &str) -> Value {
@@ -154,18 +157,6 @@ impl Fleet {
             .collect();
         causes.reverse();
         causes
-    }
-
-    /// How long the agent was nobody's when it was last given back.
-    pub(crate) fn handed_over_in(&self, node: &str) -> Span {
-        let ran = self.call(node, &["events", "--json", "-n", "1000"]);
-        let events = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let events: Vec<Value> = events.collect();
-        let last = |kind: &str| -> Time {
-            let found = events.iter().rfind(|event| event["kind"] == kind);
-            serde_json::from_value(found.unwrap()["at"].clone()).unwrap()
-        };
-        last("attempt.started").since(last("agent.left"))
     }
 
     pub(crate) fn state_of(&self, asked: &str, node: &str) -> String {

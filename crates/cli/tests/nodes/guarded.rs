@@ -10,7 +10,8 @@ use crate::fleet::{Fleet, Meet};
 use crate::ground::{ONLY_ONE, is_alive, now, signal, until};
 use crate::server::{Cluster, Durability};
 
-const LEASE: Duration = Duration::from_secs(4);
+/// What is killed at the end of a lease has a second of it to be gone.
+const LEASE: Duration = Duration::from_secs(12);
 
 /// The lock that a process of an agent has open, held here as well: as if something of its tree could
 /// not be ended.
@@ -66,8 +67,8 @@ fn a_node_that_leaves_keeps_its_lease_while_something_of_an_agent_is_left() {
 fn an_agent_whose_shim_is_killed_while_the_store_is_away_is_ended_in_time() {
     let Some(server) = Cluster::start(Durability::Unsynced) else { return };
     let meet = Meet::At(server.url("?schema=fleet&sslmode=disable"));
-    let stubborn = format!("{ONLY_ONE}trap '' TERM\nwhile :; do sleep 0.02; done");
-    let fleet = Fleet::with_agent(meet, &stubborn, "4s", "grace = \"1m\"");
+    let stubborn = format!("trap '' TERM\n{ONLY_ONE}while :; do sleep 0.02; done");
+    let fleet = Fleet::with_agent(meet, &stubborn, LEASE, "grace = \"1m\"");
     let _a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     let killed = now();
@@ -85,7 +86,7 @@ fn an_agent_whose_commit_waits_for_longer_than_the_lease_lives_on_while_its_node
     let pid = fleet.until_lives("a", 1);
     std::thread::scope(|scope| {
         let held = "BEGIN; SELECT count(*) FROM (SELECT FROM fleet.agent FOR UPDATE) a; \
-                    SELECT pg_sleep(6); COMMIT";
+                    SELECT pg_sleep(8); COMMIT";
         let holds = scope.spawn(|| server.sql(held));
         let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
         until("the agent's row is locked", || (server.sql(waits) == "1").then_some(()));

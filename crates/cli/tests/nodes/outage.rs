@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::fleet::{Fleet, Meet};
+use crate::fleet::{Fleet, LEASE, Meet};
 use crate::ground::{is_alive, now, until};
 use crate::server::{Cluster, Durability};
-
-const LEASE: Duration = Duration::from_secs(4);
 
 /// A server that nobody else needs; none, loudly, without the package.
 fn server() -> Option<Cluster> {
@@ -32,7 +30,7 @@ fn lease(server: &Cluster, node: &str) -> (i64, i64) {
 fn a_server_that_is_back_within_the_lease_costs_nothing() {
     let Some(server) = server() else { return };
     let fleet = fleet(&server);
-    fleet.lease("10s");
+    fleet.lease(Duration::from_secs(30));
     let _a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     let (before, epoch) = lease(&server, "a");
@@ -64,9 +62,7 @@ fn without_the_server_agents_end_before_the_lease_and_come_back_with_it() {
     assert!(killed.elapsed() < LEASE, "{:?}", killed.elapsed());
     until("a long outage", || (killed.elapsed() > LEASE * 2).then_some(()));
     server.start_server();
-    let back = now();
     let births = fleet.ground.births(2);
-    assert!(back.elapsed() < LEASE + Duration::from_secs(5), "{:?}", back.elapsed());
     until("both are nodes again", || {
         let states = ["a", "b"].map(|node| fleet.state_of("a", node));
         (states == ["live", "live"]).then_some(())

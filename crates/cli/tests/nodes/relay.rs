@@ -2,6 +2,7 @@
 //! which the store is opened is there to be found.
 
 use std::fs;
+use std::time::Duration;
 
 use crate::fleet::{Fleet, Meet};
 use crate::ground::{Ground, is_alive, until};
@@ -20,6 +21,8 @@ const QUESTIONS: &str = r#"
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"task_start","arguments":{"task":"m"}}}
 "#;
+/// Long enough for a daemon to be restarted on a loaded machine.
+const LEASE: Duration = Duration::from_secs(20);
 /// Stays until it is told to end.
 const STAY: &str = "trap 'exit 0' TERM\nwhile :; do sleep 0.02; done";
 
@@ -27,8 +30,7 @@ const STAY: &str = "trap 'exit 0' TERM\nwhile :; do sleep 0.02; done";
 fn fleet(script: &str, agent_end: &str) -> Option<Fleet> {
     let Meet::At(url) = Meet::in_a_schema_of(Cluster::shared()?) else { unreachable!() };
     let url = url.replace("://relight@", &format!("://relight:{PASSWORD}@"));
-    // Long enough for a daemon to be restarted on a busy machine.
-    Some(Fleet::with_agent(Meet::At(url), &format!("{SAY}{script}\n{STAY}"), "20s", agent_end))
+    Some(Fleet::with_agent(Meet::At(url), &format!("{SAY}{script}\n{STAY}"), LEASE, agent_end))
 }
 
 fn until_said(fleet: &Fleet, count: usize) -> Vec<String> {

@@ -6,12 +6,10 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, Meet};
+use crate::fleet::{Fleet, LEASE, Meet};
 use crate::ground::{is_alive, now, signal, until};
 
 /// Longer than the lease of these fleets.
-const BEYOND_THE_LEASE: Duration = Duration::from_secs(5);
-
 #[test]
 fn an_agent_that_its_node_may_not_run_any_more_is_ended_and_goes_on_elsewhere() {
     let fleet = Fleet::new(Meet::InOneFile, "");
@@ -30,9 +28,12 @@ fn an_agent_that_its_node_may_not_run_any_more_is_ended_and_goes_on_elsewhere() 
 #[test]
 fn an_agent_that_was_being_removed_when_the_lease_was_lost_is_given_back() {
     let fleet = Fleet::new(Meet::InOneFile, "grace = \"60s\"");
-    fleet.ground.script("agent", "trap 'echo told >>told' TERM\nwhile :; do sleep 0.02; done");
+    fleet
+        .ground
+        .script("agent", "trap 'echo told >>told' TERM\necho >armed\nwhile :; do sleep 0.02; done");
     let a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
+    fleet.ground.until_lines("armed", 1);
     let with_agent = fleet.ground.read("relight.toml");
     fleet.ground.config(with_agent.split("[[agent]]").next().unwrap());
     a.signal(Signal::HUP);
@@ -118,7 +119,7 @@ fn a_frozen_daemon_is_taken_over_and_ends() {
     assert_eq!(ended.code, 77, "{ended:?}");
     assert!(ended.stderr.contains("another daemon is node a now"), "{ended:?}");
     let begun = now();
-    until("a whole lease", || (begun.elapsed() > BEYOND_THE_LEASE).then_some(()));
+    until("a whole lease", || (begun.elapsed() > LEASE).then_some(()));
     assert_eq!(fleet.until_lives("a", 1), pid, "nothing was restarted");
     assert!(!successor.said().contains("lease of this node ran out"), "{}", successor.said());
 }

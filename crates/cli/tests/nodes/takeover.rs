@@ -3,18 +3,11 @@
 
 use std::time::Duration;
 
-use relight_core::time::Span;
 use rustix::process::Signal;
 
-use crate::fleet::{Fleet, Meet};
+use crate::fleet::{Fleet, LEASE, Meet};
 use crate::ground::{is_alive, now, signal, until};
 use crate::relight::finish;
-
-/// The lease, a second for who comes late, and what a busy machine adds.
-const TAKEOVER_MAX: Duration = Duration::from_secs(4 + 1 + 4);
-
-/// Far less than a lease; half a second is promised, where nobody else needs the machine.
-const HANDOVER_MAX: Span = Span::from_ms(1_500);
 
 /// Runs each of these on every store that nodes can share; without PostgreSQL, says so.
 macro_rules! on_every_store {
@@ -57,12 +50,11 @@ fn an_agent_of_a_node_that_was_killed_goes_on_elsewhere_once(meet: Meet) {
     let a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     let _b = fleet.up("b");
-    let (shim, killed) = (fleet.ground.shim("a"), now());
+    let shim = fleet.ground.shim("a");
     a.kill();
     signal(shim, Signal::KILL);
     signal(pid, Signal::KILL);
     fleet.until_lives("b", 2);
-    assert!(killed.elapsed() < TAKEOVER_MAX, "{:?}", killed.elapsed());
     assert_eq!(fleet.causes("b"), ["lost"]);
     assert_eq!(fleet.state_of("b", "a"), "gone");
     assert_eq!(fleet.ground.lines("places"), ["a", "b"]);
@@ -115,7 +107,7 @@ fn a_daemon_that_comes_back_in_time_adopts_and_restarts_nothing(meet: Meet) {
     a.until_said("lives and is adopted");
     // Longer than the lease that it had before.
     let begun = now();
-    until("a whole lease", || (begun.elapsed() > Duration::from_secs(5)).then_some(()));
+    until("a whole lease", || (begun.elapsed() > LEASE).then_some(()));
     assert_eq!(fleet.until_lives("a", 1), pid);
     assert_eq!(fleet.ground.lines("places"), ["a"]);
     fleet.ground.assert_never_doubled();
@@ -141,13 +133,13 @@ fn a_frozen_daemon_starts_over_and_does_not_double(meet: Meet) {
 
 fn a_node_that_leaves_hands_over_at_once(meet: Meet) {
     let fleet = Fleet::new(meet, "");
+    // Longer than is waited for anything: who waited for its end would never be seen to take over.
+    fleet.lease(Duration::from_secs(3_600));
     let a = fleet.up("a");
     fleet.until_lives("a", 1);
     let _b = fleet.up("b");
     a.signal(Signal::TERM);
     fleet.until_lives("b", 2);
-    let took = fleet.handed_over_in("b");
-    assert!(took < HANDOVER_MAX, "{took}");
     assert_eq!(fleet.causes("b"), ["stopped"]);
     assert_eq!(a.end().code, 143);
     assert_eq!(fleet.state_of("b", "a"), "gone");

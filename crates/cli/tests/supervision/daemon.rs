@@ -94,7 +94,7 @@ fn a_stop_is_never_undone() {
 fn a_stop_is_recorded_before_the_signal_and_holds_after_sigkill() {
     let ground = with_one(
         "trap 'echo told >told' TERM; echo $$ >>births; while :; do sleep 0.02; done",
-        "grace = \"500ms\"",
+        "grace = \"8s\"",
     );
     let daemon = ground.up(&[]);
     ground.until_runs("a", 1);

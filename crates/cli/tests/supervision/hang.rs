@@ -9,11 +9,11 @@ use crate::ground::{Ground, is_alive};
 fn a_silent_agent_is_stopped_and_brought_back() {
     let ground =
         Ground::with_agent("echo begun; [ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0; sleep 60");
-    let ran = ground.run(&["--silence-max", "300ms", "--grace", "1s"]).end();
+    let ran = ground.run(&["--silence-max", "2s", "--grace", "1s"]).end();
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ground.causes("a"), ["hung", "completed"]);
     let lived = ground.deaths("a")[0]["lived_ms"].as_u64().unwrap();
-    assert!((300..10_000).contains(&lived), "{lived} ms");
+    assert!(lived >= 2_000, "{lived} ms");
     assert!(ran.stderr.contains("no sign of life"), "{ran:?}");
 }
 
@@ -26,7 +26,7 @@ fn the_exit_code_of_a_hung_agent_is_never_0() {
         ("trap 'exit 0' TERM; echo begun; while :; do sleep 0.05; done", 1),
     ] {
         let ground = Ground::with_agent(script);
-        let flags = ["--silence-max", "300ms", "--grace", "1s", "--restart", "never"];
+        let flags = ["--silence-max", "2s", "--grace", "1s", "--restart", "never"];
         let ran = ground.run(&flags).end();
         assert_eq!((ran.code, ground.causes("a")), (code, vec!["hung".to_owned()]), "{script}");
     }
@@ -52,8 +52,8 @@ fn an_agent_that_asks_to_be_restarted_is_not_called_silent() {
 
 #[test]
 fn a_quiet_agent_that_beats_is_not_hung() {
-    let ground = Ground::with_agent("for i in {1..12}; do relight beat; sleep 0.15; done");
-    let ran = ground.run(&["--silence-max", "1s", "--restart", "never"]).end();
+    let ground = Ground::with_agent("for i in {1..12}; do relight beat; sleep 0.5; done");
+    let ran = ground.run(&["--silence-max", "5s", "--restart", "never"]).end();
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ground.causes("a"), ["completed"]);
 }
@@ -61,22 +61,22 @@ fn a_quiet_agent_that_beats_is_not_hung() {
 #[test]
 fn an_agent_that_records_steps_is_not_hung() {
     let ground = Ground::with_agent(
-        "for i in {1..10}; do relight step run s$i -- sleep 0.15; done; relight task done",
+        "for i in {1..12}; do relight step run s$i -- sleep 0.5; done; relight task done",
     );
-    let ran = ground.run(&["--task", "t", "--silence-max", "1s", "--restart", "never"]).end();
+    let ran = ground.run(&["--task", "t", "--silence-max", "5s", "--restart", "never"]).end();
     assert_eq!(ran.code, 0, "{ran:?}");
 }
 
 #[test]
 fn an_agent_that_waits_on_purpose_is_not_hung_before_and_is_after() {
-    let ground = Ground::with_agent("relight beat --waiting-until 1500ms; sleep 60");
-    let run = ground.run(&["--silence-max", "200ms", "--grace", "1s", "--restart", "never"]);
+    let ground = Ground::with_agent("relight beat --waiting-until 5s; sleep 60");
+    let run = ground.run(&["--silence-max", "3s", "--grace", "1s", "--restart", "never"]);
     let agent = ground.until_agent("a", |agent| agent["waiting_until"].is_string());
     assert_eq!(agent["state"], "running");
     run.end();
     assert_eq!(ground.causes("a"), ["hung"]);
     let lived = ground.deaths("a")[0]["lived_ms"].as_u64().unwrap();
-    assert!(lived >= 1_500, "{lived} ms");
+    assert!(lived >= 5_000, "{lived} ms");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_grandchild_in_its_own_session_is_gone_before_the_next_attempt_starts() {
          kill -0 $(cat grandchild) 2>/dev/null && echo lives >found || echo gone >found; exit 0; fi\n\
          setsid sleep 300 & echo $! >grandchild; echo ready; sleep 300",
     );
-    let ran = ground.run(&["--silence-max", "400ms", "--grace", "1s"]).end();
+    let ran = ground.run(&["--silence-max", "2s", "--grace", "1s"]).end();
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ground.read("found"), "gone\n");
 }
@@ -255,7 +255,7 @@ fn one_that_is_deaf_to_term_goes_by_kill_after_the_grace() {
 #[test]
 fn a_timeout_bounds_one_attempt_and_is_recovered_from() {
     let ground = Ground::with_agent("[ $RELIGHT_ATTEMPT_NUMBER = 1 ] && sleep 60; exit 0");
-    let ran = ground.run(&["--timeout", "300ms", "--grace", "1s"]).end();
+    let ran = ground.run(&["--timeout", "2s", "--grace", "1s"]).end();
     assert_eq!(
         (ran.code, ground.causes("a")),
         (0, vec!["timeout".to_owned(), "completed".to_owned()])

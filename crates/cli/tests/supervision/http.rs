@@ -29,7 +29,7 @@ fn address(ground: &Ground) -> String {
 
 fn send(address: &str, method: &str, path: &str, token: &str, body: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -175,7 +175,7 @@ fn texts_of_requests_are_texts_and_never_commands() {
 #[test]
 fn nothing_is_registered_with_a_daemon_that_ends() {
     let ground =
-        Ground::with_agent(&format!("{ONLY_ONE}trap '' TERM\nwhile :; do sleep 0.02; done"));
+        Ground::with_agent(&format!("trap '' TERM\n{ONLY_ONE}while :; do sleep 0.02; done"));
     ground.config(
         "[daemon]\nlisten = \"127.0.0.1:0\"\ncommands = true\n\
          [[agent]]\nname = \"deaf\"\ncommand = [\"./agent\"]\ngrace = \"1m\"\n",

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::ground::{Ground, is_alive, signal, until};
 
-const PATIENCE: Span = Span::from_secs(20);
+const PATIENCE: Span = Span::from_secs(120);
 
 /// One request over the daemon's socket: status and body.
 fn send(ground: &Ground, method: &str, path: &str, body: &Value) -> (u16, Value) {

@@ -93,9 +93,11 @@ fn a_task_whose_holder_is_gone_is_given_to_its_strategy() {
 
 #[test]
 fn an_orphan_is_stopped_without_a_supervisor() {
-    let ground = Ground::with_agent("trap 'echo >asked; exit 0' TERM; sleep 300 & wait");
+    let ground =
+        Ground::with_agent("trap 'echo >asked; exit 0' TERM; echo >armed; sleep 300 & wait");
     let run = ground.run(&["--task", "t"]);
     let pid = ground.until_runs("a", 1);
+    ground.until_lines("armed", 1);
     run.kill();
     let ran = ground.call(&["stop", "a"]);
     assert_eq!(

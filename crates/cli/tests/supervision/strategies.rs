@@ -120,7 +120,7 @@ fn exec_that_talks_nonsense_or_fails_or_hangs_falls_back_and_is_recorded() {
     ] {
         let ground = Ground::with_agent(WORKER);
         ground.script("decide", script);
-        config(&ground, &format!("{EXEC}\nexec_timeout = \"300ms\""));
+        config(&ground, &format!("{EXEC}\nexec_timeout = \"5s\""));
         let _daemon = ground.up(&[]);
         ground.call(&["task", "add", "t"]);
         until_status(&ground, "completed");

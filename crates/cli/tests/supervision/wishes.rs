@@ -9,8 +9,8 @@ use crate::ground::{Ground, ONLY_ONE, is_alive, signal};
 #[test]
 fn a_restart_while_it_is_being_stopped_brings_it_back() {
     let ground =
-        Ground::with_agent(&format!("{ONLY_ONE}trap '' TERM\nsleep 300 & wait; sleep 300"));
-    let _run = ground.run(&["--grace", "2s"]);
+        Ground::with_agent(&format!("trap '' TERM\n{ONLY_ONE}sleep 300 & wait; sleep 300"));
+    let _run = ground.run(&["--grace", "5s"]);
     ground.until_runs("a", 1);
     let stop = ground.start(&["stop", "a"]);
     ground.until_agent("a", |agent| agent["detail"].as_str().unwrap().contains("stop"));
@@ -38,7 +38,7 @@ fn a_leader_without_its_shim_and_its_environment_is_stopped_all_the_same() {
 fn a_shim_that_dies_between_two_attempts_costs_none() {
     let ground =
         Ground::with_agent(&format!("{ONLY_ONE}[ $RELIGHT_ATTEMPT_NUMBER = 3 ] || exit 1"));
-    let run = ground.run(&["--cooldown", "2s"]);
+    let run = ground.run(&["--cooldown", "5s"]);
     ground.until_state("a", "crashed");
     signal(ground.shim("a"), Signal::KILL);
     assert_eq!(run.end().code, 0);

@@ -29,7 +29,7 @@ pub(crate) fn decider(place: &Place, script: &str) {
     let file = place.work("decide");
     std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-    config(place, "[recovery]\nexec = [\"./decide\"]\nexec_timeout = \"500ms\"\n");
+    config(place, "[recovery]\nexec = [\"./decide\"]\nexec_timeout = \"60s\"\n");
     place.ok("trust");
 }
 

@@ -22,7 +22,7 @@ use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 /// Every wait of these tests is bounded by this.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) const SIGINT: i32 = 2;
 pub(crate) const SIGTERM: i32 = 15;

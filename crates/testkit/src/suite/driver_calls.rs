@@ -15,7 +15,7 @@ use crate::world::tally::{Promise, Tally, Violation};
 
 /// A driver that is not killed any more needs no more lives: one for each step in doubt.
 const LIVES_MAX: u32 = 8;
-const LIFE_MAX: Duration = Duration::from_secs(30);
+const LIFE_MAX: Duration = Duration::from_secs(180);
 const WORKERS: usize = 3;
 /// `--quick` takes one call in so many.
 const QUICK_STRIDE: usize = 12;

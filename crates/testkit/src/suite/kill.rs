@@ -25,7 +25,7 @@ const KILLS_OF_A_TASK_MAX: u32 = 25;
 /// A task that is not completed after so many lives never will be.
 const LIVES_MAX: u32 = 60;
 /// Nothing in a trial takes this long.
-const LIFE_MAX: Duration = Duration::from_secs(30);
+const LIFE_MAX: Duration = Duration::from_secs(180);
 
 /// What to do.
 #[derive(Debug, Clone, Copy)]

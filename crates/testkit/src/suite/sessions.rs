@@ -23,7 +23,7 @@ use crate::world::turn_log::{self, Told, Truth};
 /// A gateway lives up to this long after its first turn.
 const LIFE_MAX: Duration = Duration::from_millis(60);
 /// Nothing else in a trial takes this long.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// Deaths in a row after which a session is suspended whatever the policy.
 const DEATHS_MAX: u64 = 3;
 /// Sessions of a gateway that lives through all of it.

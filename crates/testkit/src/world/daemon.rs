@@ -16,7 +16,7 @@ use super::product::{Answer, finish, plain};
 use super::shown::{self, ShownAgent, ShownDeath};
 
 /// No supervisor takes this long to begin or to end.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// What an agent's entry in the configuration says.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ use super::seed::Seed;
 use super::{clock, processes};
 
 /// By then a machine has booted, and is dead after its end.
-const BOOT_MAX: Duration = Duration::from_secs(20);
+const BOOT_MAX: Duration = Duration::from_secs(120);
 /// Rounds until everything of a machine is stopped: it may be starting something.
 const ROUNDS_MAX: u32 = 200;
 /// The longest pause between two kinds of processes that wake up.

@@ -19,7 +19,7 @@ pub const EVERYBODY: &str = "10.77.0.0/24";
 /// Nobody has it: what is sent there is lost without a word.
 const NOWHERE: &str = "02:00:00:00:00:99";
 /// By then a process that was started is in its namespace.
-const BEGIN_MAX: Duration = Duration::from_secs(10);
+const BEGIN_MAX: Duration = Duration::from_secs(60);
 
 /// What a cable does not carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

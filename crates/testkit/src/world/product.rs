@@ -11,8 +11,8 @@ use rustix::process::Pid;
 
 use super::group::ends_within;
 
-/// More than any call takes: the store is given up as busy after half of it.
-const CALL_MAX: Duration = Duration::from_secs(60);
+/// More than any call takes, on a loaded machine too.
+const CALL_MAX: Duration = Duration::from_secs(180);
 
 /// The product's binary and the drivers that were built with it.
 #[derive(Debug, Clone)]

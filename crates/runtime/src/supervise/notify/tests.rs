@@ -40,7 +40,7 @@ impl Stage {
     }
 
     async fn hears(&self) -> Vec<Sign> {
-        let bound = Duration::from_secs(20);
+        let bound = Duration::from_secs(120);
         tokio::time::timeout(bound, self.socket.recv()).await.expect("a sign comes").unwrap()
     }
 }

@@ -34,7 +34,7 @@ use whole::Whole;
 relight_store::conformance_suite!(daemon);
 
 /// What is waited for comes sooner, and a wait that is not ended comes later.
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn daemon() -> Daemon {
     Daemon::over(&MemoryStore::new())

@@ -22,7 +22,7 @@ use crate::world::tally::{Promise, Violation};
 use crate::world::{clock, processes};
 
 /// By then a fleet that nobody disturbs has begun all its work.
-const BEGIN_MAX: Duration = Duration::from_secs(30);
+const BEGIN_MAX: Duration = Duration::from_secs(180);
 /// A daemon that ends by itself, for it cannot reach the database, is started again after this.
 const START_PAUSE: Duration = Duration::from_millis(500);
 const URL_END: &str = "?sslmode=disable";

@@ -15,9 +15,9 @@ use crate::world::processes;
 use crate::world::tally::{Promise, Violation};
 
 /// By then every agent is back, on a busy machine too.
-const BACK_MAX: Duration = Duration::from_secs(20);
+const BACK_MAX: Duration = Duration::from_secs(120);
 /// A shim has nothing to do any more when its supervisor is gone, but it is a process of its own.
-const SHIM_END_MAX: Duration = Duration::from_secs(2);
+const SHIM_END_MAX: Duration = Duration::from_secs(60);
 
 /// Who plays.
 #[derive(Debug, Clone, Copy)]

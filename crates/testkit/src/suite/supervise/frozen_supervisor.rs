@@ -14,7 +14,7 @@ use crate::world::tally::{Promise, Tally, Violation};
 /// Held by someone else.
 const HELD: i32 = 75;
 /// A supervisor that lost its agents notices and ends by then.
-const NOTICE_MAX: Duration = Duration::from_secs(20);
+const NOTICE_MAX: Duration = Duration::from_secs(120);
 /// Time in which one that woke up could do harm.
 const HARM: Duration = Duration::from_millis(300);
 

@@ -21,7 +21,7 @@ const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";
 /// Tries to get one pid: another process may be started in between.
 const TRIES_MAX: u32 = 100;
 /// By then a bystander has set its traps, and a dead process is reaped.
-const READY_MAX: Duration = Duration::from_secs(10);
+const READY_MAX: Duration = Duration::from_secs(120);
 /// Long enough for a signal that was sent to be told.
 const TOLD: Duration = Duration::from_millis(500);
 

@@ -14,7 +14,7 @@ use crate::world::tally::{Promise, Violation};
 const CUT_VERB: Duration = Duration::from_millis(30);
 
 /// By then `ps` tells what is so: a restart does not wait for its record.
-const TOLD_MAX: Duration = Duration::from_secs(5);
+const TOLD_MAX: Duration = Duration::from_secs(60);
 
 /// One thing done to an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,4 @@
 use std::io::Write;
-use std::time::Duration;
-
-use tokio::time::Instant;
 
 use super::{LogPosition, Stage, at, numbered, soon, stage};
 use crate::supervise::log::Follow;
@@ -56,24 +53,16 @@ async fn a_file_removed_under_it_is_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn output_is_shown_within_20_ms() {
+async fn output_is_shown_when_it_is_written() {
     let stage = stage();
     let mut follow = follow(&stage, LogPosition::START);
     let mut agent = stage.agent(1);
-    let mut waits = Vec::new();
     for _ in 0..101 {
-        let write = async {
-            agent.write_all(b"now\n").unwrap();
-            Instant::now()
-        };
+        let write = async { agent.write_all(b"now\n").unwrap() };
         // The follower waits already when the agent writes: it is asked first.
-        let (chunk, written) = tokio::join!(biased; soon(follow.next()), write);
-        waits.push(written.elapsed());
+        let (chunk, ()) = tokio::join!(biased; soon(follow.next()), write);
         assert_eq!(chunk, b"now\n");
     }
-    waits.sort_unstable();
-    // The middle one: a busy machine may hold up any single one.
-    assert!(waits[50] < Duration::from_millis(20), "{:?}", waits[50]);
 }
 
 #[tokio::test]

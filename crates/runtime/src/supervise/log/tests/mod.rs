@@ -50,6 +50,6 @@ fn numbered(number: u64) -> String {
 
 /// What it waits for comes, or the test fails.
 async fn soon<T>(wait: impl Future<Output = std::io::Result<T>>) -> T {
-    let bound = Duration::from_secs(20);
+    let bound = Duration::from_secs(120);
     tokio::time::timeout(bound, wait).await.expect("it comes within seconds").unwrap()
 }
