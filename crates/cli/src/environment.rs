@@ -28,6 +28,7 @@ use crate::config::{Config, Source};
 use crate::exit::{A_HOME_OF_YOUR_OWN, Exit, Failure, cannot_use};
 use crate::node_file::NodeFile;
 use crate::store_way::{self, StoreWay};
+use crate::values;
 
 /// How long a lease lasts that follows nobody's life.
 const LEASE: Span = Span::from_secs(600);
@@ -149,9 +150,14 @@ impl Environment {
         self.get_raw(name).map(PathBuf::from)
     }
 
-    /// The folder of the state.
+    /// The folder of the state. One that was named is made where the folder above it is there.
     pub(crate) fn home(&self) -> Result<PathBuf, Failure> {
         let given = self.given_home()?;
+        if self.named_home().is_some()
+            && let Some(folder) = values::missing_folder(&given)
+        {
+            return Err(store_way::no_folder(Exit::Config, "the home", folder));
+        }
         // Agents run in folders of their own, and find it from there.
         let home = std::path::absolute(&given).map_err(|error| {
             Failure::new(Exit::Io, format!("cannot use the folder {}: {error}", given.display()))
@@ -160,11 +166,13 @@ impl Environment {
         Ok(home)
     }
 
+    fn named_home(&self) -> Option<PathBuf> {
+        self.home.clone().or_else(|| self.path("RELIGHT_HOME"))
+    }
+
     fn given_home(&self) -> Result<PathBuf, Failure> {
         let home = || self.path("HOME").map(|home| home.join(".local/state"));
-        self.home
-            .clone()
-            .or_else(|| self.path("RELIGHT_HOME"))
+        self.named_home()
             .or_else(|| {
                 let state = self.path("XDG_STATE_HOME").or_else(home);
                 state.map(|state| state.join("relight"))
@@ -607,6 +615,5 @@ fn nobody_watches(pid: u32) -> Failure {
 }
 
 fn open_way(url: &str) -> Result<StoreWay, Failure> {
-    let url = StoreUrl::parse(url, Path::new("."));
-    url.map(StoreWay::Open).map_err(|error| Failure::new(Exit::Config, error.to_string()))
+    store_way::named(url, Exit::Config).map(StoreWay::Open)
 }

@@ -73,19 +73,54 @@ impl Exit {
             Self::NotFound => "there is no program of that name",
         }
     }
+
+    /// Its name for programs, and the HTTP status that says the same.
+    fn code(self) -> (&'static str, u16) {
+        match self {
+            Self::No => ("no", 409),
+            Self::Usage => ("usage", 400),
+            Self::Data => ("invalid_data", 422),
+            Self::Unreachable => ("unreachable", 503),
+            Self::Bug => ("internal", 500),
+            Self::FileCopy => ("file_copy", 500),
+            Self::Io => ("io", 503),
+            Self::Busy => ("busy", 409),
+            Self::Fenced => ("fenced", 409),
+            Self::Config => ("config", 500),
+            Self::NotExecutable => ("not_executable", 422),
+            Self::NotFound => ("no_program", 422),
+        }
+    }
 }
 
 /// Why a command did not do what was asked, and what to type next.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
+    /// What happened, for programs, and the HTTP status that says the same.
+    code: (&'static str, u16),
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None }
+        Self { exit, code: exit.code(), message: message.into(), hint: None }
+    }
+
+    /// With the code by which the API says the same.
+    fn with_code(mut self, code: &'static str, status: u16) -> Self {
+        self.code = (code, status);
+        self
+    }
+
+    /// The one form of an error, as the API has it too.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let (code, status) = self.code;
+        serde_json::json!({
+            "code": code, "exit": self.exit as u8, "status": status,
+            "message": self.message, "hint": self.hint,
+        })
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -162,16 +197,21 @@ impl From<ActError> for Failure {
     fn from(error: ActError) -> Self {
         match error {
             ActError::Refused(refusal) => refusal.into(),
-            ActError::NoSuchTask(ref task) => Self::new(Exit::No, error.to_string()).hint(format!(
-                "relight task list shows all tasks; relight task add {} adds it",
-                shell_word(task.as_str())
-            )),
+            ActError::NoSuchTask(ref task) => {
+                Self::new(Exit::No, error.to_string()).with_code("not_found", 404).hint(format!(
+                    "relight task list shows all tasks; relight task add {} adds it",
+                    shell_word(task.as_str())
+                ))
+            }
             ActError::Exists { ref task, .. } => Self::new(Exit::No, error.to_string())
+                .with_code("conflict", 409)
                 .hint(format!("relight task show {}", shell_word(task.as_str()))),
             ActError::SecretName(_) | ActError::BadName(_) => {
-                Self::new(Exit::Usage, error.to_string())
+                Self::new(Exit::Usage, error.to_string()).with_code("invalid", 422)
             }
-            ActError::Contended(_) => Self::new(Exit::Busy, error.to_string()).hint("try again"),
+            ActError::Contended(_) => Self::new(Exit::Busy, error.to_string())
+                .with_code("conflict", 409)
+                .hint("try again"),
             ActError::Store(error) => error.into(),
         }
     }
@@ -187,10 +227,13 @@ impl From<TooLarge> for Failure {
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         let text = refusal.to_string();
-        let no = || Self::new(Exit::No, text.clone());
+        let no = || Self::new(Exit::No, text.clone()).with_code("conflict", 409);
         match refusal {
             Refusal::TooLarge(error) => error.into(),
-            Refusal::Illegal { task, from, .. } => no().hint(match from {
+            Refusal::Illegal { task, from, .. } => no().with_code("illegal", 409).hint(match from {
+                TaskStatus::Created => {
+                    format!("nobody has begun it; relight task start {} does", shell_word(task.as_str()))
+                }
                 TaskStatus::Failed => {
                     let task = shell_word(task.as_str());
                     format!("relight task retry {task} gives it to somebody again")
@@ -203,11 +246,13 @@ impl From<Refusal> for Failure {
                     shell_word(task.as_str())
                 ),
             }),
-            Refusal::Held { task, held } => Self::new(Exit::Busy, held_text(&task, &held)).hint(
+            Refusal::Held { task, held } => Self::new(Exit::Busy, held_text(&task, &held)).with_code("held", 409).hint(
                 format!("relight task release {} --force takes it away", shell_word(task.as_str())),
             ),
             Refusal::Fenced { ours, newest, .. } if ours == newest => Self::new(Exit::Fenced, text)
                 .hint("relight task start takes a new lease, where the task is not finished"),
+            Refusal::Fenced { ours, newest, .. } if ours > newest => Self::new(Exit::Fenced, text)
+                .hint("correct --fence or RELIGHT_FENCE; relight task start prints the fence it takes"),
             Refusal::Fenced { .. } => Self::new(Exit::Fenced, text)
                 .hint("somebody else has the task now; stop working on it"),
             Refusal::RetriesUsedUp { task, .. } | Refusal::GivenUp { task } => {
@@ -240,14 +285,18 @@ impl From<SessionError> for Failure {
 impl From<SessionRefusal> for Failure {
     fn from(refusal: SessionRefusal) -> Self {
         let text = refusal.to_string();
-        let no = || Self::new(Exit::No, text.clone());
+        let no = || Self::new(Exit::No, text.clone()).with_code("conflict", 409);
         match refusal {
             SessionRefusal::TooLarge(error) => error.into(),
-            SessionRefusal::Unknown(_) => no().hint("relight session list shows all sessions"),
-            SessionRefusal::Held { key, .. } => Self::new(Exit::Busy, text).hint(format!(
-                "wait for its end; relight session suspend {} takes the turn away",
-                shell_word(key.as_str())
-            )),
+            SessionRefusal::Unknown(_) => {
+                no().with_code("not_found", 404).hint("relight session list shows all sessions")
+            }
+            SessionRefusal::Held { key, .. } => {
+                Self::new(Exit::Busy, text).with_code("held", 409).hint(format!(
+                    "wait for its end; relight session suspend {} takes the turn away",
+                    shell_word(key.as_str())
+                ))
+            }
             SessionRefusal::Fenced { key, .. } => Self::new(Exit::Fenced, text).hint(format!(
                 "nothing was changed; relight session show {}",
                 shell_word(key.as_str())

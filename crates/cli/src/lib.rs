@@ -20,10 +20,11 @@ mod voice;
 mod whole_file;
 mod work;
 
+use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-use arguments::{Cli, Command};
+use arguments::{Cli, Command, usage};
 use environment::Environment;
 use exit::{Exit, Failure, Outcome};
 
@@ -37,7 +38,14 @@ pub fn main() -> ExitCode {
         output::line(concat!("relight ", env!("CARGO_PKG_VERSION")));
         return ExitCode::SUCCESS;
     }
-    let cli = Cli::read();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let cli = match Cli::read(&words) {
+        Ok(cli) => cli,
+        Err(failure) => {
+            output::failure(usage::wants_json(&words), &failure);
+            return ExitCode::from(failure.exit as u8);
+        }
+    };
     let environment = Environment::read(&cli.global);
     tell_of_upgrades(&environment);
     let outcome = catch_unwind(AssertUnwindSafe(|| run(&environment, cli.command)));

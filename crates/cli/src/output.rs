@@ -133,17 +133,14 @@ pub(crate) fn failure(json: bool, failure: &Failure) {
         let hint = failure.hint.as_deref();
         return say(&Line { hint, ..Line::of(Level::Error, "failed", &failure.message) });
     }
-    let (message, hint) = (clean(&failure.message), failure.hint.as_deref().map(clean));
     if json {
-        let body = serde_json::json!({"error": {
-            "code": failure.exit as u8, "message": message, "hint": hint,
-        }});
+        let body = serde_json::json!({"error": failure.json()});
         complain(&harmless_json(&body.to_string()));
         return;
     }
-    complain(&format!("relight: {message}"));
-    if let Some(hint) = hint {
-        complain(&format!("  try: {hint}"));
+    complain(&format!("relight: {}", clean(&failure.message)));
+    if let Some(hint) = &failure.hint {
+        complain(&format!("  try: {}", clean(hint)));
     }
 }
 

@@ -14,7 +14,7 @@ use relight_store::StoreError;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
-use crate::{output, trust};
+use crate::{output, trust, values};
 
 /// How long a daemon that is there may take for a connection.
 const CONNECT_MAX: Span = Span::from_secs(2);
@@ -55,6 +55,26 @@ impl StoreWay {
             Self::OfAgent(socket) | Self::OfHome(socket) => Some(socket),
         }
     }
+}
+
+/// The store that a text names. Its folder must be there: a store in a new folder, made for a mistyped
+/// path, would be empty and found by nobody else.
+pub(crate) fn named(url: &str, bad: Exit) -> Result<StoreUrl, Failure> {
+    let url = StoreUrl::parse(url, Path::new("."));
+    let url = url.map_err(|error| Failure::new(bad, error.to_string()))?;
+    if let StoreUrl::Sqlite(file) = &url
+        && let Some(folder) = values::missing_folder(file)
+    {
+        return Err(no_folder(bad, "the store", folder));
+    }
+    Ok(url)
+}
+
+/// What is to be made needs a folder that is there.
+pub(crate) fn no_folder(exit: Exit, what: &str, folder: &Path) -> Failure {
+    let folder = folder.display();
+    Failure::new(exit, format!("there is no folder {folder} for {what}"))
+        .hint(format!("correct the path, or make the folder: mkdir -p {folder}"))
 }
 
 /// Nobody is told here where the store of this fleet is.

@@ -1,8 +1,11 @@
 //! Reads single values of the command line.
 
+use std::path::{Path, PathBuf};
+
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use relight::doors::clock;
 use relight_core::agent::AgentStateKind;
 use relight_core::event::EventKind;
-use relight_core::lease::LEASE_MAX;
 use relight_core::task::STRATEGIES;
 use relight_core::time::{Span, Time};
 
@@ -34,11 +37,33 @@ pub(crate) fn moment(text: &str) -> Result<Moment, String> {
     time.map_err(|_| "write a time such as 2026-05-01T12:00:00Z or a duration such as 30m".into())
 }
 
-/// A length of time up to the longest lease.
+/// The same, but not in the past.
+pub(crate) fn later(text: &str) -> Result<Moment, String> {
+    match moment(text)? {
+        Moment::At(time) if time < clock::now() => Err("that time is in the past".to_owned()),
+        moment => Ok(moment),
+    }
+}
+
+/// How long a lease lasts.
 pub(crate) fn lease(text: &str) -> Result<Span, String> {
     let span: Span =
         text.parse().map_err(|error: relight_core::time::TimeError| error.to_string())?;
-    if span > LEASE_MAX { Err(format!("at most {LEASE_MAX}")) } else { Ok(span) }
+    relight_core::lease::of_length(span).map_err(|error| error.to_string())
+}
+
+/// A file or folder that may be new, in a folder that is there: a new folder for a mistyped path would
+/// be found by nobody.
+pub(crate) fn new_path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match missing_folder(&path) {
+        Some(folder) => Err(format!("there is no folder {}", folder.display())),
+        None => Ok(path),
+    })
+}
+
+/// The folder that a path names and that is not there.
+pub(crate) fn missing_folder(path: &Path) -> Option<&Path> {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
 }
 
 /// A number from 1.

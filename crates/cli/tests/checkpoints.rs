@@ -603,7 +603,8 @@ fn verify_of_good_files_says_so() {
     let place = with_workflow();
     let answer = place.json("checkpoint verify");
     assert_eq!((&answer["damaged"], &answer["items"][0]["ok"]), (&json!(0), &json!(true)));
-    place.fails("checkpoint verify missing.json", 65);
+    let missing = place.fails("checkpoint verify missing.json", 1);
+    assert_eq!(missing.text(), "MISSING  missing.json: there is no such file\n");
     assert!(Place::new().ok("checkpoint verify").text().contains("no checkpoint files"));
 }
 

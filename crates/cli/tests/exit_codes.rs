@@ -170,6 +170,73 @@ fn a_bad_flag_is_2_and_says_so_on_standard_error() {
     assert!(!place.path("home").exists());
 }
 
+/// Bad input: what is typed, what is said of it, and what to type instead.
+const BAD: &[(&str, i32, &str, &str)] = &[
+    ("task add a --priority high", 2, "write a whole number", ""),
+    ("task add a --max-retries -1", 2, "'--max-retries': it must not be negative", ""),
+    ("task add a --max-retries=-1", 2, "the number must not be negative", ""),
+    ("task add a --ttl -5s", 2, "'--ttl': it must not be negative", ""),
+    ("run ./x.sh --fast", 2, "'./x.sh'", "put -- before the command: relight run -- ./x.sh --fast"),
+    ("step run build make", 2, "'make'", "relight step run build -- make"),
+    ("token new", 2, "<--read-only|--operate>", "token new <--read-only|--operate>"),
+    ("task start t --lease 0s", 2, "longer than 0s", ""),
+    ("session begin s --id c --lease 0s", 2, "longer than 0s", ""),
+    ("task defer t --until 2020-01-01T00:00:00Z", 2, "in the past", ""),
+    ("beat --waiting-until 2020-01-01T00:00:00Z", 2, "in the past", ""),
+    ("events -n 0", 2, "-n 0 shows nothing", "add -f"),
+    ("logs a -n 0", 2, "-n 0 shows nothing", "add -f"),
+    (
+        "task done t --fence 99",
+        77,
+        "fence 99 was never given out, the newest is 0",
+        "RELIGHT_FENCE",
+    ),
+    ("recover t --resume", 1, "task t is created: there is nothing to recover", "task start t"),
+    ("task list --store sqlite:typo/x.db", 78, "there is no folder ./typo", "mkdir -p ./typo"),
+    ("task list --home typo/home", 78, "there is no folder typo for the home", "mkdir -p typo"),
+    ("store copy sqlite:x.db sqlite:typo/x.db", 2, "there is no folder ./typo", "mkdir"),
+    ("setup config --file typo/relight.toml", 2, "there is no folder typo", ""),
+    ("session export typo/agents.json", 2, "there is no folder typo", ""),
+    ("check --log typo/check.log", 2, "there is no folder typo", ""),
+    ("step run s --task u -- ./no-such-program", 127, "cannot start ./no-such-program", ""),
+    ("step run s --task u -- ./plain", 126, "cannot start ./plain", ""),
+    ("run --name a -- ./no-such-program", 127, "there is no program ./no-such-program", ""),
+    ("run --name a -- ./plain", 126, "./plain may not be executed", ""),
+    ("nonsense", 2, "unrecognized subcommand 'nonsense'", ""),
+];
+
+#[test]
+fn bad_input_says_what_is_wrong_and_what_to_type() {
+    let place = Place::new();
+    place.ok("task add t");
+    place.ok("task start u");
+    fs::write(place.work("plain"), "no program").unwrap();
+    for (words, code, message, hint) in BAD {
+        place.fails(words, *code).says(&[message, hint]);
+        assert!(!place.work("typo").exists(), "{words} made a folder");
+        // The same as JSON: one document on standard error, whatever went wrong.
+        let answer = place.relight("--json").args(words.split(' ')).run().with_code(*code);
+        // What is asked of several tasks is answered for each of them.
+        let is_of_many = words.starts_with("recover");
+        let error =
+            if is_of_many { answer.json()["tasks"][0]["error"].clone() } else { answer.error() };
+        assert_eq!(error["exit"], *code, "{words}: {error}");
+        for (part, wanted) in [("message", message), ("hint", hint)] {
+            let said = error[part].as_str().unwrap_or_default();
+            assert!(said.contains(wanted), "{words}: {wanted:?} is not in {error}");
+        }
+    }
+    let usage = place.fails("--json task add", 2).error();
+    assert_eq!((&usage["code"], &usage["status"]), (&"usage".into(), &400.into()));
+    place.relight("task done t").env("RELIGHT_FENCE", "99").run().with_code(77);
+    place
+        .relight("task done t")
+        .env("RELIGHT_FENCE", "x")
+        .run()
+        .with_code(2)
+        .says(&["RELIGHT_FENCE"]);
+}
+
 #[test]
 fn help_and_version_are_0_on_standard_output() {
     let place = Place::new();
@@ -206,11 +273,11 @@ fn the_home_is_found_in_the_documented_order() {
 fn the_store_is_found_in_the_documented_order() {
     let place = Place::new();
     let url = |name: &str| format!("sqlite:{}", place.path(name).display());
-    place.relight("task add t").env("RELIGHT_STORE", &url("env/x.db")).run().with_code(0);
-    assert!(place.path("env/x.db").exists());
-    let call = place.relight("task add t --store").arg(&url("flag/x.db"));
-    call.env("RELIGHT_STORE", &url("env2/x.db")).run().with_code(0);
-    assert!(place.path("flag/x.db").exists() && !place.path("env2").exists());
+    place.relight("task add t").env("RELIGHT_STORE", &url("env.db")).run().with_code(0);
+    assert!(place.path("env.db").exists());
+    let call = place.relight("task add t --store").arg(&url("flag.db"));
+    call.env("RELIGHT_STORE", &url("env2.db")).run().with_code(0);
+    assert!(place.path("flag.db").exists() && !place.path("env2.db").exists());
 }
 
 #[test]

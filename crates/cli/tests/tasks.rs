@@ -138,7 +138,11 @@ fn errors_are_json_on_standard_error_when_json_is_wanted() {
     place.ok("task start t");
     let answer = place.fails("--json task start t", 75);
     assert!(answer.stdout.is_empty());
-    assert_eq!(answer.error()["code"], 75);
+    let error = answer.error();
+    assert_eq!(
+        (&error["code"], &error["exit"], &error["status"]),
+        (&json!("held"), &json!(75), &json!(409))
+    );
     assert!(answer.error()["hint"].as_str().unwrap().contains("task release t --force"));
 }
 

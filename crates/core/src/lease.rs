@@ -30,6 +30,16 @@ impl fmt::Display for Fence {
 /// The longest lease that a clock may end.
 pub const LEASE_MAX: Span = Span::from_secs(365 * 24 * 60 * 60);
 
+/// A lease that would never be valid, or never end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a lease lasts longer than 0s and at most {LEASE_MAX}")]
+pub struct BadLength;
+
+/// The length of a lease, if it can be one.
+pub fn of_length(length: Span) -> Result<Span, BadLength> {
+    if length == Span::ZERO || length > LEASE_MAX { Err(BadLength) } else { Ok(length) }
+}
+
 /// One process of one boot of one machine: a pid alone may belong to somebody else by now.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessIdentity {

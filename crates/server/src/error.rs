@@ -171,6 +171,7 @@ impl From<Refusal> for ApiError {
         match refusal {
             Refusal::TooLarge(_) => Self::invalid(text),
             Refusal::Illegal { from, .. } => conflict("illegal").hint(match from {
+                TaskStatus::Created => "nobody has begun it; POST …/start does",
                 TaskStatus::Failed => "POST …/retry gives it to somebody again",
                 TaskStatus::Completed | TaskStatus::Cancelled => {
                     "it has ended; new work needs a new id"
@@ -179,6 +180,9 @@ impl From<Refusal> for ApiError {
             }),
             Refusal::Held { .. } => {
                 conflict("held").hint("POST …/release with \"force\": true takes it away")
+            }
+            Refusal::Fenced { ours, newest, .. } if ours > newest => {
+                conflict("fenced").hint("send the fence that starting the task answered")
             }
             Refusal::Fenced { .. } => {
                 conflict("fenced").hint("somebody else has the task now; stop working on it")

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use relight_core::agent::{AgentStateKind, RestartRule};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::status::TaskStatus;
@@ -206,9 +206,10 @@ pub(crate) enum TokenCommand {
 
 /// `token new`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("scope").required(true).args(["read_only", "operate"]))]
 pub(crate) struct NewTokenArguments {
     /// It may look at everything and change nothing
-    #[arg(long, required_unless_present = "operate", conflicts_with = "operate")]
+    #[arg(long)]
     pub(crate) read_only: bool,
     /// It may work: tasks, steps, sessions, beats, start and stop agents
     #[arg(long)]
@@ -311,7 +312,7 @@ pub(crate) struct BeatArguments {
     /// The agent [default: the one whose $NOTIFY_SOCKET this is]
     pub(crate) name: Option<AgentName>,
     /// It waits on purpose, and is not hung before: a time, or a duration from now
-    #[arg(long, value_name = "TIME|DURATION", value_parser = values::moment)]
+    #[arg(long, value_name = "TIME|DURATION", value_parser = values::later)]
     pub(crate) waiting_until: Option<values::Moment>,
     /// What it is doing, in a line
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]

@@ -12,14 +12,17 @@ pub(crate) mod session;
 pub(crate) mod step;
 pub(crate) mod store;
 pub(crate) mod task;
+pub(crate) mod usage;
 
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use relight_core::ids::is_obeyed;
 
+use crate::exit::Failure;
 use crate::output;
 
 /// Brings AI agents back after any crash.
@@ -50,16 +53,23 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Reads the command line; ends the process with a usage error, or after a help text.
-    pub(crate) fn read() -> Self {
-        let words: Vec<OsString> = std::env::args_os().collect();
-        quick::parse(&words).unwrap_or_else(|| {
-            Self::try_parse_from(&words).unwrap_or_else(|error| complain(&words, &error))
+    /// Reads the command line; ends the process after a help text.
+    pub(crate) fn read(words: &[OsString]) -> Result<Self, Failure> {
+        if let Some(cli) = quick::parse(words) {
+            return Ok(cli);
+        }
+        Self::try_parse_from(words).map_err(|error| match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => complain(words, &error),
+            // `relight task` alone: the help is the answer.
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if !usage::wants_json(words) => {
+                complain(words, &error)
+            }
+            _ => usage::failure(&error, words),
         })
     }
 }
 
-/// Ends the process with what clap has to say. It repeats the words that it was given: when a terminal
+/// Ends the process with a help text of clap's. It repeats the words that it was given: when a terminal
 /// would obey something in them, all of it goes out as plain text with that shown.
 fn complain(words: &[OsString], error: &clap::Error) -> ! {
     let is_harmless = |word: &OsString| !word.to_string_lossy().contains(is_obeyed);

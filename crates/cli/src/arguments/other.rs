@@ -7,6 +7,8 @@ use clap_complete::Shell;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::time::Span;
 
+use crate::values;
+
 /// `check`.
 #[derive(Debug, Args)]
 #[command(
@@ -22,7 +24,7 @@ pub(crate) struct CheckArguments {
     #[arg(long = "root", value_name = "DIR")]
     pub(crate) roots: Vec<PathBuf>,
     /// Append what is printed to this file, with the time
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = values::new_path())]
     pub(crate) log: Option<PathBuf>,
 }
 
@@ -95,7 +97,7 @@ pub(crate) struct DoctorArguments {
     #[arg(long)]
     pub(crate) whole: bool,
     /// Copy what can be read of a damaged store into this new file [default: beside the store]
-    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, value_parser = values::new_path())]
     pub(crate) salvage: Option<Option<PathBuf>>,
 }
 
@@ -127,7 +129,7 @@ pub(crate) struct EventsArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<AgentName>,
     /// Only of this kind, such as step.done or task.status (repeat for more)
-    #[arg(long = "kind", value_name = "KIND", value_parser = super::super::values::event_kind)]
+    #[arg(long = "kind", value_name = "KIND", value_parser = values::event_kind)]
     pub(crate) kinds: Vec<relight_core::event::EventKind>,
 }
 
@@ -186,7 +188,7 @@ pub(crate) struct SetupMcpArguments {
     #[arg(long, visible_alias = "write")]
     pub(crate) merge: bool,
     /// The file [default: the project's own in this folder; for codex ~/.codex/config.toml]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = values::new_path())]
     pub(crate) file: Option<PathBuf>,
     /// Use the daemon over HTTP, instead of starting a process
     #[arg(long)]
@@ -226,7 +228,7 @@ pub(crate) enum McpClient {
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArguments {
     /// The file
-    #[arg(long, value_name = "PATH", default_value = "relight.toml")]
+    #[arg(long, value_name = "PATH", default_value = "relight.toml", value_parser = values::new_path())]
     pub(crate) file: PathBuf,
     /// Only print it
     #[arg(long, conflicts_with = "force")]
@@ -243,7 +245,7 @@ pub(crate) struct AgentsMdArguments {
     #[command(flatten)]
     pub(crate) deed: SetupDeed,
     /// The file
-    #[arg(long, value_name = "PATH", default_value = "AGENTS.md")]
+    #[arg(long, value_name = "PATH", default_value = "AGENTS.md", value_parser = values::new_path())]
     pub(crate) file: PathBuf,
 }
 

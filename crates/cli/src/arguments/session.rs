@@ -193,6 +193,6 @@ pub(crate) struct ImportArguments {
 #[derive(Debug, Args)]
 pub(crate) struct FileArguments {
     /// The file; - for standard input or output
-    #[arg(default_value = "agent_checkpoints.json")]
+    #[arg(default_value = "agent_checkpoints.json", value_parser = values::new_path())]
     pub(crate) file: PathBuf,
 }

@@ -235,7 +235,7 @@ pub(crate) struct DeferArguments {
     #[command(flatten)]
     pub(crate) which: EndArguments,
     /// When it goes on: a time, or a duration from now
-    #[arg(long, value_name = "TIME|DURATION", value_parser = values::moment)]
+    #[arg(long, value_name = "TIME|DURATION", value_parser = values::later)]
     pub(crate) until: values::Moment,
     /// Why
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]

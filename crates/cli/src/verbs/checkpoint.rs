@@ -320,30 +320,38 @@ fn verify(environment: &Environment, given: VerifyArguments) -> Outcome {
     } else {
         given.files
     };
-    let mut rows = Vec::new();
-    let mut damaged = 0;
+    let (mut rows, mut text) = (Vec::new(), Vec::new());
+    let (mut damaged, mut missing) = (0, 0);
     for file in &files {
-        let verdict = match verify_one(file) {
-            Ok(id) => json!({"file": file, "ok": true, "workflow": id}),
-            Err(reason) => {
-                damaged += 1;
-                json!({"file": file, "ok": false, "reason": reason})
+        let name = file.display();
+        match verify_one(file) {
+            Ok(id) => {
+                rows.push(json!({"file": file, "ok": true, "workflow": id}));
+                text.push(format!("OK       {name}"));
             }
-        };
-        rows.push(verdict);
-    }
-    let line = |row: &Value| match row["reason"].as_str() {
-        None => format!("OK       {}", row["file"].as_str().unwrap_or_default()),
-        Some(reason) => {
-            format!("DAMAGED  {}: {reason}", row["file"].as_str().unwrap_or_default())
+            Err(Unverified::Damaged(reason)) => {
+                damaged += 1;
+                rows.push(json!({"file": file, "ok": false, "reason": reason}));
+                text.push(format!("DAMAGED  {name}: {reason}"));
+            }
+            Err(Unverified::Missing) => {
+                missing += 1;
+                let reason = "there is no such file";
+                rows.push(json!({"file": file, "ok": false, "reason": reason}));
+                text.push(format!("MISSING  {name}: {reason}"));
+            }
         }
-    };
-    let mut text: Vec<String> = rows.iter().map(line).collect();
+    }
     if text.is_empty() {
         text.push("no checkpoint files".to_owned());
     }
-    output::answer(environment, &json!({"items": rows, "damaged": damaged}), &text.join("\n"));
-    Ok(if damaged > 0 { Exit::Data as u8 } else { 0 })
+    let answer = json!({"items": rows, "damaged": damaged, "missing": missing});
+    output::answer(environment, &answer, &text.join("\n"));
+    Ok(match (damaged, missing) {
+        (0, 0) => 0,
+        (0, _) => Exit::No as u8,
+        _ => Exit::Data as u8,
+    })
 }
 
 fn folder_files(environment: &Environment, folder: &Folder) -> Result<Vec<PathBuf>, Failure> {
@@ -360,22 +368,27 @@ fn folder_files(environment: &Environment, folder: &Folder) -> Result<Vec<PathBu
         .collect())
 }
 
+/// Why a file is not known to be good.
+enum Unverified {
+    Missing,
+    Damaged(String),
+}
+
 /// A file is verified where it lies; its name must fit its content.
-fn verify_one(file: &std::path::Path) -> Result<String, String> {
-    let kind = std::fs::symlink_metadata(file).map_err(|error| error.to_string())?;
-    if !kind.is_file() {
-        return Err("not a regular file".to_owned());
-    }
+fn verify_one(file: &std::path::Path) -> Result<String, Unverified> {
     let checkpoint = read_file(file).map_err(|error| match error {
-        ReadError::Io { source, .. } => source.to_string(),
-        ReadError::Damaged { reason, .. } => reason.to_string(),
+        ReadError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            Unverified::Missing
+        }
+        ReadError::Io { source, .. } => Unverified::Damaged(source.to_string()),
+        ReadError::Damaged { reason, .. } => Unverified::Damaged(reason.to_string()),
     })?;
     if file.file_name().is_some_and(|name| !is_name_of(name.as_bytes(), &checkpoint.workflow_id)) {
-        return Err(format!(
+        return Err(Unverified::Damaged(format!(
             "holds workflow {:?}, which belongs into {}",
             checkpoint.workflow_id,
             file_name(&checkpoint.workflow_id)
-        ));
+        )));
     }
     Ok(checkpoint.workflow_id)
 }

@@ -7,7 +7,9 @@ use relight::doors::clock;
 use relight::engine::{ActError, Engine};
 use relight::recovery::desk::{self, Filter, Then, Verb, Waiting};
 use relight::recovery::{Recovered, Recoverer};
+use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
+use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::Time;
 use serde_json::{Value, json};
@@ -158,9 +160,25 @@ async fn one(
     };
     let done = match done {
         Ok(task) if !dry_run => checkpoint::refresh(engine, &id).await.map(|()| task),
-        other => other.map_err(|error: ActError| Failure::from(error)),
+        other => other.map_err(|error: ActError| match error {
+            ActError::Refused(Refusal::Illegal { from, .. }) => nothing_to_recover(&id, from),
+            error => error.into(),
+        }),
     };
     (id, done)
+}
+
+/// Of a task that nobody left behind.
+fn nothing_to_recover(id: &TaskId, status: TaskStatus) -> Failure {
+    Failure::new(Exit::No, format!("task {id} is {status}: there is nothing to recover")).hint(
+        match status {
+            TaskStatus::Created => format!("nobody has begun it; relight task start {id} does"),
+            TaskStatus::Completed | TaskStatus::Cancelled => {
+                "it has ended; new work needs a new id".to_owned()
+            }
+            _ => format!("relight task show {id}"),
+        },
+    )
 }
 
 fn item(id: &TaskId, done: &Result<Task, Failure>) -> Value {
@@ -169,8 +187,7 @@ fn item(id: &TaskId, done: &Result<Task, Failure>) -> Value {
             json!({"task": id, "status": task.status, "agent": task.agent, "error": null})
         }
         Err(failure) => {
-            let error = json!({"code": failure.exit as u8, "message": failure.message});
-            json!({"task": id, "status": null, "agent": null, "error": error})
+            json!({"task": id, "status": null, "agent": null, "error": failure.json()})
         }
     }
 }

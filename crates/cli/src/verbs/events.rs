@@ -19,6 +19,9 @@ const PAGE: usize = 1_000;
 const DETAIL_CHARS_MAX: usize = 100;
 
 pub(crate) fn run(environment: &Environment, arguments: &EventsArguments) -> Outcome {
+    if arguments.newest == 0 && !arguments.follow {
+        return Err(nothing_asked_for());
+    }
     let engine = environment.engine()?;
     let store = engine.store().as_ref();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -33,6 +36,12 @@ pub(crate) fn run(environment: &Environment, arguments: &EventsArguments) -> Out
         }
         if arguments.follow { reader.follow(end).await } else { Ok(0) }
     })
+}
+
+/// `-n 0` means what comes from now on, which only whoever follows gets.
+pub(super) fn nothing_asked_for() -> Failure {
+    Failure::new(Exit::Usage, "-n 0 shows nothing without --follow")
+        .hint("give a number from 1, or add -f for what comes from now on")
 }
 
 struct Reader<'a> {

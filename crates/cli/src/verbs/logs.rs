@@ -35,6 +35,9 @@ const LINE_BYTES_MAX: usize = 64 * 1024;
 const LINE_WAIT: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outcome {
+    if arguments.lines == 0 && !arguments.follow {
+        return Err(super::events::nothing_asked_for());
+    }
     let engine = environment.engine()?;
     let name = &arguments.name;
     let agent = block_on(engine.store().agent(name))?.ok_or_else(|| no_such_agent(name))?;

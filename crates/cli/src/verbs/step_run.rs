@@ -36,9 +36,6 @@ const PIPE_BYTES_MAX: usize = 1 << 20;
 const LAST_WORDS: Duration = Duration::from_millis(250);
 /// How long a command has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
-/// The exit codes of a command that cannot be started, as a shell has them.
-const NOT_FOUND: u8 = 127;
-const NOT_EXECUTABLE: u8 = 126;
 /// The exit code of a command that ran out of time.
 const TIMED_OUT: u8 = 124;
 /// The exit codes by which a shell passes on that a signal ended what it ran.
@@ -207,14 +204,14 @@ async fn execute(
     let child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            let missing = error.kind() == std::io::ErrorKind::NotFound;
-            let code = if missing { NOT_FOUND } else { NOT_EXECUTABLE };
+            let failure = cannot_start(program, &error);
+            let code = failure.exit as u8;
             let output = Output { exit_code: i32::from(code), ..Output::default() };
             end(place, StepOutcome::Failed, output.clone(), None).await?;
             if environment.json {
                 output::json(&report(place, &output, How::Ended, "relight"));
             }
-            output::failure(false, &cannot_start(program, &error));
+            output::failure(environment.json, &failure);
             return Ok(code);
         }
     };
@@ -576,7 +573,8 @@ fn exit_byte(code: i32) -> u8 {
 }
 
 fn cannot_start(program: impl AsRef<OsStr>, error: &std::io::Error) -> Failure {
-    let exit = Exit::Usage;
+    let is_missing = error.kind() == std::io::ErrorKind::NotFound;
+    let exit = if is_missing { Exit::NotFound } else { Exit::NotExecutable };
     Failure::new(exit, format!("cannot start {}: {error}", program.as_ref().display()))
-        .hint("mend the command and run the step again; it is recorded as failed")
+        .hint("correct the command and run the step again; it is recorded as failed")
 }

@@ -8,6 +8,7 @@ mod recover;
 mod status;
 mod steps;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -282,10 +283,10 @@ pub enum Refusal {
 }
 
 fn why_fenced(ours: Fence, newest: Fence) -> String {
-    if ours == newest {
-        format!("the lease with fence {ours} has ended")
-    } else {
-        format!("fence {ours} is no longer valid, the newest is {newest}")
+    match ours.cmp(&newest) {
+        Ordering::Equal => format!("the lease with fence {ours} has ended"),
+        Ordering::Less => format!("fence {ours} is no longer valid, the newest is {newest}"),
+        Ordering::Greater => format!("fence {ours} was never given out, the newest is {newest}"),
     }
 }
 

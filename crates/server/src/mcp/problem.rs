@@ -102,6 +102,9 @@ fn hint_of(error: &ActError) -> Option<&'static str> {
             Refusal::Fenced { ours, newest, .. } if ours == newest => {
                 "your lease has ended; task_start takes a new one where the task is not finished"
             }
+            Refusal::Fenced { ours, newest, .. } if ours > newest => {
+                "that fence was never given out; use the one that task_start answered"
+            }
             Refusal::Fenced { .. } => FENCED,
             Refusal::Illegal { from, .. } => match from {
                 TaskStatus::Completed | TaskStatus::Cancelled => {

@@ -161,14 +161,16 @@ fn span(text: &str) -> Result<Span, ApiError> {
     Ok(text.parse::<Span>()?)
 }
 
-/// A moment in a request: a time, or a duration from now.
+/// A moment to come in a request: a time, or a duration from now.
 pub(crate) fn moment(text: &str, now: Time) -> Result<Time, ApiError> {
-    match text.parse::<Span>() {
-        Ok(span) => Ok(now.plus(span)),
-        Err(_) => text.parse().map_err(|_| {
-            ApiError::invalid(format!("{text:?} is neither a time nor a duration"))
-                .hint("write 2026-05-01T12:00:00Z, or 90s")
-        }),
+    if let Ok(span) = text.parse::<Span>() {
+        return Ok(now.plus(span));
+    }
+    match text.parse() {
+        Ok(time) if time < now => Err(ApiError::invalid(format!("{text:?} is in the past"))),
+        Ok(time) => Ok(time),
+        Err(_) => Err(ApiError::invalid(format!("{text:?} is neither a time nor a duration"))
+            .hint("write 2026-05-01T12:00:00Z, or 90s")),
     }
 }
 

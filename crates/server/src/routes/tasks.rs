@@ -12,7 +12,7 @@ use relight::engine::{Added, Engine};
 use relight::supervise::successor;
 use relight_core::decide::Right;
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
-use relight_core::lease::{Fence, Holder, LEASE_MAX};
+use relight_core::lease::{Fence, Holder, of_length};
 use relight_core::status::TaskStatus;
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
@@ -204,10 +204,7 @@ pub(super) fn right(fence: Option<u64>) -> Right {
 /// The length of a lease.
 pub(crate) fn lease(given: Option<&str>) -> Result<Span, ApiError> {
     let lease = given.map(span).transpose()?.unwrap_or(LEASE);
-    if lease == Span::ZERO || lease > LEASE_MAX {
-        return Err(ApiError::invalid(format!("a lease lasts at most {LEASE_MAX}, and some time")));
-    }
-    Ok(lease)
+    of_length(lease).map_err(|error| ApiError::invalid(error.to_string()))
 }
 
 /// Over HTTP nobody's life can be seen: a lease lasts for a time, and each write renews it.

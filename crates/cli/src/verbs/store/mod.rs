@@ -3,8 +3,6 @@
 mod copy;
 mod progress;
 
-use std::path::Path;
-
 use relight::doors::clock;
 use relight::store_url::StoreUrl;
 use relight_store::transfer::{self, Findings, TableSum};
@@ -14,7 +12,7 @@ use self::progress::Bar;
 use crate::arguments::store::{StoreCommand, UrlArguments};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{block_on, output};
+use crate::{block_on, output, store_way};
 
 /// Hexadecimal digits of a hash that people compare; JSON has all.
 const DIGITS: usize = 32;
@@ -77,8 +75,7 @@ fn url(environment: &Environment, arguments: &UrlArguments) -> Result<StoreUrl, 
 }
 
 fn parse(text: &str) -> Result<StoreUrl, Failure> {
-    let url = StoreUrl::parse(text, Path::new("."));
-    refuse_memory(url.map_err(|error| Failure::new(Exit::Usage, error.to_string()))?)
+    refuse_memory(store_way::named(text, Exit::Usage)?)
 }
 
 fn refuse_memory(url: StoreUrl) -> Result<StoreUrl, Failure> {

@@ -1,0 +1,128 @@
+//! Usage errors: what clap found, said as every other failure is said, and with what to type instead.
+
+use std::error::Error as _;
+use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseIntError};
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::exit::{Exit, Failure};
+use crate::output::shell_word;
+
+/// Whether the answer, and so the error too, is wanted as JSON. Asked before the flags are understood.
+pub(crate) fn wants_json(words: &[OsString]) -> bool {
+    words.iter().take_while(|word| *word != "--").any(|word| word == "--json")
+}
+
+/// What is wrong with the command line, and what to type instead.
+pub(crate) fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
+    let told = Told::of(error);
+    let Told { message, tip, usage } = &told;
+    let given = context(error, ContextKind::InvalidArg);
+    let (message, hint) = match (error.kind(), given) {
+        (ErrorKind::ValueValidation, Some(flag)) => match number_trouble(error, message) {
+            Some(trouble) => {
+                let value = context(error, ContextKind::InvalidValue).unwrap_or_default();
+                (format!("invalid value '{value}' for '{flag}': {trouble}"), None)
+            }
+            None => (message.clone(), None),
+        },
+        (ErrorKind::UnknownArgument, Some(word)) if is_negative(&word) => {
+            (no_negative_value(&word, words), usage.clone())
+        }
+        (ErrorKind::UnknownArgument, Some(word))
+            if !word.starts_with('-') && usage.as_ref().is_some_and(|it| it.contains(" -- <")) =>
+        {
+            (message.clone(), Some(with_dashes(&word, words)))
+        }
+        (ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, _) => {
+            ("a command is missing".to_owned(), usage.clone())
+        }
+        _ => (message.clone(), tip.clone().or(usage.clone())),
+    };
+    let failure = Failure::new(Exit::Usage, message);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// What clap would print, in its parts.
+struct Told {
+    message: String,
+    tip: Option<String>,
+    usage: Option<String>,
+}
+
+impl Told {
+    fn of(error: &clap::Error) -> Self {
+        let text = error.render().to_string();
+        let mut told = Self { message: String::new(), tip: None, usage: None };
+        let mut is_message = true;
+        for line in text.lines() {
+            let (line, is_part) = (line.trim(), line.starts_with("  "));
+            if let Some(tip) = line.strip_prefix("tip: ") {
+                told.tip.get_or_insert_with(|| tip.to_owned());
+            } else if let Some(usage) = line.strip_prefix("Usage: ") {
+                told.usage = Some(usage.to_owned());
+            } else if line.is_empty() {
+                is_message = false;
+            } else if is_message || (is_part && told.usage.is_none()) {
+                let line = line.strip_prefix("error: ").unwrap_or(line);
+                let gap = if told.message.is_empty() { "" } else { " " };
+                told.message += &format!("{gap}{line}");
+            }
+        }
+        told
+    }
+}
+
+fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// What is wrong with a number; the standard library says it in words that help nobody.
+fn number_trouble(error: &clap::Error, message: &str) -> Option<&'static str> {
+    let value = context(error, ContextKind::InvalidValue).unwrap_or_default();
+    if is_negative(&value) && message.contains("is not in 0..") {
+        return Some("the number must not be negative");
+    }
+    let source = error.source()?.downcast_ref::<ParseIntError>()?;
+    Some(match source.kind() {
+        IntErrorKind::PosOverflow => "the number is too large",
+        IntErrorKind::NegOverflow => "the number is too small",
+        _ => "write a whole number, such as 3",
+    })
+}
+
+/// `-1`, `-5s`: a value, and not a flag.
+fn is_negative(word: &str) -> bool {
+    word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+fn no_negative_value(value: &str, words: &[OsString]) -> String {
+    // Of `-5s` clap knows only `-5`.
+    let begins = |word: &OsString| word.to_string_lossy().starts_with(value);
+    let at = words.iter().position(begins).unwrap_or_default();
+    let value = words.get(at).map_or(value.into(), |word| word.to_string_lossy());
+    let flag = at.checked_sub(1).and_then(|before| words[before].to_str());
+    match flag.filter(|flag| flag.starts_with('-')) {
+        Some(flag) => format!("invalid value '{value}' for '{flag}': it must not be negative"),
+        None => format!("unexpected argument '{value}' found"),
+    }
+}
+
+/// The same command line with `--` before the command that is to be run.
+fn with_dashes(command: &str, words: &[OsString]) -> String {
+    let at = words.iter().position(|word| word == command).unwrap_or(words.len());
+    let quoted = |words: &[OsString]| -> String {
+        words.iter().map(|word| format!(" {}", shell_word(&word.to_string_lossy()))).collect()
+    };
+    let (before, after) = words.split_at(at);
+    let before = before.get(1..).unwrap_or_default();
+    let before: Vec<OsString> = before.iter().filter(|word| *word != "--json").cloned().collect();
+    format!("put -- before the command: relight{} --{}", quoted(&before), quoted(after))
+}
