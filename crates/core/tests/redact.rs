@@ -170,7 +170,7 @@ fn webhooks_and_tokens_with_context() {
             format!("https://discord.com/api/webhooks/123456789012345678/{}", random(68)),
             "https://[discord]",
         ),
-        (format!("twilio auth {}", hex(32)), "twilio auth [twilio]"),
+        (format!("twilio auth {}", hex(32)), "twilio auth [assignment]"),
         (
             format!("discord bot M{}.{}.{}", random(23), random(6), random(38)),
             "discord bot [discord]",
@@ -395,6 +395,125 @@ fn assignments_of_secret_names() {
         ("password=", "password="),
         ("the API key: abcd1234", "the API key: [assignment]"),
         ("password -> hunter2", "password -> [assignment]"),
+    ]);
+}
+
+#[test]
+fn values_on_other_lines_than_their_names() {
+    check_plain(&[
+        ("password: |\n  one two\n\n  three\nuser: ann", "password: |\n  [assignment]\nuser: ann"),
+        ("a:\n  token: >-\n    abc123\n  b: c", "a:\n  token: >-\n    [assignment]\n  b: c"),
+        ("password:\n  hunter2\n", "password:\n  [assignment]\n"),
+        ("{\"password\":\n  \"two words\"}", "{\"password\":\n  \"[assignment]\"}"),
+        ("Enter token:\nabc123def\n", "Enter token:\n[assignment]\n"),
+        ("- name: DB_PASS\n  value: hunter2", "- name: DB_PASS\n  value: [assignment]"),
+        (
+            "{\"name\": \"API_KEY\", \"value\": \"abc\"}",
+            "{\"name\": \"API_KEY\", \"value\": \"[assignment]\"}",
+        ),
+        (
+            "<add key=\"ClearTextPassword\" value=\"abc\" />",
+            "<add key=\"ClearTextPassword\" value=\"[assignment]\" />",
+        ),
+    ]);
+    check_kept(&[
+        "PASSWORD=\nUSER=ann\n",
+        "password:\n  type: string\n",
+        "secrets:\n  - name: x\n",
+        "Password:\nLogin succeeded\n",
+    ]);
+}
+
+#[test]
+fn names_without_a_sign_before_their_value() {
+    check_plain(&[
+        ("#define WIFI_PASSWORD \"hunter2\"", "#define WIFI_PASSWORD \"[assignment]\""),
+        ("#define password hunter2", "#define password [assignment]"),
+        ("ENV API_TOKEN abc123", "ENV API_TOKEN [assignment]"),
+        ("define( 'DB_PASSWORD', 'swordfish' );", "define( 'DB_PASSWORD', '[assignment]' );"),
+        ("machine h login ann password hunter2", "machine h login ann password [assignment]"),
+        (
+            "machine h\n login ann\n password hunter2",
+            "machine h\n login ann\n password [assignment]",
+        ),
+        ("var token string = \"abc\"", "var token string = \"[assignment]\""),
+        ("private_key \"something\";", "private_key \"[assignment]\";"),
+        ("if (\"bar\" == my_password) {", "if (\"[assignment]\" == my_password) {"),
+        ("std::string secret(\"bar\");", "std::string secret(\"[assignment]\");"),
+        ("ALTER USER ann WITH PASSWORD 'hunter2';", "ALTER USER ann WITH PASSWORD '[assignment]';"),
+        ("CREATE USER a IDENTIFIED BY 'hunter2';", "CREATE USER a IDENTIFIED BY '[password]';"),
+        (
+            "key = env.KEY || \"abc\"; my password is hunter2.",
+            "key = env.KEY || \"abc\"; my password is [assignment].",
+        ),
+        ("db.example.com:5432:app:ann:hunter2\n", "db.example.com:5432:app:ann:[password]\n"),
+        ("echo hunter2 | sudo -S true", "echo [password] | sudo -S true"),
+    ]);
+}
+
+#[test]
+fn passphrases_and_other_names() {
+    let psk = format!("{}=", random(43));
+    check(&[
+        ("passphrase: correct horse battery staple".to_owned(), "passphrase: [assignment]"),
+        ("password: correct horse battery staple\nx".to_owned(), "password: [assignment]\nx"),
+        (format!("PresharedKey = {psk}"), "PresharedKey = [assignment]"),
+        ("pw: hunter2 PSWD=hunter2".to_owned(), "pw: [assignment] PSWD=[assignment]"),
+        (format!("acme_key = \"{}\"", hex(32)), "acme_key = \"[assignment]\""),
+        (format!("heroku = \"{}\"", random(32)), "heroku = \"[assignment]\""),
+        ("vendor_key: hunter2".to_owned(), "vendor_key: [assignment]"),
+    ]);
+    check_kept(&["password: must not be empty", "cache_key = \"0f35f57e93c23817\" sort_key: name"]);
+}
+
+#[test]
+fn a_token_behind_a_colour_is_a_token() {
+    let token = ["h", "f_", &random(34)].concat();
+    check(&[
+        (format!("\x1b[1;32m{token}\x1b[0m"), "\x1b[1;32m[huggingface]\x1b[0m"),
+        (format!("\\u001b[32m{token}"), "\\u001b[32m[huggingface]"),
+        ("\x1b[32mpass\x1b[0m=hunter2".to_owned(), "\x1b[32mpass\x1b[0m=[assignment]"),
+    ]);
+}
+
+#[test]
+fn secrets_inside_base64_and_beside_others() {
+    use base64::Engine as _;
+    let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let token = ["gh", "p_", &random(36)].concat();
+    let aws = ["AK", "IA", &upper(16)].concat();
+    check(&[
+        (format!("v: {}", encode(&token)), "v: [encoded]"),
+        (format!("v: {}", encode("password=hunter2")), "v: [encoded]"),
+        (
+            format!("v: {}", encode("password is wrong")),
+            &format!("v: {}", encode("password is wrong")),
+        ),
+        (format!("{aws},{}", random(40)), "[aws],[aws]"),
+        (
+            "data:\n  user: YW5u\nkind: Secret\n---\ndata:\n  user: YW5u\nkind: Map\n".to_owned(),
+            "data:\n  user: [kubernetes]\nkind: Secret\n---\ndata:\n  user: YW5u\nkind: Map\n",
+        ),
+    ]);
+}
+
+#[test]
+fn what_only_looks_assigned_stays() {
+    check_kept(&[
+        "def connect(user=None, pwd=None):",
+        "self.token = nextchar",
+        "secrets: inherit",
+        "api_key: <your api key here>",
+        "password: changeme",
+        "password = \"CHANGE_ME\" token: your-api-token",
+        "let secret = agent\nlet token = lexer.next",
+        "pub cookie: u32, pub token: Token![;], secret: &[u8],",
+        "format!(\"token={token:?} {password}\")",
+        "tokens = [\"password\", \"email\", \"user_name\"]",
+        "token: !Ref GithubToken",
+        "TRAFFIC_SECRET => \"TRAFFIC_SECRET\"",
+        "agent:main:discord:9f86d081-884c-4d65-9a2f-eaa0c55ad015",
+        "agent:main:telegram:dm:1234567890",
     ]);
 }
 

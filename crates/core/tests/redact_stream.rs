@@ -36,7 +36,10 @@ fn everything() -> String {
     format!(
         "first\npassword=hunter2-and-more\nsee {} and kn0wn-value-one\r\n{}{{\"tokens\": [\n \
          \"aZ3kQ9mVnB7s\",\n \"Tx1Yp5LdR8wE\"\n]}}\nAuthorization: Bearer aZ3kQ9mVnB7sTx1Yp5Ld\n\
-         postgres://u:pa55w0rd-x@h/d ü\nlast",
+         postgres://u:pa55w0rd-x@h/d ü\npassword: |\n  one two\n\n  three\nuser: ann\n\"token\":\n  \
+         \"aZ3kQ9mVnB7s\"\nmachine h\n  login ann\n  password hunter2\nkind: Secret\nmetadata:\n  name: x\n\
+         data:\n  one: aZ3kQ9mVnB7s\n  two: aZ3kQ9mVnB7t\n---\npassphrase: correct horse battery staple\n\
+         Private-Lines: 2\naZ3kQ9mVnB7s\naZ3kQ9mVnB7t\nPrivate-MAC: 1\n\u{1b}[1;32mlast",
         github(),
         pem(26)
     )

@@ -1,11 +1,12 @@
 //! Secrets that are secret because of their name: `PASSWORD=x`, `"apiKey": "x"`, `--token x`,
-//! `Authorization: Bearer x`, `<password>x</password>`, "the token is x".
+//! `Authorization: Bearer x`, `<password>x</password>`, "the token is x". Names that no sign ties to
+//! their value are in `untied`.
 
 use super::extent::{self, Extent, Tie, is_quote, skip_blanks};
 use super::finding::{Finding, Rank};
 use super::key::{Name, tie_behind};
 use super::names::{self, KeyName};
-use super::{formats, value};
+use super::{formats, lines, untied, value};
 
 /// Numbers up to this long count something when the name is loose.
 const COUNT_LEN_MAX: usize = 12;
@@ -14,23 +15,38 @@ const HEADER_HEAD_LEN: usize = 128;
 /// Lengths of `digest `, `signature ` and `aws4-hmac-sha256 `, which are followed by lists.
 const LISTED_SCHEMES: [usize; 3] = [7, 10, 17];
 const ARRAY_LEN_MAX: usize = 256;
+const PHRASE_LEN_MAX: usize = 256;
 
 /// Looks at the name around `stem` and adds the secrets it names; answers where to go on.
 pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) -> Option<usize> {
     let name = Name::around(text, stem)?;
     let Some((tie, from, name_quoted)) = tie_behind(text, &name) else {
-        return in_prose(text, &name, findings);
+        return untied::find(text, &name, findings);
     };
     let key = name.judge(text);
-    if key == KeyName::Plain {
+    // `discord:9f86…` is an id of a session or a URN; a setting has a blank or quotes.
+    let is_glued = tie == Tie::Colon
+        && !name_quoted
+        && text.get(from).is_some_and(|b| !is_quote(Some(b)) && *b > b' ');
+    if key == KeyName::Plain || key == KeyName::Weak && is_glued {
         return None;
+    }
+    if let Some(below) = lines::value_below(text, &name, key, tie, from) {
+        findings.push(below);
+        return Some(below.end);
+    }
+    if tie == Tie::Argument
+        && let Some(named) = untied::named_value(text, &name, key)
+    {
+        findings.push(named);
+        return Some(named.end);
     }
     if text.get(skip_blanks(text, from)) == Some(&b'[') && tie != Tie::Flag {
         return in_array(text, skip_blanks(text, from), key, findings);
     }
     let place = Place { name, key, tie, name_quoted };
     let extent = match tie {
-        Tie::Compare | Tie::List => extent::quoted_at(text, from, tie)?,
+        Tie::Compare | Tie::List | Tie::Argument | Tie::Call => extent::quoted_at(text, from, tie)?,
         _ => extent::value_at(text, from, tie, name_quoted),
     };
     let secret = place.secret(text, extent)?;
@@ -46,11 +62,14 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) ->
 pub(super) fn is_harmless(key: KeyName, value: &[u8]) -> bool {
     let is_count = value::is_number(value)
         && match key {
-            KeyName::Plain => true,
+            KeyName::Plain | KeyName::Weak => true,
             KeyName::Loose => value.len() <= COUNT_LEN_MAX,
-            KeyName::Strong => value.len() < 4,
+            KeyName::Strong => value.len() < 4 || value.starts_with(b"0x"),
         };
-    value::is_placeholder(value) || is_count || value::is_path(value)
+    value::is_placeholder(value)
+        || is_count
+        || value::is_path(value)
+        || key == KeyName::Weak && !value::is_token(value)
 }
 
 /// Kind of a secret that was found by its name.
@@ -84,8 +103,19 @@ impl Place {
             return Some(secret);
         }
         let value = &text[extent.start..extent.end];
-        if extent.quoted {
-            return self.quoted_secret(text, extent);
+        let is_tuple = !extent.quoted && matches!(value, [b'(', b'"' | b'\'', ..]);
+        if is_tuple || self.tie == Tie::Call && names::is_auth(self.name.bytes(text)) {
+            return self.of_user(text, extent, is_tuple);
+        }
+        match self.tie {
+            Tie::Argument if !self.is_given(text, value) => return None,
+            Tie::Call if !self.is_set(text, value) => return None,
+            _ if extent.quoted => return self.quoted_secret(text, extent),
+            _ if is_asked_for(text, extent.start) => return None,
+            _ => {}
+        }
+        if let Some(phrase) = self.phrase(text, extent) {
+            return Some(phrase);
         }
         if is_harmless(self.key, value) {
             return self.behind_type(text, extent);
@@ -94,15 +124,93 @@ impl Place {
             return value::is_number(value).then_some(extent);
         }
         if self.is_code_or_prose(text, extent) {
-            return self.behind_type(text, extent);
+            return self.behind_type(text, extent).or_else(|| self.wrapped(text, extent));
         }
         Some(extent)
+    }
+
+    /// `auth=("ann", "x")`, `auth("ann", "x")`: the second of two literals.
+    fn of_user(&self, text: &[u8], extent: Extent, is_tuple: bool) -> Option<Extent> {
+        let first =
+            if is_tuple { extent::quoted_at(text, extent.start + 1, Tie::List)? } else { extent };
+        let comma = skip_blanks(text, first.end + 1);
+        let password = match text.get(comma) {
+            Some(b',') => extent::quoted_at(text, comma + 1, Tie::List)?,
+            _ => first,
+        };
+        let value = &text[password.start..password.end];
+        (!is_harmless(self.key, value)).then_some(password)
+    }
+
+    /// `define('X_PASSWORD', 'x')`, `.put("token", "x")`, and not `["password", "email"]`.
+    fn is_given(&self, text: &[u8], value: &[u8]) -> bool {
+        const SETTERS: &[&str] =
+            &["define", "env", "put", "set", "property", "header", "add", "default"];
+        let before = &text[..self.name.start.saturating_sub(1)];
+        let before = before.strip_suffix(b" ").unwrap_or(before);
+        let before = before.strip_suffix(b"(").unwrap_or_default();
+        let in_ident = |b: &&u8| b.is_ascii_alphanumeric() || **b == b'_';
+        let len = before.iter().rev().take(40).take_while(in_ident).count();
+        let function = before[before.len() - len..].to_ascii_lowercase();
+        let sets = SETTERS.iter().any(|setter| function.ends_with(setter.as_bytes()));
+        !value.contains(&b' ') && !value::is_code(value) && (sets || value::is_generated(value))
+    }
+
+    /// `setPassword("x")`, `std::string secret("x")`, and not `getToken("name")`.
+    fn is_set(&self, text: &[u8], value: &[u8]) -> bool {
+        const ASKING: &[&str] = &[
+            "get", "find", "read", "check", "verify", "validate", "is", "has", "ask", "input",
+            "prompt", "parse", "fetch", "load", "decode", "next", "expect", "match",
+        ];
+        let name = self.name.bytes(text);
+        let starts = |word: &&str| {
+            name.len() > word.len() && name[..word.len()].eq_ignore_ascii_case(word.as_bytes())
+        };
+        let sets = starts(&"set") || starts(&"with") || name.ends_with(b".assign");
+        let is_declared = matches!(text[..self.name.start], [.., b'a'..=b'z' | b'>' | b'*', b' ']);
+        !value.contains(&b' ')
+            && !ASKING.iter().any(starts)
+            && !value::is_code(value)
+            && (sets || is_declared || value::is_generated(value))
+    }
+
+    /// `passphrase: correct horse battery staple`: several words and nothing else on the line.
+    fn phrase(&self, text: &[u8], extent: Extent) -> Option<Extent> {
+        let name = self.name.bytes(text);
+        let is_phrase_name = names::holds_phrases(name);
+        let tied = self.tie == Tie::Colon || !name.to_ascii_lowercase().ends_with(b"word");
+        if !is_phrase_name || !tied || self.name_quoted || !self.name.starts_line(text) {
+            return None;
+        }
+        let line = &text[extent.start..text.len().min(extent.start + PHRASE_LEN_MAX)];
+        let line = line.split(|b| matches!(b, b'\n' | b'\r' | b'#')).next()?.trim_ascii_end();
+        value::is_phrase(line).then_some(Extent { end: extent.start + line.len(), ..extent })
+    }
+
+    /// `= Some("x")`, `= SecretStr("x")`: a generated literal inside a call that does not look it up.
+    fn wrapped(&self, text: &[u8], extent: Extent) -> Option<Extent> {
+        const LOOKS_UP: &[&str] = &[
+            "env", "get", "var", "config", "read", "open", "load", "fetch", "input", "pass",
+            "prompt", "find", "require", "import", "format", "print", "key", "param", "query",
+            "header", "path",
+        ];
+        let value = &text[extent.start..extent.end];
+        let open = value.iter().position(|b| *b == b'(')?;
+        let function = value[..open].to_ascii_lowercase();
+        let literal = extent::quoted_at(text, extent.start + open + 1, Tie::Call)?;
+        let looks_up = LOOKS_UP.iter().any(|word| function.ends_with(word.as_bytes()));
+        let is_secret = value::is_generated(&text[literal.start..literal.end]);
+        (!looks_up && is_secret && value.get(open + 1).is_some_and(|b| is_quote(Some(b))))
+            .then_some(literal)
     }
 
     fn quoted_secret(&self, text: &[u8], extent: Extent) -> Option<Extent> {
         let value = &text[extent.start..extent.end];
         let start = extent.start + scheme_len(value);
         let value = &text[start..extent.end];
+        if value::is_name_of_secret(value, names::holds_no_words(self.name.bytes(text))) {
+            return None;
+        }
         (!is_harmless(self.key, value)).then_some(Extent { start, ..extent })
     }
 
@@ -135,14 +243,31 @@ impl Place {
             return true;
         }
         let rest = &text[extent.end..];
+        let is_word = value::is_word(value);
+        let is_no_token = is_word && names::holds_no_words(self.name.bytes(text));
         match self.tie {
-            Tie::Colon => value::is_word(value) && !self.is_alone(text, rest),
+            Tie::Colon => is_no_token || is_word && !self.is_alone(text, rest),
             Tie::SpacedEquals => {
-                value::is_word(value) && matches!(rest.first(), Some(b';' | b',' | b')' | b'.'))
+                let is_code = matches!(rest.first(), Some(b';' | b',' | b')' | b'.'))
+                    || !is_line_end(rest)
+                    || self.is_variable(text);
+                is_word && (is_code || is_no_token) || value::is_snake(value)
             }
-            Tie::Flag => value[0] == b'-' || value::is_word(value) && is_flag_prose(value),
-            Tie::Equals | Tie::Compare | Tie::List | Tie::Markup => false,
+            Tie::Flag => value[0] == b'-' || is_word && is_flag_prose(value),
+            Tie::Equals | Tie::Compare | Tie::List | Tie::Markup | Tie::Argument | Tie::Call => {
+                false
+            }
         }
+    }
+
+    /// `self.password = value`, `let token = value`: a program's own names on both sides.
+    fn is_variable(&self, text: &[u8]) -> bool {
+        let name = self.name.bytes(text);
+        let before = &text[..self.name.start];
+        [b"self.".as_slice(), b"this.", b"cls."].iter().any(|object| name.starts_with(object))
+            || [b"let ".as_slice(), b"mut ", b"const ", b"var ", b"val ", b"auto ", b"final "]
+                .iter()
+                .any(|keyword| before.ends_with(keyword))
     }
 
     /// `PWD=/home/Ann`.
@@ -154,8 +279,10 @@ impl Place {
 
     /// Whether name and value are all there is on the line, as in a settings file.
     fn is_alone(&self, text: &[u8], rest: &[u8]) -> bool {
-        let after = rest.iter().find(|b| !matches!(b, b' ' | b'\t'));
-        matches!(after, None | Some(b'\n' | b'\r' | b'#' | b'}')) && self.name.starts_line(text)
+        let before = &text[..self.name.start];
+        let follows =
+            [b", ".as_slice(), b"; ", b"| ", b"/ "].iter().any(|sign| before.ends_with(sign));
+        is_line_end(rest) && (follows || self.name.starts_line(text))
     }
 
     /// `password: &str = "x"`: the literal behind the type.
@@ -169,6 +296,20 @@ impl Place {
         let literal = extent::quoted_at(text, extent.end + equals + 1, Tie::SpacedEquals)?;
         self.quoted_secret(text, literal)
     }
+}
+
+/// Whether nothing but a comment follows on the line.
+fn is_line_end(rest: &[u8]) -> bool {
+    let after = rest.iter().find(|b| !matches!(b, b' ' | b'\t'));
+    matches!(after, None | Some(b'\n' | b'\r' | b'#' | b'}'))
+}
+
+/// `<your api key here>`: a request to the reader, with blanks in it.
+fn is_asked_for(text: &[u8], start: usize) -> bool {
+    let rest = &text[start..text.len().min(start + 80)];
+    let close = rest.iter().position(|b| matches!(b, b'>' | b'\n'));
+    rest.first() == Some(&b'<')
+        && close.is_some_and(|at| rest[at] == b'>' && value::is_placeholder(&rest[..=at]))
 }
 
 /// Words that follow the mention of a flag in a sentence.
@@ -232,37 +373,4 @@ fn in_array(
         at += usize::from(is_quote(text.get(at)));
     }
     last_end
-}
-
-/// A random string directly after a secret word, as people tell each other.
-fn in_prose(text: &[u8], name: &Name, findings: &mut Vec<Finding<'_>>) -> Option<usize> {
-    const LINKS: &[&str] = &["is", "was", "value", "=", "to", "key", "are", "now"];
-    let mut at = name.end;
-    let mut links = 0;
-    while links < 3 {
-        let start = skip_blanks(text, at);
-        let len = text[start..].iter().take(6).take_while(|b| **b > b' ' && **b != b':').count();
-        if start == at
-            || !LINKS.iter().any(|l| text[start..start + len].eq_ignore_ascii_case(l.as_bytes()))
-        {
-            break;
-        }
-        at = start + len + usize::from(text.get(start + len) == Some(&b':'));
-        links += 1;
-    }
-    let start = skip_blanks(text, at);
-    let start = start + usize::from(start > at && is_quote(text.get(start)));
-    let in_token = |b: &&u8| b.is_ascii_alphanumeric() || b"_-+/=.~".contains(b);
-    let len = text[start..].iter().take(512).take_while(in_token).count();
-    let token = &text[start..start + len];
-    let is_digest = links == 0 && token.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
-    let is_file =
-        !token.iter().any(u8::is_ascii_uppercase) && token.iter().any(|b| b"/.".contains(b));
-    let is_token = start > at && value::is_random(token) && !is_digest && !is_file;
-    if !is_token || name.judge(text) == KeyName::Plain {
-        return None;
-    }
-    let kind = kind_of(token, b"");
-    findings.push(Finding::new(start, start + len, kind, Rank::Context));
-    Some(start + len)
 }

@@ -1,5 +1,5 @@
 //! Secrets that are recognised by their own shape: PEM private keys, JWTs, `Bearer xxx`,
-//! `Basic xxx`, and provider tokens whose prefix is not at the start or not unique.
+//! `Basic xxx`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -11,8 +11,6 @@ use super::{formats, value};
 const PEM_LABEL_LEN_MAX: usize = 64;
 /// Keys of 16,384 bits fit.
 const PEM_LEN_USUAL: usize = 16 * 1024;
-/// How far behind its vendor's name a token may stand.
-const VENDOR_REACH: usize = 128;
 const TOKEN_LEN_MAX: usize = 16 * 1024;
 
 /// A private key whose `BEGIN` stands at `begin`; without an end it goes to the end of the text.
@@ -23,7 +21,10 @@ pub(super) fn pem(text: &[u8], begin: usize) -> Option<Finding<'static>> {
     let label_end = (begin + PEM_LABEL_LEN_MAX).min(text.len());
     let label = &text[begin..label_end];
     let label_len = memmem::find(label, b"----")?;
-    if dashes < 4 || memmem::find(&label[..label_len], b"PRIVATE KEY").is_none() {
+    let is_private = [b"PRIVATE KEY".as_slice(), b"Static key"]
+        .iter()
+        .any(|word| memmem::find(&label[..label_len], word).is_some());
+    if dashes < 4 || !is_private {
         return None;
     }
     let body = begin + label_len + 4;
@@ -123,55 +124,4 @@ fn is_basic_pair(token: &[u8]) -> bool {
         && STANDARD_NO_PAD.decode(unpadded).is_ok_and(|plain| {
             plain.contains(&b':') && plain.iter().all(|b| (b' '..0x7f).contains(b))
         })
-}
-
-/// A bot token of Telegram, `123456789:AA…`, whose `:AA` stands at `colon`.
-pub(super) fn telegram(text: &[u8], colon: usize) -> Option<Finding<'static>> {
-    let digits = text[..colon].iter().rev().take(12).take_while(|b| b.is_ascii_digit()).count();
-    let in_token = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-    let body = text[colon + 1..].iter().take(64).take_while(in_token).count();
-    let is_token = (8..=10).contains(&digits) && (32..=40).contains(&body);
-    is_token.then(|| Finding::new(colon - digits, colon + 1 + body, "telegram", Rank::Format))
-}
-
-/// A client secret of Azure: three characters, a digit, `Q~`, 31 to 34 characters.
-pub(super) fn azure_client(text: &[u8], digit: usize) -> Option<Finding<'static>> {
-    let start = digit.checked_sub(3)?;
-    if text.get(digit + 1..digit + 3) != Some(b"Q~") {
-        return None;
-    }
-    let in_secret = |b: &&u8| b.is_ascii_alphanumeric() || b"_.~-".contains(b);
-    let tail = text.get(digit + 3..)?;
-    let run = tail.iter().take(40).take_while(in_secret).count();
-    let body = run - tail[..run].iter().rev().take_while(|b| **b == b'.').count();
-    let is_secret = text[start..digit].iter().all(|b| in_secret(&b)) && (31..=34).contains(&body);
-    is_secret.then(|| Finding::new(start, digit + 3 + body, "azure", Rank::Format))
-}
-
-/// A random string soon after the name of a vendor whose tokens have no mark of their own.
-pub(super) fn vendor(text: &[u8], start: usize) -> Option<Finding<'static>> {
-    let kind = if text[start] | 0x20 == b't' { "twilio" } else { "discord" };
-    let near = &text[start..text.len().min(start + VENDOR_REACH)];
-    let near = near.split(|b| *b == b'\n').next()?;
-    let in_token = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
-    let mut at = 0;
-    for word in near.split(|b| !in_token(b)) {
-        let is_token = if kind == "twilio" { is_twilio(word) } else { is_discord(word) };
-        if is_token {
-            return Some(Finding::new(start + at, start + at + word.len(), kind, Rank::Format));
-        }
-        at += word.len() + 1;
-    }
-    None
-}
-
-fn is_twilio(word: &[u8]) -> bool {
-    let hex = word.strip_prefix(b"SK").unwrap_or(word);
-    hex.len() == 32 && hex.iter().all(u8::is_ascii_hexdigit) && value::is_random(hex)
-}
-
-fn is_discord(word: &[u8]) -> bool {
-    let mut lens = word.split(|b| *b == b'.').map(<[u8]>::len);
-    let parts = [lens.next(), lens.next(), lens.next(), lens.next()];
-    matches!(parts, [Some(23..=30), Some(6..=7), Some(27..=45), None])
 }

@@ -53,8 +53,6 @@ const PROGRAMS: &[Program] = &[
         behind("-u", b':'), behind("--user", b':'), behind("-U", b':'),
         behind("--proxy-user", b':'), behind("-E", b':'), behind("--cert", b':'),
     ]),
-    program("http", &[behind("-a", b':'), behind("--auth", b':')]),
-    program("https", &[behind("-a", b':'), behind("--auth", b':')]),
     family("mysql", &[attached("-p")]),
     family("mariadb", &[attached("-p")]),
     family("mongo", &[whole("-p")]),
@@ -121,6 +119,12 @@ impl Flag {
         };
         let value = words.get(word)?.get(start..)?;
         let behind = match self.behind {
+            // `curl -u TOKEN:`: the token is the user.
+            Some(sign)
+                if value.ends_with(&[sign]) && value::is_token(&value[..value.len() - 1]) =>
+            {
+                0
+            }
             Some(sign) => memchr::memchr(sign, value)? + 1,
             None => 0,
         };
@@ -169,7 +173,7 @@ pub(super) fn passwords(text: &[u8], start: usize) -> Vec<(usize, usize)> {
 
 /// The words of a shell command, without the quotes around whole words. A line that ends in a
 /// backslash continues.
-fn split(line: &[u8]) -> Vec<(usize, usize)> {
+pub(super) fn split(line: &[u8]) -> Vec<(usize, usize)> {
     let mut words = Vec::new();
     let mut at = 0;
     while at < line.len() && words.len() < WORDS_MAX {
@@ -240,9 +244,7 @@ mod tests {
 
     #[test]
     fn other_flags_do_not() {
-        for command in
-            ["mysql -p db", "curl -u ann x", "curl -u $U:$P x", "zip -r -p x", "http -a x"]
-        {
+        for command in ["mysql -p db", "curl -u ann x", "curl -u $U:$P x", "zip -r -p x"] {
             assert_eq!(found(command), [""; 0], "{command}");
         }
     }

@@ -15,6 +15,10 @@ pub(super) enum Tie {
     Flag,
     /// `"--name", "value"`.
     List,
+    /// `("name", "value")`.
+    Argument,
+    /// `name("value")`.
+    Call,
     /// `<name>value</name>`.
     Markup,
 }
@@ -35,18 +39,31 @@ const PAIR_NAME_LEN_MAX: usize = 40;
 
 /// The value that starts at `from` or behind blanks there.
 pub(super) fn value_at(text: &[u8], from: usize, tie: Tie, name_quoted: bool) -> Extent {
-    let start = skip_blanks(text, from);
     if tie == Tie::Markup {
-        let len = text[start..].iter().take_while(|b| **b != b'<' && **b != b'\n').count();
-        // `<password> and so on` is a placeholder in a sentence.
-        let is_closed = start == from && matches!(text[start + len..], [] | [b'<', b'/', ..]);
-        return Extent { start, end: start + if is_closed { len } else { 0 }, quoted: false };
+        return element_at(text, from);
     }
+    let start = skip_blanks(text, from);
+    let start = start + if text[start..].starts_with(b"%22") { 3 } else { 0 };
     if let Some(extent) = quoted_at(text, start, tie) {
         return extent;
     }
     let end = if name_quoted { literal_end(text, start) } else { bare_end(text, start) };
     Extent { start, end, quoted: false }
+}
+
+/// The text of an element of markup, perhaps on a line of its own.
+fn element_at(text: &[u8], from: usize) -> Extent {
+    let in_gap = |b: &&u8| b.is_ascii_whitespace();
+    let gap = text[from..].iter().take(BLANKS_MAX).take_while(in_gap).count();
+    let start = from + gap;
+    let len = text[start..].iter().take_while(|b| **b != b'<' && **b != b'\n').count();
+    let len = text[start..start + len].trim_ascii_end().len();
+    let behind =
+        start + len + text[start + len..].iter().take(BLANKS_MAX).take_while(in_gap).count();
+    // `<password> and so on` is a placeholder in a sentence.
+    let is_sentence = text[from..start].contains(&b' ') && !text[from..start].contains(&b'\n');
+    let is_closed = !is_sentence && matches!(text[behind..], [] | [b'<', b'/', ..]);
+    Extent { start, end: start + if is_closed { len } else { 0 }, quoted: false }
 }
 
 /// The quoted value that starts at `from` or behind blanks there.
@@ -88,7 +105,7 @@ pub(super) fn escapes_before_quote(text: &[u8], at: usize) -> Option<usize> {
 
 /// Start of the content, backslashes and the quote, also behind `f`, `b`, `r`, `u` prefixes.
 fn opening_quote(text: &[u8], start: usize) -> Option<(usize, usize, u8)> {
-    let prefix = text[start..].iter().take(2).take_while(|b| b"fbruFBRU".contains(b)).count();
+    let prefix = text[start..].iter().take(2).take_while(|b| b"fbruFBRUL@$".contains(b)).count();
     let at = start + prefix;
     let escapes = escapes_before_quote(text, at)?;
     let quote = text[at + escapes];
@@ -138,6 +155,7 @@ fn bare_end(text: &[u8], start: usize) -> usize {
             b'&' => text.get(at + 1) == Some(&b'&') || starts_pair(text, at + 1),
             b',' | b';' => is_end_or_blank(text, at + 1) || starts_pair(text, at + 1),
             b'\\' => ends_at_escape(text, at),
+            b'%' => matches!(text.get(at + 1..at + 3), Some(b"22" | b"26" | b"27")),
             _ => false,
         };
         if ends {
@@ -158,6 +176,7 @@ fn without_closing(text: &[u8], start: usize, mut end: usize) -> usize {
             Some(b')') => Some(b'('),
             Some(b']') => Some(b'['),
             Some(b'}') => Some(b'{'),
+            Some(b':') if value.ends_with(b"):") => None,
             _ => break,
         };
         if opening.is_some_and(|opening| value.contains(&opening)) {

@@ -6,7 +6,7 @@ use super::formats;
 #[rustfmt::skip]
 const RULE_KINDS: &[&str] = &[
     "assignment", "authorization", "azure", "basic", "bearer", "cookie", "jwt", "password", "pem",
-    "telegram", "twilio", "url-password",
+    "twilio", "url-password", "kubernetes", "putty", "encoded",
 ];
 
 /// Whether a rule may have given this kind.
@@ -32,6 +32,8 @@ pub(super) struct Finding<'a> {
     pub(super) end: usize,
     pub(super) kind: &'a str,
     pub(super) rank: Rank,
+    /// How far the rule had to look: a text that ends here may still make the secret longer.
+    pub(super) reach: usize,
     /// Quote to put around the mark: a bare JSON number becomes a string.
     pub(super) quote: Option<u8>,
 }
@@ -42,13 +44,14 @@ impl<'a> Finding<'a> {
             rank == Rank::Known || is_rule_kind(kind.as_bytes()),
             "every rule's kind is listed: {kind}"
         );
-        Self { start, end, kind, rank, quote: None }
+        Self { start, end, kind, rank, reach: end, quote: None }
     }
 
     /// Grows to `start..end` as well, so that no part of either stays.
     fn absorb(&mut self, other: &Finding<'a>) {
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
+        self.reach = self.reach.max(other.reach);
         self.quote = self.quote.and(other.quote);
         if other.rank < self.rank {
             self.kind = other.kind;
@@ -93,6 +96,7 @@ fn widen(text: &[u8], finding: &mut Finding<'_>, marks: &[(usize, usize)]) {
         finding.start = finding.start.min(start);
         finding.end = finding.end.max(end);
     }
+    finding.reach = finding.reach.max(finding.end);
 }
 
 fn is_only_marks(text: &[u8], finding: &Finding<'_>, marks: &[(usize, usize)]) -> bool {

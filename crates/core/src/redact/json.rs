@@ -27,7 +27,7 @@ pub(super) fn redact(redactor: &Redactor, value: &mut Value, key: KeyName) -> bo
 fn string(redactor: &Redactor, text: &mut String, key: KeyName) -> bool {
     let redacted = match key {
         KeyName::Plain => redactor.text(text),
-        KeyName::Loose | KeyName::Strong => redactor.secret_value(key, b"", text),
+        KeyName::Weak | KeyName::Loose | KeyName::Strong => redactor.secret_value(key, b"", text),
     };
     let changed = (redacted != *text).then(|| redacted.into_owned());
     if let Some(redacted) = changed {
@@ -72,7 +72,9 @@ fn object(redactor: &Redactor, fields: &mut Map<String, Value>, key: KeyName) ->
         let own = names::judge(field.as_bytes());
         let is_named_value = field.eq_ignore_ascii_case("value");
         // Numbers deep inside a secret object (`expires_in`) are secret only by their own key.
-        let inherited = if value.is_number() { KeyName::Plain } else { key };
+        // A service's name says nothing of what lies deep inside.
+        let is_own = value.is_number() || key == KeyName::Weak;
+        let inherited = if is_own { KeyName::Plain } else { key };
         let candidates = [own, if is_named_value { named } else { KeyName::Plain }, inherited];
         let stricter = candidates.into_iter().find(|key| *key != KeyName::Plain);
         changed |= redact(redactor, value, stricter.unwrap_or(KeyName::Plain));

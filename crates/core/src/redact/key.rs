@@ -1,6 +1,7 @@
 //! The key name around a place in a text, and what ties it to a value.
 
 use super::extent::{Tie, escapes_before_quote, skip_blanks};
+use super::formats;
 use super::names::{self, KeyName, NAME_LEN_MAX};
 
 /// A key name's place in a text.
@@ -15,7 +16,10 @@ impl Name {
     /// The name that holds the byte at `stem`, without the escape or the dashes before it.
     pub(super) fn around(text: &[u8], stem: usize) -> Option<Self> {
         let in_name = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
-        let right = text[stem..].iter().take(NAME_LEN_MAX).take_while(in_name).count();
+        // The two bytes of a letter such as `ñ`; before the stem they could be half of something else.
+        let in_letter = |b: &&u8| matches!(b, 0xC3 | 0x80..=0xBF);
+        let in_right = |b: &&u8| in_name(b) || in_letter(b);
+        let right = text[stem..].iter().take(NAME_LEN_MAX).take_while(in_right).count();
         let left = text[..stem].iter().rev().take(NAME_LEN_MAX).take_while(in_name).count();
         if right == NAME_LEN_MAX || left == NAME_LEN_MAX {
             return None;
@@ -27,10 +31,17 @@ impl Name {
         } else if before == Some(b'%') && start + 2 <= stem {
             start += 2;
         }
+        let digits = text[start..stem].iter().take_while(|b| b.is_ascii_digit()).count();
+        if start + digits < stem && formats::colour_len(text, start + digits + 1) > 0 {
+            start += digits + 1;
+        }
         let dashes = text[start..stem].iter().take_while(|b| matches!(b, b'-' | b'.')).count();
         let dots =
             text[stem..stem + right].iter().rev().take_while(|b| matches!(b, b'-' | b'.')).count();
         let is_flag = dashes > 0 && text[start] == b'-';
+        // `-Dname=value` sets a property.
+        let is_property = is_flag && dashes == 1 && text[start + 1] == b'D' && start + 2 <= stem;
+        let dashes = dashes + usize::from(is_property);
         Some(Self { start: start + dashes, end: stem + right - dots, is_flag })
     }
 
@@ -78,6 +89,10 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
     let escapes = escapes_before_quote(text, name.end);
     let mut end = escapes.map_or(name.end, |escapes| name.end + escapes + 1);
     end += usize::from(text.get(end) == Some(&b']'));
+    end += array_len(&text[end.min(text.len())..]);
+    if text[end.min(text.len())..].starts_with(b"%22") {
+        end += 3;
+    }
     let quoted = escapes.is_some();
     let at = skip_blanks(text, end);
     let rest = text.get(at..).unwrap_or_default();
@@ -85,6 +100,14 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
     match rest {
         [b'=', b'=', b'=', ..] => tied(Tie::Compare, 3),
         [b'=', b'=', ..] => tied(Tie::Compare, 2),
+        [b'!', b'=', b'=', ..] => tied(Tie::Compare, 3),
+        [b'!', b'=', ..] => tied(Tie::Compare, 2),
+        [b'?', b'?', b'=', ..] | [b'|', b'|', b'=', ..] => tied(Tie::SpacedEquals, 3),
+        [b'?', b'?', ..] | [b'|', b'|', ..] => tied(Tie::Compare, 2),
+        [b':', b':', b':', b'=', ..] => tied(Tie::SpacedEquals, 4),
+        [b':', b':', b'=', ..] => tied(Tie::SpacedEquals, 3),
+        [b'+' | b'.' | b'?', b'=', ..] | [b'<', b'-', ..] => tied(Tie::SpacedEquals, 2),
+        [b'%', b'3', b'A' | b'a', ..] => tied(Tie::Colon, 3),
         [b'=', b'>', ..] => tied(Tie::SpacedEquals, 2),
         [b'=', b' ' | b'\t', ..] => tied(Tie::SpacedEquals, 1),
         [b'=', ..] => tied(Tie::Equals, 1),
@@ -97,7 +120,16 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
         [b',', ..] if quoted && (name.is_flag || names::is_credential_header(name.bytes(text))) => {
             tied(Tie::List, 1)
         }
+        [b',', ..] if quoted => tied(Tie::Argument, 1),
+        [b'(', b'"' | b'\'', ..] if !quoted && at == end => tied(Tie::Call, 1),
         [_, ..] if at > end && name.is_flag && !quoted => tied(Tie::Flag, 0),
         _ => None,
     }
+}
+
+/// Length of `[25]` or `[]` behind the name of an array.
+fn array_len(text: &[u8]) -> usize {
+    let digits = text.iter().skip(1).take(6).take_while(|b| b.is_ascii_digit()).count();
+    let is_array = text.first() == Some(&b'[') && text.get(digits + 1) == Some(&b']');
+    if is_array { digits + 2 } else { 0 }
 }

@@ -15,10 +15,13 @@ mod formats;
 mod json;
 mod key;
 mod known;
+mod lines;
 mod mark;
 mod names;
+mod shapes;
 mod stream;
 mod trigger;
+mod untied;
 mod url;
 mod value;
 
@@ -60,7 +63,9 @@ impl Redactor {
     #[must_use]
     pub fn with_environment<'a>(mut self, vars: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         for (name, value) in vars {
-            if names::judge(name.as_bytes()) != KeyName::Plain {
+            let key = names::judge(name.as_bytes());
+            let is_weak = key == KeyName::Weak && !value::is_token(value.trim().as_bytes());
+            if key != KeyName::Plain && !is_weak {
                 self.known.add_variable(value);
             }
             self.known.add_url_passwords(value);
@@ -233,13 +238,29 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
                 );
                 return None;
             }
-            Rule::Telegram => blocks::telegram(text, start),
-            Rule::AzureClient => blocks::azure_client(text, start),
-            Rule::Vendor => blocks::vendor(text, start),
+            Rule::Infix(index) => infix_at(text, start, index),
+            Rule::Twilio => shapes::twilio(text, start),
+            Rule::Encoded => shapes::encoded(text, start, |plain| {
+                let mut inside = Vec::new();
+                find_by_rule(plain, &mut inside);
+                !inside.is_empty()
+            }),
+            Rule::KubernetesSecret => {
+                shapes::kubernetes(text, start, findings);
+                return None;
+            }
+            Rule::PuttyKey => shapes::putty(text, start),
+            Rule::Pgpass => shapes::pgpass(text, start),
+            Rule::Piped => shapes::piped(text, start),
+            Rule::Identified => shapes::identified_by(text, start),
         }?;
+        if found.kind == "aws" {
+            findings.extend(shapes::aws_secret(text, found.end));
+        }
         findings.push(found);
         Some(found.end)
     });
+    shapes::discord(text, findings);
 }
 
 /// Where to go on behind the mark whose word stands at `word`: marks hold no names.
@@ -252,6 +273,12 @@ fn format_at(text: &[u8], start: usize, index: usize) -> Option<Finding<'static>
     let format = &formats::FORMATS[index];
     let end = formats::token_end(text, start, format)?;
     Some(Finding::new(start, end, format.kind, Rank::Format))
+}
+
+fn infix_at(text: &[u8], at: usize, index: usize) -> Option<Finding<'static>> {
+    let infix = &formats::INFIXES[index];
+    let (start, end) = formats::around(text, at, infix)?;
+    Some(Finding::new(start, end, infix.kind, Rank::Format))
 }
 
 fn url_at(text: &[u8], start: usize) -> Option<Finding<'static>> {

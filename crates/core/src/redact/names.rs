@@ -10,6 +10,8 @@ use super::{mark, trigger};
 pub(super) enum KeyName {
     /// Not a secret.
     Plain,
+    /// A secret when the value looks like one that was generated: `vendor_key`, `heroku`.
+    Weak,
     /// A secret unless it is a number: `token`, `pass`, `auth` also count and describe things.
     Loose,
     /// A secret, also when it is a number.
@@ -34,13 +36,32 @@ pub(super) fn judge(name: &[u8]) -> KeyName {
     let all = segments.all();
     let Some(last) = all.last() else { return KeyName::Plain };
     let is_vault_id = is(last, "id") && all.len() > 1 && is(all[all.len() - 2], "secret");
-    if is_any(last, DESCRIPTIONS) && !is_vault_id {
-        return KeyName::Plain;
+    let is_host = is(all[0], "bundle") && all.len() > 2;
+    if is_any(last, DESCRIPTIONS) && !is_vault_id && !is_host {
+        let is_client_id = is(last, "id") && has_vendor(all) && all.len() > 1;
+        return if is_client_id { KeyName::Weak } else { KeyName::Plain };
     }
-    if is_strong(all) {
-        return KeyName::Strong;
+    match all {
+        _ if is_strong(all) => KeyName::Strong,
+        _ if is_loose(all) => KeyName::Loose,
+        _ if is_weak(all) => KeyName::Weak,
+        _ => KeyName::Plain,
     }
-    if is_loose(all) { KeyName::Loose } else { KeyName::Plain }
+}
+
+/// Whether a value under this name is never a plain word: nobody gives out tokens like that.
+pub(super) fn holds_no_words(name: &[u8]) -> bool {
+    ends_with_any(name, &["token", "tokens", "auth", "cookie", "cookies", "bearer", "secrets"])
+}
+
+/// Whether a call of this name takes a user and a password.
+pub(super) fn is_auth(name: &[u8]) -> bool {
+    ends_with_any(name, &["auth"])
+}
+
+/// Whether a value under this name may be several words.
+pub(super) fn holds_phrases(name: &[u8]) -> bool {
+    ends_with_any(name, &["passphrase", "password", "passwd", "mnemonic", "phrase"])
 }
 
 /// Whether a header of this name carries credentials after a scheme word or as pairs.
@@ -60,9 +81,10 @@ fn is_strong(all: &[&[u8]]) -> bool {
             let is_key = is(segment, "key") || is(segment, "keys");
             (is_key && is_any(before, BEFORE_KEY))
                 || (is(before, "connection") && is(segment, "string"))
+                || (is(segment, "phrase") && is_any(before, &["seed", "pass", "recovery"]))
         })
         || (all.len() > 1 && is(last, "pat"))
-        || is(last, "dsn")
+        || is_any(last, &["dsn", "psk"])
 }
 
 fn is_loose(all: &[&[u8]]) -> bool {
@@ -71,25 +93,94 @@ fn is_loose(all: &[&[u8]]) -> bool {
     let is_plural_secret = pairs(all).any(|(before, segment)| {
         is(segment, "tokens") && is_any(before, &["access", "refresh", "auth", "api", "bearer"])
     });
-    is_any(last, LOOSE_LAST)
+    // `BUNDLE_GEMS__EXAMPLE__COM`: the credentials that Bundler has for a host.
+    let is_bundler = is(all[0], "bundle") && is_any(last, &["com", "org", "net", "io"]);
+    is_bundler
+        || is_any(last, LOOSE_LAST)
+        || ends_with_any(last, &["pass"]) && !is_any(last, WORDS_IN_PASS)
         || is_plural_secret
         || (!is_cursor && all.iter().any(|segment| ends_with_any(segment, &["token"])))
+}
+
+fn is_weak(all: &[&[u8]]) -> bool {
+    let last = all[all.len() - 1];
+    let before = all.len().checked_sub(2).map(|at| all[at]);
+    let is_key = is(last, "key") || is(last, "keys");
+    let is_glued = last.len() > 3 && ends_with_any(last, &["key"]) && !is_any(last, WORDS_IN_KEY);
+    is_glued
+        || is_key && !before.is_some_and(|before| is_any(before, BEFORE_PLAIN_KEY))
+        || is_any(last, &["api", "access"])
+        || has_vendor(all)
+}
+
+fn has_vendor(all: &[&[u8]]) -> bool {
+    all.iter().any(|segment| is_any(segment, VENDORS))
 }
 
 /// Secret wherever they stand in a name, unless the name ends in a description.
 #[rustfmt::skip]
 const STRONG: &[&str] = &[
     "pwd", "passwd", "passcode", "secret", "secrets", "credential", "credentials", "creds",
-    "cred", "mnemonic", "apikeys", "phpsessid", "jsessionid",
+    "cred", "mnemonic", "apikeys", "phpsessid", "jsessionid", "pswd", "psswd", "pword", "passw",
+    "passwrd", "contrasena", "contraseña", "kennwort", "passwort", "senha", "wachtwoord", "masterauth",
 ];
 #[rustfmt::skip]
 const STRONG_ENDINGS: &[&str] = &[
     "password", "passwords", "passwd", "passphrase", "secret", "apikey", "secretkey",
-    "privatekey", "accesskey", "signingkey", "encryptionkey",
+    "privatekey", "accesskey", "signingkey", "encryptionkey", "presharedkey", "authkey", "pswd",
+    "passwort", "kennwort", "secretid", "dbkey", "databasekey", "servicekey", "accountkey", "privkey",
+    "clientkey",
 ];
 #[rustfmt::skip]
 const LOOSE_LAST: &[&str] = &[
-    "auth", "authorization", "authentication", "cookie", "cookies", "bearer", "pass",
+    "auth", "authorization", "authentication", "cookie", "cookies", "bearer", "pass", "pw", "jwt",
+];
+/// Words that end in `pass` and are none.
+#[rustfmt::skip]
+const WORDS_IN_PASS: &[&str] = &[
+    "bypass", "compass", "encompass", "trespass", "surpass", "overpass", "underpass", "multipass",
+    "askpass",
+];
+/// Words that end in `key` and open nothing.
+#[rustfmt::skip]
+const WORDS_IN_KEY: &[&str] = &[
+    "monkey", "turkey", "donkey", "hockey", "jockey", "whiskey", "hotkey", "pubkey", "publickey",
+    "rowkey", "sortkey", "onkey", "haskey", "getkey", "bykey", "primarykey", "foreignkey", "cachekey",
+];
+/// `key` after these names something and opens nothing.
+#[rustfmt::skip]
+const BEFORE_PLAIN_KEY: &[&str] = &[
+    "primary", "foreign", "public", "pub", "cache", "sort", "partition", "row", "map", "dict",
+    "lookup", "hash", "idempotency", "unique", "natural", "composite", "routing", "bucket",
+    "object", "translation", "arrow", "hot", "shortcut", "registry", "config", "metric", "group",
+    "search", "index", "state", "candidate", "surrogate", "range", "shard", "event", "message",
+    "item", "field", "column", "data", "dedupe", "dedup", "order", "trace", "span", "lock", "job",
+    "task", "step", "commit", "digest", "content", "etag", "image", "layer", "blob", "query",
+    "react", "list", "press", "any", "by", "has", "get", "on", "is", "no", "known", "s3", "file",
+    "test", "mark", "this", "the", "a", "each", "every", "last", "first", "next", "new", "old",
+];
+
+/// Services whose tokens have no prefix of their own: a generated value under such a name is one. Each
+/// is also a trigger.
+#[rustfmt::skip]
+pub(super) const VENDORS: &[&str] = &[
+    "adafruit", "adobe", "airtable", "algolia", "alibaba", "aliyun", "asana", "atlassian", "jira",
+    "confluence", "authress", "beamer", "bitbucket", "bittrex", "meraki", "cloudflare", "codecov",
+    "cohere", "coinbase", "confluent", "contentful", "datadog", "discord", "droneci", "dropbox",
+    "etsy", "facebook", "fastly", "finicity", "finnhub", "flickr", "freshbooks", "gitter",
+    "gocardless", "heroku", "hubspot", "intercom", "jfrog", "artifactory", "bintray", "xray",
+    "kraken", "kucoin", "launchdarkly", "linear", "linkedin", "lob", "looker", "mailchimp",
+    "mailgun", "mapbox", "mattermost", "maxmind", "messagebird", "netlify", "newrelic", "relic",
+    "nytimes", "okta", "plaid", "privateai", "rapidapi", "sendbird", "sendgrid", "sentry",
+    "contribsys", "snyk", "sonar", "squarespace", "sumo", "sumologic", "telegram", "travis",
+    "twilio", "twitch", "twitter", "typeform", "yandex", "zendesk", "cloudant", "softlayer",
+    "ibmcloud", "auth0", "circleci", "buildkite", "digitalocean", "pagerduty", "opsgenie",
+    "rollbar", "bugsnag", "mixpanel", "amplitude", "pusher", "pubnub", "openweather", "giphy",
+    "spotify", "youtube", "instagram", "trello", "wakatime", "coveralls", "browserstack",
+    "saucelabs", "sourcegraph", "deepl", "virustotal", "shodan", "alphavantage", "binance", "bybit", "infura",
+    "etherscan", "wandb", "snowflake", "logz", "loggly", "papertrail", "honeycomb", "supabase",
+    "postmark", "mandrill", "braintree", "paypal", "shopify", "dockerhub", "jenkins", "gitea",
+    "woodpecker", "vercel", "backblaze", "linode", "vultr", "hetzner", "scaleway", "ovh",
 ];
 
 /// `key` alone is any key; after these it opens something.
@@ -99,6 +190,7 @@ const BEFORE_KEY: &[&str] = &[
     "auth", "account", "service", "deploy", "ssh", "license", "session", "shared", "webhook",
     "admin", "rsa", "hmac", "aes", "jwt", "app", "consumer", "client", "storage", "gpg",
     "openai", "anthropic", "claude", "stripe", "github", "gitlab", "gemini", "google", "azure",
+    "priv", "db", "database", "preshared", "vendor", "crypto", "wallet", "root", "ldap", "smtp",
     "aws", "slack", "sendgrid", "twilio", "mailgun", "groq", "mistral", "cohere", "datadog",
     "sentry", "deepseek", "openrouter", "xai", "perplexity", "replicate", "together",
     "fireworks", "tavily", "pinecone",
@@ -204,7 +296,7 @@ mod tests {
             client_secret clientSecret SECRET_KEY_BASE api_key apiKey APIKey APIKEY X-Api-Key
             OPENAI_API_KEY OPENAI_KEY aws_secret_access_key AccountKey SharedAccessKey private-key signing_key credentials db_creds SENTRY_DSN secret_id password_hash GITHUB_PAT
             AZURE_CONNECTION_STRING password2 PASSWORD_2 spring.datasource.password
-            wallet_mnemonic";
+            wallet_mnemonic PSWD db_pswd PresharedKey wpa_psk seed_phrase contrasena priv_key";
         for name in names.split_ascii_whitespace() {
             assert_eq!(judge(name.as_bytes()), KeyName::Strong, "{name}");
         }
@@ -215,9 +307,17 @@ mod tests {
         let names = "
             token access_token accessToken refreshToken GITHUB_TOKEN _authToken authtoken
             access_tokens auth basic_auth Authorization Cookie Set-Cookie SMTP_PASS id_token
-            csrf_token TOKEN_2 github_token_prod";
+            csrf_token TOKEN_2 github_token_prod pw db_pw dbpass mailpass";
         for name in names.split_ascii_whitespace() {
             assert_eq!(judge(name.as_bytes()), KeyName::Loose, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_hold_secrets_when_they_look_generated() {
+        let names = "key acme_key acmeKey heroku HEROKU_APP jira_client_id my_api access";
+        for name in names.split_ascii_whitespace() {
+            assert_eq!(judge(name.as_bytes()), KeyName::Weak, "{name}");
         }
     }
 
@@ -226,10 +326,11 @@ mod tests {
         let names = "
             tokens_used max_tokens token_count prompt_tokens total_tokens tokens
             completionTokens cache_read_input_tokens token_limit tokenizer author authored_by
-            keyboard primary_key idempotency_key monkey key public_key cache_key sort_key
+            keyboard primary_key idempotency_key monkey public_key cache_key sort_key
             session_id sessionId access_key_id auth_type auth_method SSH_AUTH_SOCK XAUTHORITY
             GIT_ASKPASS token_url password_file secret_name auth.rs src/token.rs next_token
-            nextPageToken passed compass secretary tokenId bypass authority";
+            nextPageToken passed compass secretary tokenId bypass authority api_version
+            heroku_url bucket_key";
         for name in names.split_ascii_whitespace() {
             assert_eq!(judge(name.as_bytes()), KeyName::Plain, "{name}");
         }

@@ -118,7 +118,7 @@ impl RedactedStream<'_> {
         let mut end = wanted.end;
         for finding in findings.iter().rev() {
             let start = finding.start.max(self.given);
-            let is_open = finding.end > end || finding.end == wanted.seen;
+            let is_open = finding.end > end || finding.reach == wanted.seen;
             let may_wait = self.text.len() - start <= HELD_BYTES_MAX;
             if start < end && is_open && may_wait {
                 end = start;

@@ -4,7 +4,8 @@
 //! table made at compile time. So there is nothing to build at start-up, short texts cost as
 //! little per byte as long ones, and prose is walked with one table look-up a byte.
 
-use super::formats::FORMATS;
+use super::formats::{FORMATS, INFIXES};
+use super::names::VENDORS;
 
 /// What to try where a literal stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,14 +24,24 @@ pub(super) enum Rule {
     Scheme,
     /// Programs that take passwords as short flags.
     Command,
-    /// `123456789:AA…`.
-    Telegram,
-    /// `abc8Q~…` client secrets of Azure.
-    AzureClient,
+    /// The n-th format that is known by its middle or its end.
+    Infix(usize),
+    /// `SK` and 32 hexadecimal digits.
+    Twilio,
+    /// The beginning of a secret in base64.
+    Encoded,
+    /// `kind: Secret` of Kubernetes.
+    KubernetesSecret,
+    /// `Private-Lines: 14` of PuTTY.
+    PuttyKey,
+    /// `host:5432:database:user:password` of PostgreSQL.
+    Pgpass,
+    /// `echo x | sudo -S`.
+    Piped,
+    /// `IDENTIFIED BY 'x'` of SQL.
+    Identified,
     /// What was redacted before.
     Mark,
-    /// Vendors whose tokens have no prefix of their own.
-    Vendor,
 }
 
 /// Literals in lower case; compared without case, except the formats, which compare themselves.
@@ -78,22 +89,72 @@ const WORDS: &[(&str, Rule)] = &[
     ("unrar", Rule::Command),
     ("rdesktop", Rule::Command),
     ("openssl", Rule::Command),
-    ("http", Rule::Command),
-    (":aa", Rule::Telegram),
-    ("0q~", Rule::AzureClient),
-    ("twilio", Rule::Vendor),
-    ("discord", Rule::Vendor),
+    // Two letters: the table has them before any sign.
+    ("pw", Rule::Name),
+    ("pw:", Rule::Name),
+    ("psw", Rule::Name),
+    ("psk", Rule::Name),
+    ("contrase", Rule::Name),
+    ("bundle_", Rule::Name),
+    ("kennwort", Rule::Name),
+    ("senha", Rule::Name),
+    ("wachtwoord", Rule::Name),
+    ("seed", Rule::Name),
+    ("jwt", Rule::Name),
+    ("api", Rule::Name),
+    ("access", Rule::Name),
+    ("sk0", Rule::Twilio),
+    ("ska", Rule::Twilio),
+    ("skb", Rule::Twilio),
+    ("skc", Rule::Twilio),
+    ("skd", Rule::Twilio),
+    ("ske", Rule::Twilio),
+    ("skf", Rule::Twilio),
+    ("kind: secret", Rule::KubernetesSecret),
+    ("private-lines: ", Rule::PuttyKey),
+    (":5432:", Rule::Pgpass),
+    ("identified by ", Rule::Identified),
+    ("echo ", Rule::Piped),
+    ("printf ", Rule::Piped),
+    // `ghp_`, `github_pat_`, `glpat-`, `sk-ant-`, `sk-proj-`, `sk_live_`, `AKIA`, `AIza`, `xoxb-`, `xoxp-`,
+    // `hvs.`, `SG.`, `npm_`, `dckr_`, `-----BEGIN`, and words before an assignment.
+    ("z2hwx", Rule::Encoded),
+    ("z2l0ahvix3bhd", Rule::Encoded),
+    ("z2xwyxqt", Rule::Encoded),
+    ("c2styw50l", Rule::Encoded),
+    ("c2stchjvai", Rule::Encoded),
+    ("c2tfbgl2zv", Rule::Encoded),
+    ("qutjq", Rule::Encoded),
+    ("qul6y", Rule::Encoded),
+    ("eg94y", Rule::Encoded),
+    ("eg94c", Rule::Encoded),
+    ("ahzzl", Rule::Encoded),
+    ("u0cu", Rule::Encoded),
+    ("bnbtx", Rule::Encoded),
+    ("zgnrcl9", Rule::Encoded),
+    ("ls0tls1crudjti", Rule::Encoded),
+    ("cgfzc3dvcmq", Rule::Encoded),
+    ("ueftu1dpukq", Rule::Encoded),
+    ("dg9rzw", Rule::Encoded),
+    ("c2vjcmv0", Rule::Encoded),
+    ("yxbpx2tle", Rule::Encoded),
+    ("cg9zdgdyzxm6ly", Rule::Encoded),
+    ("bxlzcww6ly", Rule::Encoded),
+    ("bw9uz29kyj", Rule::Encoded),
+    ("zxhwb3j0i", Rule::Encoded),
 ];
 
-const TRIGGERS: usize = FORMATS.len() + WORDS.len();
+const TRIGGERS: usize = FORMATS.len() + INFIXES.len() + WORDS.len() + VENDORS.len();
 const SLOTS: usize = 1 << 15;
 
-const _: () = assert!(TRIGGERS < 255, "a slot holds one byte");
+const _: () = assert!(TRIGGERS < u16::MAX as usize, "a slot holds two bytes");
 
-/// Head of each slot's chain and the next trigger of each trigger; 0 ends a chain.
+/// Whether a slot has a chain, its head, and the next trigger of each trigger; 0 ends a chain.
 struct Table {
-    head: [u8; SLOTS],
-    next: [u8; TRIGGERS],
+    /// Small enough to stay in the fastest cache.
+    used: [u64; SLOTS / 64],
+    head: [u16; SLOTS],
+    next: [u16; TRIGGERS],
 }
 
 static TABLE: Table = build();
@@ -106,7 +167,7 @@ pub(super) fn scan(text: &[u8], mut visit: impl FnMut(usize, Rule) -> Option<usi
     while let Some(&byte) = text.get(at) {
         code = (code << 5 | CLASS[byte as usize] as usize) & (SLOTS - 1);
         at += 1;
-        if TABLE.head[code] == 0 || at < 3 {
+        if TABLE.used[code / 64] >> (code % 64) & 1 == 0 || at < 3 {
             continue;
         }
         if let Some(resume) = visit_slot(text, at - 3, TABLE.head[code], &mut visit) {
@@ -119,7 +180,7 @@ pub(super) fn scan(text: &[u8], mut visit: impl FnMut(usize, Rule) -> Option<usi
 
 /// Whether a name holds any of the words that make names secret.
 pub(super) fn may_be_secret_name(name: &[u8]) -> bool {
-    let mut found = false;
+    let mut found = name.len() >= 2 && name[name.len() - 2..].eq_ignore_ascii_case(b"pw");
     scan(name, |_, rule| {
         found |= matches!(rule, Rule::Name | Rule::Scheme);
         found.then_some(name.len())
@@ -130,7 +191,7 @@ pub(super) fn may_be_secret_name(name: &[u8]) -> bool {
 fn visit_slot(
     text: &[u8],
     start: usize,
-    head: u8,
+    head: u16,
     visit: &mut impl FnMut(usize, Rule) -> Option<usize>,
 ) -> Option<usize> {
     let mut trigger = head as usize;
@@ -147,14 +208,44 @@ fn visit_slot(
 }
 
 fn rule_at(text: &[u8], start: usize, index: usize) -> Option<Rule> {
-    if index < FORMATS.len() {
-        let prefix = FORMATS[index].prefix.as_bytes();
-        return text[start..].starts_with(prefix).then_some(Rule::Format(index));
-    }
-    let (literal, rule) = WORDS[index - FORMATS.len()];
+    let (literal, rule) = trigger(index);
     let here = text.get(start..start + literal.len())?;
-    let stands = rule == Rule::AzureClient || here.eq_ignore_ascii_case(literal.as_bytes());
+    // The first three bytes agree but for case: the last tells most of the others apart.
+    let last = literal.len() - 1;
+    if fold(here[last]) != fold(literal.as_bytes()[last]) {
+        return None;
+    }
+    let stands = match rule {
+        Rule::Format(_) => here == literal.as_bytes(),
+        Rule::Infix(_) | Rule::Twilio => is_with_any_digit(here, literal.as_bytes()),
+        _ => here.eq_ignore_ascii_case(literal.as_bytes()),
+    };
     stands.then_some(rule)
+}
+
+/// A `0` of the literal stands for any digit; letters of a lower-case literal for both cases.
+fn is_with_any_digit(here: &[u8], literal: &[u8]) -> bool {
+    here.iter().zip(literal).all(|(here, wanted)| match wanted {
+        b'0' => here.is_ascii_digit(),
+        b'a'..=b'z' => here.eq_ignore_ascii_case(wanted),
+        _ => here == wanted,
+    })
+}
+
+/// The n-th trigger: formats, infixes, words and vendors in one row.
+const fn trigger(index: usize) -> (&'static str, Rule) {
+    let infix = FORMATS.len();
+    let word = infix + INFIXES.len();
+    let vendor = word + WORDS.len();
+    if index < infix {
+        (FORMATS[index].prefix, Rule::Format(index))
+    } else if index < word {
+        (INFIXES[index - infix].literal, Rule::Infix(index - infix))
+    } else if index < vendor {
+        WORDS[index - word]
+    } else {
+        (VENDORS[index - vendor], Rule::Name)
+    }
 }
 
 const CLASS: [u8; 256] = {
@@ -182,21 +273,18 @@ const fn fold(byte: u8) -> u8 {
 }
 
 const fn build() -> Table {
-    let mut table = Table { head: [0; SLOTS], next: [0; TRIGGERS] };
+    let mut table = Table { used: [0; SLOTS / 64], head: [0; SLOTS], next: [0; TRIGGERS] };
     // Backwards, so that a chain tries the earlier (longer) literals first.
     let mut index = TRIGGERS;
     while index > 0 {
         index -= 1;
-        let literal = if index < FORMATS.len() {
-            FORMATS[index].prefix.as_bytes()
-        } else {
-            WORDS[index - FORMATS.len()].0.as_bytes()
-        };
+        let literal = trigger(index).0.as_bytes();
         let code = (fold(literal[0]) as usize) << 10
             | (fold(literal[1]) as usize) << 5
-            | fold(literal[2]) as usize;
+            | if literal.len() > 2 { fold(literal[2]) as usize } else { 0 };
         table.next[index] = table.head[code];
-        table.head[code] = index as u8 + 1;
+        table.head[code] = index as u16 + 1;
+        table.used[code / 64] |= 1 << (code % 64);
     }
     table
 }
@@ -223,12 +311,8 @@ mod tests {
 
     #[test]
     fn every_literal_is_reached_by_the_table() {
-        for (literal, rule) in WORDS {
-            assert!(visited(literal).contains(&(0, *rule)), "{literal}");
-        }
-        for (index, format) in FORMATS.iter().enumerate() {
-            let rule = Rule::Format(index);
-            assert!(visited(format.prefix).contains(&(0, rule)), "{}", format.prefix);
+        for (literal, rule) in (0..TRIGGERS).map(trigger) {
+            assert!(visited(&format!("{literal}=")).contains(&(0, rule)), "{literal}");
         }
     }
 

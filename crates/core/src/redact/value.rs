@@ -14,6 +14,7 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
     value.is_empty()
         || is_short && (is_variable(value) || is_enclosed(value) || is_monotonous(value))
         || is_stop_word(value)
+        || is_short && is_dummy(value)
         || mark::mark_len(value) == Some(value.len())
 }
 
@@ -26,6 +27,10 @@ fn is_variable(value: &[u8]) -> bool {
             (first.is_ascii_alphabetic() || *first == b'_') && rest.iter().all(in_name)
         }
         [b'%', inner @ .., b'%'] => inner.iter().all(in_name),
+        // `!Ref`, `!vault`: a tag of YAML.
+        [b'!', first, rest @ ..] if first.is_ascii_alphabetic() => {
+            rest.iter().all(u8::is_ascii_alphabetic)
+        }
         _ => false,
     }
 }
@@ -40,7 +45,10 @@ fn is_enclosed(value: &[u8]) -> bool {
         }
         [b'{', inner @ .., b'}'] => {
             let inner = inner.strip_prefix(b"{").unwrap_or(inner);
-            is_plain(inner.strip_suffix(b"}").unwrap_or(inner))
+            let inner = inner.strip_suffix(b"}").unwrap_or(inner);
+            // `{token:?}`, `{0}`: a value is put in later.
+            let name = inner.split(|b| *b == b':').next().unwrap_or(inner);
+            is_plain(name) || name.iter().all(u8::is_ascii_digit)
         }
         _ => false,
     }
@@ -58,6 +66,39 @@ pub(super) fn is_monotonous(value: &[u8]) -> bool {
     }
 }
 
+/// What people write where the reader has to put something in: `changeme`, `your_api_key_here`.
+fn is_dummy(value: &[u8]) -> bool {
+    const WHOLE: &[&str] = &[
+        "changeme",
+        "changeit",
+        "changethis",
+        "changemeplease",
+        "placeholder",
+        "example",
+        "dummy",
+        "replaceme",
+        "fillmein",
+        "notset",
+        "inherit",
+        "redacted",
+        "insecure",
+    ];
+    const ENDS: &[&str] =
+        &["key", "token", "password", "secret", "here", "passwd", "pwd", "passphrase"];
+    let is_spoken = |b: &u8| b.is_ascii_alphabetic() || matches!(b, b'_' | b'-' | b' ' | b'.');
+    let inner = value.strip_prefix(b"<").unwrap_or(value);
+    let inner = inner.strip_suffix(b">").unwrap_or(inner);
+    if !inner.iter().all(is_spoken) {
+        return false;
+    }
+    let word: Vec<u8> =
+        inner.iter().filter(|b| b.is_ascii_alphabetic()).map(u8::to_ascii_lowercase).collect();
+    let asks = [b"your".as_slice(), b"insert", b"enter", b"replace"];
+    WHOLE.iter().any(|whole| word == whole.as_bytes())
+        || asks.iter().any(|start| word.starts_with(start))
+            && ENDS.iter().any(|end| word.ends_with(end.as_bytes()))
+}
+
 fn is_stop_word(value: &[u8]) -> bool {
     STOP_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
 }
@@ -71,12 +112,26 @@ const STOP_WORDS: &[&str] = &[
     "any", "basic", "bearer", "oauth", "oauth2", "jwt", "digest", "string", "str", "&str",
     "bytes", "int", "integer", "bool", "boolean", "number", "object", "secretstring", "self",
     "ok", "todo", "await", "new", "tbd", "n/a", "include", "same-origin", "omit", "write",
-    "read",
+    "read", "inherit", "nullptr", "void", "passed", "failed", "sent", "found",
 ];
+
+/// `API_KEY`, and among tokens `initial-access-token`: what a secret is called, and not the secret.
+pub(super) fn is_name_of_secret(value: &[u8], is_token: bool) -> bool {
+    let is_constant =
+        value.iter().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_');
+    let is_words = value.iter().all(|b| b.is_ascii_lowercase() || matches!(b, b'_' | b'-'));
+    let is_joined = value.iter().any(|b| matches!(b, b'_' | b'-'));
+    let is_name = is_joined && (is_constant || is_token && is_words);
+    is_name && value.len() <= 48 && names::judge(value) != KeyName::Plain
+}
 
 /// A plain number, with what people put into numbers.
 pub(super) fn is_number(value: &[u8]) -> bool {
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    let hex = value.strip_prefix(b"0x").unwrap_or_default();
+    if (1..=8).contains(&hex.len()) && hex.iter().all(u8::is_ascii_hexdigit) {
+        return true;
+    }
     digits > 0
         && value
             .iter()
@@ -110,6 +165,9 @@ pub(super) fn is_code(value: &[u8]) -> bool {
     let (ident, rest) = value.split_at(ident_len);
     let starts_like_name =
         ident.first().is_some_and(|b| b.is_ascii_alphabetic() || matches!(b, b'_' | b'&'));
+    if is_type(value) {
+        return true;
+    }
     if value.len() > PLACEHOLDER_LEN_MAX
         || !starts_like_name
         || ident.iter().filter(|b| b.is_ascii_digit()).count() > 3
@@ -117,13 +175,41 @@ pub(super) fn is_code(value: &[u8]) -> bool {
         return false;
     }
     let opens = matches!(rest.first(), Some(b'(' | b'[' | b'<' | b'{'));
-    let is_argument =
-        rest.get(1).is_none_or(|b| b.is_ascii_alphabetic() || b"\"'&_)]>".contains(b));
+    let is_argument = ident.ends_with(b"!")
+        || rest.get(1).is_none_or(|b| b.is_ascii_alphanumeric() || b"\"'&_)]>#*".contains(b));
     let has_word = longest_run(ident, u8::is_ascii_alphabetic) >= 3;
     let is_call = opens && is_argument && has_word && looks_spoken(ident);
     let is_path = ident.windows(2).any(|pair| pair == b"::");
     let is_reference = ident[0] == b'&' && looks_spoken(ident);
-    is_call || (rest.is_empty() && (is_path || is_reference || names_a_secret(ident)))
+    is_call
+        || rest.is_empty() && (is_path || is_reference || names_a_secret(ident) || is_member(ident))
+}
+
+/// `&[u8]`, `*mut c_int`, `<Token![:]>`, `::core::x`, `u32`: what stands behind a name in a declaration.
+fn is_type(value: &[u8]) -> bool {
+    const STARTS: &[&[u8]] =
+        &[b"&[", b"&'", b"*mut", b"*const", b"::", b"fn(", b"[u8", b"__u", b"Fn"];
+    let letters = value.iter().take_while(|b| b.is_ascii_lowercase()).count();
+    let width = value[letters..].strip_suffix(b"_t").unwrap_or(&value[letters..]);
+    let is_number = matches!(&value[..letters], b"u" | b"i" | b"f" | b"int" | b"uint" | b"float")
+        && matches!(width, b"8" | b"16" | b"32" | b"64" | b"128");
+    let is_generic = matches!(value, [b'<', b'A'..=b'Z', rest @ ..] if rest.contains(&b'['));
+    is_number || is_generic || STARTS.iter().any(|start| value.starts_with(start))
+}
+
+/// `config.db.value`, `request.form`: words between dots.
+fn is_member(ident: &[u8]) -> bool {
+    let is_part = |part: &[u8]| {
+        (1..=24).contains(&part.len()) && part.iter().all(|b| b.is_ascii_alphabetic() || *b == b'_')
+    };
+    ident.contains(&b'.') && ident.split(|b| *b == b'.').all(is_part)
+}
+
+/// `user_input`: what programs call things, and hardly anybody a password.
+pub(super) fn is_snake(value: &[u8]) -> bool {
+    value.len() <= 40
+        && value[1..].contains(&b'_')
+        && value.iter().all(|b| b.is_ascii_lowercase() || *b == b'_')
 }
 
 /// `password`, `self.token`, `args.api_key`: a name of a secret is not the secret.
@@ -152,20 +238,94 @@ pub(super) fn is_random(value: &[u8]) -> bool {
     let value = &value[..value.len().min(256)];
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
     let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
-    let changes = value.windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count();
     value.len() >= 16
         && digits >= 2
         && letters >= 2
         && distinct(value) >= 9
-        && changes * 5 >= value.len()
+        && changes(value) * 5 >= digits + letters
+}
+
+/// How often small letters, capitals and digits follow one another; signs between words do not count.
+fn changes(value: &[u8]) -> usize {
+    let classes = value.iter().filter(|b| b.is_ascii_alphanumeric()).map(|b| class(*b));
+    classes.clone().zip(classes.skip(1)).filter(|(one, next)| one != next).count()
+}
+
+/// Several words as people choose them for a passphrase, and not a sentence.
+pub(super) fn is_phrase(line: &[u8]) -> bool {
+    const SENTENCE: &str = "
+        a an the is are was be must should not see for of in to and or with your you at least from has
+        have invalid required wrong missing set use this that it by on if will can may please enter
+        expired incorrect empty none no changed";
+    let mut count = 0;
+    for word in line.split(|b| *b == b' ') {
+        let is_plain = (2..=16).contains(&word.len())
+            && word.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-');
+        if !is_plain || SENTENCE.split_ascii_whitespace().any(|other| word == other.as_bytes()) {
+            return false;
+        }
+        count += 1;
+    }
+    (3..=24).contains(&count)
+}
+
+/// Letters with digits or signs, as no plain word has them.
+pub(super) fn is_generated(value: &[u8]) -> bool {
+    let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
+    let others = value.iter().filter(|b| b.is_ascii_digit() || b"!#$%^&*+=~@".contains(b)).count();
+    let is_pattern = [b"{}".as_slice(), b"{:", b"%s", b"://"]
+        .iter()
+        .any(|part| value.windows(part.len()).any(|window| window == *part));
+    value.len() >= 8 && letters >= 2 && others >= 1 && !value.contains(&b' ') && !is_pattern
+}
+
+/// Whether a value looks like a generated token, judged by itself: for names that only hint at one.
+pub(super) fn is_token(value: &[u8]) -> bool {
+    let in_token = |b: &u8| b.is_ascii_alphanumeric() || b"_-+/=.:~%|".contains(b);
+    let has_upper = value.iter().any(u8::is_ascii_uppercase);
+    // Paths, names of files and hosts, versions and times have these signs and no capitals.
+    let is_spoken = !has_upper && value.iter().any(|b| b"/.".contains(b)) && !is_asana(value);
+    (14..=512).contains(&value.len())
+        && value.iter().all(in_token)
+        && !is_number(value)
+        && !is_spoken
+        && !value.windows(3).any(|part| part == b"://")
+        && (is_uuid(value) || is_mixed(value))
+}
+
+/// `1/1203456789012345:9f86d081884c7d65…`.
+fn is_asana(value: &[u8]) -> bool {
+    value.get(1) == Some(&b'/') && value[0].is_ascii_digit() && value.contains(&b':')
+}
+
+fn is_uuid(value: &[u8]) -> bool {
+    value.len() == 36
+        && value.iter().enumerate().all(|(at, b)| match at {
+            8 | 13 | 18 | 23 => *b == b'-',
+            _ => b.is_ascii_hexdigit(),
+        })
+}
+
+/// Whether what stands behind a prefix that is also a word looks generated.
+pub(super) fn is_token_body(value: &[u8]) -> bool {
+    let value = &value[..value.len().min(256)];
+    let has_cases =
+        value.iter().any(u8::is_ascii_uppercase) && value.iter().any(u8::is_ascii_lowercase);
+    is_random(value) || has_cases && is_mixed(value)
+}
+
+/// Letters and digits in no order; shorter ones than `is_random` asks for.
+fn is_mixed(value: &[u8]) -> bool {
+    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
+    digits >= 1 && letters >= 2 && distinct(value) >= 8 && changes(value) * 5 >= digits + letters
 }
 
 fn class(byte: u8) -> u8 {
     match byte {
         b'0'..=b'9' => 0,
         b'a'..=b'z' => 1,
-        b'A'..=b'Z' => 2,
-        _ => 3,
+        _ => 2,
     }
 }
 
@@ -200,7 +360,8 @@ mod tests {
             is_placeholder,
             &["{{ token }}", "%TOKEN%", "null", "None", "true", "xxxxxxxx", "[REDACTED]"],
         );
-        all(is_placeholder, &["[redacted:env:0123abcd]"]);
+        all(is_placeholder, &["[redacted:env:0123abcd]", "changeme", "CHANGE_ME", "your-api-key"]);
+        all(is_placeholder, &["<your api key here>", "YOUR_SECRET_TOKEN", "insert-token-here"]);
         none(
             is_placeholder,
             &["hunter2", "$2b$12$abc", "<h4x0r>", "12345678", "11111111", "nullable1"],
@@ -226,6 +387,18 @@ mod tests {
         none(
             is_random,
             &["understanding", "cargo-nextest-runner-2", "aaaaaaaaaaaaaaaaaaaa", "hunter2"],
+        );
+    }
+
+    #[test]
+    fn tokens() {
+        all(
+            is_token,
+            &["9f86d081-884c-7d65-9a2f-eaa0c55ad015", "dGhpc0lzQVRlc3Q0Mg", "9f86d081884c7d659a2f"],
+        );
+        none(
+            is_token,
+            &["understanding-it", "2026-05-01T12:00:00", "cdn.example.com/a1/b2c3", "v1.2.3"],
         );
     }
 

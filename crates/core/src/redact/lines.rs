@@ -1,0 +1,103 @@
+//! Values that do not stand on the line of their name: the next line, and blocks of YAML.
+
+use super::extent::{self, Tie, skip_blanks};
+use super::finding::{Finding, Rank};
+use super::key::Name;
+use super::names::KeyName;
+use super::{assign, value};
+
+const BLOCK_LEN_MAX: usize = 16 * 1024;
+
+/// The value below a name whose line ends behind the tie at `from`.
+pub(super) fn value_below(
+    text: &[u8],
+    name: &Name,
+    key: KeyName,
+    tie: Tie,
+    from: usize,
+) -> Option<Finding<'static>> {
+    if !matches!(tie, Tie::Colon | Tie::Equals | Tie::SpacedEquals) {
+        return None;
+    }
+    let at = skip_blanks(text, from);
+    let is_block = tie == Tie::Colon && matches!(text.get(at), Some(b'|' | b'>'));
+    let in_header = |b: &&u8| is_block && b"|>+-0123456789 ".contains(b);
+    let header = text[at..].iter().take(8).take_while(in_header).count();
+    let line = match text[at + header..] {
+        [b'\n', ..] => at + header + 1,
+        [b'\r', b'\n', ..] => at + header + 2,
+        _ => return None,
+    };
+    if is_block && !name.starts_line(text) {
+        return None;
+    }
+    if is_block { block(text, name, line) } else { next_line(text, name, key, tie, line) }
+}
+
+/// All lines that are indented deeper than the name's.
+fn block(text: &[u8], name: &Name, first: usize) -> Option<Finding<'static>> {
+    let margin = margin(text, line_start(text, name.start));
+    let mut at = first;
+    let mut end = first;
+    while at < text.len() && at - first < BLOCK_LEN_MAX {
+        let len = text[at..].iter().take_while(|b| **b != b'\n').count();
+        let is_empty = text[at..at + len].trim_ascii().is_empty();
+        if !is_empty && self::margin(text, at) <= margin {
+            break;
+        }
+        if !is_empty {
+            end = at + text[at..at + len].trim_ascii_end().len();
+        }
+        at += len + 1;
+    }
+    let start = first + self::margin(text, first);
+    if end <= start || value::is_placeholder(&text[start..end]) {
+        return None;
+    }
+    let mut finding =
+        Finding::new(start, end, assign::kind_of(&text[start..end], b""), Rank::Context);
+    finding.reach = if at >= text.len() { text.len() } else { end };
+    Some(finding)
+}
+
+/// A quoted value, or one word that is all there is on its line.
+fn next_line(
+    text: &[u8],
+    name: &Name,
+    key: KeyName,
+    tie: Tie,
+    line: usize,
+) -> Option<Finding<'static>> {
+    let own = margin(text, line);
+    let start = line + own;
+    let is_deeper = own > margin(text, line_start(text, name.start));
+    let extent = extent::value_at(text, start, Tie::Colon, false);
+    let secret = &text[extent.start..extent.end];
+    let len = text[start..].iter().take_while(|b| **b != b'\n').count();
+    let is_alone = text[start..start + len].trim_ascii_end().len() == secret.len();
+    let is_value = if extent.quoted {
+        // The next key of a JSON document is quoted too.
+        let behind = skip_blanks(text, extent.end + 1);
+        text.get(behind) != Some(&b':') && secret.len() < len
+    } else {
+        let is_pair = secret.contains(&b'=') || secret.ends_with(b":");
+        let is_sign = secret.first().is_none_or(|b| b"-{[<#}])/*|>&!@+".contains(b));
+        let is_word = value::is_word(secret) && !(is_deeper && key == KeyName::Strong);
+        let is_told = name.starts_line(text) || value::is_generated(secret);
+        is_alone && is_told && !is_pair && !is_sign && !is_word && (tie == Tie::Colon || is_deeper)
+    };
+    let is_harmless = assign::is_harmless(key, secret) || value::is_code(secret);
+    (is_value && !is_harmless).then(|| {
+        let kind = assign::kind_of(secret, name.bytes(text));
+        Finding::new(extent.start, extent.end, kind, Rank::Context)
+    })
+}
+
+fn line_start(text: &[u8], at: usize) -> usize {
+    let len = text[..at].iter().rev().take(512).take_while(|b| **b != b'\n').count();
+    at - len
+}
+
+fn margin(text: &[u8], line: usize) -> usize {
+    text[line..].iter().take(256).take_while(|b| matches!(b, b' ' | b'\t')).count()
+}

@@ -1,0 +1,194 @@
+//! Secrets that neither a prefix nor a name gives away, but what stands around them: files of other
+//! programs, passwords in pipes, and secrets inside base64.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use memchr::{memchr, memmem};
+
+use super::finding::{Finding, Rank};
+use super::formats::{self, Alphabet, is_in};
+use super::{extent, value};
+
+const LINE_LEN_MAX: usize = 1024;
+/// More of a list of lines is not looked at.
+const LINES_LEN_MAX: usize = 16 * 1024;
+const ENCODED_LEN_MAX: usize = 16 * 1024;
+/// How far behind an access key id of AWS its secret may stand.
+const PAIR_REACH: usize = 96;
+const AWS_SECRET_LEN: usize = 40;
+
+/// Bot tokens of Discord: three parts between dots, the first of them a number in base64.
+pub(super) fn discord(text: &[u8], findings: &mut Vec<Finding<'_>>) {
+    let in_part = |b: &u8| is_in(*b, Alphabet::Url);
+    for dot in memchr::memchr_iter(b'.', text) {
+        let Some(middle) = [6, 7].into_iter().find(|len| text.get(dot + len + 1) == Some(&b'.'))
+        else {
+            continue;
+        };
+        if !text[dot + 1..=dot + middle].iter().all(in_part) {
+            continue;
+        }
+        let first = text[..dot].iter().rev().take(30).take_while(|b| in_part(b)).count();
+        let last = &text[dot + middle + 2..];
+        let last = last.iter().take(46).take_while(|b| in_part(b)).count();
+        let is_start =
+            |start: &usize| b"MNO".contains(&text[*start]) && formats::starts_word(text, *start);
+        let start = (23..=first).rev().map(|len| dot - len).find(is_start);
+        if let Some(start) = start.filter(|_| (27..=45).contains(&last)) {
+            let end = dot + middle + 2 + last;
+            findings.push(Finding::new(start, end, "discord", Rank::Format));
+        }
+    }
+}
+
+/// An API key of Twilio: `SK` and 32 hexadecimal digits.
+pub(super) fn twilio(text: &[u8], start: usize) -> Option<Finding<'static>> {
+    let digits = &text[start + 2..];
+    let len = digits.iter().take(33).take_while(|b| b.is_ascii_hexdigit()).count();
+    let is_key = len == 32
+        && text[start..].starts_with(b"SK")
+        && formats::starts_word(text, start)
+        && value::is_random(&digits[..len]);
+    is_key.then(|| Finding::new(start, start + 34, "twilio", Rank::Format))
+}
+
+/// The secret key of AWS that stands soon behind the access key id that ends at `id_end`.
+pub(super) fn aws_secret(text: &[u8], id_end: usize) -> Option<Finding<'static>> {
+    let near = &text[id_end..text.len().min(id_end + PAIR_REACH)];
+    let in_secret = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'+');
+    let mut at = 0;
+    for word in near.split(|b| !in_secret(b)) {
+        let classes: [fn(&u8) -> bool; 3] =
+            [u8::is_ascii_uppercase, u8::is_ascii_lowercase, u8::is_ascii_digit];
+        let is_mixed = classes.iter().all(|class| word.iter().any(class));
+        if word.len() == AWS_SECRET_LEN && is_mixed {
+            let start = id_end + at;
+            return Some(Finding::new(start, start + word.len(), "aws", Rank::Format));
+        }
+        at += word.len() + 1;
+    }
+    None
+}
+
+/// The values under `data:` and `stringData:` in the document of a `kind: Secret` of Kubernetes.
+///
+/// Keys are often sorted, so `data` may stand before `kind`.
+pub(super) fn kubernetes(text: &[u8], kind: usize, findings: &mut Vec<Finding<'_>>) {
+    let first = kind.saturating_sub(LINES_LEN_MAX);
+    let start = memmem::rfind(&text[first..kind], b"\n---").map_or(first, |at| first + at + 1);
+    let behind = &text[kind..text.len().min(kind + LINES_LEN_MAX)];
+    let section_end = kind + memmem::find(behind, b"\n---").unwrap_or(behind.len());
+    let document = &text[start..section_end];
+    for section in [b"data:".as_slice(), b"stringData:"] {
+        let starts_line = |at: &usize| *at == 0 || document[at - 1] == b'\n';
+        let Some(at) = memmem::find_iter(document, section).find(starts_line) else { continue };
+        let mut at = start + at + section.len();
+        while let Some(len) = memchr(b'\n', &text[at..section_end]) {
+            let line = at + len + 1;
+            let line_end = memchr(b'\n', &text[line..]).map_or(text.len(), |len| line + len);
+            if !text.get(line).is_some_and(|b| matches!(b, b' ' | b'\t')) {
+                break;
+            }
+            let colon = memmem::find(&text[line..line_end], b": ");
+            if let Some(colon) = colon {
+                let extent = extent::value_at(text, line + colon + 2, extent::Tie::Colon, false);
+                let secret = &text[extent.start..extent.end];
+                let is_block = matches!(secret.first(), Some(b'|' | b'>'));
+                if !is_block && !value::is_placeholder(secret) && extent.end <= line_end {
+                    let (start, end) = (extent.start, extent.end);
+                    findings.push(Finding::new(start, end, "kubernetes", Rank::Context));
+                }
+            }
+            at = line;
+        }
+    }
+}
+
+/// The private lines of a key file of PuTTY, whose `Private-Lines: ` stands at `start`.
+pub(super) fn putty(text: &[u8], start: usize) -> Option<Finding<'static>> {
+    let number = &text[start + b"private-lines: ".len()..];
+    let digits = number.iter().take(3).take_while(|b| b.is_ascii_digit()).count();
+    let count: usize = std::str::from_utf8(&number[..digits]).ok()?.parse().ok()?;
+    let first = memchr(b'\n', number).filter(|at| *at < 8)? + 1;
+    let from = text.len() - number.len() + first;
+    let lines = &text[from..text.len().min(from + LINES_LEN_MAX)];
+    let ends = memchr::memchr_iter(b'\n', lines);
+    let end = ends.take(count).last().filter(|_| count > 0);
+    let is_whole = memchr::memchr_iter(b'\n', lines).take(count).count() == count;
+    let end = from + end.filter(|_| is_whole).unwrap_or(lines.len());
+    let body = text[from..end].trim_ascii();
+    let is_key = !body.is_empty() && body.iter().all(|b| is_in(*b, Alphabet::Base64) || *b <= b' ');
+    is_key.then(|| Finding::new(from, end, "putty", Rank::Format))
+}
+
+/// `host:5432:database:user:password`, whose port stands at `start`.
+pub(super) fn pgpass(text: &[u8], start: usize) -> Option<Finding<'static>> {
+    let behind = &text[start + b":5432:".len()..];
+    let line = &behind[..behind.len().min(LINE_LEN_MAX)];
+    let line = line.split(|b| *b == b'\n').next()?;
+    let fields: Vec<&[u8]> = line.splitn(3, |b| *b == b':').collect();
+    let [database, user, password] = fields[..] else { return None };
+    let is_name = |field: &[u8]| !field.is_empty() && field.iter().all(|b| *b > b' ');
+    let password = password.trim_ascii_end();
+    let is_entry = is_name(database) && is_name(user) && is_name(password);
+    let from = text.len() - behind.len() + database.len() + user.len() + 2;
+    (is_entry && !value::is_placeholder(password))
+        .then(|| Finding::new(from, from + password.len(), "password", Rank::Context))
+}
+
+/// `echo x | sudo -S`: what a program prints that feeds one which asks for a password.
+pub(super) fn piped(text: &[u8], start: usize) -> Option<Finding<'static>> {
+    const READERS: &[&[u8]] = &[
+        b"sudo -S",
+        b"sudo --stdin",
+        b"chpasswd",
+        b"passwd --stdin",
+        b"--password-stdin",
+        b"--with-token",
+        b"kinit",
+        b"--passphrase-fd",
+        b"cryptsetup",
+    ];
+    let line = &text[start..text.len().min(start + LINE_LEN_MAX)];
+    let line = line.split(|b| *b == b'\n').next()?;
+    let pipe = memchr(b'|', line)?;
+    READERS.iter().find(|reader| memmem::find(&line[pipe..], reader).is_some())?;
+    let mut words = super::command::split(&line[..pipe]).into_iter().skip(1);
+    let (from, to) = words.find(|&(from, _)| line[from] != b'-')?;
+    let word = &line[from..to];
+    let of_user = memmem::find(&line[pipe..], b"chpasswd").and(memchr(b':', word));
+    let from = from + of_user.map_or(0, |colon| colon + 1);
+    (!value::is_placeholder(&line[from..to]))
+        .then(|| Finding::new(start + from, start + to, "password", Rank::Context))
+}
+
+/// A run of base64 that begins like a secret and holds one.
+pub(super) fn encoded(
+    text: &[u8],
+    start: usize,
+    holds_secret: impl Fn(&[u8]) -> bool,
+) -> Option<Finding<'static>> {
+    if !formats::starts_word(text, start) {
+        return None;
+    }
+    let rest = &text[start..text.len().min(start + ENCODED_LEN_MAX)];
+    let run = rest.iter().take_while(|b| is_in(**b, Alphabet::Base64)).count();
+    let body = rest[..run].split(|b| *b == b'=').next()?;
+    let whole = &body[..body.len() - usize::from(body.len() % 4 == 1)];
+    let plain = STANDARD_NO_PAD.decode(whole).or_else(|_| URL_SAFE_NO_PAD.decode(whole)).ok()?;
+    let is_text = plain.iter().all(|b| matches!(b, b'\n' | b'\r' | b'\t' | b' '..=b'~'));
+    (run >= 16 && is_text && holds_secret(&plain))
+        .then(|| Finding::new(start, start + run, "encoded", Rank::Format))
+}
+
+/// `IDENTIFIED BY 'x'`, which stands at `start`.
+pub(super) fn identified_by(text: &[u8], start: usize) -> Option<Finding<'static>> {
+    let from = start + b"identified by ".len();
+    let extent = extent::quoted_at(text, from, extent::Tie::SpacedEquals)?;
+    let secret = &text[extent.start..extent.end];
+    if text[extent.start - 1] == b'`' {
+        return None;
+    }
+    (!value::is_placeholder(secret))
+        .then(|| Finding::new(extent.start, extent.end, "password", Rank::Context))
+}

@@ -1,0 +1,243 @@
+//! Names of secrets that no sign ties to their value: `#define PASSWORD "x"`, `ENV TOKEN x`, netrc,
+//! `PASSWORD 'x'` of SQL, `"x" == password`, `name: TOKEN` with `value: x` behind it, and prose.
+
+use memchr::memmem;
+
+use super::extent::{self, Tie, is_quote, skip_blanks};
+use super::finding::{Finding, Rank};
+use super::key::Name;
+use super::names::KeyName;
+use super::{assign, value};
+
+/// How far before a name its keyword may stand.
+const BEFORE_LEN: usize = 256;
+/// How far behind a name `value` may stand.
+const VALUE_REACH: usize = 64;
+const LITERAL_LEN_MAX: usize = 200;
+
+/// Looks for a value near a name without a tie; answers where to go on.
+pub(super) fn find(text: &[u8], name: &Name, findings: &mut Vec<Finding<'_>>) -> Option<usize> {
+    // Judging a name is the dear part: first whether anything near could be its value.
+    let is_compared = text[..name.start].trim_ascii_end().ends_with(b"=");
+    let has_gap =
+        matches!(text.get(name.end), Some(b' ' | b'\t' | b'\n' | b'"' | b'\'' | b'\\' | 0x1b));
+    if !(is_compared || has_gap && may_hold_value(text, name)) {
+        return None;
+    }
+    let key = name.judge(text);
+    if key == KeyName::Plain {
+        return None;
+    }
+    if let Some(compared) = compared_before(text, name, key) {
+        findings.push(compared);
+        return None;
+    }
+    let found = named_value(text, name, key)
+        .or_else(|| typed(text, name, key))
+        .or_else(|| spaced(text, name, key))
+        .or_else(|| in_prose(text, name, key))?;
+    findings.push(found);
+    Some(found.end)
+}
+
+/// Whether a sign of a value stands soon behind a name: a quote, a digit, `=`, or `value`.
+fn may_hold_value(text: &[u8], name: &Name) -> bool {
+    let near = &text[name.end..text.len().min(name.end + VALUE_REACH)];
+    near.iter().any(|b| b.is_ascii_digit() || b"\"'`=".contains(b))
+        || memmem::find(near, b"alue").is_some()
+        || is_behind_keyword(text, name)
+        || is_in_netrc(text, name)
+        || name.bytes(text).eq_ignore_ascii_case(b"requirepass")
+        || name.bytes(text).eq_ignore_ascii_case(b"masterauth")
+}
+
+/// `"x" == password`: the literal before a name that it is compared with.
+fn compared_before(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> {
+    let before = text[..name.start].trim_ascii_end();
+    let before =
+        before.strip_suffix(b"=").filter(|rest| rest.ends_with(b"=") || rest.ends_with(b"!"))?;
+    let signs = before.iter().rev().take(2).take_while(|b| matches!(b, b'=' | b'!')).count();
+    let before = before[..before.len() - signs].trim_ascii_end();
+    let (quote, inner) = before.split_last().filter(|(last, _)| is_quote(Some(last)))?;
+    let len = inner
+        .iter()
+        .rev()
+        .take(LITERAL_LEN_MAX)
+        .take_while(|b| *b != quote && **b != b'\n')
+        .count();
+    let start = inner.len() - len;
+    let is_literal = start > 0 && inner[start - 1] == *quote;
+    let secret = &inner[start..];
+    (is_literal && !assign::is_harmless(key, secret))
+        .then(|| Finding::new(start, inner.len(), assign::kind_of(secret, b""), Rank::Context))
+}
+
+/// `{"name": "DB_PASSWORD", "value": "x"}`, `- name: TOKEN` and `value: x`, `key="Password" value="x"`.
+pub(super) fn named_value(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> {
+    let is_sign = |b: &u8| b.is_ascii_whitespace() || b"\"',\\".contains(b);
+    let trimmed = |bytes: &[u8]| bytes.iter().rev().take(8).take_while(|b| is_sign(b)).count();
+    let before = &text[..name.start];
+    let before = &before[..before.len() - trimmed(before)];
+    let before = before.strip_suffix(b":").or_else(|| before.strip_suffix(b"="))?;
+    let before = &before[..before.len() - trimmed(before)];
+    let is_named = ["name", "key"].iter().any(|word| {
+        before.len() >= word.len()
+            && before[before.len() - word.len()..].eq_ignore_ascii_case(word.as_bytes())
+    });
+    let gap = text[name.end..].iter().take(VALUE_REACH).take_while(|b| is_sign(b)).count();
+    let word = name.end + gap;
+    let is_value = text.get(word..word + 5).is_some_and(|w| w.eq_ignore_ascii_case(b"value"));
+    if !is_named || !is_value || gap == 0 {
+        return None;
+    }
+    let escapes = extent::escapes_before_quote(text, word + 5).map_or(0, |escapes| escapes + 1);
+    let sign = skip_blanks(text, word + 5 + escapes);
+    let tie = match text.get(sign)? {
+        b'=' => Tie::Equals,
+        b':' => Tie::Colon,
+        _ => return None,
+    };
+    let extent = extent::value_at(text, sign + 1, tie, false);
+    let secret = &text[extent.start..extent.end];
+    (!assign::is_harmless(key, secret)).then(|| {
+        Finding::new(extent.start, extent.end, assign::kind_of(secret, b""), Rank::Context)
+    })
+}
+
+/// `var token string = "x"`: the type stands behind the name.
+fn typed(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> {
+    let from = skip_blanks(text, name.end);
+    let in_type = |b: &&u8| b.is_ascii_alphanumeric() || b"_.*[]<>?".contains(b);
+    let len = text[from..].iter().take(32).take_while(in_type).count();
+    let sign = skip_blanks(text, from + len);
+    if from == name.end
+        || len == 0
+        || text.get(sign) != Some(&b'=')
+        || text.get(sign + 1) == Some(&b'=')
+    {
+        return None;
+    }
+    let extent = extent::quoted_at(text, sign + 1, Tie::SpacedEquals)?;
+    let secret = &text[extent.start..extent.end];
+    (!assign::is_harmless(key, secret)).then(|| {
+        Finding::new(extent.start, extent.end, assign::kind_of(secret, b""), Rank::Context)
+    })
+}
+
+/// A value behind nothing but blanks.
+fn spaced(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> {
+    let from = skip_blanks(text, name.end);
+    let next = text.get(from).filter(|b| from > name.end && !b"=:|".contains(b) && **b > b' ')?;
+    let word = name.bytes(text).to_ascii_lowercase();
+    let is_password = matches!(word.as_slice(), b"password" | b"passwd" | b"passphrase" | b"pwd");
+    let is_declared =
+        is_behind_keyword(text, name) || matches!(word.as_slice(), b"requirepass" | b"masterauth");
+    let is_netrc = is_password && is_in_netrc(text, name);
+    let extent = extent::value_at(text, from, Tie::Flag, false);
+    let secret = &text[extent.start..extent.end];
+    let behind = text.get(extent.end + 1);
+    let is_statement = matches!(next, b'"' | b'\'')
+        && (is_password && !secret.contains(&b' ')
+            || behind == Some(&b';')
+            || name.starts_line(text) && matches!(behind, None | Some(b'\n' | b'\r')));
+    if !is_declared && !is_netrc && !is_statement {
+        return None;
+    }
+    let is_secret = !assign::is_harmless(key, secret) && !value::is_code(secret);
+    is_secret.then(|| {
+        Finding::new(extent.start, extent.end, assign::kind_of(secret, b""), Rank::Context)
+    })
+}
+
+/// `#define X`, `ENV X`, `setenv X`, `setx X`, `set -x X`.
+fn is_behind_keyword(text: &[u8], name: &Name) -> bool {
+    const KEYWORDS: &[&[u8]] = &[
+        b"#define ",
+        b"ENV ",
+        b"ARG ",
+        b"setenv ",
+        b"setx ",
+        b"set -x ",
+        b"set -gx ",
+        b"set -Ux ",
+    ];
+    let before = &text[name.start.saturating_sub(BEFORE_LEN)..name.start];
+    KEYWORDS.iter().any(|keyword| before.ends_with(keyword))
+}
+
+/// `machine h login u password x`, on one line or several.
+fn is_in_netrc(text: &[u8], name: &Name) -> bool {
+    let before = &text[name.start.saturating_sub(BEFORE_LEN)..name.start];
+    let machine = memmem::rfind(before, b"machine ");
+    machine.is_some_and(|at| memmem::find(&before[at..], b"login ").is_some())
+}
+
+/// A random string directly after a secret word, as people tell each other.
+fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> {
+    const LINKS: &[&str] = &[
+        "is", "was", "value", "=", "to", "key", "are", "now", "auth", "token", "secret", "api",
+        "bot",
+    ];
+    let mut at = name.end;
+    let mut links = 0;
+    while links < 3 {
+        let start = skip_blanks(text, at);
+        let len = text[start..].iter().take(7).take_while(|b| **b > b' ' && **b != b':').count();
+        if start == at
+            || !LINKS.iter().any(|l| text[start..start + len].eq_ignore_ascii_case(l.as_bytes()))
+        {
+            break;
+        }
+        at = start + len + usize::from(text.get(start + len) == Some(&b':'));
+        links += 1;
+    }
+    let start = skip_blanks(text, at);
+    let start = start + usize::from(start > at && is_quote(text.get(start)));
+    let in_token = |b: &&u8| b.is_ascii_alphanumeric() || b"_-+/=.~".contains(b);
+    let len = text[start..].iter().take(512).take_while(in_token).count();
+    let token = &text[start..start + len];
+    let word = name.bytes(text).to_ascii_lowercase();
+    let is_password = matches!(word.as_slice(), b"password" | b"passwd" | b"passphrase" | b"pwd");
+    let is_secret = is_password || matches!(word.as_slice(), b"secret" | b"token" | b"apikey");
+    if is_password && links > 0 && start > at && is_told(text, start) {
+        let end = told_end(text, start);
+        return Some(Finding::new(start, end, "assignment", Rank::Context));
+    }
+    let is_digest =
+        links == 0 && !is_secret && token.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
+    let is_file =
+        !token.iter().any(u8::is_ascii_uppercase) && token.iter().any(|b| b"/.".contains(b));
+    let is_token = start > at && value::is_random(token) && !is_digest && !is_file;
+    if !is_token || key == KeyName::Weak && links == 0 {
+        return None;
+    }
+    let kind = assign::kind_of(token, b"");
+    Some(Finding::new(start, start + len, kind, Rank::Context))
+}
+
+/// `the password is hunter2.`: letters and digits or signs up to the end of the sentence or the quote.
+fn is_told(text: &[u8], start: usize) -> bool {
+    const SPOKEN: &[&[u8]] =
+        &[b"sha", b"md5", b"base64", b"utf", b"bcrypt", b"argon", b"x509", b"http"];
+    let end = told_end(text, start);
+    let value = &text[start..end];
+    let is_quoted =
+        start > 0 && is_quote(Some(&text[start - 1])) && text.get(end) == Some(&text[start - 1]);
+    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
+    let is_spoken = SPOKEN.iter().any(|word| value.to_ascii_lowercase().starts_with(word));
+    let behind = text[end..].trim_ascii_start().first();
+    let is_last = matches!(text.get(end), None | Some(b'\n' | b'\r' | b'.' | b',' | b';' | b'!'))
+        || behind.is_none();
+    value.len() >= 6
+        && !value::is_placeholder(value)
+        && (is_quoted || digits > 0 && letters > 0 && is_last && !is_spoken)
+}
+
+fn told_end(text: &[u8], start: usize) -> usize {
+    let ends = |b: &u8| *b <= b' ' || b"\"'`,;".contains(b);
+    let len = text[start..].iter().take(LITERAL_LEN_MAX).take_while(|b| !ends(b)).count();
+    let dots =
+        text[start..start + len].iter().rev().take_while(|b| matches!(b, b'.' | b')')).count();
+    start + len - dots
+}
