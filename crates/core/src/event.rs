@@ -244,6 +244,13 @@ impl Event {
         let (agent, task, step, fence) = (None, None, None, None);
         Self { id, at, kind: EventKind::Unknown, agent, task, step, fence, detail }
     }
+
+    /// A moment of its detail, such as `died_at`: when that was, where it tells more than when it was
+    /// noticed.
+    pub fn moment(&self, name: &str) -> Time {
+        let told = self.detail[name].as_str().and_then(|at| at.parse::<Time>().ok());
+        told.map_or(self.at, |at| at.min(self.at))
+    }
 }
 
 /// A daemon of a newer version may tell of more than this one knows.

@@ -192,9 +192,7 @@ impl Counts {
                 let is_wanted = matches!(cause.as_str(), "completed" | "stopped" | "deferred");
                 if let Some(agent) = event.agent.clone().filter(|_| !is_wanted) {
                     // Somebody may have noticed it long after.
-                    let down_since = event.detail["down_since"].as_str();
-                    let down_since = down_since.and_then(|at| at.parse().ok());
-                    self.gone.insert(agent, down_since.unwrap_or(event.at).min(event.at));
+                    self.gone.insert(agent, event.moment("down_since"));
                 }
                 *self.deaths.entry(hour).or_default().entry(cause).or_default() += 1;
             }

@@ -103,12 +103,14 @@ impl Tracer {
         let cause = word("cause");
         let is_wanted = matches!(cause.as_str(), "completed" | "stopped" | "deferred");
         if !is_wanted {
-            put(&mut self.gone, agent.clone(), (cause.clone(), event.at));
+            let down_since = event.moment("down_since");
+            put(&mut self.gone, agent.clone(), (cause.clone(), down_since));
         }
         let number = event.detail["number"].as_u64()?;
         let begun = self.attempts.remove(agent).filter(|(known, _)| *known == number);
         let lived_ms = event.detail["lived_ms"].as_i64().unwrap_or(0);
-        let begun_at = begun.map_or(Time::from_ms(event.at.as_ms() - lived_ms), |(_, at)| at);
+        let died_at = event.moment("died_at");
+        let begun_at = begun.map_or(Time::from_ms(died_at.as_ms() - lived_ms), |(_, at)| at);
         let number = number.to_string();
         let parts = [agent.as_str(), number.as_str()];
         Some(Span {
@@ -117,7 +119,7 @@ impl Tracer {
             parent: None,
             name: "attempt".to_owned(),
             begun_at,
-            ended_at: event.at,
+            ended_at: died_at,
             attributes: vec![
                 ("relight.agent", agent.to_string()),
                 ("relight.attempt", number.clone()),
@@ -214,6 +216,21 @@ mod tests {
         let error = span.error.as_ref().map(|error| format!(" ! {error}")).unwrap_or_default();
         let below = if span.parent.is_some() { " below" } else { "" };
         format!("{} {from}..{to}{below}{error}", span.name)
+    }
+
+    #[test]
+    fn a_death_that_was_noticed_late_ends_its_span_and_begins_its_recovery_when_it_was() {
+        let mut tracer = Tracer::default();
+        let at = |secs: i64| Time::from_ms(secs * 1_000);
+        let died = json!({"number": 1, "cause": "hung", "died_at": at(6), "down_since": at(4)});
+        let story = [
+            event(1, EventKind::AttemptBegun, None, json!({"number": 1})),
+            event(9, EventKind::AttemptDied, None, died),
+            event(10, EventKind::AttemptStarted, None, json!({"number": 2})),
+        ];
+        let spans: Vec<Span> = story.iter().flat_map(|event| tracer.follow(event)).collect();
+        let text: Vec<String> = spans.iter().map(told).collect();
+        assert_eq!(text, ["attempt 1..6 ! ", "recovery 4..10 below"]);
     }
 
     #[test]
