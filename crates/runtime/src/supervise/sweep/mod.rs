@@ -86,7 +86,7 @@ pub fn clear(tags: &[AttemptTag], grace: Span, kill: Span) -> io::Result<Swept> 
     stop(find(tags)?, grace, kill)
 }
 
-/// Finds and stops all that hold a lock, but neither ourselves nor any other part of Relight; see
+/// Finds and stops all that hold a lock, but neither ourselves nor another supervisor or shim; see
 /// [`stop`]. To be called while nothing may hold it.
 pub fn clear_lock(lock: &Lock, grace: Span, kill: Span) -> io::Result<Swept> {
     stop(look(&Proof::Lock(lock.clone()), |_| {})?, grace, kill)
