@@ -89,6 +89,7 @@ async fn an_attempt_without_a_task_leaves_its_output_and_its_use() {
         leftovers: 2,
         survivors: 0,
         lease_ended: false,
+        exhausted: false,
     };
     let attempt = attempt(1, clock::now());
     let found = take(&engine(), b"one\n\x1b[31mtwo\x1b[0m\n", &attempt, Some(&record)).await;

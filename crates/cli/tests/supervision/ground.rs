@@ -167,16 +167,36 @@ impl Ground {
         self.start_with(words, &[])
     }
 
+    /// The same for a supervisor that may have only so many files open.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a shell sets the limit, and then is the program"
+    )]
+    pub(crate) fn start_limited(&self, files: u32, words: &[&str]) -> Supervisor {
+        let relight = self.stage.command(words);
+        let mut shell = std::process::Command::new("bash");
+        shell.args(["-c", "ulimit -n $0; exec \"$@\"", &files.to_string()]);
+        shell.arg(relight.get_program()).args(words).env_clear();
+        shell.envs(relight.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.current_dir(self.work(""));
+        self.spawn(shell)
+    }
+
     pub(crate) fn start_with(&self, words: &[&str], variables: &[(&str, &str)]) -> Supervisor {
+        let mut command = self.stage.command(words);
+        command.envs(variables.iter().copied());
+        self.spawn(command)
+    }
+
+    fn spawn(&self, mut command: std::process::Command) -> Supervisor {
         let file = |kind: &str| {
             (0..)
                 .map(|n| self.stage.folder.path().join(format!("{kind}-{n}")))
                 .find(|p| !p.exists())
         };
         let (said, shown) = (file("said").unwrap(), file("shown").unwrap());
-        let mut command = self.stage.command(words);
         command.stderr(File::create(&said).unwrap()).stdout(File::create(&shown).unwrap());
-        command.envs(variables.iter().copied()).stdin(Stdio::null());
+        command.stdin(Stdio::null());
         Supervisor { child: command.spawn().unwrap(), said, shown }
     }
 

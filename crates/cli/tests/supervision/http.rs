@@ -22,7 +22,7 @@ fn with_daemon(more: &str) -> (Ground, crate::ground::Supervisor) {
 }
 
 /// Where the daemon listens, by the link that it gives.
-fn address(ground: &Ground) -> String {
+pub(crate) fn address(ground: &Ground) -> String {
     let link = ground.json(&["dashboard", "--print"])["url"].as_str().unwrap().to_owned();
     link.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned()
 }

@@ -13,6 +13,7 @@ mod receiver;
 mod adoption;
 mod alerts;
 mod daemon;
+mod descriptors;
 mod drain;
 mod frozen_shim;
 mod ground;

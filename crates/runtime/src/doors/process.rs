@@ -4,16 +4,19 @@
 //! it one process.
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
 use relight_core::time::Span;
+use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
+use rustix::process::{Pid, test_kill_process};
 
-use super::clock;
 use super::fleet::{self, Place};
+use super::{clock, limits};
 
 /// The identity of a live process; none when there is no such process.
 pub fn identity(pid: u32) -> Option<ProcessIdentity> {
@@ -22,21 +25,54 @@ pub fn identity(pid: u32) -> Option<ProcessIdentity> {
     stat.is_alive().then(|| ProcessIdentity { pid, start: stat.start, boot: boot_id(), node })
 }
 
-/// This process.
+/// This process. Known once somebody asked for it; until then it needs a descriptor, so what supervises
+/// asks at its beginning ([`know_me`]).
 pub fn me() -> &'static ProcessIdentity {
+    loop {
+        match know_me() {
+            Ok(me) => return me,
+            // Somebody will close a file; a guess would make others count this process as dead.
+            Err(error) if limits::is_exhausted(&error) => pause(),
+            Err(error) => panic!("this process cannot be found in /proc: {error}"),
+        }
+    }
+}
+
+/// This process, or why that cannot be told now.
+pub fn know_me() -> io::Result<&'static ProcessIdentity> {
     static ME: OnceLock<ProcessIdentity> = OnceLock::new();
-    let look = || identity(std::process::id()).expect("this process is there while it asks");
-    ME.get_or_init(look)
+    if let Some(me) = ME.get() {
+        return Ok(me);
+    }
+    let pid = std::process::id();
+    let stat = look(pid)?.ok_or(io::ErrorKind::NotFound)?;
+    let node = fleet::node().cloned();
+    Ok(ME.get_or_init(|| ProcessIdentity { pid, start: stat.start, boot: boot_id(), node }))
+}
+
+#[expect(clippy::disallowed_methods, reason = "nobody tells when a descriptor is free")]
+fn pause() {
+    std::thread::sleep(std::time::Duration::from_millis(10));
 }
 
 /// Whether that very process still lives, and is of this machine: of another one nothing can be said
-/// by looking at pids.
+/// by looking at pids. Where there is no descriptor to look with, a process of that pid counts as the one.
 pub fn is_alive(process: &ProcessIdentity) -> bool {
-    let is_here = fleet::place_of(process, &boot_id()) == Place::Here;
-    let is_the_same = |now: &ProcessIdentity| {
-        (now.pid, now.start, &now.boot) == (process.pid, process.start, &process.boot)
-    };
-    is_here && (is_the_same(me()) || identity(process.pid).is_some_and(|now| is_the_same(&now)))
+    let boot = boot_id();
+    let is_here = fleet::place_of(process, &boot) == Place::Here && process.boot == boot;
+    if !is_here {
+        return false;
+    }
+    match look(process.pid) {
+        Ok(stat) => stat.is_some_and(|stat| stat.is_alive() && stat.start == process.start),
+        Err(_) => is_any(process.pid),
+    }
+}
+
+/// Whether there is a process of that pid; needs no descriptor.
+fn is_any(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 /// Whether that very process lives and is stopped by a signal (SIGSTOP).
@@ -98,7 +134,16 @@ impl Stat {
 
 /// What the kernel tells of a process now; none when there is no such process.
 pub fn stat(pid: u32) -> Option<Stat> {
-    read_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+    look(pid).ok().flatten()
+}
+
+/// The same, or why it cannot be told.
+fn look(pid: u32) -> io::Result<Option<Stat>> {
+    match std::fs::read(format!("/proc/{pid}/stat")) {
+        Ok(stat) => Ok(read_stat(&stat)),
+        Err(error) if limits::is_exhausted(&error) => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
 /// The name in it may hold anything, so the fields are counted from the last parenthesis.
@@ -181,9 +226,13 @@ fn numbers_in(folder: String) -> impl Iterator<Item = u32> {
 /// The boot that start times count from; no process sees two of them.
 pub fn boot_id() -> String {
     static BOOT: OnceLock<String> = OnceLock::new();
-    let look = || {
-        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        text.trim().to_owned()
+    let look = || loop {
+        match std::fs::read_to_string("/proc/sys/kernel/random/boot_id") {
+            Ok(text) => return text.trim().to_owned(),
+            // None at all would be another boot for everybody else.
+            Err(error) if limits::is_exhausted(&error) => pause(),
+            Err(_) => return String::new(),
+        }
     };
     BOOT.get_or_init(look).clone()
 }

@@ -1,11 +1,13 @@
 //! Finds the program of a command as a shell would, but in the agent's own `PATH` and folder.
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
 use super::word::Word;
+use crate::doors::limits;
 
 /// What a shell exits with when there is no such program.
 pub(super) const NO_SUCH_PROGRAM: i32 = 127;
@@ -23,6 +25,20 @@ pub struct NotStarted {
     pub code: i32,
     /// What is wrong.
     pub note: String,
+    /// Nothing but that the host has no descriptors, processes or memory left.
+    pub is_exhausted: bool,
+}
+
+impl NotStarted {
+    /// For something that is wrong with the command.
+    pub(super) fn new(code: i32, note: String) -> Self {
+        Self { code, note, is_exhausted: false }
+    }
+
+    /// For an error of the system.
+    pub(super) fn of(error: &io::Error, note: String) -> Self {
+        Self { code: CANNOT_BE_RUN, note, is_exhausted: limits::is_exhausted(error) }
+    }
 }
 
 /// Whether a command could be started just now, without starting it.
@@ -36,13 +52,13 @@ pub fn check(
     let place = folder.join(&program);
     if !place.exists() {
         let note = format!("there is no program {}", program.display());
-        return Err(NotStarted { code: NO_SUCH_PROGRAM, note });
+        return Err(NotStarted::new(NO_SUCH_PROGRAM, note));
     }
     if can_run(&place) {
         return Ok(());
     }
     let note = format!("{} may not be executed", program.display());
-    Err(NotStarted { code: CANNOT_BE_RUN, note })
+    Err(NotStarted::new(CANNOT_BE_RUN, note))
 }
 
 /// Looks a bare name up in the agent's own `PATH`. The standard library would too, but only by a fork
@@ -62,14 +78,14 @@ pub(super) fn find(
         return Ok(program);
     }
     match places().find(|place| place.is_file()) {
-        Some(place) => Err(NotStarted {
-            code: CANNOT_BE_RUN,
-            note: format!("{} may not be executed", place.display()),
-        }),
-        None => Err(NotStarted {
-            code: NO_SUCH_PROGRAM,
-            note: format!("there is no program {} in its PATH", name.display()),
-        }),
+        Some(place) => {
+            let note = format!("{} may not be executed", place.display());
+            Err(NotStarted::new(CANNOT_BE_RUN, note))
+        }
+        None => {
+            let note = format!("there is no program {} in its PATH", name.display());
+            Err(NotStarted::new(NO_SUCH_PROGRAM, note))
+        }
     }
 }
 

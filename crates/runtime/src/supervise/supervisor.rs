@@ -149,8 +149,7 @@ impl Supervisor {
         settings: Settings,
     ) -> io::Result<(Self, mpsc::UnboundedReceiver<Notice>)> {
         let (notices, heard) = Notices::channel();
-        let owner = process::identity(std::process::id())
-            .ok_or_else(|| io::Error::other("/proc cannot be read"))?;
+        let owner = process::know_me()?.clone();
         let nofile = limits::raise_open_files();
         let cgroups = Cgroups::find(&settings.cgroups, &settings.home);
         let (draining, drains) = watch::channel(false);

@@ -18,6 +18,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use relight::doors::limits;
 use relight::supervise::control::Control;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -26,10 +27,13 @@ use tokio_rustls::TlsAcceptor;
 
 use patient::Patient;
 
-/// TCP connections at a time; further ones wait to be taken.
+/// TCP connections at a time; further ones wait to be taken. At most an eighth of all descriptors: agents
+/// need theirs, whoever connects.
 const TCP_MAX: usize = 2_048;
+const TCP_SHARE: u64 = 8;
 /// The same on the socket: a thousand agents may wait for work there, and people still get in.
 const SOCKET_MAX: usize = 2_048;
+const SOCKET_SHARE: u64 = 4;
 /// How long the first words of TLS may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// All headers together.
@@ -64,7 +68,7 @@ pub(crate) struct Hall {
 
 /// Takes connections of the socket until the end.
 pub(crate) async fn socket(control: Control, hall: Hall) {
-    let places = Arc::new(Semaphore::new(SOCKET_MAX));
+    let places = places(SOCKET_MAX, SOCKET_SHARE);
     let mut ends = hall.ends.clone();
     loop {
         let place = Arc::clone(&places).acquire_owned().await.expect("it is never closed");
@@ -85,9 +89,15 @@ pub(crate) async fn socket(control: Control, hall: Hall) {
     }
 }
 
+/// Places for so many connections, and no more than a share of the descriptors of this process.
+fn places(most: usize, share: u64) -> Arc<Semaphore> {
+    let part = usize::try_from(limits::open_files() / share).unwrap_or(most);
+    Arc::new(Semaphore::new(part.clamp(1, most)))
+}
+
 /// Takes TCP connections until the end.
 pub(crate) async fn tcp(listener: TcpListener, tls: Option<TlsAcceptor>, hall: Hall) {
-    let places = Arc::new(Semaphore::new(TCP_MAX));
+    let places = places(TCP_MAX, TCP_SHARE);
     let mut ends = hall.ends.clone();
     loop {
         let place = Arc::clone(&places).acquire_owned().await.expect("it is never closed");

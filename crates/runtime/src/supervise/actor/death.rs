@@ -1,6 +1,7 @@
 //! The end of an attempt: what is known of it, what becomes of its tasks, what its successor is told.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::{HowEnded, Said};
@@ -59,6 +60,7 @@ impl Actor {
         life.started(process.clone());
         let (number, log) = (life.number, Some((life.log.number, life.log.offset)));
         let shim = self.tree.shim().cloned();
+        self.room_pause = Duration::ZERO;
         self.look_for_changes();
         let resumed = self.is_resumed();
         let last = self.last.as_ref().filter(|last| last.number + 1 == number);
@@ -79,6 +81,11 @@ impl Actor {
         guard::dismiss(life.guard.take());
         // A watch that stays fires once more and is passed over.
         let _ = self.desk.growth.forget(&self.spec.name);
+        if record.exhausted && self.ending().is_none() {
+            let why = record.note.unwrap_or_default();
+            self.postpone(life.number, life.tag, &why);
+            return Ok(());
+        }
         let session = match &mut life.stream {
             Some(stream) => stream.read_all().await,
             None => None,
@@ -400,3 +407,4 @@ pub(super) fn bare_record(tag: AttemptTag, number: u32) -> ExitRecord {
         lease_ended: false,
     }
 }
+        exhausted: false,

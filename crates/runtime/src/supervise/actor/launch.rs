@@ -17,11 +17,13 @@ use relight_core::status::TaskStatus;
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
 use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::time::Instant;
 
 use super::brief::{Brief, OpenBrief};
 use super::life::Life;
 use super::tree::{KILL_WAIT, Met, Tree, kill_shim};
 use super::{Actor, Lost};
+use crate::doors::limits::{self, Room};
 use crate::doors::{clock, pidfd, process, random};
 use crate::engine::ActError;
 use crate::presets::Launch;
@@ -43,6 +45,16 @@ const UNTIL_MAX: Duration = Duration::from_secs(600);
 /// The code of a shell for what cannot be started.
 const CANNOT_START: i32 = 126;
 
+/// After how long a start is tried again that the host had no room for.
+const ROOM_PAUSE_MIN: Duration = Duration::from_millis(250);
+const ROOM_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// An attempt that the host had no room for, until it is tried again.
+pub(super) struct Postponed {
+    pub(super) at: Instant,
+    number: u32,
+    tag: AttemptTag,
+}
 /// Why an attempt was not started.
 #[derive(Debug, thiserror::Error)]
 enum LaunchError {
@@ -53,6 +65,8 @@ enum LaunchError {
     #[error("processes of an earlier attempt cannot be stopped")]
     Survivors,
     #[error("its task cannot be taken: {0}")]
+    #[error("this process has too many files open")]
+    NoRoom,
     Task(#[source] ActError),
     #[error("task {0} is not its to do any more")]
     NotItsTask(TaskId),
@@ -68,6 +82,15 @@ impl LaunchError {
             if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof))
     }
 }
+
+    /// The host has no descriptors, processes or memory left, which is not the agent's doing.
+    fn is_of_the_host(&self) -> bool {
+        match self {
+            Self::NoRoom => true,
+            Self::File(_, error) | Self::Shim(error) => limits::is_exhausted(error),
+            Self::Survivors | Self::Task(_) | Self::NotItsTask(_) | Self::Lost(_) => false,
+        }
+    }
 
 impl Actor {
     /// Starts an attempt. What goes wrong is the attempt's death: it is charged, and bounded.
@@ -89,6 +112,10 @@ impl Actor {
             Ok(()) => Ok(()),
             Err(LaunchError::Lost(lost)) => Err(lost),
             Err(error) => {
+            Err(error) if error.is_of_the_host() => {
+                self.postpone(number, tag, &error.to_string());
+                Ok(())
+            }
                 self.life = None;
                 let mut death = Death::lost(clock::now(), error.to_string());
                 let is_its_task = !matches!(error, LaunchError::NotItsTask(_));
@@ -113,7 +140,42 @@ impl Actor {
     }
 
     async fn try_launch(&mut self, number: u32, tag: &AttemptTag) -> Result<(), LaunchError> {
+    /// Tries an attempt again later. Nothing of it ran, and it is not charged for it.
+    pub(super) fn postpone(&mut self, number: u32, tag: AttemptTag, why: &str) {
+        self.life = None;
+        self.room_pause = (self.room_pause * 2).clamp(ROOM_PAUSE_MIN, ROOM_PAUSE_MAX);
+        let pause = self.room_pause.as_secs_f32();
+        let text = format!(
+            "attempt {number} cannot be started now, which is not charged to it: {why}; \
+             trying again in {pause} s"
+        );
+        self.tell(What::Trouble(text));
+        self.postponed = Some(Postponed { at: Instant::now() + self.room_pause, number, tag });
+    }
+
+    /// The time has come to try again.
+    pub(super) async fn launch_postponed(&mut self) -> Result<(), Lost> {
+        match self.postponed.take() {
+            Some(Postponed { number, tag, .. }) => self.launch(number, tag).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What was to be started is not wanted any more; whether something was.
+    pub(super) async fn give_up_postponed(&mut self) -> bool {
+        if self.postponed.take().is_none() {
+            return false;
+        }
+        let note = "it was ended before the host had room for it".to_owned();
+        let death = Box::new(Death::lost(clock::now(), note));
+        let (post_mortem, task) = (Box::default(), self.task_status().await);
+        self.last = None;
+        self.events.push_back(AgentEvent::Died { death, post_mortem, task });
+        true
+    }
+
         if !self.tree.is_ready() {
+        let room = Room::take().map_err(LaunchError::Shim)?.ok_or(LaunchError::NoRoom)?;
             let made = self.folder.create();
             made.map_err(|error| LaunchError::File(self.folder.path().to_owned(), error))?;
         }
@@ -131,7 +193,9 @@ impl Actor {
         let launch = self.launch_of(text, &brief_file, is_new_session);
         let guard = self.deadline()?;
         let order = self.start_order(number, tag, &log, task.as_ref(), launch, guard);
-        let life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
+        let mut life =
+            Life::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
+        life.room = Some(room);
         self.life = Some(life);
         self.tree.start(order).await.map_err(LaunchError::Shim)?;
         self.stand_guard();
@@ -535,10 +599,18 @@ pub(super) async fn holds(
     let mut command = process::command(program, arguments);
     command.env_clear().current_dir(folder).stdin(Stdio::null()).process_group(0);
     command.envs(environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())));
-    let child = command.spawn().map_err(|error| NotStarted {
-        code: CANNOT_START,
-        note: format!("{} cannot be run: {error}", program.display()),
-    })?;
+    let mut pause = ROOM_PAUSE_MIN;
+    let child = loop {
+        match command.spawn() {
+            Ok(child) => break child,
+            Err(error) if limits::is_exhausted(&error) => tokio::time::sleep(pause).await,
+            Err(error) => {
+                let note = format!("{} cannot be run: {error}", program.display());
+                return Err(NotStarted::of(&error, note));
+            }
+        }
+        pause = (pause * 2).min(ROOM_PAUSE_MAX);
+    };
     let mut question = Question(child);
     let Ok(handle) = pidfd::open(question.0.id()) else { return Ok(false) };
     let has_ended = tokio::time::timeout(UNTIL_MAX, pidfd::ended(handle)).await;

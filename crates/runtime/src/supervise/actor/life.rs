@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::Actor;
 use super::guard::Leader;
 use crate::doors::clock;
+use crate::doors::limits::Room;
 use crate::doors::process::TreeUsage;
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::log::{Log, LogStart};
@@ -59,6 +60,8 @@ pub(super) struct Life {
     pub(super) oom: Oom,
     /// Its leader once it is known, for the guard.
     pub(super) leader: Leader,
+    /// For what it needs until it has started.
+    pub(super) room: Option<Room>,
     /// Stands beside it in a fleet.
     pub(super) guard: Option<AbortHandle>,
     begun: Instant,
@@ -107,6 +110,7 @@ impl Life {
             head: None,
             oom: Oom::default(),
             leader: Leader::default(),
+            room: None,
             guard: None,
             begun,
             silence,
@@ -120,6 +124,7 @@ impl Life {
 
     pub(super) fn started(&mut self, process: ProcessIdentity) {
         self.watch = ProcessWatch::new(&process).ok().flatten();
+        self.room = None;
         // It is told once; a second time it is the same.
         let _ = self.leader.set(process.clone());
         self.process = Some(process);

@@ -35,6 +35,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use self::brief::{OpenBrief, changes};
+use self::launch::Postponed;
 use self::ledger::Ledger;
 use self::life::Life;
 pub(super) use self::take_up::take_up;
@@ -169,6 +170,10 @@ pub(super) struct Actor {
     at_rest: bool,
     /// Why nothing is to be started now.
     holds: Option<Pause>,
+    /// What the host had no room for.
+    postponed: Option<Postponed>,
+    /// How long it waited for room the last time.
+    room_pause: Duration,
     /// The queue gave it a task that somebody else has begun.
     takes_over: bool,
     leaving: bool,
@@ -204,6 +209,7 @@ enum Happening {
     Changes(Option<DirtyFiles>),
     Lost(Lost),
     LeaderEnded,
+    Room,
 }
 
 impl Actor {
@@ -240,6 +246,10 @@ impl Actor {
                 Happening::Lost(lost) => return Err(lost),
                 Happening::Asked(answer) => self.answered(answer),
                 Happening::Changes(dirty) => self.complete_brief(dirty),
+                Happening::Room => {
+                    self.prove_term()?;
+                    self.launch_postponed().await?;
+                }
                 // Its shim says so as well, unless somebody stopped it.
                 Happening::LeaderEnded => self.tree.expect_end(launch::LEFTOVER_GRACE, LOOK_EVERY),
             }
@@ -255,6 +265,7 @@ impl Actor {
             signs = hear(self.notify.as_ref()) => Happening::Signs(signs),
             signs = self.beats.heard() => Happening::Signs(signs),
             () = wait_for(look) => Happening::Timer,
+            () = wait_for(self.postponed.as_ref().map(|one| one.at)) => Happening::Room,
             () = wait_until_due(due) => Happening::Timer,
             answer = asked(&mut self.asked) => Happening::Asked(answer),
             dirty = changes(self.open_brief.as_mut()) => Happening::Changes(dirty),
@@ -613,7 +624,9 @@ impl Actor {
                 _ => What::TimedOut,
             });
         }
-        self.tree.stop(ladder).await;
+        if !self.give_up_postponed().await {
+            self.tree.stop(ladder).await;
+        }
     }
 
     /// What is being ended is ended now.

@@ -22,6 +22,7 @@ use super::ledger::Ledger;
 use super::life::Life;
 use super::tree::{Met, Orphan, Tree};
 use super::{Actor, AgentView, Lost, Mail};
+use crate::doors::limits::{self, Room};
 use crate::doors::{clock, file, fleet as door, process};
 use crate::fleet;
 use crate::supervise::beats::Slot;
@@ -136,6 +137,8 @@ pub(in crate::supervise) async fn take_up(
         captured_session: None,
         at_rest: false,
         holds,
+        postponed: None,
+        room_pause: std::time::Duration::ZERO,
         takes_over: false,
         leaving: false,
         waiters: Vec::new(),
@@ -217,6 +220,11 @@ async fn take_lease(
     Err(TakeUpError::Contended(spec.name.clone()))
 }
 
+/// Too many wait to be let in by the shim already; that is not a lack of descriptors.
+fn is_full(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::WouldBlock
+}
+
 fn held_by_another<'a>(agent: &'a Agent, own: &Holder) -> Option<&'a Held> {
     let held = agent.lease.held.as_ref()?;
     let ours = held.holder == *own;
@@ -247,8 +255,7 @@ impl Actor {
     /// Makes the store say what is.
     async fn reconcile(&mut self) -> Result<(), TakeUpError> {
         let attempt = self.live_attempt().await?;
-        // A shim that cannot be spoken to is found by the lock it holds.
-        let connection = client::connect(&self.folder, self.fence).await.ok().flatten();
+        let (_room, connection) = self.reach_shim().await;
         let met = match connection {
             Some(connection) => Tree::meet(connection).await.ok().flatten(),
             None => None,
@@ -256,6 +263,27 @@ impl Actor {
         match met {
             Some(met) => self.meet_shim(met, attempt).await,
             None => self.meet_nobody(attempt).await,
+        }
+    }
+
+    /// The shim, where one listens; one that cannot be spoken to is found by the lock it holds. Without a
+    /// descriptor to spare nothing can be found out, and what lives must not be taken for dead: then it
+    /// waits.
+    async fn reach_shim(&self) -> (Room, Option<client::Connection>) {
+        let mut pause = std::time::Duration::from_millis(250);
+        loop {
+            if let Ok(Some(room)) = Room::take() {
+                match client::connect(&self.folder, self.fence).await {
+                    Ok(connection) => return (room, connection),
+                    Err(error) if is_full(&error) || !limits::is_exhausted(&error) => {
+                        return (room, None);
+                    }
+                    Err(_) => {}
+                }
+            }
+            self.tell(What::Trouble("too many files are open to take it up; waiting".to_owned()));
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(std::time::Duration::from_secs(30));
         }
     }
 
@@ -390,6 +418,7 @@ impl Actor {
         }
         let record = self.record_of(attempt.number, &attempt.tag);
         let is_lost = record.is_none();
+        let mut note = "the machine went down".to_owned();
         if is_lost && self.boot_is_the_same(&attempt) {
             self.clear_leftovers().await?;
         }

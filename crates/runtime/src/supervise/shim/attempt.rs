@@ -93,6 +93,7 @@ impl Begun {
             leftovers: 0,
             survivors: 0,
             lease_ended: false,
+            exhausted: why.is_exhausted,
         }
     }
 
@@ -168,6 +169,7 @@ impl Attempt {
             leftovers: self.leftovers.unwrap_or(0).saturating_sub(survivors),
             survivors,
             lease_ended: self.lease_ended,
+            exhausted: false,
         }
     }
 }

@@ -21,19 +21,19 @@ pub(super) fn launch(
     order: &StartOrder,
     terminal: Option<&[OwnedFd; 3]>,
 ) -> Result<u32, NotStarted> {
-    let (name, arguments) = order.command.split_first().ok_or_else(|| NotStarted {
-        code: NO_SUCH_PROGRAM,
-        note: "the command is empty".to_owned(),
-    })?;
+    let (name, arguments) = order
+        .command
+        .split_first()
+        .ok_or_else(|| NotStarted::new(NO_SUCH_PROGRAM, "the command is empty".to_owned()))?;
     let program = program::find(name.as_os_str(), &order.environment, &order.folder)?;
     let arguments: Vec<_> = arguments.iter().map(Word::as_os_str).collect();
     let mut command = command(&program, &arguments);
     command.arg0(name.as_os_str()).env_clear().current_dir(&order.folder);
     command
         .envs(order.environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())));
-    connect_streams(&mut command, order, terminal).map_err(|error| NotStarted {
-        code: CANNOT_BE_RUN,
-        note: format!("its output cannot go to {}: {error}", order.log.display()),
+    connect_streams(&mut command, order, terminal).map_err(|error| {
+        let note = format!("its output cannot go to {}: {error}", order.log.display());
+        NotStarted::of(&error, note)
     })?;
     if let Some((user, group)) = order.user {
         command.uid(user).gid(group);
@@ -76,22 +76,18 @@ fn open_log(place: &Path) -> io::Result<File> {
 fn why_not_started(program: &Path, folder: &Path, error: &io::Error) -> NotStarted {
     if !folder.is_dir() {
         let note = format!("its folder {} is missing", folder.display());
-        return NotStarted { code: CANNOT_BE_RUN, note };
+        return NotStarted::new(CANNOT_BE_RUN, note);
     }
     let place = folder.join(program);
     match error.kind() {
-        io::ErrorKind::NotFound if place.exists() => NotStarted {
-            code: CANNOT_BE_RUN,
-            note: format!("the interpreter that {} names is missing", program.display()),
-        },
-        io::ErrorKind::NotFound => NotStarted {
-            code: NO_SUCH_PROGRAM,
-            note: format!("there is no program {}", program.display()),
-        },
-        _ => NotStarted {
-            code: CANNOT_BE_RUN,
-            note: format!("{} cannot be run: {error}", program.display()),
-        },
+        io::ErrorKind::NotFound if place.exists() => NotStarted::new(
+            CANNOT_BE_RUN,
+            format!("the interpreter that {} names is missing", program.display()),
+        ),
+        io::ErrorKind::NotFound => {
+            NotStarted::new(NO_SUCH_PROGRAM, format!("there is no program {}", program.display()))
+        }
+        _ => NotStarted::of(error, format!("{} cannot be run: {error}", program.display())),
     }
 }
 

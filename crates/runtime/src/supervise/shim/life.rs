@@ -154,7 +154,7 @@ impl Shim {
             self.guard.set(deadline);
         }
         if self.guard.is_due(since_boot()) {
-            let why = NotStarted { code: CANNOT_BE_RUN, note: TOO_LATE.to_owned() };
+            let why = NotStarted::new(CANNOT_BE_RUN, TOO_LATE.to_owned());
             let ended = begun.not_started(why, &mut self.place);
             return self.end(ExitRecord { lease_ended: true, ..ended });
         }

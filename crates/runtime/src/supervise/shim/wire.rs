@@ -156,4 +156,7 @@ pub struct ExitRecord {
     /// The shim ended it, or did not start it, because its deadline had come.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lease_ended: bool,
+    /// It was not started because the host had no descriptors, processes or memory left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exhausted: bool,
 }
