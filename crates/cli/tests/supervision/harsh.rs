@@ -508,6 +508,28 @@ fn a_supervisor_whose_store_was_removed_says_so_and_goes_on_once_it_is_back() {
     assert_eq!((ground.births(1).len(), ground.causes("a")), (1, vec!["completed".to_owned()]));
 }
 
+/// Leaves a process behind that has neither its tag nor its lock, and kills its shim.
+const ESCAPES: &str = "[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0\n\
+    (env -i bash -c 'for fd in /proc/$$/fd/*; do fd=${fd##*/}; [ $fd -gt 2 ] && eval \"exec $fd>&-\"; done; \
+    echo $$ >>escaped; exec sleep 300' &)\n\
+    until [ -s escaped ]; do sleep 0.02; done; kill -9 $PPID; exit 7";
+
+#[test]
+fn what_escaped_from_an_agent_that_killed_its_shim_is_named() {
+    let ground = Ground::with_agent(ESCAPES);
+    let ran = ground.run(&["--cooldown", "10ms"]).end();
+    let escaped: u32 = ground.until_lines("escaped", 1)[0].parse().unwrap();
+    if is_alive(escaped) {
+        signal(escaped, Signal::KILL);
+    }
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let death = ground.deaths("a")[0].clone();
+    let note = death["note"].as_str().unwrap_or_default();
+    assert!(note.contains("cannot be proved empty"), "{death:#}");
+    assert!(note.contains(&format!("may be left of it: {escaped}")), "{death:#}");
+    assert!(ran.stderr.contains("cannot be proved empty"), "{ran:?}");
+}
+
 #[test]
 fn later_is_kept_over_the_supervisors_death() {
     let ground =

@@ -119,6 +119,8 @@ pub struct Stat {
     pub parent: u32,
     /// Its process group.
     pub group: u32,
+    /// Its session.
+    pub session: u32,
     /// When it started, in ticks since boot.
     pub start: u64,
     /// The CPU that it and the children it waited for have used, in ticks.
@@ -155,11 +157,12 @@ fn read_stat(stat: &[u8]) -> Option<Stat> {
     let parent = fields.next()?.parse().ok()?;
     // A group of another PID namespace is shown as 0, no group as -1.
     let group = fields.next()?.parse().unwrap_or(0);
-    let mut times = fields.skip(8);
+    let session = fields.next()?.parse().unwrap_or(0);
+    let mut times = fields.skip(7);
     // User and system time: its own, then those of children that it waited for.
     let cpu_ticks = times.by_ref().take(4).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     let start = times.nth(4)?.parse().ok()?;
-    Some(Stat { state, parent, group, start, cpu_ticks })
+    Some(Stat { state, parent, group, session, start, cpu_ticks })
 }
 
 /// What a process and all below it have used so far. Only to be compared with a later look: when it
@@ -213,6 +216,15 @@ pub fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
+/// The live processes of a session or a group, which outlive whoever led it.
+pub fn in_session_or_group(session: Option<u32>, group: Option<u32>) -> Vec<u32> {
+    let is_in = |stat: Stat| {
+        let is_one = Some(stat.session) == session || Some(stat.group) == group;
+        is_one && stat.is_alive()
+    };
+    all().filter(|pid| stat(*pid).is_some_and(is_in)).collect()
+}
+
 /// Every process there is.
 fn all() -> impl Iterator<Item = u32> {
     numbers_in("/proc".to_owned())
@@ -261,7 +273,9 @@ mod tests {
     fn a_name_full_of_parentheses_does_not_move_the_fields() {
         let line = b"7 (a) Z 1 (x) S 5 6 6 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 99 1000 10";
         let stat = read_stat(line).unwrap();
-        assert_eq!(stat, Stat { state: 'S', parent: 5, group: 6, start: 99, cpu_ticks: 26 });
+        let (parent, group, session) = (5, 6, 6);
+        let wanted = Stat { state: 'S', parent, group, session, start: 99, cpu_ticks: 26 };
+        assert_eq!(stat, wanted);
     }
 
     #[test]

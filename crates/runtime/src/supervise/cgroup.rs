@@ -50,6 +50,15 @@ pub struct Cgroups {
     counts: bool,
 }
 
+/// What was in the cgroups of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cleared {
+    /// So many processes.
+    pub found: u32,
+    /// Nothing is left of them.
+    pub is_empty: bool,
+}
+
 /// An attempt's cgroup that is still in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StillUsed(pub PathBuf);
@@ -111,15 +120,16 @@ impl Cgroups {
         Ok(used)
     }
 
-    /// Ends all that lives in the cgroups of an agent, and removes them; false when something is left.
-    pub fn clear(&self, agent: &AgentName, wait: Span) -> io::Result<bool> {
-        let mut is_empty = true;
+    /// Ends all that lives in the cgroups of an agent, and removes them.
+    pub fn clear(&self, agent: &AgentName, wait: Span) -> io::Result<Cleared> {
+        let mut cleared = Cleared { found: 0, is_empty: true };
         for used in self.remove_old(agent, &[])? {
-            is_empty &= used.end(wait)?;
+            cleared.found += members(&used.0, DEPTH_MAX);
+            cleared.is_empty &= used.end(wait)?;
         }
         // One that stays is used again.
         let _ = fs::remove_dir(self.of_agent(agent));
-        Ok(is_empty)
+        Ok(cleared)
     }
 
     /// Whether memory is counted for each attempt by itself.
@@ -151,6 +161,14 @@ impl StillUsed {
 pub fn oom_kills(cgroup: &Path) -> Option<u64> {
     let events = fs::read_to_string(cgroup.join("memory.events")).ok()?;
     value(&events, "oom_kill")
+}
+
+/// How many processes are in it and below it, as far as the kernel tells.
+fn members(cgroup: &Path, depth: u32) -> u32 {
+    let inside = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
+    let own = u32::try_from(inside.lines().count()).unwrap_or(u32::MAX);
+    let below = if depth > 0 { folders_in(cgroup).unwrap_or_default() } else { Vec::new() };
+    below.iter().fold(own, |sum, folder| sum.saturating_add(members(folder, depth - 1)))
 }
 
 /// Waits until nothing lives in it; the kernel wakes us when that changes.

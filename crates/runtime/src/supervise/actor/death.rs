@@ -27,6 +27,8 @@ use crate::supervise::post_mortem::{self, LOG_END_BYTES};
 use crate::supervise::shim::record;
 use crate::supervise::shim::wire::{ExitRecord, Report};
 
+/// How many pids are named in a note.
+const PIDS_MAX: usize = 10;
 /// Why an attempt was ended by its shim.
 const LEASE_ENDED: &str = "the lease of its node ran out, and its shim ended it";
 
@@ -58,9 +60,9 @@ impl Actor {
     async fn started(&mut self, tag: &AttemptTag, process: ProcessIdentity) -> Result<(), Lost> {
         let Some(life) = self.life.as_mut().filter(|life| life.tag == *tag) else { return Ok(()) };
         life.started(process.clone());
+        self.room_pause = Duration::ZERO;
         let (number, log) = (life.number, Some((life.log.number, life.log.offset)));
         let shim = self.tree.shim().cloned();
-        self.room_pause = Duration::ZERO;
         self.look_for_changes();
         let resumed = self.is_resumed();
         let last = self.last.as_ref().filter(|last| last.number + 1 == number);
@@ -79,13 +81,13 @@ impl Actor {
             return Ok(());
         }
         guard::dismiss(life.guard.take());
-        // A watch that stays fires once more and is passed over.
-        let _ = self.desk.growth.forget(&self.spec.name);
         if record.exhausted && self.ending().is_none() {
             let why = record.note.unwrap_or_default();
             self.postpone(life.number, life.tag, &why);
             return Ok(());
         }
+        // A watch that stays fires once more and is passed over.
+        let _ = self.desk.growth.forget(&self.spec.name);
         let session = match &mut life.stream {
             Some(stream) => stream.read_all().await,
             None => None,
@@ -180,7 +182,10 @@ impl Actor {
             made_progress: found.made_progress,
             node_lost: record.lease_ended || self.node_lost,
             said,
-            note: record.note.clone().or(lease).or(oom).or(denied),
+            note: match (record.note.clone(), lease.or(oom).or(denied)) {
+                (Some(note), Some(more)) => Some(format!("{note}; {more}")),
+                (note, more) => note.or(more),
+            },
         };
         self.let_go(&found.held, &death, completes).await;
         let post_mortem = Box::new(found.post_mortem);
@@ -347,8 +352,13 @@ impl Actor {
         }
         self.clear_leftovers().await?;
         let lived = Span::from_ms(u64::try_from(lived.as_millis()).unwrap_or(u64::MAX));
-        let note = matches!(how, HowEnded::Unknown)
-            .then(|| "its shim was killed too, and the kernel does not tell".to_owned());
+        let told = match how {
+            HowEnded::Unknown => "its shim was killed too, and the kernel does not tell",
+            HowEnded::Code(_) | HowEnded::Signal(_) => "its shim was killed too",
+        };
+        let shim = self.shim_of(&tag).await;
+        let unproved = self.what_may_be_left(process.as_ref(), shim.as_ref()).await;
+        let note = Some(format!("{told}{}", unproved.unwrap_or_default()));
         self.ended(ExitRecord { process, how, note, lived, ..bare_record(tag, number) }).await
     }
 
@@ -357,8 +367,39 @@ impl Actor {
         let Some(life) = &self.life else { return Ok(()) };
         let (tag, number) = (life.tag.clone(), life.number);
         self.clear_leftovers().await?;
-        let record = ExitRecord { note: Some(note.to_owned()), ..bare_record(tag, number) };
+        let unproved = self.what_may_be_left(None, None).await.unwrap_or_default();
+        let record =
+            ExitRecord { note: Some(format!("{note}{unproved}")), ..bare_record(tag, number) };
         self.ended(record).await
+    }
+
+    /// Without its shim nobody adopted what left the tree of an attempt. A cgroup still holds all of it,
+    /// and it is ended there. Else it is said that nothing proves the tree empty, and who may be left of it:
+    /// those of its session or group. They are not signalled, as no more than a number ties them to it.
+    pub(super) async fn what_may_be_left(
+        &self,
+        leader: Option<&ProcessIdentity>,
+        shim: Option<&ProcessIdentity>,
+    ) -> Option<String> {
+        if self.desk.cgroups.is_some() {
+            self.clear_cgroups().await;
+            return None;
+        }
+        let session = shim.filter(|shim| !process::is_alive(shim)).map(|shim| shim.pid);
+        let group = leader.map(|leader| leader.pid);
+        let look = move || process::in_session_or_group(session, group);
+        let left = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+        let mut text = "; without a cgroup its tree cannot be proved empty".to_owned();
+        if !left.is_empty() {
+            let pids: Vec<String> = left.iter().take(PIDS_MAX).map(u32::to_string).collect();
+            text += &format!(", pids that may be left of it: {}", pids.join(", "));
+        }
+        Some(text)
+    }
+
+    /// The shim of an attempt, as it was recorded.
+    async fn shim_of(&self, tag: &AttemptTag) -> Option<ProcessIdentity> {
+        self.desk.engine.store().attempt(tag).await.ok()??.shim
     }
 
     /// What its shim left about an attempt.
@@ -405,6 +446,6 @@ pub(super) fn bare_record(tag: AttemptTag, number: u32) -> ExitRecord {
         leftovers: 0,
         survivors: 0,
         lease_ended: false,
+        exhausted: false,
     }
 }
-        exhausted: false,

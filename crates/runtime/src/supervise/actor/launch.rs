@@ -27,6 +27,7 @@ use crate::doors::limits::{self, Room};
 use crate::doors::{clock, pidfd, process, random};
 use crate::engine::ActError;
 use crate::presets::Launch;
+use crate::supervise::cgroup::Cleared;
 use crate::supervise::log::{Log, LogStart};
 use crate::supervise::notice::What;
 use crate::supervise::notify::NotifySocket;
@@ -44,7 +45,6 @@ pub(super) const LEFTOVER_GRACE: Span = Span::from_secs(2);
 const UNTIL_MAX: Duration = Duration::from_secs(600);
 /// The code of a shell for what cannot be started.
 const CANNOT_START: i32 = 126;
-
 /// After how long a start is tried again that the host had no room for.
 const ROOM_PAUSE_MIN: Duration = Duration::from_millis(250);
 const ROOM_PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -55,6 +55,7 @@ pub(super) struct Postponed {
     number: u32,
     tag: AttemptTag,
 }
+
 /// Why an attempt was not started.
 #[derive(Debug, thiserror::Error)]
 enum LaunchError {
@@ -64,9 +65,9 @@ enum LaunchError {
     Shim(#[source] io::Error),
     #[error("processes of an earlier attempt cannot be stopped")]
     Survivors,
-    #[error("its task cannot be taken: {0}")]
     #[error("this process has too many files open")]
     NoRoom,
+    #[error("its task cannot be taken: {0}")]
     Task(#[source] ActError),
     #[error("task {0} is not its to do any more")]
     NotItsTask(TaskId),
@@ -81,7 +82,6 @@ impl LaunchError {
         matches!(self, Self::Shim(error)
             if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof))
     }
-}
 
     /// The host has no descriptors, processes or memory left, which is not the agent's doing.
     fn is_of_the_host(&self) -> bool {
@@ -91,6 +91,7 @@ impl LaunchError {
             Self::Survivors | Self::Task(_) | Self::NotItsTask(_) | Self::Lost(_) => false,
         }
     }
+}
 
 impl Actor {
     /// Starts an attempt. What goes wrong is the attempt's death: it is charged, and bounded.
@@ -111,11 +112,11 @@ impl Actor {
         match launched {
             Ok(()) => Ok(()),
             Err(LaunchError::Lost(lost)) => Err(lost),
-            Err(error) => {
             Err(error) if error.is_of_the_host() => {
                 self.postpone(number, tag, &error.to_string());
                 Ok(())
             }
+            Err(error) => {
                 self.life = None;
                 let mut death = Death::lost(clock::now(), error.to_string());
                 let is_its_task = !matches!(error, LaunchError::NotItsTask(_));
@@ -139,7 +140,6 @@ impl Actor {
         }
     }
 
-    async fn try_launch(&mut self, number: u32, tag: &AttemptTag) -> Result<(), LaunchError> {
     /// Tries an attempt again later. Nothing of it ran, and it is not charged for it.
     pub(super) fn postpone(&mut self, number: u32, tag: AttemptTag, why: &str) {
         self.life = None;
@@ -174,8 +174,9 @@ impl Actor {
         true
     }
 
-        if !self.tree.is_ready() {
+    async fn try_launch(&mut self, number: u32, tag: &AttemptTag) -> Result<(), LaunchError> {
         let room = Room::take().map_err(LaunchError::Shim)?.ok_or(LaunchError::NoRoom)?;
+        if !self.tree.is_ready() {
             let made = self.folder.create();
             made.map_err(|error| LaunchError::File(self.folder.path().to_owned(), error))?;
         }
@@ -329,7 +330,14 @@ impl Actor {
         let name = self.spec.name.clone();
         let clear = move || cgroups.clear(&name, KILL_WAIT);
         match tokio::task::spawn_blocking(clear).await {
-            Ok(Ok(is_empty)) => is_empty,
+            Ok(Ok(Cleared { found, is_empty })) => {
+                if found > 0 {
+                    // Whoever cannot be stopped is counted with those that were.
+                    let survivors = if is_empty { 0 } else { found };
+                    self.tell(What::Swept { stopped: found - survivors, survivors });
+                }
+                is_empty
+            }
             Ok(Err(error)) => {
                 self.tell(What::Trouble(format!("its old cgroups cannot be removed: {error}")));
                 true

@@ -421,17 +421,16 @@ impl Actor {
         let mut note = "the machine went down".to_owned();
         if is_lost && self.boot_is_the_same(&attempt) {
             self.clear_leftovers().await?;
+            note = "it died together with its shim while nobody watched".to_owned();
+            let (leader, shim) = (attempt.process.as_ref(), attempt.shim.as_ref());
+            note += &self.what_may_be_left(leader, shim).await.unwrap_or_default();
         }
         let record = match record {
             Some(record) => record,
             None => {
-                let note = match self.boot_is_the_same(&attempt) {
-                    true => "it died together with its shim while nobody watched",
-                    false => "the machine went down",
-                };
                 let log = attempt.log.map(|(number, _)| Log::of(&self.folder).path(number));
                 let last_output = log.and_then(|log| file::modified_at(&log));
-                self.lost_record(&attempt, last_output, note.to_owned()).await
+                self.lost_record(&attempt, last_output, note).await
             }
         };
         // The successor may have been started and have died before anybody could say so.
