@@ -51,7 +51,7 @@ use super::program::NotStarted;
 use super::shim::client;
 use super::shim::wire::{Deadline, Rung};
 use super::spec::AgentSpec;
-use crate::doors::{clock, random};
+use crate::doors::{clock, process, random};
 
 /// What is wanted of an agent.
 #[derive(Debug)]
@@ -647,10 +647,16 @@ async fn leader_ended(life: Option<&mut Life>) {
     let Some(life) = life.filter(|life| !life.has_leader_ended) else {
         return std::future::pending().await;
     };
-    match &life.watch {
+    let has_ended = match (&life.watch, &life.process) {
+        (Some(watch), _) => watch.gone().await.is_ok(),
+        // It was dead before it could be watched.
+        (None, Some(process)) => !process::is_alive(process),
+        (None, None) => false,
+    };
+    match has_ended {
+        true => life.has_leader_ended = true,
         // One that cannot be waited for is its shim's to tell of.
-        Some(watch) if watch.gone().await.is_ok() => life.has_leader_ended = true,
-        _ => std::future::pending().await,
+        false => std::future::pending().await,
     }
 }
 
