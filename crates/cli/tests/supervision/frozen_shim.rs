@@ -42,7 +42,7 @@ fn a_timeout_and_a_hang_end_an_attempt_whose_shim_is_stopped() {
         let ground = Ground::with_agent(
             "[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0; kill -STOP $PPID; sleep 300",
         );
-        let ran = ground.run(&[flag, "1s", "--grace", "300ms", "--cooldown", "10ms"]).end();
+        let ran = ground.run(&[flag, "3s", "--grace", "300ms", "--cooldown", "10ms"]).end();
         assert_eq!(ran.code, 0, "{ran:?}");
         assert_eq!(ground.causes("a"), [cause, "completed"]);
         ground.assert_nothing_is_left();

@@ -82,9 +82,9 @@ fn an_agent_that_waits_on_purpose_is_not_hung_before_and_is_after() {
 #[test]
 fn a_running_step_is_a_sign_of_life_until_its_own_timeout() {
     let ground = Ground::with_agent(
-        "relight step run build --timeout 20s -- sleep 2 && relight task done; exit 0",
+        "relight step run build --timeout 60s -- sleep 7 && relight task done; exit 0",
     );
-    let flags = ["--task", "t", "--silence-max", "300ms", "--step-silence-max", "300ms"];
+    let flags = ["--task", "t", "--silence-max", "3s", "--step-silence-max", "3s"];
     let ran = ground.run(&[&flags[..], &["--restart", "never"]].concat()).end();
     assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
     assert_eq!(ground.task_status("t"), "completed");
@@ -93,20 +93,20 @@ fn a_running_step_is_a_sign_of_life_until_its_own_timeout() {
 #[test]
 fn a_step_without_a_timeout_may_rest_for_as_long_as_its_limit_says() {
     let ground = Ground::with_agent("relight step run build -- sleep 60");
-    let flags = ["--task", "t", "--silence-max", "300ms", "--grace", "1s", "--restart", "never"];
-    let ran = ground.run(&[&flags[..], &["--step-silence-max", "2s"]].concat()).end();
+    let flags = ["--task", "t", "--silence-max", "3s", "--grace", "1s", "--restart", "never"];
+    let ran = ground.run(&[&flags[..], &["--step-silence-max", "6s"]].concat()).end();
     assert_eq!(ground.causes("a"), ["hung"], "{ran:?}");
     let lived = ground.deaths("a")[0]["lived_ms"].as_u64().unwrap();
-    assert!(lived >= 2_000, "{lived} ms");
+    assert!(lived >= 6_000, "{lived} ms");
 }
 
 #[test]
 fn a_step_without_a_timeout_that_works_is_not_hung() {
-    let works = "end=$((SECONDS + 3)); while ((SECONDS < end)); do :; done";
+    let works = "end=$((SECONDS + 8)); while ((SECONDS < end)); do :; done";
     let ground = Ground::with_agent(&format!(
         "relight step run build -- bash -c '{works}' && relight task done; exit 0"
     ));
-    let flags = ["--task", "t", "--silence-max", "400ms", "--step-silence-max", "400ms"];
+    let flags = ["--task", "t", "--silence-max", "3s", "--step-silence-max", "3s"];
     let ran = ground.run(&[&flags[..], &["--restart", "never"]].concat()).end();
     assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
 }
@@ -114,17 +114,17 @@ fn a_step_without_a_timeout_that_works_is_not_hung() {
 #[test]
 fn a_begun_step_is_open_work_whoever_runs_it() {
     let ground = Ground::with_agent(
-        "relight step begin think; sleep 2; relight step end think; relight task done; exit 0",
+        "relight step begin think; sleep 7; relight step end think; relight task done; exit 0",
     );
-    let flags = ["--task", "t", "--silence-max", "300ms", "--restart", "never"];
+    let flags = ["--task", "t", "--silence-max", "3s", "--restart", "never"];
     let ran = ground.run(&flags).end();
     assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
 }
 
 #[test]
 fn who_waits_for_work_in_a_verb_is_not_hung_and_is_shown_as_waiting() {
-    let ground = Ground::with_agent("relight task claim --agent a --wait 3s; exit 0");
-    let run = ground.run(&["--silence-max", "300ms", "--restart", "never"]);
+    let ground = Ground::with_agent("relight task claim --agent a --wait 8s; exit 0");
+    let run = ground.run(&["--silence-max", "3s", "--restart", "never"]);
     ground.until_agent("a", |agent| agent["waiting_until"].is_string());
     let ran = run.end();
     assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
@@ -135,7 +135,7 @@ fn a_wait_is_over_when_its_verb_is_killed() {
     let ground = Ground::with_agent(
         "relight task claim --agent a --wait 1h & echo $! >verb; wait; exec sleep 60",
     );
-    let run = ground.run(&["--silence-max", "300ms", "--grace", "1s", "--restart", "never"]);
+    let run = ground.run(&["--silence-max", "3s", "--grace", "1s", "--restart", "never"]);
     ground.until_agent("a", |agent| agent["waiting_until"].is_string());
     crate::ground::signal(ground.until_lines("verb", 1)[0].parse().unwrap(), Signal::KILL);
     run.end();
@@ -149,11 +149,11 @@ fn an_open_tool_call_in_the_stream_is_not_silence() {
         format!(r#"echo '{{"type":"item.{kind}","item":{item}}}'"#)
     };
     let ground = Ground::with_agent(&format!(
-        "{}; sleep 2; {}; echo '{{\"type\":\"turn.completed\"}}'",
+        "{}; sleep 7; {}; echo '{{\"type\":\"turn.completed\"}}'",
         call("started"),
         call("completed")
     ));
-    let flags = ["--preset", "codex", "--silence-max", "300ms", "--restart", "never"];
+    let flags = ["--preset", "codex", "--silence-max", "3s", "--restart", "never"];
     let words = [&["run", "--name", "a"], &flags[..], &["--", "./agent", "exec", "build"]].concat();
     let ran = ground.start(&words).end();
     assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
@@ -165,7 +165,7 @@ fn a_call_over_http_that_waits_for_work_is_declared_waiting() {
         "python3 -c 'import json, os, socket\n\
          s = socket.socket(socket.AF_UNIX)\n\
          s.connect(os.environ[\"RELIGHT_HOME\"] + \"/relight.sock\")\n\
-         body = json.dumps({\"agent\": \"a\", \"wait\": \"3s\"}).encode()\n\
+         body = json.dumps({\"agent\": \"a\", \"wait\": \"8s\"}).encode()\n\
          head = \"POST /api/tasks/claim HTTP/1.1\\r\\nhost: localhost\\r\\nconnection: close\\r\\n\"\n\
          head += \"content-type: application/json\\r\\ncontent-length: %d\\r\\n\\r\\n\" % len(body)\n\
          s.sendall(head.encode() + body)\n\
@@ -173,7 +173,7 @@ fn a_call_over_http_that_waits_for_work_is_declared_waiting() {
     );
     ground.config(
         "[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\nrestart = \"never\"\n\
-         silence_max = \"300ms\"\ngrace = \"1s\"\n",
+         silence_max = \"3s\"\ngrace = \"1s\"\n",
     );
     let _daemon = ground.up(&["--paused"]);
     assert_eq!(ground.call(&["start", "a"]).code, 0);
