@@ -1,8 +1,6 @@
 //! Any node answers for the whole fleet: what one of them has is started, stopped and read through
 //! another.
 
-use std::time::Duration;
-
 use rustix::process::Signal;
 use serde_json::json;
 
