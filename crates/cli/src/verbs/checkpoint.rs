@@ -376,11 +376,15 @@ enum Unverified {
 
 /// A file is verified where it lies; its name must fit its content.
 fn verify_one(file: &std::path::Path) -> Result<String, Unverified> {
+    let unread = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => Unverified::Missing,
+        _ => Unverified::Damaged(error.to_string()),
+    };
+    if !std::fs::symlink_metadata(file).map_err(unread)?.is_file() {
+        return Err(Unverified::Damaged("not a regular file".to_owned()));
+    }
     let checkpoint = read_file(file).map_err(|error| match error {
-        ReadError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-            Unverified::Missing
-        }
-        ReadError::Io { source, .. } => Unverified::Damaged(source.to_string()),
+        ReadError::Io { source, .. } => unread(source),
         ReadError::Damaged { reason, .. } => Unverified::Damaged(reason.to_string()),
     })?;
     if file.file_name().is_some_and(|name| !is_name_of(name.as_bytes(), &checkpoint.workflow_id)) {
