@@ -64,7 +64,7 @@ impl fmt::Display for ProcessIdentity {
 }
 
 /// Whose life the lease follows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Holder {
     /// Ends when this process does.
@@ -73,7 +73,7 @@ pub enum Holder {
     Attempt {
         /// The attempt's tag.
         attempt: String,
-        /// The shim that lives as long as the attempt does.
+        /// The shim that it runs under; one shim serves all attempts of an agent.
         shim: ProcessIdentity,
     },
     /// Ends when its time runs out; every write of the holder renews it.

@@ -23,6 +23,7 @@ use relight_store::{Commit, CommitError, Store, StoreError};
 
 use crate::doors::{clock, process};
 use crate::funnel;
+use crate::holders;
 use crate::meter::Meter;
 
 /// How often a decision is made again because the task moved on meanwhile.
@@ -208,7 +209,8 @@ impl Engine {
             let mut changes = vec![Change::Created(Box::new(new.clone()))];
             if let Some(first) = first.clone() {
                 let task = Change::first(&new, at);
-                changes.extend(decide(&scene(&task, None, Right::Unfenced), first)?.changes);
+                let scene = self.scene(&task, None, Right::Unfenced).await?;
+                changes.extend(decide(&scene, first)?.changes);
             }
             let commit = Commit { task: new.id.clone(), guard: Guard::default(), at, changes };
             match self.store.commit(commit).await {
@@ -242,7 +244,7 @@ impl Engine {
         funnel::clean_event(&self.redactor, &mut event);
         for _ in 0..ROUNDS_MAX {
             let (task, step) = self.look(known.take(), id, event.step()).await?;
-            let scene = scene(&task, step.as_ref(), right);
+            let scene = self.scene(&task, step.as_ref(), right).await?;
             let decision = decide(&scene, event.clone())?;
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
                 let at = scene.now;
@@ -288,7 +290,7 @@ impl Engine {
             for key in events.iter().filter_map(TaskEvent::step) {
                 steps.extend(self.store.step(id, key).await?);
             }
-            let scene = scene(&task, None, right);
+            let scene = self.scene(&task, None, right).await?;
             let decision = decide_in_turn(&scene, &steps, events.clone())?;
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
                 let at = scene.now;
@@ -307,12 +309,12 @@ impl Engine {
     ) -> Result<Acted, E> {
         for _ in 0..ROUNDS_MAX {
             let view = self.view(id).await?;
+            let scene = self.scene(&view.task, None, right).await.map_err(ActError::from)?;
             let mut events = plan(&view)?;
             for event in &events {
                 self.check_event(event).map_err(ActError::from)?;
             }
             events.iter_mut().for_each(|event| funnel::clean_event(&self.redactor, event));
-            let scene = scene(&view.task, None, right);
             let decision = decide_in_turn(&scene, &view.steps, events).map_err(ActError::from)?;
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
                 let at = scene.now;
@@ -413,7 +415,7 @@ impl Engine {
         let mut event = TaskEvent::Claim { claimant, holder: holder.clone(), ttl, policy };
         self.check_event(&event)?;
         funnel::clean_event(&self.redactor, &mut event);
-        let scene = scene(&known, None, Right::Unfenced);
+        let scene = self.scene(&known, None, Right::Unfenced).await?;
         let Ok(decision) = decide(&scene, event) else { return Ok(None) };
         let (task, guard, at) = (known.id.clone(), decision.guard, scene.now);
         let commit = Commit { task, guard, at, changes: decision.changes.clone() };
@@ -468,6 +470,22 @@ impl Engine {
         }
     }
 
+    /// What there is to decide upon. Whoever shows the newest fence is the holder, and nobody has to
+    /// ask whether it lives.
+    async fn scene<'a>(
+        &self,
+        task: &'a Task,
+        step: Option<&'a Step>,
+        right: Right,
+    ) -> Result<Scene<'a>, StoreError> {
+        let held = task.lease.held.as_ref();
+        if right.fence() != Some(task.lease.fence) {
+            holders::look_for(self.store.as_ref(), held).await?;
+        }
+        let life = held.map_or(HolderLife::Gone, process::holder_life);
+        Ok(Scene { task, step, life, right, now: clock::now() })
+    }
+
     /// Names that come with an event are ids too.
     fn check_event(&self, event: &TaskEvent) -> Result<(), funnel::SecretName> {
         match event {
@@ -509,11 +527,6 @@ fn same_or_differs(new: &NewTask, task: Task) -> Result<Added, ActError> {
     } else {
         Err(ActError::Exists { task: task.id, differs })
     }
-}
-
-fn scene<'a>(task: &'a Task, step: Option<&'a Step>, right: Right) -> Scene<'a> {
-    let life = task.lease.held.as_ref().map_or(HolderLife::Gone, process::holder_life);
-    Scene { task, step, life, right, now: clock::now() }
 }
 
 /// A refusal of the store in the words of the rules.

@@ -9,7 +9,7 @@ use std::path::Path;
 use relight_core::agent::{Agent, AgentState, AgentStateKind};
 use relight_core::ids::{AgentName, SessionKey, TaskId};
 use relight_core::lease::{Fence, Held, HolderLife};
-use relight_core::session::{Generation, SessionState, SessionStateKind};
+use relight_core::session::{Generation, Session, SessionState, SessionStateKind};
 use relight_core::status::TaskStatus;
 use relight_core::step::{RepeatRule, Step, StepKey};
 use relight_core::task::Task;
@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use crate::doors::process;
 use crate::engine::Engine;
+use crate::holders;
 use crate::running_step::RunningStep;
 use crate::supervise::recover::{self, Finding};
 
@@ -126,7 +127,9 @@ pub async fn look(engine: &Engine, home: &Path) -> Result<Inflight, StoreError> 
     let store = engine.store().as_ref();
     let (in_doubt, mut under_way) = steps(store, home).await?;
     let (mut held, mut lost) = (Vec::new(), Vec::new());
-    for task in store.tasks(TaskQuery { held: true, ..TaskQuery::default() }).await? {
+    let tasks = store.tasks(TaskQuery { held: true, ..TaskQuery::default() }).await?;
+    holders::look_for(store, tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
+    for task in tasks {
         let Some(holder) = &task.lease.held else { continue };
         let steps = under_way.remove(&task.id).unwrap_or_default();
         let list = match process::holder_life(holder) {
@@ -147,7 +150,9 @@ async fn steps(
     let (mut in_doubt, mut under_way) = (Vec::new(), HashMap::new());
     let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal()).collect();
     let query = TaskQuery { statuses: open, in_doubt: true, ..TaskQuery::default() };
-    for task in store.tasks(query).await? {
+    let tasks = store.tasks(query).await?;
+    holders::look_for(store, tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
+    for task in tasks {
         for step in store.steps(&task.id).await?.into_iter().filter(Step::is_open) {
             if is_under_way(home, &task, &step) {
                 let names: &mut Vec<String> = under_way.entry(task.id.clone()).or_default();
@@ -205,6 +210,7 @@ async fn agents(engine: &Engine) -> Result<Vec<Unsupervised>, StoreError> {
 async fn turns(store: &dyn Store) -> Result<Vec<Turn>, StoreError> {
     let states = vec![SessionStateKind::Active];
     let sessions = store.sessions(SessionQuery { states, ..SessionQuery::default() }).await?;
+    holders::look_for(store, sessions.iter().filter_map(Session::owner)).await?;
     let turns = sessions.into_iter().filter_map(|session| {
         let SessionState::Active { since, owner } = session.state else { return None };
         let owner = owner.as_ref();

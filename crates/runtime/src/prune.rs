@@ -13,6 +13,7 @@ use relight_store::{SessionQuery, TaskQuery};
 use crate::dialect;
 use crate::doors::process;
 use crate::engine::{ActError, Engine};
+use crate::holders;
 
 /// How many tasks are removed in one commit.
 const BATCH: usize = 256;
@@ -67,6 +68,8 @@ pub async fn candidates(
         let tasks = engine.store().tasks(query).await?;
         let Some(last) = tasks.last() else { return Ok(found) };
         after = Some(last.id.clone());
+        let leases = tasks.iter().filter_map(|task| task.lease.held.as_ref());
+        holders::look_for(engine.store().as_ref(), leases).await?;
         found.tasks.extend(tasks.iter().filter_map(|task| candidate(task, older_than, now)));
         let doors = tasks.into_iter().filter_map(|task| task.checkpoint);
         found.folders.extend(doors.map(|door| PathBuf::from(door.folder)));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use relight::doors::process;
 use relight::engine::Engine;
+use relight::holders;
 use relight::supervise::control::run_socket;
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::log::{Follow, Log, LogLimits};
@@ -344,6 +345,7 @@ fn tell_what_was_missed(environment: &Environment, notice: &Notice) {
 async fn refuse_if_held(engine: &Engine, name: &AgentName, task: &TaskId) -> Result<(), Failure> {
     let found = engine.store().task(task).await?;
     let held = found.and_then(|task| task.lease.held);
+    holders::look_for(engine.store().as_ref(), &held).await?;
     let Some(held) = held.filter(|held| process::holder_life(held) == HolderLife::Alive) else {
         return Ok(());
     };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use relight::doors::clock;
 use relight::drain::{self, Begun};
 use relight::engine::{ActError, Added, Engine, Started};
+use relight::holders;
 use relight::running_step::orphaned_step;
 use relight::supervise::successor::{self, RefreshError};
 use relight_core::decide::{Refusal, TaskEvent};
@@ -239,6 +240,7 @@ fn show(environment: &Environment, id: Option<TaskId>) -> Outcome {
     let id = environment.task(id)?;
     let engine = environment.engine()?;
     let view = block_on(engine.view(&id))?;
+    block_on(holders::look_for(engine.store().as_ref(), &view.task.lease.held))?;
     let strategy = strategy_in_effect(environment, &view.task);
     let strategy = strategy.as_deref();
     output::answer(environment, &view_json(&view, strategy), &view_text(&view, strategy));
@@ -267,6 +269,8 @@ fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
     let more = tasks.len() > arguments.limit;
     tasks.truncate(arguments.limit);
     let next = tasks.last().filter(|_| more).map(|task| task.id.clone());
+    let leases = tasks.iter().filter_map(|task| task.lease.held.as_ref());
+    block_on(holders::look_for(engine.store().as_ref(), leases))?;
     let items: Vec<Value> = tasks.iter().map(task_json).collect();
     output::answer(environment, &json!({"items": items, "next": next}), &list_text(&tasks));
     if let (Some(next), false) = (next, environment.json) {

@@ -42,6 +42,7 @@ on_every_store! {
     a_name_that_another_machine_uses_is_refused
     a_task_of_a_lost_node_is_recovered_by_another
     a_second_node_loss_in_a_row_waits_for_no_cooldown
+    a_turn_of_a_lost_node_is_found_by_the_next_attempt
     what_no_node_guards_is_not_run
 }
 
@@ -235,6 +236,24 @@ fn a_task_of_a_lost_node_is_recovered_by_another(meet: Meet) {
     assert_eq!(fleet.state_of("b", "a"), "gone", "its holder lives, but nobody there can say so");
     let late = fleet.call("a", &["task", "done", "t", "--fence", "1"]);
     assert_eq!(late.code, 77, "{late:?}");
+}
+
+fn a_turn_of_a_lost_node_is_found_by_the_next_attempt(meet: Meet) {
+    let gateway = "relight session recover --json >>found\n\
+        relight session begin tg:1 --id c1; echo \"$? $RELIGHT_NODE\" >>codes\n\
+        trap 'exit 0' TERM; while :; do sleep 0.02; done";
+    let fleet = Fleet::with_agent(meet, gateway, "4s", "");
+    let a = fleet.up("a");
+    let pid = fleet.until_lives("a", 1);
+    fleet.ground.until_lines("codes", 1);
+    let _b = fleet.up("b");
+    let shim = fleet.ground.shim("a");
+    a.kill();
+    signal(shim, Signal::KILL);
+    signal(pid, Signal::KILL);
+    assert_eq!(fleet.ground.until_lines("codes", 2), ["0 a", "0 b"]);
+    let found = fleet.ground.read("found");
+    assert!(found.contains("tg:1"), "{found}");
 }
 
 fn what_no_node_guards_is_not_run(meet: Meet) {

@@ -27,6 +27,7 @@ mod recover;
 mod reload;
 mod router;
 mod run;
+mod sessions;
 mod signals;
 mod strategies;
 mod successor;

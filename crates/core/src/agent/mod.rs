@@ -187,6 +187,20 @@ impl Agent {
         words.extend(self.plan.command.iter().map(|word| shell_word(word)));
         words.join(" ")
     }
+
+    /// Whether this attempt of it is over, and with it everything that it held. An attempt is started
+    /// only when the one before is dead, and may be faster than the record of that death: `asker`, the
+    /// attempt that asks, then has the tag that was allocated for it.
+    pub fn has_ended(&self, attempt: &AttemptTag, asker: Option<&AttemptTag>) -> bool {
+        let is_asked_by_next = asker.is_some() && self.next_attempt.as_ref() == asker;
+        if is_asked_by_next && asker != Some(attempt) {
+            return true;
+        }
+        let runs = matches!(&self.state, AgentState::Running { attempt: current, .. } if current == attempt);
+        // One that is being started may hold its task before its own record is written.
+        let is_newer = attempt.number().is_some_and(|number| number > self.attempt_number);
+        !runs && !is_newer
+    }
 }
 
 /// Why a live attempt is being ended.
@@ -375,5 +389,38 @@ impl AgentPlan {
     /// Whether it runs in rounds.
     pub fn is_loop(&self) -> bool {
         self.iterations_max.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::change::AgentChange;
+    use super::*;
+
+    fn tag(number: u32) -> AttemptTag {
+        AttemptTag::from_text(format!("a.{number}.x"))
+    }
+
+    /// At its second attempt, with the tag of the third allocated.
+    fn agent(state: AgentState) -> Agent {
+        let name = AgentName::new("a").expect("a good name");
+        let first = AgentChange::first(&name, &AgentPlan::default(), Time::from_ms(0));
+        Agent { state, attempt_number: 2, next_attempt: Some(tag(3)), ..first }
+    }
+
+    #[test]
+    fn an_attempt_is_over_when_another_runs_or_is_about_to_ask() {
+        let since = Time::from_ms(0);
+        let runs = agent(AgentState::Running { attempt: tag(2), since, ending: None });
+        let over = |agent: &Agent, asker: Option<AttemptTag>| {
+            [1, 2, 3].map(|n| agent.has_ended(&tag(n), asker.as_ref()))
+        };
+        assert_eq!(over(&runs, None), [true, false, false]);
+        assert_eq!(over(&runs, Some(tag(2))), [true, false, false]);
+        assert_eq!(over(&runs, Some(tag(3))), [true, true, false], "the death is not recorded yet");
+        // One of another store, or of long ago, has no say.
+        assert_eq!(over(&runs, Some(AttemptTag::from_text("a.9.y"))), [true, false, false]);
+        let died = agent(AgentState::Crashed { again_at: None });
+        assert_eq!(over(&died, None), [true, true, false]);
     }
 }

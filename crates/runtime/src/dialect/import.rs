@@ -20,6 +20,7 @@ use crate::checkpoint_files::{ReadError, read_file};
 use crate::doors::{clock, process};
 use crate::engine::{ActError, act_error};
 use crate::funnel;
+use crate::holders;
 
 /// What became of an import.
 #[derive(Debug)]
@@ -65,7 +66,10 @@ impl Dialect {
             if task.updated_at >= Time::from(checkpoint.updated_at) {
                 return Err(DialectError::Older(id));
             }
-            if let Some(held) = &task.lease.held
+            let held = task.lease.held.as_ref();
+            let looked = holders::look_for(self.engine.store().as_ref(), held).await;
+            looked.map_err(ActError::from)?;
+            if let Some(held) = held
                 && process::holder_life(held) == HolderLife::Alive
             {
                 let held = Box::new(held.clone());

@@ -1,5 +1,6 @@
 //! The doors to the world: time, randomness, processes and the environment enter here and nowhere else.
 
+pub mod attempts;
 pub mod child;
 pub mod clock;
 pub mod descriptor;

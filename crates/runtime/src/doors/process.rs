@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, test_kill_process};
 
+use super::attempts::{self, Known};
 use super::fleet::{self, Place};
 use super::{clock, limits};
 
@@ -87,16 +88,21 @@ pub fn age(process: &ProcessIdentity) -> Span {
 }
 
 /// Whether the holder of a lease lives, as far as this machine can tell. One on another node lives as
-/// long as its node's lease was not seen to have run out.
+/// long as its node's lease was not seen to have run out; an attempt of an agent until the store said
+/// that it is over (`holders::look_for` asks), or its shim is gone.
 pub fn holder_life(held: &Held) -> HolderLife {
+    let lives = |process: &ProcessIdentity| match fleet::place_of(process, &boot_id()) {
+        Place::Here => is_alive(process),
+        Place::Node(node) => !fleet::is_gone(node),
+        Place::Elsewhere => true,
+    };
     let alive = match &held.holder {
-        Holder::Process(process) | Holder::Attempt { shim: process, .. } => {
-            match fleet::place_of(process, &boot_id()) {
-                Place::Here => is_alive(process),
-                Place::Node(node) => !fleet::is_gone(node),
-                Place::Elsewhere => true,
-            }
-        }
+        Holder::Process(process) => lives(process),
+        Holder::Attempt { attempt, shim } => match attempts::known(attempt) {
+            Some(Known::Over) => false,
+            Some(Known::Leader(leader)) => lives(shim) || lives(&leader),
+            None => lives(shim),
+        },
         Holder::Time { .. } => held.left.is_none_or(|left| left.as_ms() > 0),
     };
     if alive { HolderLife::Alive } else { HolderLife::Gone }

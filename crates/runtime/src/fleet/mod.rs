@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use relight_core::ids::NodeName;
-use relight_core::lease::Holder;
 use relight_core::node::Node;
 use relight_store::{AgentQuery, Store, StoreError};
 
@@ -44,18 +43,4 @@ pub async fn agents_by_node(store: &dyn Store) -> Result<BTreeMap<NodeName, u64>
         }
     }
     Ok(counts)
-}
-
-/// The same where one of these holders is on another node. To be asked after they were read and before
-/// they are judged: what was read then cannot be of a node that joined anew meanwhile.
-pub async fn look_for<'a>(
-    store: &dyn Store,
-    holders: impl IntoIterator<Item = &'a Holder>,
-) -> Result<(), StoreError> {
-    let is_foreign =
-        |holder: &Holder| holder.node().is_some_and(|node| fleet::node() != Some(node));
-    if holders.into_iter().any(is_foreign) {
-        look(store).await?;
-    }
-    Ok(())
 }

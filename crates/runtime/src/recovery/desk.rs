@@ -16,6 +16,7 @@ use serde::Serialize;
 use super::recoverer::{Recovered, Recoverer};
 use crate::doors::{clock, process};
 use crate::engine::{ActError, Engine, TaskView};
+use crate::holders;
 
 /// The statuses of work that waits for somebody or something.
 const WAITING: [TaskStatus; 5] = [
@@ -126,6 +127,8 @@ pub async fn tasks(engine: &Engine, filter: &Filter) -> Result<Vec<Task>, StoreE
     let query = TaskQuery { statuses: WAITING.to_vec(), ..TaskQuery::default() };
     let mut found = engine.store().tasks(query).await?;
     let held = engine.store().tasks(TaskQuery { held: true, ..TaskQuery::default() }).await?;
+    let leases = held.iter().filter_map(|task| task.lease.held.as_ref());
+    holders::look_for(engine.store().as_ref(), leases).await?;
     found.extend(held.into_iter().filter(is_lost));
     found.retain(|task| is_wanted(task));
     found.sort_by_key(|task| (std::cmp::Reverse(task.spec.priority), task.created_at));
@@ -200,6 +203,7 @@ pub async fn act(engine: &Engine, id: &TaskId, verb: &Verb) -> Result<Task, ActE
 /// What `act` would make of a task; nothing is done.
 pub async fn foresee(engine: &Engine, id: &TaskId, verb: &Verb) -> Result<Task, ActError> {
     let mut task = engine.task(id).await?;
+    holders::look_for(engine.store().as_ref(), &task.lease.held).await?;
     check(&task, verb)?;
     let (life, right, now) = (HolderLife::Gone, Right::Unfenced, clock::now());
     let scene = Scene { task: &task, step: None, life, right, now };

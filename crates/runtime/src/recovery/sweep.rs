@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use super::recoverer::{Recovered, Recoverer};
 use crate::doors::{clock, process};
 use crate::engine::{ActError, Engine};
-use crate::fleet;
+use crate::holders;
 
 /// Recoveries that are under way at a time: their commits share a sync.
 const AT_ONCE: usize = 64;
@@ -65,8 +65,8 @@ async fn page(
     let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress, TaskStatus::Interrupted];
     let query = TaskQuery { statuses, held: true, after, limit, ..TaskQuery::default() };
     let tasks = engine.store().tasks(query).await?;
-    let holders = tasks.iter().filter_map(|task| Some(&task.lease.held.as_ref()?.holder));
-    fleet::look_for(engine.store().as_ref(), holders).await?;
+    let leases = tasks.iter().filter_map(|task| task.lease.held.as_ref());
+    holders::look_for(engine.store().as_ref(), leases).await?;
     Ok(tasks)
 }
 

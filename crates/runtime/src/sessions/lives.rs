@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
+use relight_core::lease::{Held, Holder, HolderLife};
 use relight_core::session::Session;
 
 use crate::doors::process;
@@ -10,7 +10,7 @@ use crate::doors::process;
 /// What was found out so far.
 #[derive(Debug, Default)]
 pub(super) struct Lives {
-    known: HashMap<ProcessIdentity, HolderLife>,
+    known: HashMap<Holder, HolderLife>,
 }
 
 impl Lives {
@@ -20,14 +20,14 @@ impl Lives {
     }
 
     fn of_holder(&mut self, held: &Held) -> HolderLife {
-        let (Holder::Process(whose) | Holder::Attempt { shim: whose, .. }) = &held.holder else {
+        if matches!(held.holder, Holder::Time { .. }) {
             return process::holder_life(held);
-        };
-        if let Some(life) = self.known.get(whose) {
+        }
+        if let Some(life) = self.known.get(&held.holder) {
             return *life;
         }
         let life = process::holder_life(held);
-        self.known.insert(whose.clone(), life);
+        self.known.insert(held.holder.clone(), life);
         life
     }
 }

@@ -12,6 +12,7 @@ use super::{Acted, PAGE, SessionError, act, owner_life};
 use crate::doors::clock;
 use crate::engine::Engine;
 use crate::funnel::{self, SecretName};
+use crate::holders;
 
 /// What became of the marks of a file.
 #[derive(Debug, Clone, Default)]
@@ -64,6 +65,8 @@ async fn import_page(
             Err(secret) => Err(secret.into()),
             Ok(()) => {
                 let session = engine.store().session(key).await?;
+                let held = session.as_ref().and_then(Session::owner);
+                holders::look_for(engine.store().as_ref(), held).await?;
                 let life = session.as_ref().map_or(HolderLife::Gone, owner_life);
                 let scene = Scene { key, session: session.as_ref(), life, now };
                 decide(scene, event.clone()).map_err(NotImported::from)

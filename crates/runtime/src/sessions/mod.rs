@@ -20,6 +20,7 @@ pub use shutdown::{Owner, shutdown};
 use crate::doors::{clock, process};
 use crate::engine::Engine;
 use crate::funnel;
+use crate::holders;
 
 /// How often a decision is made again because the session moved on meanwhile.
 const ROUNDS_MAX: usize = 1_000;
@@ -79,6 +80,8 @@ pub(crate) async fn act_upon(
 ) -> Result<Acted, SessionError> {
     funnel::clean_session_event(engine.redactor(), key, &mut event)?;
     for _ in 0..ROUNDS_MAX {
+        let owner = session.as_ref().and_then(Session::owner);
+        holders::look_for(engine.store().as_ref(), owner).await?;
         let now = clock::now();
         let life = session.as_ref().map_or(HolderLife::Gone, owner_life);
         let scene = Scene { key, session: session.as_ref(), life, now };
@@ -97,7 +100,8 @@ pub(crate) async fn act_upon(
     Err(SessionError::Contended(key.clone()))
 }
 
-/// Whether the owner of its turn lives; gone where there is none.
+/// Whether the owner of its turn lives; gone where there is none. To be asked after
+/// `holders::look_for`.
 pub fn owner_life(session: &Session) -> HolderLife {
     session.owner().map_or(HolderLife::Gone, process::holder_life)
 }

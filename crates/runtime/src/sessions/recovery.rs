@@ -17,7 +17,7 @@ use super::lives::Lives;
 use super::{PAGE, SessionError, owner_life};
 use crate::doors::clock;
 use crate::engine::Engine;
-use crate::fleet;
+use crate::holders;
 
 /// A session about which something was decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -92,8 +92,8 @@ async fn look(
         loop {
             let next = async {
                 let page = engine.store().sessions(query.clone()).await?;
-                let owners = page.iter().filter_map(|session| Some(&session.owner()?.holder));
-                fleet::look_for(engine.store().as_ref(), owners).await?;
+                let owners = page.iter().filter_map(Session::owner);
+                holders::look_for(engine.store().as_ref(), owners).await?;
                 let last = page.last().map(|session| session.key.clone());
                 Ok::<_, StoreError>((last, decide_page(&page, rules, &mut lives, now)))
             };
@@ -164,6 +164,7 @@ async fn once_more(
     key: &SessionKey,
 ) -> Result<Option<Decided>, StoreError> {
     let Some(session) = engine.store().session(key).await? else { return Ok(None) };
+    holders::look_for(engine.store().as_ref(), session.owner()).await?;
     let now = clock::now();
     let Some(change) = decide(&session, owner_life(&session), rules, now) else { return Ok(None) };
     let answer = told(session.state.kind(), change.next.clone());

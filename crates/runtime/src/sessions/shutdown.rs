@@ -10,6 +10,7 @@ use relight_store::SessionQuery;
 use super::{PAGE, SessionError, owner_life};
 use crate::doors::{clock, process};
 use crate::engine::Engine;
+use crate::holders;
 
 /// Whose marks are discarded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +61,8 @@ async fn sweep(
         let page = engine.store().sessions(query.clone()).await?;
         let Some(last) = page.last() else { return Ok(changed) };
         query.after = Some(last.key.clone());
+        let owners = page.iter().filter_map(Session::owner);
+        holders::look_for(engine.store().as_ref(), owners).await?;
         let now = clock::now();
         let mut changes = Vec::new();
         for session in &page {

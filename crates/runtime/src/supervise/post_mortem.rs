@@ -28,8 +28,8 @@ const DONE_NAMES_MAX: usize = 20;
 const ATTEMPTS_LOOKED_AT: usize = 8;
 /// So many leases that ended lately are searched for those of an attempt.
 const LEASES_LOOKED_AT: usize = 1_000;
-/// No attempt works on more at a time.
-const HELD_TASKS_MAX: usize = 100;
+/// Steps of so many of its tasks are read; all of its tasks are let go of.
+const LOOKED_AT_MAX: usize = 100;
 
 /// All that is known once an attempt is dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,13 +60,13 @@ pub async fn take(
     record: Option<&ExitRecord>,
 ) -> Result<Found, StoreError> {
     let held_by = Some(attempt.tag.clone());
-    let query = TaskQuery { held_by, limit: Some(HELD_TASKS_MAX), ..TaskQuery::default() };
+    let query = TaskQuery { held_by, ..TaskQuery::default() };
     let mut held = engine.store().tasks(query).await?;
     held.sort_by_key(|task| std::cmp::Reverse((task.updated_at, task.seq)));
     let mut post_mortem = from_record(record);
     post_mortem.last_output = last_output(engine.redactor(), log_end);
     let mut made_progress = false;
-    for (at, task) in held.iter().enumerate() {
+    for (at, task) in held.iter().take(LOOKED_AT_MAX).enumerate() {
         let steps = engine.store().steps(&task.id).await?;
         made_progress |= has_advanced(task, &steps, attempt);
         if at == 0 {

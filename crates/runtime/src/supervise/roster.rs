@@ -141,12 +141,8 @@ impl Roster {
         let members = self.members();
         let member = members.iter().find(|(name, _)| tag.agent() == Some(name.as_str()));
         let Some((_, member)) = member else { return AttemptIs::Elsewhere };
-        let view = member.view.borrow();
-        let runs =
-            matches!(&view.agent.state, AgentState::Running { attempt, .. } if attempt == tag);
-        // One that was just begun is not shown yet.
-        let is_newer = tag.number().is_some_and(|number| number > view.agent.attempt_number);
-        if runs || is_newer { AttemptIs::Current } else { AttemptIs::Over }
+        let has_ended = member.view.borrow().agent.has_ended(tag, None);
+        if has_ended { AttemptIs::Over } else { AttemptIs::Current }
     }
 }
 

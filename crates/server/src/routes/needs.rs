@@ -1,6 +1,7 @@
 //! What waits for a person, each with what to type.
 
 use relight::doors::process;
+use relight::holders;
 use relight_core::agent::{Agent, AgentState, AgentStateKind};
 use relight_core::alert::{Alert, AlertKind, resolve_command};
 use relight_core::event::EventKind;
@@ -53,6 +54,8 @@ impl App {
         let limit = Some(OPEN_MAX);
         let query = TaskQuery { statuses, in_doubt: true, limit, ..TaskQuery::default() };
         let open = self.backend.engine.store().tasks(query).await?;
+        let leases = open.iter().filter_map(|task| task.lease.held.as_ref());
+        holders::look_for(self.backend.engine.store().as_ref(), leases).await?;
         let under_way = open.iter().filter(|task| is_worked_on(task)).count() as u64;
         Ok(inventory.in_doubt.saturating_sub(under_way))
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use relight::doors::{clock, process};
 use relight::drain;
+use relight::holders;
 use relight::store_url::StoreUrl;
 use relight_core::lease::HolderLife;
 use relight_core::status::TaskStatus;
@@ -218,7 +219,9 @@ async fn steps_in_doubt(store: &dyn Store) -> Result<Finding, StoreError> {
     let (mut under_way, mut in_doubt) = (0, Vec::new());
     let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal()).collect();
     let query = TaskQuery { statuses: open, in_doubt: true, ..TaskQuery::default() };
-    for task in store.tasks(query).await? {
+    let tasks = store.tasks(query).await?;
+    holders::look_for(store, tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
+    for task in tasks {
         let held = task.lease.held.as_ref();
         let is_alive = held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
         if is_alive {

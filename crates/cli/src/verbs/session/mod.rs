@@ -5,10 +5,11 @@ pub(super) mod recovery;
 mod view;
 
 use relight::engine::Engine;
+use relight::holders;
 use relight::sessions::{self, Acted, Owner};
 use relight_core::ids::SessionKey;
 use relight_core::lease::Holder;
-use relight_core::session::{Generation, SessionEvent, SessionStateKind};
+use relight_core::session::{Generation, Session, SessionEvent, SessionStateKind};
 use relight_core::time::Span;
 use relight_store::SessionQuery;
 use serde_json::json;
@@ -136,6 +137,8 @@ fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
     let more = found.len() > arguments.limit;
     found.truncate(arguments.limit);
     let next = found.last().filter(|_| more).map(|session| session.key.clone());
+    let owners = found.iter().filter_map(Session::owner);
+    block_on(holders::look_for(engine.store().as_ref(), owners))?;
     let items: Vec<_> = found.iter().map(session_json).collect();
     output::answer(environment, &json!({"items": items, "next": next}), &list_text(&found));
     if let (Some(next), false) = (next, environment.json) {
@@ -151,6 +154,7 @@ fn show(environment: &Environment, key: Option<SessionKey>) -> Outcome {
     let key = environment.session(key)?;
     let engine = environment.engine()?;
     let session = block_on(sessions::session(&engine, &key))?;
+    block_on(holders::look_for(engine.store().as_ref(), session.owner()))?;
     output::answer(environment, &session_json(&session), &show_text(&session));
     Ok(0)
 }

@@ -24,7 +24,7 @@ use super::tree::{Met, Orphan, Tree};
 use super::{Actor, AgentView, Lost, Mail};
 use crate::doors::limits::{self, Room};
 use crate::doors::{clock, file, fleet as door, process};
-use crate::fleet;
+use crate::holders;
 use crate::supervise::beats::Slot;
 use crate::supervise::desk::{Desk, NodeRight};
 use crate::supervise::folder::AgentFolder;
@@ -175,7 +175,7 @@ async fn take_lease(
         let before = store.agent(&spec.name).await?;
         let held = before.as_ref().and_then(|agent| agent.lease.held.as_ref());
         let was_on = held.and_then(|held| held.holder.node()).cloned();
-        fleet::look_for(store.as_ref(), held.map(|held| &held.holder)).await?;
+        holders::look_for(store.as_ref(), held).await?;
         if !desk.still_has(right) {
             return Err(Lost::Node(spec.name.clone()).into());
         }

@@ -1,0 +1,88 @@
+//! Which attempt of an agent this process belongs to, and what the store said about other attempts.
+//!
+//! One shim serves all attempts of an agent, so that the shim lives does not say that an attempt does.
+//! An attempt that is over never comes back: what was learned stays true.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+use relight_core::agent::AttemptTag;
+use relight_core::lease::ProcessIdentity;
+
+use super::environment;
+
+/// By which all processes of an attempt are known.
+pub const VARIABLE: &str = "RELIGHT_ATTEMPT";
+
+/// How many attempts are remembered; the oldest are forgotten, and asked about again.
+const REMEMBERED_MAX: usize = 65_536;
+
+/// What the store said about an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// It has ended.
+    Over,
+    /// It has not ended, and this is its first process: that one may outlive the shim.
+    Leader(ProcessIdentity),
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    known: HashMap<String, Known>,
+    order: VecDeque<String>,
+}
+
+impl Memory {
+    fn learn(&mut self, tag: &AttemptTag, what: Known) {
+        if self.known.insert(tag.to_string(), what).is_none() {
+            self.order.push_back(tag.to_string());
+        }
+        if self.order.len() > REMEMBERED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+}
+
+static MEMORY: OnceLock<RwLock<Memory>> = OnceLock::new();
+
+fn memory() -> &'static RwLock<Memory> {
+    MEMORY.get_or_init(RwLock::default)
+}
+
+/// The attempt that this process belongs to.
+pub fn own() -> Option<&'static AttemptTag> {
+    static OWN: OnceLock<Option<AttemptTag>> = OnceLock::new();
+    let look = || {
+        let variables = environment::variables();
+        let own = environment::texts(&variables).find(|(name, _)| *name == VARIABLE);
+        own.map(|(_, tag)| AttemptTag::from_text(tag))
+    };
+    OWN.get_or_init(look).as_ref()
+}
+
+/// Remembers what the store said about an attempt.
+pub fn learn(tag: &AttemptTag, what: Known) {
+    memory().write().unwrap_or_else(PoisonError::into_inner).learn(tag, what);
+}
+
+/// What the store said about the attempt with this tag; none before it was asked.
+pub fn known(tag: &str) -> Option<Known> {
+    memory().read().unwrap_or_else(PoisonError::into_inner).known.get(tag).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_are_forgotten() {
+        let mut memory = Memory::default();
+        let tag = |number: usize| AttemptTag::from_text(format!("a.{number}.0"));
+        (0..=REMEMBERED_MAX).for_each(|number| memory.learn(&tag(number), Known::Over));
+        memory.learn(&tag(1), Known::Over);
+        assert_eq!((memory.known.len(), memory.order.len()), (REMEMBERED_MAX, REMEMBERED_MAX));
+        assert!(!memory.known.contains_key("a.0.0") && memory.known.contains_key("a.1.0"));
+    }
+}

@@ -1,0 +1,66 @@
+//! What the store knows about the holders of leases: which nodes have lost theirs, which attempts of
+//! agents are over. `doors::process::holder_life` judges by what was learned here.
+
+use std::collections::BTreeMap;
+
+use relight_core::agent::{Agent, AttemptTag};
+use relight_core::ids::AgentName;
+use relight_core::lease::{Held, Holder, ProcessIdentity};
+use relight_store::{AgentQuery, Store, StoreError};
+
+use crate::doors::attempts::{self, Known};
+use crate::doors::{fleet, process};
+
+/// From this many agents on, one read of all of them is cheaper than one read for each.
+const READ_ALL_FROM: usize = 16;
+
+/// Asks the store about these holders. To be called after they were read and before they are judged:
+/// what was read then cannot belong to a node or an attempt that began meanwhile.
+pub async fn look_for<'a>(
+    store: &dyn Store,
+    leases: impl IntoIterator<Item = &'a Held>,
+) -> Result<(), StoreError> {
+    let mut is_on_another_node = false;
+    let mut by_agent: BTreeMap<AgentName, BTreeMap<AttemptTag, &ProcessIdentity>> = BTreeMap::new();
+    for Held { holder, .. } in leases {
+        is_on_another_node |= holder.node().is_some_and(|node| fleet::node() != Some(node));
+        let Holder::Attempt { attempt, shim } = holder else { continue };
+        if attempts::known(attempt) == Some(Known::Over) {
+            continue;
+        }
+        let tag = AttemptTag::from_text(attempt);
+        let agent = tag.agent().and_then(|name| AgentName::new(name).ok());
+        if let Some(agent) = agent {
+            by_agent.entry(agent).or_default().insert(tag, shim);
+        }
+    }
+    if is_on_another_node {
+        crate::fleet::look(store).await?;
+    }
+    for agent in read_agents(store, by_agent.keys()).await? {
+        for (tag, shim) in by_agent.remove(&agent.name).unwrap_or_default() {
+            if agent.has_ended(&tag, attempts::own()) {
+                attempts::learn(&tag, Known::Over);
+            } else if !process::is_alive(shim) {
+                // Its shim was killed, and the attempt may live on without it.
+                let leader = store.attempt(&tag).await?.and_then(|attempt| attempt.process);
+                leader.into_iter().for_each(|leader| attempts::learn(&tag, Known::Leader(leader)));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn read_agents(
+    store: &dyn Store,
+    names: impl ExactSizeIterator<Item = &AgentName>,
+) -> Result<Vec<Agent>, StoreError> {
+    if names.len() >= READ_ALL_FROM {
+        return store.agents(AgentQuery::default()).await;
+    }
+    let mut found = Vec::new();
+    for name in names {
+        found.extend(store.agent(name).await?);
+    }
+    Ok(found)
+}
