@@ -29,6 +29,8 @@ pub enum Change {
     },
     /// The task is given to an agent, or to nobody in particular.
     Assigned(Option<AgentName>),
+    /// The task belongs to its agent, or is anybody's again.
+    Pinned(bool),
     /// One more assignment after a failure is used up.
     Retried,
     /// What was used up of its budgets is counted anew.
@@ -102,7 +104,7 @@ impl Change {
                 EventKind::TaskChanged
             }
             Self::Status { .. } => EventKind::TaskStatus,
-            Self::Assigned(_) | Self::Retried => EventKind::TaskAssigned,
+            Self::Assigned(_) | Self::Pinned(_) | Self::Retried => EventKind::TaskAssigned,
             Self::Tally(_) | Self::Spent(_) => EventKind::TaskBudget,
             Self::LeaseTaken { .. } => EventKind::LeaseTaken,
             Self::LeaseEnded => EventKind::LeaseEnded,
@@ -174,6 +176,7 @@ impl Change {
                 json!({"from": before.map(|task| task.status), "to": to, "reason": reason})
             }
             Self::Assigned(agent) => json!({"agent": agent}),
+            Self::Pinned(pinned) => json!({"pinned": pinned}),
             Self::Retried => json!({"retries": before.map(|task| task.retries + 1)}),
             Self::Tally(tally) => json!({"tally": tally}),
             Self::Spent(usage) => json!({"spent": usage}),
@@ -205,6 +208,7 @@ impl Change {
                 task.reason.clone_from(reason);
             }
             Self::Assigned(agent) => task.agent.clone_from(agent),
+            Self::Pinned(pinned) => task.pinned = *pinned,
             Self::Retried => task.retries += 1,
             Self::Tally(tally) => task.tally = tally.clone(),
             Self::Spent(usage) => spend(&mut task.tally, *usage),
@@ -219,7 +223,10 @@ impl Change {
             }
             Self::NotBefore(when) => task.not_before = *when,
             Self::StepsDeclared(names) => task.spec.steps.clone_from(names),
-            Self::Door(door) => task.checkpoint = Some(door.clone()),
+            Self::Door(door) => {
+                task.checkpoint = Some(door.clone());
+                task.pinned = true;
+            }
             Self::StepBegun(mark) => task.steps_open += u64::from(!mark.was_open),
             Self::StepEnded { mark, outcome, .. } => {
                 end_step(task, mark, *outcome == StepOutcome::Done, at);
@@ -237,6 +244,7 @@ impl Change {
             status: new.first_status(),
             reason: None,
             agent: new.agent.clone(),
+            pinned: new.checkpoint.is_some(),
             lease: crate::lease::Lease { fence: Fence(0), held: None },
             seq: 0,
             steps_done: 0,
@@ -261,6 +269,7 @@ fn replace(task: &mut Task, new: &NewTask) {
     task.retries = 0;
     task.tally = TaskTally::default();
     task.agent.clone_from(&new.agent);
+    task.pinned = new.checkpoint.is_some();
     task.spec = new.spec.clone();
     task.context.clone_from(&new.context);
     task.expires_at = new.expires_at;

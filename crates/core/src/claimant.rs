@@ -38,7 +38,8 @@ impl Claimant {
             | TaskStatus::Completed
             | TaskStatus::Cancelled => false,
         };
-        is_in_queue && self.can_do(task)
+        let is_its_agent = || task.agent.as_ref().is_some_and(|agent| self.is_called(agent));
+        is_in_queue && (!task.pinned || is_its_agent()) && self.can_do(task)
     }
 
     /// Whether tasks of this status are taken from the queue at all, by whomever.

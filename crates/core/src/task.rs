@@ -93,6 +93,10 @@ pub struct Task {
     pub reason: Option<String>,
     /// Whose it is; anybody's when none.
     pub agent: Option<AgentName>,
+    /// It belongs to its agent: the agent took it by its name, or it is a workflow of the checkpoint
+    /// dialect. The queue offers it to nobody else.
+    #[serde(default)]
+    pub pinned: bool,
     /// Who may advance it.
     pub lease: Lease,
     /// How many commits it has had; an unfenced writer compares it.

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use relight_core::agent::AttemptTag;
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::{
@@ -21,8 +22,9 @@ use relight_core::task::{NewTask, Task};
 use relight_core::time::{Span, Time};
 use relight_store::{Commit, CommitError, Store, StoreError};
 
-use crate::doors::{clock, process};
+use crate::doors::{attempts, clock, process};
 use crate::funnel;
+use crate::handover::{self, HandedOver};
 use crate::holders;
 use crate::meter::Meter;
 
@@ -120,6 +122,8 @@ pub struct Started {
     pub fence: Fence,
     /// Whether somebody worked on it before.
     pub resumed: bool,
+    /// From whom, when that was another agent.
+    pub handed_over: Option<HandedOver>,
 }
 
 /// Whether a change is a record of a step.
@@ -332,18 +336,20 @@ impl Engine {
         holder: Holder,
         ttl: Option<Span>,
     ) -> Result<Started, ActError> {
-        let start = TaskEvent::Start { holder: holder.clone(), ttl, steal: false };
+        let agent = self.named_by(&holder).await?;
+        let start = TaskEvent::Start { holder: holder.clone(), ttl, steal: false, agent };
         let id = match self.add_and(new, Some(start)).await? {
             (Added::Created(task), fence) => {
                 let view = self.view(&task.id).await?;
-                return Ok(Started { view, fence, resumed: false });
+                return Ok(Started { view, fence, resumed: false, handed_over: None });
             }
             (Added::Same(task) | Added::KeyTaken(task), _) => task.id,
         };
         self.take(&id, right, holder, ttl, false).await
     }
 
-    /// Takes the lease of a task that is there.
+    /// Takes the lease of a task that is there, by its name: where an attempt of an agent does, the task
+    /// belongs to that agent from then on.
     pub async fn take(
         &self,
         id: &TaskId,
@@ -352,9 +358,37 @@ impl Engine {
         ttl: Option<Span>,
         steal: bool,
     ) -> Result<Started, ActError> {
-        let acted = self.act(id, right, TaskEvent::Start { holder, ttl, steal }).await?;
+        let agent = self.named_by(&holder).await?;
+        self.take_for(id, right, TaskEvent::Start { holder, ttl, steal, agent }).await
+    }
+
+    /// Takes the lease of a task that the queue gave to the agent whose attempt this is.
+    pub async fn take_given(
+        &self,
+        id: &TaskId,
+        holder: Holder,
+        steal: bool,
+    ) -> Result<Started, ActError> {
+        let start = TaskEvent::Start { holder, ttl: None, steal, agent: None };
+        self.take_for(id, Right::Unfenced, start).await
+    }
+
+    async fn take_for(
+        &self,
+        id: &TaskId,
+        right: Right,
+        start: TaskEvent,
+    ) -> Result<Started, ActError> {
+        let acted = self.act(id, right, start).await?;
+        let (fence, resumed) = (acted.fence, acted.before.was_started());
+        let is_new_lease = acted.takes_lease();
+        let reason = acted.before.reason.clone();
         let view = self.view(id).await?;
-        Ok(Started { view, fence: acted.fence, resumed: acted.before.was_started() })
+        let handed_over = match resumed && is_new_lease {
+            true => handover::of(self.store.as_ref(), &view, reason).await?,
+            false => None,
+        };
+        Ok(Started { view, fence, resumed, handed_over })
     }
 
     /// Takes the next task of the queue for an agent; none when there is none. Tasks that have used
@@ -433,10 +467,16 @@ impl Engine {
         let resumed = acted.before.was_started();
         // Nobody but who added it has written to it: there are no steps to read.
         let is_new = acted.before.seq <= 1;
-        let (fence, task) = (acted.fence, acted.after());
+        let (fence, reason) = (acted.fence, acted.before.reason.clone());
+        let task = acted.after();
         let steps = if is_new { Vec::new() } else { self.store.steps(&task.id).await? };
         let progress = progress(&task.spec.steps, &steps);
-        Ok(Started { view: TaskView { task, steps, progress }, fence, resumed })
+        let view = TaskView { task, steps, progress };
+        let handed_over = match resumed {
+            true => handover::of(self.store.as_ref(), &view, reason).await?,
+            false => None,
+        };
+        Ok(Started { view, fence, resumed, handed_over })
     }
 
     /// The newest fence after the commit; none when the task moved on meanwhile. A later look could
@@ -468,6 +508,19 @@ impl Engine {
             Err(CommitError::Moved(_)) => Ok(None),
             Err(error) => Err(act_error(error)),
         }
+    }
+
+    /// The agent that takes a task by its name: the one whose attempt the holder is, else the one that
+    /// this process works for, where this store knows its attempt.
+    async fn named_by(&self, holder: &Holder) -> Result<Option<AgentName>, StoreError> {
+        let tag = match holder {
+            Holder::Attempt { attempt, .. } => AttemptTag::from_text(attempt),
+            Holder::Process(_) | Holder::Time { .. } => match attempts::own() {
+                Some(own) if self.store.attempt(own).await?.is_some() => own.clone(),
+                _ => return Ok(None),
+            },
+        };
+        Ok(tag.agent().and_then(|agent| AgentName::new(agent).ok()))
     }
 
     /// What there is to decide upon. Whoever shows the newest fence is the holder, and nobody has to

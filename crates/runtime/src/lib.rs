@@ -15,6 +15,7 @@ pub mod fleet;
 pub mod funnel;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod handover;
 pub mod holders;
 pub mod inflight;
 mod library;

@@ -320,6 +320,7 @@ pub(super) fn started_json(started: &Started) -> Value {
         "task": started.view.task.id,
         "fence": started.fence,
         "resumed": started.resumed,
+        "handed_over": started.handed_over,
         "done_steps": started.view.progress.done_steps,
         "in_doubt": started.view.progress.in_doubt,
         "next_step": started.view.progress.next_step,
@@ -351,6 +352,9 @@ pub(super) fn print_started(environment: &Environment, started: &Started, export
     }
     if let Some(next) = &progress.next_step {
         text += &format!("\n  next: {next}");
+    }
+    if let Some(handed_over) = &started.handed_over {
+        text += &format!("\n  {}", handed_over.text());
     }
     output::answer(environment, &started_json(started), &text);
 }

@@ -19,6 +19,7 @@ pub(super) fn task_json(task: &Task) -> Value {
         "status": task.status,
         "reason": task.reason,
         "agent": task.agent,
+        "pinned": task.pinned,
         "title": task.spec.title,
         "fence": task.lease.fence,
         "holder": held.map(|held| json!({

@@ -69,6 +69,75 @@ fn a_task_that_its_agent_started_by_name_is_gone_on_with() {
     assert_eq!((&shown["retries"], &shown["starts"]), (&json!(0), &json!(2)));
 }
 
+/// Whoever waits for work is not offered what an agent took by its name and comes back for.
+#[test]
+fn a_task_started_by_name_is_not_given_to_who_waits_for_work() {
+    let cases = [(vec![], ""), (vec!["--strategy", "resume"], ""), (vec![], "--owner-pid $$")];
+    for (flags, holder) in cases {
+        let ground = Ground::with_agent(&format!(
+            "[ ! -e killed ] || ! relight task claim --agent c || echo c >>stolen\n\
+             relight task start t {holder} || exit 1\necho $$ >>births\n\
+             [ -e killed ] || sleep 300\nrelight task done t"
+        ));
+        ground.call(&[&["task", "add", "t"], &flags[..]].concat());
+        let run = ground.run(&[]);
+        let pid = ground.births(1)[0];
+        let waits = ground.start(&["--json", "task", "claim", "--agent", "b", "--wait", "1h"]);
+        std::fs::write(ground.work("killed"), "").unwrap();
+        crate::ground::signal(pid, Signal::KILL);
+        assert_eq!((run.end().code, &*ground.read("stolen")), (0, ""));
+        let shown = ground.json(&["task", "show", "t"]);
+        assert_eq!((&shown["status"], &shown["agent"]), (&json!("completed"), &json!("a")));
+        assert_eq!((&shown["pinned"], &shown["starts"]), (&json!(true), &json!(2)));
+        ground.call(&["task", "add", "u"]);
+        let (_, claimed) = waits.end_json();
+        assert_eq!(claimed["task"], "u");
+    }
+}
+
+/// Nobody but a person gives away what belongs to an agent, and who gets it is told.
+#[test]
+fn a_task_of_a_terminated_agents_plan_waits_for_a_person() {
+    let ground = Ground::with_agent("relight step run build -- false; exit 1");
+    ground.script(
+        "worker",
+        "echo $RELIGHT_TASK >>taken; cat \"$RELIGHT_BRIEF_FILE\" >brief\n\
+         relight step run build -- true && relight task done",
+    );
+    ground.config(
+        "[recovery]\ncooldown = \"10ms\"\nmax_attempts = 1\n\
+         [[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\ntask = \"t\"\n\
+         [[agent]]\nname = \"w\"\ncommand = [\"./worker\"]\ntakes = \"start\"\n",
+    );
+    ground.call(&["task", "add", "t"]);
+    let _daemon = ground.up(&[]);
+    ground.until_state("a", "terminated");
+    until_status(&ground, "suspended");
+    ground.call(&["task", "add", "u"]);
+    until("u is done", || (ground.task_status("u") == "completed").then_some(()));
+    assert_eq!((ground.lines("taken"), &*ground.task_status("t")), (vec!["u".into()], "suspended"));
+    assert_eq!(ground.call(&["task", "retry", "t", "--agent", "w"]).code, 0);
+    until_status(&ground, "completed");
+    let brief = ground.read("brief");
+    assert!(brief.contains("handed over from a by a person; failed: build"), "{brief}");
+}
+
+/// What was set aside because its agent was terminated goes on with it.
+#[test]
+fn a_terminated_agent_that_is_started_has_its_task_again() {
+    let ground = Ground::with_agent("[ -e good ] && exec relight task done; exit 1");
+    ground.config(
+        "[recovery]\ncooldown = \"10ms\"\nmax_attempts = 1\n\
+         [[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\ntask = \"t\"\n",
+    );
+    let _daemon = ground.up(&[]);
+    ground.until_state("a", "terminated");
+    until_status(&ground, "suspended");
+    std::fs::write(ground.work("good"), "").unwrap();
+    assert_eq!(ground.call(&["start", "a"]).code, 0);
+    until_status(&ground, "completed");
+}
+
 #[test]
 fn fail_and_reassign_goes_to_the_other_agent_with_what_is_done() {
     let (ground, _daemon) = killed_once("", &[]);
@@ -187,9 +256,10 @@ fn a_task_of_run_is_resumed_by_the_agents_budget_and_waits_when_that_is_used_up(
     assert_eq!(ground.task_status("t"), "interrupted");
     assert!(ground.events("task.recovery").iter().all(|it| it["detail"]["strategy"] == "resume"));
     assert_eq!(ground.json(&["task", "show", "t"])["retries"], 0);
-    // Its agent does not come back: whoever looks next gives it to others.
+    // Its agent does not come back, and the task is given to nobody else but by a person.
     ground.call(&["recover"]);
-    assert_eq!(ground.task_status("t"), "failed");
+    assert_eq!(ground.task_status("t"), "suspended");
+    assert_eq!(ground.call(&["task", "claim", "--agent", "b"]).code, 1);
     assert_eq!(ground.call(&["task", "retry", "t", "--agent", "b"]).code, 0);
 }
 

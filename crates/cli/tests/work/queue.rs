@@ -41,6 +41,24 @@ fn the_task_of_a_killed_process_is_recovered_by_the_next_claim() {
 }
 
 #[test]
+fn who_gets_a_task_of_another_agent_is_told_from_whom_and_what_is_in_doubt() {
+    let place = Place::new();
+    place.ok("task add t");
+    assert_eq!(place.json("task claim --agent a")["handed_over"], json!(null));
+    place.ok("step begin one --task t");
+    place.ok("task fail t --reason full");
+    let told = json!({
+        "from": "a", "by": "strategy fail-and-reassign", "reason": "full",
+        "in_doubt": ["one"], "failed": [],
+    });
+    assert_eq!(place.json("task claim --agent b")["handed_over"], told);
+    place.ok("task fail t --reason again");
+    place.ok("task retry t --agent c --force");
+    let text = place.ok("task claim --agent c").text();
+    assert!(text.contains("handed over from b by a person; in doubt: one"), "{text}");
+}
+
+#[test]
 fn a_waiting_claim_is_woken_by_a_new_task() {
     let place = Place::new();
     config(&place, "[queue]\nsweep = \"1h\"\n");

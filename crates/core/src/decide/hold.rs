@@ -3,6 +3,7 @@
 use super::{Refusal, Right, Scene, become_status, illegal};
 use crate::change::Change;
 use crate::claimant::Claimant;
+use crate::ids::AgentName;
 use crate::lease::{Holder, HolderLife};
 use crate::recovery::TaskPolicy;
 use crate::status::TaskStatus;
@@ -18,6 +19,7 @@ pub(super) fn start(
     holder: Holder,
     ttl: Option<Span>,
     steal: bool,
+    agent: Option<AgentName>,
 ) -> Result<Vec<Change>, Refusal> {
     let task = scene.task;
     if task.status.is_terminal() || task.status == TaskStatus::Failed {
@@ -36,6 +38,14 @@ pub(super) fn start(
     }
     if task.not_before.is_some() {
         changes.push(Change::NotBefore(None));
+    }
+    if let Some(agent) = agent {
+        if task.agent.as_ref() != Some(&agent) {
+            changes.push(Change::Assigned(Some(agent)));
+        }
+        if !task.pinned {
+            changes.push(Change::Pinned(true));
+        }
     }
     Ok(changes)
 }

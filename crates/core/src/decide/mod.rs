@@ -38,6 +38,8 @@ pub enum TaskEvent {
         ttl: Option<Span>,
         /// Take it from a live holder too.
         steal: bool,
+        /// The agent that takes it by its name: from then on the task belongs to it.
+        agent: Option<AgentName>,
     },
     /// Take it from the queue for an agent.
     Claim {
@@ -313,7 +315,9 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
         check_fence(scene)?;
     }
     let changes = match event {
-        TaskEvent::Start { holder, ttl, steal } => hold::start(scene, holder, ttl, steal)?,
+        TaskEvent::Start { holder, ttl, steal, agent } => {
+            hold::start(scene, holder, ttl, steal, agent)?
+        }
         TaskEvent::Claim { claimant, holder, ttl, policy } => {
             hold::claim(scene, &claimant, holder, ttl, &policy)?
         }

@@ -72,6 +72,7 @@ fn within_limits(scene: &Scene<'_>, recovery: &Recovery) -> Outcome {
     }
     let attempts_used_up = task.tally.recoveries >= recovery.policy.max_attempts;
     let decision = match recovery.decision {
+        Decision::Resume if attempts_used_up && task.pinned => Decision::Suspend,
         Decision::Resume if attempts_used_up => Decision::Reassign { keep_progress: true },
         other => other,
     };
@@ -90,6 +91,9 @@ fn carry_out(scene: &Scene<'_>, recovery: &Recovery, outcome: &Outcome) -> Vec<C
             let has_steps = task.steps_done > 0 || task.steps_open > 0;
             if !keep_progress && has_steps {
                 changes.push(Change::StepsCleared);
+            }
+            if task.pinned && recovery.gives_away(task) {
+                changes.push(Change::Pinned(false));
             }
             (TaskStatus::Failed, changes)
         }

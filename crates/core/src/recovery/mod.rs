@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Cause;
 use crate::ids::AgentName;
-use crate::task::Task;
+use crate::task::{STRATEGY_DEFAULT, Task};
 use crate::time::{Span, Time};
 
 pub use limits::{Exhausted, TaskPolicy};
+use strategies::Builtin;
 
 /// What a strategy wants to become of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -184,4 +185,13 @@ pub struct Recovery {
     pub policy: TaskPolicy,
     /// A chance from 0 to 1, to spread what comes back.
     pub jitter: f64,
+}
+
+impl Recovery {
+    /// Whether a task that belongs to its agent is given to others when this reassigns it: only where
+    /// somebody chose a strategy that says so. The default and `resume` keep it for its agent.
+    pub fn gives_away(&self, task: &Task) -> bool {
+        let is_chosen = task.spec.strategy.is_some() || self.strategy != STRATEGY_DEFAULT;
+        is_chosen && self.strategy != Builtin::Resume.as_str()
+    }
 }

@@ -35,23 +35,36 @@ impl Builtin {
     /// What becomes of the task, and why.
     pub fn recover(
         self,
-        _task: &Task,
+        task: &Task,
         death: &HolderDeath,
         context: &RecoveryContext,
     ) -> (Decision, String) {
+        let is_default = task.spec.strategy.is_none();
         match self {
+            // What belongs to an agent is given to nobody else by default.
+            Self::FailAndReassign if task.pinned && is_default && !death.is_told => {
+                Self::Resume.recover(task, death, context)
+            }
             Self::FailAndReassign => reassign("its holder is not trusted with it again"),
             Self::Suspend => (Decision::Suspend, "a person is to decide".to_owned()),
             Self::Resume if context.damaged => {
                 let reason = "what was recorded of its steps cannot be read".to_owned();
                 (Decision::Reassign { keep_progress: false }, reason)
             }
-            Self::Resume if death.agent_gone => reassign("its agent does not come back"),
+            Self::Resume if death.agent_gone => give_or_park(task, "its agent does not come back"),
             Self::Resume if context.recoveries >= context.max_attempts => {
-                reassign("its agent was tried often enough")
+                give_or_park(task, "its agent was tried often enough")
             }
             Self::Resume => (Decision::Resume, "the same agent goes on with it".to_owned()),
         }
+    }
+}
+
+/// A task that belongs to its agent waits for a person; others are given to whoever can do them.
+fn give_or_park(task: &Task, why: &str) -> (Decision, String) {
+    match task.pinned {
+        true => (Decision::Suspend, format!("{why}, and the task belongs to it")),
+        false => reassign(why),
     }
 }
 

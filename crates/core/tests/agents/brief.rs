@@ -247,6 +247,7 @@ fn the_longest_of_everything_still_fits_a_screen() {
         task: Some((&task, &steps)),
         git: Some((&workspace, &git)),
         host: Some(&workspace),
+        handed_over: Some(&workspace),
     };
     insta::assert_snapshot!(text(&facts), @r#"
     # Brief for attempt 4294967295 of agent agent-agent-agent-agent-agent-agent-agent-agent-agent-agent-agent-agent-agent-agent-agent-agent-agent-agent-agent-agent-agent-ag
@@ -338,6 +339,7 @@ fn text(facts: &BriefFacts<'_>) -> String {
 fn first() -> BriefFacts<'static> {
     static NAME: std::sync::LazyLock<AgentName> = std::sync::LazyLock::new(name);
     BriefFacts {
+        handed_over: None,
         agent: Some(&NAME),
         attempt_number: 1,
         before: None,

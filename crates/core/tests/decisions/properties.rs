@@ -48,7 +48,7 @@ proptest! {
         let cancelled = world.clone().then(TaskEvent::Cancel { reason: None });
         assert_eq!(cancelled.task.status, TaskStatus::Cancelled);
         let mut finished = world;
-        let start = TaskEvent::Start { holder: person("eve"), ttl: None, steal: true };
+        let start = TaskEvent::Start { holder: person("eve"), ttl: None, steal: true, agent: None };
         for event in [TaskEvent::Retry { agent: None, force: true }, start, TaskEvent::Done] {
             finished = finished.then(event);
         }
@@ -263,12 +263,14 @@ fn events() -> impl Strategy<Value = TaskEvent> {
         (holders(), any::<bool>()).prop_map(|((holder, ttl), steal)| TaskEvent::Start {
             holder,
             ttl,
-            steal
+            steal,
+            agent: None,
         }),
         (holders(), any::<bool>()).prop_map(|((holder, ttl), _)| TaskEvent::Start {
             holder,
             ttl,
-            steal: false
+            steal: false,
+            agent: Some(agent("bob")),
         }),
         holders().prop_map(|(holder, ttl)| TaskEvent::Claim {
             claimant: Claimant::new(agent("bob")),

@@ -107,8 +107,10 @@ impl Case {
 
 fn cases() -> Vec<Case> {
     let (holder, ttl) = (person("bob"), Some(Span::from_secs(60)));
-    let start =
-        |steal| TaskEvent::Start { holder: person("bob"), ttl: Some(Span::from_secs(60)), steal };
+    let start = |steal| {
+        let ttl = Some(Span::from_secs(60));
+        TaskEvent::Start { holder: person("bob"), ttl, steal, agent: None }
+    };
     let claimant = Claimant::new(agent("bob"));
     let policy = TaskPolicy::default();
     let assign = TaskEvent::Assign { claimant: claimant.clone(), policy: policy.clone() };
@@ -220,6 +222,7 @@ fn short_change(change: &Change) -> String {
         Change::Status { to, reason: Some(_) } => format!("→{to}(why)"),
         Change::Assigned(Some(agent)) => format!("agent={agent}"),
         Change::Assigned(None) => "agent=".to_owned(),
+        Change::Pinned(pinned) => if *pinned { "pinned" } else { "unpinned" }.to_owned(),
         Change::Retried => "retried".to_owned(),
         Change::Tally(tally) if tally.given_up => "given up".to_owned(),
         Change::Tally(tally) => format!("recoveries={}", tally.recoveries),

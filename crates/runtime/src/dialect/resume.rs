@@ -133,8 +133,11 @@ impl Dialect {
     async fn resume_oldest(&self, request: &ResumeRequest) -> Result<Option<Started>, ResumeError> {
         let now = clock::now();
         let mut candidates = self.candidates(request, &RESUMABLE).await?;
-        candidates
-            .retain(|task| over(task, now).is_none() && task.not_before.is_none_or(|at| at <= now));
+        // The pause between two recoveries is for the queue: its own agent asks for it by itself.
+        let is_put_off = |task: &Task| {
+            task.status == TaskStatus::Deferred && task.not_before.is_some_and(|at| at > now)
+        };
+        candidates.retain(|task| over(task, now).is_none() && !is_put_off(task));
         let mut held = None;
         for task in candidates {
             match self.take(&task.id, request).await {
@@ -174,13 +177,14 @@ impl Dialect {
                 holder: request.holder.clone(),
                 ttl: request.ttl,
                 steal: request.steal,
+                agent: None,
             });
             events.extend(self.first_door(&view.task));
             Ok::<_, ResumeError>(events)
         };
         let acted = self.engine.act_in_turn(id, Right::Unfenced, plan).await?;
         let view = self.view(id).await?;
-        Ok(Started { fence: acted.fence, resumed: true, view })
+        Ok(Started { fence: acted.fence, resumed: true, handed_over: None, view })
     }
 
     /// Neither the store nor a good file knows it; a damaged one may be its last trace.

@@ -72,6 +72,9 @@ pub(super) fn started_text(noun: &str, started: &Started) -> String {
     if !progress.in_doubt.is_empty() {
         text += &format!("\nin doubt: {}", first(&progress.in_doubt).join(", "));
     }
+    if let Some(handed_over) = &started.handed_over {
+        text += &format!("\n{}", handed_over.text());
+    }
     if started.resumed {
         text += "\nresume_brief tells what happened before";
     }
@@ -84,6 +87,7 @@ pub(super) fn started_data(started: &Started) -> Value {
         "task": task.id,
         "fence": started.fence,
         "resumed": started.resumed,
+        "handed_over": started.handed_over,
         "done_steps": last(&progress.done_steps),
         "in_doubt": first(&progress.in_doubt),
         "next_step": progress.next_step,

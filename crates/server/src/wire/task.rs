@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use relight::engine::{self, TaskView};
+use relight::handover;
 use relight_core::lease::{Held, Holder};
 use relight_core::task;
 use relight_core::task::STRATEGY_DEFAULT;
@@ -23,6 +24,8 @@ pub(crate) struct Task {
     pub(crate) status: String,
     pub(crate) reason: Option<String>,
     pub(crate) agent: Option<String>,
+    /// It belongs to its agent: the queue offers it to nobody else.
+    pub(crate) pinned: bool,
     pub(crate) holder: Option<TaskHolder>,
     /// Number of the newest lease.
     pub(crate) fence: u64,
@@ -86,12 +89,36 @@ pub(crate) struct Started {
     pub(crate) fence: u64,
     /// Somebody worked on it before.
     pub(crate) resumed: bool,
+    /// Set when that was another agent.
+    pub(crate) handed_over: Option<HandedOver>,
     pub(crate) done_steps: Vec<String>,
     pub(crate) in_doubt: Vec<String>,
     pub(crate) next_step: Option<String>,
     pub(crate) context: BTreeMap<String, String>,
     #[schema(value_type = Value)]
     pub(crate) payload: Option<Value>,
+}
+
+/// A task that another agent worked on before.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(crate) struct HandedOver {
+    /// The agent that had it, else the holder in words.
+    pub(crate) from: String,
+    /// Who gave it away: the strategy, or `a person`.
+    pub(crate) by: String,
+    /// Why the earlier hold ended.
+    pub(crate) reason: Option<String>,
+    /// Steps that were begun and may or may not have happened.
+    pub(crate) in_doubt: Vec<String>,
+    /// Steps that failed.
+    pub(crate) failed: Vec<String>,
+}
+
+impl From<handover::HandedOver> for HandedOver {
+    fn from(found: handover::HandedOver) -> Self {
+        let handover::HandedOver { from, by, reason, in_doubt, failed } = found;
+        Self { from, by, reason, in_doubt, failed }
+    }
 }
 
 impl From<task::Task> for Task {
@@ -103,6 +130,7 @@ impl From<task::Task> for Task {
             status: task.status.to_string(),
             reason: task.reason,
             agent: task.agent.map(String::from),
+            pinned: task.pinned,
             holder: task.lease.held.as_ref().map(TaskHolder::from),
             fence: task.lease.fence.0,
             steps_done: task.steps_done,
@@ -163,6 +191,7 @@ impl From<engine::Started> for Started {
         Self {
             fence: started.fence.0,
             resumed: started.resumed,
+            handed_over: started.handed_over.map(HandedOver::from),
             done_steps: progress.done_steps,
             in_doubt: progress.in_doubt,
             next_step: progress.next_step,

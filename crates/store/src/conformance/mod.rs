@@ -153,6 +153,7 @@ macro_rules! conformance_suite {
             queue: [
                 the_queue_goes_by_priority_then_by_age,
                 the_queue_has_what_is_anybodys_or_ones_own,
+                a_pinned_task_is_for_its_agent_alone,
                 a_failed_task_is_in_the_queue_while_retries_are_left,
                 a_held_task_is_not_in_the_queue,
                 a_task_whose_lease_ran_out_is_in_the_queue_again,

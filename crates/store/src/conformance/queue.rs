@@ -42,6 +42,22 @@ pub async fn the_queue_has_what_is_anybodys_or_ones_own(harness: &dyn Harness) {
     assert_eq!(queue(&*store, "carl", noon()).await, expected[..5]);
 }
 
+/// Whatever its status: one that belongs to its agent is for nobody else, and for nobody without one.
+pub async fn a_pinned_task_is_for_its_agent_alone(harness: &dyn Harness) {
+    let store = harness.open().await;
+    for status in TaskStatus::ALL {
+        add_with(&*store, status.as_str(), |new| new.agent = Some(agent("ann"))).await;
+        done(&*store, status.as_str(), FREE, vec![Change::Pinned(true), to(status)]).await;
+    }
+    add(&*store, "nobodys").await;
+    done(&*store, "nobodys", FREE, vec![Change::Pinned(true)]).await;
+    let expected = ["created", "assigned", "deferred", "interrupted", "failed"];
+    assert_eq!(queue(&*store, "ann", noon()).await, expected);
+    assert_eq!(queue(&*store, "bob", noon()).await, [""; 0]);
+    done(&*store, "failed", FREE, vec![Change::Pinned(false)]).await;
+    assert_eq!(queue(&*store, "bob", noon()).await, ["failed"]);
+}
+
 /// Its own limit, else the default of one.
 pub async fn a_failed_task_is_in_the_queue_while_retries_are_left(harness: &dyn Harness) {
     let store = harness.open().await;

@@ -246,6 +246,7 @@ impl Touched {
             Change::Created(_)
             | Change::Status { .. }
             | Change::Assigned(_)
+            | Change::Pinned(_)
             | Change::Retried
             | Change::Tally(_)
             | Change::Spent(_)

@@ -14,7 +14,7 @@ use crate::upgrading;
 const SERVER_VERSION_MIN: i32 = 130_000;
 
 /// Numbered from 1, named as SQLite's, and never edited after they landed.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("migrations/0001_foundation.sql"),
     include_str!("migrations/0002_agents.sql"),
     include_str!("migrations/0003_recovery.sql"),
@@ -23,6 +23,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("migrations/0006_nodes.sql"),
     include_str!("migrations/0007_attempt_events.sql"),
     include_str!("migrations/0008_append_steps.sql"),
+    include_str!("migrations/0009_pinned_tasks.sql"),
 ];
 
 /// The oldest schema whose versions may write beside this one: to be raised by a migration that an

@@ -24,6 +24,7 @@ static CLAIMABLE: LazyLock<String> = LazyLock::new(|| {
     let usable = format!(
         "(expires_at IS NULL OR expires_at > $5)
          AND (NOT held OR (lease_ttl IS NOT NULL AND lease_until <= {NOW_MS}))
+         AND (NOT pinned OR agent = $2 OR agent = $3)
          AND (needs IS NULL OR needs <@ $4::text[])"
     );
     let both = |condition: &str| {

@@ -23,9 +23,9 @@ const HOT: &str = "
     t.n, t.id, t.status, t.agent, t.fence, t.held, t.lease_ttl, t.lease_until, t.seq,
     t.steps_done, t.steps_open, t.starts, t.retries, t.created_at, t.updated_at, t.not_before,
     t.expires_at, t.reason, t.max_retries, t.priority, t.recoveries, t.progress_at, t.cost,
-    t.turns, t.given_up, t.steps_from";
+    t.turns, t.given_up, t.steps_from, t.pinned";
 /// How many columns that is.
-const HOT_COLUMNS: usize = 26;
+const HOT_COLUMNS: usize = 27;
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -275,6 +275,7 @@ fn read_with(row: &Row, held: Option<Held>, body: Body) -> Result<Task, BadValue
         status: status(get(row, 2)?)?,
         reason: get::<Option<String>>(row, 17)?.map(text::read),
         agent: agent(get(row, 3)?)?,
+        pinned: get(row, 26)?,
         lease: Lease { fence: Fence(unsigned(row, 4)?), held },
         seq: unsigned(row, 8)?,
         steps_done: unsigned(row, 9)?,
@@ -328,6 +329,7 @@ pub(super) struct HotColumns {
     cost: Vec<i64>,
     turns: Vec<i64>,
     given_up: Vec<bool>,
+    pinned: Vec<bool>,
 }
 
 impl HotColumns {
@@ -359,6 +361,7 @@ impl HotColumns {
         self.cost.push(task.tally.cost_micros.cast_signed());
         self.turns.push(task.tally.turns.cast_signed());
         self.given_up.push(task.tally.given_up);
+        self.pinned.push(task.pinned);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -392,6 +395,7 @@ impl HotColumns {
             self.cost,
             self.turns,
             self.given_up,
+            self.pinned,
         ]
     }
 }
@@ -401,12 +405,12 @@ const HOT_UNNEST: &str = "
            $7::boolean[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[],
            $13::bigint[], $14::bigint[], $15::bigint[], $16::integer[], $17::bigint[],
            $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[],
-           $24::bigint[], $25::boolean[])";
+           $24::bigint[], $25::boolean[], $26::boolean[])";
 
 const HOT_NAMES: &str = "
     n, id, status, agent, reason, fence, held, lease_ttl, lease_until, seq, steps_done, steps_open,
     starts, retries, max_retries, priority, created_at, updated_at, not_before, expires_at,
-    recoveries, progress_at, cost, turns, given_up";
+    recoveries, progress_at, cost, turns, given_up, pinned";
 
 pub(super) static INSERT: LazyLock<String> = LazyLock::new(|| {
     format!(

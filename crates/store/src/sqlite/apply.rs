@@ -193,6 +193,7 @@ fn is_lean(commit: &Commit) -> bool {
     commit.changes.iter().all(|change| match change {
         Change::Status { .. }
         | Change::Assigned(_)
+        | Change::Pinned(_)
         | Change::Retried
         | Change::Tally(_)
         | Change::Spent(_)
@@ -308,6 +309,7 @@ impl Touched {
             }
             Change::Created(_)
             | Change::Assigned(_)
+            | Change::Pinned(_)
             | Change::Retried
             | Change::Tally(_)
             | Change::Spent(_)

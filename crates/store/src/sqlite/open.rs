@@ -27,7 +27,7 @@ const APPLICATION_ID: i32 = 0x524c_4854;
 const HALF_COPIED_ID: i32 = 0x524c_4843;
 
 /// Numbered from 1 and never edited after they landed.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("migrations/0001_foundation.sql"),
     include_str!("migrations/0002_agents.sql"),
     include_str!("migrations/0003_recovery.sql"),
@@ -36,6 +36,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("migrations/0006_nodes.sql"),
     include_str!("migrations/0007_attempt_events.sql"),
     include_str!("migrations/0008_append_steps.sql"),
+    include_str!("migrations/0009_pinned_tasks.sql"),
 ];
 
 /// How a process uses the store.

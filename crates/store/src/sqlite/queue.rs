@@ -20,6 +20,7 @@ static CLAIMABLE: LazyLock<String> = LazyLock::new(|| {
     let usable = "(expires_at IS NULL OR expires_at > ?4)
                    AND (held = 0
                         OR (lease_ttl IS NOT NULL AND (lease_boot != ?5 OR lease_until <= ?6)))
+                   AND (pinned = 0 OR agent = ?1 OR agent = ?2)
                    AND (needs IS NULL OR NOT EXISTS (
                         SELECT 1 FROM json_each(needs) AS need
                         WHERE need.value NOT IN (SELECT value FROM json_each(?3))))";

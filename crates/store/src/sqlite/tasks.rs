@@ -28,14 +28,14 @@ const SELECT: &str = "
     SELECT t.n, t.id, t.status, t.agent, t.fence, t.held, t.lease_ttl, t.lease_until, t.lease_boot,
            t.seq, t.steps_done, t.steps_open, t.starts, t.retries, t.created_at, t.updated_at,
            t.not_before, t.expires_at, b.reason, b.spec, b.context, b.door, l.holder, l.since,
-           t.steps_from, t.recoveries, t.progress_at, t.cost, t.turns, t.given_up
+           t.steps_from, t.recoveries, t.progress_at, t.cost, t.turns, t.given_up, t.pinned
     FROM task t JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n";
 
 const SELECT_LEAN: &str = "
     SELECT t.n, t.id, t.status, t.agent, t.fence, t.held, t.lease_ttl, t.lease_until, t.lease_boot,
            t.seq, t.steps_done, t.steps_open, t.starts, t.retries, t.created_at, t.updated_at,
            t.not_before, t.expires_at, b.reason, t.max_retries, t.priority, NULL, l.holder, l.since,
-           t.steps_from, t.recoveries, t.progress_at, t.cost, t.turns, t.given_up
+           t.steps_from, t.recoveries, t.progress_at, t.cost, t.turns, t.given_up, t.pinned
     FROM task t JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n WHERE t.id = ?1";
 
 pub(super) fn by_id(db: &Connection, id: &TaskId, now: LeaseNow) -> Result<Option<TaskRow>> {
@@ -165,8 +165,8 @@ pub(super) fn insert(db: &Connection, task: &Task) -> Result<i64> {
     let mut insert = db.prepare_cached(
         "INSERT INTO task (id, status, agent, fence, held, seq, steps_done, steps_open, steps_from,
                            starts, retries, max_retries, priority, created_at, updated_at,
-                           not_before, expires_at, needs)
-         VALUES (?1, ?2, ?3, 0, 0, 0, 0, 0, 0, 0, 0, ?4, ?5, ?6, ?6, NULL, ?7, ?8)",
+                           not_before, expires_at, needs, pinned)
+         VALUES (?1, ?2, ?3, 0, 0, 0, 0, 0, 0, 0, 0, ?4, ?5, ?6, ?6, NULL, ?7, ?8, ?9)",
     )?;
     insert.insert(params![
         task.id.as_str(),
@@ -177,6 +177,7 @@ pub(super) fn insert(db: &Connection, task: &Task) -> Result<i64> {
         task.created_at.as_ms(),
         task.expires_at.map(Time::as_ms),
         needs(task),
+        task.pinned,
     ])
 }
 
@@ -217,6 +218,7 @@ pub(super) fn write_hot(db: &Connection, n: i64, before: &Hot, task: &Task) -> R
             place.retries.into(),
             place.max_retries.into(),
             place.given_up.into(),
+            place.pinned.into(),
         ]);
     }
     let changed = update.execute(params_from_iter(values))?;
@@ -237,7 +239,7 @@ const UPDATE_MOVED: &str = "
     UPDATE task SET fence = ?3, held = ?4, lease_ttl = ?5, seq = ?6, steps_done = ?7, starts = ?8,
         updated_at = ?9, expires_at = ?10, recoveries = ?11, progress_at = ?12, cost = ?13, turns = ?14,
         status = ?15, priority = ?16, not_before = ?17, agent = ?18, retries = ?19, max_retries = ?20,
-        given_up = ?21
+        given_up = ?21, pinned = ?22
     WHERE n = ?1 AND seq = ?2";
 
 /// What of a task an index stands on, and its sequence number, as they were read.
@@ -259,6 +261,7 @@ struct Place {
     retries: u32,
     max_retries: u32,
     given_up: bool,
+    pinned: bool,
 }
 
 impl Place {
@@ -271,6 +274,7 @@ impl Place {
             retries: task.retries,
             max_retries: task.max_retries(),
             given_up: task.tally.given_up,
+            pinned: task.pinned,
         }
     }
 }
@@ -410,6 +414,7 @@ fn read_with(row: &Row<'_>, now: LeaseNow, body: Body) -> Result<TaskRow> {
         status: status(row.get(2)?)?,
         reason: row.get(18)?,
         agent: agent(row.get_ref(3)?.as_str_or_null()?)?,
+        pinned: row.get(30)?,
         lease: Lease { fence: Fence(unsigned(row, 4)?), held },
         seq: unsigned(row, 9)?,
         steps_done: unsigned(row, 10)?,

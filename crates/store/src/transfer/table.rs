@@ -103,6 +103,7 @@ impl Table {
                 "cost",
                 "turns",
                 "given_up",
+                "pinned",
                 "needs",
                 "key",
                 "folder",

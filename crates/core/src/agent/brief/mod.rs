@@ -42,6 +42,8 @@ pub struct BriefFacts<'a> {
     pub before: Option<Interrupted<'a>>,
     /// The task to go on with, and all its steps.
     pub task: Option<(&'a Task, &'a [Step])>,
+    /// From whom the task was handed over, in words.
+    pub handed_over: Option<&'a str>,
     /// What git says now, and where.
     pub git: Option<(&'a str, &'a GitFacts)>,
     /// The machine, or the node of a fleet.
@@ -112,6 +114,9 @@ fn tell_what_happened(page: &mut Page, facts: &BriefFacts<'_>) {
             Some(_) => "Somebody worked on your task before you.",
             None => "It was begun already; this is how far it is.",
         });
+        if let Some(handed_over) = facts.handed_over {
+            page.line(&format!("Handed over: {}.", quoted(handed_over)));
+        }
         return tell_host(page, facts);
     };
     let (number, death) = (before.number, &before.ended.death);

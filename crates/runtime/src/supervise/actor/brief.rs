@@ -94,6 +94,7 @@ impl Actor {
             attempt_number: about.number,
             before,
             task: about.view.as_ref().map(|view| (&view.task, view.steps.as_slice())),
+            handed_over: self.handed_over.as_deref(),
             git: about.git.as_ref().map(|git| (&*place, git)),
             host: host.as_deref(),
         };

@@ -284,11 +284,10 @@ impl Actor {
     /// Its supervisor or it itself has named the task: the queue did not give it.
     fn is_named_for(&self, task: &Task) -> bool {
         let is_planned = self.spec.plan.task.as_ref() == Some(&task.id);
-        // A claim makes the task its agent's; `task start` takes one by its name.
         let asked = task.spec.strategy.as_deref().or(self.spec.strategy.as_deref());
         let is_by_default =
             asked.is_none() && self.desk.recoverer.strategies().name_for(task) == STRATEGY_DEFAULT;
-        let is_started_by_name = task.agent.is_none() && is_by_default;
+        let is_started_by_name = task.pinned && is_by_default;
         !self.is_started_with_tasks() && (is_planned || is_started_by_name)
     }
 

@@ -408,11 +408,15 @@ impl Actor {
             Some(task) => {
                 // Nothing of an earlier attempt lives, whatever its lease says.
                 let is_its_own = task.lease.held.is_some_and(|held| self.is_own(&held.holder));
-                engine.take(&id, right, holder, None, is_its_own).await
+                match self.is_started_with_tasks() {
+                    true => engine.take_given(&id, holder, is_its_own).await,
+                    false => engine.take(&id, right, holder, None, is_its_own).await,
+                }
             }
             None => engine.start(self.new_task(&id), right, holder, None).await,
         };
         let started = started.map_err(LaunchError::Task)?;
+        self.handed_over = started.handed_over.map(|handed_over| handed_over.text());
         Ok(Some((id, started.fence)))
     }
 

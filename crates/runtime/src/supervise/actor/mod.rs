@@ -176,6 +176,8 @@ pub(super) struct Actor {
     room_pause: Duration,
     /// The queue gave it a task that somebody else has begun.
     takes_over: bool,
+    /// From whom its task was handed over, in words.
+    handed_over: Option<String>,
     leaving: bool,
     waiters: Vec<Waiter>,
     /// Events that effects have led to, oldest first.

@@ -140,6 +140,7 @@ pub(in crate::supervise) async fn take_up(
         postponed: None,
         room_pause: std::time::Duration::ZERO,
         takes_over: false,
+        handed_over: None,
         leaving: false,
         waiters: Vec::new(),
         events: std::collections::VecDeque::new(),

@@ -2,7 +2,7 @@
 
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::decide::AgentEvent;
-use relight_core::agent::{Cause, Pause, Takes};
+use relight_core::agent::{AgentState, Cause, Pause, Takes};
 use relight_core::decide::{Right, TaskEvent};
 use relight_core::ids::TaskId;
 use relight_core::recovery::HolderDeath;
@@ -55,9 +55,15 @@ impl Actor {
         Ok(())
     }
 
-    /// A person wants it to run: its own task that failed is to be done again, whatever its limits say.
+    /// A person wants it to run: its own task that failed, or was set aside because its agent was
+    /// terminated, is to be done again, whatever its limits say.
     pub(super) async fn take_up_failed_task(&self) {
-        let failed = self.own_task().await.filter(|task| task.status == TaskStatus::Failed);
+        let is_terminated = matches!(self.agent.state, AgentState::Terminated { .. });
+        let failed = self.own_task().await.filter(|task| match task.status {
+            TaskStatus::Failed => true,
+            TaskStatus::Suspended => is_terminated && task.pinned,
+            _ => false,
+        });
         let Some(task) = failed.filter(|_| !self.is_started_with_tasks()) else { return };
         let event = TaskEvent::Retry { agent: Some(self.spec.name.clone()), force: true };
         if let Err(error) = self.desk.engine.act(&task.id, Right::Unfenced, event).await {

@@ -51,6 +51,7 @@ pub async fn current_brief(engine: &Engine, about: About<'_>) -> Result<Option<S
     let git = workspace.and_then(git_facts);
     let place = workspace.map(Path::to_string_lossy).unwrap_or_default();
     let facts = BriefFacts {
+        handed_over: None,
         // One that nobody supervises has no attempts to speak of.
         agent: about.agent.filter(|_| last.is_some()),
         attempt_number: last.as_ref().map_or(1, |last| last.number + 1),

@@ -111,7 +111,7 @@ fn select(table: Table) -> &'static str {
             " END, l.holder, l.attempt, l.since, t.seq, t.steps_done, t.steps_open, t.steps_from,
                     t.starts, t.retries, t.max_retries, t.priority::bigint, t.created_at,
                     t.updated_at, t.not_before, t.expires_at, t.recoveries, t.progress_at, t.cost,
-                    t.turns, t.given_up::int::bigint, t.needs, b.key, b.folder, b.spec, b.context,
+                    t.turns, t.given_up::int::bigint, t.pinned::int::bigint, t.needs, b.key, b.folder, b.spec, b.context,
                     b.door
              FROM task t LEFT JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n
              WHERE t.n > $1 ORDER BY t.n LIMIT $2"

@@ -311,12 +311,13 @@ const INSERT_TASK: &str = concat!(
          SELECT n, held_since, holder, holder_attempt FROM u WHERE holder IS NOT NULL)
      INSERT INTO task (n, id, status, agent, reason, fence, held, lease_ttl, lease_until, seq,
          steps_done, steps_open, steps_from, starts, retries, max_retries, priority, created_at,
-         updated_at, not_before, expires_at, recoveries, progress_at, cost, turns, given_up, needs)
+         updated_at, not_before, expires_at, recoveries, progress_at, cost, turns, given_up, pinned,
+         needs)
      SELECT n, id, status::smallint, agent, reason, fence, held = 1, lease_ttl, ",
     until!(),
     ", seq, steps_done, steps_open, steps_from, starts, retries, max_retries, priority::integer,
          created_at, updated_at, not_before, expires_at, recoveries, progress_at, cost, turns,
-         given_up = 1, CASE WHEN needs IS NOT NULL
+         given_up = 1, pinned = 1, CASE WHEN needs IS NOT NULL
              THEN ARRAY(SELECT json_array_elements_text(needs::json)) END
      FROM u"
 );

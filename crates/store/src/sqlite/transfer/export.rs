@@ -122,7 +122,7 @@ fn select(table: Table) -> &'static str {
             " END, l.holder, l.attempt, l.since, t.seq, t.steps_done, t.steps_open, t.steps_from,
                     t.starts, t.retries, t.max_retries, t.priority, t.created_at, t.updated_at,
                     t.not_before, t.expires_at, t.recoveries, t.progress_at, t.cost, t.turns,
-                    t.given_up, t.needs, b.key, b.folder, b.spec, b.context, b.door
+                    t.given_up, t.pinned, t.needs, b.key, b.folder, b.spec, b.context, b.door
              FROM task t LEFT JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n
              WHERE t.n > ?1 ORDER BY t.n"
         ),

@@ -256,9 +256,10 @@ fn run(db: &Connection, sql: &str, values: Vec<Value>) -> SqlResult<()> {
 const INSERT_TASK: &str = "
     INSERT INTO task (n, id, status, agent, fence, held, lease_ttl, lease_until, lease_boot, seq,
         steps_done, steps_open, steps_from, starts, retries, max_retries, priority, created_at,
-        updated_at, not_before, expires_at, recoveries, progress_at, cost, turns, given_up, needs)
-    VALUES (?1, ?2, ?3, ?4, ?6, ?7, ?8, ?36 + ?9, iif(?9 IS NULL, NULL, ?37), ?13, ?14, ?15, ?16,
-        ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)";
+        updated_at, not_before, expires_at, recoveries, progress_at, cost, turns, given_up, pinned,
+        needs)
+    VALUES (?1, ?2, ?3, ?4, ?6, ?7, ?8, ?37 + ?9, iif(?9 IS NULL, NULL, ?38), ?13, ?14, ?15, ?16,
+        ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
 
 const INSERT_AGENT: &str = "
     INSERT INTO agent (n, name, state, fence, held, lease_ttl, lease_until, lease_boot, seq,

@@ -221,8 +221,12 @@ impl Plan {
         let (holder, ttl) = self.holder();
         let reason = self.text();
         match self.dice.below(22) {
-            0 => TaskEvent::Start { holder, ttl, steal: self.dice.chance(30) },
-            1 => TaskEvent::Start { holder, ttl, steal: false },
+            0 => {
+                let steal = self.dice.chance(30);
+                let agent = steal.then(|| AgentName::new("ann").expect("a good name"));
+                TaskEvent::Start { holder, ttl, steal, agent }
+            }
+            1 => TaskEvent::Start { holder, ttl, steal: false, agent: None },
             2 => {
                 let claimant = Claimant::new(self.agent());
                 TaskEvent::Claim { claimant, holder, ttl, policy: TaskPolicy::default() }

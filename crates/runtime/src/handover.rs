@@ -1,0 +1,212 @@
+//! Whether a task came from another agent, as its new holder is told: from whom, by whose word, why,
+//! and what it has to look at first.
+
+use relight_core::agent::AttemptTag;
+use relight_core::event::{Event, EventKind};
+use relight_core::ids::TaskId;
+use relight_core::lease::Holder;
+use relight_core::recovery::Decision;
+use relight_core::step::StepState;
+use relight_store::{EventQuery, Store, StoreError};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::engine::TaskView;
+
+/// Most events of a task that are looked at.
+const EVENTS_MAX: usize = 200;
+
+/// A task that another agent worked on before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HandedOver {
+    /// The agent that had it, else the holder in words.
+    pub from: String,
+    /// Who gave it away: the strategy, or `a person`.
+    pub by: String,
+    /// Why, in the words of whoever ended the earlier hold.
+    pub reason: Option<String>,
+    /// Steps that were begun and may or may not have happened.
+    pub in_doubt: Vec<String>,
+    /// Steps that failed.
+    pub failed: Vec<String>,
+}
+
+impl HandedOver {
+    /// In one line.
+    pub fn text(&self) -> String {
+        let mut text = format!("handed over from {} by {}", self.from, self.by);
+        for (what, words) in [("in doubt", &self.in_doubt), ("failed", &self.failed)] {
+            if !words.is_empty() {
+                text += &format!("; {what}: {}", words.join(", "));
+            }
+        }
+        if let Some(reason) = &self.reason {
+            text += &format!("; {reason}");
+        }
+        text
+    }
+}
+
+/// One hold of a task.
+struct Hold {
+    holder: Option<Holder>,
+    /// The agent that it was taken for.
+    agent: Option<String>,
+}
+
+impl Hold {
+    fn agent(&self) -> Option<&str> {
+        self.agent.as_deref()
+    }
+
+    fn text(&self) -> String {
+        match (&self.agent, &self.holder) {
+            (Some(agent), _) => agent.clone(),
+            (None, Some(holder)) => holder.to_string(),
+            (None, None) => "somebody".to_owned(),
+        }
+    }
+}
+
+/// What the holder of the newest lease has to know of the one before; none when both are the same agent,
+/// or there was none. `reason` is why the task stood where it did before it was taken.
+pub(crate) async fn of(
+    store: &dyn Store,
+    view: &TaskView,
+    reason: Option<String>,
+) -> Result<Option<HandedOver>, StoreError> {
+    let events = store.events(query(&view.task.id)).await?;
+    let Some((before, by)) = find(&events, view.task.agent.as_ref().map(ToString::to_string))
+    else {
+        return Ok(None);
+    };
+    let named = |state: StepState| {
+        let steps = view.steps.iter().filter(move |step| step.state == state);
+        steps.map(|step| step.key.to_string()).collect()
+    };
+    Ok(Some(HandedOver {
+        from: before.text(),
+        by,
+        reason,
+        in_doubt: named(StepState::Begun),
+        failed: named(StepState::Failed),
+    }))
+}
+
+fn query(task: &TaskId) -> EventQuery {
+    EventQuery {
+        after: 0,
+        before: None,
+        task: Some(task.clone()),
+        agent: None,
+        kinds: vec![
+            EventKind::TaskCreated,
+            EventKind::TaskAssigned,
+            EventKind::TaskRecovery,
+            EventKind::LeaseTaken,
+        ],
+        limit: EVENTS_MAX,
+        newest: true,
+    }
+}
+
+/// The hold before the newest one, and who gave the task away. `agent` is whose the task is now.
+fn find(events: &[Event], agent: Option<String>) -> Option<(Hold, String)> {
+    let newest = events.iter().rposition(|event| event.kind == EventKind::LeaseTaken)?;
+    let earlier = &events[..newest];
+    let before = earlier.iter().rposition(|event| event.kind == EventKind::LeaseTaken)?;
+    let own = hold(events, newest, agent);
+    let last = hold(events, before, None);
+    if own.agent() == last.agent() {
+        return None;
+    }
+    let decided = earlier[before..].iter().rfind(|event| event.kind == EventKind::TaskRecovery);
+    let reassigned = |event: &&Event| event.detail["outcome"] == reassign();
+    let by = match decided.filter(reassigned) {
+        Some(event) => format!("strategy {}", event.detail["strategy"].as_str().unwrap_or("?")),
+        None => "a person".to_owned(),
+    };
+    Some((last, by))
+}
+
+fn reassign() -> &'static str {
+    Decision::Reassign { keep_progress: true }.as_str()
+}
+
+/// The hold that the lease at this place began. Its agent is the attempt's, else the one that the task
+/// was given to last before.
+fn hold(events: &[Event], lease: usize, agent: Option<String>) -> Hold {
+    let holder: Option<Holder> =
+        serde_json::from_value(events[lease].detail["holder"].clone()).ok();
+    let of_attempt = match &holder {
+        Some(Holder::Attempt { attempt, .. }) => {
+            AttemptTag::from_text(attempt).agent().map(str::to_owned)
+        }
+        _ => None,
+    };
+    let given = || {
+        let given = events[..lease].iter().rev().find_map(|event| match event.kind {
+            EventKind::TaskCreated | EventKind::TaskAssigned => event.detail.get("agent"),
+            _ => None,
+        });
+        given.and_then(Value::as_str).map(str::to_owned)
+    };
+    Hold { agent: of_attempt.or(agent).or_else(given), holder }
+}
+
+#[cfg(test)]
+mod tests {
+    use relight_core::time::Time;
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(kind: EventKind, detail: Value) -> Event {
+        let at = Time::from_ms(0);
+        Event { id: 1, at, kind, agent: None, task: None, step: None, fence: None, detail }
+    }
+
+    fn assigned(agent: &str) -> Event {
+        event(EventKind::TaskAssigned, json!({"agent": agent}))
+    }
+
+    fn taken_for_a_time() -> Event {
+        event(EventKind::LeaseTaken, json!({"holder": {"kind": "time", "by": "ann"}}))
+    }
+
+    fn taken_by(attempt: &str) -> Event {
+        let shim = json!({"pid": 1, "start": 1, "boot": "b"});
+        let holder = json!({"kind": "attempt", "attempt": attempt, "shim": shim});
+        event(EventKind::LeaseTaken, json!({"holder": holder}))
+    }
+
+    fn told(events: &[Event], agent: Option<&str>) -> Option<String> {
+        let (before, by) = find(events, agent.map(str::to_owned))?;
+        Some(format!("{} by {by}", before.text()))
+    }
+
+    #[test]
+    fn another_agent_is_told_from_whom_and_by_whom() {
+        let recovery =
+            event(EventKind::TaskRecovery, json!({"strategy": "resume", "outcome": "reassign"}));
+        let claimed = [
+            assigned("a"),
+            taken_for_a_time(),
+            recovery.clone(),
+            assigned("b"),
+            taken_for_a_time(),
+        ];
+        assert_eq!(told(&claimed, Some("b")).unwrap(), "a by strategy resume");
+        let by_hand = [taken_by("a.1.x"), assigned("b"), taken_by("b.4.y")];
+        assert_eq!(told(&by_hand, Some("b")).unwrap(), "a by a person");
+        let from_nobody = [taken_for_a_time(), recovery, assigned("b"), taken_by("b.4.y")];
+        assert_eq!(told(&from_nobody, Some("b")).unwrap(), "ann by strategy resume");
+    }
+
+    #[test]
+    fn who_goes_on_with_its_own_task_is_told_nothing() {
+        assert_eq!(told(&[taken_by("a.1.x"), taken_by("a.2.y")], Some("a")), None);
+        assert_eq!(told(&[taken_for_a_time()], None), None);
+        assert_eq!(told(&[taken_for_a_time(), taken_for_a_time()], None), None);
+    }
+}
