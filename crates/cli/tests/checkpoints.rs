@@ -403,6 +403,24 @@ fn the_lease_goes_when_its_holder_dies() {
     place.ok("checkpoint resume --workflow w");
 }
 
+/// Each time its own agent goes on with it, and no stranger, until its budget ends.
+#[test]
+fn a_workflow_is_resumed_after_every_crash_until_its_budget_ends() {
+    let place = with_workflow();
+    for crash in 0..4 {
+        let mut owner = place.shell("echo up; exec sleep 50").spawn();
+        owner.line();
+        let resume = format!("checkpoint resume --agent ops --owner-pid {}", owner.pid());
+        assert_eq!(place.json(&resume)["task"], "w");
+        owner.kill();
+        place.ok("recover");
+        place.fails("task claim --agent stranger", 1);
+        let expected = if crash < 3 { "interrupted" } else { "suspended" };
+        assert_eq!(place.json("task show w")["status"], expected, "crash {crash}");
+    }
+    place.fails("checkpoint resume --agent ops", 1).says(&["w", "suspended"]);
+}
+
 #[test]
 fn the_lease_goes_at_complete() {
     let place = with_workflow();

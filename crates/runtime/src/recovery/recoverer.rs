@@ -213,10 +213,12 @@ impl Recoverer {
     }
 }
 
-/// A step in doubt that an earlier holder left was not run by the one that died.
+/// A step in doubt that an earlier holder left was not run by the one that died. One of the checkpoint
+/// dialect only says where its workflow is: every holder finds it open, and the budget of the workflow
+/// ends what does not go on.
 fn may_be_what_killed(step: &Step, task: &Task) -> bool {
     let was_begun_by_it = step.fence == task.lease.fence || step.fence == Fence::default();
-    step.is_open() && was_begun_by_it
+    step.is_open() && was_begun_by_it && task.checkpoint.is_none()
 }
 
 /// Reads off what was committed.
