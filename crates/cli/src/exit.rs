@@ -258,8 +258,27 @@ impl From<Refusal> for Failure {
             Refusal::RetriesUsedUp { task, .. } | Refusal::GivenUp { task } => {
                 no().hint(format!("relight task retry {} --force", shell_word(task.as_str())))
             }
+            Refusal::WaitsForPerson { task, .. } | Refusal::UsedUp { task, .. } => no().hint(format!(
+                "relight task show {0} tells why; relight task retry {0} gives it out again, \
+                 --force starts it now",
+                shell_word(task.as_str())
+            )),
             Refusal::StepNotBegun { step, .. } => {
-                no().hint(format!("relight step begin {:?} first", step.name.as_str()))
+                no().hint(format!("relight step begin {} first", shell_word(step.name.as_str())))
+            }
+            Refusal::StepsLeftOpen { task, steps } => no().hint(format!(
+                "finish them, or relight step skip {1} --task {0} --reason TEXT; \
+                 relight task done {0} --force completes it all the same",
+                shell_word(task.as_str()),
+                shell_word(steps.first().map_or("", |step| step.as_str())),
+            )),
+            Refusal::StepInDoubt { task, step } => no().hint(format!(
+                "relight step end {1} --task {0}, or relight step resolve {1} --task {0}",
+                shell_word(task.as_str()),
+                shell_word(step.name.as_str())
+            )),
+            Refusal::NoSuchStep { task, .. } => {
+                no().hint(format!("relight step list --task {}", shell_word(task.as_str())))
             }
             Refusal::NotBefore { .. }
             | Refusal::StepNotInDoubt { .. }

@@ -234,6 +234,11 @@ mod tests {
     }
 
     #[test]
+    fn exported_values_are_one_literal_word() {
+        insta::assert_snapshot!(shell_quote("a'b $(id); `x`"), @r"'a'\''b $(id); `x`'");
+    }
+
+    #[test]
     fn control_sequences_of_agents_do_not_reach_the_terminal() {
         let nasty = "a\u{1b}[31mred\u{7}\u{202e}b\rc\u{9b}d";
         insta::assert_snapshot!(clean(nasty), @r"a\u{1b}[31mred\u{7}\u{202e}b\u{d}c\u{9b}d");

@@ -8,6 +8,7 @@ use std::time::Duration;
 use relight::engine::Engine;
 use relight::queue::Queue;
 use relight::recovery::{Exec, Recoverer, Strategies};
+use relight_core::decide::StartLimits;
 use relight_core::recovery::TaskPolicy;
 use relight_core::recovery::strategies::Builtin;
 use relight_core::session::Rules;
@@ -16,6 +17,7 @@ use relight_core::time::Span;
 use crate::config::{self, Config, Recovery};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
+use crate::output;
 use crate::trust;
 
 /// The strategy that is a command of the user's.
@@ -96,6 +98,27 @@ impl Work {
     /// The queue of this store, by these rules.
     pub(crate) fn queue(&self, engine: Engine) -> Queue {
         Queue::new(self.recoverer(engine))
+    }
+}
+
+/// What keeps a task from being started by its name, as the configuration has it.
+pub(crate) fn start_limits(
+    environment: &Environment,
+    given: Option<&Path>,
+    force: bool,
+) -> Result<StartLimits, Failure> {
+    if force {
+        return Ok(StartLimits::Forced);
+    }
+    match Work::find(environment, given) {
+        Ok(work) => Ok(StartLimits::Policy(work.policy)),
+        Err(failure) if given.is_some() => Err(failure),
+        // One that nobody named keeps no agent from its work.
+        Err(failure) => {
+            let text = format!("the usual limits hold: {}", failure.message);
+            output::note(environment, &text);
+            Ok(StartLimits::Policy(TaskPolicy::default()))
+        }
     }
 }
 

@@ -357,7 +357,7 @@ fn finished_expired_and_waiting_workflows_are_not_resumed_by_themselves() {
     }
     place.fails("checkpoint resume", 1).says(&["blocked"]);
     place.fails("checkpoint resume --workflow done", 1).says(&["done"]);
-    assert_eq!(place.json("checkpoint resume --workflow blocked")["workflow"], "blocked");
+    assert_eq!(place.json("checkpoint resume --workflow blocked --force")["workflow"], "blocked");
     assert_eq!(place.json("checkpoint resume --workflow failed")["workflow"], "failed");
 }
 
@@ -935,4 +935,56 @@ fn a_half_written_draft_is_in_nobodys_way() {
     fs::write(place.work("memory/checkpoints/.w.json.tmp"), "{\"half").unwrap();
     place.ok("checkpoint verify");
     place.ok("checkpoint resume");
+}
+
+#[test]
+fn a_workflow_completed_with_steps_left_says_and_records_them() {
+    let place = with_workflow();
+    let done = place.ok("--json checkpoint complete --workflow w");
+    assert!(done.stderr.contains("steps left open: two, three"), "{}", done.stderr);
+    assert_eq!(done.json()["left_open"], json!(["two", "three"]));
+    let shown = place.json("task show w");
+    assert_eq!(
+        (&shown["status"], &shown["reason"]),
+        (&json!("completed"), &json!("steps left open: two, three"))
+    );
+    start(&place, "v");
+    place.ok("checkpoint update --workflow v --complete one --complete two --complete three");
+    let done = place.ok("--json checkpoint complete --workflow v");
+    assert_eq!((done.stderr.as_str(), &done.json()["left_open"]), ("", &json!([])));
+}
+
+#[test]
+fn a_workflow_that_waits_for_a_person_is_resumed_by_force_alone() {
+    let place = with_workflow();
+    place.ok("checkpoint update --workflow w --status blocked --notes why");
+    place.fails("checkpoint resume --workflow w", 1).says(&["blocked", "waits for a person"]);
+    place.fails("checkpoint resume", 1).says(&["nothing to resume", "--workflow w --force"]);
+    assert_eq!(place.status("w"), "blocked");
+    place.ok("checkpoint resume --workflow w --force");
+    assert_eq!(place.status("w"), "in_progress");
+}
+
+#[test]
+fn a_workflow_keeps_to_the_attempts_that_it_may_use() {
+    let place = with_workflow();
+    fs::write(place.work("relight.toml"), "[queue]\nattempts_max = 2\n").unwrap();
+    let resume = |words: &str| {
+        place.shell(&format!("relight checkpoint resume --owner-pid $$ {words}")).run()
+    };
+    resume("").with_code(0);
+    resume("--workflow w").with_code(0);
+    resume("").with_code(1).says(&["nothing to resume"]);
+    resume("--workflow w").with_code(1).says(&["used up"]);
+    resume("--workflow w --force").with_code(0);
+}
+
+#[test]
+fn a_suspended_workflow_is_not_woken_by_an_update() {
+    let place = with_workflow();
+    place.ok("task start v --strategy suspend");
+    place.ok("task fail v --reason why");
+    place.fails("checkpoint update --workflow v --step next", 1).says(&["waits for a person"]);
+    place.fails("checkpoint update --workflow v --status in_progress", 1);
+    assert_eq!(place.status("v"), "suspended");
 }

@@ -567,3 +567,40 @@ fn list_shows_each_step_with_its_state() {
         assert!(text.contains(word), "{text}");
     }
 }
+
+#[test]
+fn a_skipped_step_is_closed_not_run_and_stands_in_the_journal() {
+    let place = Place::new();
+    place.ok("task start t --step a --step b");
+    place.fails("step skip a --task t", 2).says(&["--reason"]);
+    place.fails("step skip c --task t --reason no", 1).says(&["no step c"]);
+    place.ok("step skip a --task t --reason not-needed");
+    place.ok("step skip a --task t --reason not-needed");
+    shell(&place, "a", "echo >> ran").run().with_code(0);
+    assert_eq!(place.runs(), 0);
+    let shown = place.json("task show t");
+    assert_eq!((&shown["skipped_steps"], &shown["next_step"]), (&json!(["a"]), &json!("b")));
+    assert_eq!(shown["steps"][0]["state"], "skipped");
+    let events = place.ok("--json events --task t --kind step.skipped").text();
+    assert_eq!(events.lines().count(), 1, "{events}");
+    assert!(events.contains("not-needed"), "{events}");
+}
+
+#[test]
+fn a_step_in_doubt_is_not_skipped() {
+    let place = Place::new();
+    place.ok("task start t --step pay");
+    place.ok("step begin pay --task t --repeat once");
+    place.fails("step skip pay --task t --reason no", 1).says(&["begun and not ended", "resolve"]);
+    place.ok("step end pay --task t --failed");
+    place.ok("step skip pay --task t --reason no");
+    place.fails("step end pay --task t --failed", 1);
+}
+
+#[test]
+fn a_step_is_skipped_under_the_fence_of_the_holder() {
+    let place = Place::new();
+    place.ok("task start t --step a");
+    place.fails("step skip a --task t --fence 9 --reason no", 77);
+    place.ok("step skip a --task t --fence 1 --reason no");
+}

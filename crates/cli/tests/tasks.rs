@@ -326,7 +326,7 @@ fn exported_lines_are_literal_in_a_real_shell() {
     place.relight("task add t --step").arg(step).run().with_code(0);
     let script = r#"eval "$(relight task start t --owner-pid $$ --export)"
         printf '%s|%s|%s|%s' "$RELIGHT_TASK" "$RELIGHT_FENCE" "$RELIGHT_RESUMED" "$RELIGHT_NEXT_STEP"
-        sh -c 'test -n "$RELIGHT_FENCE"' && relight -q task done"#;
+        sh -c 'test -n "$RELIGHT_FENCE"' && relight -q task done --force"#;
     let answer = place.shell(script).run().with_code(0);
     assert_eq!(answer.text(), format!("t|1|0|{step}"));
     assert!(!place.work("pwned").exists());
@@ -441,7 +441,7 @@ fn cancel_goes_by_the_table() {
 
 #[test]
 fn retry_goes_by_the_table() {
-    goes_by_the_table("retry", "assigned");
+    goes_by_the_table("retry --force", "assigned");
 }
 
 #[test]
@@ -456,7 +456,7 @@ fn start_of_a_finished_task_names_both_statuses() {
 #[test]
 fn start_goes_on_with_what_waits() {
     let place = Place::new();
-    for status in ["blocked", "deferred", "in_review"] {
+    for status in ["deferred", "in_review"] {
         bring(&place, status, status);
         assert_eq!(place.json(&format!("task start {status}"))["resumed"], true);
     }
@@ -486,7 +486,7 @@ fn a_task_with_no_retries_is_never_retried() {
 
 #[test]
 fn a_persons_verbs_fence_the_holder_off() {
-    for verb in ["cancel t", "retry t", "release t --force"] {
+    for verb in ["cancel t", "retry t --force", "release t --force"] {
         let place = Place::new();
         place.ok("task start t");
         place.ok(&format!("task {verb}"));
@@ -658,4 +658,99 @@ fn quiet_says_nothing_but_errors() {
     let answer = place.ok("-q task add t");
     assert!(answer.stdout.is_empty() && answer.stderr.is_empty());
     assert!(!place.fails("-q task add t --title other", 1).stderr.is_empty());
+}
+
+#[test]
+fn a_task_is_not_done_over_open_or_failed_declared_steps() {
+    let place = Place::new();
+    place.ok("task start t --step build --step push --step tell");
+    place.ok("step run build --task t -- true");
+    place.fails("step run push --task t -- false", 1);
+    let refused = place.fails("--json task done t", 1).error();
+    assert_eq!(refused["code"], 1);
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("push, tell") && !message.contains("build"), "{message}");
+    assert_eq!(place.status("t"), "in_progress");
+    place.ok("step run push --task t -- true");
+    place.fails("task done t", 1).says(&["tell", "relight step skip", "--force"]);
+    place.ok("step skip tell --task t --reason nobody-listens");
+    place.ok("task done t");
+    assert_eq!(place.status("t"), "completed");
+}
+
+#[test]
+fn by_force_a_task_is_done_and_what_was_left_is_recorded() {
+    let place = Place::new();
+    place.ok("task start t --step build --step push");
+    place.ok("step begin build --task t");
+    place.ok("task done t --force");
+    let shown = place.json("task show t");
+    assert_eq!(shown["status"], "completed");
+    assert_eq!(shown["reason"], "steps left open: build, push");
+}
+
+#[test]
+fn steps_that_nobody_declared_do_not_count_for_those_that_were() {
+    let place = Place::new();
+    place.ok("task start t --step a --step b");
+    for name in ["x", "y", "a"] {
+        place.ok(&format!("step run {name} --task t -- true"));
+    }
+    let text = place.ok("task list").text();
+    assert!(text.contains(" 1/2 "), "{text}");
+    let listed = place.json("task list");
+    assert_eq!(listed["items"][0]["steps_declared_done"], 1);
+    place.fails("task done t", 1).says(&["not finished: b"]);
+    place.ok("step skip b --task t --reason no");
+    let text = place.ok("task list").text();
+    assert!(text.contains(" 2/2 "), "{text}");
+    assert_eq!(place.json("task show t")["steps_declared_done"], 2);
+}
+
+#[test]
+fn what_waits_for_a_person_is_started_by_force_alone() {
+    let place = Place::new();
+    place.ok("task start suspended --strategy suspend");
+    place.ok("task fail suspended --reason why");
+    place.ok("task start blocked");
+    place.ok("task block blocked --reason why");
+    for id in ["suspended", "blocked"] {
+        assert_eq!(place.status(id), id);
+        place.fails(&format!("task start {id}"), 1).says(&[
+            &format!("is {id} and waits for a person"),
+            "relight task retry",
+            "--force",
+        ]);
+        assert_eq!(place.status(id), id);
+        place.ok(&format!("task start {id} --force"));
+        assert_eq!(place.status(id), "in_progress");
+    }
+}
+
+#[test]
+fn a_task_that_used_up_its_attempts_is_started_by_force_or_after_a_retry() {
+    let place = Place::new();
+    std::fs::write(place.work("relight.toml"), "[queue]\nattempts_max = 2\n").unwrap();
+    let begin_and_die =
+        |words: &str| place.shell(&format!("relight task start t --owner-pid $$ {words}")).run();
+    begin_and_die("").with_code(0);
+    begin_and_die("").with_code(0);
+    begin_and_die("").with_code(1).says(&["used up", "started 2 times", "--force"]);
+    begin_and_die("--force").with_code(0);
+    begin_and_die("").with_code(1);
+    place.ok("task retry t");
+    begin_and_die("").with_code(0);
+}
+
+#[test]
+fn retry_leaves_work_with_its_live_holder() {
+    let place = Place::new();
+    place.ok("task start t --lease 1h");
+    place.fails("task retry t", 75).says(&["held by"]);
+    place.fails("task retry t --agent other", 75);
+    assert_eq!(place.status("t"), "in_progress");
+    place.ok("task set t a=b --fence 1");
+    place.ok("task retry t --force --agent other");
+    assert_eq!(place.status("t"), "assigned");
+    place.fails("task set t a=c --fence 1", 77);
 }

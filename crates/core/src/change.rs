@@ -74,6 +74,13 @@ pub enum Change {
         /// Whether it happened.
         happened: bool,
     },
+    /// A step is closed on purpose without being done.
+    StepSkipped {
+        /// Which.
+        mark: StepMark,
+        /// Why.
+        reason: String,
+    },
     /// All steps are put aside; history keeps them.
     StepsCleared,
     /// Something worth telling that changes nothing.
@@ -114,6 +121,7 @@ impl Change {
             Self::StepEnded { outcome: StepOutcome::Done, .. } => EventKind::StepDone,
             Self::StepEnded { outcome: StepOutcome::Failed, .. } => EventKind::StepFailed,
             Self::StepResolved { .. } => EventKind::StepResolved,
+            Self::StepSkipped { .. } => EventKind::StepSkipped,
             Self::StepsCleared => EventKind::StepsCleared,
             Self::Noted(kind, _) => *kind,
         }
@@ -124,17 +132,18 @@ impl Change {
         match self {
             Self::StepBegun(mark)
             | Self::StepEnded { mark, .. }
-            | Self::StepResolved { mark, .. } => Some(mark),
+            | Self::StepResolved { mark, .. }
+            | Self::StepSkipped { mark, .. } => Some(mark),
             _ => None,
         }
     }
 
     /// Whether the step's newest record is still one that this change was decided upon: two ends of
-    /// one step do not both count, and nothing follows a finished one.
+    /// one step do not both count, and nothing follows a closed one.
     pub fn follows(&self, newest: Option<StepState>) -> bool {
         match (self.mark(), newest) {
             (None, _) => true,
-            (Some(_), Some(StepState::Done)) => false,
+            (Some(_), Some(StepState::Done | StepState::Skipped)) => false,
             (Some(mark), state) => mark.was_open == (state == Some(StepState::Begun)),
         }
     }
@@ -151,6 +160,7 @@ impl Change {
             }
             Self::StepResolved { happened: true, .. } => (StepState::Done, None),
             Self::StepResolved { happened: false, .. } => (StepState::Failed, None),
+            Self::StepSkipped { .. } => (StepState::Skipped, None),
             _ => (StepState::Begun, None),
         };
         Some(Step {
@@ -191,6 +201,7 @@ impl Change {
             Self::StepsDeclared(names) => json!({"steps": names.len()}),
             Self::Door(door) => json!({"notes": door.notes, "handoff_to": door.handoff_to}),
             Self::StepResolved { happened, .. } => json!({"happened": happened}),
+            Self::StepSkipped { reason, .. } => json!({"reason": reason}),
             Self::StepEnded { output: Some(output), .. } => json!({"exit_code": output.exit_code}),
             Self::StepBegun(_) | Self::StepEnded { .. } | Self::StepsCleared => Value::Null,
             Self::Noted(_, detail) => detail.clone(),
@@ -232,6 +243,7 @@ impl Change {
                 end_step(task, mark, *outcome == StepOutcome::Done, at);
             }
             Self::StepResolved { mark, happened } => end_step(task, mark, *happened, at),
+            Self::StepSkipped { mark, .. } => end_step(task, mark, true, at),
             Self::StepsCleared => (task.steps_open, task.steps_done) = (0, 0),
         }
         task.updated_at = at;

@@ -91,6 +91,8 @@ pub enum EventKind {
     Node,
     /// Another node wants something of an agent's supervisor, or was answered.
     AgentWish,
+    /// A step was closed on purpose without being done.
+    StepSkipped,
     /// What this version cannot read: of a kind that a newer one writes, or damaged. Nobody asks for
     /// it or writes it; it stands in its place, so that whoever reads in order gets past it.
     Unknown,
@@ -98,7 +100,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All of them; the order gives the numbers and is never changed.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::StepBegun,
         Self::StepDone,
         Self::StepFailed,
@@ -139,6 +141,7 @@ impl EventKind {
         Self::Audit,
         Self::Node,
         Self::AgentWish,
+        Self::StepSkipped,
     ];
 
     /// The word used everywhere.
@@ -184,6 +187,7 @@ impl EventKind {
             Self::Audit => "audit",
             Self::Node => "node",
             Self::AgentWish => "agent.wish",
+            Self::StepSkipped => "step.skipped",
             Self::Unknown => "unknown",
         }
     }
@@ -289,5 +293,6 @@ mod tests {
         assert_eq!(EventKind::Drain.code(), 37);
         assert_eq!(EventKind::Audit.code(), 38);
         assert_eq!(EventKind::Node.code(), 39);
+        assert_eq!(EventKind::StepSkipped.code(), 41);
     }
 }

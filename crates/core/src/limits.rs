@@ -116,7 +116,9 @@ pub fn check_new(new: &NewTask) -> Result<(), TooLarge> {
 pub fn check_event(task: &Task, event: &TaskEvent) -> Result<(), TooLarge> {
     match event {
         TaskEvent::Set(pairs) => check_context(pairs, Some(&task.context)),
-        TaskEvent::Fail { reason } | TaskEvent::Block { reason } => REASON.check(reason.len()),
+        TaskEvent::Fail { reason }
+        | TaskEvent::Block { reason }
+        | TaskEvent::StepSkip { reason, .. } => REASON.check(reason.len()),
         TaskEvent::Defer { reason, .. }
         | TaskEvent::Cancel { reason }
         | TaskEvent::Move { reason, .. } => REASON.check_option(reason.as_deref()),

@@ -5,13 +5,15 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use crate::ids::StepName;
-use crate::step::{Step, StepKey, StepState};
+use crate::step::{Step, StepState};
 
 /// What a successor needs to know first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Progress {
     /// Finished steps, in the order they were begun.
     pub done_steps: Vec<String>,
+    /// Steps that were closed on purpose without being done.
+    pub skipped_steps: Vec<String>,
     /// Steps begun and not ended: they may or may not have happened.
     pub in_doubt: Vec<String>,
     /// The step in doubt when there is one, else the first not finished.
@@ -27,22 +29,28 @@ pub fn progress(declared: &[StepName], steps: &[Step]) -> Progress {
     };
     let done_steps: Vec<String> = of_state(StepState::Done).collect();
     let in_doubt: Vec<String> = of_state(StepState::Begun).collect();
-    let done: HashSet<&StepKey> =
-        steps.iter().filter(|s| s.state == StepState::Done).map(|s| &s.key).collect();
-    let is_open = |name: &&StepName| !done.contains(&StepKey::first((*name).clone()));
-    let to_do: Vec<String> = declared.iter().filter(is_open).map(ToString::to_string).collect();
+    let to_do: Vec<String> =
+        left_open(declared, steps).into_iter().map(|name| name.to_string()).collect();
     let next_step =
         in_doubt.first().or(to_do.first()).cloned().or_else(|| of_state(StepState::Failed).next());
     let remaining_steps =
         to_do.into_iter().filter(|name| Some(name) != next_step.as_ref()).collect();
-    Progress { done_steps, in_doubt, next_step, remaining_steps }
+    let skipped_steps = of_state(StepState::Skipped).collect();
+    Progress { done_steps, skipped_steps, in_doubt, next_step, remaining_steps }
+}
+
+/// The declared steps that are neither finished nor skipped, in their order.
+pub fn left_open<'d>(declared: &'d [StepName], steps: &[Step]) -> Vec<&'d StepName> {
+    let is_first = |step: &&Step| step.key.occurrence == 1 && step.state.is_closed();
+    let closed: HashSet<&StepName> = steps.iter().filter(is_first).map(|s| &s.key.name).collect();
+    declared.iter().filter(|name| !closed.contains(name)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::lease::Fence;
-    use crate::step::RepeatRule;
+    use crate::step::{RepeatRule, StepKey};
     use crate::time::Time;
 
     fn name(text: &str) -> StepName {
@@ -73,6 +81,25 @@ mod tests {
         assert_eq!(progress(&declared, &doubt).remaining_steps, ["b"]);
         let all = ["a", "b", "c"].map(|name| step(name, StepState::Done));
         assert_eq!(next(&all), None);
+    }
+
+    #[test]
+    fn a_skipped_step_is_closed_and_not_done() {
+        let declared = [name("a"), name("b")];
+        let found =
+            progress(&declared, &[step("a", StepState::Skipped), step("b", StepState::Done)]);
+        assert_eq!((found.done_steps, found.skipped_steps), (vec!["b".into()], vec!["a".into()]));
+        assert_eq!((found.next_step, found.remaining_steps), (None, vec![]));
+    }
+
+    #[test]
+    fn only_the_first_occurrence_of_a_declared_step_closes_it() {
+        let declared = [name("a"), name("b")];
+        let mut second = step("a", StepState::Done);
+        second.key.occurrence = 2;
+        let other = step("x", StepState::Done);
+        let left = left_open(&declared, &[second, other, step("b", StepState::Failed)]);
+        assert_eq!(left, [&name("a"), &name("b")]);
     }
 
     #[test]

@@ -285,6 +285,25 @@ pub enum StepState {
     Done,
     /// Its last try failed, or a person said that it did not happen.
     Failed,
+    /// Closed on purpose without being done.
+    Skipped,
+}
+
+impl StepState {
+    /// Whether nothing is left to do: finished or skipped.
+    pub fn is_closed(self) -> bool {
+        matches!(self, Self::Done | Self::Skipped)
+    }
+
+    /// The word used everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Begun => "begun",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
 }
 
 /// What the store knows of one step, without its output.

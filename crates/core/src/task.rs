@@ -101,7 +101,7 @@ pub struct Task {
     pub lease: Lease,
     /// How many commits it has had; an unfenced writer compares it.
     pub seq: u64,
-    /// How many steps are finished.
+    /// How many steps are finished or skipped, declared ahead or not.
     pub steps_done: u64,
     /// How many steps are begun and not ended.
     pub steps_open: u64,

@@ -3,7 +3,7 @@
 //! The mark is in the store, so it holds for every process and survives a restart of the daemon. One
 //! from before a reboot does not count: whoever drained did it for that boot.
 
-use relight_core::decide::{Right, TaskEvent};
+use relight_core::decide::{Right, StartLimits, TaskEvent};
 use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
 use relight_core::lease::Holder;
@@ -87,6 +87,7 @@ pub async fn start(
     right: Right,
     holder: Holder,
     ttl: Option<Span>,
+    limits: StartLimits,
 ) -> Result<Begun, ActError> {
     let is_draining = now(engine.store().as_ref()).await?.is_some();
     if is_draining && !goes_on(engine, &new.id, right, &holder).await? {
@@ -97,7 +98,7 @@ pub async fn start(
             return Ok(Begun::Waits(Box::new(task)));
         }
     }
-    let started = engine.start(new, right, holder, ttl).await?;
+    let started = engine.start(new, right, holder, ttl, limits).await?;
     Ok(Begun::Started(Box::new(started)))
 }
 

@@ -9,12 +9,12 @@ use relight_core::agent::AttemptTag;
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::{
-    Decision, Guard, Refusal, Right, Scene, TaskEvent, decide, decide_in_turn,
+    Decision, Guard, Refusal, Right, Scene, StartLimits, TaskEvent, decide, decide_in_turn,
 };
 use relight_core::ids::{AgentName, IdError, TaskId};
 use relight_core::lease::{Fence, Holder, HolderLife};
 use relight_core::limits;
-use relight_core::progress::{Progress, progress};
+use relight_core::progress::{Progress, left_open, progress};
 use relight_core::recovery::TaskPolicy;
 use relight_core::redact::Redactor;
 use relight_core::step::{Step, StepKey};
@@ -128,7 +128,7 @@ pub struct Started {
 
 /// Whether a change is a record of a step.
 fn is_step(change: &Change) -> bool {
-    matches!(change, Change::StepBegun(_) | Change::StepEnded { .. })
+    matches!(change, Change::StepBegun(_) | Change::StepEnded { .. } | Change::StepSkipped { .. })
 }
 
 /// What adding a task came to.
@@ -178,6 +178,19 @@ impl Engine {
         let steps = self.store.steps(id).await?;
         let progress = progress(&task.spec.steps, &steps);
         Ok(TaskView { task, steps, progress })
+    }
+
+    /// How many declared steps are finished or skipped; none where nothing is declared.
+    pub async fn declared_done(&self, task: &Task) -> Result<Option<usize>, StoreError> {
+        let declared = &task.spec.steps;
+        if declared.is_empty() {
+            return Ok(None);
+        }
+        if task.steps_done == 0 {
+            return Ok(Some(0));
+        }
+        let steps = self.store.steps(&task.id).await?;
+        Ok(Some(declared.len() - left_open(declared, &steps).len()))
     }
 
     /// One task.
@@ -248,7 +261,8 @@ impl Engine {
         funnel::clean_event(&self.redactor, &mut event);
         for _ in 0..ROUNDS_MAX {
             let (task, step) = self.look(known.take(), id, event.step()).await?;
-            let scene = self.scene(&task, step.as_ref(), right).await?;
+            let steps = self.steps_for(&task, event.needs_all_steps()).await?;
+            let scene = Scene { steps: &steps, ..self.scene(&task, step.as_ref(), right).await? };
             let decision = decide(&scene, event.clone())?;
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
                 let at = scene.now;
@@ -277,6 +291,12 @@ impl Engine {
         }
     }
 
+    /// The steps of a task whose completion is decided: only declared ones can be left open.
+    async fn steps_for(&self, task: &Task, needed: bool) -> Result<Vec<Step>, ActError> {
+        let none = !needed || task.spec.steps.is_empty();
+        Ok(if none { Vec::new() } else { self.store.steps(&task.id).await? })
+    }
+
     /// Applies several events to a task as one, all or nothing.
     pub async fn act_together(
         &self,
@@ -290,9 +310,12 @@ impl Engine {
         }
         for _ in 0..ROUNDS_MAX {
             let task = self.task(id).await?;
-            let mut steps = Vec::new();
+            let needs_all = events.iter().any(TaskEvent::needs_all_steps);
+            let mut steps = self.steps_for(&task, needs_all).await?;
             for key in events.iter().filter_map(TaskEvent::step) {
-                steps.extend(self.store.step(id, key).await?);
+                if !steps.iter().any(|step| step.key == *key) {
+                    steps.extend(self.store.step(id, key).await?);
+                }
             }
             let scene = self.scene(&task, None, right).await?;
             let decision = decide_in_turn(&scene, &steps, events.clone())?;
@@ -335,9 +358,11 @@ impl Engine {
         right: Right,
         holder: Holder,
         ttl: Option<Span>,
+        limits: StartLimits,
     ) -> Result<Started, ActError> {
         let agent = self.named_by(&holder).await?;
-        let start = TaskEvent::Start { holder: holder.clone(), ttl, steal: false, agent };
+        let (by, limited) = (holder.clone(), limits.clone());
+        let start = TaskEvent::Start { holder: by, ttl, steal: false, agent, limits: limited };
         let id = match self.add_and(new, Some(start)).await? {
             (Added::Created(task), fence) => {
                 let view = self.view(&task.id).await?;
@@ -345,7 +370,7 @@ impl Engine {
             }
             (Added::Same(task) | Added::KeyTaken(task), _) => task.id,
         };
-        self.take(&id, right, holder, ttl, false).await
+        self.take(&id, right, holder, ttl, false, limits).await
     }
 
     /// Takes the lease of a task that is there, by its name: where an attempt of an agent does, the task
@@ -357,9 +382,10 @@ impl Engine {
         holder: Holder,
         ttl: Option<Span>,
         steal: bool,
+        limits: StartLimits,
     ) -> Result<Started, ActError> {
         let agent = self.named_by(&holder).await?;
-        self.take_for(id, right, TaskEvent::Start { holder, ttl, steal, agent }).await
+        self.take_for(id, right, TaskEvent::Start { holder, ttl, steal, agent, limits }).await
     }
 
     /// Takes the lease of a task that the queue gave to the agent whose attempt this is.
@@ -369,7 +395,8 @@ impl Engine {
         holder: Holder,
         steal: bool,
     ) -> Result<Started, ActError> {
-        let start = TaskEvent::Start { holder, ttl: None, steal, agent: None };
+        let limits = StartLimits::OwnBudget;
+        let start = TaskEvent::Start { holder, ttl: None, steal, agent: None, limits };
         self.take_for(id, Right::Unfenced, start).await
     }
 
@@ -536,7 +563,7 @@ impl Engine {
             holders::look_for(self.store.as_ref(), held).await?;
         }
         let life = held.map_or(HolderLife::Gone, process::holder_life);
-        Ok(Scene { task, step, life, right, now: clock::now() })
+        Ok(Scene { task, step, steps: &[], life, right, now: clock::now() })
     }
 
     /// Names that come with an event are ids too.

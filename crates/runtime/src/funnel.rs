@@ -59,6 +59,10 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
         TaskEvent::StepBegin { key, .. } | TaskEvent::StepResolve { key, .. } => {
             clean_step(redactor, key);
         }
+        TaskEvent::StepSkip { key, reason } => {
+            clean_step(redactor, key);
+            clean_text(redactor, reason);
+        }
         TaskEvent::StepEnd { key, output, .. } => {
             clean_step(redactor, key);
             if let Some(output) = output {
@@ -78,7 +82,7 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
         | TaskEvent::Assign { .. }
         | TaskEvent::Claim { .. }
         | TaskEvent::Review
-        | TaskEvent::Done
+        | TaskEvent::Done { .. }
         | TaskEvent::Retry { .. }
         | TaskEvent::Restart { .. }
         | TaskEvent::Release { .. } => {}

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use relight::core::decide::Right;
+use relight::core::decide::{Right, StartLimits};
 use relight::core::event::{Event, EventKind};
 use relight::core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight::core::lease::{Fence, Holder};
@@ -55,6 +55,7 @@ impl Place {
 
     async fn resume(&self, by: &str) -> Result<Resumed, ResumeError> {
         let request = ResumeRequest {
+            limits: StartLimits::OwnBudget,
             workflow: Some(id("w")),
             agent: None,
             steal: false,

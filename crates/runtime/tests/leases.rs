@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight::core::decide::{Refusal, Right, TaskEvent};
+use relight::core::decide::{Refusal, Right, StartLimits, TaskEvent};
 use relight::core::ids::TaskId;
 use relight::core::lease::Holder;
 use relight::core::redact::{MarkKey, Redactor};
@@ -49,7 +49,9 @@ async fn start_for(relight: &Relight, lease: Span) -> RunningTask {
 async fn other_asks(relight: &Relight) -> Result<(), ActError> {
     let holder = Holder::Time { by: "another machine".to_owned() };
     let ttl = Some(Span::from_secs(3600));
-    relight.engine().take(&id(), Right::Unfenced, holder, ttl, false).await.map(|_| ())
+    let limits = StartLimits::OwnBudget;
+    let right = Right::Unfenced;
+    relight.engine().take(&id(), right, holder, ttl, false, limits).await.map(|_| ())
 }
 
 /// A person takes the task away.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use relight::core::decide::Refusal;
 use relight::core::ids::TaskId;
+use relight::core::recovery::TaskPolicy;
 use relight::core::status::TaskStatus;
 use relight::core::step::RepeatRule;
 use relight::doors::{clock, process};
@@ -264,7 +265,10 @@ async fn each_end_leaves_its_status() {
     assert_eq!(place.status().await, TaskStatus::Deferred);
     place.start().await.block("why").await.unwrap();
     assert_eq!(place.status().await, TaskStatus::Blocked);
-    place.start().await.done().await.unwrap();
+    let relight = place.open().await;
+    let blocked = relight.task("t").unwrap().start().await.unwrap_err();
+    assert!(matches!(blocked, ActError::Refused(Refusal::WaitsForPerson { .. })), "{blocked}");
+    relight.task("t").unwrap().force().start().await.unwrap().done().await.unwrap();
     assert_eq!(place.status().await, TaskStatus::Completed);
     let relight = place.open().await;
     let over = relight.task("t").unwrap().start().await.unwrap_err();
@@ -451,4 +455,50 @@ async fn a_step_that_verify_knows_to_have_happened_is_not_run() {
     let never = |_| async { unreachable!("the step ran again") as Result<u32, Never> };
     let found = task.plan("s").unwrap().run_or_verify(|_| async { Ok(Some(7)) }, never).await;
     assert_eq!(found.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_task_is_not_done_over_declared_steps_that_are_open() {
+    let place = Place::new();
+    let start = || async {
+        let relight = place.open().await;
+        let task = relight.task("t").unwrap().declare("a").unwrap().declare("b").unwrap();
+        task.start().await.unwrap()
+    };
+    let task = start().await;
+    task.step("a", || async { Ok::<_, Never>(()) }).await.unwrap();
+    let refused = task.done().await.unwrap_err();
+    let ActError::Refused(Refusal::StepsLeftOpen { steps, .. }) = refused else {
+        panic!("{refused}")
+    };
+    assert_eq!(steps.iter().map(|step| step.as_str()).collect::<Vec<_>>(), ["b"]);
+    let task = start().await;
+    task.skip("b", "not needed").await.unwrap();
+    task.step("b", || async { Err::<(), _>("it must not run") }).await.unwrap();
+    task.done().await.unwrap();
+    assert_eq!(place.status().await, TaskStatus::Completed);
+}
+
+#[tokio::test]
+async fn work_that_ends_well_with_declared_steps_open_has_failed() {
+    let place = Place::new();
+    let relight = place.open().await;
+    let task = relight.task("t").unwrap().declare("a").unwrap().start().await.unwrap();
+    let ended = task.run(|_| async { Ok::<_, Never>(()) }).await.unwrap();
+    let relight::Ended::Failed { error, .. } = ended else { panic!("{ended:?}") };
+    assert!(error.contains("not finished: a"), "{error}");
+    assert_ne!(place.status().await, TaskStatus::Completed);
+}
+
+#[tokio::test]
+async fn a_task_that_has_used_up_what_it_may_is_started_by_force_alone() {
+    let place = Place::new();
+    let policy = TaskPolicy { attempts_total_max: 2, ..TaskPolicy::default() };
+    let relight = Relight::builder(&place.url()).policy(policy).open().await.unwrap();
+    for _ in 0..2 {
+        drop(relight.task("t").unwrap().start().await.unwrap());
+    }
+    let refused = relight.task("t").unwrap().start().await.unwrap_err();
+    assert!(matches!(refused, ActError::Refused(Refusal::UsedUp { .. })), "{refused}");
+    relight.task("t").unwrap().force().start().await.unwrap();
 }

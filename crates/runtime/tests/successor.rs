@@ -8,7 +8,7 @@ use relight::core::agent::active_state::ActiveState;
 use relight::core::agent::change::AgentChange;
 use relight::core::agent::death::{Death, HowEnded};
 use relight::core::agent::{AgentPlan, AgentState, Attempt, AttemptTag, Cause, Ended, PostMortem};
-use relight::core::decide::{Guard, Right, TaskEvent};
+use relight::core::decide::{Guard, Right, StartLimits, TaskEvent};
 use relight::core::ids::{AgentName, StepName, TaskId};
 use relight::core::lease::{Fence, Holder, ProcessIdentity};
 use relight::core::redact::{MarkKey, Redactor};
@@ -54,7 +54,10 @@ async fn held_task(engine: &Engine, id: &str, steps: &[&str], number: u32) -> (T
     let mut new = NewTask::bare(id.clone());
     new.spec.steps = steps.iter().map(|name| key(name).name).collect();
     let holder = Holder::Attempt { attempt: tag(number).to_string(), shim: this_process() };
-    let started = engine.start(new, Right::Unfenced, holder, None).await.expect("it starts");
+    let started = engine
+        .start(new, Right::Unfenced, holder, None, StartLimits::OwnBudget)
+        .await
+        .expect("it starts");
     (id, started.fence)
 }
 
@@ -152,7 +155,7 @@ async fn a_clock_set_back_hides_no_progress() {
 async fn a_task_that_it_finished_or_put_aside_is_not_left_unfinished() {
     let engine = engine();
     let done = held_task(&engine, "done", &[], 1).await;
-    engine.act(&done.0, Right::Fence(done.1), TaskEvent::Done).await.unwrap();
+    engine.act(&done.0, Right::Fence(done.1), TaskEvent::Done { force: false }).await.unwrap();
     let blocked = held_task(&engine, "blocked", &[], 1).await;
     let block = TaskEvent::Block { reason: "waits for a person".to_owned() };
     engine.act(&blocked.0, Right::Fence(blocked.1), block).await.unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use relight::engine::Engine;
 use relight::store_url::StoreUrl;
 use relight::telemetry::{Collector, Telemetry};
-use relight_core::decide::{Right, TaskEvent};
+use relight_core::decide::{Right, StartLimits, TaskEvent};
 use relight_core::ids::{StepName, TaskId};
 use relight_core::lease::Holder;
 use relight_core::redact::{MarkKey, Redactor};
@@ -68,7 +68,8 @@ async fn work(engine: &Engine, id: &str) {
     let id = TaskId::new(id).unwrap();
     let new = NewTask::bare(id.clone());
     let holder = Holder::Time { by: "a test".to_owned() };
-    let started = engine.start(new, Right::Unfenced, holder, Some(Span::from_secs(60))).await;
+    let (ttl, limits) = (Some(Span::from_secs(60)), StartLimits::OwnBudget);
+    let started = engine.start(new, Right::Unfenced, holder, ttl, limits).await;
     let right = Right::Fence(started.unwrap().fence);
     let key = StepKey { name: StepName::new("build").unwrap(), occurrence: 1 };
     let begin =
@@ -77,7 +78,7 @@ async fn work(engine: &Engine, id: &str) {
     let output = Some(Output::keep(0, b"words that nobody traces".to_vec()));
     let end = TaskEvent::StepEnd { key, outcome: StepOutcome::Done, output };
     engine.act(&id, right, end).await.unwrap();
-    engine.act(&id, right, TaskEvent::Done).await.unwrap();
+    engine.act(&id, right, TaskEvent::Done { force: false }).await.unwrap();
 }
 
 fn names(request: &Value) -> Vec<String> {

@@ -256,7 +256,8 @@ class World:
         doubt = [s["name"] for s in task["steps"] if s["state"] == "begun"]
         left = [n for n in task["declared"] if n not in done]
         view = {k: v for k, v in task.items() if k not in ("steps", "declared", "context", "payload")}
-        view.update(steps_done=len(done), steps_in_doubt=len(doubt), steps_declared=len(task["declared"]))
+        view.update(steps_done=len(done), steps_in_doubt=len(doubt), steps_declared=len(task["declared"]),
+                    steps_declared_done=len([name for name in task["declared"] if name in done]))
         if whole:
             view.update(steps=task["steps"], done_steps=done, in_doubt=doubt, next_step=(doubt + left + [None])[0],
                         remaining_steps=left, context=task["context"], payload=task["payload"])

@@ -190,10 +190,21 @@ impl From<Refusal> for ApiError {
             Refusal::RetriesUsedUp { .. } | Refusal::GivenUp { .. } => {
                 conflict("conflict").hint("\"force\": true tries it once more")
             }
+            Refusal::WaitsForPerson { .. } => conflict("waits_for_person")
+                .hint("POST …/retry gives it out again; start with \"force\": true starts it now"),
+            Refusal::UsedUp { .. } => conflict("used_up")
+                .hint("POST …/retry gives it one more try; start with \"force\": true starts it now"),
             Refusal::StepNotBegun { .. } => conflict("conflict").hint("POST …/begin first"),
+            Refusal::StepsLeftOpen { .. } => conflict("steps_left_open").hint(
+                "finish them, POST …/steps/{name}/skip each, or \"force\": true completes it all the same",
+            ),
+            Refusal::StepInDoubt { .. } => {
+                conflict("in_doubt").hint("POST …/end or …/resolve says what became of it first")
+            }
             Refusal::NotBefore { .. }
             | Refusal::StepNotInDoubt { .. }
             | Refusal::StepFinished { .. }
+            | Refusal::NoSuchStep { .. }
             | Refusal::OtherInput { .. } => conflict("conflict"),
         }
     }

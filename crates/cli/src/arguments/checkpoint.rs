@@ -155,6 +155,9 @@ pub(crate) struct ResumeArguments {
     /// Take it from a live holder; its later writes are refused
     #[arg(long)]
     pub(crate) steal_lock: bool,
+    /// Resume it also when it is blocked or suspended, or has used up its budget
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Whose life the lease follows.
     #[command(flatten)]
     pub(crate) holder: HolderArguments,

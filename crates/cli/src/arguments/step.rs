@@ -34,6 +34,12 @@ pub(crate) enum StepCommand {
     /// Say what became of a step in doubt (a person's verb: needs no fence)
     #[command(after_help = "Example:\n  relight step resolve publish --task report-7 --happened")]
     Resolve(ResolveArguments),
+    /// Close a step on purpose without doing it
+    #[command(
+        after_help = "Example:\n  relight step skip translate --task report-7 --reason 'only one language'\n\n\
+        A step that was begun and not ended is refused: relight step end or step resolve it first."
+    )]
+    Skip(SkipArguments),
 }
 
 /// Which task, by what right.
@@ -129,6 +135,19 @@ pub(crate) struct ResolveArguments {
     /// What became of it.
     #[command(flatten)]
     pub(crate) answer: Answer,
+}
+
+/// `step skip`.
+#[derive(Debug, Args)]
+pub(crate) struct SkipArguments {
+    /// The step's name
+    pub(crate) name: StepName,
+    /// Of which task.
+    #[command(flatten)]
+    pub(crate) of: OfTask,
+    /// Why it is not done
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) reason: String,
 }
 
 /// What became of a step in doubt.

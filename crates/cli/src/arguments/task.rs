@@ -34,8 +34,10 @@ pub(crate) enum TaskCommand {
     #[command(after_help = "Example:\n  relight task set report-7 branch=fix-42 stage=review")]
     Set(SetArguments),
     /// The task is finished
-    #[command(after_help = "Example:\n  relight task done report-7")]
-    Done(EndArguments),
+    #[command(after_help = "Example:\n  relight task done report-7\n\n\
+        Refused with exit code 1 while steps that were declared ahead are neither finished nor\n\
+        skipped; they are named. relight step skip closes one on purpose.")]
+    Done(DoneArguments),
     /// The task is done and waits for a second look
     #[command(after_help = "Example:\n  relight task review report-7")]
     Review(EndArguments),
@@ -143,6 +145,9 @@ pub(crate) struct StartArguments {
     /// Print shell lines that set RELIGHT_TASK, RELIGHT_FENCE, RELIGHT_RESUMED, RELIGHT_NEXT_STEP
     #[arg(long, conflicts_with = "json")]
     pub(crate) export: bool,
+    /// Start it also when it is blocked or suspended, or has used up its budget
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Go on with the lease that has this fence [default: $RELIGHT_FENCE]
     #[arg(long, value_name = "N")]
     pub(crate) fence: Option<u64>,
@@ -179,6 +184,17 @@ pub(crate) struct EndArguments {
     /// The fence of the lease [default: $RELIGHT_FENCE]
     #[arg(long, value_name = "N")]
     pub(crate) fence: Option<u64>,
+}
+
+/// `task done`.
+#[derive(Debug, Args)]
+pub(crate) struct DoneArguments {
+    /// Which, by what right.
+    #[command(flatten)]
+    pub(crate) which: EndArguments,
+    /// Also when declared steps are open or failed; they are recorded
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// `task set`.
@@ -260,7 +276,7 @@ pub(crate) struct RetryArguments {
     /// To whom; the same agent as before when none is named
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<AgentName>,
-    /// Also when no retry is left
+    /// Also when no retry is left, or a live holder has it
     #[arg(long)]
     pub(crate) force: bool,
 }

@@ -23,7 +23,7 @@ use crate::arguments::checkpoint::{
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain, held_text};
 use crate::output::shell_word;
-use crate::{block_on, output};
+use crate::{block_on, output, work};
 
 pub(crate) fn run(environment: &Environment, command: CheckpointCommand) -> Outcome {
     match command {
@@ -115,6 +115,14 @@ fn saved_answer(environment: &Environment, saved: &Saved, outcome: &str, verb: &
         text += &format!("; step {step}");
     }
     tell_set_aside(environment, &saved.set_aside);
+    let left_open = saved.left_open();
+    if !left_open.is_empty() {
+        let names = left_open.join(", ");
+        output::alert(&format!(
+            "workflow {} is done with steps left open: {names}",
+            checkpoint.workflow_id
+        ));
+    }
     let value = json!({
         "workflow": checkpoint.workflow_id,
         "outcome": outcome,
@@ -123,6 +131,7 @@ fn saved_answer(environment: &Environment, saved: &Saved, outcome: &str, verb: &
         "done_steps": saved.view.progress.done_steps,
         "in_doubt": saved.view.progress.in_doubt,
         "next_step": saved.view.progress.next_step,
+        "left_open": left_open,
         "checkpoint": checkpoint,
     });
     output::answer(environment, &value, &text);
@@ -174,6 +183,7 @@ fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
         steal: given.steal_lock,
         holder,
         ttl,
+        limits: work::start_limits(environment, None, given.force)?,
     };
     match block_on(dialect.resume(&request)) {
         Ok(resumed) => {
@@ -201,7 +211,7 @@ fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
                     format!("{} waiting for a person, the first is {id} ({status})", waiting.len());
                 failure.message += &format!("; {text}");
                 failure = failure.hint(format!(
-                    "relight checkpoint resume --workflow {}",
+                    "relight checkpoint resume --workflow {} --force",
                     shell_word(id.as_str())
                 ));
             }

@@ -14,6 +14,7 @@ use crate::arguments::other::McpArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain};
 use crate::output;
+use crate::work;
 
 pub(crate) fn run(environment: &Environment, arguments: &McpArguments) -> Outcome {
     let stdio = stdio(environment, arguments)?;
@@ -44,6 +45,7 @@ fn stdio(environment: &Environment, arguments: &McpArguments) -> Result<Stdio, F
     let by_name = || agent.as_ref().map(|name| notify::addresses(&AgentFolder::of(&home, name)));
     Ok(Stdio {
         checkpoints: environment.checkpoint_folder(arguments.dir.as_deref())?,
+        limits: work::start_limits(environment, None, false)?,
         holder: environment.process_holder(engine.store().as_ref())?,
         addresses: own.or_else(by_name).unwrap_or_default(),
         workspace: std::path::absolute(PathBuf::from(".")).ok(),

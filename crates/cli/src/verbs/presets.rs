@@ -6,11 +6,11 @@ use relight_core::agent::death::signal_name;
 use relight_core::time::Span;
 use serde_json::{Value, json};
 
-use super::task::shell_quote;
 use crate::arguments::agent::{PresetTestArguments, PresetsCommand};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain};
 use crate::output;
+use crate::output::shell_quote;
 
 /// Stands for the id of a session that an agent has.
 const SESSION: &str = "00000000-0000-4000-8000-000000000000";

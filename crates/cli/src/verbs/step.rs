@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use super::inflight::resolve_command;
 use super::{checkpoint, step_run};
 use crate::arguments::step::{
-    BeginArguments, EndArguments, ListArguments, OfTask, ResolveArguments, StepCommand,
+    BeginArguments, EndArguments, ListArguments, OfTask, ResolveArguments, SkipArguments,
+    StepCommand,
 };
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -28,6 +29,7 @@ pub(crate) fn run(environment: &Environment, command: StepCommand) -> Outcome {
         StepCommand::End(arguments) => end(environment, arguments),
         StepCommand::List(arguments) => list(environment, arguments),
         StepCommand::Resolve(arguments) => resolve(environment, arguments),
+        StepCommand::Skip(arguments) => skip(environment, arguments),
     }
 }
 
@@ -207,6 +209,7 @@ fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
         "task": task,
         "items": steps_json(&task, &view.steps),
         "done_steps": view.progress.done_steps,
+        "skipped_steps": view.progress.skipped_steps,
         "in_doubt": view.progress.in_doubt,
         "next_step": view.progress.next_step,
     });
@@ -231,8 +234,7 @@ pub(super) fn steps_text(steps: &[Step], progress: &Progress) -> String {
     for step in steps {
         let state = match step.state {
             StepState::Begun => "in doubt",
-            StepState::Done => "done",
-            StepState::Failed => "failed",
+            state => state.as_str(),
         };
         rows.push(vec![
             step.key.to_string(),
@@ -257,6 +259,20 @@ fn resolve(environment: &Environment, arguments: ResolveArguments) -> Outcome {
     let word = if happened { "counts as finished" } else { "may be run again" };
     let text = format!("step {} of task {} {word}", place.key, place.task);
     let value = json!({"task": place.task, "step": place.key, "happened": happened});
+    output::answer(environment, &value, &text);
+    block_on(checkpoint::refresh(&place.engine, &place.task))?;
+    Ok(0)
+}
+
+fn skip(environment: &Environment, arguments: SkipArguments) -> Outcome {
+    if arguments.reason.trim().is_empty() {
+        return Err(Failure::new(Exit::Usage, "--reason is empty; say why it is not done"));
+    }
+    let place = Place::find(environment, arguments.of, arguments.name)?;
+    let event = TaskEvent::StepSkip { key: place.key.clone(), reason: arguments.reason };
+    block_on(place.act(event))?;
+    let text = format!("step {} of task {} is skipped", place.key, place.task);
+    let value = json!({"task": place.task, "step": place.key, "outcome": "skipped"});
     output::answer(environment, &value, &text);
     block_on(checkpoint::refresh(&place.engine, &place.task))?;
     Ok(0)

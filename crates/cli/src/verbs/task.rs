@@ -15,7 +15,7 @@ use relight_core::recovery::limits::cost_text;
 use relight_core::status::{TRANSITIONS, TaskStatus};
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
-use relight_store::TaskQuery;
+use relight_store::{StoreError, TaskQuery};
 use serde_json::{Value, json};
 
 use super::task_view::{list_text, task_json, view_json, view_text};
@@ -27,7 +27,6 @@ use crate::arguments::task::{
 use crate::config::Recovery;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain};
-pub(super) use crate::output::shell_quote;
 use crate::work;
 use crate::{block_on, output, values};
 
@@ -42,7 +41,9 @@ pub(crate) fn run(environment: &Environment, command: TaskCommand) -> Outcome {
             or_tell_the_shell(arguments.export, task_queue::claim(environment, &arguments))
         }
         TaskCommand::Set(arguments) => set(environment, arguments),
-        TaskCommand::Done(which) => holders_verb(environment, which, TaskEvent::Done),
+        TaskCommand::Done(given) => {
+            holders_verb(environment, given.which, TaskEvent::Done { force: given.force })
+        }
         TaskCommand::Review(which) => holders_verb(environment, which, TaskEvent::Review),
         TaskCommand::Fail(given) => task_queue::fail(environment, given),
         TaskCommand::Spend(given) => spend(environment, given),
@@ -102,6 +103,8 @@ fn or_tell_the_shell(export: bool, outcome: Outcome) -> Outcome {
 
 fn start(environment: &Environment, arguments: StartArguments) -> Outcome {
     check_strategy(environment, &arguments.new)?;
+    let config = arguments.new.config.config.as_deref();
+    let limits = work::start_limits(environment, config, arguments.force)?;
     let id = environment.task(arguments.id)?;
     let right = environment.right(&id, arguments.fence)?;
     let engine = environment.engine()?;
@@ -109,7 +112,7 @@ fn start(environment: &Environment, arguments: StartArguments) -> Outcome {
     let started = block_on(async {
         may_start(environment, &engine, &id, arguments.fence).await?;
         let new = new_task(id, arguments.new);
-        let started = match drain::start(&engine, new, right, holder, ttl).await? {
+        let started = match drain::start(&engine, new, right, holder, ttl, limits).await? {
             Begun::Started(started) => *started,
             Begun::Waits(task) => return Err(waits(&task)),
         };
@@ -271,8 +274,23 @@ fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
     let next = tasks.last().filter(|_| more).map(|task| task.id.clone());
     let leases = tasks.iter().filter_map(|task| task.lease.held.as_ref());
     block_on(holders::look_for(engine.store().as_ref(), leases))?;
-    let items: Vec<Value> = tasks.iter().map(task_json).collect();
-    output::answer(environment, &json!({"items": items, "next": next}), &list_text(&tasks));
+    let rows: Vec<(Task, Option<usize>)> = block_on(async {
+        let mut rows = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            let declared_done = engine.declared_done(&task).await?;
+            rows.push((task, declared_done));
+        }
+        Ok::<_, StoreError>(rows)
+    })?;
+    let items: Vec<Value> = rows
+        .iter()
+        .map(|(task, declared_done)| {
+            let mut item = task_json(task);
+            item["steps_declared_done"] = json!(declared_done.unwrap_or(0));
+            item
+        })
+        .collect();
+    output::answer(environment, &json!({"items": items, "next": next}), &list_text(&rows));
     if let (Some(next), false) = (next, environment.json) {
         output::note(environment, &format!("there are more: --after {next}"));
     }
@@ -367,17 +385,9 @@ fn export_text(started: &Started) -> String {
         ("RELIGHT_RESUMED", u8::from(started.resumed).to_string()),
         ("RELIGHT_NEXT_STEP", next.to_owned()),
     ];
-    let lines: Vec<String> =
-        pairs.iter().map(|(name, value)| format!("export {name}={}", shell_quote(value))).collect();
+    let lines: Vec<String> = pairs
+        .iter()
+        .map(|(name, value)| format!("export {name}={}", output::shell_quote(value)))
+        .collect();
     lines.join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exported_values_are_one_literal_word() {
-        insta::assert_snapshot!(shell_quote("a'b $(id); `x`"), @r"'a'\''b $(id); `x`'");
-    }
 }

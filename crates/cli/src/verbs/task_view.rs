@@ -3,6 +3,7 @@
 use relight::doors::{clock, process};
 use relight::engine::TaskView;
 use relight_core::lease::{Held, HolderLife};
+use relight_core::progress::left_open;
 use relight_core::recovery::limits::cost_text;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
@@ -54,7 +55,10 @@ pub(super) fn view_json(view: &TaskView, strategy: Option<&str>) -> Value {
     let mut value = task_json(&view.task);
     value["strategy_in_effect"] = json!(strategy);
     value["steps"] = json!(super::step::steps_json(&view.task.id, &view.steps));
+    let declared = &view.task.spec.steps;
+    value["steps_declared_done"] = json!(declared.len() - left_open(declared, &view.steps).len());
     value["done_steps"] = json!(view.progress.done_steps);
+    value["skipped_steps"] = json!(view.progress.skipped_steps);
     value["in_doubt"] = json!(view.progress.in_doubt);
     value["next_step"] = json!(view.progress.next_step);
     value
@@ -109,18 +113,23 @@ fn holder_text(held: &Held) -> String {
     format!("{}{life}, since {}", held.holder, held.since)
 }
 
-pub(super) fn list_text(tasks: &[Task]) -> String {
+/// Tasks with how many of their declared steps are finished or skipped.
+pub(super) fn list_text(tasks: &[(Task, Option<usize>)]) -> String {
     if tasks.is_empty() {
         return "no tasks; relight task add ID adds one".to_owned();
     }
     let header = ["task", "status", "agent", "steps", "updated", "title"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
-    for task in tasks {
+    for (task, declared_done) in tasks {
+        let steps = match declared_done {
+            Some(done) => format!("{done}/{}", task.spec.steps.len()),
+            None => task.steps_done.to_string(),
+        };
         rows.push(vec![
             task.id.to_string(),
             status_mark(task),
             task.agent.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string),
-            format!("{}/{}", task.steps_done, task.spec.steps.len().max(task.steps_done as usize)),
+            steps,
             ago(task),
             task.spec.title.clone().unwrap_or_default(),
         ]);

@@ -7,10 +7,10 @@ use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 
 use super::checkpoint;
-use super::task::shell_quote;
 use crate::arguments::agent::{RecordArguments, TrapCommand};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::output::shell_quote;
 use crate::{block_on, output};
 
 const SNIPPET: &str = include_str!("trap.bash");

@@ -1,6 +1,6 @@
 //! Taking and giving back the lease.
 
-use super::{Refusal, Right, Scene, become_status, illegal};
+use super::{Refusal, Right, Scene, StartLimits, become_status, illegal};
 use crate::change::Change;
 use crate::claimant::Claimant;
 use crate::ids::AgentName;
@@ -20,15 +20,25 @@ pub(super) fn start(
     ttl: Option<Span>,
     steal: bool,
     agent: Option<AgentName>,
+    limits: &StartLimits,
 ) -> Result<Vec<Change>, Refusal> {
     let task = scene.task;
     if task.status.is_terminal() || task.status == TaskStatus::Failed {
         return Err(illegal(task, TaskStatus::InProgress));
     }
-    if !steal && continues_own_lease(scene, &holder) {
+    let continues = !steal && continues_own_lease(scene, &holder);
+    let taken = if continues { Vec::new() } else { take_from_holder(scene, steal)? };
+    let refusal = limits.refusal(task, scene.now);
+    // Whoever is at work finishes, whatever it has cost.
+    if let Some(refusal) =
+        refusal.filter(|refusal| !continues || matches!(refusal, Refusal::WaitsForPerson { .. }))
+    {
+        return Err(refusal);
+    }
+    if continues {
         return Ok(to_in_progress(task).into_iter().collect());
     }
-    let mut changes = take_from_holder(scene, steal)?;
+    let mut changes = taken;
     changes.push(Change::LeaseTaken { holder, ttl });
     let interrupted = changes.iter().any(|c| matches!(c, Change::Status { .. }));
     if interrupted {

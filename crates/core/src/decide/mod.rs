@@ -19,7 +19,7 @@ use crate::event::EventKind;
 use crate::ids::{AgentName, StepName, TaskId};
 use crate::lease::{Fence, Held, Holder, HolderLife};
 use crate::limits::{self, TooLarge};
-use crate::recovery::{Recovery, TaskPolicy};
+use crate::recovery::{Exhausted, Recovery, TaskPolicy};
 use crate::status::TaskStatus;
 use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
 use crate::task::{CheckpointDoor, NewTask, Task, Usage};
@@ -40,6 +40,8 @@ pub enum TaskEvent {
         steal: bool,
         /// The agent that takes it by its name: from then on the task belongs to it.
         agent: Option<AgentName>,
+        /// What keeps it from being started.
+        limits: StartLimits,
     },
     /// Take it from the queue for an agent.
     Claim {
@@ -79,7 +81,10 @@ pub enum TaskEvent {
     /// Hand it to a second look.
     Review,
     /// It is finished.
-    Done,
+    Done {
+        /// Also when declared steps are left open.
+        force: bool,
+    },
     /// It went wrong.
     Fail {
         /// Why.
@@ -153,6 +158,39 @@ pub enum TaskEvent {
         /// Whether it happened.
         happened: bool,
     },
+    /// A step is not to be done.
+    StepSkip {
+        /// Which.
+        key: StepKey,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What keeps a task from being started by its name.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StartLimits {
+    /// One that waits for a person, or has used up what it may, is refused.
+    Policy(TaskPolicy),
+    /// One that waits for a person is refused; whoever starts it has a budget of its own.
+    OwnBudget,
+    /// None: a person wants it.
+    Forced,
+}
+
+impl StartLimits {
+    /// Why the task may not be started.
+    pub fn refusal(&self, task: &Task, now: Time) -> Option<Refusal> {
+        let waits = matches!(task.status, TaskStatus::Blocked | TaskStatus::Suspended);
+        if waits && *self != Self::Forced {
+            return Some(Refusal::WaitsForPerson { task: task.id.clone(), status: task.status });
+        }
+        // Who gave it to an agent by hand wants it tried once more.
+        let is_by_hand = matches!(task.status, TaskStatus::Created | TaskStatus::Assigned);
+        let Self::Policy(policy) = self else { return None };
+        let why = policy.exhausted(task, now).filter(|_| !is_by_hand)?;
+        Some(Refusal::UsedUp { task: task.id.clone(), why })
+    }
 }
 
 /// By what right somebody writes.
@@ -242,6 +280,22 @@ pub enum Refusal {
         /// Which task.
         task: TaskId,
     },
+    /// It is blocked or suspended.
+    #[error("task {task} is {status} and waits for a person")]
+    WaitsForPerson {
+        /// Which task.
+        task: TaskId,
+        /// Where it stands.
+        status: TaskStatus,
+    },
+    /// A limit of the whole task is reached.
+    #[error("task {task} has used up what it may: {why}")]
+    UsedUp {
+        /// Which task.
+        task: TaskId,
+        /// Which limit.
+        why: Exhausted,
+    },
     /// Not yet.
     #[error("task {task} is not to be started before {at}")]
     NotBefore {
@@ -274,6 +328,30 @@ pub enum Refusal {
         /// Which step.
         step: StepKey,
     },
+    /// Nobody declared or began it.
+    #[error("task {task} has no step {step}")]
+    NoSuchStep {
+        /// Which task.
+        task: TaskId,
+        /// Which step.
+        step: StepKey,
+    },
+    /// It was begun and not ended: whether it happened has to be said first.
+    #[error("step {step} of task {task} was begun and not ended")]
+    StepInDoubt {
+        /// Which task.
+        task: TaskId,
+        /// Which step.
+        step: StepKey,
+    },
+    /// Declared steps are neither finished nor skipped.
+    #[error("task {task} has declared steps that are not finished: {}", some_of(.steps))]
+    StepsLeftOpen {
+        /// Which task.
+        task: TaskId,
+        /// Which steps, in their order.
+        steps: Vec<StepName>,
+    },
     /// The same step was begun with another input.
     #[error("step {step} of task {task} was recorded with another input")]
     OtherInput {
@@ -292,6 +370,16 @@ fn why_fenced(ours: Fence, newest: Fence) -> String {
     }
 }
 
+/// The first names of a list that may be long.
+fn some_of(names: &[StepName]) -> String {
+    const SHOWN_MAX: usize = 20;
+    let shown: Vec<&str> = names.iter().take(SHOWN_MAX).map(StepName::as_str).collect();
+    match names.len().saturating_sub(SHOWN_MAX) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
 /// What the decision stands on.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
@@ -299,6 +387,8 @@ pub struct Scene<'a> {
     pub task: &'a Task,
     /// The step that the event speaks of, as it was read.
     pub step: Option<&'a Step>,
+    /// All its steps, as they were read; needed by an event that completes it.
+    pub steps: &'a [Step],
     /// Whether the present holder lives; of no meaning when nobody holds it.
     pub life: HolderLife,
     /// By what right the event comes.
@@ -315,8 +405,8 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
         check_fence(scene)?;
     }
     let changes = match event {
-        TaskEvent::Start { holder, ttl, steal, agent } => {
-            hold::start(scene, holder, ttl, steal, agent)?
+        TaskEvent::Start { holder, ttl, steal, agent, limits } => {
+            hold::start(scene, holder, ttl, steal, agent, &limits)?
         }
         TaskEvent::Claim { claimant, holder, ttl, policy } => {
             hold::claim(scene, &claimant, holder, ttl, &policy)?
@@ -333,7 +423,7 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
         TaskEvent::Declare(steps) => status::while_open(scene, Change::StepsDeclared(steps))?,
         TaskEvent::Replace(new) => status::replace(scene, new),
         TaskEvent::Review => status::leave(scene, TaskStatus::InReview, None)?,
-        TaskEvent::Done => status::leave(scene, TaskStatus::Completed, None)?,
+        TaskEvent::Done { force } => status::done(scene, force)?,
         TaskEvent::Fail { reason } => status::leave(scene, TaskStatus::Failed, Some(reason))?,
         TaskEvent::Block { reason } => status::leave(scene, TaskStatus::Blocked, Some(reason))?,
         TaskEvent::Defer { until, reason } => status::defer(scene, until, reason)?,
@@ -345,6 +435,7 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
         }
         TaskEvent::StepEnd { key, outcome, output } => steps::end(scene, key, outcome, output)?,
         TaskEvent::StepResolve { key, happened } => steps::resolve(scene, key, happened)?,
+        TaskEvent::StepSkip { key, reason } => steps::skip(scene, key, reason)?,
     };
     Ok(Decision { guard: guard(scene, person, &changes), changes })
 }
@@ -361,7 +452,8 @@ pub fn decide_in_turn(
     let mut changes = Vec::new();
     for event in events {
         let step = event.step().and_then(|key| steps.iter().find(|step| step.key == *key)).cloned();
-        let decided = decide(&Scene { task: &task, step: step.as_ref(), ..*scene }, event)?.changes;
+        let scene_now = Scene { task: &task, step: step.as_ref(), steps: &steps, ..*scene };
+        let decided = decide(&scene_now, event)?.changes;
         for change in &decided {
             change.apply(&mut task, scene.now);
             if matches!(change, Change::StepsCleared) {
@@ -385,8 +477,18 @@ impl TaskEvent {
         match self {
             Self::StepBegin { key, .. }
             | Self::StepEnd { key, .. }
-            | Self::StepResolve { key, .. } => Some(key),
+            | Self::StepResolve { key, .. }
+            | Self::StepSkip { key, .. } => Some(key),
             _ => None,
+        }
+    }
+
+    /// Whether it is decided upon all steps of the task.
+    pub fn needs_all_steps(&self) -> bool {
+        match self {
+            Self::Done { .. } => true,
+            Self::Move { to, .. } => *to == TaskStatus::Completed,
+            _ => false,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Moving a task through the table of transitions.
 
-use super::{Refusal, Scene, become_status, hold, illegal};
+use super::{Refusal, Scene, become_status, hold, illegal, some_of};
 use crate::change::Change;
-use crate::ids::AgentName;
+use crate::ids::{AgentName, StepName};
+use crate::lease::HolderLife;
+use crate::progress::left_open;
 use crate::status::TaskStatus;
 use crate::task::{NewTask, Task, TaskTally};
 use crate::time::Time;
@@ -26,17 +28,42 @@ pub(super) fn leave(
     Ok(changes)
 }
 
+/// Declared steps that are left open are a reason to refuse; by force they are recorded.
+pub(super) fn done(scene: &Scene<'_>, force: bool) -> Result<Vec<Change>, Refusal> {
+    let steps = steps_left_open(scene);
+    let changes = leave(scene, TaskStatus::Completed, left_open_reason(&steps))?;
+    if force || steps.is_empty() {
+        return Ok(changes);
+    }
+    Err(Refusal::StepsLeftOpen { task: scene.task.id.clone(), steps })
+}
+
+fn steps_left_open(scene: &Scene<'_>) -> Vec<StepName> {
+    left_open(&scene.task.spec.steps, scene.steps).into_iter().cloned().collect()
+}
+
+/// What is recorded with the end of a task whose declared steps are not all closed.
+fn left_open_reason(steps: &[StepName]) -> Option<String> {
+    (!steps.is_empty()).then(|| format!("steps left open: {}", some_of(steps)))
+}
+
 /// By the shortest way that the table has; nothing when it is there already.
 pub(super) fn shortest(
     scene: &Scene<'_>,
     to: TaskStatus,
     reason: Option<&str>,
 ) -> Result<Vec<Change>, Refusal> {
+    // Only a person lets it continue; whoever did the work may still say how it ended.
+    if scene.task.status == TaskStatus::Suspended && to == TaskStatus::InProgress {
+        let (task, status) = (scene.task.id.clone(), scene.task.status);
+        return Err(Refusal::WaitsForPerson { task, status });
+    }
     let way = way(scene.task.status, to).ok_or_else(|| illegal(scene.task, to))?;
-    let mut changes: Vec<Change> = way
-        .into_iter()
-        .map(|to| Change::Status { to, reason: reason.map(str::to_owned) })
-        .collect();
+    let completes = to == TaskStatus::Completed && scene.task.status != to;
+    let left_open = if completes { left_open_reason(&steps_left_open(scene)) } else { None };
+    let reason = left_open.or_else(|| reason.map(str::to_owned));
+    let mut changes: Vec<Change> =
+        way.into_iter().map(|to| Change::Status { to, reason: reason.clone() }).collect();
     if matches!(to, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) {
         changes.extend(end_lease(scene.task));
     }
@@ -101,14 +128,18 @@ pub(super) fn cancel(scene: &Scene<'_>, reason: Option<String>) -> Result<Vec<Ch
 }
 
 /// A failed task uses up one of its retries; one that only waits does not, and one that is assigned is
-/// only given to another agent. Recoveries without
-/// progress are forgiven, what was used up in all is not.
+/// only given to another agent. A live holder keeps it unless by force. Recoveries without progress are
+/// forgiven, what was used up in all is not.
 pub(super) fn retry(
     scene: &Scene<'_>,
     agent: Option<AgentName>,
     force: bool,
 ) -> Result<Vec<Change>, Refusal> {
     let task = scene.task;
+    let is_at_work = task.lease.held.is_some() && scene.life == HolderLife::Alive;
+    if is_at_work && !force {
+        return Err(hold::held(task));
+    }
     let is_handed_on = task.status == TaskStatus::Assigned && agent.is_some();
     let mut changes = match is_handed_on {
         true => vec![Change::FenceRaised],

@@ -18,7 +18,7 @@ pub enum StepAdvice {
     Ask,
     /// In doubt, and only a person may decide.
     Wait,
-    /// Finished: use what was recorded.
+    /// Finished, or skipped: use what was recorded.
     Finished,
 }
 
@@ -26,7 +26,7 @@ pub enum StepAdvice {
 pub fn advise(step: Option<&Step>) -> StepAdvice {
     let Some(step) = step else { return StepAdvice::Go };
     match (step.state, step.rule) {
-        (StepState::Done, _) => StepAdvice::Finished,
+        (StepState::Done | StepState::Skipped, _) => StepAdvice::Finished,
         (StepState::Failed, _) => StepAdvice::Go,
         (StepState::Begun, RepeatRule::Keyed | RepeatRule::Repeatable) => StepAdvice::Again,
         (StepState::Begun, RepeatRule::Verify) => StepAdvice::Ask,
@@ -90,7 +90,9 @@ pub(super) fn end(
     }
     let task = || scene.task.id.clone();
     match scene.step.map(|step| step.state) {
-        Some(StepState::Done) => return Err(Refusal::StepFinished { task: task(), step: key }),
+        Some(StepState::Done | StepState::Skipped) => {
+            return Err(Refusal::StepFinished { task: task(), step: key });
+        }
         Some(StepState::Begun) => {}
         Some(StepState::Failed) | None => {
             return Err(Refusal::StepNotBegun { task: task(), step: key });
@@ -116,6 +118,28 @@ pub(super) fn resolve(
         changes.push(become_status(scene.task, TaskStatus::Assigned, None)?);
     }
     Ok(changes)
+}
+
+/// Closes a step that is not to be done. One in doubt may have happened: that has to be said first.
+pub(super) fn skip(
+    scene: &Scene<'_>,
+    key: StepKey,
+    reason: String,
+) -> Result<Vec<Change>, Refusal> {
+    if scene.task.status.is_terminal() {
+        return Err(illegal(scene.task, TaskStatus::InProgress));
+    }
+    let is_declared = key.occurrence == 1 && scene.task.spec.steps.contains(&key.name);
+    let task = || scene.task.id.clone();
+    match scene.step.map(|step| step.state) {
+        Some(StepState::Skipped) => return Ok(Vec::new()),
+        Some(StepState::Done) => return Err(Refusal::StepFinished { task: task(), step: key }),
+        Some(StepState::Begun) => return Err(Refusal::StepInDoubt { task: task(), step: key }),
+        None if !is_declared => return Err(Refusal::NoSuchStep { task: task(), step: key }),
+        Some(StepState::Failed) | None => {}
+    }
+    let rule = scene.step.map_or_else(RepeatRule::default, |step| step.rule);
+    Ok(vec![Change::StepSkipped { mark: mark(scene, key, rule, None, 0), reason }])
 }
 
 fn check_input(scene: &Scene<'_>, key: &StepKey, given: Option<u64>) -> Result<(), Refusal> {

@@ -60,7 +60,8 @@ fn killed_in_the_middle_of_a_task() {
     - stage: "push"
     - done, never to repeat: 2: "build", "test"
     - in doubt: 1: "push"
-    - next: "push", then 1 more
+    - next: "push"
+    - after that still to do: 1: "announce"
     ## Git in "/srv/app"
     - branch "fix-42", HEAD bbbbbbbbbbbb, moved since attempt 2 began at aaaaaaaaaaaa
     - 1 changed or new: "src/a.rs"
@@ -197,7 +198,8 @@ fn a_first_attempt_at_the_work_of_another_is_told_how_far_it_is() {
     - workspace: "/srv/app"
     - stage: "push"
     - in doubt: 1: "build"
-    - next: "build", then 1 more
+    - next: "build"
+    - after that still to do: 1: "test"
     ## More
     `relight logs writer`, `relight deaths writer`, `relight task show deploy-42`
     "#);
@@ -268,7 +270,7 @@ fn the_longest_of_everything_still_fits_a_screen() {
     - stage: "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     - done, never to repeat: 20, the last: "16 step step step step step step step step step step…", "17 step step step step step step step step step step…", "18 step step step step step step step step step step…", "19 step step step step step step step step step step…"
     - in doubt: 10: "20 step step step step step step step step step step step step step step…", "21 step step step step step step step step step step step step step step…", "22 step step step step step step step step step step step step step step…"
-    - next: "20 step step step step step step step step step step step step step step step step step step step…", then 9 more
+    - next: "20 step step step step step step step step step step step step step step step step step step step…"
     ## Git in "/folder/folder/folder/folder/folder/folder/folder/folder/folder/folder/folder/folder/folder/folde…"
     - branch "branch/branch/branch/branch/branch/branch/branch/branch/branch/branch/branch/branch/branch/branch…", HEAD cccccccccccc
     - 1000 changed or new: "folder/folder/folder/fo…", "folder/folder/folder/fo…", "folder/folder/folder/fo…", "folder/folder/folder/fo…", "folder/folder/folder/fo…", "folder/folder/folder/fo…", "folder/folder/folder/fo…", "folder/folder/folder/fo…"

@@ -67,7 +67,7 @@ pub(crate) fn scene<'a>(
     life: HolderLife,
     right: Right,
 ) -> Scene<'a> {
-    Scene { task, step, life, right, now: noon() }
+    Scene { task, step, steps: step.map_or(&[], std::slice::from_ref), life, right, now: noon() }
 }
 
 pub(crate) fn begin() -> TaskEvent {

@@ -2,7 +2,7 @@
 
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
-use relight_core::decide::{Decision, Refusal, Right, Scene, TaskEvent, decide};
+use relight_core::decide::{Decision, Refusal, Right, Scene, StartLimits, TaskEvent, decide};
 use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
 use relight_core::recovery::TaskPolicy;
 use relight_core::status::TaskStatus;
@@ -48,8 +48,11 @@ proptest! {
         let cancelled = world.clone().then(TaskEvent::Cancel { reason: None });
         assert_eq!(cancelled.task.status, TaskStatus::Cancelled);
         let mut finished = world;
-        let start = TaskEvent::Start { holder: person("eve"), ttl: None, steal: true, agent: None };
-        for event in [TaskEvent::Retry { agent: None, force: true }, start, TaskEvent::Done] {
+        let limits = StartLimits::Forced;
+        let (holder, ttl) = (person("eve"), None);
+        let start = TaskEvent::Start { holder, ttl, steal: true, agent: None, limits };
+        let done = TaskEvent::Done { force: true };
+        for event in [TaskEvent::Retry { agent: None, force: true }, start, done] {
             finished = finished.then(event);
         }
         assert_eq!(finished.task.status, TaskStatus::Completed);
@@ -72,7 +75,20 @@ proptest! {
         let world = World::live(&moves, |_, _| {});
         let count = |state| world.steps.iter().filter(|step| step.state == state).count() as u64;
         assert_eq!(world.task.steps_open, count(StepState::Begun));
-        assert_eq!(world.task.steps_done, count(StepState::Done));
+        assert_eq!(world.task.steps_done, count(StepState::Done) + count(StepState::Skipped));
+    }
+
+    #[test]
+    fn no_task_is_done_over_a_declared_step_that_is_open_unless_by_force(moves in moves()) {
+        World::live(&moves, |before, decision| {
+            let completes = |change: &Change| matches!(
+                change, Change::Status { to: TaskStatus::Completed, reason: None }
+            );
+            let declared = !before.spec.steps.is_empty();
+            if declared && decision.changes.iter().any(completes) {
+                assert!(before.steps_done > 0, "{before:?}");
+            }
+        });
     }
 
     #[test]
@@ -193,7 +209,8 @@ impl World {
         life: HolderLife,
     ) -> Result<Decision, Refusal> {
         let step = event.step().and_then(|key| self.steps.iter().find(|step| step.key == *key));
-        decide(&Scene { task: &self.task, step, life, right, now: noon() }, event)
+        let (task, steps) = (&self.task, self.steps.as_slice());
+        decide(&Scene { task, step, steps, life, right, now: noon() }, event)
     }
 
     /// A person's next event; refused ones change nothing.
@@ -265,12 +282,14 @@ fn events() -> impl Strategy<Value = TaskEvent> {
             ttl,
             steal,
             agent: None,
+            limits: StartLimits::Forced,
         }),
         (holders(), any::<bool>()).prop_map(|((holder, ttl), _)| TaskEvent::Start {
             holder,
             ttl,
             steal: false,
             agent: Some(agent("bob")),
+            limits: StartLimits::Policy(TaskPolicy::default()),
         }),
         holders().prop_map(|(holder, ttl)| TaskEvent::Claim {
             claimant: Claimant::new(agent("bob")),
@@ -284,7 +303,7 @@ fn events() -> impl Strategy<Value = TaskEvent> {
         Just(TaskEvent::Replace(Box::new(new_task()))),
         statuses.prop_map(|to| TaskEvent::Move { to, reason: None }),
         Just(TaskEvent::Review),
-        Just(TaskEvent::Done),
+        any::<bool>().prop_map(|force| TaskEvent::Done { force }),
         Just(TaskEvent::Fail { reason: reason() }),
         Just(TaskEvent::Block { reason: reason() }),
         Just(TaskEvent::Defer { until: later(), reason: None }),
@@ -301,6 +320,7 @@ fn events() -> impl Strategy<Value = TaskEvent> {
             output: output.then(Output::default),
         }),
         (key(), any::<bool>()).prop_map(|(key, happened)| TaskEvent::StepResolve { key, happened }),
+        key().prop_map(move |key| TaskEvent::StepSkip { key, reason: reason() }),
     ]
 }
 

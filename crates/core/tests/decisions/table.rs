@@ -6,7 +6,7 @@
 use relight_core::agent::Cause;
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
-use relight_core::decide::{Refusal, Right, TaskEvent, decide};
+use relight_core::decide::{Refusal, Right, StartLimits, TaskEvent, decide};
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, HolderLife};
 use relight_core::recovery::{Decision, HolderDeath, Recovery, RecoveryContext, TaskPolicy};
@@ -107,10 +107,14 @@ impl Case {
 
 fn cases() -> Vec<Case> {
     let (holder, ttl) = (person("bob"), Some(Span::from_secs(60)));
-    let start = |steal| {
-        let ttl = Some(Span::from_secs(60));
-        TaskEvent::Start { holder: person("bob"), ttl, steal, agent: None }
+    let start = |steal, limits| TaskEvent::Start {
+        holder: person("bob"),
+        ttl: Some(Span::from_secs(60)),
+        steal,
+        agent: None,
+        limits,
     };
+    let limits = || StartLimits::Policy(TaskPolicy::default());
     let claimant = Claimant::new(agent("bob"));
     let policy = TaskPolicy::default();
     let assign = TaskEvent::Assign { claimant: claimant.clone(), policy: policy.clone() };
@@ -126,10 +130,20 @@ fn cases() -> Vec<Case> {
     let keyed = RepeatRule::Keyed;
     let waits = |task: &mut Task| task.not_before = Some(later());
     let used_up = |task: &mut Task| task.retries = 1;
+    let declares_s = |task: &mut Task| task.spec.steps = vec![step_key("s").name];
+    let skip = TaskEvent::StepSkip { key: step_key("s"), reason: reason() };
     vec![
-        Case::new("start", start(false)),
-        Case::new("start, not before later", start(false)).prepared(waits),
-        Case::new("start and steal", start(true)),
+        Case::new("start", start(false, limits())),
+        Case::new("start, not before later", start(false, limits())).prepared(waits),
+        Case::new("start, started 20 times", start(false, limits()))
+            .prepared(|task| task.starts = 20),
+        Case::new("start by a budget of its own, started 20 times", {
+            start(false, StartLimits::OwnBudget)
+        })
+        .prepared(|task| task.starts = 20),
+        Case::new("start and steal", start(true, limits())),
+        Case::new("start by force, started 20 times", start(false, StartLimits::Forced))
+            .prepared(|task| task.starts = 20),
         Case::new("claim for bob", claim.clone()),
         Case::new("claim for bob of ann's", claim.clone())
             .prepared(|task| task.agent = Some(agent("ann"))),
@@ -166,11 +180,24 @@ fn cases() -> Vec<Case> {
         Case::new("move to in_progress", move_to(TaskStatus::InProgress)),
         Case::new("move to blocked", move_to(TaskStatus::Blocked)),
         Case::new("move to completed", move_to(TaskStatus::Completed)),
+        Case::new("move to completed, a declared step open", move_to(TaskStatus::Completed))
+            .prepared(declares_s),
         Case::new("move to failed", move_to(TaskStatus::Failed)),
         Case::new("move to interrupted", move_to(TaskStatus::Interrupted)),
         Case::new("move to suspended", move_to(TaskStatus::Suspended)),
         Case::new("review", TaskEvent::Review),
-        Case::new("done", TaskEvent::Done),
+        Case::new("done", TaskEvent::Done { force: false }),
+        Case::new("done, a declared step not begun", TaskEvent::Done { force: false })
+            .prepared(declares_s),
+        Case::new("done, a declared step failed", TaskEvent::Done { force: false })
+            .with_step(failed, keyed)
+            .prepared(declares_s),
+        Case::new("done, the declared step skipped", TaskEvent::Done { force: false })
+            .with_step(StepState::Skipped, keyed)
+            .prepared(declares_s),
+        Case::new("done by force, a declared step open", TaskEvent::Done { force: true })
+            .with_step(open, keyed)
+            .prepared(declares_s),
         Case::new("fail", TaskEvent::Fail { reason: reason() }),
         Case::new("block", TaskEvent::Block { reason: reason() }),
         Case::new("defer", defer),
@@ -194,6 +221,13 @@ fn cases() -> Vec<Case> {
         Case::new("end a step nobody began", end),
         Case::new("resolve a step in doubt", resolve.clone()).with_step(open, keyed),
         Case::new("resolve a finished step", resolve).with_step(done, keyed),
+        Case::new("skip a declared step", skip.clone()).prepared(declares_s),
+        Case::new("skip a failed step", skip.clone()).with_step(failed, keyed),
+        Case::new("skip a step in doubt", skip.clone()).with_step(open, keyed),
+        Case::new("skip a finished step", skip.clone()).with_step(done, keyed),
+        Case::new("skip a skipped step", skip.clone()).with_step(StepState::Skipped, keyed),
+        Case::new("skip a step nobody knows", skip),
+        Case::new("begin a skipped step", begin()).with_step(StepState::Skipped, keyed),
     ]
 }
 
@@ -237,6 +271,7 @@ fn short_change(change: &Change) -> String {
         Change::StepBegun(mark) => format!("begun#{}", mark.tries),
         Change::StepEnded { mark, .. } => format!("ended#{}", mark.tries),
         Change::StepResolved { mark, .. } => format!("resolved#{}", mark.tries),
+        Change::StepSkipped { mark, .. } => format!("skipped#{}", mark.tries),
         Change::StepsCleared => "cleared".to_owned(),
         Change::Noted(kind, _) => format!("noted {}", kind.as_str()),
     }
@@ -249,9 +284,14 @@ fn short_refusal(refusal: &Refusal) -> String {
         Refusal::Fenced { .. } => "fenced".to_owned(),
         Refusal::RetriesUsedUp { .. } => "retries used up".to_owned(),
         Refusal::GivenUp { .. } => "given up".to_owned(),
+        Refusal::WaitsForPerson { .. } => "waits for a person".to_owned(),
+        Refusal::UsedUp { why, .. } => format!("used up: {why}"),
         Refusal::NotBefore { at, .. } => format!("not before {}", at.since(noon())),
         Refusal::StepNotBegun { .. } => "not begun".to_owned(),
         Refusal::StepNotInDoubt { .. } => "not in doubt".to_owned(),
+        Refusal::NoSuchStep { .. } => "no such step".to_owned(),
+        Refusal::StepInDoubt { .. } => "in doubt".to_owned(),
+        Refusal::StepsLeftOpen { steps, .. } => format!("left open: {}", steps.len()),
         Refusal::StepFinished { .. } => "finished".to_owned(),
         Refusal::TooLarge(_) => "too large".to_owned(),
         Refusal::OtherInput { .. } => "other input".to_owned(),

@@ -84,7 +84,7 @@ impl Real {
     }
 
     pub(crate) fn done(&mut self, task: usize, fence: u64) -> bool {
-        self.act(task, Right::Fence(Fence(fence)), TaskEvent::Done)
+        self.act(task, Right::Fence(Fence(fence)), TaskEvent::Done { force: false })
     }
 
     pub(crate) fn fail(&mut self, task: usize, fence: u64, answer: Answer) -> bool {
@@ -195,7 +195,7 @@ impl Real {
 
     fn scene(&self, task: usize, right: Right) -> Scene<'_> {
         let life = self.life(task);
-        Scene { task: &self.tasks[task], step: None, life, right, now: self.now }
+        Scene { task: &self.tasks[task], step: None, steps: &[], life, right, now: self.now }
     }
 
     fn life(&self, task: usize) -> HolderLife {

@@ -15,6 +15,8 @@ use std::path::PathBuf;
 
 use relight_core::decide::TaskEvent;
 use relight_core::ids::{IdError, TaskId};
+use relight_core::progress::left_open;
+use relight_core::status::TaskStatus;
 use relight_core::task::{CheckpointDoor, Task};
 
 use crate::checkpoint_files::{CheckpointFolder, FileDamage};
@@ -45,6 +47,17 @@ pub struct Saved {
     pub copy_error: Option<std::io::Error>,
     /// Damaged files that were set aside on the way.
     pub set_aside: Vec<SetAside>,
+}
+
+impl Saved {
+    /// The declared steps that a finished workflow left open.
+    pub fn left_open(&self) -> Vec<String> {
+        let TaskView { task, steps, .. } = &self.view;
+        if task.status != TaskStatus::Completed {
+            return Vec::new();
+        }
+        left_open(&task.spec.steps, steps).into_iter().map(ToString::to_string).collect()
+    }
 }
 
 /// A file that is damaged or cannot be used, and what became of it.

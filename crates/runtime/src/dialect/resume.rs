@@ -1,6 +1,6 @@
 //! `checkpoint resume`: the oldest unfinished workflow that nobody holds, or the named one.
 
-use relight_core::decide::{Refusal, Right, TaskEvent};
+use relight_core::decide::{Refusal, Right, StartLimits, TaskEvent};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Held, Holder};
 use relight_core::status::TaskStatus;
@@ -26,6 +26,8 @@ pub struct ResumeRequest {
     pub holder: Holder,
     /// How long each write renews it for.
     pub ttl: Option<Span>,
+    /// What keeps a workflow from being resumed.
+    pub limits: StartLimits,
 }
 
 /// A workflow under a lease.
@@ -137,7 +139,9 @@ impl Dialect {
         let is_put_off = |task: &Task| {
             task.status == TaskStatus::Deferred && task.not_before.is_some_and(|at| at > now)
         };
-        candidates.retain(|task| over(task, now).is_none() && !is_put_off(task));
+        let may_start = |task: &Task| request.limits.refusal(task, now).is_none();
+        candidates
+            .retain(|task| over(task, now).is_none() && !is_put_off(task) && may_start(task));
         let mut held = None;
         for task in candidates {
             match self.take(&task.id, request).await {
@@ -171,6 +175,10 @@ impl Dialect {
         let plan = |view: &TaskView| {
             let mut events = Vec::new();
             if view.task.status == TaskStatus::Failed {
+                // As one that was given out by hand it would be started without a look at its budget.
+                if let Some(refusal) = request.limits.refusal(&view.task, clock::now()) {
+                    return Err(ActError::from(refusal).into());
+                }
                 events.push(TaskEvent::Move { to: TaskStatus::Assigned, reason: None });
             }
             events.push(TaskEvent::Start {
@@ -178,6 +186,7 @@ impl Dialect {
                 ttl: request.ttl,
                 steal: request.steal,
                 agent: None,
+                limits: request.limits.clone(),
             });
             events.extend(self.first_door(&view.task));
             Ok::<_, ResumeError>(events)

@@ -58,9 +58,10 @@ impl Dialect {
         let mut events = Vec::new();
         let to = request.status.map(task_status);
         let works_on_steps = !request.complete.is_empty() || request.step.is_some();
-        let must_wake = view.task.status != TaskStatus::InProgress && works_on_steps;
+        let status = view.task.status;
+        let must_wake = status != TaskStatus::InProgress && works_on_steps;
         let ends = to == Some(TaskStatus::Completed) && !view.progress.in_doubt.is_empty();
-        if must_wake || ends {
+        if must_wake || (ends && status != TaskStatus::Suspended) {
             events.push(TaskEvent::Move { to: TaskStatus::InProgress, reason: None });
         }
         events.extend(declare(view, request));
@@ -116,7 +117,7 @@ fn state(view: &TaskView, key: &StepKey) -> Option<StepState> {
 /// A step that is finished already stays so; one that was never begun is begun and ended.
 fn finish(view: &TaskView, key: &StepKey) -> Vec<TaskEvent> {
     match state(view, key) {
-        Some(StepState::Done) => Vec::new(),
+        Some(StepState::Done | StepState::Skipped) => Vec::new(),
         Some(StepState::Begun) => vec![end(key.clone())],
         Some(StepState::Failed) | None => vec![intent(key.clone()), end(key.clone())],
     }

@@ -111,7 +111,11 @@ impl RunningTask {
             Ok(Err(error)) => chain(&*error.into()),
             Err(panic) => format!("panicked: {}", panic_text(&*panic)),
         };
-        match task.end_as_failed(&error).await {
+        task.end_as_error(error).await
+    }
+
+    async fn end_as_error(&self, error: String) -> Result<Ended, EndError> {
+        match self.end_as_failed(&error).await {
             Ok(recovered) => Ok(Ended::Failed { error, recovered }),
             Err(ActError::Refused(refusal @ Refusal::Fenced { .. })) => Ok(Ended::Lost(refusal)),
             Err(source) => Err(EndError { first: Some(error), source }),
@@ -120,13 +124,17 @@ impl RunningTask {
 
     async fn end_as(&self, end: End) -> Result<Ended, EndError> {
         let (event, ended) = match end {
-            End::Done => (TaskEvent::Done, Ended::Done),
+            End::Done => (TaskEvent::Done { force: false }, Ended::Done),
             End::Block { reason } => (TaskEvent::Block { reason }, Ended::Blocked),
             End::Defer { until } => (TaskEvent::Defer { until, reason: None }, Ended::Deferred),
         };
         match self.end(event).await {
             Ok(()) => Ok(ended),
             Err(ActError::Refused(refusal @ Refusal::Fenced { .. })) => Ok(Ended::Lost(refusal)),
+            // The work says that it went well, but left out what was declared.
+            Err(ActError::Refused(refusal @ Refusal::StepsLeftOpen { .. })) => {
+                self.end_as_error(refusal.to_string()).await
+            }
             Err(source) => Err(EndError { first: None, source }),
         }
     }

@@ -364,7 +364,7 @@ async fn end<E>(
     match shared.commit(vec![change(mark.clone())]).await {
         Err(ActError::Contended(_)) => {
             let step = shared.read_step(&mark.key).await?;
-            if step.as_ref().is_some_and(|step| step.state == StepState::Done) {
+            if step.as_ref().is_some_and(|step| step.state.is_closed()) {
                 let (task, step) = (shared.id.clone(), mark.key);
                 return Err(StepError::Act(Refusal::StepFinished { task, step }.into()));
             }

@@ -24,6 +24,7 @@ use super::seat::Seat;
 use super::step::{StepBuilder, StepError};
 use crate::doors::clock;
 use crate::engine::{ActError, Engine, Started, act_error};
+use crate::funnel;
 use crate::recovery::{Recovered, Recoverer};
 
 /// A task under this process's lease. Steps are recorded under its fence; once somebody else has
@@ -150,9 +151,23 @@ impl RunningTask {
         self.act(TaskEvent::Spend(usage)).await
     }
 
-    /// It is finished.
+    /// Closes a declared step on purpose without doing it; `done` no longer asks for it.
+    pub async fn skip(&self, step: &str, reason: &str) -> Result<(), ActError> {
+        let mut key = StepKey::first(StepName::new(step)?);
+        funnel::clean_step(self.shared.engine.redactor(), &mut key);
+        self.act(TaskEvent::StepSkip { key: key.clone(), reason: reason.to_owned() }).await?;
+        self.shared.read_step(&key).await.map(drop)
+    }
+
+    /// It is finished. Refused while declared steps are neither finished nor skipped: the task is
+    /// then interrupted, as if its handle were dropped.
     pub async fn done(self) -> Result<(), ActError> {
-        self.end(TaskEvent::Done).await
+        self.end(TaskEvent::Done { force: false }).await
+    }
+
+    /// It is finished, and the declared steps that were left open are recorded with its end.
+    pub async fn done_by_force(self) -> Result<(), ActError> {
+        self.end(TaskEvent::Done { force: true }).await
     }
 
     /// It went wrong: its strategy is asked what becomes of it.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use relight_core::decide::Right;
+use relight_core::decide::{Right, StartLimits};
 use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName};
 use relight_core::lease::{Holder, LEASE_MAX};
 use relight_core::task::{NewTask, Task, TaskSpec};
@@ -22,11 +22,12 @@ pub struct TaskBuilder {
     new: NewTask,
     ttl: Option<Span>,
     lifetime: Option<Span>,
+    force: bool,
 }
 
 impl TaskBuilder {
     pub(super) fn new(recoverer: Recoverer, place: Place, new: NewTask) -> Self {
-        Self { recoverer, place, new, ttl: None, lifetime: None }
+        Self { recoverer, place, new, ttl: None, lifetime: None, force: false }
     }
 
     /// One line for people.
@@ -106,6 +107,12 @@ impl TaskBuilder {
         self
     }
 
+    /// Starts the task also when it waits for a person, or has used up what the policy allows.
+    pub fn force(mut self) -> Self {
+        self.force = true;
+        self
+    }
+
     /// Adds the task to the queue. The same request again changes nothing; one whose key another
     /// task has answers that task.
     pub async fn add(mut self) -> Result<Task, ActError> {
@@ -125,7 +132,12 @@ impl TaskBuilder {
         // Nobody sits there, so what this process still holds belongs to a handle that is gone. A
         // lease of its own keeps what that one left behind from ending it.
         let left_over = task.lease.held.is_some_and(|held| held.holder == holder);
-        let started = engine.take(&task.id, Right::Unfenced, holder, ttl, left_over).await?;
+        let limits = match self.force {
+            true => StartLimits::Forced,
+            false => StartLimits::Policy(self.recoverer.policy()),
+        };
+        let right = Right::Unfenced;
+        let started = engine.take(&task.id, right, holder, ttl, left_over, limits).await?;
         Ok(RunningTask::new(self.recoverer, started, ttl, seat))
     }
 

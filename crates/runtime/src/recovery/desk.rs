@@ -206,7 +206,7 @@ pub async fn foresee(engine: &Engine, id: &TaskId, verb: &Verb) -> Result<Task, 
     holders::look_for(engine.store().as_ref(), &task.lease.held).await?;
     check(&task, verb)?;
     let (life, right, now) = (HolderLife::Gone, Right::Unfenced, clock::now());
-    let scene = Scene { task: &task, step: None, life, right, now };
+    let scene = Scene { task: &task, step: None, steps: &[], life, right, now };
     for change in decide(&scene, verb.event())?.changes {
         change.apply(&mut task, now);
     }

@@ -140,7 +140,7 @@ impl Recoverer {
         }
         let recovery = TaskEvent::Recover(Box::new(self.ask(task, death, None).await));
         let (life, right) = (HolderLife::Gone, Right::Unfenced);
-        let scene = Scene { task, step: None, life, right, now: clock::now() };
+        let scene = Scene { task, step: None, steps: &[], life, right, now: clock::now() };
         let decision = decide(&scene, recovery).ok()?;
         Some(told(Acted { before: task.clone(), decision, fence: task.lease.fence, at: scene.now }))
     }

@@ -97,12 +97,14 @@ function fillRow(row, task) {
 
 function fillSteps(cell, task) {
   const [bar, text] = cell.children;
-  const all = Math.max(task.steps_declared, task.steps_done + task.steps_in_doubt);
+  // Where steps were declared, only those count.
+  const done = task.steps_declared ? task.steps_declared_done : task.steps_done;
+  const all = task.steps_declared || task.steps_done + task.steps_in_doubt;
   setAttribute(bar, "max", Math.max(1, all));
-  setAttribute(bar, "value", task.steps_done);
-  setAttribute(bar, "aria-label", `${task.steps_done} of ${all} steps done`);
+  setAttribute(bar, "value", done);
+  setAttribute(bar, "aria-label", `${done} of ${all} steps done`);
   bar.hidden = all === 0;
   const open = task.steps_in_doubt ? `, ${task.steps_in_doubt} ${isWorkedOn(task) ? "under way" : "in doubt"}` : "";
-  setText(text, `${task.steps_done} of ${all}${open}`);
+  setText(text, `${done} of ${all}${open}`);
   text.classList.toggle("doubt", task.steps_in_doubt > 0 && !isWorkedOn(task));
 }

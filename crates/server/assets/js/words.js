@@ -5,7 +5,7 @@ export const VIEWS = ["overview", "timeline", "tasks", "sessions", "events"];
 
 /** Every kind of event; EventSource hears only kinds that were asked for. */
 export const KINDS = [
-  "step.begun", "step.done", "step.failed", "step.resolved", "step.cleared", "step.parked",
+  "step.begun", "step.done", "step.failed", "step.resolved", "step.skipped", "step.cleared", "step.parked",
   "task.created", "task.status", "task.assigned", "task.context", "task.changed", "task.forgotten", "task.recovery", "task.budget",
   "lease.taken", "lease.ended", "fence.raised", "checkpoint.damaged", "checkpoint.imported",
   "agent.created", "agent.changed", "agent.state", "agent.budget", "agent.session", "agent.iteration", "agent.taken", "agent.left", "agent.wish",
@@ -32,7 +32,7 @@ export const SESSION_STATES = {
   expired: ["clock", "calm"], idle: ["circle", "calm"],
 };
 
-export const STEP_STATES = { __proto__: null, done: ["check", "good"], begun: ["play", "info"], failed: ["cross", "bad"], in_doubt: ["doubt", "warn"], waiting: ["circle", "calm"] };
+export const STEP_STATES = { __proto__: null, done: ["check", "good"], begun: ["play", "info"], failed: ["cross", "bad"], skipped: ["slash", "calm"], in_doubt: ["doubt", "warn"], waiting: ["circle", "calm"] };
 
 export const NEEDS = {
   __proto__: null,

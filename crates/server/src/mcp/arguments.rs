@@ -28,6 +28,8 @@ pub(super) struct TaskStart {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskDone {
+    #[serde(default)]
+    pub(super) force: bool,
     pub(super) task: Option<String>,
     pub(super) fence: Option<u64>,
 }
@@ -62,6 +64,17 @@ pub(super) struct StepEnd {
     pub(super) output: Option<String>,
     pub(super) cost: Option<String>,
     pub(super) turns: Option<u64>,
+    pub(super) occurrence: Option<u32>,
+    pub(super) task: Option<String>,
+    pub(super) fence: Option<u64>,
+}
+
+/// `step_skip`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepSkip {
+    pub(super) step: String,
+    pub(super) reason: String,
     pub(super) occurrence: Option<u32>,
     pub(super) task: Option<String>,
     pub(super) fence: Option<u64>,
@@ -135,6 +148,7 @@ pub(super) fn check(tool: super::tool::Tool, given: JsonObject) -> Result<(), Pr
         Tool::TaskBlock => read::<TaskBlock>(given).map(drop),
         Tool::StepBegin => read::<StepBegin>(given).map(drop),
         Tool::StepEnd => read::<StepEnd>(given).map(drop),
+        Tool::StepSkip => read::<StepSkip>(given).map(drop),
         Tool::CheckpointSave => read::<CheckpointSave>(given).map(drop),
         Tool::CheckpointResume => read::<CheckpointResume>(given).map(drop),
         Tool::Heartbeat => read::<Heartbeat>(given).map(drop),

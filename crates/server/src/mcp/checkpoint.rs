@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::arguments::{CheckpointResume, CheckpointSave};
 use super::problem::Problem;
-use super::reply::Reply;
+use super::reply::{Reply, first};
 use super::seat::Seat;
 use super::task::{started_data, started_text};
 
@@ -129,6 +129,11 @@ fn saved_reply(saved: &Saved, word: &str) -> Reply {
         "workflow": checkpoint.workflow_id, "outcome": word, "status": checkpoint.status,
         "step": checkpoint.current_step,
     });
+    let left_open = saved.left_open();
+    if !left_open.is_empty() {
+        text += &format!("\nsteps left open: {}", first(&left_open).join(", "));
+        data["left_open"] = json!(first(&left_open));
+    }
     tell_copy(saved, &mut text, &mut data);
     Reply::new(text, data)
 }
@@ -150,14 +155,15 @@ pub(super) async fn resume(seat: &Seat, given: CheckpointResume) -> Result<Reply
         let right = seat.right(id, given.fence)?;
         let task = seat.engine.task(id).await?;
         if right.fence().is_some_and(|fence| task.lease.admits(fence)) {
-            let started = seat.engine.take(id, right, holder, ttl, false).await?;
+            let limits = seat.limits.clone();
+            let started = seat.engine.take(id, right, holder, ttl, false, limits).await?;
             seat.remember(&started);
             let data = started_data(&started);
             return Ok(Reply::new(started_text("workflow", &started), data));
         }
     }
-    let only_of = agent.filter(|_| given.agent.is_some());
-    let request = ResumeRequest { workflow, agent: only_of, steal: false, holder, ttl };
+    let (agent, limits) = (agent.filter(|_| given.agent.is_some()), seat.limits.clone());
+    let request = ResumeRequest { workflow, agent, steal: false, holder, ttl, limits };
     let resumed = dialect.resume(&request).await?;
     seat.remember(&resumed.started);
     let checkpoint = document(&resumed.saved.view);

@@ -103,6 +103,7 @@ async fn run(seat: &Seat, tool: Tool, given: JsonObject) -> Result<Reply, Proble
         Tool::TaskBlock => task::block(seat, read(given)?).await,
         Tool::StepBegin => step::begin(seat, read(given)?).await,
         Tool::StepEnd => step::end(seat, read(given)?).await,
+        Tool::StepSkip => step::skip(seat, read(given)?).await,
         Tool::CheckpointSave => checkpoint::save(seat, read(given)?).await,
         Tool::CheckpointResume => checkpoint::resume(seat, read(given)?).await,
         Tool::Heartbeat => look::heartbeat(seat, read(given)?).await,

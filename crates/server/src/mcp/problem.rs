@@ -115,9 +115,17 @@ fn hint_of(error: &ActError) -> Option<&'static str> {
                 _ => "task_start takes it up first",
             },
             Refusal::StepNotBegun { .. } => "call step_begin first",
-            Refusal::RetriesUsedUp { .. } | Refusal::GivenUp { .. } => "stop: a person decides",
+            Refusal::RetriesUsedUp { .. } | Refusal::GivenUp { .. } | Refusal::UsedUp { .. } => {
+                "stop: a person decides"
+            }
+            Refusal::WaitsForPerson { .. } => "stop: it waits for a person",
             Refusal::NotBefore { .. } => "later",
-            Refusal::StepFinished { .. } => "skip it: it was finished before",
+            Refusal::StepFinished { .. } => "nothing to do: it was finished or skipped before",
+            Refusal::StepsLeftOpen { .. } => {
+                "finish them, or step_skip each with a reason, then task_done"
+            }
+            Refusal::StepInDoubt { .. } => "step_begin tells what to do with it",
+            Refusal::NoSuchStep { .. } => "check the name of the step",
             Refusal::StepNotInDoubt { .. } | Refusal::OtherInput { .. } | Refusal::TooLarge(_) => {
                 return None;
             }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use relight::engine::{Engine, Started};
-use relight_core::decide::Right;
+use relight_core::decide::{Right, StartLimits};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::time::Span;
@@ -32,6 +32,8 @@ pub(super) struct Seat {
     pub(super) checkpoints: PathBuf,
     /// The agent, where that is known.
     pub(super) agent: Option<AgentName>,
+    /// What keeps an agent from starting a task: only a person starts what waits for one.
+    pub(super) limits: StartLimits,
     /// Where causes go that an agent is not told.
     pub(super) complain: Complain,
     pub(super) side: Side,
@@ -94,6 +96,7 @@ impl Seat {
             home: stdio.home,
             checkpoints: stdio.checkpoints,
             agent: stdio.agent,
+            limits: stdio.limits,
             complain: Complain(stdio.complain),
             side: Side::Process(Arc::new(process)),
         }
@@ -104,7 +107,9 @@ impl Seat {
         // No path comes in by the network.
         let checkpoints = home.join("checkpoints");
         let complain = Complain(Arc::clone(&app.backend.complain));
-        Self { engine, home, checkpoints, agent, complain, side: Side::Http { app, caller } }
+        let limits = StartLimits::Policy(app.backend.recoverer.policy());
+        let side = Side::Http { app, caller };
+        Self { engine, home, checkpoints, agent, limits, complain, side }
     }
 
     pub(super) fn is_over_http(&self) -> bool {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use relight::engine::Engine;
+use relight_core::decide::StartLimits;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Fence, Holder};
 use rmcp::service::ServerInitializeError;
@@ -26,6 +27,8 @@ pub struct Stdio {
     pub checkpoints: PathBuf,
     /// The agent that is served, where it has a name.
     pub agent: Option<AgentName>,
+    /// What keeps the agent from starting a task.
+    pub limits: StartLimits,
     /// Whose life the leases follow: this process, or the attempt that it is part of.
     pub holder: Holder,
     /// Where the supervisor hears the agent; nowhere when nobody supervises it.

@@ -75,6 +75,24 @@ fn meaning(advice: StepAdvice) -> &'static str {
     }
 }
 
+pub(super) async fn skip(seat: &Seat, given: arguments::StepSkip) -> Result<Reply, Problem> {
+    if given.reason.trim().is_empty() {
+        return Err(Problem::invalid("a reason is needed").hint("say why it is not needed"));
+    }
+    let id = seat.task(given.task)?;
+    let right = seat.right(&id, given.fence)?;
+    let key = steps::step_key(&seat.engine, given.step, given.occurrence)?;
+    let event = TaskEvent::StepSkip { key: key.clone(), reason: given.reason };
+    seat.engine.act(&id, right, event).await?;
+    seat.refresh(&id).await;
+    let next = seat.engine.view(&id).await?.progress.next_step;
+    let mut text = format!("step {key} is skipped");
+    if let Some(next) = &next {
+        text += &format!("; next: {next}");
+    }
+    Ok(Reply::new(text, json!({"step": key.to_string(), "state": "skipped", "next_step": next})))
+}
+
 pub(super) async fn end(seat: &Seat, given: arguments::StepEnd) -> Result<Reply, Problem> {
     let id = seat.task(given.task)?;
     let right = seat.right(&id, given.fence)?;

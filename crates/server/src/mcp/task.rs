@@ -28,7 +28,7 @@ pub(super) async fn start(seat: &Seat, given: arguments::TaskStart) -> Result<Re
     let (context, expires_at, checkpoint) = (given.set, None, None);
     let new = NewTask { id: id.clone(), agent, spec, context, expires_at, checkpoint };
     let right = seat.fence(&id, given.fence).map_or(Right::Unfenced, Right::Fence);
-    match drain::start(&seat.engine, new, right, holder, ttl).await? {
+    match drain::start(&seat.engine, new, right, holder, ttl, seat.limits.clone()).await? {
         Begun::Started(started) => {
             seat.remember(&started);
             seat.refresh(&started.view.task.id).await;
@@ -103,7 +103,7 @@ pub(super) fn started_data(started: &Started) -> Value {
 }
 
 pub(super) async fn done(seat: &Seat, given: arguments::TaskDone) -> Result<Reply, Problem> {
-    end(seat, given.task, given.fence, TaskEvent::Done).await
+    end(seat, given.task, given.fence, TaskEvent::Done { force: given.force }).await
 }
 
 pub(super) async fn block(seat: &Seat, given: arguments::TaskBlock) -> Result<Reply, Problem> {

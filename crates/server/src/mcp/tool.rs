@@ -13,6 +13,7 @@ pub(super) enum Tool {
     TaskBlock,
     StepBegin,
     StepEnd,
+    StepSkip,
     CheckpointSave,
     CheckpointResume,
     Heartbeat,
@@ -86,10 +87,11 @@ const AGENT: Field = field("agent", Kind::Text, Need::Never, "your name, if you 
 
 impl Tool {
     /// All of them, in the order in which an agent needs them.
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::TaskStart,
         Self::StepBegin,
         Self::StepEnd,
+        Self::StepSkip,
         Self::TaskDone,
         Self::TaskBlock,
         Self::ResumeBrief,
@@ -128,6 +130,7 @@ impl Tool {
             Self::TaskBlock => &TASK_BLOCK,
             Self::StepBegin => &STEP_BEGIN,
             Self::StepEnd => &STEP_END,
+            Self::StepSkip => &STEP_SKIP,
             Self::CheckpointSave => &CHECKPOINT_SAVE,
             Self::CheckpointResume => &CHECKPOINT_RESUME,
             Self::Heartbeat => &HEARTBEAT,
@@ -167,9 +170,9 @@ const TASK_START: About = About {
 const TASK_DONE: About = About {
     name: "task_done",
     title: "Finish a task",
-    text: "The whole task is finished.",
+    text: "The whole task is finished. Refused while declared steps are open: finish or skip them.",
     effect: Effect::Once,
-    fields: &[TASK, FENCE],
+    fields: &[field("force", Kind::Flag, Need::Never, "although steps are open"), TASK, FENCE],
 };
 
 const TASK_BLOCK: About = About {
@@ -213,6 +216,20 @@ const STEP_END: About = About {
         field("output", Kind::Text, Need::Never, "what a successor needs of the result; short"),
         field("cost", Kind::Text, Need::Never, "what it cost, such as 0.25"),
         field("turns", Kind::Number, Need::Never, "model turns it took"),
+        OCCURRENCE,
+        TASK,
+        FENCE,
+    ],
+};
+
+const STEP_SKIP: About = About {
+    name: "step_skip",
+    title: "Skip a step",
+    text: "Closes a declared step that is not to be done.",
+    effect: Effect::Once,
+    fields: &[
+        STEP,
+        field("reason", Kind::Text, Need::Always, "why it is not needed"),
         OCCURRENCE,
         TASK,
         FENCE,

@@ -76,6 +76,7 @@ fn api() -> Router<App> {
         .route("/tasks/{id}/steps/{name}/begin", post(steps::begin))
         .route("/tasks/{id}/steps/{name}/end", post(steps::end))
         .route("/tasks/{id}/steps/{name}/resolve", post(steps::resolve))
+        .route("/tasks/{id}/steps/{name}/skip", post(steps::skip))
         .route("/sessions", get(sessions::list))
         .route("/sessions/{key}/begin", post(sessions::begin))
         .route("/sessions/{key}/end", post(sessions::end))
@@ -131,6 +132,7 @@ fn api() -> Router<App> {
         steps::begin,
         steps::end,
         steps::resolve,
+        steps::skip,
         sessions::list,
         sessions::begin,
         sessions::end,

@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::given::{Given, Named};
 use crate::wire::problem::ProblemBody;
-use crate::wire::step::{Advice, BeginStep, EndStep, ResolveStep};
+use crate::wire::step::{Advice, BeginStep, EndStep, ResolveStep, SkipStep};
 use crate::wire::task::Task;
 
 /// A step is about to act: what to do with it.
@@ -152,6 +152,28 @@ pub(super) async fn resolve(
     let key = step_key(engine, name, given.occurrence)?;
     let event = TaskEvent::StepResolve { key, happened: given.happened };
     engine.act(&id, right(None), event).await?;
+    app.refresh(&id).await;
+    Ok(Answer(engine.task(&id).await?.into()))
+}
+
+/// A step is not to be done: it is closed, and no longer keeps its task from being done.
+#[utoipa::path(post, path = "/api/tasks/{id}/steps/{name}/skip", tag = "steps",
+    params(("id" = String, Path), ("name" = String, Path)), request_body = SkipStep,
+    responses((status = 200, body = Task), (status = 404, body = ProblemBody),
+        (status = 409, body = ProblemBody), (status = 422, body = ProblemBody)))]
+pub(super) async fn skip(
+    State(app): State<App>,
+    Named((id, name)): Named<(String, String)>,
+    Given(given): Given<SkipStep>,
+) -> Result<Answer<Task>, ApiError> {
+    let id = TaskId::new(id)?;
+    let engine = &app.backend.engine;
+    let key = step_key(engine, name, given.occurrence)?;
+    if given.reason.trim().is_empty() {
+        return Err(ApiError::invalid("skip needs a `reason`"));
+    }
+    let event = TaskEvent::StepSkip { key, reason: given.reason };
+    engine.act(&id, right(given.fence), event).await?;
     app.refresh(&id).await;
     Ok(Answer(engine.task(&id).await?.into()))
 }

@@ -10,7 +10,7 @@ use relight::dialect::Dialect;
 use relight::doors::clock;
 use relight::engine::{Added, Engine};
 use relight::supervise::successor;
-use relight_core::decide::Right;
+use relight_core::decide::{Right, StartLimits};
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight_core::lease::{Fence, Holder, of_length};
 use relight_core::status::TaskStatus;
@@ -70,9 +70,14 @@ pub(super) async fn list(
         limit: Some(limit + 1),
         ..TaskQuery::default()
     };
-    let found = app.backend.engine.store().tasks(query).await?;
-    let cursor = |task: &Task| task.id.to_string();
-    Ok(Answer(List::cut(found, limit, cursor, wire::task::Task::from)))
+    let engine = &app.backend.engine;
+    let found = engine.store().tasks(query).await?;
+    let mut told = Vec::with_capacity(found.len());
+    for task in found {
+        let steps_declared_done = engine.declared_done(&task).await?.or(Some(0));
+        told.push(wire::task::Task { steps_declared_done, ..task.into() });
+    }
+    Ok(Answer(List::cut(told, limit, |task| task.id.clone(), |task| task)))
 }
 
 /// One task with its steps, its context and its payload.
@@ -125,7 +130,12 @@ pub(super) async fn start(
         app.reported(agent).await?;
     }
     let holder = holder(agent.as_ref().unwrap_or(&caller.id));
-    let started = engine.start(new, right(given.fence), holder, Some(lease)).await?;
+    let limits = match given.force {
+        true => StartLimits::Forced,
+        false => StartLimits::Policy(app.backend.recoverer.policy()),
+    };
+    let right = right(given.fence);
+    let started = engine.start(new, right, holder, Some(lease), limits).await?;
     app.refresh(&started.view.task.id).await;
     Ok(Answer(started.into()))
 }

@@ -32,7 +32,7 @@ macro_rules! verb {
 }
 
 verb!(
-    /// It is finished.
+    /// It is finished; refused while declared steps are open, unless by force.
     done, "/api/tasks/{id}/done"
 );
 verb!(
@@ -82,7 +82,7 @@ impl App {
 
 fn event(given: TaskVerb, verb: &'static str) -> Result<TaskEvent, ApiError> {
     Ok(match verb {
-        "done" => TaskEvent::Done,
+        "done" => TaskEvent::Done { force: given.force },
         "block" => TaskEvent::Block { reason: reason(verb, given.reason)? },
         "defer" => {
             let until = given.until.ok_or_else(|| {

@@ -1,6 +1,6 @@
 //! A step.
 
-use relight_core::step::{self, StepState};
+use relight_core::step;
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -12,7 +12,7 @@ use super::number;
 pub(crate) struct Step {
     pub(crate) name: String,
     pub(crate) occurrence: u32,
-    /// `begun`, `done` or `failed`.
+    /// `begun`, `done`, `failed` or `skipped`.
     pub(crate) state: String,
     /// `keyed`, `repeatable`, `verify` or `once`.
     pub(crate) rule: String,
@@ -24,15 +24,10 @@ pub(crate) struct Step {
 
 impl From<step::Step> for Step {
     fn from(step: step::Step) -> Self {
-        let state = match step.state {
-            StepState::Begun => "begun",
-            StepState::Done => "done",
-            StepState::Failed => "failed",
-        };
         Self {
             name: step.key.name.to_string(),
             occurrence: step.key.occurrence,
-            state: state.to_owned(),
+            state: step.state.as_str().to_owned(),
             rule: step.rule.to_string(),
             tries: step.tries,
             at: step.at,
@@ -97,6 +92,20 @@ pub(crate) struct EndStep {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResolveStep {
     pub(crate) happened: bool,
+    /// 1 when none.
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64)]
+    pub(crate) occurrence: Option<u32>,
+}
+
+/// A step that is not to be done.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SkipStep {
+    /// The right to write.
+    #[serde(default, deserialize_with = "number::optional")]
+    pub(crate) fence: Option<u64>,
+    /// Why.
+    pub(crate) reason: String,
     /// 1 when none.
     #[schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64)]
     pub(crate) occurrence: Option<u32>,

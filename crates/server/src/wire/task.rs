@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use relight::engine::{self, TaskView};
 use relight::handover;
 use relight_core::lease::{Held, Holder};
+use relight_core::progress::left_open;
 use relight_core::task;
 use relight_core::task::STRATEGY_DEFAULT;
 use relight_core::time::Time;
@@ -29,9 +30,13 @@ pub(crate) struct Task {
     pub(crate) holder: Option<TaskHolder>,
     /// Number of the newest lease.
     pub(crate) fence: u64,
+    /// Finished or skipped, declared ahead or not.
     pub(crate) steps_done: u64,
     pub(crate) steps_in_doubt: u64,
     pub(crate) steps_declared: usize,
+    /// How many of the declared ones are finished or skipped; in lists and of one task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) steps_declared_done: Option<usize>,
     pub(crate) starts: u32,
     pub(crate) retries: u32,
     pub(crate) max_retries: u32,
@@ -73,6 +78,7 @@ pub(crate) struct WholeTask {
     pub(crate) task: Task,
     pub(crate) steps: Vec<Step>,
     pub(crate) done_steps: Vec<String>,
+    pub(crate) skipped_steps: Vec<String>,
     pub(crate) in_doubt: Vec<String>,
     pub(crate) next_step: Option<String>,
     pub(crate) remaining_steps: Vec<String>,
@@ -136,6 +142,7 @@ impl From<task::Task> for Task {
             steps_done: task.steps_done,
             steps_in_doubt: task.steps_open,
             steps_declared: task.spec.steps.len(),
+            steps_declared_done: None,
             starts: task.starts,
             retries: task.retries,
             recoveries: task.tally.recoveries,
@@ -172,15 +179,18 @@ impl From<&Held> for TaskHolder {
 impl From<TaskView> for WholeTask {
     fn from(view: TaskView) -> Self {
         let TaskView { task, steps, progress } = view;
+        let declared = &task.spec.steps;
+        let declared_done = declared.len() - left_open(declared, &steps).len();
         Self {
             steps: steps.into_iter().map(Step::from).collect(),
             done_steps: progress.done_steps,
+            skipped_steps: progress.skipped_steps,
             in_doubt: progress.in_doubt,
             next_step: progress.next_step,
             remaining_steps: progress.remaining_steps,
             context: task.context.clone(),
             payload: task.spec.payload.clone(),
-            task: task.into(),
+            task: Task { steps_declared_done: Some(declared_done), ..task.into() },
         }
     }
 }
@@ -266,6 +276,9 @@ pub(crate) struct StartTask {
     pub(crate) lease: Option<String>,
     /// The right that is continued.
     pub(crate) fence: Option<u64>,
+    /// Also when it waits for a person, or has used up its budget.
+    #[serde(default)]
+    pub(crate) force: bool,
 }
 
 impl TryFrom<Map<String, Value>> for StartTask {
@@ -274,9 +287,10 @@ impl TryFrom<Map<String, Value>> for StartTask {
     fn try_from(mut given: Map<String, Value>) -> Result<Self, Self::Error> {
         let lease = from_value(given.remove("lease").unwrap_or_default())?;
         let fence = number::optional(given.remove("fence").unwrap_or_default())?;
+        let force = given.remove("force").map(from_value).transpose()?.unwrap_or(false);
         // The id stands in the path; said again it must not hurt.
         given.remove("id");
-        Ok(Self { spec: from_value(Value::Object(given))?, lease, fence })
+        Ok(Self { spec: from_value(Value::Object(given))?, lease, fence, force })
     }
 }
 
@@ -307,7 +321,7 @@ pub(crate) struct TaskVerb {
     pub(crate) until: Option<String>,
     /// To whom; for `retry`.
     pub(crate) agent: Option<String>,
-    /// Beyond the limit, or from a live holder too; for `retry` and `release`.
+    /// Beyond the limit, from a live holder, or over open steps; for `retry`, `release` and `done`.
     #[serde(default)]
     pub(crate) force: bool,
 }

@@ -191,3 +191,42 @@ fn no_secret_is_told_and_no_path_comes_in() {
     let elsewhere = json!({"workflow": "v", "step": "s", "agent": "a", "dir": "/tmp"});
     assert_eq!(call(&ground, "checkpoint_save", &elsewhere).1["error"]["code"], "invalid");
 }
+
+#[test]
+fn a_task_is_done_when_its_declared_steps_are_closed() {
+    let ground = Ground::new();
+    call(&ground, "task_start", &json!({"task": "t", "agent": "a", "steps": ["build", "push"]}));
+    let (is_error, refused) = call(&ground, "task_done", &json!({"task": "t", "fence": 1}));
+    assert!(is_error, "{refused}");
+    assert_eq!(refused["error"]["code"], "steps_left_open");
+    assert!(refused["error"]["hint"].as_str().unwrap().contains("step_skip"), "{refused}");
+    for step in ["build", "push"] {
+        let skip = json!({"task": "t", "fence": 1, "step": step, "reason": "not needed"});
+        assert_eq!(call(&ground, "step_skip", &skip).1["state"], "skipped");
+    }
+    let (_, done) = call(&ground, "task_done", &json!({"task": "t", "fence": 1}));
+    assert_eq!(done["status"], "completed");
+}
+
+#[test]
+fn a_workflow_that_leaves_steps_open_says_so() {
+    let ground = Ground::new();
+    let save = |more: Value| {
+        let mut all = json!({"workflow": "w", "agent": "a", "step": "one"});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        call(&ground, "checkpoint_save", &all).1
+    };
+    save(json!({"remaining": ["two"]}));
+    let done = call(&ground, "checkpoint_save", &json!({"workflow": "w", "status": "done"})).1;
+    assert_eq!((&done["outcome"], &done["left_open"]), (&json!("done"), &json!(["two"])));
+}
+
+#[test]
+fn an_agent_does_not_start_what_waits_for_a_person() {
+    let ground = Ground::new();
+    call(&ground, "task_start", &json!({"task": "t", "agent": "a"}));
+    call(&ground, "task_block", &json!({"task": "t", "fence": 1, "reason": "a key is missing"}));
+    let (is_error, refused) = call(&ground, "task_start", &json!({"task": "t", "agent": "a"}));
+    assert!(is_error, "{refused}");
+    assert_eq!(refused["error"]["code"], "waits_for_person");
+}

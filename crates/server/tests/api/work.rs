@@ -161,7 +161,7 @@ fn a_parked_task_is_told_apart_from_one_that_a_person_blocked() {
     park(&ground, "t");
     assert_eq!(need()["kind"], "parked");
     assert_eq!(need()["hint"], "relight task show t, then relight recover t --resume");
-    assert_eq!(ground.post("/api/tasks/t/start", &json!({})).status, 200);
+    assert_eq!(ground.post("/api/tasks/t/start", &json!({"force": true})).status, 200);
     assert_eq!(ground.post("/api/tasks/t/block", &json!({"reason": "no key"})).status, 200);
     assert_eq!(need()["kind"], "blocked", "the alert was about an earlier time");
 }
@@ -263,4 +263,45 @@ fn a_daemon_that_ends_lets_no_claim_hang() {
     let mut rest = String::new();
     let _ = std::io::Read::read_to_string(&mut waiting, &mut rest);
     assert!(begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_task_is_not_done_over_open_steps_and_a_skip_closes_one() {
+    let ground = Ground::new();
+    let start = json!({"agent": "a", "steps": ["build", "push"]});
+    let fence = ground.post("/api/tasks/t/start", &start).ok()["fence"].clone();
+    let done =
+        |force: bool| ground.post("/api/tasks/t/done", &json!({"fence": fence, "force": force}));
+    let refused = done(false);
+    assert_eq!((refused.status, refused.code().as_str()), (409, "steps_left_open"));
+    let message = refused.json()["error"]["message"].clone();
+    assert!(message.as_str().unwrap().ends_with("build, push"), "{message}");
+    let skip = |body: Value| ground.post("/api/tasks/t/steps/build/skip", &body);
+    assert_eq!(skip(json!({"fence": fence})).status, 422);
+    assert_eq!(skip(json!({"fence": fence, "reason": " "})).status, 422);
+    assert_eq!(skip(json!({"fence": 9, "reason": "no"})).code(), "fenced");
+    assert_eq!(skip(json!({"fence": fence, "reason": "no"})).ok()["steps_done"], 1);
+    let listed = ground.get("/api/tasks").ok()["items"][0].clone();
+    assert_eq!((&listed["steps_declared_done"], &listed["steps_declared"]), (&json!(1), &json!(2)));
+    let shown = ground.get("/api/tasks/t").ok();
+    assert_eq!(shown["steps_declared_done"], 1);
+    assert_eq!((&shown["skipped_steps"], &shown["next_step"]), (&json!(["build"]), &json!("push")));
+    assert_eq!(done(false).code(), "steps_left_open");
+    assert_eq!(done(true).ok()["reason"], "steps left open: push");
+}
+
+#[test]
+fn a_start_keeps_to_the_limits_and_a_retry_leaves_live_holders_alone() {
+    let ground = Ground::new();
+    let fence = started(&ground, "t");
+    let retry = |force: bool| ground.post("/api/tasks/t/retry", &json!({"force": force}));
+    assert_eq!(retry(false).code(), "held");
+    let block = json!({"fence": fence, "reason": "why"});
+    ground.post("/api/tasks/t/block", &block).ok();
+    let start = |force: bool| ground.post("/api/tasks/t/start", &json!({"force": force}));
+    let refused = start(false);
+    assert_eq!((refused.status, refused.code().as_str()), (409, "waits_for_person"));
+    start(true).ok();
+    retry(true).ok();
+    assert_eq!(ground.get("/api/tasks/t").ok()["status"], "assigned");
 }

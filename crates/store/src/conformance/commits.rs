@@ -93,6 +93,7 @@ pub async fn every_change_means_what_apply_says(harness: &dyn Harness) {
         Change::StepBegun(mark("r", 2, false)),
         Change::StepBegun(mark("r", 3, true)),
         Change::StepResolved { mark: mark("r", 3, true), happened: true },
+        Change::StepSkipped { mark: mark("q", 0, false), reason: "why".to_owned() },
         Change::LeaseEnded,
         lease_of(None),
         Change::FenceRaised,

@@ -131,6 +131,24 @@ pub async fn a_step_shows_its_newest_record(harness: &dyn Harness) {
     }
 }
 
+/// It is closed: counted, shown, and nothing follows it.
+pub async fn a_skipped_step_is_closed(harness: &dyn Harness) {
+    let store = harness.open().await;
+    add(&*store, "t").await;
+    let skip =
+        |name| Change::StepSkipped { mark: mark(name, 0, false), reason: "not needed".to_owned() };
+    done(&*store, "t", FREE, vec![skip("s")]).await;
+    assert_eq!(step(&*store, "t", "s").await.map(|step| step.state), Some(StepState::Skipped));
+    let task = read(&*store, "t").await;
+    assert_eq!((task.steps_done, task.steps_open), (1, 0));
+    for change in [skip("s"), Change::StepBegun(mark("s", 1, false))] {
+        let refused = store.commit(commit_of(&id("t"), FREE, vec![change])).await;
+        assert!(matches!(refused, Err(CommitError::Moved(_))), "{refused:?}");
+    }
+    let output = store.output(&id("t"), &step_key("s")).await.expect("a store that can be read");
+    assert_eq!(output, None);
+}
+
 /// The fence that the writer showed; 0 for one that showed none.
 pub async fn a_step_says_under_which_lease_it_was_written(harness: &dyn Harness) {
     let store = harness.open().await;

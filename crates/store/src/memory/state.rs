@@ -381,7 +381,7 @@ fn record(commit: &Commit, change: &Change) -> Option<Record> {
     let step = change.step_record(commit.at, commit.guard.fence)?;
     Some(match change {
         Change::StepEnded { output, .. } => Record::Ended(step, output.clone()),
-        Change::StepResolved { .. } => Record::Ended(step, None),
+        Change::StepResolved { .. } | Change::StepSkipped { .. } => Record::Ended(step, None),
         _ => Record::Begun(step),
     })
 }
@@ -414,6 +414,7 @@ fn is_of_steps(kind: EventKind) -> bool {
             | EventKind::StepDone
             | EventKind::StepFailed
             | EventKind::StepResolved
+            | EventKind::StepSkipped
             | EventKind::StepsCleared
     )
 }

@@ -254,6 +254,7 @@ impl Touched {
             | Change::StepBegun(_)
             | Change::StepEnded { .. }
             | Change::StepResolved { .. }
+            | Change::StepSkipped { .. }
             | Change::Noted(..) => {}
         }
     }

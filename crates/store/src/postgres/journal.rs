@@ -68,7 +68,9 @@ impl Entry {
             _ => None,
         };
         let detail = match (change, output) {
-            (Change::StepResolved { .. }, _) => Some(to_json(&change.detail(None))),
+            (Change::StepResolved { .. } | Change::StepSkipped { .. }, _) => {
+                Some(to_json(&change.detail(None)))
+            }
             (_, Some(output)) => OutputDetail::of(output).as_ref().map(to_json),
             (_, None) => None,
         };
@@ -253,6 +255,7 @@ pub(super) fn state(code: i16, detail: Option<&str>) -> Result<StepState, BadVal
         EventKind::StepBegun => Ok(StepState::Begun),
         EventKind::StepDone => Ok(StepState::Done),
         EventKind::StepFailed => Ok(StepState::Failed),
+        EventKind::StepSkipped => Ok(StepState::Skipped),
         EventKind::StepResolved => {
             let detail: Json = from_json(detail.unwrap_or_default(), "journal.detail")?;
             let happened = detail["happened"].as_bool().unwrap_or(false);

@@ -158,6 +158,7 @@ fn step_counts(change: &Change) -> (i64, i64) {
         Change::StepResolved { mark, happened } => {
             (i64::from(*happened), -i64::from(mark.was_open))
         }
+        Change::StepSkipped { mark, .. } => (1, -i64::from(mark.was_open)),
         _ => (0, 0),
     }
 }
@@ -210,6 +211,7 @@ fn is_lean(commit: &Commit) -> bool {
         | Change::StepBegun(_)
         | Change::StepEnded { .. }
         | Change::StepResolved { .. }
+        | Change::StepSkipped { .. }
         | Change::StepsCleared => false,
     })
 }
@@ -317,6 +319,7 @@ impl Touched {
             | Change::StepBegun(_)
             | Change::StepEnded { .. }
             | Change::StepResolved { .. }
+            | Change::StepSkipped { .. }
             | Change::StepsCleared
             | Change::Noted(..) => {}
         }

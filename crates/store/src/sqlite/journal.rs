@@ -125,7 +125,9 @@ pub(super) fn append_step(
         _ => None,
     };
     let detail = match (change, output) {
-        (Change::StepResolved { .. }, _) => Some(to_json(&change.detail(None))),
+        (Change::StepResolved { .. } | Change::StepSkipped { .. }, _) => {
+            Some(to_json(&change.detail(None)))
+        }
         (_, Some(output)) => OutputDetail::of(output).as_ref().map(to_json),
         (_, None) => None,
     };
@@ -213,6 +215,7 @@ fn state(code: u8, detail: Option<&str>) -> Result<StepState> {
         EventKind::StepBegun => Ok(StepState::Begun),
         EventKind::StepDone => Ok(StepState::Done),
         EventKind::StepFailed => Ok(StepState::Failed),
+        EventKind::StepSkipped => Ok(StepState::Skipped),
         EventKind::StepResolved => resolved_state(detail.unwrap_or_default()),
         other => Err(bad_value("journal.kind", other.as_str())),
     }

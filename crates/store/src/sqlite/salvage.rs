@@ -143,7 +143,7 @@ fn recount(target: &Connection) -> Result<()> {
                       AND i.occurrence = j.occurrence);
          CREATE TEMP TABLE counted AS
              SELECT t.n AS n,
-                 (SELECT COUNT(*) FROM newest x WHERE x.n = t.n AND (x.kind = 2
+                 (SELECT COUNT(*) FROM newest x WHERE x.n = t.n AND (x.kind IN (2, 41)
                       OR (x.kind = 4 AND x.detail LIKE '%true%'))) AS done,
                  (SELECT COUNT(*) FROM newest x WHERE x.n = t.n AND x.kind = 1) AS open
              FROM task t;

@@ -209,7 +209,7 @@ impl Checker {
         let short = self.shortener.hash_one((name, look.need("occurrence")?));
         let before = self.steps.insert((n, short), state);
         for (state, by) in [(before, -1), (Some(state), 1)] {
-            task.counted_done += if state == Some(StepState::Done) { by } else { 0 };
+            task.counted_done += if state.is_some_and(StepState::is_closed) { by } else { 0 };
             task.counted_open += if state == Some(StepState::Begun) { by } else { 0 };
         }
         Ok(())
@@ -365,6 +365,10 @@ impl Look<'_> {
             EventKind::StepBegun => StepState::Begun,
             EventKind::StepDone => StepState::Done,
             EventKind::StepFailed => StepState::Failed,
+            EventKind::StepSkipped => {
+                self.json::<Value>("detail")?;
+                return Ok(StepState::Skipped);
+            }
             EventKind::StepResolved => {
                 let detail: Value = self.json("detail")?;
                 let happened = detail["happened"].as_bool().unwrap_or(false);

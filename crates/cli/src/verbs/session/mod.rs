@@ -15,13 +15,13 @@ use relight_store::SessionQuery;
 use serde_json::json;
 
 use self::view::{list_text, session_json, show_text};
-use super::task::shell_quote;
 use crate::arguments::HolderArguments;
 use crate::arguments::session::{
     BeginArguments, EndArguments, ListArguments, SessionCommand, ShutdownArguments, TouchArguments,
 };
 use crate::environment::Environment;
 use crate::exit::{Failure, Outcome};
+use crate::output::shell_quote;
 use crate::{block_on, output};
 
 pub(crate) fn run(environment: &Environment, command: SessionCommand) -> Outcome {

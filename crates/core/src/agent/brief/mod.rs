@@ -26,6 +26,8 @@ pub const DIRTY_NAMES_MAX: usize = 8;
 
 const DONE_NAMES_MAX: usize = 4;
 const DOUBTS_MAX: usize = 3;
+/// Most names of steps that are still to do.
+const TO_DO_MAX: usize = 8;
 const OUTPUT_LINES_MAX: usize = 5;
 const HASH_CHARS: usize = 12;
 /// What a successor needs of a task's context, in this order.
@@ -245,7 +247,7 @@ fn tell_task(page: &mut Page, facts: &BriefFacts<'_>, progress: Option<&Progress
 }
 
 fn tell_steps(page: &mut Page, progress: &Progress) {
-    let Progress { done_steps, in_doubt, next_step, remaining_steps } = progress;
+    let Progress { done_steps, skipped_steps, in_doubt, next_step, remaining_steps } = progress;
     if !done_steps.is_empty() {
         let last = &done_steps[done_steps.len().saturating_sub(DONE_NAMES_MAX)..];
         let which = if last.len() < done_steps.len() { ", the last" } else { "" };
@@ -255,16 +257,24 @@ fn tell_steps(page: &mut Page, progress: &Progress) {
             names(last)
         ));
     }
+    if !skipped_steps.is_empty() {
+        let first = &skipped_steps[..skipped_steps.len().min(TO_DO_MAX)];
+        page.line(&format!("- skipped on purpose: {}: {}", skipped_steps.len(), names(first)));
+    }
     if !in_doubt.is_empty() {
         let first = &in_doubt[..in_doubt.len().min(DOUBTS_MAX)];
         page.line(&format!("- in doubt: {}: {}", in_doubt.len(), names(first)));
     }
     if let Some(next) = next_step {
-        let after = match remaining_steps.len() {
-            0 => String::new(),
-            count => format!(", then {count} more"),
-        };
-        page.line(&format!("- next: {}{after}", quoted(next)));
+        page.line(&format!("- next: {}", quoted(next)));
+    }
+    // Those in doubt were named above.
+    let to_do: Vec<&String> =
+        remaining_steps.iter().filter(|name| !in_doubt.contains(name)).collect();
+    if !to_do.is_empty() {
+        let first = &to_do[..to_do.len().min(TO_DO_MAX)];
+        let which = if first.len() < to_do.len() { ", the first" } else { "" };
+        page.line(&format!("- after that still to do: {}{which}: {}", to_do.len(), names(first)));
     }
 }
 

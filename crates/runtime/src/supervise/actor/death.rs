@@ -9,6 +9,7 @@ use relight_core::agent::decide::{AgentEvent, later};
 use relight_core::agent::{AgentState, Attempt, AttemptTag, Cause, Death, Ending};
 use relight_core::decide::{Right, TaskEvent};
 use relight_core::lease::ProcessIdentity;
+use relight_core::progress::left_open;
 use relight_core::recovery::HolderDeath;
 use relight_core::recovery::strategies::Builtin;
 use relight_core::status::TaskStatus;
@@ -171,7 +172,9 @@ impl Actor {
             None if found.held.is_empty() => self.interrupted_task().await,
             unfinished => unfinished,
         };
-        let completes = self.spec.plan.exit_completes && record.how == HowEnded::Code(0);
+        let completes = self.spec.plan.exit_completes
+            && record.how == HowEnded::Code(0)
+            && !self.leaves_steps_open(&found.held).await;
         let death = Death {
             at: record.at,
             last_sign: self.silent_since,
@@ -193,6 +196,18 @@ impl Actor {
         AgentEvent::Died { death: Box::new(death), post_mortem, task }
     }
 
+    /// Whether the task of its plan has declared steps that are not finished: its exit does not
+    /// complete it then.
+    async fn leaves_steps_open(&self, held: &[Task]) -> bool {
+        let its_own = held.iter().find(|task| self.spec.plan.task.as_ref() == Some(&task.id));
+        let Some(task) = its_own.filter(|task| !task.spec.steps.is_empty()) else { return false };
+        match self.desk.engine.store().steps(&task.id).await {
+            Ok(steps) => !left_open(&task.spec.steps, &steps).is_empty(),
+            // The end of the task will ask again.
+            Err(_) => false,
+        }
+    }
+
     /// The attempt's leases end with it. A deliberate end is no failure, and "later" none either; what
     /// was lost otherwise goes where its strategy says.
     async fn let_go(&self, held: &[Task], death: &Death, completes: bool) {
@@ -200,7 +215,9 @@ impl Actor {
         for task in held {
             let is_its_own = self.spec.plan.task.as_ref() == Some(&task.id);
             let ended = match cause {
-                _ if completes && is_its_own => self.end_hold(task, TaskEvent::Done).await,
+                _ if completes && is_its_own => {
+                    self.end_hold(task, TaskEvent::Done { force: false }).await
+                }
                 Cause::Deferred => {
                     let until = later(death, clock::now(), self.spec.plan.defer);
                     let reason = Some("its agent said: later".to_owned());

@@ -10,7 +10,7 @@ use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::HowEnded;
 use relight_core::agent::decide::AgentEvent;
 use relight_core::agent::{AttemptTag, Cause, Death, PostMortem};
-use relight_core::decide::Right;
+use relight_core::decide::{Right, StartLimits};
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder};
 use relight_core::status::TaskStatus;
@@ -408,12 +408,16 @@ impl Actor {
             Some(task) => {
                 // Nothing of an earlier attempt lives, whatever its lease says.
                 let is_its_own = task.lease.held.is_some_and(|held| self.is_own(&held.holder));
+                let limits = StartLimits::OwnBudget;
                 match self.is_started_with_tasks() {
                     true => engine.take_given(&id, holder, is_its_own).await,
-                    false => engine.take(&id, right, holder, None, is_its_own).await,
+                    false => engine.take(&id, right, holder, None, is_its_own, limits).await,
                 }
             }
-            None => engine.start(self.new_task(&id), right, holder, None).await,
+            None => {
+                let limits = StartLimits::OwnBudget;
+                engine.start(self.new_task(&id), right, holder, None, limits).await
+            }
         };
         let started = started.map_err(LaunchError::Task)?;
         self.handed_over = started.handed_over.map(|handed_over| handed_over.text());

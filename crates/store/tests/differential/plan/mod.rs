@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use relight_core::agent::AttemptTag;
 use relight_core::change::{Change, StepMark};
 use relight_core::claimant::Claimant;
-use relight_core::decide::{Guard, Right, Scene, TaskEvent, decide};
+use relight_core::decide::{Guard, Right, Scene, StartLimits, TaskEvent, decide};
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
@@ -84,9 +84,9 @@ impl Plan {
         let (id, key) = (self.task_id(), self.step_key());
         let task = pair.task(&id).await?;
         let step = pair.step(&id, &key).await;
-        let life = self.life(&task);
-        let right = self.right(&task);
-        let scene = Scene { task: &task, step: step.as_ref(), life, right, now: self.now };
+        let steps = pair.steps(&id).await;
+        let (life, right, now) = (self.life(&task), self.right(&task), self.now);
+        let scene = Scene { task: &task, step: step.as_ref(), steps: &steps, life, right, now };
         let decision = decide(&scene, self.event(&id, key)).ok()?;
         Some(self.commit(id, decision.guard, decision.changes))
     }
@@ -222,18 +222,21 @@ impl Plan {
         let reason = self.text();
         match self.dice.below(22) {
             0 => {
-                let steal = self.dice.chance(30);
+                let (steal, limits) = (self.dice.chance(30), StartLimits::Forced);
                 let agent = steal.then(|| AgentName::new("ann").expect("a good name"));
-                TaskEvent::Start { holder, ttl, steal, agent }
+                TaskEvent::Start { holder, ttl, steal, agent, limits }
             }
-            1 => TaskEvent::Start { holder, ttl, steal: false, agent: None },
+            1 => {
+                let limits = StartLimits::Policy(TaskPolicy::default());
+                TaskEvent::Start { holder, ttl, steal: false, agent: None, limits }
+            }
             2 => {
                 let claimant = Claimant::new(self.agent());
                 TaskEvent::Claim { claimant, holder, ttl, policy: TaskPolicy::default() }
             }
             3 => TaskEvent::Set(self.context()),
             4 => TaskEvent::Review,
-            5 => TaskEvent::Done,
+            5 => TaskEvent::Done { force: self.dice.chance(50) },
             6 => TaskEvent::Fail { reason },
             7 => TaskEvent::Block { reason },
             8 => TaskEvent::Defer { until: self.around_now(), reason: Some(reason) },
@@ -242,6 +245,7 @@ impl Plan {
             11 => TaskEvent::Release { force: self.dice.chance(50) },
             12 => TaskEvent::Door(self.door()),
             13 => TaskEvent::StepResolve { key, happened: self.dice.chance(50) },
+            14 if self.dice.chance(30) => TaskEvent::StepSkip { key, reason },
             14 => TaskEvent::Move { to: self.status(), reason: Some(reason) },
             15 => TaskEvent::Declare(self.declared()),
             16 if self.dice.chance(50) => {
@@ -282,9 +286,10 @@ impl Plan {
         let tries = step.map_or(0, |step| step.tries) + 1;
         let rule = *self.dice.pick(&RepeatRule::ALL);
         let mark = StepMark { key, rule, tries, fingerprint: Some(self.dice.roll()), was_open };
-        match self.dice.below(3) {
+        match self.dice.below(4) {
             0 => Change::StepBegun(mark),
             1 => Change::StepEnded { mark, outcome: self.outcome(), output: self.output() },
+            2 => Change::StepSkipped { mark, reason: self.text() },
             _ => Change::StepResolved { mark, happened: self.dice.chance(50) },
         }
     }
