@@ -416,6 +416,7 @@ impl Environment {
     pub(crate) fn holder(
         &self,
         given: &HolderArguments,
+        agent: Option<&AgentName>,
         store: &dyn Store,
     ) -> Result<(Holder, Option<Span>), Failure> {
         if let Some(pid) = given.owner_pid {
@@ -427,7 +428,7 @@ impl Environment {
             return Ok((holder, None));
         }
         let lease = given.lease.unwrap_or(LEASE);
-        let by = format!("{} (a lease of {lease})", self.user());
+        let by = format!("{} (a lease of {lease})", self.who(agent));
         Ok((Holder::Time { by }, Some(lease)))
     }
 
@@ -454,7 +455,7 @@ impl Environment {
         if self.is_watched(store)? {
             return Ok(Holder::Process(me.clone()));
         }
-        Ok(Holder::Time { by: format!("{} (process {})", self.user(), me.pid) })
+        Ok(Holder::Time { by: format!("{} (process {})", self.who(None), me.pid) })
     }
 
     /// Whether it will be known that a process of this machine has ended, and only then believed: where
@@ -494,6 +495,12 @@ impl Environment {
                 own().map_err(|error| Failure::new(Exit::Usage, format!("RELIGHT_AGENT: {error}")))
             }
         }
+    }
+
+    /// Who holds a lease that only the clock ends: the agent where one is known, else the user.
+    fn who(&self, agent: Option<&AgentName>) -> String {
+        let agent = self.agent(agent).ok().flatten();
+        agent.map_or_else(|| self.user(), |agent| format!("agent {agent}"))
     }
 
     /// Who calls, for people to read.

@@ -2,7 +2,7 @@
 
 use relight::engine::ActError;
 use relight::sessions::SessionError;
-use relight_core::decide::Refusal;
+use relight_core::decide::{Refusal, who_holds};
 use relight_core::limits::TooLarge;
 use relight_core::session::SessionRefusal;
 use relight_core::status::TaskStatus;
@@ -246,9 +246,12 @@ impl From<Refusal> for Failure {
                     shell_word(task.as_str())
                 ),
             }),
-            Refusal::Held { task, held } => Self::new(Exit::Busy, held_text(&task, &held)).with_code("held", 409).hint(
-                format!("relight task release {} --force takes it away", shell_word(task.as_str())),
-            ),
+            Refusal::Held { task, agent, held } => {
+                let text = held_text(&task, agent.as_ref(), &held);
+                let task = shell_word(task.as_str());
+                let hint = format!("relight task release {task} --force takes it away");
+                Self::new(Exit::Busy, text).with_code("held", 409).hint(hint)
+            }
             Refusal::Fenced { ours, newest, .. } if ours == newest => Self::new(Exit::Fenced, text)
                 .hint("relight task start takes a new lease, where the task is not finished"),
             Refusal::Fenced { ours, newest, .. } if ours > newest => Self::new(Exit::Fenced, text)
@@ -330,6 +333,7 @@ impl From<SessionRefusal> for Failure {
 /// Who has it, for how long, and when that ends.
 pub(crate) fn held_text(
     task: &relight_core::ids::TaskId,
+    agent: Option<&relight_core::ids::AgentName>,
     held: &relight_core::lease::Held,
 ) -> String {
     let age = relight::doors::clock::now().since(held.since);
@@ -337,5 +341,5 @@ pub(crate) fn held_text(
         Some(left) => format!("; its lease ends in {left}"),
         None => String::new(),
     };
-    format!("task {task} is held by {} for {age}{left}", held.holder)
+    format!("task {task} is held by {} for {age}{left}", who_holds(held, agent))
 }

@@ -22,6 +22,8 @@ use crate::trust;
 
 /// The strategy that is a command of the user's.
 const EXEC: &str = "exec";
+/// How long a command may take that has no limit.
+const EXEC_FOR_EVER: Span = Span::from_secs(365 * 24 * 60 * 60);
 /// What asking a command may take beside the time that the command has.
 const ASKING: Duration = Duration::from_secs(1);
 
@@ -146,7 +148,8 @@ pub(crate) fn find_config(
 
 /// Relight's own strategies, and the user's command where there is one.
 fn strategies(recovery: &Recovery, folder: &Path) -> Strategies {
-    let time_max = recovery.exec_timeout.as_duration();
+    // `0s` is no limit; a recovery waits a year for its answer then.
+    let time_max = recovery.exec_timeout.as_limit().unwrap_or(EXEC_FOR_EVER).as_duration();
     // The command itself is stopped first: what it did wrong is told better then.
     let strategies = Strategies::default().with_time_max(time_max * 2 + ASKING);
     if recovery.exec.is_empty() {

@@ -372,7 +372,7 @@ fn two_resumes_at_once_have_one_winner() {
         assert_eq!(codes, [0, 75]);
         let loser = answers.pop().unwrap();
         assert!(loser.stdout.is_empty());
-        loser.says(&["held by tester", " for ", "--steal-lock"]);
+        loser.says(&["held by agent ops (tester", " for ", "--steal-lock"]);
         place.ok("task release w --force");
     }
 }

@@ -604,3 +604,21 @@ fn a_step_is_skipped_under_the_fence_of_the_holder() {
     place.fails("step skip a --task t --fence 9 --reason no", 77);
     place.ok("step skip a --task t --fence 1 --reason no");
 }
+
+#[test]
+fn a_step_timeout_of_0s_is_no_limit() {
+    let place = at_work();
+    shell(&place, "s --timeout 0s", "sleep 0.3").run().with_code(0);
+}
+
+#[test]
+fn a_step_that_was_stopped_for_its_timeout_says_so_and_it_is_recorded() {
+    let place = at_work();
+    let text = "step s took longer than --timeout 100ms and was stopped";
+    shell(&place, "s --timeout 100ms", "exec sleep 50").run().with_code(124).says(&[text]);
+    assert!(!place.files_with(text.as_bytes()).is_empty());
+    let json = place.relight("--json step run s --timeout 100ms --task t -- sleep 50").run();
+    assert_eq!(json.json()["timed_out"], true);
+    let once = shell(&place, "o --repeat once --timeout 100ms", "exec sleep 50").run();
+    once.with_code(124).says(&["it took longer than --timeout", "in doubt"]);
+}

@@ -754,3 +754,73 @@ fn retry_leaves_work_with_its_live_holder() {
     assert_eq!(place.status("t"), "assigned");
     place.fails("task set t a=c --fence 1", 77);
 }
+
+#[test]
+fn a_lifetime_of_0s_is_none() {
+    let place = Place::new();
+    assert_eq!(place.json("task add t --ttl 0s")["task"]["expires_at"], json!(null));
+}
+
+#[test]
+fn adding_a_task_that_has_ended_says_that_nothing_was_added() {
+    let place = Place::new();
+    for (id, verb) in [("completed", "done"), ("cancelled", "cancel")] {
+        place.ok(&format!("task start {id}"));
+        place.ok(&format!("task {verb} {id}"));
+        let refused = place.fails(&format!("task add {id}"), 1);
+        refused.says(&[&format!("task {id} is {id}; nothing was added"), "a new id"]);
+    }
+}
+
+#[test]
+fn whoever_is_refused_hears_which_agent_has_the_task() {
+    let place = Place::new();
+    let nobody = |words: &str| place.relight(words).without("USER");
+    nobody("task add t").run().with_code(0);
+    nobody("task claim --agent writer").run().with_code(0);
+    nobody("task start t").run().with_code(75).says(&["held by agent writer"]);
+    let mut sleeper = place.shell("echo; exec sleep 50").spawn();
+    sleeper.line();
+    nobody(&format!("task start u --agent painter --owner-pid {}", sleeper.pid())).run();
+    let refused = nobody("task start u --agent painter").run().with_code(75);
+    refused.says(&[&format!("held by agent painter (process {})", sleeper.pid())]);
+    sleeper.kill();
+}
+
+#[test]
+fn exported_lines_carry_the_context_and_drop_that_of_the_task_before() {
+    let place = Place::new();
+    let script = r#"
+        eval "$(relight task start one --set 'pull-request=it'"'"'s $(touch pwned)' --set branch=b --owner-pid $$ --export)"
+        printf '%s|%s|%s\n' "$RELIGHT_CONTEXT_PULL_REQUEST" "$RELIGHT_CONTEXT_BRANCH" "$RELIGHT_CONTEXT"
+        eval "$(relight task start two --set branch=c --owner-pid $$ --export)"
+        printf '%s|%s|%s\n' "${RELIGHT_CONTEXT_PULL_REQUEST-none}" "$RELIGHT_CONTEXT_BRANCH" "$RELIGHT_CONTEXT"
+    "#;
+    let text = place.shell(script).run().with_code(0).text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[0],
+        r#"it's $(touch pwned)|b|{"branch":"b","pull-request":"it's $(touch pwned)"}"#
+    );
+    assert_eq!(lines[1], r#"none|c|{"branch":"c"}"#);
+    assert!(!place.work("pwned").exists());
+}
+
+#[test]
+fn a_loop_outside_of_run_has_a_state_file_that_follows_its_task() {
+    let place = Place::new();
+    let script = r#"
+        eval "$(relight task start t --agent writer --set issue=42 --owner-pid $$ --export)"
+        cat "$RELIGHT_STATE_FILE"; relight -q task set stage=review; cat "$RELIGHT_STATE_FILE"
+        relight -q task done; test ! -e "$RELIGHT_STATE_FILE""#;
+    let text = place.shell(script).run().with_code(0).text();
+    let states: Vec<serde_json::Value> =
+        serde_json::Deserializer::from_str(&text).into_iter().collect::<Result<_, _>>().unwrap();
+    let [first, second] = states.as_slice() else { panic!("{text}") };
+    assert_eq!((&first["task_id"], &first["agent"]), (&json!("t"), &json!("writer")));
+    assert_eq!((&first["issue_number"], &first["attempt"]), (&json!(42), &json!(null)));
+    assert_eq!(
+        (&first["progress_stage"], &second["progress_stage"]),
+        (&json!(null), &json!("review"))
+    );
+}

@@ -97,6 +97,11 @@ const UNITS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 impl Span {
+    /// As a limit: `0s` is none.
+    pub fn as_limit(self) -> Option<Self> {
+        (self > Self::ZERO).then_some(self)
+    }
+
     /// No time at all.
     pub const ZERO: Self = Self(0);
 

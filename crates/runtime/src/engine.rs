@@ -138,6 +138,8 @@ pub enum Added {
     Created(Task),
     /// It was there, and nothing differs.
     Same(Task),
+    /// It was there and has ended: new work needs a new id.
+    Ended(Task),
     /// Another task has the idempotency key.
     KeyTaken(Task),
 }
@@ -146,7 +148,9 @@ impl Added {
     /// The task that stands for the request.
     pub fn task(&self) -> &Task {
         match self {
-            Self::Created(task) | Self::Same(task) | Self::KeyTaken(task) => task,
+            Self::Created(task) | Self::Same(task) | Self::Ended(task) | Self::KeyTaken(task) => {
+                task
+            }
         }
     }
 }
@@ -368,7 +372,7 @@ impl Engine {
                 let view = self.view(&task.id).await?;
                 return Ok(Started { view, fence, resumed: false, handed_over: None });
             }
-            (Added::Same(task) | Added::KeyTaken(task), _) => task.id,
+            (Added::Same(task) | Added::Ended(task) | Added::KeyTaken(task), _) => task.id,
         };
         self.take(&id, right, holder, ttl, false, limits).await
     }
@@ -602,7 +606,9 @@ fn check_strict(new: &NewTask) -> Result<(), IdError> {
 
 fn same_or_differs(new: &NewTask, task: Task) -> Result<Added, ActError> {
     let differs = new.differences(&task);
-    if differs.is_empty() {
+    if differs.is_empty() && task.status.is_terminal() {
+        Ok(Added::Ended(task))
+    } else if differs.is_empty() {
         Ok(Added::Same(task))
     } else {
         Err(ActError::Exists { task: task.id, differs })

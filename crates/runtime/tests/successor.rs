@@ -239,7 +239,7 @@ async fn the_state_follows_the_context_of_the_task() {
         (state.task_id.as_deref(), state.progress_stage.as_deref()),
         (Some("deploy"), Some("push"))
     );
-    assert_eq!((state.attempt, state.session_id.as_deref()), (tag(2), Some("s-1")));
+    assert_eq!((state.attempt, state.session_id.as_deref()), (Some(tag(2)), Some("s-1")));
     assert_eq!(state.reason.as_deref(), Some("signal: signal 9 (KILL)"));
 }
 

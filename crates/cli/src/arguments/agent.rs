@@ -54,7 +54,7 @@ pub(crate) struct RunArguments {
     /// is open
     #[arg(long, value_name = "DURATION", default_value = "1h")]
     pub(crate) step_silence_max: Span,
-    /// One attempt may take this long [default: no limit]
+    /// One attempt may take this long [default: no limit, as 0s]
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<Span>,
     /// How long it has to end after the first signal, before SIGKILL

@@ -70,7 +70,7 @@ pub(crate) struct RunArguments {
     /// For the rule verify: exits 0 when it happened, 1 when it did not (run by sh -c)
     #[arg(long, value_name = "COMMAND")]
     pub(crate) verify: Option<String>,
-    /// Stop the command after this long (exit code 124)
+    /// Stop the command after this long (exit code 124); 0s: never
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<Span>,
     /// What it has used.

@@ -110,7 +110,7 @@ pub(crate) struct NewArguments {
     /// What an agent must be able to do to take it (repeat for more)
     #[arg(long = "skill", value_name = "WORD", value_parser = values::skill)]
     pub(crate) skills: Vec<String>,
-    /// Not worth resuming after this long
+    /// Not worth resuming after this long; 0s: always
     #[arg(long, value_name = "DURATION")]
     pub(crate) ttl: Option<Span>,
     /// Context that a successor needs (repeat for more)
@@ -142,7 +142,8 @@ pub(crate) struct StartArguments {
     /// Whose life the lease follows.
     #[command(flatten)]
     pub(crate) holder: HolderArguments,
-    /// Print shell lines that set RELIGHT_TASK, RELIGHT_FENCE, RELIGHT_RESUMED, RELIGHT_NEXT_STEP
+    /// Print shell lines that set RELIGHT_TASK, RELIGHT_FENCE, RELIGHT_RESUMED, RELIGHT_NEXT_STEP,
+    /// RELIGHT_STATE_FILE, and the context as RELIGHT_CONTEXT (JSON) and RELIGHT_CONTEXT_NAME each
     #[arg(long, conflicts_with = "json")]
     pub(crate) export: bool,
     /// Start it also when it is blocked or suspended, or has used up its budget
@@ -171,7 +172,8 @@ pub(crate) struct ClaimArguments {
     /// Wait for a task this long
     #[arg(long, value_name = "DURATION")]
     pub(crate) wait: Option<Span>,
-    /// Print shell lines that set RELIGHT_TASK, RELIGHT_FENCE, RELIGHT_RESUMED, RELIGHT_NEXT_STEP
+    /// Print shell lines that set RELIGHT_TASK, RELIGHT_FENCE, RELIGHT_RESUMED, RELIGHT_NEXT_STEP,
+    /// RELIGHT_STATE_FILE, and the context as RELIGHT_CONTEXT (JSON) and RELIGHT_CONTEXT_NAME each
     #[arg(long, conflicts_with = "json")]
     pub(crate) export: bool,
 }

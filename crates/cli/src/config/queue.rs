@@ -3,7 +3,7 @@
 use relight_core::recovery::TaskPolicy;
 use relight_core::time::Span;
 
-use super::recovery::{Recovery, unless_zero};
+use super::recovery::Recovery;
 use super::section::Section;
 use crate::values;
 
@@ -48,7 +48,7 @@ impl Queue {
             attempts_max: section
                 .count("attempts_max", 1..=u32::MAX)
                 .unwrap_or(default.attempts_max),
-            no_progress_max: section.span("no_progress_max").and_then(unless_zero),
+            no_progress_max: section.span("no_progress_max").and_then(Span::as_limit),
             cost_micros_max: cost,
             sweep: section.span("sweep").unwrap_or(default.sweep),
             resume_rate: section.count("resume_rate", 0..=u32::MAX).unwrap_or(default.resume_rate),

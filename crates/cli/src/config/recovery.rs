@@ -112,9 +112,9 @@ impl RecoveryChoice {
         Recovery {
             strategy: self.strategy.clone().unwrap_or_else(|| below.strategy.clone()),
             policy,
-            silence_max: self.silence_max.map_or(below.silence_max, unless_zero),
-            step_silence_max: self.step_silence_max.map_or(below.step_silence_max, unless_zero),
-            timeout: self.timeout.map_or(below.timeout, unless_zero),
+            silence_max: self.silence_max.map_or(below.silence_max, Span::as_limit),
+            step_silence_max: self.step_silence_max.map_or(below.step_silence_max, Span::as_limit),
+            timeout: self.timeout.map_or(below.timeout, Span::as_limit),
             grace: self.grace.unwrap_or(below.grace),
             defer: self.defer.unwrap_or(below.defer),
             exec: self.exec.clone().unwrap_or_else(|| below.exec.clone()),
@@ -131,9 +131,4 @@ impl Recovery {
             section.problem("strategy", "the strategy `exec` has no command", Some(hint));
         }
     }
-}
-
-/// `0s` switches a limit off.
-pub(super) fn unless_zero(span: Span) -> Option<Span> {
-    (span > Span::ZERO).then_some(span)
 }

@@ -173,7 +173,8 @@ fn set_aside_text(report: &SetAside) -> String {
 
 fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
     let engine = environment.engine()?;
-    let (holder, ttl) = environment.holder(&given.holder, engine.store().as_ref())?;
+    let (holder, ttl) =
+        environment.holder(&given.holder, given.agent.as_ref(), engine.store().as_ref())?;
     let folder = environment.checkpoint_folder(given.folder.dir.as_deref())?;
     let dialect = Dialect::new(engine, folder);
     let any = given.workflow.is_none();
@@ -446,16 +447,15 @@ impl From<ResumeError> for Failure {
     fn from(error: ResumeError) -> Self {
         let text = error.to_string();
         match error {
-            ResumeError::Held { task, held } => held_failure(&task, &held),
+            ResumeError::Held { task, agent, held } => {
+                let text = held_text(&task, agent.as_ref(), &held);
+                let hint = format!(
+                    "relight checkpoint resume --workflow {task} --steal-lock takes it over"
+                );
+                Self::new(Exit::Busy, text).hint(hint)
+            }
             ResumeError::Over { .. } | ResumeError::Nothing { .. } => Self::new(Exit::No, text),
             ResumeError::Dialect(error) => error.into(),
         }
     }
-}
-
-fn held_failure(task: &TaskId, held: &relight_core::lease::Held) -> Failure {
-    Failure::new(Exit::Busy, held_text(task, held)).hint(format!(
-        "relight checkpoint resume --workflow {} --steal-lock takes it over",
-        shell_word(task.as_str())
-    ))
 }

@@ -2,6 +2,7 @@
 
 use relight::doors::clock;
 use relight::prune::{Candidate, OldSession, Pruned, candidates, old_sessions, prune};
+use relight::supervise::successor::task_state_file;
 use serde_json::{Value, json};
 
 use crate::arguments::other::PruneArguments;
@@ -31,6 +32,11 @@ pub(crate) fn run(environment: &Environment, arguments: &PruneArguments) -> Outc
             }
         };
         let pruned = prune(&engine, &found, arguments.older_than, now, tell).await?;
+        let home = environment.store_folder(&engine)?;
+        for id in &pruned.tasks {
+            // Most have none.
+            let _ = std::fs::remove_file(task_state_file(&home, id));
+        }
         for (id, error) in &pruned.files_left {
             output::note(
                 environment,

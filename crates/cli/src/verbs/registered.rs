@@ -27,7 +27,7 @@ pub(super) fn plan(config: &Config, new: NewAgent) -> AgentPlan {
     let folder = new.folder.unwrap_or_else(|| config.folder.clone());
     let silence_max = match new.silence_max {
         None => recovery.silence_max,
-        given => given.filter(|silence| *silence > Span::ZERO),
+        given => given.and_then(Span::as_limit),
     };
     AgentPlan {
         command: new.command,

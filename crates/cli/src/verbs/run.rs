@@ -516,16 +516,16 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
         total_max: arguments.restarts_max,
         ..RestartPolicy::default()
     };
-    let may_be_silent = arguments.silence_max == Span::ZERO || arguments.tty;
+    let silence_max = arguments.silence_max.as_limit().filter(|_| !arguments.tty);
     let plan = AgentPlan {
         folder: folder.to_string_lossy().into_owned(),
         preset: preset.name().to_owned(),
         task: arguments.task.clone(),
         restart: arguments.restart.into(),
         policy,
-        silence_max: (!may_be_silent).then_some(arguments.silence_max),
-        step_silence_max: Some(arguments.step_silence_max).filter(|max| *max > Span::ZERO),
-        timeout: arguments.timeout,
+        silence_max,
+        step_silence_max: arguments.step_silence_max.as_limit(),
+        timeout: arguments.timeout.and_then(Span::as_limit),
         grace: arguments.grace,
         defer: arguments.defer,
         exit_completes: arguments.exit_completes,
@@ -547,7 +547,7 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
         signs: supervision::signs(&preset),
         preset: Arc::new(preset),
         resume_args: (!resume_args.is_empty()).then_some(resume_args),
-        input: if arguments.tty { Input::Terminal } else { Input::Null },
+        input: if arguments.tty { Input::Terminal } else { own_input() },
         user: arguments.user.as_deref().map(supervision::user).transpose()?,
         until: arguments.until.clone().map(|words| words.0.into_iter().map(Word::from).collect()),
         ladder: None,
@@ -555,6 +555,17 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
         placement: Placement::Any,
         log_limits: LogLimits::default(),
     })
+}
+
+/// What is piped or redirected into `relight run` is for the agent; a terminal stays ours.
+fn own_input() -> Input {
+    use rustix::fs::FileType;
+    let kind =
+        rustix::fs::fstat(std::io::stdin()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    match kind {
+        Ok(FileType::Fifo | FileType::Socket | FileType::RegularFile) => Input::Passed,
+        Ok(_) | Err(_) => Input::Null,
+    }
 }
 
 /// The given name, else that of what is run.

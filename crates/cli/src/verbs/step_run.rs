@@ -133,7 +133,7 @@ async fn replay(environment: &Environment, place: &Place) -> Outcome {
         output::note(environment, "secrets were taken out of the recorded output");
     }
     if environment.json {
-        output::json(&report(place, &recorded, How::Replayed, "step"));
+        output::json(&report(place, &recorded, How::Replayed, "step", false));
     } else {
         output::write_out(&recorded.body);
     }
@@ -209,7 +209,7 @@ async fn execute(
             let output = Output { exit_code: i32::from(code), ..Output::default() };
             end(place, StepOutcome::Failed, output.clone(), None).await?;
             if environment.json {
-                output::json(&report(place, &output, How::Ended, "relight"));
+                output::json(&report(place, &output, How::Ended, "relight", false));
             }
             output::failure(environment.json, &failure);
             return Ok(code);
@@ -228,6 +228,13 @@ async fn execute(
     let verdict = ran.ending.verdict(&arguments.accept, rule);
     let mut output = ran.stdout.into_output(i32::from(verdict.code()));
     output.stderr = ran.stderr.text();
+    if let Some(limit) = arguments.timeout.filter(|_| ran.ending.timed_out) {
+        let text = format!("step {} took longer than --timeout {limit} and was stopped", place.key);
+        output.stderr += &format!("relight: {text}\n");
+        if matches!(verdict, Verdict::Ended(..)) {
+            output::alert(&text);
+        }
+    }
     let how = match verdict {
         Verdict::Ended(outcome, _) => {
             end(place, outcome, output.clone(), arguments.usage.usage()).await?;
@@ -239,7 +246,7 @@ async fn execute(
         }
     };
     if environment.json {
-        output::json(&report(place, &output, how, ran.ending.whose(verdict)));
+        output::json(&report(place, &output, how, ran.ending.whose(verdict), ran.ending.timed_out));
     }
     if how == How::CutOff {
         output::failure(false, &cut_off(place, rule, &ran.ending));
@@ -293,7 +300,7 @@ async fn end(
 /// A command that was cut off may have acted or not: no end is recorded, so that its rule decides.
 fn cut_off(place: &Place, rule: RepeatRule, ending: &Ending) -> Failure {
     let why = match (ending.timed_out, ending.told, ending.status.signal()) {
-        (true, _, _) => "its time was up".to_owned(),
+        (true, _, _) => "it took longer than --timeout".to_owned(),
         (false, Some(signal), _) => format!("told to end by signal {}", signal.as_raw()),
         (false, None, Some(signal)) => format!("killed by signal {signal}"),
         (false, None, None) => format!("{}, as of a signal", ending.status),
@@ -381,7 +388,7 @@ async fn watch(
     let copy_out = copy(out, outward, over.clone(), |part| stdout.push(part));
     let copy_err = copy(err, Some(tokio::io::stderr()), over, |part| stderr.push(part));
     let wait = async {
-        let result = wait(&mut child, group, arguments.timeout).await;
+        let result = wait(&mut child, group, arguments.timeout.and_then(Span::as_limit)).await;
         let _ = ended.send(true);
         result
     };
@@ -545,7 +552,13 @@ enum How {
     Replayed,
 }
 
-fn report(place: &Place, output: &Output, how: How, whose: &str) -> serde_json::Value {
+fn report(
+    place: &Place,
+    output: &Output,
+    how: How,
+    whose: &str,
+    timed_out: bool,
+) -> serde_json::Value {
     serde_json::json!({
         "task": place.task,
         "step": place.key.name,
@@ -555,6 +568,7 @@ fn report(place: &Place, output: &Output, how: How, whose: &str) -> serde_json::
         "in_doubt": how == How::CutOff,
         "replayed": how == How::Replayed,
         "redacted": output.redacted,
+        "timed_out": timed_out,
         "stdout": String::from_utf8_lossy(&output.body),
         "cut": output.cut,
     })

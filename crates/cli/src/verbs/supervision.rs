@@ -28,7 +28,7 @@ use crate::output;
 use crate::work::Work;
 
 /// Variables of an outer agent, or of Relight itself, that an agent must not take for its own.
-const NOT_PASSED_ON: [&str; 20] = [
+const NOT_PASSED_ON: [&str; 21] = [
     "NOTIFY_SOCKET",
     "WATCHDOG_PID",
     "WATCHDOG_USEC",
@@ -36,6 +36,7 @@ const NOT_PASSED_ON: [&str; 20] = [
     "RELIGHT_ATTEMPT",
     "RELIGHT_ATTEMPT_NUMBER",
     "RELIGHT_BRIEF_FILE",
+    "RELIGHT_CONTEXT",
     "RELIGHT_DEATH_CAUSE",
     "RELIGHT_FENCE",
     "RELIGHT_ITERATION",

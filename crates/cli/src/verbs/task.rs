@@ -1,6 +1,7 @@
 //! `relight task`.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use relight::doors::clock;
 use relight::drain::{self, Begun};
@@ -10,7 +11,7 @@ use relight::running_step::orphaned_step;
 use relight::supervise::successor::{self, RefreshError};
 use relight_core::decide::{Refusal, TaskEvent};
 use relight_core::ids::TaskId;
-use relight_core::lease::Fence;
+use relight_core::lease::{Fence, Holder};
 use relight_core::recovery::limits::cost_text;
 use relight_core::status::{TRANSITIONS, TaskStatus};
 use relight_core::task::{NewTask, Task, TaskSpec};
@@ -80,6 +81,10 @@ fn add(environment: &Environment, arguments: AddArguments) -> Outcome {
     let (word, text) = match &added {
         Added::Created(_) => ("created", format!("task {} is {}", task.id, task.status)),
         Added::Same(_) => ("unchanged", format!("task {} was there already", task.id)),
+        Added::Ended(_) => {
+            let text = format!("task {} is {}; nothing was added", task.id, task.status);
+            return Err(Failure::new(Exit::No, text).hint("it has ended; new work needs a new id"));
+        }
         Added::KeyTaken(_) => {
             ("key_taken", format!("task {} has this key; nothing was added", task.id))
         }
@@ -108,7 +113,11 @@ fn start(environment: &Environment, arguments: StartArguments) -> Outcome {
     let id = environment.task(arguments.id)?;
     let right = environment.right(&id, arguments.fence)?;
     let engine = environment.engine()?;
-    let (holder, ttl) = environment.holder(&arguments.holder, engine.store().as_ref())?;
+    let (holder, ttl) = environment.holder(
+        &arguments.holder,
+        arguments.new.agent.as_ref(),
+        engine.store().as_ref(),
+    )?;
     let started = block_on(async {
         may_start(environment, &engine, &id, arguments.fence).await?;
         let new = new_task(id, arguments.new);
@@ -119,7 +128,7 @@ fn start(environment: &Environment, arguments: StartArguments) -> Outcome {
         refresh_state(environment, &engine, &started.view.task).await?;
         Ok::<_, Failure>(started)
     })?;
-    print_started(environment, &started, arguments.export);
+    print_started(environment, &engine, &started, arguments.export)?;
     Ok(0)
 }
 
@@ -138,8 +147,14 @@ async fn refresh_state(
     let home = environment.store_folder(engine)?;
     match successor::refresh_state(&home, engine, task).await {
         Ok(_) => Ok(()),
-        Err(RefreshError::Store(error)) => Err(error.into()),
-        Err(error @ RefreshError::File { .. }) => Err(Failure::new(Exit::FileCopy, chain(&error))),
+        Err(error) => Err(refresh_failure(error)),
+    }
+}
+
+fn refresh_failure(error: RefreshError) -> Failure {
+    match error {
+        RefreshError::Store(error) => error.into(),
+        error @ RefreshError::File { .. } => Failure::new(Exit::FileCopy, chain(&error)),
     }
 }
 
@@ -235,6 +250,7 @@ fn act(
             output::note(environment, &format!("it ended with steps in doubt: {steps}"));
         }
         checkpoint::refresh(&engine, &id).await?;
+        refresh_state(environment, &engine, &task).await?;
         Ok(0)
     })
 }
@@ -311,6 +327,7 @@ fn states(environment: &Environment) -> u8 {
 }
 
 fn new_task(id: TaskId, given: NewArguments) -> NewTask {
+    let lifetime = given.ttl.and_then(Span::as_limit);
     NewTask {
         id,
         agent: given.agent,
@@ -323,11 +340,11 @@ fn new_task(id: TaskId, given: NewArguments) -> NewTask {
             key: given.key,
             priority: given.priority,
             needs: given.skills,
-            ttl_ms: given.ttl.map(Span::as_ms),
+            ttl_ms: lifetime.map(Span::as_ms),
             spent_keys: Vec::new(),
         },
         context: given.context.into_iter().collect(),
-        expires_at: given.ttl.map(|span| clock::now().plus(span)),
+        expires_at: lifetime.map(|span| clock::now().plus(span)),
         checkpoint: None,
     }
 }
@@ -350,10 +367,16 @@ pub(super) fn started_json(started: &Started) -> Value {
     })
 }
 
-pub(super) fn print_started(environment: &Environment, started: &Started, export: bool) {
+pub(super) fn print_started(
+    environment: &Environment,
+    engine: &Engine,
+    started: &Started,
+    export: bool,
+) -> Result<(), Failure> {
     if export {
-        output::line(&export_text(started));
-        return;
+        let state_file = state_file(environment, engine, &started.view.task)?;
+        output::line(&export_text(environment, started, state_file.as_deref()));
+        return Ok(());
     }
     let progress = &started.view.progress;
     let mut text = format!(
@@ -375,19 +398,54 @@ pub(super) fn print_started(environment: &Environment, started: &Started, export
         text += &format!("\n  {}", handed_over.text());
     }
     output::answer(environment, &started_json(started), &text);
+    Ok(())
 }
 
-fn export_text(started: &Started) -> String {
+/// The file of a task that is worked on outside of `relight run`; a supervised agent has its own.
+fn state_file(
+    environment: &Environment,
+    engine: &Engine,
+    task: &Task,
+) -> Result<Option<PathBuf>, Failure> {
+    let holder = task.lease.held.as_ref().map(|held| &held.holder);
+    if matches!(holder, Some(Holder::Attempt { .. })) {
+        return Ok(None);
+    }
+    let home = environment.store_folder(engine)?;
+    let written = block_on(successor::write_task_state(&home, engine, &task.id));
+    written.map(Some).map_err(refresh_failure)
+}
+
+/// The shell lines of `--export`. Context of a task that was exported before does not stay behind.
+fn export_text(environment: &Environment, started: &Started, state_file: Option<&Path>) -> String {
+    let context = &started.view.task.context;
     let next = started.view.progress.next_step.as_deref().unwrap_or_default();
-    let pairs = [
+    let mut pairs: BTreeMap<String, String> =
+        context.iter().map(|(key, value)| (context_variable(key), value.clone())).collect();
+    let gone = environment.variables().iter().filter_map(|(name, _)| name.to_str());
+    let gone = gone.filter(|name| name.starts_with(CONTEXT) && !pairs.contains_key(*name));
+    let gone: Vec<String> = gone.map(|name| format!("unset {name}")).collect();
+    let fixed = [
         ("RELIGHT_TASK", started.view.task.id.to_string()),
         ("RELIGHT_FENCE", started.fence.to_string()),
         ("RELIGHT_RESUMED", u8::from(started.resumed).to_string()),
         ("RELIGHT_NEXT_STEP", next.to_owned()),
+        ("RELIGHT_CONTEXT", json!(context).to_string()),
     ];
-    let lines: Vec<String> = pairs
-        .iter()
-        .map(|(name, value)| format!("export {name}={}", output::shell_quote(value)))
-        .collect();
-    lines.join("\n")
+    pairs.extend(fixed.map(|(name, value)| (name.to_owned(), value)));
+    pairs.extend(
+        state_file.map(|file| ("RELIGHT_STATE_FILE".to_owned(), file.display().to_string())),
+    );
+    let exported =
+        pairs.iter().map(|(name, value)| format!("export {name}={}", output::shell_quote(value)));
+    gone.into_iter().chain(exported).collect::<Vec<String>>().join("\n")
+}
+
+/// What begins the name of every variable of context.
+const CONTEXT: &str = "RELIGHT_CONTEXT_";
+
+/// A name that any shell takes: `pull-request` is `RELIGHT_CONTEXT_PULL_REQUEST`.
+fn context_variable(key: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    format!("{CONTEXT}{}", key.chars().map(letter).collect::<String>())
 }

@@ -21,8 +21,9 @@ use crate::{block_on, output};
 pub(super) fn claim(environment: &Environment, arguments: &ClaimArguments) -> Outcome {
     let work = Work::find(environment, arguments.config.config.as_deref())?;
     let engine = environment.engine()?;
-    let (holder, ttl) = environment.holder(&arguments.holder, engine.store().as_ref())?;
-    let queue = work.queue(engine);
+    let (holder, ttl) =
+        environment.holder(&arguments.holder, Some(&arguments.agent), engine.store().as_ref())?;
+    let queue = work.queue(engine.clone());
     let (agent, skills) = (&arguments.agent, &arguments.skills);
     let claimed = block_on(async {
         match arguments.wait {
@@ -32,7 +33,7 @@ pub(super) fn claim(environment: &Environment, arguments: &ClaimArguments) -> Ou
     })?;
     match claimed {
         Claimed::Task(started) => {
-            print_started(environment, &started, arguments.export);
+            print_started(environment, &engine, &started, arguments.export)?;
             Ok(0)
         }
         Claimed::Nothing => Err(Failure::new(Exit::No, format!("there is no task for {agent}"))),

@@ -355,3 +355,33 @@ fn on_a_terminal_colours_are_all_that_is_obeyed() {
     assert_eq!(on_a_terminal(&ground, "run -q --raw --name a -- ./agent"), written);
     assert_eq!(ground.run(&[]).end().stdout, written);
 }
+
+#[test]
+fn what_is_piped_in_goes_to_the_first_attempt_and_is_not_replayed() {
+    let ground = Ground::with_agent(
+        "n=$RELIGHT_ATTEMPT_NUMBER; cat >input.$n; [ $n = 1 ] && exit 1; exit 0",
+    );
+    std::fs::write(ground.work("given"), "hello\n").unwrap();
+    ground.script("piped", "cat given | relight run --name a --cooldown 0s -- ./agent 2>said");
+    ground.script("redirected", "relight run --name b --restart never -- cat <given >out");
+    let shell = |name: &str| {
+        let mut command = relight::doors::process::command("sh", &[format!("./{name}")]);
+        let folder = std::path::Path::new(env!("CARGO_BIN_EXE_relight")).parent().unwrap();
+        let path = format!("{}:/usr/bin:/bin", folder.display());
+        command.env_clear().env("PATH", path).env("RELIGHT_HOME", ground.home(""));
+        command.env("HOME", ground.work("")).current_dir(ground.work("")).status().unwrap()
+    };
+    assert!(shell("piped").success(), "{}", ground.read("said"));
+    assert_eq!((ground.read("input.1"), ground.read("input.2")), ("hello\n".into(), String::new()));
+    let said = ground.read("said");
+    assert_eq!(said.matches("standard input went to the first attempt").count(), 1, "{said}");
+    assert!(shell("redirected").success());
+    assert_eq!(ground.read("out"), "hello\n");
+}
+
+#[test]
+fn a_timeout_of_0s_is_no_limit() {
+    let ground = Ground::with_agent("sleep 0.3; echo done");
+    let ran = ground.run(&["--timeout", "0s", "--restart", "never"]).end();
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "done\n"));
+}

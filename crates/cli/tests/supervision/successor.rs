@@ -136,7 +136,7 @@ fn the_state_file_is_filled_from_the_tasks_context() {
 fn the_brief_tells_the_truth_about_steps_and_death() {
     let ground = Ground::with_agent(&format!(
         "{RECORDS}echo 'the last words'\n\
-         [ $n = 1 ] || {{ relight task done; exit; }}\n\
+         [ $n = 1 ] || {{ relight task done --force; exit; }}\n\
          relight step run build -- true; relight step begin push; kill -9 $$"
     ));
     assert_eq!(
@@ -220,4 +220,21 @@ fn a_brief_that_is_passed_as_text_is_whole() {
         "{}",
         ground.read("told")
     );
+}
+
+#[test]
+fn the_state_and_the_brief_name_a_task_that_the_agent_chose_by_itself() {
+    let ground = Ground::with_agent(&format!(
+        "{RECORDS}[ $n = 1 ] || exit 0\n\
+         relight task start chosen --step fetch --step write --step send --set branch=b\n\
+         relight step run fetch --task chosen -- true; kill -9 $$"
+    ));
+    let ran = ground.run(&[]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let state: Value = serde_json::from_str(&ground.read("state.2")).unwrap();
+    assert_eq!((&state["task_id"], &state["branch_name"]), (&json!("chosen"), &json!("b")));
+    let brief = ground.read("brief.2");
+    for line in ["- next: \"write\"", "- after that still to do: 1: \"send\""] {
+        assert!(brief.contains(line), "{brief}");
+    }
 }

@@ -225,3 +225,14 @@ fn a_restart_is_not_charged_to_the_tasks_retries() {
     let task = ground.json(&["task", "show", "t"]);
     assert_eq!((&task["retries"], &task["status"]), (&json!(0), &json!("completed")));
 }
+
+#[test]
+fn an_exit_does_not_complete_a_task_with_declared_steps_open() {
+    let ground = Ground::with_agent(
+        "echo $$ >>births; [ $RELIGHT_ATTEMPT_NUMBER = 1 ] || relight step run build -- true",
+    );
+    assert_eq!(ground.call(&["task", "add", "t", "--step", "build"]).code, 0);
+    let ran = ground.run(&["--task", "t", "--exit-completes"]).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!((ground.task_status("t").as_str(), ground.births(2).len()), ("completed", 2));
+}

@@ -30,9 +30,9 @@ pub struct ActiveState {
     /// The task's `memory_refs`.
     pub memory_refs: Option<Vec<String>>,
     /// Which agent.
-    pub agent: AgentName,
-    /// Which attempt: what `RELIGHT_ATTEMPT` holds.
-    pub attempt: AttemptTag,
+    pub agent: Option<AgentName>,
+    /// Which attempt: what `RELIGHT_ATTEMPT` holds; none outside of `relight run` and `up`.
+    pub attempt: Option<AttemptTag>,
     /// The agent's own session.
     pub session_id: Option<String>,
     /// When this last changed.
@@ -44,8 +44,8 @@ pub struct ActiveState {
 impl ActiveState {
     /// What is known of an attempt and its task.
     pub fn new(
-        agent: &AgentName,
-        attempt: &AttemptTag,
+        agent: Option<&AgentName>,
+        attempt: Option<&AttemptTag>,
         session: Option<&str>,
         task: Option<&Task>,
         reason: Option<String>,
@@ -61,8 +61,8 @@ impl ActiveState {
             branch_name: said("branch").cloned(),
             progress_stage: said("stage").cloned(),
             memory_refs: said("memory_refs").map(|text| list(text)),
-            agent: agent.clone(),
-            attempt: attempt.clone(),
+            agent: agent.cloned(),
+            attempt: attempt.cloned(),
             session_id: session.map(str::to_owned),
             updated_at: at,
             reason,
@@ -128,7 +128,8 @@ mod tests {
     fn state(task: Option<&Task>) -> ActiveState {
         let agent = AgentName::new("writer").unwrap();
         let tag = AttemptTag::new(&agent, 2, 0xabcdef);
-        ActiveState::new(&agent, &tag, None, task, None, Time::from_ms(1_777_636_800_000))
+        let at = Time::from_ms(1_777_636_800_000);
+        ActiveState::new(Some(&agent), Some(&tag), None, task, None, at)
     }
 
     #[test]

@@ -190,6 +190,7 @@ pub(super) fn held(task: &Task) -> Refusal {
     let held = task.lease.held.clone();
     Refusal::Held {
         task: task.id.clone(),
+        agent: task.agent.clone(),
         held: Box::new(held.expect("only a held task is refused")),
     }
 }

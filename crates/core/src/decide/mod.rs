@@ -247,10 +247,12 @@ pub enum Refusal {
         to: TaskStatus,
     },
     /// Somebody else has the lease.
-    #[error("task {task} is held by {} since {}", .held.holder, .held.since)]
+    #[error("task {task} is held by {} since {}", who_holds(.held, .agent.as_ref()), .held.since)]
     Held {
         /// Which task.
         task: TaskId,
+        /// Whose task it is.
+        agent: Option<AgentName>,
         /// By whom.
         held: Box<Held>,
     },
@@ -360,6 +362,15 @@ pub enum Refusal {
         /// Which step.
         step: StepKey,
     },
+}
+
+/// The agent by its name where the holder does not tell it.
+pub fn who_holds(held: &Held, agent: Option<&AgentName>) -> String {
+    let holder = held.holder.to_string();
+    match agent.filter(|agent| !holder.contains(agent.as_str())) {
+        Some(agent) => format!("agent {agent} ({holder})"),
+        None => holder,
+    }
 }
 
 fn why_fenced(ours: Fence, newest: Fence) -> String {

@@ -19,10 +19,10 @@ pub struct TaskPolicy {
     pub cooldown_max: Span,
     /// Starts in all, whatever progress was made.
     pub attempts_total_max: u32,
-    /// How long it may go without a finished step while it is tried again; for ever when none.
+    /// How long it may go without a finished step while it is tried again; for ever when none or 0.
     #[serde(rename = "no_progress_max_ms")]
     pub no_progress_max: Option<Span>,
-    /// What it may cost in all, in millionths; anything when none.
+    /// What it may cost in all, in millionths; anything when none or 0.
     pub cost_micros_max: Option<u64>,
 }
 
@@ -46,12 +46,13 @@ impl TaskPolicy {
             return Some(Exhausted::Attempts { attempts: task.starts });
         }
         let cost = task.tally.cost_micros;
-        if self.cost_micros_max.is_some_and(|max| cost >= max) {
+        if self.cost_micros_max.is_some_and(|max| max > 0 && cost >= max) {
             return Some(Exhausted::Cost { cost_micros: cost });
         }
         let since = task.tally.progress_at.unwrap_or(task.created_at);
         // One that was not tried again yet has only been slow.
-        let stuck = self.no_progress_max.filter(|_| task.tally.recoveries > 0);
+        let stuck = self.no_progress_max.and_then(Span::as_limit);
+        let stuck = stuck.filter(|_| task.tally.recoveries > 0);
         stuck.filter(|max| now.since(since) >= *max).map(|max| Exhausted::NoProgress { max })
     }
 

@@ -185,7 +185,12 @@ impl Model {
     }
 
     pub(crate) fn retry(&mut self, task: usize, agent: Option<u32>, force: bool) -> bool {
+        let lives = &self.lives;
         let task = &mut self.tasks[task];
+        let is_at_work = task.holder.is_some_and(|(holder, life)| lives[holder as usize] == life);
+        if is_at_work && !force {
+            return false;
+        }
         // What was given to somebody already can only be handed on.
         let stays = task.status == Word::Assigned && agent.is_none();
         if stays || matches!(task.status, Word::Completed | Word::Cancelled) {

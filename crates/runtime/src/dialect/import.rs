@@ -72,8 +72,8 @@ impl Dialect {
             if let Some(held) = held
                 && process::holder_life(held) == HolderLife::Alive
             {
-                let held = Box::new(held.clone());
-                return Err(ActError::from(Refusal::Held { task: id, held }).into());
+                let (agent, held) = (task.agent.clone(), Box::new(held.clone()));
+                return Err(ActError::from(Refusal::Held { task: id, agent, held }).into());
             }
         }
         let changes = self.changes(file, checkpoint, new, known.as_ref())?;

@@ -1,6 +1,6 @@
 //! `checkpoint resume`: the oldest unfinished workflow that nobody holds, or the named one.
 
-use relight_core::decide::{Refusal, Right, StartLimits, TaskEvent};
+use relight_core::decide::{Refusal, Right, StartLimits, TaskEvent, who_holds};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Held, Holder};
 use relight_core::status::TaskStatus;
@@ -55,10 +55,12 @@ pub enum ResumeError {
         reports: Vec<SetAside>,
     },
     /// Somebody else has it.
-    #[error("workflow {task} is held by {}", .held.holder)]
+    #[error("workflow {task} is held by {}", who_holds(.held, .agent.as_ref()))]
     Held {
         /// Which.
         task: TaskId,
+        /// Whose it is.
+        agent: Option<AgentName>,
         /// By whom.
         held: Box<Held>,
     },
@@ -78,7 +80,9 @@ pub enum ResumeError {
 impl From<ActError> for ResumeError {
     fn from(error: ActError) -> Self {
         match error {
-            ActError::Refused(Refusal::Held { task, held }) => Self::Held { task, held },
+            ActError::Refused(Refusal::Held { task, agent, held }) => {
+                Self::Held { task, agent, held }
+            }
             other => Self::Dialect(other.into()),
         }
     }

@@ -83,7 +83,9 @@ impl Seat {
         let mut seats = seats();
         if seats.contains_key(&key) {
             let held = Held { holder: own_process(), ttl: None, since: clock::now(), left: None };
-            return Err(Refusal::Held { task: task.clone(), held: Box::new(held) }.into());
+            return Err(
+                Refusal::Held { task: task.clone(), agent: None, held: Box::new(held) }.into()
+            );
         }
         seats.insert(key.clone(), 1);
         Ok(Self(key))

@@ -94,8 +94,8 @@ impl TaskBuilder {
 
     /// After this long it is not worth resuming.
     pub fn expires_in(mut self, span: Span) -> Self {
-        self.lifetime = Some(span);
-        self.spec().ttl_ms = Some(span.as_ms());
+        self.lifetime = span.as_limit();
+        self.spec().ttl_ms = self.lifetime.map(Span::as_ms);
         self
     }
 

@@ -216,7 +216,8 @@ pub async fn foresee(engine: &Engine, id: &TaskId, verb: &Verb) -> Result<Task, 
 fn check(task: &Task, verb: &Verb) -> Result<(), Refusal> {
     if is_held(task) {
         let held = task.lease.held.clone().expect("only a held task is held");
-        return Err(Refusal::Held { task: task.id.clone(), held: Box::new(held) });
+        let (agent, held) = (task.agent.clone(), Box::new(held));
+        return Err(Refusal::Held { task: task.id.clone(), agent, held });
     }
     // One that an agent was given may be given to another.
     let is_handed_on = task.status == TaskStatus::Assigned && matches!(verb, Verb::HandOver { .. });

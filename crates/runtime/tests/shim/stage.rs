@@ -76,8 +76,9 @@ impl Stage {
 
     pub(crate) async fn shim_with(&self, lock: OwnedFd, terminal: Option<[OwnedFd; 3]>) -> Shim {
         let program = Path::new(env!("CARGO_BIN_EXE_relight-shim"));
+        let streams = terminal.into_iter().flatten().collect();
         let connection =
-            client::spawn(program, &self.folder, lock, terminal, &name(), Fence(1)).unwrap();
+            client::spawn(program, &self.folder, lock, streams, &name(), Fence(1)).unwrap();
         Shim::greeted(connection).await
     }
 

@@ -165,7 +165,7 @@ impl App {
         let skills = given.skills.iter().map(|word| redactor.text(word).into_owned()).collect();
         let silence_max = match given.silence_max.as_deref().map(span).transpose()? {
             None => self.backend.silence_max,
-            given => given.filter(|silence| *silence > Span::ZERO),
+            given => given.and_then(Span::as_limit),
         };
         let labels = [(SELF_REPORTING.to_owned(), "true".to_owned())].into();
         let plan = AgentPlan { skills, silence_max, labels, ..AgentPlan::default() };

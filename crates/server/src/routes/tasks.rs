@@ -104,6 +104,11 @@ pub(super) async fn add(
     let (status, task) = match app.backend.engine.add(new).await? {
         Added::Created(task) => (StatusCode::CREATED, task),
         Added::Same(task) | Added::KeyTaken(task) => (StatusCode::OK, task),
+        Added::Ended(task) => {
+            let text = format!("task {} is {}; nothing was added", task.id, task.status);
+            return Err(ApiError::new(StatusCode::CONFLICT, "ended", text)
+                .hint("it has ended; new work needs a new id"));
+        }
     };
     Ok(json_bytes(status, &wire::task::Task::from(task)))
 }
@@ -224,7 +229,7 @@ pub(crate) fn holder(who: &str) -> Holder {
 
 fn new_task(id: TaskId, given: wire::task::TaskSpec) -> Result<NewTask, ApiError> {
     let steps: Result<Vec<StepName>, _> = given.steps.into_iter().map(StepName::new).collect();
-    let ttl = given.ttl.as_deref().map(span).transpose()?;
+    let ttl = given.ttl.as_deref().map(span).transpose()?.and_then(Span::as_limit);
     Ok(NewTask {
         id,
         agent: given.agent.map(AgentName::new).transpose()?,

@@ -259,7 +259,7 @@ pub(crate) struct TaskSpec {
     /// What an agent must be able to do.
     #[serde(default)]
     pub(crate) needs: Vec<String>,
-    /// How long it is worth resuming.
+    /// How long it is worth resuming; `0s` and none: always.
     pub(crate) ttl: Option<String>,
     /// First context.
     #[serde(default)]

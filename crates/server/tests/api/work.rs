@@ -305,3 +305,13 @@ fn a_start_keeps_to_the_limits_and_a_retry_leaves_live_holders_alone() {
     retry(true).ok();
     assert_eq!(ground.get("/api/tasks/t").ok()["status"], "assigned");
 }
+
+#[test]
+fn a_task_that_has_ended_is_not_added_again_and_0s_is_no_lifetime() {
+    let ground = Ground::new();
+    let task = json!({"id": "t", "ttl": "0s"});
+    assert_eq!(ground.post("/api/tasks", &task).json()["expires_at"], json!(null));
+    ground.post("/api/tasks/t/cancel", &json!({})).ok();
+    let again = ground.post("/api/tasks", &task);
+    assert_eq!((again.status, again.code().as_str()), (409, "ended"));
+}

@@ -44,7 +44,8 @@ enum Begun {
 
 fn start(stage: &Stage) -> anyhow::Result<Begun> {
     let pid = std::process::id().to_string();
-    let mut words = vec!["task", "start", &stage.task, "--owner-pid", &pid, "--json"];
+    // However often it was killed: no limit of the task is part of this proof.
+    let mut words = vec!["task", "start", &stage.task, "--owner-pid", &pid, "--force", "--json"];
     let names: Vec<String> = plan::step_names().collect();
     words.extend(names.iter().flat_map(|name| ["--step", name]));
     let mut answer = stage.product.call(&stage.home, &words)?;

@@ -54,7 +54,7 @@ pub const VERBS: [Verb; 12] = [
     Verb::of_task("step begin", TASK.split_at(2).0, "step begin s02 --task T"),
     Verb::of_task("step run", TASK.split_at(2).0, "step run s02 --task T -- EFFECT"),
     Verb::of_task("task set", &TASK, "task set T b=2"),
-    Verb::of_task("task done", TASK.split_at(2).0, "task done T"),
+    Verb::of_task("task done", TASK.split_at(2).0, "task done T --force"),
     Verb::of_workflow(
         "checkpoint start, new store",
         &[],

@@ -90,7 +90,7 @@ fn owner(
     engine: &Engine,
     given: &HolderArguments,
 ) -> Result<(Holder, Option<Span>), Failure> {
-    let (holder, ttl) = environment.holder(given, &**engine.store())?;
+    let (holder, ttl) = environment.holder(given, None, &**engine.store())?;
     Ok(match holder {
         Holder::Time { .. } => (Holder::Time { by: environment.user() }, ttl),
         Holder::Process(_) | Holder::Attempt { .. } => (holder, ttl),

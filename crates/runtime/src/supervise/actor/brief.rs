@@ -67,9 +67,7 @@ impl Actor {
         if !self.is_resumed() && !self.takes_over {
             return None;
         }
-        let post_mortem = self.last.as_ref().and_then(|last| last.post_mortem.as_ref());
-        let held = post_mortem.and_then(|found| found.task.as_deref());
-        let held = held.and_then(|task| TaskId::new(task).ok());
+        let held = self.task_before();
         let view = self.view_of(task.or(held.as_ref())).await;
         let workspace = match view.as_ref().and_then(|view| view.task.context.get("workspace")) {
             Some(workspace) => PathBuf::from(workspace),
@@ -79,6 +77,12 @@ impl Actor {
         let mut brief = Brief { text: String::new(), number, view, workspace, git };
         brief.text = self.text_of(&brief)?;
         Some(brief)
+    }
+
+    /// What the attempt before worked on, by its own choice too.
+    fn task_before(&self) -> Option<TaskId> {
+        let post_mortem = self.last.as_ref().and_then(|last| last.post_mortem.as_ref())?;
+        TaskId::new(post_mortem.task.as_deref()?).ok()
     }
 
     fn text_of(&self, about: &Brief) -> Option<String> {
@@ -177,12 +181,14 @@ impl Actor {
         brief: Option<&str>,
         task: Option<&TaskId>,
     ) {
-        let view = self.view_of(task).await;
+        let before = self.task_before().filter(|_| self.is_resumed());
+        let view = self.view_of(task.or(before.as_ref())).await;
+        let view = view.filter(|view| !view.task.status.is_terminal());
         let ended = self.last.as_ref().and_then(|last| last.ended.as_ref());
         let reason = ended.filter(|_| self.is_resumed()).map(active_state::reason);
         let state = ActiveState::new(
-            &self.spec.name,
-            tag,
+            Some(&self.spec.name),
+            Some(tag),
             self.agent.session.as_deref(),
             view.as_ref().map(|view| &view.task),
             reason,

@@ -189,11 +189,13 @@ impl Actor {
         let task = self.take_task(tag).await?;
         self.listen();
         let brief = self.brief_for(number, tag, task.as_ref(), is_new_session).await;
+        let input = self.pass_input();
         let text = brief.as_ref().map_or("", |brief| &brief.text);
         let brief_file = self.brief_file();
         let launch = self.launch_of(text, &brief_file, is_new_session);
         let guard = self.deadline()?;
-        let order = self.start_order(number, tag, &log, task.as_ref(), launch, guard);
+        let mut order = self.start_order(number, tag, &log, task.as_ref(), launch, guard);
+        order.input = input;
         let mut life =
             Life::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
         life.room = Some(room);
@@ -236,12 +238,12 @@ impl Actor {
         if !self.clear_cgroups().await {
             return Err(LaunchError::Survivors);
         }
-        let terminal = self.terminal().map_err(LaunchError::Shim)?;
+        let streams = self.streams().map_err(LaunchError::Shim)?;
         let connection = client::spawn(
             &self.desk.program,
             &self.folder,
             lock,
-            terminal,
+            streams,
             &self.spec.name,
             self.fence,
         )
@@ -346,19 +348,31 @@ impl Actor {
         }
     }
 
-    fn terminal(&self) -> io::Result<Option<[std::os::fd::OwnedFd; 3]>> {
+    /// What of ours the shim gets for its attempts.
+    fn streams(&self) -> io::Result<Vec<std::os::fd::OwnedFd>> {
+        let copy = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned();
+        use std::os::fd::AsFd as _;
         match self.spec.input {
-            Input::Null => Ok(None),
-            Input::Terminal => {
-                let copy = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned();
-                use std::os::fd::AsFd as _;
-                Ok(Some([
-                    copy(io::stdin().as_fd())?,
-                    copy(io::stdout().as_fd())?,
-                    copy(io::stderr().as_fd())?,
-                ]))
-            }
+            Input::Passed if !self.has_passed_input => Ok(vec![copy(io::stdin().as_fd())?]),
+            Input::Null | Input::Passed => Ok(Vec::new()),
+            Input::Terminal => Ok(vec![
+                copy(io::stdin().as_fd())?,
+                copy(io::stdout().as_fd())?,
+                copy(io::stderr().as_fd())?,
+            ]),
         }
+    }
+
+    /// Our own standard input goes to the first attempt; what was read of it cannot be read again.
+    fn pass_input(&mut self) -> Input {
+        if self.spec.input != Input::Passed || !self.has_passed_input {
+            self.has_passed_input = true;
+            return self.spec.input;
+        }
+        let text =
+            "standard input went to the first attempt and is not replayed: this one reads nothing";
+        self.tell(What::Trouble(text.to_owned()));
+        Input::Null
     }
 
     /// A session id that we choose is on disk before the agent hears of it. Whether one was chosen.

@@ -174,6 +174,8 @@ pub(super) struct Actor {
     postponed: Option<Postponed>,
     /// How long it waited for room the last time.
     room_pause: Duration,
+    /// An attempt was given our standard input.
+    has_passed_input: bool,
     /// The queue gave it a task that somebody else has begun.
     takes_over: bool,
     /// From whom its task was handed over, in words.

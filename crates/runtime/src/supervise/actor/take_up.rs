@@ -139,6 +139,7 @@ pub(in crate::supervise) async fn take_up(
         holds,
         postponed: None,
         room_pause: std::time::Duration::ZERO,
+        has_passed_input: false,
         takes_over: false,
         handed_over: None,
         leaving: false,

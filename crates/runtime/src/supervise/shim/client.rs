@@ -49,15 +49,15 @@ pub fn is_lock_held(folder: &AgentFolder) -> bool {
     folder.lock().exists() && !matches!(take_lock(folder), Ok(Some(_)))
 }
 
-/// Starts the shim of an agent, and gives it the lock and, for an agent with a terminal, its three
-/// standard streams. Its first report is `Status`.
+/// Starts the shim of an agent, and gives it the lock and `streams`: three for an agent with a terminal,
+/// one for its first attempt to read, or none. Its first report is `Status`.
 ///
 /// `program` is the `relight` binary, usually `/proc/self/exe`. Needs a runtime around it.
 pub fn spawn(
     program: &Path,
     folder: &AgentFolder,
     lock: OwnedFd,
-    terminal: Option<[OwnedFd; 3]>,
+    streams: Vec<OwnedFd>,
     name: &AgentName,
     fence: Fence,
 ) -> io::Result<Connection> {
@@ -71,7 +71,7 @@ pub fn spawn(
     // The command holds the other end, and as long as it does, a dead shim's would not be seen.
     drop(command);
     let shim = Some(ShimChild(Some(child)));
-    let handles: Vec<_> = [lock].into_iter().chain(terminal.into_iter().flatten()).collect();
+    let handles: Vec<_> = [lock].into_iter().chain(streams).collect();
     send_hello(&ours, &handles, fence)?;
     ours.set_nonblocking(true)?;
     Ok(Connection::over(UnixStream::from_std(ours)?, shim))

@@ -20,6 +20,7 @@ use crate::supervise::word::Word;
 pub(super) fn launch(
     order: &StartOrder,
     terminal: Option<&[OwnedFd; 3]>,
+    input: Option<OwnedFd>,
 ) -> Result<u32, NotStarted> {
     let (name, arguments) = order
         .command
@@ -31,7 +32,7 @@ pub(super) fn launch(
     command.arg0(name.as_os_str()).env_clear().current_dir(&order.folder);
     command
         .envs(order.environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())));
-    connect_streams(&mut command, order, terminal).map_err(|error| {
+    connect_streams(&mut command, order, terminal, input).map_err(|error| {
         let note = format!("its output cannot go to {}: {error}", order.log.display());
         NotStarted::of(&error, note)
     })?;
@@ -51,13 +52,15 @@ fn connect_streams(
     command: &mut Command,
     order: &StartOrder,
     terminal: Option<&[OwnedFd; 3]>,
+    input: Option<OwnedFd>,
 ) -> io::Result<()> {
     if let (Input::Terminal, Some([input, output, errors])) = (order.input, terminal) {
         command.stdin(input.try_clone()?).stdout(output.try_clone()?).stderr(errors.try_clone()?);
         return Ok(());
     }
     let log = open_log(&order.log)?;
-    command.process_group(0).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    let input = input.map_or_else(Stdio::null, Stdio::from);
+    command.process_group(0).stdin(input).stdout(log.try_clone()?).stderr(log);
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use super::ladder::{Act, Ladder};
 use super::launch::launch;
 use super::peers::Peers;
 use super::system::{DeadChild, Reaped, reap};
-use super::wire::{ExitRecord, Order, Report, StartOrder};
+use super::wire::{ExitRecord, Input, Order, Report, StartOrder};
 use super::{record, tree};
 use crate::doors::clock::since_boot;
 use crate::supervise::folder::AgentFolder;
@@ -37,6 +37,8 @@ pub(super) struct Shim {
     pub(super) deaths: UnixStream,
     pub(super) peers: Peers,
     pub(super) terminal: Option<[OwnedFd; 3]>,
+    /// What the first attempt reads that asks for it.
+    pub(super) input: Option<OwnedFd>,
     pub(super) place: Place,
     pub(super) attempt: Option<Attempt>,
     pub(super) is_told_to_quit: bool,
@@ -158,7 +160,9 @@ impl Shim {
             let ended = begun.not_started(why, &mut self.place);
             return self.end(ExitRecord { lease_ended: true, ..ended });
         }
-        let attempt = match launch(order, self.terminal.as_ref()) {
+        // Given away, not copied: whoever writes to it learns when nobody reads any more.
+        let input = self.input.take_if(|_| order.input == Input::Passed);
+        let attempt = match launch(order, self.terminal.as_ref(), input) {
             Ok(pid) => begun.started(pid, &self.identity),
             Err(why) => {
                 let ended = begun.not_started(why, &mut self.place);

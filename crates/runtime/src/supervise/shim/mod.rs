@@ -61,7 +61,7 @@ fn begin(folder: AgentFolder) -> io::Result<Shim> {
     let deaths = signals::install()?;
     rustix::thread::set_name(c"relight-shim")?;
     let control = take_control()?;
-    let Inheritance { lock, terminal, unread } = receive(&control)?;
+    let Inheritance { lock, terminal, input, unread } = receive(&control)?;
     control.set_nonblocking(true)?;
     if terminal.is_none() {
         rustix::process::setsid()?;
@@ -76,6 +76,7 @@ fn begin(folder: AgentFolder) -> io::Result<Shim> {
         deaths,
         peers: Peers::new(listener, control, unread),
         terminal,
+        input,
         lock: keep_for_agents(lock)?,
         place: Place::default(),
         attempt: None,
@@ -95,6 +96,7 @@ fn take_control() -> io::Result<UnixStream> {
 struct Inheritance {
     lock: OwnedFd,
     terminal: Option<[OwnedFd; 3]>,
+    input: Option<OwnedFd>,
     unread: Vec<u8>,
 }
 
@@ -117,7 +119,8 @@ fn receive(control: &UnixStream) -> io::Result<Inheritance> {
     }
     let lock = handles.remove(0);
     let unread = bytes[..received.bytes].to_vec();
-    Ok(Inheritance { lock, terminal: handles.try_into().ok(), unread })
+    let input = if handles.len() == 1 { handles.pop() } else { None };
+    Ok(Inheritance { lock, terminal: handles.try_into().ok(), input, unread })
 }
 
 /// Agents inherit the lock, and so hold it even when the shim is killed.

@@ -96,6 +96,8 @@ pub enum Input {
     Null,
     /// The terminal of the supervisor, which came with the lock; output goes there too.
     Terminal,
+    /// The supervisor's own standard input, which came with the lock; for one attempt.
+    Passed,
 }
 
 /// What a shim says.

@@ -56,16 +56,16 @@ pub fn complete_brief(folder: &AgentFolder, there: &str, text: &str) -> io::Resu
 }
 
 /// Writes `active_state.json`; whether anything but its time changed.
-pub fn write_state(folder: &AgentFolder, state: &ActiveState) -> io::Result<bool> {
-    if read_state(folder).is_some_and(|there| there.says_the_same(state)) {
+pub fn write_state(path: &Path, state: &ActiveState) -> io::Result<bool> {
+    if read_state(path).is_some_and(|there| there.says_the_same(state)) {
         return Ok(false);
     }
-    replace(&folder.state(), &state.to_text()).map(|()| true)
+    replace(path, &state.to_text()).map(|()| true)
 }
 
 /// What `active_state.json` says; none when it is absent, or not whole.
-pub(super) fn read_state(folder: &AgentFolder) -> Option<ActiveState> {
-    ActiveState::from_text(&read(&folder.state())?)
+pub(super) fn read_state(path: &Path) -> Option<ActiveState> {
+    ActiveState::from_text(&read(path)?)
 }
 
 /// Removes what killed writers left beside the two: a file that is not in its place after so long will

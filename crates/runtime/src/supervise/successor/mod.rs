@@ -14,4 +14,4 @@ pub use current::{About, current_brief};
 pub use dirty::{Asker, dirty_files};
 pub use file::{complete_brief, sweep, write_anew, write_brief, write_state};
 pub use git::{git_facts, git_head};
-pub use refresh::{RefreshError, refresh_state};
+pub use refresh::{RefreshError, refresh_state, task_state_file, write_task_state};

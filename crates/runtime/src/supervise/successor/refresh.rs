@@ -1,16 +1,18 @@
 //! Keeps `active_state.json` true while an attempt works: whoever changed its task writes it anew.
 
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 
 use relight_core::agent::active_state::{ActiveState, reason};
 use relight_core::agent::{Agent, AgentState, AttemptTag};
-use relight_core::ids::AgentName;
+use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::Holder;
 use relight_core::task::Task;
 use relight_store::{AttemptQuery, StoreError};
 
 use super::file::{read_state, write_state};
+use crate::checkpoint_files::encoded_name;
 use crate::doors::clock;
 use crate::engine::Engine;
 use crate::supervise::folder::AgentFolder;
@@ -44,7 +46,9 @@ pub async fn refresh_state(
     engine: &Engine,
     task: &Task,
 ) -> Result<bool, RefreshError> {
-    let Some(tag) = holding_attempt(task) else { return Ok(false) };
+    let Some(tag) = holding_attempt(task) else {
+        return refresh_task_state(home, engine, &task.id).await;
+    };
     let Some(agent) = agent_of(engine, &tag).await? else { return Ok(false) };
     let folder = AgentFolder::of(home, &agent.name);
     let reason = last_reason(engine, &folder, &agent, &tag).await?;
@@ -58,14 +62,74 @@ pub async fn refresh_state(
         }
         let session = agent.session.as_deref();
         let now = clock::now();
-        let state = ActiveState::new(&agent.name, &tag, session, Some(&task), reason.clone(), now);
-        has_changed |= write_state(&folder, &state).map_err(|source| RefreshError::File {
-            path: folder.state().display().to_string(),
-            source,
-        })?;
+        let (name, tag) = (Some(&agent.name), Some(&tag));
+        let state = ActiveState::new(name, tag, session, Some(&task), reason.clone(), now);
+        let written = write_state(&folder.state(), &state);
+        has_changed |= written.map_err(|source| file_error(&folder.state(), source))?;
         written_seq = Some(task.seq);
     }
     Ok(has_changed)
+}
+
+/// Where the state of a task is that no supervised attempt works on.
+pub fn task_state_file(home: &Path, task: &TaskId) -> PathBuf {
+    home.join("states").join(format!("{}.json", encoded_name(task.as_str())))
+}
+
+/// Writes the state of a task that is worked on outside of `relight run`; its file.
+pub async fn write_task_state(
+    home: &Path,
+    engine: &Engine,
+    task: &TaskId,
+) -> Result<PathBuf, RefreshError> {
+    let path = task_state_file(home, task);
+    let folder = path.parent().expect("it lies in a folder");
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|source| file_error(folder, source))?;
+    write_task_file(engine, &path, task).await?;
+    Ok(path)
+}
+
+/// Keeps such a file true where there is one. With the end of its task it is gone.
+async fn refresh_task_state(
+    home: &Path,
+    engine: &Engine,
+    task: &TaskId,
+) -> Result<bool, RefreshError> {
+    let path = task_state_file(home, task);
+    if !path.exists() {
+        return Ok(false);
+    }
+    write_task_file(engine, &path, task).await
+}
+
+async fn write_task_file(
+    engine: &Engine,
+    path: &Path,
+    task: &TaskId,
+) -> Result<bool, RefreshError> {
+    let mut has_changed = false;
+    let mut written_seq = None;
+    for _ in 0..ROUNDS_MAX {
+        let task = engine.store().task(task).await?;
+        let Some(task) = task.filter(|task| !task.status.is_terminal()) else {
+            // One that is gone already is what was wanted.
+            has_changed |= std::fs::remove_file(path).is_ok();
+            break;
+        };
+        if written_seq == Some(task.seq) {
+            break;
+        }
+        let agent = task.agent.as_ref();
+        let state = ActiveState::new(agent, None, None, Some(&task), None, clock::now());
+        has_changed |= write_state(path, &state).map_err(|source| file_error(path, source))?;
+        written_seq = Some(task.seq);
+    }
+    Ok(has_changed)
+}
+
+fn file_error(path: &Path, source: io::Error) -> RefreshError {
+    RefreshError::File { path: path.display().to_string(), source }
 }
 
 fn holding_attempt(task: &Task) -> Option<AttemptTag> {
@@ -91,7 +155,8 @@ async fn last_reason(
     agent: &Agent,
     tag: &AttemptTag,
 ) -> Result<Option<String>, StoreError> {
-    if let Some(there) = read_state(folder).filter(|there| there.attempt == *tag) {
+    let there = read_state(&folder.state());
+    if let Some(there) = there.filter(|there| there.attempt.as_ref() == Some(tag)) {
         return Ok(there.reason);
     }
     let query =

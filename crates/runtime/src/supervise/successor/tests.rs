@@ -36,7 +36,7 @@ fn agent_folder() -> (TempDir, AgentFolder) {
 fn state(at_ms: i64, reason: Option<&str>) -> ActiveState {
     let (agent, at) = (agent(), Time::from_ms(at_ms));
     let tag = AttemptTag::new(&agent, 2, 7);
-    ActiveState::new(&agent, &tag, None, None, reason.map(str::to_owned), at)
+    ActiveState::new(Some(&agent), Some(&tag), None, None, reason.map(str::to_owned), at)
 }
 
 #[test]
@@ -71,9 +71,9 @@ fn a_brief_is_completed_only_while_it_is_there() {
 #[test]
 fn a_state_that_says_the_same_later_is_left_as_it_is() {
     let (_home, folder) = agent_folder();
-    assert!(write_state(&folder, &state(1_000, None)).unwrap());
-    assert!(!write_state(&folder, &state(2_000, None)).unwrap());
-    assert!(write_state(&folder, &state(3_000, Some("oom: signal 9 (KILL)"))).unwrap());
+    assert!(write_state(&folder.state(), &state(1_000, None)).unwrap());
+    assert!(!write_state(&folder.state(), &state(2_000, None)).unwrap());
+    assert!(write_state(&folder.state(), &state(3_000, Some("oom: signal 9 (KILL)"))).unwrap());
     let text = fs::read_to_string(folder.state()).unwrap();
     assert_eq!(text, state(3_000, Some("oom: signal 9 (KILL)")).to_text());
 }
@@ -82,8 +82,8 @@ fn a_state_that_says_the_same_later_is_left_as_it_is() {
 fn a_damaged_state_is_replaced() {
     let (_home, folder) = agent_folder();
     fs::write(folder.state(), b"{\"task_id\": \xff").unwrap();
-    assert!(write_state(&folder, &state(0, None)).unwrap());
-    assert!(!write_state(&folder, &state(0, None)).unwrap());
+    assert!(write_state(&folder.state(), &state(0, None)).unwrap());
+    assert!(!write_state(&folder.state(), &state(0, None)).unwrap());
 }
 
 #[test]
