@@ -807,6 +807,18 @@ fn exported_lines_carry_the_context_and_drop_that_of_the_task_before() {
 }
 
 #[test]
+fn a_context_that_is_too_large_for_commands_is_not_exported() {
+    let place = Place::new();
+    place.ok("task add t --set small=1");
+    let pair = format!("large={}", "x".repeat(100_000));
+    place.relight("task set t").arg(&pair).run().with_code(0);
+    let script = r#"eval "$(relight task start t --owner-pid $$ --export)"
+        printf '%s|%s' "$RELIGHT_CONTEXT" "${RELIGHT_CONTEXT_SMALL-none}""#;
+    let answer = place.shell(script).run().with_code(0).says(&["is not exported"]);
+    assert_eq!(answer.text(), "|none");
+}
+
+#[test]
 fn a_loop_outside_of_run_has_a_state_file_that_follows_its_task() {
     let place = Place::new();
     let script = r#"

@@ -418,19 +418,21 @@ fn state_file(
 
 /// The shell lines of `--export`. Context of a task that was exported before does not stay behind.
 fn export_text(environment: &Environment, started: &Started, state_file: Option<&Path>) -> String {
-    let context = &started.view.task.context;
+    let (context, json) = small_context(environment, &started.view.task);
     let next = started.view.progress.next_step.as_deref().unwrap_or_default();
     let mut pairs: BTreeMap<String, String> =
         context.iter().map(|(key, value)| (context_variable(key), value.clone())).collect();
     let gone = environment.variables().iter().filter_map(|(name, _)| name.to_str());
-    let gone = gone.filter(|name| name.starts_with(CONTEXT) && !pairs.contains_key(*name));
+    let is_name = |name: &str| name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric());
+    let is_ours = |name: &str| name.starts_with(CONTEXT) && is_name(name);
+    let gone = gone.filter(|name| is_ours(name) && !pairs.contains_key(*name));
     let gone: Vec<String> = gone.map(|name| format!("unset {name}")).collect();
     let fixed = [
         ("RELIGHT_TASK", started.view.task.id.to_string()),
         ("RELIGHT_FENCE", started.fence.to_string()),
         ("RELIGHT_RESUMED", u8::from(started.resumed).to_string()),
         ("RELIGHT_NEXT_STEP", next.to_owned()),
-        ("RELIGHT_CONTEXT", json!(context).to_string()),
+        ("RELIGHT_CONTEXT", json),
     ];
     pairs.extend(fixed.map(|(name, value)| (name.to_owned(), value)));
     pairs.extend(
@@ -441,6 +443,23 @@ fn export_text(environment: &Environment, started: &Started, state_file: Option<
     gone.into_iter().chain(exported).collect::<Vec<String>>().join("\n")
 }
 
+/// The context and its JSON, unless they are too large to start a command with.
+fn small_context(environment: &Environment, task: &Task) -> (BTreeMap<String, String>, String) {
+    let json = json!(task.context).to_string();
+    if json.len() <= CONTEXT_BYTES_MAX {
+        return (task.context.clone(), json);
+    }
+    let text = format!(
+        "the context has {} bytes and is not exported; relight task show {} --json has it",
+        json.len(),
+        task.id
+    );
+    output::note(environment, &text);
+    (BTreeMap::new(), String::new())
+}
+
+/// More than this would keep the system from starting commands with it.
+const CONTEXT_BYTES_MAX: usize = 64 << 10;
 /// What begins the name of every variable of context.
 const CONTEXT: &str = "RELIGHT_CONTEXT_";
 
