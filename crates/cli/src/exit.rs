@@ -261,11 +261,13 @@ impl From<Refusal> for Failure {
             Refusal::RetriesUsedUp { task, .. } | Refusal::GivenUp { task } => {
                 no().hint(format!("relight task retry {} --force", shell_word(task.as_str())))
             }
-            Refusal::WaitsForPerson { task, .. } | Refusal::UsedUp { task, .. } => no().hint(format!(
-                "relight task show {0} tells why; relight task retry {0} gives it out again, \
+            Refusal::WaitsForPerson { task, .. } | Refusal::UsedUp { task, .. } => {
+                no().hint(format!(
+                    "relight task show {0} tells why; relight task retry {0} gives it out again, \
                  --force starts it now",
-                shell_word(task.as_str())
-            )),
+                    shell_word(task.as_str())
+                ))
+            }
             Refusal::StepNotBegun { step, .. } => {
                 no().hint(format!("relight step begin {} first", shell_word(step.name.as_str())))
             }

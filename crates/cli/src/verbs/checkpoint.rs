@@ -449,6 +449,7 @@ impl From<ResumeError> for Failure {
         match error {
             ResumeError::Held { task, agent, held } => {
                 let text = held_text(&task, agent.as_ref(), &held);
+                let task = shell_word(task.as_str());
                 let hint = format!(
                     "relight checkpoint resume --workflow {task} --steal-lock takes it over"
                 );
