@@ -271,13 +271,13 @@ impl From<Refusal> for Failure {
             Refusal::StepNotBegun { step, .. } => {
                 no().hint(format!("relight step begin {} first", shell_word(step.name.as_str())))
             }
-            Refusal::StepsLeftOpen { task, steps } => no().hint(format!(
+            Refusal::StepsLeftOpen { task, steps } => no().with_code("steps_left_open", 409).hint(format!(
                 "finish them, or relight step skip {1} --task {0} --reason TEXT; \
                  relight task done {0} --force completes it all the same",
                 shell_word(task.as_str()),
                 shell_word(steps.first().map_or("", |step| step.as_str())),
             )),
-            Refusal::StepInDoubt { task, step } => no().hint(format!(
+            Refusal::StepInDoubt { task, step } => no().with_code("in_doubt", 409).hint(format!(
                 "relight step end {1} --task {0}, or relight step resolve {1} --task {0}",
                 shell_word(task.as_str()),
                 shell_word(step.name.as_str())

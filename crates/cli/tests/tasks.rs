@@ -667,7 +667,7 @@ fn a_task_is_not_done_over_open_or_failed_declared_steps() {
     place.ok("step run build --task t -- true");
     place.fails("step run push --task t -- false", 1);
     let refused = place.fails("--json task done t", 1).error();
-    assert_eq!(refused["code"], 1);
+    assert_eq!((&refused["code"], &refused["exit"]), (&json!("steps_left_open"), &json!(1)));
     let message = refused["message"].as_str().unwrap();
     assert!(message.contains("push, tell") && !message.contains("build"), "{message}");
     assert_eq!(place.status("t"), "in_progress");
