@@ -144,8 +144,7 @@ impl Dialect {
             task.status == TaskStatus::Deferred && task.not_before.is_some_and(|at| at > now)
         };
         let may_start = |task: &Task| request.limits.refusal(task, now).is_none();
-        candidates
-            .retain(|task| over(task, now).is_none() && !is_put_off(task) && may_start(task));
+        candidates.retain(|task| over(task, now).is_none() && !is_put_off(task) && may_start(task));
         let mut held = None;
         for task in candidates {
             match self.take(&task.id, request).await {
