@@ -78,7 +78,8 @@ async fn a_dropped_task_is_interrupted() {
 
 #[tokio::test]
 async fn a_failed_step_runs_again_with_the_same_key() {
-    let task = Place::new().start().await;
+    let place = Place::new();
+    let task = place.start().await;
     let mut seen = Vec::new();
     for _ in 0..3 {
         let run = |run: relight::StepRun| {
@@ -165,7 +166,8 @@ async fn a_value_of_many_mebibytes_comes_back_whole() {
 
 #[tokio::test]
 async fn a_value_that_cannot_be_written_is_an_error() {
-    let task = Place::new().start().await;
+    let place = Place::new();
+    let task = place.start().await;
     let run = || async { Ok::<_, Never>(HashMap::from([((1_u8, 2_u8), 3_u8)])) };
     assert!(task.step("s", run).await.is_err());
 }
@@ -181,7 +183,8 @@ async fn a_value_that_reads_back_as_something_else_is_an_error() {
 
 #[tokio::test]
 async fn a_step_whose_input_cannot_be_written_is_not_run() {
-    let task = Place::new().start().await;
+    let place = Place::new();
+    let task = place.start().await;
     let never = |_| async { unreachable!("the step ran") as Result<u8, Never> };
     let input = HashMap::from([((1_u8, 1_u8), 1_u8)]);
     let refused = task.plan("s").unwrap().input(&input).run(never).await.unwrap_err();
@@ -251,7 +254,8 @@ async fn a_step_that_was_given_up_half_way_is_in_doubt_by_its_rule() {
 
 #[tokio::test]
 async fn a_once_step_given_up_half_way_is_in_doubt_for_its_own_handle_too() {
-    let task = Place::new().start().await;
+    let place = Place::new();
+    let task = place.start().await;
     give_up_half_way(|pending| task.plan("s").unwrap().rule(RepeatRule::Once).run(pending)).await;
     let again =
         task.plan("s").unwrap().rule(RepeatRule::Once).run(|_| async { Ok::<_, Never>(()) });
@@ -288,7 +292,7 @@ async fn context_is_there_for_the_successor() {
 async fn names_that_cannot_be_are_errors() {
     let place = Place::new();
     let relight = place.open().await;
-    assert!(relight.task("a b").is_err() && relight.task("../x").is_err());
+    assert!(relight.task("a\nb").is_err() && relight.task("../x").is_err());
     let task = place.start().await;
     let error = task.step("a\nb", || async { Ok::<_, Never>(()) }).await.unwrap_err();
     assert!(matches!(error, StepError::Name(_)));
