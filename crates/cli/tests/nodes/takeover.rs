@@ -242,7 +242,7 @@ fn a_turn_of_a_lost_node_is_found_by_the_next_attempt(meet: Meet) {
     let gateway = "relight session recover --json >>found\n\
         relight session begin tg:1 --id c1; echo \"$? $RELIGHT_NODE\" >>codes\n\
         trap 'exit 0' TERM; while :; do sleep 0.02; done";
-    let fleet = Fleet::with_agent(meet, gateway, "4s", "");
+    let fleet = Fleet::with_agent(meet, gateway, Duration::from_secs(4), "");
     let a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     fleet.ground.until_lines("codes", 1);
