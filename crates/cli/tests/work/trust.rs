@@ -62,13 +62,13 @@ fn what_only_reads_settings_needs_no_approval() {
 #[test]
 fn a_store_that_nobody_approved_is_refused_and_no_other_is_taken() {
     let place = Place::new();
-    config(&place, "[store]\nurl = \"sqlite:kept/relight.db\"\n");
+    config(&place, "[store]\nurl = \"sqlite:kept.db\"\n");
     place.fails("task add t", 78).says(&["[store] url", "relight trust", "--config"]);
     assert!(!place.work("kept").exists() && !place.home("relight.db").exists());
     // Who names a store, or the file, needs nothing of it.
     place.ok("--store sqlite:named.db task add t");
     place.relight("task add t").env("RELIGHT_CONFIG", "relight.toml").run().with_code(0);
-    assert!(place.work("kept/relight.db").exists());
+    assert!(place.work("kept.db").exists());
     place.ok("trust");
     place.ok("task show t");
     config(&place, "[store]\nurl = \"sqlite:other/relight.db\"\n");
@@ -90,7 +90,7 @@ fn alerts_go_nowhere_that_nobody_approved() {
 #[test]
 fn the_daemon_approves_what_it_runs() {
     let place = Place::new();
-    config(&place, "[store]\nurl = \"sqlite:kept/relight.db\"\n");
+    config(&place, "[store]\nurl = \"sqlite:kept.db\"\n");
     let mut daemon = place.relight("up --no-http").spawn();
     daemon.until("it listens", || place.work("kept/relight.sock").exists());
     place.ok("task add t");
@@ -102,7 +102,7 @@ fn the_daemon_approves_what_it_runs() {
 #[test]
 fn an_approval_is_for_one_folder() {
     let place = Place::new();
-    config(&place, "[store]\nurl = \"sqlite:kept/relight.db\"\n");
+    config(&place, "[store]\nurl = \"sqlite:kept.db\"\n");
     place.ok("trust");
     let other = place.path("other");
     fs::create_dir(&other).unwrap();
@@ -117,7 +117,7 @@ fn an_approval_is_for_one_folder() {
 #[test]
 fn approvals_are_listed_and_taken_back() {
     let place = Place::new();
-    config(&place, "[store]\nurl = \"sqlite:kept/relight.db\"\n");
+    config(&place, "[store]\nurl = \"sqlite:kept.db\"\n");
     let approved = place.ok("trust --json").json();
     assert_eq!(approved["keys"][0], "[store] url");
     let listed = place.ok("trust --list --json").json();
@@ -136,7 +136,7 @@ fn approvals_are_listed_and_taken_back() {
 fn a_file_that_others_can_write_does_not_count() {
     let place = Place::new();
     let file = place.work("relight.toml");
-    config(&place, "[store]\nurl = \"sqlite:kept/relight.db\"\n");
+    config(&place, "[store]\nurl = \"sqlite:kept.db\"\n");
     place.ok("trust");
     set_mode(&file, 0o666);
     for verb in ["task list", "up --no-http", "task claim --agent a", "trust"] {
@@ -155,7 +155,7 @@ fn a_file_that_others_can_write_does_not_count() {
 #[test]
 fn a_link_of_a_stranger_does_not_count() {
     let place = Place::new();
-    fs::write(place.path("mine.toml"), "[store]\nurl = \"sqlite:kept/relight.db\"\n").unwrap();
+    fs::write(place.path("mine.toml"), "[store]\nurl = \"sqlite:kept.db\"\n").unwrap();
     symlink(place.path("mine.toml"), place.work("relight.toml")).unwrap();
     place.ok("trust");
     place.ok("task list");
