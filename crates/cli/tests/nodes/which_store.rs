@@ -36,14 +36,14 @@ fn without_a_word_the_store_is_in_the_home() {
 #[test]
 fn every_command_means_the_store_that_the_configuration_names() {
     let ground = Ground::new();
-    ground.config("[store]\nurl = \"sqlite:kept/relight.db\"\n");
+    ground.config("[store]\nurl = \"sqlite:kept.db\"\n");
     let daemon = ground.up(&["--no-http"]);
     assert_eq!(ground.call(&["task", "add", "t"]).code, 0);
     let health = ground.call(&["down"]);
     assert_eq!(health.code, 0, "the daemon is found beside its store: {health:?}");
     daemon.end();
     assert_eq!(tasks(&ground.call(&LIST)), ["t"]);
-    assert!(ground.work("kept/relight.db").exists() && !ground.home("relight.db").exists());
+    assert!(ground.work("kept.db").exists() && !ground.home("relight.db").exists());
     // Who names one means that one.
     let named = call(&ground, &LIST, &[("RELIGHT_STORE", "sqlite:other.db")]);
     assert_eq!(tasks(&named), [""; 0]);
@@ -67,7 +67,7 @@ fn a_path_in_the_users_configuration_counts_from_its_folder() {
 fn a_configuration_that_cannot_be_read_is_told_of_and_stops_nobody() {
     let ground = Ground::new();
     for (task, text) in
-        [("t", "[store\nurl = \"sqlite:kept/relight.db\"\n"), ("u", "[store]\nurl = 3\n")]
+        [("t", "[store\nurl = \"sqlite:kept.db\"\n"), ("u", "[store]\nurl = 3\n")]
     {
         ground.config(text);
         let ran = ground.call(&["task", "add", task]);

@@ -64,7 +64,7 @@ fn a_store_that_nobody_approved_is_refused_and_no_other_is_taken() {
     let place = Place::new();
     config(&place, "[store]\nurl = \"sqlite:kept.db\"\n");
     place.fails("task add t", 78).says(&["[store] url", "relight trust", "--config"]);
-    assert!(!place.work("kept").exists() && !place.home("relight.db").exists());
+    assert!(!place.work("kept.db").exists() && !place.home("relight.db").exists());
     // Who names a store, or the file, needs nothing of it.
     place.ok("--store sqlite:named.db task add t");
     place.relight("task add t").env("RELIGHT_CONFIG", "relight.toml").run().with_code(0);
@@ -92,7 +92,7 @@ fn the_daemon_approves_what_it_runs() {
     let place = Place::new();
     config(&place, "[store]\nurl = \"sqlite:kept.db\"\n");
     let mut daemon = place.relight("up --no-http").spawn();
-    daemon.until("it listens", || place.work("kept/relight.sock").exists());
+    daemon.until("it listens", || place.work("relight.sock").exists());
     place.ok("task add t");
     place.ok("down");
     daemon.end().with_code(0);
