@@ -28,7 +28,7 @@ const MIGRATIONS: [&str; 9] = [
 
 /// The oldest schema whose versions may write beside this one: to be raised by a migration that an
 /// older version could not live with.
-const MIN_COMPATIBLE: u32 = 6;
+const MIN_COMPATIBLE: u32 = 9;
 
 /// Added to the oldest version while another store is being copied into the schema: no version may use
 /// it then, also none that knows nothing of copies.

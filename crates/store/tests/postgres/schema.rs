@@ -36,7 +36,8 @@ fn an_older_schema_is_brought_up_once_and_whoever_opens_it_is_told() {
     drop(PostgresStore::open(&url).unwrap());
     cluster.sql(&format!(
         "DROP FUNCTION {schema}.append_step; DROP FUNCTION {schema}.append_steps;
-         DROP INDEX {schema}.journal_attempt; UPDATE {schema}.meta SET schema = 6"
+         DROP INDEX {schema}.journal_attempt; ALTER TABLE {schema}.task DROP COLUMN pinned;
+         UPDATE {schema}.meta SET schema = 6"
     ));
     let told = Arc::new(Mutex::new(Vec::new()));
     let hears = Arc::clone(&told);
