@@ -66,9 +66,7 @@ fn a_path_in_the_users_configuration_counts_from_its_folder() {
 #[test]
 fn a_configuration_that_cannot_be_read_is_told_of_and_stops_nobody() {
     let ground = Ground::new();
-    for (task, text) in
-        [("t", "[store\nurl = \"sqlite:kept.db\"\n"), ("u", "[store]\nurl = 3\n")]
-    {
+    for (task, text) in [("t", "[store\nurl = \"sqlite:kept.db\"\n"), ("u", "[store]\nurl = 3\n")] {
         ground.config(text);
         let ran = ground.call(&["task", "add", task]);
         assert_eq!(ran.code, 0, "{ran:?}");
