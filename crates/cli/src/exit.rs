@@ -278,7 +278,7 @@ impl From<Refusal> for Failure {
                 shell_word(steps.first().map_or("", |step| step.as_str())),
             )),
             Refusal::StepInDoubt { task, step } => no().with_code("in_doubt", 409).hint(format!(
-                "relight step end {1} --task {0}, or relight step resolve {1} --task {0}",
+                "relight step end {1} --task {0}, or relight step resolve {1} --task {0} --happened (or --did-not)",
                 shell_word(task.as_str()),
                 shell_word(step.name.as_str())
             )),

@@ -157,9 +157,9 @@ pub(crate) struct StartArguments {
 /// `task claim`.
 #[derive(Debug, Args)]
 pub(crate) struct ClaimArguments {
-    /// Who wants work
+    /// Who wants work [default: $RELIGHT_AGENT]
     #[arg(long, value_name = "NAME")]
-    pub(crate) agent: AgentName,
+    pub(crate) agent: Option<AgentName>,
     /// What it can do, beside what the store knows of it (repeat for more)
     #[arg(long = "skill", value_name = "WORD", value_parser = values::skill)]
     pub(crate) skills: Vec<String>,

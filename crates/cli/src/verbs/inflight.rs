@@ -57,12 +57,7 @@ fn doubt(doubt: &Doubt, now: Time) -> String {
 
 /// What a person types who found out.
 pub(super) fn resolve_command(task: &TaskId, step: &StepKey) -> String {
-    let occurrence = match step.occurrence {
-        1 => String::new(),
-        n => format!(" --occurrence {n}"),
-    };
-    let name = step.name.as_str();
-    format!("relight step resolve {name:?} --task {task}{occurrence} --happened (or --did-not)")
+    format!("{} --happened (or --did-not)", relight_core::alert::resolve_command(task, step))
 }
 
 fn lost(holding: &Holding, now: Time) -> String {

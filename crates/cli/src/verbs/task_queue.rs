@@ -21,10 +21,14 @@ use crate::{block_on, output};
 pub(super) fn claim(environment: &Environment, arguments: &ClaimArguments) -> Outcome {
     let work = Work::find(environment, arguments.config.config.as_deref())?;
     let engine = environment.engine()?;
+    let agent = environment.agent(arguments.agent.as_ref())?.ok_or_else(|| {
+        Failure::new(Exit::Usage, "nobody said which agent wants work")
+            .hint("relight task claim --agent NAME; inside an agent of Relight it is known")
+    })?;
     let (holder, ttl) =
-        environment.holder(&arguments.holder, Some(&arguments.agent), engine.store().as_ref())?;
+        environment.holder(&arguments.holder, Some(&agent), engine.store().as_ref())?;
     let queue = work.queue(engine.clone());
-    let (agent, skills) = (&arguments.agent, &arguments.skills);
+    let (agent, skills) = (&agent, &arguments.skills);
     let claimed = block_on(async {
         match arguments.wait {
             None => queue.claim(agent, skills, &holder, ttl).await,

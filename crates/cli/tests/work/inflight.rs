@@ -32,7 +32,7 @@ fn a_step_in_doubt_comes_first_with_what_to_type() {
     assert_eq!(found["lost"][0]["task"], "t");
     let text = place.ok("inflight").text();
     assert!(text.starts_with("in doubt"), "{text}");
-    assert!(text.contains("relight step resolve \"pay\" --task t --happened"), "{text}");
+    assert!(text.contains("relight step resolve pay --task t --happened"), "{text}");
     place.ok("step resolve pay --task t --happened");
     assert_eq!(place.json("inflight")["in_doubt"], json!([]));
 }
