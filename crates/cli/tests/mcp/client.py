@@ -21,8 +21,8 @@ from mcp.client.streamable_http import streamable_http_client
 RELIGHT, WAY, MODE = sys.argv[1:4]
 LIMIT = 30
 TOOLS = {
-    "task_start", "task_done", "task_block", "step_begin", "step_end", "checkpoint_save",
-    "checkpoint_resume", "heartbeat", "inflight", "resume_brief",
+    "task_start", "task_done", "task_block", "step_begin", "step_end", "step_skip",
+    "checkpoint_save", "checkpoint_resume", "heartbeat", "inflight", "resume_brief",
 }
 
 

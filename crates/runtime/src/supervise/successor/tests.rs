@@ -390,14 +390,13 @@ fn git_carries_the_tag_of_the_attempt_and_is_in_its_cgroup() {
     let wanted = format!("RELIGHT_ATTEMPT={}", asker.tag);
     let workspace = folder.path().to_owned();
     let asked = std::thread::spawn(move || dirty_files(&workspace, WHILE, &asker));
-    let pipe = until("git reads its index", || open_pipe(&index).ok());
     let moved = until("git is moved", || {
         fs::read_to_string(cgroup.join("cgroup.procs")).ok().filter(|pid| !pid.is_empty())
     });
     let environment = fs::read(format!("/proc/{moved}/environ")).unwrap();
     assert!(environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes()));
-    // An index of nothing, which is none that git takes.
-    drop(pipe);
+    // An index of nothing, which is none that git takes: it ends.
+    drop(until("git reads its index", || open_pipe(&index).ok()));
     let _ = asked.join().unwrap();
 }
 
