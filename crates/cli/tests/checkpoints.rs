@@ -988,3 +988,47 @@ fn a_suspended_workflow_is_not_woken_by_an_update() {
     place.fails("checkpoint update --workflow v --status in_progress", 1);
     assert_eq!(place.status("v"), "suspended");
 }
+
+#[test]
+fn the_dialect_neither_wakes_nor_completes_what_waits_for_a_person() {
+    let place = with_workflow();
+    place.ok("task block w --reason look");
+    place.ok("task start b --step a");
+    place.ok("task block b --reason look");
+    place.ok("task start s --step a --strategy suspend");
+    place.ok("task fail s --reason why");
+    for (id, status) in [("w", "blocked"), ("b", "blocked"), ("s", "suspended")] {
+        for words in [
+            "update --step a",
+            "update --complete a",
+            "update --status in_progress",
+            "update --status done",
+            "complete",
+        ] {
+            let (verb, rest) = words.split_once(' ').unwrap_or((words, ""));
+            place
+                .fails(&format!("checkpoint {verb} --workflow {id} {rest}"), 1)
+                .says(&["waits for a person", &format!("relight task retry {id}")]);
+            assert_eq!(place.status(id), status, "after checkpoint {words} of {id}");
+        }
+    }
+    place.fails("checkpoint update --workflow s --status blocked", 1);
+    assert_eq!(place.status("s"), "suspended");
+    place.ok("task retry w");
+    place.ok("checkpoint complete --workflow w");
+}
+
+#[test]
+fn a_workflow_that_the_dialect_blocked_is_continued_by_the_dialect() {
+    for how in ["--status in_progress", "--step two", "--complete one --notes on"] {
+        let place = with_workflow();
+        place.ok("checkpoint update --workflow w --status blocked --notes why");
+        place.fails("checkpoint complete --workflow w", 1).says(&["waits for a person"]);
+        place.ok(&format!("checkpoint update --workflow w {how}"));
+        assert_eq!(place.status("w"), "in_progress", "{how}");
+        // The word of the dialect counts no more: this block is a person's.
+        place.ok("task block w --reason look");
+        place.fails(&format!("checkpoint update --workflow w {how}"), 1);
+        assert_eq!(place.status("w"), "blocked", "{how}");
+    }
+}

@@ -105,6 +105,11 @@ impl TaskStatus {
         matches!(self, InReview | Blocked | Suspended)
     }
 
+    /// Whether it is not to be continued, nor finished, before a person lets it.
+    pub fn is_paused(self) -> bool {
+        matches!(self, Blocked | Suspended)
+    }
+
     /// The word used everywhere.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -56,6 +56,9 @@ pub struct CheckpointDoor {
     pub handoff_to: Option<String>,
     /// Free text for the successor.
     pub notes: Option<String>,
+    /// It is blocked by the dialect's own word, which may also end that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub blocked: bool,
 }
 
 /// What a task has used up so far; kept with it.

@@ -181,8 +181,7 @@ pub enum StartLimits {
 impl StartLimits {
     /// Why the task may not be started.
     pub fn refusal(&self, task: &Task, now: Time) -> Option<Refusal> {
-        let waits = matches!(task.status, TaskStatus::Blocked | TaskStatus::Suspended);
-        if waits && *self != Self::Forced {
+        if task.status.is_paused() && *self != Self::Forced {
             return Some(Refusal::WaitsForPerson { task: task.id.clone(), status: task.status });
         }
         // Who gave it to an agent by hand wants it tried once more.
@@ -415,7 +414,8 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
     if !person && !takes_a_lease(&event) {
         check_fence(scene)?;
     }
-    let changes = match event {
+    let by_dialect = matches!(event, TaskEvent::Move { .. });
+    let mut changes = match event {
         TaskEvent::Start { holder, ttl, steal, agent, limits } => {
             hold::start(scene, holder, ttl, steal, agent, &limits)?
         }
@@ -429,7 +429,7 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
         TaskEvent::Interrupt { reason } => status::interrupt(scene, reason)?,
         TaskEvent::Release { force } => hold::release(scene, force)?,
         TaskEvent::Set(pairs) => status::while_open(scene, Change::ContextSet(pairs))?,
-        TaskEvent::Door(door) => status::while_open(scene, Change::Door(door))?,
+        TaskEvent::Door(door) => status::door(scene, door)?,
         TaskEvent::Move { to, reason } => status::shortest(scene, to, reason.as_deref())?,
         TaskEvent::Declare(steps) => status::while_open(scene, Change::StepsDeclared(steps))?,
         TaskEvent::Replace(new) => status::replace(scene, new),
@@ -448,6 +448,7 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
         TaskEvent::StepResolve { key, happened } => steps::resolve(scene, key, happened)?,
         TaskEvent::StepSkip { key, reason } => steps::skip(scene, key, reason)?,
     };
+    changes.extend(status::mark_block(scene.task, by_dialect, &changes));
     Ok(Decision { guard: guard(scene, person, &changes), changes })
 }
 

@@ -6,7 +6,7 @@ use crate::ids::{AgentName, StepName};
 use crate::lease::HolderLife;
 use crate::progress::left_open;
 use crate::status::TaskStatus;
-use crate::task::{NewTask, Task, TaskTally};
+use crate::task::{CheckpointDoor, NewTask, Task, TaskTally};
 use crate::time::Time;
 
 /// What is said of a finished task is history and stays as it is.
@@ -53,8 +53,15 @@ pub(super) fn shortest(
     to: TaskStatus,
     reason: Option<&str>,
 ) -> Result<Vec<Change>, Refusal> {
-    // Only a person lets it continue; whoever did the work may still say how it ended.
-    if scene.task.status == TaskStatus::Suspended && to == TaskStatus::InProgress {
+    let is_own_block = scene.task.checkpoint.as_ref().is_some_and(|door| door.blocked);
+    let waits = match (scene.task.status, to) {
+        (TaskStatus::Blocked, TaskStatus::InProgress) => !is_own_block,
+        (from, TaskStatus::InProgress | TaskStatus::Completed) => from.is_paused(),
+        // Else the dialect could end the block that it made of it.
+        (from, TaskStatus::Blocked) => from == TaskStatus::Suspended,
+        _ => false,
+    };
+    if waits {
         let (task, status) = (scene.task.id.clone(), scene.task.status);
         return Err(Refusal::WaitsForPerson { task, status });
     }
@@ -68,6 +75,24 @@ pub(super) fn shortest(
         changes.extend(end_lease(scene.task));
     }
     Ok(changes)
+}
+
+/// A block by the dialect's own word is marked, for the same dialect may end it. Any other change of the
+/// status takes the mark away.
+pub(super) fn mark_block(task: &Task, by_dialect: bool, changes: &[Change]) -> Option<Change> {
+    let to = changes.iter().rev().find_map(|change| match change {
+        Change::Status { to, .. } => Some(*to),
+        _ => None,
+    })?;
+    let blocked = by_dialect && to == TaskStatus::Blocked;
+    let door = task.checkpoint.clone().filter(|door| door.blocked != blocked)?;
+    Some(Change::Door(CheckpointDoor { blocked, ..door }))
+}
+
+/// What the dialect says beside; it does not change who blocked the task.
+pub(super) fn door(scene: &Scene<'_>, door: CheckpointDoor) -> Result<Vec<Change>, Refusal> {
+    let blocked = scene.task.checkpoint.as_ref().is_some_and(|door| door.blocked);
+    while_open(scene, Change::Door(CheckpointDoor { blocked, ..door }))
 }
 
 /// The statuses after `from` on the shortest way to `to`, through none that is an end of its own.

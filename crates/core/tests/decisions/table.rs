@@ -124,6 +124,9 @@ fn cases() -> Vec<Case> {
     let retry = |force| TaskEvent::Retry { agent: None, force };
     let door = TaskEvent::Door(CheckpointDoor::default());
     let move_to = |to| TaskEvent::Move { to, reason: None };
+    let blocks_itself = |task: &mut Task| {
+        task.checkpoint = Some(CheckpointDoor { blocked: true, ..CheckpointDoor::default() });
+    };
     let end = TaskEvent::StepEnd { key: step_key("s"), outcome: StepOutcome::Done, output: None };
     let resolve = TaskEvent::StepResolve { key: step_key("s"), happened: true };
     let (open, done, failed) = (StepState::Begun, StepState::Done, StepState::Failed);
@@ -178,8 +181,14 @@ fn cases() -> Vec<Case> {
         Case::new("declare", TaskEvent::Declare(Vec::new())),
         Case::new("replace", replace()),
         Case::new("move to in_progress", move_to(TaskStatus::InProgress)),
+        Case::new("move to in_progress, blocked by the dialect", move_to(TaskStatus::InProgress))
+            .prepared(blocks_itself),
         Case::new("move to blocked", move_to(TaskStatus::Blocked)),
+        Case::new("move to blocked, a workflow", move_to(TaskStatus::Blocked))
+            .prepared(|task| task.checkpoint = Some(CheckpointDoor::default())),
         Case::new("move to completed", move_to(TaskStatus::Completed)),
+        Case::new("move to completed, blocked by the dialect", move_to(TaskStatus::Completed))
+            .prepared(blocks_itself),
         Case::new("move to completed, a declared step open", move_to(TaskStatus::Completed))
             .prepared(declares_s),
         Case::new("move to failed", move_to(TaskStatus::Failed)),

@@ -178,6 +178,8 @@ impl Dialect {
                 folder: self.folder_text(),
                 handoff_to: checkpoint.handoff_to.clone(),
                 notes: checkpoint.notes.clone(),
+                // Of a file of ours nobody knows who blocked it.
+                blocked: checkpoint.foreign && checkpoint.status == Status::Blocked,
             }),
         })
     }

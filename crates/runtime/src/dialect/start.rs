@@ -127,6 +127,7 @@ impl Dialect {
                 folder: self.folder_text(),
                 handoff_to: request.handoff_to.clone(),
                 notes: request.notes.clone(),
+                blocked: false,
             }),
         }
     }

@@ -61,7 +61,11 @@ impl Dialect {
         let status = view.task.status;
         let must_wake = status != TaskStatus::InProgress && works_on_steps;
         let ends = to == Some(TaskStatus::Completed) && !view.progress.in_doubt.is_empty();
-        if must_wake || (ends && status != TaskStatus::Suspended) {
+        // Refused: nothing of it is to be ended on the way.
+        if let Some(to) = to.filter(|_| ends && status.is_paused() && !must_wake) {
+            return vec![TaskEvent::Move { to, reason: None }];
+        }
+        if must_wake || ends {
             events.push(TaskEvent::Move { to: TaskStatus::InProgress, reason: None });
         }
         events.extend(declare(view, request));

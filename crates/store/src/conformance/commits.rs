@@ -58,6 +58,7 @@ fn door() -> CheckpointDoor {
         folder: "/srv/memory/checkpoints".to_owned(),
         handoff_to: Some("reviewer".to_owned()),
         notes: Some("two lines\nof notes".to_owned()),
+        blocked: true,
     }
 }
 

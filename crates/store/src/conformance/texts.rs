@@ -23,6 +23,7 @@ pub async fn texts_of_every_script_come_back(harness: &dyn Harness) {
         folder: format!("/{SCRIPTS}"),
         handoff_to: Some(SCRIPTS.to_owned()),
         notes: Some(SCRIPTS.to_owned()),
+        blocked: false,
     };
     add_with(&*store, "t", |new| {
         new.spec.title = Some(SCRIPTS.to_owned());
@@ -61,6 +62,7 @@ pub async fn empty_and_long_texts_come_back(harness: &dyn Harness) {
                 folder: text.clone(),
                 handoff_to: Some(text.clone()),
                 notes: Some(text.clone()),
+                blocked: false,
             });
         })
         .await;

@@ -356,6 +356,7 @@ impl Plan {
             folder: self.folder(),
             handoff_to: self.dice.maybe(|_| "somebody".to_owned()),
             notes: self.dice.chance(50).then(|| self.text()),
+            blocked: self.dice.chance(50),
         }
     }
 
