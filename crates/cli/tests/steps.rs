@@ -409,6 +409,25 @@ fn once_that_did_not_happen_runs_again() {
 }
 
 #[test]
+fn once_that_is_ended_after_all_lets_its_task_go_on() {
+    for (outcome, steps) in [("", json!(["s"])), (" --failed", json!([]))] {
+        let place = at_work();
+        place.die_in_step("s --task t --repeat once");
+        shell(&place, "s", "true").run().with_code(75);
+        assert_eq!(place.status("t"), "blocked");
+        place.ok(&format!("step end s --task t{outcome}"));
+        assert_eq!(place.status("t"), "assigned");
+        assert_eq!(place.json("task show t")["done_steps"], steps);
+    }
+    // One that was blocked for another reason stays so.
+    let place = at_work();
+    place.ok("step begin s --task t --repeat once");
+    place.ok("task block t --reason look");
+    place.ok("step end s --task t");
+    assert_eq!(place.status("t"), "blocked");
+}
+
+#[test]
 fn once_that_failed_in_the_open_is_not_in_doubt() {
     let place = at_work();
     shell(&place, "s --repeat once", "echo >> ran; exit 1").run().with_code(1);

@@ -79,6 +79,7 @@ fn wake(scene: &Scene<'_>) -> Result<Option<Change>, Refusal> {
     }
 }
 
+/// A task that was blocked only for the doubt about this step goes on: the doubt is over.
 pub(super) fn end(
     scene: &Scene<'_>,
     key: StepKey,
@@ -99,8 +100,14 @@ pub(super) fn end(
         }
     }
     let step = scene.step.expect("a step in state begun is there");
+    let waits_for_it = scene.task.status == TaskStatus::Blocked
+        && scene.task.reason.as_ref() == Some(&doubt_reason(&key));
     let mark = mark(scene, key, step.rule, step.fingerprint, 0);
-    Ok(vec![Change::StepEnded { mark, outcome, output }])
+    let mut changes = vec![Change::StepEnded { mark, outcome, output }];
+    if waits_for_it {
+        changes.push(become_status(scene.task, TaskStatus::Assigned, None)?);
+    }
+    Ok(changes)
 }
 
 /// The answer is a person's: it takes the right from whoever has it and lets the task go on.
@@ -170,13 +177,17 @@ fn mark(
     }
 }
 
+fn doubt_reason(key: &StepKey) -> String {
+    format!("step {key} is in doubt and must not be repeated")
+}
+
 fn block_for(scene: &Scene<'_>, key: &StepKey) -> Result<Vec<Change>, Refusal> {
     if scene.task.status == TaskStatus::Blocked {
         return Ok(Vec::new());
     }
     let why = "it is in doubt and must not be repeated";
     let alert = Alert::task_blocked(&scene.task.id, key, why);
-    let reason = Some(format!("step {key} is in doubt and must not be repeated"));
+    let reason = Some(doubt_reason(key));
     let mut changes = Vec::from_iter(wake(scene)?);
     changes.push(Change::Status { to: TaskStatus::Blocked, reason });
     changes.push(Change::Noted(EventKind::Alert, alert.detail()));
