@@ -3,7 +3,7 @@
 //!
 //! Reads only. Finished work costs nothing, however much there is of it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use relight_core::agent::{Agent, AgentState, AgentStateKind};
@@ -27,11 +27,13 @@ use crate::supervise::recover::{self, Finding};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Inflight {
     /// Steps begun and not ended that nobody is at.
-    pub in_doubt: Vec<Doubt>,
+    pub in_doubt: Vec<OpenStep>,
     /// Tasks whose holder is gone.
     pub lost: Vec<Holding>,
     /// Tasks that somebody holds.
     pub held: Vec<Holding>,
+    /// Steps that run on this machine, of tasks that nobody alive holds.
+    pub running: Vec<OpenStep>,
     /// Agents that run without a supervisor.
     pub agents: Vec<Unsupervised>,
     /// Sessions with a turn in flight.
@@ -41,14 +43,14 @@ pub struct Inflight {
 impl Inflight {
     /// Whether there is nothing to know.
     pub fn is_empty(&self) -> bool {
-        let work = self.in_doubt.len() + self.lost.len() + self.held.len();
+        let work = self.in_doubt.len() + self.lost.len() + self.held.len() + self.running.len();
         work + self.agents.len() + self.sessions.len() == 0
     }
 }
 
-/// A step that may or may not have happened.
+/// A step that was begun and not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Doubt {
+pub struct OpenStep {
     /// Of which task.
     pub task: TaskId,
     /// Where that stands.
@@ -131,23 +133,24 @@ pub async fn look(engine: &Engine, home: &Path) -> Result<Inflight, StoreError> 
     holders::look_for(store, tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
     for task in tasks {
         let Some(holder) = &task.lease.held else { continue };
-        let steps = under_way.remove(&task.id).unwrap_or_default();
-        let list = match process::holder_life(holder) {
-            HolderLife::Alive => &mut held,
-            HolderLife::Gone => &mut lost,
+        let (list, steps) = match process::holder_life(holder) {
+            HolderLife::Alive => (&mut held, under_way.remove(&task.id)),
+            HolderLife::Gone => (&mut lost, under_way.get(&task.id).cloned()),
         };
+        let steps = steps.into_iter().flatten().map(|step| step.step.to_string()).collect();
         list.push(holding(&task, holder, steps));
     }
+    let running = under_way.into_values().flatten().collect();
     let agents = agents(engine).await?;
-    Ok(Inflight { in_doubt, lost, held, agents, sessions: turns(store).await? })
+    Ok(Inflight { in_doubt, lost, held, running, agents, sessions: turns(store).await? })
 }
 
-/// Steps in doubt, and the names of those that somebody is at. A task that has ended is history.
+/// Steps in doubt, and those that somebody is at, by their task. A task that has ended is history.
 async fn steps(
     store: &dyn Store,
     home: &Path,
-) -> Result<(Vec<Doubt>, HashMap<TaskId, Vec<String>>), StoreError> {
-    let (mut in_doubt, mut under_way) = (Vec::new(), HashMap::new());
+) -> Result<(Vec<OpenStep>, BTreeMap<TaskId, Vec<OpenStep>>), StoreError> {
+    let (mut in_doubt, mut under_way) = (Vec::new(), BTreeMap::new());
     let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal()).collect();
     let query = TaskQuery { statuses: open, in_doubt: true, ..TaskQuery::default() };
     let tasks = store.tasks(query).await?;
@@ -155,10 +158,10 @@ async fn steps(
     for task in tasks {
         for step in store.steps(&task.id).await?.into_iter().filter(Step::is_open) {
             if is_under_way(home, &task, &step) {
-                let names: &mut Vec<String> = under_way.entry(task.id.clone()).or_default();
-                names.push(step.key.to_string());
+                let steps: &mut Vec<OpenStep> = under_way.entry(task.id.clone()).or_default();
+                steps.push(open_step(&task, step));
             } else {
-                in_doubt.push(doubt(&task, step));
+                in_doubt.push(open_step(&task, step));
             }
         }
     }
@@ -176,8 +179,8 @@ fn is_under_way(home: &Path, task: &Task, step: &Step) -> bool {
     (is_alive && is_the_holders) || runs()
 }
 
-fn doubt(task: &Task, step: Step) -> Doubt {
-    Doubt {
+fn open_step(task: &Task, step: Step) -> OpenStep {
+    OpenStep {
         task: task.id.clone(),
         status: task.status,
         step: step.key,

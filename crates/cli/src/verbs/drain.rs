@@ -6,7 +6,7 @@ use relight::declared_wait::DeclaredWait;
 use relight::doors::clock;
 use relight::drain;
 use relight::engine::Engine;
-use relight::inflight::{self, Holding, Inflight, Turn};
+use relight::inflight::{self, Holding, Inflight, OpenStep, Turn};
 use relight_core::ids::AgentName;
 use relight_core::time::{Span, Time};
 use serde_json::json;
@@ -49,6 +49,8 @@ fn cancel(environment: &Environment, engine: &Engine) -> Outcome {
 /// Work that somebody alive is at.
 struct StillRunning {
     tasks: Vec<Holding>,
+    /// Steps of tasks that nobody holds.
+    steps: Vec<OpenStep>,
     sessions: Vec<Turn>,
     /// Agents that run, but those that wait for work: what they do, only they know.
     agents: Vec<AgentName>,
@@ -56,7 +58,7 @@ struct StillRunning {
 
 impl StillRunning {
     fn count(&self) -> usize {
-        self.tasks.len() + self.sessions.len() + self.agents.len()
+        self.tasks.len() + self.steps.len() + self.sessions.len() + self.agents.len()
     }
 }
 
@@ -65,14 +67,16 @@ async fn still_running(
     engine: &Engine,
 ) -> Result<StillRunning, Failure> {
     let home = environment.store_folder(engine)?;
-    let Inflight { held, mut sessions, .. } = inflight::look(engine, &home).await?;
+    let Inflight { held, mut running, mut sessions, .. } = inflight::look(engine, &home).await?;
     sessions.retain(|turn| turn.lives == Some(true));
     let mut agents = inflight::running_agents(engine.store().as_ref()).await?;
-    // An agent that drains does not wait for itself.
+    // A step that drains does not wait for itself, nor does an agent.
+    let own = (environment.get("RELIGHT_TASK"), environment.get("RELIGHT_STEP"));
+    running.retain(|open| own != (Some(open.task.as_str()), Some(open.step.name.as_str())));
     let own = environment.get("RELIGHT_AGENT");
     agents.retain(|agent| own != Some(agent.name.as_str()) && !waits_for_work(&home, agent));
     let agents = agents.into_iter().map(|agent| agent.name).collect();
-    Ok(StillRunning { tasks: held, sessions, agents })
+    Ok(StillRunning { tasks: held, steps: running, sessions, agents })
 }
 
 /// Until nothing runs, or the time is over; what runs then. Deaths are told by nobody: it is looked for
@@ -115,7 +119,8 @@ fn tell(environment: &Environment, since: Time, running: &StillRunning) {
         format!("draining; {}", running_text(running))
     };
     let value = json!({
-        "draining": true, "since": since, "running": running.tasks, "sessions": running.sessions,
+        "draining": true, "since": since, "running": running.tasks, "steps": running.steps,
+        "sessions": running.sessions,
         "agents": running.agents,
     });
     output::answer(environment, &value, &text);
@@ -132,6 +137,14 @@ fn running_text(running: &StillRunning) -> String {
             named.push("…".to_owned());
         }
         parts.push(format!("{} tasks still run: {}", running.tasks.len(), named.join(", ")));
+    }
+    if !running.steps.is_empty() {
+        let one = |it: &OpenStep| format!("{} of task {}", it.step, it.task);
+        let mut named: Vec<String> = running.steps.iter().take(NAMED_MAX).map(one).collect();
+        if running.steps.len() > NAMED_MAX {
+            named.push("…".to_owned());
+        }
+        parts.push(format!("{} steps still run: {}", running.steps.len(), named.join(", ")));
     }
     if let Some(first) = running.agents.first() {
         let mut named: Vec<&str> =

@@ -1,7 +1,7 @@
 //! `relight inflight`: everything in doubt or in flight, the most urgent first.
 
 use relight::doors::clock;
-use relight::inflight::{self, Doubt, Holding, Inflight, Turn, Unsupervised};
+use relight::inflight::{self, Holding, Inflight, OpenStep, Turn, Unsupervised};
 use relight_core::ids::TaskId;
 use relight_core::step::{RepeatRule, StepKey};
 use relight_core::time::Time;
@@ -31,6 +31,7 @@ fn in_words(found: &Inflight, now: Time) -> String {
     part("in doubt: may or may not have happened", lines(&found.in_doubt, |it| doubt(it, now)));
     part("holder gone", lines(&found.lost, |it| lost(it, now)));
     part("held", lines(&found.held, |it| held(it, now)));
+    part("running, of tasks that nobody holds", lines(&found.running, |it| running(it, now)));
     part("agents without a supervisor", lines(&found.agents, agent));
     part("sessions with a turn in flight", lines(&found.sessions, |it| turn(it, now)));
     parts.join("\n")
@@ -40,8 +41,8 @@ fn lines<T>(all: &[T], line: impl Fn(&T) -> String) -> Vec<String> {
     all.iter().map(line).collect()
 }
 
-fn doubt(doubt: &Doubt, now: Time) -> String {
-    let Doubt { task, status, step, rule, since, .. } = doubt;
+fn doubt(doubt: &OpenStep, now: Time) -> String {
+    let OpenStep { task, status, step, rule, since, .. } = doubt;
     let then = match rule {
         RepeatRule::Keyed => "the next step run repeats it with the same key",
         RepeatRule::Repeatable => "the next step run repeats it",
@@ -71,6 +72,11 @@ fn held(holding: &Holding, now: Time) -> String {
     let agent = agent.as_ref().map(|agent| format!(" · {agent}")).unwrap_or_default();
     let at = if steps.is_empty() { String::new() } else { format!(" · at {}", steps.join(", ")) };
     format!("task {task}{agent} · {holder}, for {}{at}", now.since(*since))
+}
+
+fn running(open: &OpenStep, now: Time) -> String {
+    let OpenStep { task, status, step, since, .. } = open;
+    format!("task {task} ({status}) · step {step}, for {}", now.since(*since))
 }
 
 fn agent(found: &Unsupervised) -> String {

@@ -57,6 +57,24 @@ fn it_says_what_still_runs_and_waits_for_it() {
 }
 
 #[test]
+fn it_waits_for_a_step_of_a_task_that_nobody_holds() {
+    let place = Place::new();
+    place.ok("task add t");
+    let script = "echo runs; until test -e go; do sleep 0.02; done";
+    let mut step = place.relight("step run long --task t -- sh -c").arg(script).spawn();
+    assert_eq!(step.line(), "runs");
+    let found = place.json("inflight");
+    assert_eq!((&found["running"][0]["name"], &found["held"]), (&json!("long"), &json!([])));
+    assert!(place.ok("inflight").text().contains("task t (in_progress) · step long"));
+    let text = place.fails("drain --wait 50ms", 1).text();
+    assert!(text.contains("1 steps still run: long of task t"), "{text}");
+    let waiting = place.relight("--json drain --wait 1h").spawn();
+    std::fs::write(place.work("go"), "").unwrap();
+    step.end().with_code(0);
+    assert_eq!(waiting.end().with_code(0).json()["steps"], json!([]));
+}
+
+#[test]
 fn it_is_shown_where_people_look() {
     let place = Place::new();
     assert_eq!(place.json("ps")["draining_since"], json!(null));

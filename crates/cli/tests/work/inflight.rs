@@ -10,7 +10,9 @@ fn with_nothing_to_know_it_says_so() {
     let place = Place::new();
     place.ok("task add t");
     assert_eq!(place.ok("inflight").text(), "nothing is in doubt or in flight\n");
-    let empty = json!({"in_doubt": [], "lost": [], "held": [], "agents": [], "sessions": []});
+    let empty = json!({
+        "in_doubt": [], "lost": [], "held": [], "running": [], "agents": [], "sessions": [],
+    });
     assert_eq!(place.json("inflight"), empty);
 }
 

@@ -1,7 +1,7 @@
 //! Looking around, and being seen: `inflight`, `resume_brief`, `heartbeat`.
 
 use relight::doors::clock;
-use relight::inflight::{self, Doubt, Holding};
+use relight::inflight::{self, Holding, OpenStep};
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::notify::{self, Sign};
 use relight::supervise::successor::{About, current_brief};
@@ -24,7 +24,7 @@ pub(super) async fn inflight(seat: &Seat, _: arguments::Inflight) -> Result<Repl
         lost.len(),
         held.len()
     );
-    for Doubt { task, step, rule, .. } in first(in_doubt) {
+    for OpenStep { task, step, rule, .. } in first(in_doubt) {
         text += &format!("\nin doubt: step {step} of task {task} ({rule})");
     }
     for Holding { task, .. } in first(lost) {
@@ -34,16 +34,17 @@ pub(super) async fn inflight(seat: &Seat, _: arguments::Inflight) -> Result<Repl
         json!({"task": holding.task, "status": holding.status, "holder": holding.holder,
             "since": holding.since, "steps": holding.steps})
     };
-    let doubt = |doubt: &Doubt| {
-        json!({"task": doubt.task, "step": doubt.step.to_string(), "rule": doubt.rule,
-            "since": doubt.since})
+    let open = |open: &OpenStep| {
+        json!({"task": open.task, "step": open.step.to_string(), "rule": open.rule,
+            "since": open.since})
     };
     let data = json!({
-        "in_doubt": first(in_doubt).iter().map(doubt).collect::<Vec<Value>>(),
+        "in_doubt": first(in_doubt).iter().map(open).collect::<Vec<Value>>(),
         "lost": first(lost).iter().map(holding).collect::<Vec<Value>>(),
         "held": first(held).iter().map(holding).collect::<Vec<Value>>(),
+        "running": first(&found.running).iter().map(open).collect::<Vec<Value>>(),
         "counts": {"in_doubt": in_doubt.len(), "lost": lost.len(), "held": held.len(),
-            "agents": found.agents.len(), "sessions": found.sessions.len()},
+            "running": found.running.len(), "agents": found.agents.len(), "sessions": found.sessions.len()},
     });
     Ok(Reply::new(text, data))
 }
