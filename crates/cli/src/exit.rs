@@ -312,6 +312,7 @@ impl From<SessionRefusal> for Failure {
         let no = || Self::new(Exit::No, text.clone()).with_code("conflict", 409);
         match refusal {
             SessionRefusal::TooLarge(error) => error.into(),
+            SessionRefusal::BadOwner(_) => Self::new(Exit::Data, text),
             SessionRefusal::Unknown(_) => {
                 no().with_code("not_found", 404).hint("relight session list shows all sessions")
             }

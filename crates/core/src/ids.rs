@@ -133,6 +133,20 @@ fn check_task_id(what: &'static str, text: &str) -> Result<(), IdError> {
     Ok(())
 }
 
+/// Shown to people beside other words: nothing that a terminal obeys, and not only white space.
+fn check_owner(what: &'static str, text: &str) -> Result<(), IdError> {
+    check_length(what, text, TEXT_BYTES_MAX)?;
+    if let Some(found) = text.chars().find(|c| is_obeyed(*c)) {
+        let text = shorten(text);
+        return Err(IdError::BadCharacter { what, text, found, allowed: "printable characters" });
+    }
+    if text.trim() != text {
+        let why = "starts or ends with white space";
+        return Err(IdError::BadShape { what, text: shorten(text), why });
+    }
+    Ok(())
+}
+
 fn check_length(what: &'static str, text: &str, max: usize) -> Result<(), IdError> {
     match text.len() {
         0 => Err(IdError::Empty { what }),
@@ -251,6 +265,10 @@ text_type!(
     SessionId, "session id", check_text
 );
 text_type!(
+    /// Who runs a turn of a session, for people to read: 1–512 bytes of printable text.
+    OwnerName, "owner", check_owner
+);
+text_type!(
     /// What makes two requests for work the same request.
     IdempotencyKey, "idempotency key", check_name
 );
@@ -310,6 +328,14 @@ mod tests {
         assert!(StepName::new("send the mail (2nd try)").is_ok());
         for bad in ["", "a\nb", "\u{1b}[31m", "a\u{202e}b", "-rf", " x", "x "] {
             assert!(StepName::new(bad).is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn owners_take_what_people_can_read() {
+        assert!(OwnerName::new("gateway 7 (Zoë)").is_ok());
+        for bad in ["", " ", " x", "a\nb", "\u{1b}[31m", "a\u{202e}b", &"x".repeat(513)] {
+            assert!(OwnerName::new(bad).is_err(), "{bad:?} was taken");
         }
     }
 

@@ -214,7 +214,7 @@ impl From<SessionRefusal> for ApiError {
     fn from(refusal: SessionRefusal) -> Self {
         let text = refusal.to_string();
         match refusal {
-            SessionRefusal::TooLarge(_) => Self::invalid(text),
+            SessionRefusal::TooLarge(_) | SessionRefusal::BadOwner(_) => Self::invalid(text),
             SessionRefusal::Unknown(_) => Self::not_found(text),
             SessionRefusal::Fenced { .. } => Self::new(StatusCode::CONFLICT, "fenced", text),
             SessionRefusal::Held { .. } => Self::new(StatusCode::CONFLICT, "held", text),

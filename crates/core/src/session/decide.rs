@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::recover::cut_off;
 use super::{Generation, Reason, Rules, Session, SessionState, SessionStateKind, Suspender};
 use crate::event::EventKind;
-use crate::ids::{SessionId, SessionKey};
+use crate::ids::{IdError, OwnerName, SessionId, SessionKey};
 use crate::lease::{Held, Holder, HolderLife};
 use crate::limits::{self, TooLarge};
 use crate::time::{Span, Time};
@@ -114,6 +114,9 @@ pub enum SessionRefusal {
     /// A text over its limit.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
+    /// An owner's name that people cannot read.
+    #[error(transparent)]
+    BadOwner(#[from] IdError),
     /// It was never seen.
     #[error("there is no session {0}")]
     Unknown(SessionKey),
@@ -178,6 +181,7 @@ pub fn decide(
     event: SessionEvent,
 ) -> Result<Option<SessionChange>, SessionRefusal> {
     limits::check_session_event(&event)?;
+    check_owner(&event)?;
     match event {
         SessionEvent::Begin { session_id, owner, ttl, context } => {
             begin(scene, session_id, owner, ttl, context).map(Some)
@@ -199,6 +203,19 @@ pub fn decide(
         SessionEvent::Resume => resume(scene, known(scene)?).map(Some),
         SessionEvent::Suspend { reason } => Ok(Some(suspend(scene, known(scene)?, reason))),
         SessionEvent::Clear => Ok(Some(clear(scene, known(scene)?))),
+    }
+}
+
+/// An owner that is no process is told apart by its name alone.
+fn check_owner(event: &SessionEvent) -> Result<(), IdError> {
+    let owner = match event {
+        SessionEvent::Begin { owner, .. } => Some(owner),
+        SessionEvent::Import { owner, .. } => owner.as_ref().map(|(owner, _)| owner),
+        _ => None,
+    };
+    match owner {
+        Some(Holder::Time { by }) => OwnerName::new(by.as_str()).map(drop),
+        _ => Ok(()),
     }
 }
 

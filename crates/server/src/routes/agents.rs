@@ -140,6 +140,7 @@ pub(super) async fn register(
     let command_len = given.command.iter().flatten().map(String::len).sum();
     limits::check_skills(&given.skills)
         .and_then(|()| limits::COMMAND.check(command_len))
+        .and_then(|()| limits::FOLDER.check(given.folder.as_ref().map_or(0, String::len)))
         .map_err(|error| ApiError::invalid(error.to_string()))?;
     let name = AgentName::new(given.name.clone())?;
     let redactor = app.backend.engine.redactor();

@@ -4,7 +4,7 @@ use axum::Extension;
 use axum::extract::State;
 use relight::doors::clock;
 use relight::sessions::{self, SessionError};
-use relight_core::ids::{SessionId, SessionKey};
+use relight_core::ids::{OwnerName, SessionId, SessionKey};
 use relight_core::session::{Generation, SessionEvent, SessionStateKind};
 use relight_store::SessionQuery;
 use serde::Deserialize;
@@ -80,9 +80,10 @@ pub(super) async fn begin(
     Given(given): Given<BeginTurn>,
 ) -> Result<Answer<Turn>, ApiError> {
     let lease = lease(given.lease.as_deref())?;
+    let owner = given.owner.map(OwnerName::new).transpose()?;
     let event = SessionEvent::Begin {
         session_id: SessionId::new(given.id)?,
-        owner: holder(given.owner.as_deref().unwrap_or(&caller.id)),
+        owner: holder(owner.as_ref().map_or(&caller.id, OwnerName::as_str)),
         ttl: Some(lease),
         context: given.set,
     };

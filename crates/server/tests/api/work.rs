@@ -198,6 +198,19 @@ fn the_same_key_gets_the_same_answer_and_does_nothing_again() {
 }
 
 #[test]
+fn the_owner_of_a_turn_is_a_short_text_that_can_be_read() {
+    let ground = Ground::new();
+    let begin =
+        |owner: &str| ground.post("/api/sessions/chat/begin", &json!({"id": "s1", "owner": owner}));
+    for bad in ["", " ", "a\nb", "\u{1b}[2J", "a\u{202e}b", &"x".repeat(900_000)] {
+        let refused = begin(bad);
+        assert_eq!((refused.status, refused.code().as_str()), (422, "invalid"));
+    }
+    assert_eq!(ground.get("/api/sessions").ok()["items"], json!([]));
+    begin("gateway 7").ok();
+}
+
+#[test]
 fn a_turn_is_begun_and_only_its_own_generation_ends_it() {
     let ground = Ground::new();
     let act =
