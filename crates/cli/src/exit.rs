@@ -109,7 +109,7 @@ impl Failure {
     }
 
     /// With the code by which the API says the same.
-    fn with_code(mut self, code: &'static str, status: u16) -> Self {
+    pub(crate) fn with_code(mut self, code: &'static str, status: u16) -> Self {
         self.code = (code, status);
         self
     }
@@ -220,6 +220,7 @@ impl From<ActError> for Failure {
 impl From<TooLarge> for Failure {
     fn from(error: TooLarge) -> Self {
         Self::new(Exit::Data, error.to_string())
+            .with_code("invalid", 422)
             .hint("write it to a file and give the file's name; nothing was stored")
     }
 }
@@ -257,12 +258,16 @@ impl From<Refusal> for Failure {
             Refusal::Fenced { ours, newest, .. } if ours > newest => Self::new(Exit::Fenced, text)
                 .hint("correct --fence or RELIGHT_FENCE; relight task start prints the fence it takes"),
             Refusal::Fenced { .. } => Self::new(Exit::Fenced, text)
-                .hint("somebody else has the task now; stop working on it"),
+                .hint("the task was taken away from this lease; stop working on it"),
             Refusal::RetriesUsedUp { task, .. } | Refusal::GivenUp { task } => {
                 no().hint(format!("relight task retry {} --force", shell_word(task.as_str())))
             }
-            Refusal::WaitsForPerson { task, .. } | Refusal::UsedUp { task, .. } => {
-                no().hint(format!(
+            Refusal::WaitsForPerson { ref task, .. } | Refusal::UsedUp { ref task, .. } => {
+                let code = match refusal {
+                    Refusal::UsedUp { .. } => "used_up",
+                    _ => "waits_for_person",
+                };
+                no().with_code(code, 409).hint(format!(
                     "relight task show {0} tells why; relight task retry {0} gives it out again, \
                  --force starts it now",
                     shell_word(task.as_str())
@@ -312,7 +317,7 @@ impl From<SessionRefusal> for Failure {
         let no = || Self::new(Exit::No, text.clone()).with_code("conflict", 409);
         match refusal {
             SessionRefusal::TooLarge(error) => error.into(),
-            SessionRefusal::BadOwner(_) => Self::new(Exit::Data, text),
+            SessionRefusal::BadOwner(_) => Self::new(Exit::Data, text).with_code("invalid", 422),
             SessionRefusal::Unknown(_) => {
                 no().with_code("not_found", 404).hint("relight session list shows all sessions")
             }

@@ -836,3 +836,21 @@ fn a_loop_outside_of_run_has_a_state_file_that_follows_its_task() {
         (&json!(null), &json!("review"))
     );
 }
+
+#[test]
+fn refusals_have_the_codes_of_the_api() {
+    let place = Place::new();
+    place.ok("task start b");
+    place.ok("task block b --reason look");
+    place.ok("task start d");
+    place.ok("task done d");
+    for (words, code, status) in [
+        ("task start b", "waits_for_person", 409),
+        ("task add d", "ended", 409),
+        ("deaths nobody", "not_found", 404),
+        ("checkpoint update --workflow none --step s", "not_found", 404),
+    ] {
+        let error = place.fails(&format!("--json {words}"), 1).error();
+        assert_eq!((&error["code"], &error["status"]), (&json!(code), &json!(status)), "{words}");
+    }
+}

@@ -184,9 +184,10 @@ impl From<Refusal> for ApiError {
             Refusal::Fenced { ours, newest, .. } if ours > newest => {
                 conflict("fenced").hint("send the fence that starting the task answered")
             }
-            Refusal::Fenced { .. } => {
-                conflict("fenced").hint("somebody else has the task now; stop working on it")
-            }
+            Refusal::Fenced { ours, newest, .. } if ours == newest => conflict("fenced")
+                .hint("POST …/start takes a new lease, where the task is not finished"),
+            Refusal::Fenced { .. } => conflict("fenced")
+                .hint("the task was taken away from this lease; stop working on it"),
             Refusal::RetriesUsedUp { .. } | Refusal::GivenUp { .. } => {
                 conflict("conflict").hint("\"force\": true tries it once more")
             }

@@ -425,19 +425,21 @@ impl From<DialectError> for Failure {
         let text = chain(&error);
         match error {
             DialectError::Act(error) => error.into(),
-            DialectError::NoSuchWorkflow(_) => {
-                Self::new(Exit::No, text).hint("relight checkpoint list --all")
+            DialectError::NoSuchWorkflow(_) => Self::new(Exit::No, text)
+                .with_code("not_found", 404)
+                .hint("relight checkpoint list --all"),
+            DialectError::Unfinished { id, .. } => {
+                Self::new(Exit::No, text).with_code("conflict", 409).hint(format!(
+                    "relight checkpoint resume --workflow {}, or start --force to begin anew",
+                    shell_word(id.as_str())
+                ))
             }
-            DialectError::Unfinished { id, .. } => Self::new(Exit::No, text).hint(format!(
-                "relight checkpoint resume --workflow {}, or start --force to begin anew",
-                shell_word(id.as_str())
-            )),
             DialectError::Damaged { .. } | DialectError::BadName { .. } => {
                 Self::new(Exit::Data, text)
             }
-            DialectError::Older(_) => {
-                Self::new(Exit::No, text).hint("--force takes the file all the same")
-            }
+            DialectError::Older(_) => Self::new(Exit::No, text)
+                .with_code("conflict", 409)
+                .hint("--force takes the file all the same"),
             DialectError::Io { .. } => Self::new(Exit::Io, text),
         }
     }
@@ -453,7 +455,7 @@ impl From<ResumeError> for Failure {
                 let hint = format!(
                     "relight checkpoint resume --workflow {task} --steal-lock takes it over"
                 );
-                Self::new(Exit::Busy, text).hint(hint)
+                Self::new(Exit::Busy, text).with_code("held", 409).hint(hint)
             }
             ResumeError::Over { .. } | ResumeError::Nothing { .. } => Self::new(Exit::No, text),
             ResumeError::Dialect(error) => error.into(),

@@ -107,5 +107,7 @@ fn remove(environment: &Environment, store: &dyn Store, name: &NodeName) -> Outc
 }
 
 fn no_such_node(name: &NodeName) -> Failure {
-    Failure::new(Exit::No, format!("there is no node {name}")).hint("relight node list shows all")
+    Failure::new(Exit::No, format!("there is no node {name}"))
+        .with_code("not_found", 404)
+        .hint("relight node list shows all")
 }

@@ -50,6 +50,7 @@ pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome
 
 pub(super) fn no_such_agent(name: &AgentName) -> Failure {
     Failure::new(Exit::No, format!("there is no agent {name}"))
+        .with_code("not_found", 404)
         .hint(format!("relight ps lists all; relight run --name {name} -- CMD makes it"))
 }
 

@@ -83,7 +83,9 @@ fn add(environment: &Environment, arguments: AddArguments) -> Outcome {
         Added::Same(_) => ("unchanged", format!("task {} was there already", task.id)),
         Added::Ended(_) => {
             let text = format!("task {} is {}; nothing was added", task.id, task.status);
-            return Err(Failure::new(Exit::No, text).hint("it has ended; new work needs a new id"));
+            return Err(Failure::new(Exit::No, text)
+                .with_code("ended", 409)
+                .hint("it has ended; new work needs a new id"));
         }
         Added::KeyTaken(_) => {
             ("key_taken", format!("task {} has this key; nothing was added", task.id))
