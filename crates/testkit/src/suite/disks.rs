@@ -109,7 +109,7 @@ fn files_on_full_disk(talk: &mut Talk, disk: &Disk) -> anyhow::Result<()> {
     talk.call(start, &[0])?;
     let filler = disk.fill()?;
     // More than fits into the blocks that a file system finds at the last moment.
-    let notes = "x".repeat(100_000);
+    let notes = "x".repeat(60_000);
     let update = format!("checkpoint update --workflow T --complete s01 --notes {notes} --dir DIR");
     talk.call(&update, &[73])?;
     talk.found.extend(checker::check_files_whole(&talk.stage)?);
