@@ -659,3 +659,93 @@ fn debug_output_tells_nothing() {
     let redactor = redactor().with_known("x", "a-very-secret-value");
     assert_eq!(format!("{redactor:?}"), "Redactor(..)");
 }
+
+#[test]
+fn results_of_tests_and_compared_words_stay() {
+    check_kept(&[
+        "PASS: test_login_works",
+        "PASS: TestParseConfig",
+        "PASS: test_checkout_flow",
+        "PASS: TestParseConfig2/with_3_keys (0.00s)",
+        "--- PASS: TestLogin (0.00s)\n    --- PASS: TestLogin/retry_2 (0.01s)\nPASS\nok  \tpkg/x\t0.01s",
+        "ok 1 - pass: thing",
+        "ok 2 - pass: test_login2",
+        "PASS src/x.test.ts",
+        "PASS  src/login2.test.tsx (5.1 s)",
+        "PASS: tests/login.sh",
+        "PASS   : suite::case_2()",
+        "pass: test/unit/login.test.js",
+        "tests/test_login.py::test_ok PASSED [ 50%]",
+        "1/3 Test #1: parse_config .....................   Passed    0.01 sec",
+        "if token == \"EOF\":",
+        "if token == \"else\":",
+        "if token != 'end_if' {",
+        "while (tok.token === \"endwhile\") {",
+        "if \"else\" == token:",
+        "passwd: all authentication tokens updated successfully",
+        "passwd: password updated successfully",
+        "curl -u https://example.com/path",
+        "machine learning login page password page",
+        "a machine at the login page asks for a password first",
+    ]);
+    check_plain(&[
+        ("PASS: hunter2", "PASS: [assignment]"),
+        ("DB_PASS: test_login_works", "DB_PASS: [assignment]"),
+        ("pass: x9Kq!v7Lm2", "pass: [assignment]"),
+        ("PASS=test_login_works", "PASS=[assignment]"),
+        ("\"pass\": \"test_login_works\"", "\"pass\": \"[assignment]\""),
+        ("user: ann\npass: swordfish\n", "user: ann\npass: [assignment]\n"),
+        ("if token == \"s3cr3tTok\":", "if token == \"[assignment]\":"),
+        ("if password == \"swordfish\":", "if password == \"[assignment]\":"),
+        ("passwd: swordfish", "passwd: [assignment]"),
+        (
+            "machine h.org login ann password swordfish",
+            "machine h.org login ann password [assignment]",
+        ),
+        (
+            "machine h\n  login ann\n  password swordfish",
+            "machine h\n  login ann\n  password [assignment]",
+        ),
+    ]);
+}
+
+#[test]
+fn short_flags_together_and_tokens_in_the_words_of_commands() {
+    check_plain(&[
+        ("curl -su ann:s3cret https://x", "curl -su ann:[password] https://x"),
+        ("curl -sSfu ann:s3cret https://x", "curl -sSfu ann:[password] https://x"),
+        ("curl -sku ann:s3cret https://x", "curl -sku ann:[password] https://x"),
+        ("curl -skuann:s3cret https://x", "curl -skuann:[password] https://x"),
+        ("http -a ann:s3cret https://x", "http -a ann:[password] https://x"),
+        ("https -a ann:s3cret x.org", "https -a ann:[password] x.org"),
+        ("vault login s3cret", "vault login [password]"),
+        ("vault login -no-print s3cret", "vault login -no-print [password]"),
+    ]);
+    check(&[
+        (
+            format!("git clone https://{}@github.com/a/b", hex(40)),
+            "git clone https://[url-password]@github.com/a/b",
+        ),
+        (
+            format!("git clone https://{}@github.com/a/b", random(16)),
+            "git clone https://[url-password]@github.com/a/b",
+        ),
+        (format!("acme -v -p {} x", random(16)), "acme -v -p [password] x"),
+    ]);
+    check_kept(&[
+        "curl -so user:file https://x",
+        "curl -ou:x https://x",
+        "curl -H a:b -sS https://x",
+        "http -a $U:$P x",
+        "vault login",
+        "vault login -method=userpass username=ann",
+        "the vault login page is slow",
+        "ssh -p 2222 ann@host",
+        "mkdir -p src/components2/Button",
+        "docker run -p 127.0.0.1:8080:80 x",
+        "cargo test -p relight-core",
+        "git clone https://ann@github.com/a/b",
+        "git clone https://my-company-bot2@github.com/a/b",
+        "ssh://deploy-user-2024@host/x",
+    ]);
+}

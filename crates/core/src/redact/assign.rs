@@ -208,6 +208,9 @@ impl Place {
         let value = &text[extent.start..extent.end];
         let start = extent.start + scheme_len(value);
         let value = &text[start..extent.end];
+        if self.tie == Tie::Compare && is_parser_token(self.name.bytes(text), value) {
+            return None;
+        }
         if value::is_name_of_secret(value, names::holds_no_words(self.name.bytes(text))) {
             return None;
         }
@@ -246,7 +249,9 @@ impl Place {
         let is_word = value::is_word(value);
         let is_no_token = is_word && names::holds_no_words(self.name.bytes(text));
         match self.tie {
-            Tie::Colon => is_no_token || is_word && !self.is_alone(text, rest),
+            Tie::Colon => {
+                is_no_token || is_word && !self.is_alone(text, rest) || self.is_result(text, value)
+            }
             Tie::SpacedEquals => {
                 let is_code = matches!(rest.first(), Some(b';' | b',' | b')' | b'.'))
                     || !is_line_end(rest)
@@ -268,6 +273,14 @@ impl Place {
             || [b"let ".as_slice(), b"mut ", b"const ", b"var ", b"val ", b"auto ", b"final "]
                 .iter()
                 .any(|keyword| before.ends_with(keyword))
+    }
+
+    /// `PASS: TestLogin`, `pass: test/login.js`: the result of a test, not a password.
+    fn is_result(&self, text: &[u8], value: &[u8]) -> bool {
+        let name = self.name.bytes(text);
+        name.eq_ignore_ascii_case(b"pass")
+            && value::is_test_name(value)
+            && (name != b"pass" || !value::is_word(value) || value.contains(&b'_'))
     }
 
     /// `PWD=/home/Ann`.
@@ -296,6 +309,13 @@ impl Place {
         let literal = extent::quoted_at(text, extent.end + equals + 1, Tie::SpacedEquals)?;
         self.quoted_secret(text, literal)
     }
+}
+
+/// `token == "else"`: a parser compares its tokens with short words and signs.
+pub(super) fn is_parser_token(name: &[u8], value: &[u8]) -> bool {
+    let is_short_word = value::is_word(value) && value.len() <= 16;
+    let is_sign = !value.iter().any(u8::is_ascii_alphanumeric);
+    names::holds_no_words(name) && (is_short_word || is_sign)
 }
 
 /// Whether nothing but a comment follows on the line.

@@ -15,6 +15,8 @@ struct Program {
     name: &'static str,
     /// Every program whose name starts like this: `mysqldump`, `mongosh`.
     is_family: bool,
+    /// Short flags without a value, which may stand before another one: `-sSu`.
+    switches: &'static str,
     flags: &'static [Flag],
 }
 
@@ -39,11 +41,17 @@ const fn behind(name: &'static str, sign: u8) -> Flag {
 }
 
 const fn program(name: &'static str, flags: &'static [Flag]) -> Program {
-    Program { name, is_family: false, flags }
+    Program { name, is_family: false, switches: "", flags }
 }
 
 const fn family(name: &'static str, flags: &'static [Flag]) -> Program {
-    Program { name, is_family: true, flags }
+    Program { name, is_family: true, switches: "", flags }
+}
+
+impl Program {
+    const fn switches(self, switches: &'static str) -> Self {
+        Self { switches, ..self }
+    }
 }
 
 /// The table. Each name is also a trigger.
@@ -52,14 +60,16 @@ const PROGRAMS: &[Program] = &[
     program("curl", &[
         behind("-u", b':'), behind("--user", b':'), behind("-U", b':'),
         behind("--proxy-user", b':'), behind("-E", b':'), behind("--cert", b':'),
-    ]),
+    ]).switches("0123469#aBfgGiIjJklLMnNOpRsSvVZ"),
+    program("http", &[behind("-a", b':'), behind("--auth", b':')]).switches("jfvhbmSdcF"),
+    program("https", &[behind("-a", b':'), behind("--auth", b':')]).switches("jfvhbmSdcF"),
     family("mysql", &[attached("-p")]),
     family("mariadb", &[attached("-p")]),
     family("mongo", &[whole("-p")]),
-    program("sshpass", &[whole("-p")]),
-    program("redis-cli", &[whole("-a")]),
-    program("valkey-cli", &[whole("-a")]),
-    family("ldap", &[whole("-w")]),
+    program("sshpass", &[whole("-p")]).switches("ev"),
+    program("redis-cli", &[whole("-a")]).switches("23cex"),
+    program("valkey-cli", &[whole("-a")]).switches("23cex"),
+    family("ldap", &[whole("-w")]).switches("acLMnvxZ"),
     program("sqlcmd", &[whole("-P")]),
     program("bcp", &[whole("-P")]),
     program("cqlsh", &[whole("-p")]),
@@ -68,8 +78,8 @@ const PROGRAMS: &[Program] = &[
     program("smbclient", &[behind("-U", b'%')]),
     program("rpcclient", &[behind("-U", b'%')]),
     program("lftp", &[behind("-u", b',')]),
-    program("zip", &[whole("-P")]),
-    program("unzip", &[whole("-P")]),
+    program("zip", &[whole("-P")]).switches("0123456789jmqrTuvXy"),
+    program("unzip", &[whole("-P")]).switches("acfjlnopqtuvz"),
     program("7z", &[attached("-p")]),
     program("unrar", &[attached("-p")]),
     program("rdesktop", &[whole("-p")]),
@@ -85,37 +95,73 @@ const SEPARATORS: &[&[u8]] = &[b";", b"|", b"||", b"&&", b"&"];
 /// For each word of a command where a password begins in it; it reaches to the word's end.
 pub(super) fn starts(words: &[&[u8]]) -> Vec<Option<usize>> {
     let mut starts = vec![None; words.len()];
-    let mut flags: &[Flag] = &[];
+    let (mut flags, mut switches): (&[Flag], &str) = (&[], "");
     for (at, word) in words.iter().enumerate() {
-        if SEPARATORS.contains(word) {
-            flags = &[];
+        let found = if SEPARATORS.contains(word) {
+            (flags, switches) = (&[], "");
+            None
         } else if *word == b"login" {
-            flags = LOGIN;
+            (flags, switches) = (LOGIN, "");
+            vault_token(words, at).map(|token| (token, 0))
         } else if let Some(program) = named(word) {
-            flags = program.flags;
+            (flags, switches) = (program.flags, program.switches);
+            None
         } else if word.first() == Some(&b'-') {
-            let found = flags.iter().find_map(|flag| flag.password(words, at));
-            if let Some((word, start)) = found
-                && !value::is_placeholder(&words[word][start..])
-            {
-                starts[word] = Some(start);
-            }
+            let found = flags.iter().find_map(|flag| flag.password(words, at, switches));
+            found.or_else(|| generated_behind_p(words, at))
+        } else {
+            None
+        };
+        if let Some((word, start)) = found
+            && !value::is_placeholder(&words[word][start..])
+        {
+            starts[word] = Some(start);
         }
     }
     starts
 }
 
+/// `vault login TOKEN`, and not "the vault login page".
+fn vault_token(words: &[&[u8]], login: usize) -> Option<usize> {
+    let program = words[login.checked_sub(1)?];
+    let is_url = |word: &[u8]| word.windows(3).any(|part| part == b"://");
+    let is_argument = |at: &usize| !words[*at].starts_with(b"-") && !is_url(words[*at]);
+    let token = (login + 1..words.len()).find(is_argument)?;
+    let has_digit = words[token].iter().any(u8::is_ascii_digit);
+    let is_token = has_digit && !words[token].contains(&b'=');
+    ((program == b"vault" || program.ends_with(b"/vault")) && is_token).then_some(token)
+}
+
+/// `-p x` of a program that is not in the table: elsewhere `-p` is a port, a path, a package or a
+/// patch of a commit, so only what a generator of passwords makes is one.
+fn generated_behind_p(words: &[&[u8]], at: usize) -> Option<(usize, usize)> {
+    let value = words.get(at + 1).filter(|_| words[at] == b"-p")?;
+    let in_password = |b: &u8| b.is_ascii_alphanumeric() || b"_-+=!#%^&*~@".contains(b);
+    let is_id = value.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
+    let is_password =
+        value.len() >= 12 && value.iter().all(in_password) && !is_id && value::is_token_body(value);
+    is_password.then_some((at + 1, 0))
+}
+
 impl Flag {
     /// The word that holds the password of this flag, which may stand at `at`, and where it begins.
-    fn password(&self, words: &[&[u8]], at: usize) -> Option<(usize, usize)> {
-        let rest = words[at].strip_prefix(self.name.as_bytes())?;
+    fn password(&self, words: &[&[u8]], at: usize, switches: &str) -> Option<(usize, usize)> {
         let is_long = self.name.len() > 2;
+        let together = match words[at] {
+            [b'-', letters @ ..] if !is_long => {
+                letters.iter().take_while(|b| switches.as_bytes().contains(b)).count()
+            }
+            _ => 0,
+        };
+        let name_end = together + self.name.len();
+        let letters = words[at].strip_prefix(b"-")?.get(together..)?;
+        let rest = letters.strip_prefix(&self.name.as_bytes()[1..])?;
         let (word, start) = match rest.first() {
             None if self.is_attached => return None,
             None => (at + 1, 0),
-            Some(b'=') => (at, self.name.len() + 1),
+            Some(b'=') => (at, name_end + 1),
             Some(_) if is_long => return None,
-            Some(_) => (at, self.name.len()),
+            Some(_) => (at, name_end),
         };
         let value = words.get(word)?.get(start..)?;
         let behind = match self.behind {
@@ -125,7 +171,14 @@ impl Flag {
             {
                 0
             }
-            Some(sign) => memchr::memchr(sign, value)? + 1,
+            Some(sign) => {
+                let at = memchr::memchr(sign, value)?;
+                // `curl -u https://x`: the user was forgotten.
+                if value[at..].starts_with(b"://") {
+                    return None;
+                }
+                at + 1
+            }
             None => 0,
         };
         Some((word, start + behind))
@@ -254,7 +307,8 @@ mod tests {
         for program in PROGRAMS {
             let name = program.name.as_bytes();
             let mut is_visited = false;
-            super::super::trigger::scan(name, |at, rule| {
+            let command = [name, b" -"].concat();
+            super::super::trigger::scan(&command, |at, rule| {
                 is_visited |= at == 0 && rule == super::super::trigger::Rule::Command;
                 None
             });

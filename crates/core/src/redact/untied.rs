@@ -68,7 +68,8 @@ fn compared_before(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'st
     let start = inner.len() - len;
     let is_literal = start > 0 && inner[start - 1] == *quote;
     let secret = &inner[start..];
-    (is_literal && !assign::is_harmless(key, secret))
+    let is_parsed = assign::is_parser_token(name.bytes(text), secret);
+    (is_literal && !is_parsed && !assign::is_harmless(key, secret))
         .then(|| Finding::new(start, inner.len(), assign::kind_of(secret, b""), Rank::Context))
 }
 
@@ -165,11 +166,21 @@ fn is_behind_keyword(text: &[u8], name: &Name) -> bool {
     KEYWORDS.iter().any(|keyword| before.ends_with(keyword))
 }
 
-/// `machine h login u password x`, on one line or several.
+/// `machine h login u password x`, on one line or several, with or without `account a`.
 fn is_in_netrc(text: &[u8], name: &Name) -> bool {
     let before = &text[name.start.saturating_sub(BEFORE_LEN)..name.start];
-    let machine = memmem::rfind(before, b"machine ");
-    machine.is_some_and(|at| memmem::find(&before[at..], b"login ").is_some())
+    let Some(machine) = memmem::rfind(before, b"machine ") else { return false };
+    let entry = &before[machine..];
+    let words: Vec<&[u8]> =
+        entry.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
+    let host = match words.as_slice() {
+        [_, host, b"login", _] | [_, host, b"login", _, b"account", _] => *host,
+        [_, host, b"account", _, b"login", _] => *host,
+        _ => return false,
+    };
+    // Of words on one line only a host tells an entry from prose.
+    let is_spread = entry.contains(&b'\n');
+    is_spread || !value::is_word(host) || host.len() == 1 || host == b"localhost"
 }
 
 /// A random string directly after a secret word, as people tell each other.

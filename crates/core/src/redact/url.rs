@@ -6,7 +6,7 @@ use super::value;
 
 const USERINFO_LEN_MAX: usize = 512;
 /// A user name without a password that is as long as this and random is a token.
-const TOKEN_LEN_MIN: usize = 20;
+const TOKEN_LEN_MIN: usize = 16;
 
 /// Place of the password of the URL whose `://` stands at `start`.
 pub(super) fn password_at(text: &[u8], start: usize) -> Option<(usize, usize)> {
@@ -17,10 +17,17 @@ pub(super) fn password_at(text: &[u8], start: usize) -> Option<(usize, usize)> {
     let userinfo = &rest[..at_sign];
     let (from, secret) = match memchr(b':', userinfo) {
         Some(colon) => (colon + 1, &userinfo[colon + 1..]),
-        None if userinfo.len() >= TOKEN_LEN_MIN && value::is_random(userinfo) => (0, userinfo),
+        None if is_token(userinfo) => (0, userinfo),
         None => return None,
     };
     (!value::is_placeholder(secret)).then_some((first + from, first + at_sign))
+}
+
+/// Whether a user name looks generated. `ann%40x.org` is an address.
+fn is_token(user: &[u8]) -> bool {
+    user.len() >= TOKEN_LEN_MIN
+        && memchr::memmem::find(user, b"%40").is_none()
+        && (value::is_random(user) || value::is_token(user))
 }
 
 /// All passwords of URLs in a text.

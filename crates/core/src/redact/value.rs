@@ -218,6 +218,21 @@ fn names_a_secret(ident: &[u8]) -> bool {
     ident.iter().all(is_dotted) && names::judge(ident) != KeyName::Plain
 }
 
+/// `TestLogin`, `test_login_2`, `src/login.test.ts`: what a test is called. `hunter2` is a password.
+pub(super) fn is_test_name(value: &[u8]) -> bool {
+    let in_name = |b: &u8| b.is_ascii_alphanumeric() || b"_-./:#[]()".contains(b);
+    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    let spoken: usize =
+        value.split(|b| !b.is_ascii_lowercase()).map(<[u8]>::len).filter(|len| *len >= 3).sum();
+    let is_joined = value.iter().any(|b| b"_-./:#".contains(b));
+    let is_test = value.len() > 4 && value[..4].eq_ignore_ascii_case(b"test");
+    value.first().is_some_and(u8::is_ascii_alphabetic)
+        && value.len() <= PLACEHOLDER_LEN_MAX
+        && value.iter().all(in_name)
+        && (digits == 0 && is_word(value) || spoken * 2 >= value.len() && digits * 4 <= value.len())
+        && (digits == 0 || is_joined || is_test)
+}
+
 /// Lower-case or upper-case words, no digit soup: nothing that a generator would make.
 fn looks_spoken(value: &[u8]) -> bool {
     !is_random(value) && longest_digit_run(value) < 8
@@ -256,7 +271,7 @@ pub(super) fn is_phrase(line: &[u8]) -> bool {
     const SENTENCE: &str = "
         a an the is are was be must should not see for of in to and or with your you at least from has
         have invalid required wrong missing set use this that it by on if will can may please enter
-        expired incorrect empty none no changed";
+        expired incorrect empty none no changed unchanged updated successfully failed";
     let mut count = 0;
     for word in line.split(|b| *b == b' ') {
         let is_plain = (2..=16).contains(&word.len())
