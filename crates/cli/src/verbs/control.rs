@@ -309,6 +309,13 @@ pub(crate) fn down(environment: &Environment, arguments: &DownArguments) -> Outc
         other => other.map_err(|error| no_answer("the daemon", &error))?,
     };
     let ending: Ending = answer(reply)?;
+    if let Some(problem) = ending.problem {
+        let has_ended = has_ended(ending.pid, PATIENCE);
+        let how = if has_ended { "has ended" } else { "is ending" };
+        let text = format!("the daemon (pid {}) {how}: {problem}", ending.pid);
+        return Err(Failure::new(Exit::Io, text)
+            .hint("the next relight up adopts the agents that the store knows"));
+    }
     if !has_ended(ending.pid, longest_grace(environment)?) {
         let text = format!("the daemon (pid {}) is still ending", ending.pid);
         return Err(Failure::new(Exit::Busy, text).hint("relight ps shows what is left"));

@@ -25,6 +25,8 @@ use relight_core::budget::RestartPolicy;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, HolderLife, ProcessIdentity};
 use relight_core::node::Placement;
+use relight_core::status::TaskStatus;
+use relight_core::task::Task;
 use relight_core::time::Span;
 use relight_store::AttemptQuery;
 use serde_json::json;
@@ -83,43 +85,74 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let alerting = alerting(environment, &engine, config, &home).await;
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
-    if let (Begin::Anew, Some(known)) = (begin, known) {
-        put_right(&mut supervisor, environment, known).await?;
-    }
-    // After an earlier command was put right: its end is none of this one's.
-    let ended_before = newest_end(supervisor.engine(), &name).await?;
     // Before anything is started: whoever is told to end then has something to stop.
     let mut signals = Signals::new()?;
-    supervisor.take_up(spec, begin, arguments.take_over).await?;
+    let taking = async {
+        if let (Begin::Anew, Some(known)) = (begin, known) {
+            put_right(&mut supervisor, environment, known).await?;
+        }
+        // After an earlier command was put right: its end is none of this one's.
+        let ended_before = newest_end(supervisor.engine(), &name).await?;
+        supervisor.take_up(spec, begin, arguments.take_over).await?;
+        Ok::<_, Failure>(ended_before)
+    };
+    let tell = |notice: Notice| tell_what_was_missed(environment, &notice);
+    let taking = supervision::telling(&mut notices, tell, taking);
+    let (ended_before, signal) = match signals.interrupt(taking).await {
+        (Some(taken), signal) => (taken?, signal),
+        (None, signal) => {
+            output::note(environment, &format!("{name} was not taken up: told to end"));
+            return Ok(signal.map_or(Exit::Busy as u8, supervision::code_of_signal));
+        }
+    };
     while let Ok(notice) = notices.try_recv() {
         tell_what_was_missed(environment, &notice);
     }
     let mut view = supervisor.follow(&name).expect("it was just taken up");
     let mut reception = reception(&folder, arguments.take_over)?;
     let mut told = None;
+    if let Some(signal) = signal {
+        end(&supervisor, Told::End(signal), keeps_terminal, &mut told);
+    }
     let mut condition_holds = None;
     while !view.borrow_and_update().at_rest {
-        tokio::select! {
+        let may_be_stuck = tokio::select! {
             biased;
             Some(notice) = notices.recv() => {
                 if notice.what == What::Lost {
                     return Err(lost(&name));
                 }
                 hear(environment, &notice, &mut condition_holds);
+                matches!(notice.what, What::Trouble(_))
             }
-            signal = signals.next() => end(&supervisor, signal, keeps_terminal, &mut told),
+            signal = signals.next() => {
+                end(&supervisor, signal, keeps_terminal, &mut told);
+                true
+            }
             call = next_call(reception.as_mut()) => {
                 supervision::end_or_answer(&supervisor, call, &mut told);
+                false
             }
-            _ = view.changed() => {}
-            () = supervisor.pass_on_growth() => {}
-            () = show_next(shown.as_mut()) => {}
+            _ = view.changed() => false,
+            () = supervisor.pass_on_growth() => false,
+            () = show_next(shown.as_mut()) => false,
+        };
+        if may_be_stuck
+            && told.is_some()
+            && let Some(error) = supervision::replaced_store(&supervisor).await
+        {
+            supervisor.abandon();
+            return Err(supervision::agents_live_on(&error));
         }
     }
     while let Ok(notice) = notices.try_recv() {
         hear(environment, &notice, &mut condition_holds);
     }
     let view = view.borrow().clone();
+    let task = match (&view.agent.plan.task, &view.last_attempt) {
+        (Some(task), None) => supervisor.engine().store().task(task).await?,
+        _ => None,
+    };
     supervisor.leave().await;
     alerting.finish().await;
     if let Some(shown) = shown {
@@ -128,7 +161,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
             _ = signals.next() => {}
         }
     }
-    finish(environment, &name, &view, &Ending { told, condition_holds, ended_before })
+    finish(environment, &name, &view, &Ending { told, condition_holds, ended_before, task })
 }
 
 /// Nobody renews a lease for this agent: were this machine cut off, others could neither wait for its end
@@ -436,6 +469,8 @@ struct Ending {
     condition_holds: Option<bool>,
     /// The newest attempt that had ended before.
     ended_before: Option<u32>,
+    /// Its task, where no attempt was made.
+    task: Option<Task>,
 }
 
 /// The exit code, and whose it is.
@@ -445,7 +480,7 @@ fn finish(
     view: &AgentView,
     ending: &Ending,
 ) -> Outcome {
-    let Ending { told, condition_holds, ended_before } = *ending;
+    let Ending { told, condition_holds, ended_before, ref task } = *ending;
     let last = view.last_attempt.as_ref();
     let ended = last.and_then(|attempt| attempt.ended.as_ref());
     let nothing_ended = last.is_none_or(|attempt| Some(attempt.number) == ended_before);
@@ -467,8 +502,8 @@ fn finish(
         {
             (Exit::No as u8, "relight")
         }
-        // Nothing was started, for its task was done already.
-        None if is_finished && told.is_none() => (0, "relight"),
+        // Nothing was started, for its task was over already.
+        None if is_finished && told.is_none() => (over(environment, task.as_ref()), "relight"),
         ended => code(ended, told),
     };
     if environment.json {
@@ -485,6 +520,17 @@ fn finish(
         }));
     }
     Ok(code)
+}
+
+/// The code of a run that started nothing; says why.
+fn over(environment: &Environment, task: Option<&Task>) -> u8 {
+    let Some(Task { id, status, .. }) = task else { return 0 };
+    let (rest, code) = match status {
+        TaskStatus::Completed => ("there is nothing left to do", 0),
+        _ => ("nothing was run", Exit::Busy as u8),
+    };
+    output::note(environment, &format!("task {id} is {status}: {rest}"));
+    code
 }
 
 /// The agent's own code where it has one: 128+n for a signal, 124 for a time-out. Never 0 for an agent

@@ -1,10 +1,14 @@
 //! What `run` and `up` have in common: settings, signals, and what is said of what happens.
 
 use std::ffi::OsStr;
+use std::future::Future;
 use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
 
 use relight::doors::fleet;
 use relight::presets::Preset;
+use relight::supervise::boots;
 use relight::supervise::cgroup::CgroupSetting;
 use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request, daemon_socket};
 use relight::supervise::notice::{Notice, What};
@@ -17,8 +21,11 @@ use relight_core::agent::silence::SignSource;
 use relight_core::limits;
 use relight_core::redact::Redactor;
 use relight_core::time::Span;
+use relight_store::StoreError;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::environment::Environment;
 pub(crate) use crate::exit::cannot_use;
@@ -58,6 +65,11 @@ const SHORT_LIST: [&str; 9] =
 
 /// How long a command on a machine that is no node holds an agent after its last commit.
 const MOMENT: Span = Span::from_secs(60);
+
+/// How long it may take to find out whether the store can be written.
+const PROBE_MAX: Duration = Duration::from_secs(2);
+/// How long agents may still be taken up after the signal to end: one that was taken up is stopped.
+const TAKE_UP_MAX: Duration = Duration::from_secs(2);
 
 /// One thread, for a supervisor waits most of the time; but never for whoever reads what it says.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
@@ -212,7 +224,7 @@ pub(crate) fn end_or_answer(supervisor: &Supervisor, call: Call, told: &mut Opti
         Request::Down { .. } => {
             *told = Some(15);
             drop(supervisor.shut_down());
-            Reply::ok(&Ending { pid: std::process::id(), agents: 1 })
+            Reply::ok(&Ending { pid: std::process::id(), agents: 1, problem: None })
         }
         _ => Reply::error(RefusedCode::Refused, "only a daemon can do that", None),
     };
@@ -261,6 +273,57 @@ impl Signals {
             _ = self.hang_up.recv() => Told::HangUp,
         }
     }
+
+    /// Does some work that may wait without end. A signal to end gives it a moment; then it is dropped, and
+    /// there is no result. Also answers the signal.
+    pub(crate) async fn interrupt<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> (Option<T>, Option<i32>) {
+        let mut work = pin!(work);
+        let signal = tokio::select! {
+            biased;
+            done = &mut work => return (Some(done), None),
+            _ = self.terminate.recv() => 15,
+            _ = self.interrupt.recv() => 2,
+        };
+        (timeout(TAKE_UP_MAX, work).await.ok(), Some(signal))
+    }
+}
+
+/// Passes notices on while some work is done.
+pub(crate) async fn telling<T>(
+    notices: &mut mpsc::UnboundedReceiver<Notice>,
+    mut tell: impl FnMut(Notice),
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            Some(notice) = notices.recv() => tell(notice),
+            done = &mut work => return done,
+        }
+    }
+}
+
+/// That the store's files were removed or replaced, where that is so: then no end of an agent can be
+/// recorded, and waiting for one would have no end.
+pub(crate) async fn replaced_store(supervisor: &Supervisor) -> Option<StoreError> {
+    let probe = boots::rewrite(supervisor.engine().store().as_ref());
+    match timeout(PROBE_MAX, probe).await {
+        Ok(Err(error @ StoreError::Replaced { .. })) => Some(error),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+/// What a supervisor says that ends without its agents.
+pub(crate) fn agents_live_on(error: &StoreError) -> Failure {
+    let text = format!("{error}; nothing can be recorded, so the agents are left running");
+    Failure::new(Exit::Io, text).hint(
+        "move the files back if they were not replaced on purpose; the next relight up or run adopts \
+         the agents that the store knows",
+    )
 }
 
 /// Says on standard error what happened, where a person wants to know.

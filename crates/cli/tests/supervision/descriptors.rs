@@ -65,3 +65,14 @@ fn agents_that_the_host_has_no_room_for_wait_and_are_not_charged() {
     assert_eq!(ground.call(&["down"]).code, 0);
     daemon.end();
 }
+
+#[test]
+fn a_run_without_descriptors_says_so_and_ends_on_sigterm() {
+    let ground = Ground::with_agent("echo $$ >>births");
+    let run = ground.start_limited(24, &["run", "--name", "a", "--", "./agent"]);
+    run.until_said("too many files are open to take it up; waiting");
+    run.signal(Signal::TERM);
+    let ran = run.end();
+    assert_eq!(ran.code, 143, "{ran:?}");
+    assert!(ground.lines("births").is_empty());
+}

@@ -508,6 +508,33 @@ fn a_supervisor_whose_store_was_removed_says_so_and_goes_on_once_it_is_back() {
     assert_eq!((ground.births(1).len(), ground.causes("a")), (1, vec!["completed".to_owned()]));
 }
 
+#[test]
+fn a_daemon_whose_store_was_removed_or_replaced_can_be_ended_and_leaves_its_agents() {
+    let ground = Ground::with_agent("echo $$ >>births; exec sleep 1000");
+    ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n");
+    let daemon = ground.up(&["--no-http"]);
+    let pid = ground.until_runs("a", 1);
+    std::fs::rename(ground.home("relight.db"), ground.home("away.db")).unwrap();
+    let down = ground.call(&["down"]);
+    assert_eq!(down.code, 74, "{down:?}");
+    assert!(down.stderr.contains("were removed or replaced"), "{down:?}");
+    let ended = daemon.end();
+    assert_eq!(ended.code, 74, "{ended:?}");
+    assert!(ended.stderr.contains("the agents are left running"), "{ended:?}");
+    assert!(is_alive(pid));
+    std::fs::rename(ground.home("away.db"), ground.home("relight.db")).unwrap();
+
+    let daemon = ground.up(&["--no-http"]);
+    assert_eq!(ground.until_runs("a", 1), pid);
+    std::fs::copy(ground.home("relight.db"), ground.home("copy.db")).unwrap();
+    std::fs::rename(ground.home("copy.db"), ground.home("relight.db")).unwrap();
+    daemon.signal(Signal::TERM);
+    let ended = daemon.end();
+    assert_eq!(ended.code, 74, "{ended:?}");
+    assert!(is_alive(pid));
+    assert_eq!(ground.births(1).len(), 1);
+}
+
 /// Leaves a process behind that has neither its tag nor its lock, and kills its shim.
 const ESCAPES: &str = "[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0\n\
     (env -i bash -c 'for fd in /proc/$$/fd/*; do fd=${fd##*/}; [ $fd -gt 2 ] && eval \"exec $fd>&-\"; done; \

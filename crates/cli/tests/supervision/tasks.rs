@@ -236,3 +236,22 @@ fn an_exit_does_not_complete_a_task_with_declared_steps_open() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!((ground.task_status("t").as_str(), ground.births(2).len()), ("completed", 2));
 }
+
+#[test]
+fn a_run_of_a_task_that_is_over_says_so_and_runs_nothing() {
+    let ground = Ground::with_agent("echo $$ >>births");
+    for (task, end) in [("c", "cancel"), ("d", "done")] {
+        assert_eq!(ground.call(&["task", "add", task]).code, 0);
+        assert_eq!(ground.call(&["task", "start", task, "--lease", "1h"]).code, 0);
+        assert_eq!(ground.call(&["task", end, task]).code, 0);
+    }
+    for (task, status, code) in [("c", "cancelled", 75), ("d", "completed", 0)] {
+        let ran = ground.call(&["run", "--name", task, "--task", task, "--", "./agent"]);
+        assert_eq!(ran.code, code, "{ran:?}");
+        assert!(ran.stderr.contains(&format!("task {task} is {status}: ")), "{ran:?}");
+        let words = ["--json", "run", "--name", task, "--task", task, "--", "./agent"];
+        let (found, answer) = ground.start(&words).end_json();
+        assert_eq!((found, &answer["code"]), (code, &serde_json::json!(code)), "{answer:#}");
+    }
+    assert!(ground.lines("births").is_empty());
+}

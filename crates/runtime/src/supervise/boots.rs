@@ -59,6 +59,15 @@ pub async fn clean_end(store: &dyn Store, boot_id: &str) -> Result<(), StoreErro
     change(store, |history| boots::clean_end(history, boot_id)).await
 }
 
+/// Writes the history as it is: whether the store can be written.
+pub async fn rewrite(store: &dyn Store) -> Result<(), StoreError> {
+    let name = kept_name();
+    if let Some(history) = store.kept(&name).await? {
+        store.keep_and_tell(&name, Some(history.clone()), history, Vec::new()).await?;
+    }
+    Ok(())
+}
+
 async fn change(
     store: &dyn Store,
     mut next: impl FnMut(BootHistory) -> BootHistory,

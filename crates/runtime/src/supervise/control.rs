@@ -208,6 +208,9 @@ pub struct Ending {
     pub pid: u32,
     /// How many agents it had.
     pub agents: u32,
+    /// Why the agents are left running although they were to be stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// What a supervisor knows beyond the store.

@@ -226,7 +226,7 @@ fn answer(request: &Request) -> Reply {
             })
         }
         Request::Status => Reply::ok(&Status { pid: 1, agents: Vec::new() }),
-        Request::Down { .. } => Reply::ok(&Ending { pid: 1, agents: 0 }),
+        Request::Down { .. } => Reply::ok(&Ending { pid: 1, agents: 0, problem: None }),
         Request::Register(_) => Reply::ok(&Registered { created: true }),
         Request::Unregister { .. } | Request::Reload | Request::Recover { .. } => {
             Reply::ok(&json!({}))

@@ -4,7 +4,7 @@ mod registering;
 mod reloading;
 mod standing;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +28,7 @@ use relight_core::agent::boots::{STABLE_AFTER, Verdict};
 use relight_core::agent::{Agent, AgentState, Pause, Takes};
 use relight_core::alert::Alert;
 use relight_server::Server;
+use relight_store::StoreError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
@@ -71,6 +72,8 @@ struct Daemon<'a> {
     arguments: &'a UpArguments,
     supervisor: Supervisor,
     notices: mpsc::UnboundedReceiver<Notice>,
+    /// Notices that came while agents were taken up.
+    early: VecDeque<Notice>,
     reception: Reception,
     /// The API and the dashboard.
     server: Server,
@@ -100,6 +103,8 @@ enum Phase {
     Stopping(Vec<oneshot::Receiver<Answer>>),
     /// Agents live on without us.
     Leaving,
+    /// The same, because the store's files are gone: nothing can be recorded.
+    Failing(StoreError),
 }
 
 enum Woken {
@@ -164,6 +169,7 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         arguments,
         supervisor,
         notices,
+        early: VecDeque::new(),
         reception,
         server,
         held_back,
@@ -177,8 +183,13 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         config,
     };
     // Before anything is started: whoever is told to end then has something to stop.
-    let signals = Signals::new()?;
-    daemon.begin(specs, &queue).await?;
+    let mut signals = Signals::new()?;
+    let (begun, told) = signals.interrupt(daemon.begin(specs, &queue)).await;
+    begun.transpose()?;
+    if let Some(signal) = told {
+        daemon.told = Some(signal);
+        daemon.stop().await;
+    }
     reporters.adopt().await?;
     daemon.run(signals).await
 }
@@ -284,7 +295,13 @@ impl Daemon<'_> {
         for spec in &specs {
             self.warn(spec);
         }
-        let refused = self.supervisor.take_up_all(specs, begin, self.arguments.take_over).await;
+        let (environment, early) = (self.environment, &mut self.early);
+        let hear = |notice: Notice| match notice.what {
+            What::Trouble(_) => supervision::say(environment, &notice),
+            _ => early.push_back(notice),
+        };
+        let taking = self.supervisor.take_up_all(specs, begin, self.arguments.take_over);
+        let refused = supervision::telling(&mut self.notices, hear, taking).await;
         for (name, error) in refused {
             self.say(&format!("{name} is left alone: {error}"));
         }
@@ -308,6 +325,9 @@ impl Daemon<'_> {
                 Woken::Notice(notice) => {
                     supervision::say(self.environment, &notice);
                     let is_lost = matches!(notice.what, What::Lost | What::NodeLost);
+                    if matches!(notice.what, What::Trouble(_)) && self.is_ending() {
+                        self.leave_if_store_is_replaced().await;
+                    }
                     if notice.what == What::AtRest {
                         self.release_if_draining().await;
                     }
@@ -322,7 +342,7 @@ impl Daemon<'_> {
                 Woken::Signal(Told::HangUp) => self.reload().await,
                 Woken::Signal(Told::End(signal)) => {
                     self.told.get_or_insert(signal);
-                    self.stop();
+                    self.stop().await;
                 }
                 Woken::Call(call) => self.answer(call).await,
                 Woken::Fleet(heard) => {
@@ -351,6 +371,9 @@ impl Daemon<'_> {
         stable_at: Option<Instant>,
         watchdog: Option<Instant>,
     ) -> Woken {
+        if let Some(notice) = self.early.pop_front() {
+            return Woken::Notice(notice);
+        }
         tokio::select! {
             biased;
             Some(notice) = self.notices.recv() => Woken::Notice(notice),
@@ -370,7 +393,8 @@ impl Daemon<'_> {
     }
 
     /// The first time all agents are told to end, with their grace; from then on they are hurried.
-    fn stop(&mut self) {
+    async fn stop(&mut self) {
+        self.leave_if_store_is_replaced().await;
         match self.phase {
             Phase::Serving => {
                 let _ = self.systemd.stopping();
@@ -381,8 +405,23 @@ impl Daemon<'_> {
                 });
             }
             Phase::Stopping(_) => self.supervisor.hurry(),
-            Phase::Leaving => {}
+            Phase::Leaving | Phase::Failing(_) => {}
         }
+    }
+
+    async fn leave_if_store_is_replaced(&mut self) {
+        if let Some(error) = supervision::replaced_store(&self.supervisor).await {
+            self.phase = Phase::Failing(error);
+        }
+    }
+
+    /// What whoever asked for the end is told.
+    fn ending(&self, agents: u32) -> Reply {
+        let problem = match &self.phase {
+            Phase::Failing(error) => Some(supervision::agents_live_on(error).message),
+            Phase::Serving | Phase::Stopping(_) | Phase::Leaving => None,
+        };
+        Reply::ok(&Ending { pid: std::process::id(), agents, problem })
     }
 
     fn is_ending(&self) -> bool {
@@ -397,11 +436,12 @@ impl Daemon<'_> {
         let reply = match call.request {
             Request::Down { keep_agents: true } => {
                 self.phase = Phase::Leaving;
-                Reply::ok(&Ending { pid: std::process::id(), agents })
+                self.leave_if_store_is_replaced().await;
+                self.ending(agents)
             }
             Request::Down { keep_agents: false } => {
-                self.stop();
-                Reply::ok(&Ending { pid: std::process::id(), agents })
+                self.stop().await;
+                self.ending(agents)
             }
             Request::Register(new) => match self.register(*new).await {
                 Ok(registered) => Reply::ok(&registered),
@@ -427,6 +467,11 @@ impl Daemon<'_> {
         let engine = self.supervisor.engine().clone();
         // From here on nobody is there to answer: whoever asks is told so.
         drop(self.reception);
+        if let Phase::Failing(error) = &self.phase {
+            self.supervisor.abandon();
+            self.server.stop().await;
+            return Err(supervision::agents_live_on(error));
+        }
         // In a fleet whoever lives on is this node's until its lease ends.
         let lives_on = matches!(self.phase, Phase::Leaving);
         match self.membership {
@@ -466,7 +511,7 @@ fn has_settled(view: &AgentView) -> bool {
 async fn all_stopped(phase: &mut Phase) {
     match phase {
         Phase::Serving => std::future::pending().await,
-        Phase::Leaving => {}
+        Phase::Leaving | Phase::Failing(_) => {}
         Phase::Stopping(awaited) => {
             while let Some(answer) = awaited.last_mut() {
                 // An agent whose supervision ended is awaited no longer.
