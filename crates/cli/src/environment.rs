@@ -497,6 +497,14 @@ impl Environment {
         }
     }
 
+    /// The agent that starts a task by its name. Inside an attempt the store says whose that is.
+    pub(crate) fn starter(&self, given: Option<AgentName>) -> Result<Option<AgentName>, Failure> {
+        match self.get("RELIGHT_ATTEMPT") {
+            Some(_) => Ok(given),
+            None => self.agent(given.as_ref()),
+        }
+    }
+
     /// Who holds a lease that only the clock ends: the agent where one is known, else the user.
     fn who(&self, agent: Option<&AgentName>) -> String {
         let agent = self.agent(agent).ok().flatten();

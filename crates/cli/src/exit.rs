@@ -253,6 +253,10 @@ impl From<Refusal> for Failure {
                 let hint = format!("relight task release {task} --force takes it away");
                 Self::new(Exit::Busy, text).with_code("held", 409).hint(hint)
             }
+            Refusal::OtherAgent { task, starter, .. } => {
+                let (task, starter) = (shell_word(task.as_str()), shell_word(starter.as_str()));
+                no().hint(format!("relight task retry {task} --agent {starter} hands it over"))
+            }
             Refusal::Fenced { ours, newest, .. } if ours == newest => Self::new(Exit::Fenced, text)
                 .hint("relight task start takes a new lease, where the task is not finished"),
             Refusal::Fenced { ours, newest, .. } if ours > newest => Self::new(Exit::Fenced, text)

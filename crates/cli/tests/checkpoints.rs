@@ -1032,3 +1032,14 @@ fn a_workflow_that_the_dialect_blocked_is_continued_by_the_dialect() {
         assert_eq!(place.status("w"), "blocked", "{how}");
     }
 }
+
+#[test]
+fn a_workflow_is_resumed_by_its_own_agent_alone() {
+    let place = with_workflow();
+    let refused = place.fails("checkpoint resume --workflow w --agent other", 1);
+    refused.says(&["belongs to agent ops, not to other", "relight task retry w --agent other"]);
+    place.ok("task retry w --agent other");
+    place.ok("checkpoint resume --workflow w --agent other --lease 1h");
+    let held = place.fails("checkpoint resume --workflow w", 75);
+    held.says(&["held by agent other (a lease of 1h)"]);
+}

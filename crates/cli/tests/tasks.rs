@@ -854,3 +854,41 @@ fn refusals_have_the_codes_of_the_api() {
         assert_eq!((&error["code"], &error["status"]), (&json!(code), &json!(status)), "{words}");
     }
 }
+
+#[test]
+fn an_agent_starts_what_is_its_own_or_nobodys() {
+    let place = Place::new();
+    place.ok("task add p --agent a");
+    let refused = place.fails("task start p --agent b", 1);
+    refused.says(&["belongs to agent a, not to b", "relight task retry p --agent b"]);
+    let by_variable = place.relight("task start p").env("RELIGHT_AGENT", "b").run();
+    by_variable.with_code(1).says(&["belongs to agent a, not to b"]);
+    place.ok("task add u");
+    assert_eq!(place.json("task start u --agent w")["agent"], "w");
+    let shown = place.json("task show u");
+    assert_eq!((&shown["agent"], &shown["pinned"]), (&json!("w"), &json!(true)));
+    place.ok("task release u --force");
+    assert_eq!(place.json("task start u --agent w")["handed_over"], json!(null));
+    place.ok("task retry p --agent b");
+    assert_eq!(place.json("task start p --agent b")["agent"], "b");
+}
+
+#[test]
+fn a_person_may_start_an_agents_task_and_is_told_whose_it_was() {
+    let place = Place::new();
+    place.ok("task start t --agent a");
+    place.ok("task release t --force");
+    let by_person = place.json("task start t");
+    assert_eq!(
+        (&by_person["agent"], &by_person["handed_over"]["from"]),
+        (&json!("a"), &json!("a"))
+    );
+    assert_eq!(by_person["handed_over"]["by"], "a person");
+    place.ok("task release t --force");
+    assert_eq!(place.json("task start t")["handed_over"], json!(null), "it had it before");
+    place.ok("task release t --force");
+    let back = place.json("task start t --agent a");
+    assert_eq!(back["handed_over"]["by"], "a person", "{back}");
+    place.ok("task release t --force");
+    assert_eq!(place.json("task start t --agent a")["handed_over"], json!(null));
+}

@@ -91,7 +91,7 @@ pub async fn start(
 ) -> Result<Begun, ActError> {
     let is_draining = now(engine.store().as_ref()).await?.is_some();
     if is_draining && !goes_on(engine, &new.id, right, &holder).await? {
-        let id = engine.add(new.clone()).await?.task().id.clone();
+        let id = engine.add_to_start(new.clone()).await?.task().id.clone();
         let task = defer(engine, &id).await?;
         let cannot_start = task.status.is_terminal() || task.status == TaskStatus::Failed;
         if !cannot_start {

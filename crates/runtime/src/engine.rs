@@ -9,7 +9,7 @@ use relight_core::agent::AttemptTag;
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::{
-    Decision, Guard, Refusal, Right, Scene, StartLimits, TaskEvent, decide, decide_in_turn,
+    Decision, Guard, Refusal, Right, Scene, StartLimits, Starter, TaskEvent, decide, decide_in_turn,
 };
 use relight_core::ids::{AgentName, IdError, TaskId};
 use relight_core::lease::{Fence, Holder, HolderLife};
@@ -204,13 +204,20 @@ impl Engine {
 
     /// Adds a task, or finds the one that already stands for the request.
     pub async fn add(&self, new: NewTask) -> Result<Added, ActError> {
-        Ok(self.add_and(new, None).await?.0)
+        Ok(self.add_and(new, false, None).await?.0)
+    }
+
+    /// Adds a task that its agent is about to start. Whether one that is there may be started by that
+    /// agent is decided then.
+    pub(crate) async fn add_to_start(&self, new: NewTask) -> Result<Added, ActError> {
+        Ok(self.add_and(new, true, None).await?.0)
     }
 
     /// Adds a task and lets a first event follow in the same commit, so that nobody comes between.
     async fn add_and(
         &self,
         mut new: NewTask,
+        is_started: bool,
         first: Option<TaskEvent>,
     ) -> Result<(Added, Fence), ActError> {
         self.check_new(&new)?;
@@ -223,7 +230,7 @@ impl Engine {
                 return Ok((Added::KeyTaken(task), Fence::default()));
             }
             if let Some(task) = self.store.task(&new.id).await? {
-                return Ok((same_or_differs(&new, task)?, Fence::default()));
+                return Ok((same_or_differs(&new, task, is_started)?, Fence::default()));
             }
             check_strict(&new)?;
             let at = clock::now();
@@ -364,21 +371,20 @@ impl Engine {
         ttl: Option<Span>,
         limits: StartLimits,
     ) -> Result<Started, ActError> {
-        let agent = self.named_by(&holder).await?;
-        let (by, limited) = (holder.clone(), limits.clone());
-        let start = TaskEvent::Start { holder: by, ttl, steal: false, agent, limits: limited };
-        let id = match self.add_and(new, Some(start)).await? {
+        let starter = self.starter(new.agent.clone(), &holder).await?;
+        let start = TaskEvent::Start { holder, ttl, steal: false, starter, limits };
+        let id = match self.add_and(new, true, Some(start.clone())).await? {
             (Added::Created(task), fence) => {
                 let view = self.view(&task.id).await?;
                 return Ok(Started { view, fence, resumed: false, handed_over: None });
             }
             (Added::Same(task) | Added::Ended(task) | Added::KeyTaken(task), _) => task.id,
         };
-        self.take(&id, right, holder, ttl, false, limits).await
+        self.take_for(&id, right, start).await
     }
 
     /// Takes the lease of a task that is there, by its name: where an attempt of an agent does, the task
-    /// belongs to that agent from then on.
+    /// must be its own or nobody's, and belongs to that agent from then on.
     pub async fn take(
         &self,
         id: &TaskId,
@@ -388,23 +394,26 @@ impl Engine {
         steal: bool,
         limits: StartLimits,
     ) -> Result<Started, ActError> {
-        let agent = self.named_by(&holder).await?;
-        self.take_for(id, right, TaskEvent::Start { holder, ttl, steal, agent, limits }).await
+        let starter = self.starter(None, &holder).await?;
+        self.take_for(id, right, TaskEvent::Start { holder, ttl, steal, starter, limits }).await
     }
 
-    /// Takes the lease of a task that the queue gave to the agent whose attempt this is.
+    /// Takes the lease of a task that the agent whose attempt this is was given: by the queue, or by a
+    /// person who planned it for that agent.
     pub async fn take_given(
         &self,
         id: &TaskId,
         holder: Holder,
         steal: bool,
+        planned: Option<AgentName>,
     ) -> Result<Started, ActError> {
-        let limits = StartLimits::OwnBudget;
-        let start = TaskEvent::Start { holder, ttl: None, steal, agent: None, limits };
+        let (starter, limits) = (planned.map(Starter::Planned), StartLimits::OwnBudget);
+        let start = TaskEvent::Start { holder, ttl: None, steal, starter, limits };
         self.take_for(id, Right::Unfenced, start).await
     }
 
-    async fn take_for(
+    /// Takes the lease of a task that is there.
+    pub(crate) async fn take_for(
         &self,
         id: &TaskId,
         right: Right,
@@ -541,17 +550,28 @@ impl Engine {
         }
     }
 
-    /// The agent that takes a task by its name: the one whose attempt the holder is, else the one that
-    /// this process works for, where this store knows its attempt.
-    async fn named_by(&self, holder: &Holder) -> Result<Option<AgentName>, StoreError> {
-        let tag = match holder {
-            Holder::Attempt { attempt, .. } => AttemptTag::from_text(attempt),
-            Holder::Process(_) | Holder::Time { .. } => match attempts::own() {
-                Some(own) if self.store.attempt(own).await?.is_some() => own.clone(),
-                _ => return Ok(None),
+    /// The agent that takes a task by its name: the one that was named, else the one whose attempt the
+    /// holder is, else the one that this process works for, where this store knows its attempt.
+    pub(crate) async fn starter(
+        &self,
+        named: Option<AgentName>,
+        holder: &Holder,
+    ) -> Result<Option<Starter>, StoreError> {
+        let agent = match (named, holder) {
+            (Some(named), _) => Some(named),
+            (None, Holder::Attempt { attempt, .. }) => agent_of(&AttemptTag::from_text(attempt)),
+            (None, Holder::Process(_) | Holder::Time { .. }) => match attempts::own() {
+                Some(own) if self.store.attempt(own).await?.is_some() => agent_of(own),
+                _ => None,
             },
         };
-        Ok(tag.agent().and_then(|agent| AgentName::new(agent).ok()))
+        let Some(agent) = agent else { return Ok(None) };
+        let known = self.store.agent(&agent).await?;
+        let claimant = match known {
+            Some(known) => known.plan.claimant(&agent),
+            None => Claimant::new(agent),
+        };
+        Ok(Some(Starter::Itself(claimant)))
     }
 
     /// What there is to decide upon. Whoever shows the newest fence is the holder, and nobody has to
@@ -576,6 +596,9 @@ impl Engine {
             TaskEvent::Claim { claimant, .. } | TaskEvent::Assign { claimant, .. } => {
                 funnel::check_name(&self.redactor, "agent name", claimant.agent.as_str())
             }
+            TaskEvent::Start { starter: Some(starter), .. } => {
+                funnel::check_name(&self.redactor, "agent name", starter.agent().as_str())
+            }
             TaskEvent::Retry { agent: Some(agent), .. }
             | TaskEvent::Restart { agent: Some(agent) } => {
                 funnel::check_name(&self.redactor, "agent name", agent.as_str())
@@ -595,6 +618,10 @@ impl Engine {
     }
 }
 
+fn agent_of(tag: &AttemptTag) -> Option<AgentName> {
+    tag.agent().and_then(|agent| AgentName::new(agent).ok())
+}
+
 /// Only workflows of the checkpoint dialect, which other programs name, have any text as their names.
 fn check_strict(new: &NewTask) -> Result<(), IdError> {
     if new.checkpoint.is_none() {
@@ -604,8 +631,11 @@ fn check_strict(new: &NewTask) -> Result<(), IdError> {
     Ok(())
 }
 
-fn same_or_differs(new: &NewTask, task: Task) -> Result<Added, ActError> {
-    let differs = new.differences(&task);
+fn same_or_differs(new: &NewTask, task: Task, is_started: bool) -> Result<Added, ActError> {
+    let mut differs = new.differences(&task);
+    if is_started {
+        differs.retain(|what| *what != "agent");
+    }
     if differs.is_empty() && task.status.is_terminal() {
         Ok(Added::Ended(task))
     } else if differs.is_empty() {

@@ -2,6 +2,7 @@
 //! and what it has to look at first.
 
 use relight_core::agent::AttemptTag;
+use relight_core::decide::STARTED_WITHOUT_AGENT;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::TaskId;
 use relight_core::lease::Holder;
@@ -134,7 +135,7 @@ fn reassign() -> &'static str {
 }
 
 /// The hold that the lease at this place began. Its agent is the attempt's, else the one that the task
-/// was given to last before.
+/// was given to last before; none where somebody without a name took it.
 fn hold(events: &[Event], lease: usize, agent: Option<String>) -> Hold {
     let holder: Option<Holder> =
         serde_json::from_value(events[lease].detail["holder"].clone()).ok();
@@ -144,6 +145,12 @@ fn hold(events: &[Event], lease: usize, agent: Option<String>) -> Hold {
         }
         _ => None,
     };
+    let is_unnamed = lease
+        .checked_sub(1)
+        .is_some_and(|before| events[before].detail[STARTED_WITHOUT_AGENT] == Value::Bool(true));
+    if is_unnamed {
+        return Hold { agent: None, holder };
+    }
     let given = || {
         let given = events[..lease].iter().rev().find_map(|event| match event.kind {
             EventKind::TaskCreated | EventKind::TaskAssigned => event.detail.get("agent"),

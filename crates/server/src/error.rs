@@ -181,6 +181,9 @@ impl From<Refusal> for ApiError {
             Refusal::Held { .. } => {
                 conflict("held").hint("POST …/release with \"force\": true takes it away")
             }
+            Refusal::OtherAgent { .. } => {
+                conflict("conflict").hint("POST …/retry with \"agent\" hands it over")
+            }
             Refusal::Fenced { ours, newest, .. } if ours > newest => {
                 conflict("fenced").hint("send the fence that starting the task answered")
             }

@@ -108,8 +108,9 @@ fn or_tell_the_shell(export: bool, outcome: Outcome) -> Outcome {
     outcome
 }
 
-fn start(environment: &Environment, arguments: StartArguments) -> Outcome {
+fn start(environment: &Environment, mut arguments: StartArguments) -> Outcome {
     check_strategy(environment, &arguments.new)?;
+    arguments.new.agent = environment.starter(arguments.new.agent)?;
     let config = arguments.new.config.config.as_deref();
     let limits = work::start_limits(environment, config, arguments.force)?;
     let id = environment.task(arguments.id)?;

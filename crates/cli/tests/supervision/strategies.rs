@@ -278,3 +278,19 @@ fn a_deliberate_stop_is_no_failure() {
     ground.births(2);
     assert_eq!(ground.task_status("t"), "in_progress");
 }
+
+/// An agent cannot take another agent's task by naming it.
+#[test]
+fn a_supervised_agent_is_refused_the_task_of_another() {
+    let ground = Ground::with_agent("relight task start p 2>said; echo $? >code");
+    ground.call(&["task", "add", "p", "--agent", "other"]);
+    assert_eq!(ground.run(&[]).end().code, 0);
+    assert_eq!(ground.read("code"), "1\n");
+    assert!(
+        ground.read("said").contains("belongs to agent other, not to a"),
+        "{}",
+        ground.read("said")
+    );
+    let shown = ground.json(&["task", "show", "p"]);
+    assert_eq!((&shown["agent"], &shown["starts"]), (&json!("other"), &json!(0)));
+}

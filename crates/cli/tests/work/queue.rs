@@ -151,3 +151,27 @@ fn an_agent_that_holds_as_many_as_it_may_gets_no_more() {
     place.ok("task done t1");
     place.ok("task claim --agent a");
 }
+
+/// Work that an agent started by its name is its own, supervised or not.
+#[test]
+fn the_task_that_a_killed_agent_started_by_name_waits_for_that_agent() {
+    let place = Place::new();
+    let first = holder(&place);
+    place.ok(&format!("task start t --agent w --owner-pid {}", first.pid()));
+    place.ok("step run one --task t -- true");
+    first.kill();
+    place.fails("task claim --agent stranger", 1);
+    assert_eq!(decisions(&place, "t")[0]["outcome"], "resume");
+    let shown = place.json("task show t");
+    assert_eq!((&shown["status"], &shown["agent"]), (&json!("interrupted"), &json!("w")));
+    place.fails("task start t --agent stranger", 1).says(&["belongs to agent w"]);
+    let second = holder(&place);
+    let again = place.json(&format!("task start t --agent w --owner-pid {}", second.pid()));
+    assert_eq!((&again["resumed"], &again["handed_over"]), (&json!(true), &json!(null)));
+    assert_eq!(again["done_steps"], json!(["one"]));
+    second.kill();
+    // It may take it from the queue as well.
+    place.fails("task claim --agent stranger", 1);
+    let shown = place.json("task show t");
+    assert_eq!((&shown["status"], &shown["pinned"]), (&json!("interrupted"), &json!(true)));
+}

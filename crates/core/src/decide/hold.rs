@@ -1,9 +1,11 @@
 //! Taking and giving back the lease.
 
-use super::{Refusal, Right, Scene, StartLimits, become_status, illegal};
+use serde_json::json;
+
+use super::{Refusal, Right, Scene, StartLimits, Starter, become_status, illegal};
 use crate::change::Change;
 use crate::claimant::Claimant;
-use crate::ids::AgentName;
+use crate::event::EventKind;
 use crate::lease::{Holder, HolderLife};
 use crate::recovery::TaskPolicy;
 use crate::status::TaskStatus;
@@ -13,13 +15,15 @@ use crate::time::Span;
 /// Why a task whose holder is gone is interrupted.
 const HOLDER_GONE: &str = "its holder is gone";
 const STOLEN: &str = "taken over from its holder";
+/// What the event before a lease says when a person, or a program without a name, took an agent's task.
+pub const STARTED_WITHOUT_AGENT: &str = "started_without_agent";
 
 pub(super) fn start(
     scene: &Scene<'_>,
     holder: Holder,
     ttl: Option<Span>,
     steal: bool,
-    agent: Option<AgentName>,
+    starter: Option<Starter>,
     limits: &StartLimits,
 ) -> Result<Vec<Change>, Refusal> {
     let task = scene.task;
@@ -27,6 +31,9 @@ pub(super) fn start(
         return Err(illegal(task, TaskStatus::InProgress));
     }
     let continues = !steal && continues_own_lease(scene, &holder);
+    if !continues {
+        check_agent(task, starter.as_ref())?;
+    }
     let taken = if continues { Vec::new() } else { take_from_holder(scene, steal)? };
     let refusal = limits.refusal(task, scene.now);
     // Whoever is at work finishes, whatever it has cost.
@@ -39,6 +46,7 @@ pub(super) fn start(
         return Ok(to_in_progress(task).into_iter().collect());
     }
     let mut changes = taken;
+    changes.extend(belongs_to(task, starter.as_ref(), &holder));
     changes.push(Change::LeaseTaken { holder, ttl });
     let interrupted = changes.iter().any(|c| matches!(c, Change::Status { .. }));
     if interrupted {
@@ -49,15 +57,39 @@ pub(super) fn start(
     if task.not_before.is_some() {
         changes.push(Change::NotBefore(None));
     }
-    if let Some(agent) = agent {
-        if task.agent.as_ref() != Some(&agent) {
-            changes.push(Change::Assigned(Some(agent)));
+    Ok(changes)
+}
+
+/// An agent that names itself starts what is its own, its pool's or nobody's.
+fn check_agent(task: &Task, starter: Option<&Starter>) -> Result<(), Refusal> {
+    match (starter, &task.agent) {
+        (Some(Starter::Itself(starter)), Some(agent)) if !starter.is_called(agent) => {
+            Err(Refusal::OtherAgent {
+                task: task.id.clone(),
+                agent: agent.clone(),
+                starter: starter.agent.clone(),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whose the task is from then on. Said before the lease, so that whoever reads the events knows for whom
+/// it was taken.
+fn belongs_to(task: &Task, starter: Option<&Starter>, holder: &Holder) -> Vec<Change> {
+    let mut changes = Vec::new();
+    if let Some(agent) = starter.map(Starter::agent) {
+        if task.agent.as_ref() != Some(agent) {
+            changes.push(Change::Assigned(Some(agent.clone())));
         }
         if !task.pinned {
             changes.push(Change::Pinned(true));
         }
+    } else if task.agent.is_some() && !matches!(holder, Holder::Attempt { .. }) {
+        let detail = json!({STARTED_WITHOUT_AGENT: true});
+        changes.push(Change::Noted(EventKind::TaskAssigned, detail));
     }
-    Ok(changes)
+    changes
 }
 
 /// Takes it from the queue. One that has used up what it may is parked instead, and nobody holds it.

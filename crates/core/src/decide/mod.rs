@@ -25,7 +25,27 @@ use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
 use crate::task::{CheckpointDoor, NewTask, Task, Usage};
 use crate::time::{Span, Time};
 
+pub use hold::STARTED_WITHOUT_AGENT;
 pub use steps::{StepAdvice, advise};
+
+/// The agent that starts a task by its name. The task belongs to it from then on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Starter {
+    /// It names itself: refused where the task has another agent.
+    Itself(Claimant),
+    /// A person names it (`run --task`, `task` of the configuration): the task is handed over to it.
+    Planned(AgentName),
+}
+
+impl Starter {
+    /// Its name.
+    pub fn agent(&self) -> &AgentName {
+        match self {
+            Self::Itself(claimant) => &claimant.agent,
+            Self::Planned(agent) => agent,
+        }
+    }
+}
 
 /// What somebody wants of a task that exists.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,8 +58,8 @@ pub enum TaskEvent {
         ttl: Option<Span>,
         /// Take it from a live holder too.
         steal: bool,
-        /// The agent that takes it by its name: from then on the task belongs to it.
-        agent: Option<AgentName>,
+        /// The agent that takes it by its name; none for a person or a program without one.
+        starter: Option<Starter>,
         /// What keeps it from being started.
         limits: StartLimits,
     },
@@ -255,6 +275,16 @@ pub enum Refusal {
         /// By whom.
         held: Box<Held>,
     },
+    /// The task belongs to another agent than the one that wants to start it.
+    #[error("task {task} belongs to agent {agent}, not to {starter}")]
+    OtherAgent {
+        /// Which task.
+        task: TaskId,
+        /// Whose task it is.
+        agent: AgentName,
+        /// Who wanted to start it.
+        starter: AgentName,
+    },
     /// The writer's lease is no longer valid.
     #[error("task {task} is fenced: {}", why_fenced(*.ours, *.newest))]
     Fenced {
@@ -363,14 +393,19 @@ pub enum Refusal {
     },
 }
 
-/// The agent by its name where the holder does not tell it.
+/// The agent by its name where the holder does not name it, or another one.
 pub fn who_holds(held: &Held, agent: Option<&AgentName>) -> String {
     let holder = held.holder.to_string();
-    match agent.filter(|agent| !holder.contains(agent.as_str())) {
+    let names_agent =
+        |agent: &AgentName| holder.contains(agent.as_str()) || holder.starts_with(NAMED_HOLDER);
+    match agent.filter(|agent| !names_agent(agent)) {
         Some(agent) => format!("agent {agent} ({holder})"),
         None => holder,
     }
 }
+
+/// How the holder of a lease by time begins where it is an agent.
+const NAMED_HOLDER: &str = "agent ";
 
 fn why_fenced(ours: Fence, newest: Fence) -> String {
     match ours.cmp(&newest) {
@@ -416,8 +451,8 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
     }
     let by_dialect = matches!(event, TaskEvent::Move { .. });
     let mut changes = match event {
-        TaskEvent::Start { holder, ttl, steal, agent, limits } => {
-            hold::start(scene, holder, ttl, steal, agent, &limits)?
+        TaskEvent::Start { holder, ttl, steal, starter, limits } => {
+            hold::start(scene, holder, ttl, steal, starter, &limits)?
         }
         TaskEvent::Claim { claimant, holder, ttl, policy } => {
             hold::claim(scene, &claimant, holder, ttl, &policy)?

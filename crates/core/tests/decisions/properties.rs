@@ -2,7 +2,9 @@
 
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
-use relight_core::decide::{Decision, Refusal, Right, Scene, StartLimits, TaskEvent, decide};
+use relight_core::decide::{
+    Decision, Refusal, Right, Scene, StartLimits, Starter, TaskEvent, decide,
+};
 use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
 use relight_core::recovery::TaskPolicy;
 use relight_core::status::TaskStatus;
@@ -50,7 +52,7 @@ proptest! {
         let mut finished = world;
         let limits = StartLimits::Forced;
         let (holder, ttl) = (person("eve"), None);
-        let start = TaskEvent::Start { holder, ttl, steal: true, agent: None, limits };
+        let start = TaskEvent::Start { holder, ttl, steal: true, starter: None, limits };
         let done = TaskEvent::Done { force: true };
         for event in [TaskEvent::Retry { agent: None, force: true }, start, done] {
             finished = finished.then(event);
@@ -281,14 +283,14 @@ fn events() -> impl Strategy<Value = TaskEvent> {
             holder,
             ttl,
             steal,
-            agent: None,
+            starter: None,
             limits: StartLimits::Forced,
         }),
         (holders(), any::<bool>()).prop_map(|((holder, ttl), _)| TaskEvent::Start {
             holder,
             ttl,
             steal: false,
-            agent: Some(agent("bob")),
+            starter: Some(Starter::Itself(Claimant::new(agent("bob")))),
             limits: StartLimits::Policy(TaskPolicy::default()),
         }),
         holders().prop_map(|(holder, ttl)| TaskEvent::Claim {

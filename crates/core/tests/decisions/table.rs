@@ -6,7 +6,7 @@
 use relight_core::agent::Cause;
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
-use relight_core::decide::{Refusal, Right, StartLimits, TaskEvent, decide};
+use relight_core::decide::{Refusal, Right, StartLimits, Starter, TaskEvent, decide};
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, HolderLife};
 use relight_core::recovery::{Decision, HolderDeath, Recovery, RecoveryContext, TaskPolicy};
@@ -26,6 +26,23 @@ const SITUATIONS: [&str; 4] = ["unheld", "holder", "beside", "after death"];
 #[test]
 fn every_event_in_every_status() {
     insta::assert_snapshot!(table());
+}
+
+#[test]
+fn one_of_a_pool_starts_what_the_pool_was_given_and_has_it_then() {
+    let pooled = Claimant { pool: Some(agent("crew")), ..Claimant::new(agent("bob")) };
+    let task = Task { agent: Some(agent("crew")), ..task(TaskStatus::Assigned) };
+    let start = TaskEvent::Start {
+        holder: person("bob"),
+        ttl: None,
+        steal: false,
+        starter: Some(Starter::Itself(pooled)),
+        limits: StartLimits::Forced,
+    };
+    let scene = scene(&task, None, HolderLife::Gone, Right::Unfenced);
+    let changes = decide(&scene, start).unwrap().changes;
+    assert!(changes.contains(&Change::Assigned(Some(agent("bob")))), "{changes:?}");
+    assert!(changes.contains(&Change::Pinned(true)), "{changes:?}");
 }
 
 fn table() -> String {
@@ -111,10 +128,19 @@ fn cases() -> Vec<Case> {
         holder: person("bob"),
         ttl: Some(Span::from_secs(60)),
         steal,
-        agent: None,
+        starter: None,
         limits,
     };
     let limits = || StartLimits::Policy(TaskPolicy::default());
+    let start_by = |starter| TaskEvent::Start {
+        holder: person("bob"),
+        ttl: None,
+        steal: false,
+        starter: Some(starter),
+        limits: limits(),
+    };
+    let bob = || Starter::Itself(Claimant::new(agent("bob")));
+    let is_anns = |task: &mut Task| task.agent = Some(agent("ann"));
     let claimant = Claimant::new(agent("bob"));
     let policy = TaskPolicy::default();
     let assign = TaskEvent::Assign { claimant: claimant.clone(), policy: policy.clone() };
@@ -147,6 +173,11 @@ fn cases() -> Vec<Case> {
         Case::new("start and steal", start(true, limits())),
         Case::new("start by force, started 20 times", start(false, StartLimits::Forced))
             .prepared(|task| task.starts = 20),
+        Case::new("start by bob", start_by(bob())),
+        Case::new("start by bob of ann's", start_by(bob())).prepared(is_anns),
+        Case::new("start as planned for bob, ann's", start_by(Starter::Planned(agent("bob"))))
+            .prepared(is_anns),
+        Case::new("start of ann's without a name", start(false, limits())).prepared(is_anns),
         Case::new("claim for bob", claim.clone()),
         Case::new("claim for bob of ann's", claim.clone())
             .prepared(|task| task.agent = Some(agent("ann"))),
@@ -304,5 +335,6 @@ fn short_refusal(refusal: &Refusal) -> String {
         Refusal::StepFinished { .. } => "finished".to_owned(),
         Refusal::TooLarge(_) => "too large".to_owned(),
         Refusal::OtherInput { .. } => "other input".to_owned(),
+        Refusal::OtherAgent { .. } => "of another agent".to_owned(),
     }
 }

@@ -1,6 +1,7 @@
 //! `checkpoint resume`: the oldest unfinished workflow that nobody holds, or the named one.
 
-use relight_core::decide::{Refusal, Right, StartLimits, TaskEvent, who_holds};
+use relight_core::claimant::Claimant;
+use relight_core::decide::{Refusal, Right, StartLimits, Starter, TaskEvent, who_holds};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Held, Holder};
 use relight_core::status::TaskStatus;
@@ -184,11 +185,13 @@ impl Dialect {
                 }
                 events.push(TaskEvent::Move { to: TaskStatus::Assigned, reason: None });
             }
+            // Without a name the workflow is resumed for its own agent.
+            let agent = request.agent.as_ref().or(view.task.agent.as_ref());
             events.push(TaskEvent::Start {
                 holder: request.holder.clone(),
                 ttl: request.ttl,
                 steal: request.steal,
-                agent: None,
+                starter: agent.cloned().map(Claimant::new).map(Starter::Itself),
                 limits: request.limits.clone(),
             });
             events.extend(self.first_door(&view.task));

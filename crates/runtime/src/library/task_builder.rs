@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use relight_core::decide::{Right, StartLimits};
+use relight_core::decide::{Right, StartLimits, TaskEvent};
 use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName};
 use relight_core::lease::{Holder, LEASE_MAX};
 use relight_core::task::{NewTask, Task, TaskSpec};
@@ -127,7 +127,8 @@ impl TaskBuilder {
         let holder = holder(ttl);
         let engine = self.recoverer.engine();
         // The key may belong to another task: that one is started, and its seat is taken.
-        let task = engine.add(self.new).await?.task().clone();
+        let starter = engine.starter(self.new.agent.clone(), &holder).await?;
+        let task = engine.add_to_start(self.new).await?.task().clone();
         let seat = Seat::take(&self.place, &task.id)?;
         // Nobody sits there, so what this process still holds belongs to a handle that is gone. A
         // lease of its own keeps what that one left behind from ending it.
@@ -136,8 +137,8 @@ impl TaskBuilder {
             true => StartLimits::Forced,
             false => StartLimits::Policy(self.recoverer.policy()),
         };
-        let right = Right::Unfenced;
-        let started = engine.take(&task.id, right, holder, ttl, left_over, limits).await?;
+        let start = TaskEvent::Start { holder, ttl, steal: left_over, starter, limits };
+        let started = engine.take_for(&task.id, Right::Unfenced, start).await?;
         Ok(RunningTask::new(self.recoverer, started, ttl, seat))
     }
 

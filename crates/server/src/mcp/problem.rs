@@ -99,6 +99,9 @@ fn hint_of(error: &ActError) -> Option<&'static str> {
         ActError::Exists { .. } => "it is there already: call task_start with its id alone",
         ActError::Refused(refusal) => match refusal {
             Refusal::Held { .. } => HELD,
+            Refusal::OtherAgent { .. } => {
+                "stop: a person hands it over with `relight task retry TASK --agent YOU`"
+            }
             Refusal::Fenced { ours, newest, .. } if ours == newest => {
                 "your lease has ended; task_start takes a new one where the task is not finished"
             }

@@ -22,9 +22,6 @@ pub(super) async fn start(seat: &Seat, given: arguments::TaskStart) -> Result<Re
     let steps: Result<Vec<StepName>, _> = given.steps.into_iter().map(StepName::new).collect();
     let spec = TaskSpec { title: given.title, steps: steps?, ..TaskSpec::default() };
     check(seat, &id, given.fence).await?;
-    let is_known = seat.engine.store().task(&id).await?.is_some();
-    // Whoever takes over a task may have another name than the one that it was given to.
-    let agent = agent.filter(|_| !is_known);
     let (context, expires_at, checkpoint) = (given.set, None, None);
     let new = NewTask { id: id.clone(), agent, spec, context, expires_at, checkpoint };
     let right = seat.fence(&id, given.fence).map_or(Right::Unfenced, Right::Fence);

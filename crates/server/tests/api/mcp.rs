@@ -57,7 +57,8 @@ fn refusals_are_results_that_say_what_to_do() {
         assert!(is_error && data["error"]["message"].is_string(), "{name} {data}");
         data["error"]["code"].as_str().unwrap().to_owned()
     };
-    assert_eq!(code("task_start", json!({"task": "t", "agent": "b"})), "held");
+    assert_eq!(code("task_start", json!({"task": "t", "agent": "a"})), "held");
+    assert_eq!(code("task_start", json!({"task": "t", "agent": "b"})), "conflict");
     assert_eq!(code("task_done", json!({"task": "t"})), "not_held");
     assert_eq!(code("task_done", json!({"task": "t", "fence": 9})), "fenced");
     assert_eq!(code("task_done", json!({"task": "nobody", "fence": 1})), "not_found");
@@ -229,4 +230,36 @@ fn an_agent_does_not_start_what_waits_for_a_person() {
     let (is_error, refused) = call(&ground, "task_start", &json!({"task": "t", "agent": "a"}));
     assert!(is_error, "{refused}");
     assert_eq!(refused["error"]["code"], "waits_for_person");
+}
+
+#[test]
+fn a_task_of_another_agent_is_refused_until_it_is_handed_over() {
+    let ground = Ground::new();
+    ground.post("/api/tasks", &json!({"id": "t", "agent": "a"}));
+    let start = |agent: &str| call(&ground, "task_start", &json!({"task": "t", "agent": agent}));
+    let (is_error, refused) = start("b");
+    assert!(is_error && refused["error"]["code"] == "conflict", "{refused}");
+    assert_eq!(refused["error"]["message"], "task t belongs to agent a, not to b");
+    let by_http = ground.post("/api/tasks/t/start", &json!({"agent": "b"}));
+    assert_eq!((by_http.status, by_http.code().as_str()), (409, "conflict"));
+    ground.post("/api/tasks/t/retry", &json!({"agent": "b"})).ok();
+    assert!(!start("b").0);
+    assert!(!call(&ground, "task_start", &json!({"task": "nobodys", "agent": "b"})).0);
+    ground.post("/api/tasks", &json!({"id": "u"}));
+    assert!(!call(&ground, "task_start", &json!({"task": "u", "agent": "b"})).0);
+    for task in ["t", "nobodys", "u"] {
+        let shown = ground.get(&format!("/api/tasks/{task}")).ok();
+        assert_eq!((&shown["agent"], &shown["pinned"]), (&json!("b"), &json!(true)), "{task}");
+    }
+}
+
+#[test]
+fn a_workflow_of_another_agent_is_not_resumed() {
+    let ground = Ground::new();
+    let save = json!({"workflow": "w", "agent": "ops", "step": "one"});
+    assert!(!call(&ground, "checkpoint_save", &save).0);
+    let (is_error, refused) =
+        call(&ground, "checkpoint_resume", &json!({"workflow": "w", "agent": "other"}));
+    assert!(is_error && refused["error"]["code"] == "conflict", "{refused}");
+    assert!(!call(&ground, "checkpoint_resume", &json!({"workflow": "w", "agent": "ops"})).0);
 }

@@ -56,7 +56,7 @@ fn silence_ends_it_and_its_task_goes_by_its_strategy() {
     let bot = shown(&ground);
     assert_eq!((&bot["state"], &bot["supervised"]), (&json!("crashed"), &json!(false)));
     assert_eq!(bot["last_death"]["cause"], "hung");
-    assert_eq!(ground.get("/api/tasks/t").ok()["status"], "failed");
+    assert_eq!(ground.get("/api/tasks/t").ok()["status"], "interrupted");
     let alerts = ground.get("/api/events?kind=alert").ok();
     assert_eq!(alerts["items"][0]["detail"]["alert"], "silent");
     let late = ground.post("/api/tasks/t/done", &json!({"fence": fence}));

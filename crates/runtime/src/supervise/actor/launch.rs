@@ -411,7 +411,6 @@ impl Actor {
         let shim = self.tree.shim().cloned().ok_or(LaunchError::Survivors)?;
         let holder = Holder::Attempt { attempt: tag.to_string(), shim };
         let engine = &self.desk.engine;
-        let right = Right::Unfenced;
         let is_there = engine.store().task(&id).await.map_err(ActError::from);
         let is_there = is_there.map_err(LaunchError::Task)?;
         let is_its_own = |task: &Task| task.agent.as_ref() == Some(&self.spec.name);
@@ -422,14 +421,11 @@ impl Actor {
             Some(task) => {
                 // Nothing of an earlier attempt lives, whatever its lease says.
                 let is_its_own = task.lease.held.is_some_and(|held| self.is_own(&held.holder));
-                let limits = StartLimits::OwnBudget;
-                match self.is_started_with_tasks() {
-                    true => engine.take_given(&id, holder, is_its_own).await,
-                    false => engine.take(&id, right, holder, None, is_its_own, limits).await,
-                }
+                let planned = (!self.is_started_with_tasks()).then(|| self.spec.name.clone());
+                engine.take_given(&id, holder, is_its_own, planned).await
             }
             None => {
-                let limits = StartLimits::OwnBudget;
+                let (right, limits) = (Right::Unfenced, StartLimits::OwnBudget);
                 engine.start(self.new_task(&id), right, holder, None, limits).await
             }
         };

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use relight_core::agent::AttemptTag;
 use relight_core::change::{Change, StepMark};
 use relight_core::claimant::Claimant;
-use relight_core::decide::{Guard, Right, Scene, StartLimits, TaskEvent, decide};
+use relight_core::decide::{Guard, Right, Scene, StartLimits, Starter, TaskEvent, decide};
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
@@ -223,12 +223,13 @@ impl Plan {
         match self.dice.below(22) {
             0 => {
                 let (steal, limits) = (self.dice.chance(30), StartLimits::Forced);
-                let agent = steal.then(|| AgentName::new("ann").expect("a good name"));
-                TaskEvent::Start { holder, ttl, steal, agent, limits }
+                let ann = || AgentName::new("ann").expect("a good name");
+                let starter = steal.then(|| Starter::Planned(ann()));
+                TaskEvent::Start { holder, ttl, steal, starter, limits }
             }
             1 => {
                 let limits = StartLimits::Policy(TaskPolicy::default());
-                TaskEvent::Start { holder, ttl, steal: false, agent: None, limits }
+                TaskEvent::Start { holder, ttl, steal: false, starter: None, limits }
             }
             2 => {
                 let claimant = Claimant::new(self.agent());
