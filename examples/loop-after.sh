@@ -18,7 +18,7 @@ send() { # stands for a mail, a push, a payment; the key lets the other side rec
 }
 export -f draft send
 
-started=$(relight task start "${TASK:-book-1}" --owner-pid $$ --export)
+started=$(relight task start "${TASK:-book-1}" --agent writer --owner-pid $$ --export)
 eval "$started"
 
 for chapter in 1 2 3; do
