@@ -23,7 +23,7 @@ pub(super) fn start(
     holder: Holder,
     ttl: Option<Span>,
     steal: bool,
-    starter: Option<Starter>,
+    starter: Option<&Starter>,
     limits: &StartLimits,
 ) -> Result<Vec<Change>, Refusal> {
     let task = scene.task;
@@ -32,7 +32,7 @@ pub(super) fn start(
     }
     let continues = !steal && continues_own_lease(scene, &holder);
     if !continues {
-        check_agent(task, starter.as_ref())?;
+        check_agent(task, starter)?;
     }
     let taken = if continues { Vec::new() } else { take_from_holder(scene, steal)? };
     let refusal = limits.refusal(task, scene.now);
@@ -46,7 +46,7 @@ pub(super) fn start(
         return Ok(to_in_progress(task).into_iter().collect());
     }
     let mut changes = taken;
-    changes.extend(belongs_to(task, starter.as_ref(), &holder));
+    changes.extend(belongs_to(task, starter, &holder));
     changes.push(Change::LeaseTaken { holder, ttl });
     let interrupted = changes.iter().any(|c| matches!(c, Change::Status { .. }));
     if interrupted {

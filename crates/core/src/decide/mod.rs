@@ -452,7 +452,7 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
     let by_dialect = matches!(event, TaskEvent::Move { .. });
     let mut changes = match event {
         TaskEvent::Start { holder, ttl, steal, starter, limits } => {
-            hold::start(scene, holder, ttl, steal, starter, &limits)?
+            hold::start(scene, holder, ttl, steal, starter.as_ref(), &limits)?
         }
         TaskEvent::Claim { claimant, holder, ttl, policy } => {
             hold::claim(scene, &claimant, holder, ttl, &policy)?
