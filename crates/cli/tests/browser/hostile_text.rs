@@ -129,7 +129,7 @@ fn text_of_agents_is_shown_and_never_obeyed() {
         ("2", "timeline", "lost-one"),
         ("3", "tasks", CORPUS[2]),
         ("4", "sessions", CORPUS[3]),
-        ("5", "events", CORPUS[4]),
+        ("5", "events", CORPUS[12]),
     ] {
         page.press(key);
         until_shown(&page, view);
