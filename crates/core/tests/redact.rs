@@ -439,7 +439,7 @@ fn names_without_a_sign_before_their_value() {
         ("var token string = \"abc\"", "var token string = \"[assignment]\""),
         ("private_key \"something\";", "private_key \"[assignment]\";"),
         ("if (\"bar\" == my_password) {", "if (\"[assignment]\" == my_password) {"),
-        ("std::string secret(\"bar\");", "std::string secret(\"[assignment]\");"),
+        ("char secret(\"Vq7mLw\");", "char secret(\"[assignment]\");"),
         ("ALTER USER ann WITH PASSWORD 'hunter2';", "ALTER USER ann WITH PASSWORD '[assignment]';"),
         ("CREATE USER a IDENTIFIED BY 'hunter2';", "CREATE USER a IDENTIFIED BY '[password]';"),
         (

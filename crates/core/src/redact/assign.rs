@@ -156,7 +156,7 @@ impl Place {
         !value.contains(&b' ') && !value::is_code(value) && (sets || value::is_generated(value))
     }
 
-    /// `setPassword("x")`, `std::string secret("x")`, and not `getToken("name")`.
+    /// `setPassword("x")`, `char secret("x")`, and not `getToken("name")`.
     fn is_set(&self, text: &[u8], value: &[u8]) -> bool {
         const ASKING: &[&str] = &[
             "get", "find", "read", "check", "verify", "validate", "is", "has", "ask", "input",
