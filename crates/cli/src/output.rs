@@ -1,12 +1,12 @@
 //! Printing: people's text cleaned of control sequences, or one JSON document.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use relight_core::agent::plain::harmless_json;
 use relight_core::ids::is_obeyed;
 use serde::Serialize;
 
@@ -81,24 +81,6 @@ pub(crate) fn json(value: &impl Serialize) {
 pub(crate) fn json_line(value: &impl Serialize) {
     let text = serde_json::to_string(value).expect("answers have string keys");
     line(&harmless_json(&text));
-}
-
-/// A JSON document that says the same without a character that a terminal would obey. Such characters
-/// are only in its texts, where they can be written as escapes; JSON itself asks for that only below U+20.
-pub(crate) fn harmless_json(document: &str) -> Cow<'_, str> {
-    let is_harmful = |c: char| is_obeyed(c) && c != '\n';
-    if !document.contains(is_harmful) {
-        return document.into();
-    }
-    let mut safe = String::with_capacity(document.len() + 16);
-    for c in document.chars() {
-        match is_harmful(c) {
-            // None of them is beyond U+FFFF, which would take two escapes.
-            true => _ = write!(safe, "\\u{:04x}", u32::from(c)),
-            false => safe.push(c),
-        }
-    }
-    safe.into()
 }
 
 /// Prints text for people, or the JSON document when that is wanted.

@@ -1,10 +1,12 @@
 //! Lines by hand, in both generations of the protocol.
 
+use std::io::Write as _;
+
 use rustix::process::{Signal, kill_process};
 use serde_json::json;
 
 use crate::client::{Client, Speaks};
-use crate::relight::Stage;
+use crate::relight::{Stage, finish};
 
 const GENERATIONS: [Speaks; 5] = [
     Speaks::Handshake("2024-11-05"),
@@ -203,4 +205,43 @@ fn a_store_that_cannot_be_opened_is_told_on_standard_error() {
     let ran = stage.run(&["mcp", "--store", "nonsense:x"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (78, ""), "{ran:?}");
     assert!(ran.stderr.contains("nonsense"), "{ran:?}");
+}
+
+/// Everything that a server says to these lines of its input.
+fn answers_to(lines: &[&str]) -> String {
+    let stage = Stage::new();
+    let mut child = stage.command(&["mcp"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let info = r#"{"name":"t","version":"1"}"#;
+    let hello = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-06-18","capabilities":{{}},"clientInfo":{info}}}}}"#
+    );
+    let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    let said = [&[hello.as_str(), ready], lines].concat().join("\n") + "\n";
+    child.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
+    let ran = finish(child);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    ran.stdout
+}
+
+#[test]
+fn what_is_no_message_is_answered_and_the_next_one_is_read() {
+    let twice = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"task_start","arguments":{"task":"a","task":"b"}}}"#;
+    let ping = r#"{"jsonrpc":"2.0","id":8,"method":"ping"}"#;
+    let said = answers_to(&["garbage", "{\"a\":", "", "[1]", twice, ping]);
+    let answers: Vec<serde_json::Value> =
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let codes: Vec<i64> =
+        answers.iter().filter_map(|answer| answer["error"]["code"].as_i64()).collect();
+    assert_eq!(codes, [-32700, -32700, -32600, -32600], "{said}");
+    let refused = answers.iter().find(|answer| answer["id"] == 7).unwrap();
+    assert!(refused["error"]["message"].as_str().unwrap().contains("twice"), "{refused}");
+    assert!(answers.iter().any(|answer| answer["id"] == 8 && answer["result"].is_object()));
+}
+
+#[test]
+fn no_character_that_a_terminal_obeys_is_written_as_it_is() {
+    let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"rm\u202e\u009b\u007f","arguments":{}}}"#;
+    let said = answers_to(&[call]);
+    assert!(said.contains("\\u202e"), "{said}");
+    assert!(!said.contains(['\u{202e}', '\u{9b}', '\u{7f}']), "{said:?}");
 }

@@ -1,6 +1,9 @@
 //! Text that came from an agent, made harmless to read: no terminal sequences, no control characters,
 //! no line that overwrites another.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
 use crate::ids::is_obeyed;
 
 /// The lines as a terminal would have shown them in the end, without anything that it obeys.
@@ -63,6 +66,24 @@ fn skip_escape(rest: &mut std::str::Chars<'_>) {
 
 fn skip_control_sequence(rest: &mut std::str::Chars<'_>) {
     rest.find(|c| ('\u{40}'..='\u{7e}').contains(c));
+}
+
+/// A JSON document that says the same without a character that a terminal would obey. Such characters
+/// are only in its texts, where they can be written as escapes; JSON itself asks for that only below U+20.
+pub fn harmless_json(document: &str) -> Cow<'_, str> {
+    let is_harmful = |c: char| is_obeyed(c) && c != '\n';
+    if !document.contains(is_harmful) {
+        return document.into();
+    }
+    let mut safe = String::with_capacity(document.len() + 16);
+    for c in document.chars() {
+        match is_harmful(c) {
+            // None of them is beyond U+FFFF, which would take two escapes.
+            true => _ = write!(safe, "\\u{:04x}", u32::from(c)),
+            false => safe.push(c),
+        }
+    }
+    safe.into()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod arguments;
 mod checkpoint;
 mod handler;
 pub(crate) mod http;
+mod lines;
 mod look;
 mod problem;
 mod reply;

@@ -15,6 +15,7 @@ use rmcp::service::ServerInitializeError;
 use rmcp::transport::io::stdio_pipes;
 
 use super::handler::Handler;
+use super::lines::Lines;
 use super::seat::Seat;
 
 /// What the process stands on.
@@ -62,8 +63,9 @@ pub enum StdioError {
 pub async fn serve_stdio(stdio: Stdio, ending: impl Future<Output = ()>) -> Result<(), StdioError> {
     let handler = Handler { seat: Seat::at_stdio(stdio) };
     let mut ending = std::pin::pin!(ending);
+    let (read, write) = stdio_pipes();
     let begun = tokio::select! {
-        begun = rmcp::serve_server(handler, stdio_pipes()) => begun,
+        begun = rmcp::serve_server(handler, Lines::new(read, write)) => begun,
         () = &mut ending => return Ok(()),
     };
     let running = match begun {

@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use relight::sessions::{self, Imported};
+use relight_core::agent::plain::harmless_json;
 use relight_core::session::{read_marks, write_marks};
 use serde_json::{Value, json};
 
@@ -76,7 +77,7 @@ pub(super) fn export(environment: &Environment, arguments: &FileArguments) -> Ou
     let text = write_marks(&in_flight);
     let file = &arguments.file;
     if file == Path::new("-") {
-        output::write_out(output::harmless_json(&text).as_bytes());
+        output::write_out(harmless_json(&text).as_bytes());
         return Ok(0);
     }
     whole_file::replace(file, text.as_bytes())

@@ -1,6 +1,7 @@
 //! `relight session recover`: what a gateway calls at its start.
 
 use relight::sessions::{self, Decided};
+use relight_core::agent::plain::harmless_json;
 use relight_core::session::{Policy, Rules};
 
 use crate::arguments::session::RecoverArguments;
@@ -55,7 +56,7 @@ impl Page {
         if self.json {
             self.text += if self.is_empty { "\n    " } else { ",\n    " };
             let one = serde_json::to_string(one).expect("answers have string keys");
-            self.text += &output::harmless_json(&one);
+            self.text += &harmless_json(&one);
         } else {
             self.text += &in_words(one, self.verb);
             self.text.push('\n');
