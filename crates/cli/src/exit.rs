@@ -3,6 +3,7 @@
 use relight::engine::ActError;
 use relight::sessions::SessionError;
 use relight_core::decide::{Refusal, who_holds};
+use relight_core::error_code::ErrorCode;
 use relight_core::limits::TooLarge;
 use relight_core::session::SessionRefusal;
 use relight_core::status::TaskStatus;
@@ -74,10 +75,10 @@ impl Exit {
         }
     }
 
-    /// Its name for programs, and the HTTP status that says the same.
+    /// What it is for programs where nothing says it better: its name, and the HTTP status.
     fn code(self) -> (&'static str, u16) {
         match self {
-            Self::No => ("no", 409),
+            Self::No => ("conflict", 409),
             Self::Usage => ("usage", 400),
             Self::Data => ("invalid_data", 422),
             Self::Unreachable => ("unreachable", 503),
@@ -108,10 +109,11 @@ impl Failure {
         Self { exit, code: exit.code(), message: message.into(), hint: None }
     }
 
-    /// With the code by which the API says the same.
-    pub(crate) fn with_code(mut self, code: &'static str, status: u16) -> Self {
-        self.code = (code, status);
-        self
+    /// An error that the API has too, with the exit code that says the same.
+    pub(crate) fn of(code: ErrorCode, message: impl Into<String>) -> Self {
+        let exit = Exit::ALL.into_iter().find(|exit| *exit as u8 == code.exit);
+        let exit = exit.expect("every code has an exit code that is documented");
+        Self { exit, code: (code.name, code.status), message: message.into(), hint: None }
     }
 
     /// The one form of an error, as the API has it too.
@@ -195,23 +197,18 @@ impl From<StoreError> for Failure {
 
 impl From<ActError> for Failure {
     fn from(error: ActError) -> Self {
+        let told = Self::of(error.code(), error.to_string());
         match error {
             ActError::Refused(refusal) => refusal.into(),
-            ActError::NoSuchTask(ref task) => {
-                Self::new(Exit::No, error.to_string()).with_code("not_found", 404).hint(format!(
-                    "relight task list shows all tasks; relight task add {} adds it",
-                    shell_word(task.as_str())
-                ))
+            ActError::NoSuchTask(task) => told.hint(format!(
+                "relight task list shows all tasks; relight task add {} adds it",
+                shell_word(task.as_str())
+            )),
+            ActError::Exists { task, .. } => {
+                told.hint(format!("relight task show {}", shell_word(task.as_str())))
             }
-            ActError::Exists { ref task, .. } => Self::new(Exit::No, error.to_string())
-                .with_code("conflict", 409)
-                .hint(format!("relight task show {}", shell_word(task.as_str()))),
-            ActError::SecretName(_) | ActError::BadName(_) => {
-                Self::new(Exit::Usage, error.to_string()).with_code("invalid", 422)
-            }
-            ActError::Contended(_) => Self::new(Exit::Busy, error.to_string())
-                .with_code("conflict", 409)
-                .hint("try again"),
+            ActError::SecretName(_) | ActError::BadName(_) => told,
+            ActError::Contended(_) => told.hint("try again"),
             ActError::Store(error) => error.into(),
         }
     }
@@ -219,19 +216,17 @@ impl From<ActError> for Failure {
 
 impl From<TooLarge> for Failure {
     fn from(error: TooLarge) -> Self {
-        Self::new(Exit::Data, error.to_string())
-            .with_code("invalid", 422)
+        Self::of(ErrorCode::OVER_LIMIT, error.to_string())
             .hint("write it to a file and give the file's name; nothing was stored")
     }
 }
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
-        let text = refusal.to_string();
-        let no = || Self::new(Exit::No, text.clone()).with_code("conflict", 409);
+        let told = Self::of(refusal.code(), refusal.to_string());
         match refusal {
             Refusal::TooLarge(error) => error.into(),
-            Refusal::Illegal { task, from, .. } => no().with_code("illegal", 409).hint(match from {
+            Refusal::Illegal { task, from, .. } => told.hint(match from {
                 TaskStatus::Created => {
                     format!("nobody has begun it; relight task start {} does", shell_word(task.as_str()))
                 }
@@ -248,56 +243,53 @@ impl From<Refusal> for Failure {
                 ),
             }),
             Refusal::Held { task, agent, held } => {
-                let text = held_text(&task, agent.as_ref(), &held);
+                let message = held_text(&task, agent.as_ref(), &held);
                 let task = shell_word(task.as_str());
                 let hint = format!("relight task release {task} --force takes it away");
-                Self::new(Exit::Busy, text).with_code("held", 409).hint(hint)
+                Self { message, ..told }.hint(hint)
             }
             Refusal::OtherAgent { task, starter, .. } => {
                 let (task, starter) = (shell_word(task.as_str()), shell_word(starter.as_str()));
-                no().hint(format!("relight task retry {task} --agent {starter} hands it over"))
+                told.hint(format!("relight task retry {task} --agent {starter} hands it over"))
             }
-            Refusal::Fenced { ours, newest, .. } if ours == newest => Self::new(Exit::Fenced, text)
+            Refusal::Fenced { ours, newest, .. } if ours == newest => told
                 .hint("relight task start takes a new lease, where the task is not finished"),
-            Refusal::Fenced { ours, newest, .. } if ours > newest => Self::new(Exit::Fenced, text)
+            Refusal::Fenced { ours, newest, .. } if ours > newest => told
                 .hint("correct --fence or RELIGHT_FENCE; relight task start prints the fence it takes"),
-            Refusal::Fenced { .. } => Self::new(Exit::Fenced, text)
+            Refusal::Fenced { .. } => told
                 .hint("the task was taken away from this lease; stop working on it"),
             Refusal::RetriesUsedUp { task, .. } | Refusal::GivenUp { task } => {
-                no().hint(format!("relight task retry {} --force", shell_word(task.as_str())))
+                told.hint(format!("relight task retry {} --force", shell_word(task.as_str())))
             }
-            Refusal::WaitsForPerson { ref task, .. } | Refusal::UsedUp { ref task, .. } => {
-                let code = match refusal {
-                    Refusal::UsedUp { .. } => "used_up",
-                    _ => "waits_for_person",
-                };
-                no().with_code(code, 409).hint(format!(
+            Refusal::WaitsForPerson { task, .. } | Refusal::UsedUp { task, .. } => {
+                told.hint(format!(
                     "relight task show {0} tells why; relight task retry {0} gives it out again, \
-                 --force starts it now",
+                     --force starts it now",
                     shell_word(task.as_str())
                 ))
             }
+            Refusal::StepRunning { .. } => told.hint("wait for it to end, then try again"),
             Refusal::StepNotBegun { step, .. } => {
-                no().hint(format!("relight step begin {} first", shell_word(step.name.as_str())))
+                told.hint(format!("relight step begin {} first", shell_word(step.name.as_str())))
             }
-            Refusal::StepsLeftOpen { task, steps } => no().with_code("steps_left_open", 409).hint(format!(
+            Refusal::StepsLeftOpen { task, steps } => told.hint(format!(
                 "finish them, or relight step skip {1} --task {0} --reason TEXT; \
                  relight task done {0} --force completes it all the same",
                 shell_word(task.as_str()),
                 shell_word(steps.first().map_or("", |step| step.as_str())),
             )),
-            Refusal::StepInDoubt { task, step } => no().with_code("in_doubt", 409).hint(format!(
+            Refusal::StepInDoubt { task, step } => told.hint(format!(
                 "relight step end {1} --task {0}, or relight step resolve {1} --task {0} --happened (or --did-not)",
                 shell_word(task.as_str()),
                 shell_word(step.name.as_str())
             )),
             Refusal::NoSuchStep { task, .. } => {
-                no().hint(format!("relight step list --task {}", shell_word(task.as_str())))
+                told.hint(format!("relight step list --task {}", shell_word(task.as_str())))
             }
             Refusal::NotBefore { .. }
             | Refusal::StepNotInDoubt { .. }
             | Refusal::StepFinished { .. }
-            | Refusal::OtherInput { .. } => no(),
+            | Refusal::OtherInput { .. } => told,
         }
     }
 }
@@ -306,9 +298,9 @@ impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Refused(refusal) => refusal.into(),
-            SessionError::SecretName(_) => Self::new(Exit::Usage, error.to_string()),
+            SessionError::SecretName(_) => Self::of(ErrorCode::INVALID, error.to_string()),
             SessionError::Contended(_) => {
-                Self::new(Exit::Busy, error.to_string()).hint("try again")
+                Self::of(ErrorCode::CONTENDED, error.to_string()).hint("try again")
             }
             SessionError::Store(error) => error.into(),
         }
@@ -317,27 +309,23 @@ impl From<SessionError> for Failure {
 
 impl From<SessionRefusal> for Failure {
     fn from(refusal: SessionRefusal) -> Self {
-        let text = refusal.to_string();
-        let no = || Self::new(Exit::No, text.clone()).with_code("conflict", 409);
+        let told = Self::of(refusal.code(), refusal.to_string());
         match refusal {
             SessionRefusal::TooLarge(error) => error.into(),
-            SessionRefusal::BadOwner(_) => Self::new(Exit::Data, text).with_code("invalid", 422),
-            SessionRefusal::Unknown(_) => {
-                no().with_code("not_found", 404).hint("relight session list shows all sessions")
-            }
-            SessionRefusal::Held { key, .. } => {
-                Self::new(Exit::Busy, text).with_code("held", 409).hint(format!(
-                    "wait for its end; relight session suspend {} takes the turn away",
-                    shell_word(key.as_str())
-                ))
-            }
-            SessionRefusal::Fenced { key, .. } => Self::new(Exit::Fenced, text).hint(format!(
+            SessionRefusal::Unknown(_) => told.hint("relight session list shows all sessions"),
+            SessionRefusal::Held { key, .. } => told.hint(format!(
+                "wait for its end; relight session suspend {} takes the turn away",
+                shell_word(key.as_str())
+            )),
+            SessionRefusal::Fenced { key, .. } => told.hint(format!(
                 "nothing was changed; relight session show {}",
                 shell_word(key.as_str())
             )),
-            SessionRefusal::Suspended { key, .. } => no()
+            SessionRefusal::Suspended { key, .. } => told
                 .hint(format!("relight session resume {} lets it go on", shell_word(key.as_str()))),
-            SessionRefusal::NothingToResume { .. } | SessionRefusal::Older { .. } => no(),
+            SessionRefusal::BadOwner(_)
+            | SessionRefusal::NothingToResume { .. }
+            | SessionRefusal::Older { .. } => told,
         }
     }
 }

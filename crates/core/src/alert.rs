@@ -24,7 +24,7 @@ pub enum AlertKind {
     Parked,
     /// Something waits for a person because its strategy or policy says so.
     Suspended,
-    /// A task cannot go on before somebody says whether a step in doubt happened.
+    /// A task cannot go on before a person acts, or says whether a step in doubt happened.
     Blocked,
     /// An agent that reports by itself has not done so for too long.
     Silent,
@@ -198,6 +198,14 @@ impl Alert {
         let text = format!("task {id} is suspended: {why}");
         Self::new(AlertKind::Suspended, Subject::Task(id.clone()), text)
             .hint(format!("relight task show {id}"))
+            .more(json!({"why": why}))
+    }
+
+    /// A task cannot go on before a person acts.
+    pub fn blocked(id: &TaskId, why: &str) -> Self {
+        let text = format!("task {id} is blocked: {why}");
+        Self::new(AlertKind::Blocked, Subject::Task(id.clone()), text)
+            .hint(format!("relight task show {id}, then relight task retry {id}"))
             .more(json!({"why": why}))
     }
 

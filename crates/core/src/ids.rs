@@ -133,6 +133,23 @@ fn check_task_id(what: &'static str, text: &str) -> Result<(), IdError> {
     Ok(())
 }
 
+/// Checks a skill: a word that tasks ask for and agents declare. Its length is bounded elsewhere.
+pub fn check_skill(text: &str) -> Result<(), IdError> {
+    let what = "skill";
+    if text.trim().is_empty() {
+        return Err(IdError::Empty { what });
+    }
+    match text.chars().find(|c| is_obeyed(*c)) {
+        Some(found) => Err(IdError::BadCharacter {
+            what,
+            text: shorten(text),
+            found,
+            allowed: "printable characters",
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Shown to people beside other words: nothing that a terminal obeys, and not only white space.
 fn check_owner(what: &'static str, text: &str) -> Result<(), IdError> {
     check_length(what, text, TEXT_BYTES_MAX)?;

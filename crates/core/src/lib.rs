@@ -11,6 +11,7 @@ pub mod change;
 pub mod checkpoint;
 pub mod claimant;
 pub mod decide;
+pub mod error_code;
 pub mod event;
 #[doc(hidden)]
 pub mod fuzz;

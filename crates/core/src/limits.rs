@@ -117,7 +117,7 @@ pub fn check_event(task: &Task, event: &TaskEvent) -> Result<(), TooLarge> {
     match event {
         TaskEvent::Set(pairs) => check_context(pairs, Some(&task.context)),
         TaskEvent::Fail { reason }
-        | TaskEvent::Block { reason }
+        | TaskEvent::Block { reason, .. }
         | TaskEvent::StepSkip { reason, .. } => REASON.check(reason.len()),
         TaskEvent::Defer { reason, .. }
         | TaskEvent::Cancel { reason }

@@ -158,7 +158,7 @@ fn a_parked_step_blocks_its_task_and_says_why() {
     assert_eq!(first.kind, EventKind::Recovered);
     let second = step_deaths::decide(&task(), &[first], &step("deploy"));
     assert_eq!(noted(&second).kind, EventKind::StepParked);
-    let TaskEvent::Block { reason } = &second[2] else { panic!("{second:?}") };
+    let TaskEvent::Block { reason, .. } = &second[2] else { panic!("{second:?}") };
     assert_snapshot!(reason, @"step deploy died together with its supervisor 2 times in a row");
     let TaskEvent::Note(EventKind::Alert, told) = &second[1] else { panic!("{second:?}") };
     assert_snapshot!(Alert::from_detail(told).expect("an alert").line(), @"task t is parked: step deploy died together with its supervisor 2 times in a row; see whether it happened, then relight step resolve deploy --task t --happened, or --did-not");

@@ -11,14 +11,15 @@ use relight_core::claimant::Claimant;
 use relight_core::decide::{
     Decision, Guard, Refusal, Right, Scene, StartLimits, Starter, TaskEvent, decide, decide_in_turn,
 };
-use relight_core::ids::{AgentName, IdError, TaskId};
+use relight_core::error_code::ErrorCode;
+use relight_core::ids::{AgentName, IdError, TaskId, check_skill};
 use relight_core::lease::{Fence, Holder, HolderLife};
 use relight_core::limits;
 use relight_core::progress::{Progress, left_open, progress};
 use relight_core::recovery::TaskPolicy;
 use relight_core::redact::Redactor;
-use relight_core::step::{Step, StepKey};
-use relight_core::task::{NewTask, Task};
+use relight_core::step::{Output, Step, StepKey, StepOutcome};
+use relight_core::task::{NewTask, Task, Usage};
 use relight_core::time::{Span, Time};
 use relight_store::{Commit, CommitError, Store, StoreError};
 
@@ -62,6 +63,20 @@ pub enum ActError {
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl ActError {
+    /// What it is for programs.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Refused(refusal) => refusal.code(),
+            Self::NoSuchTask(_) => ErrorCode::NOT_FOUND,
+            Self::Exists { .. } => ErrorCode::CONFLICT,
+            Self::SecretName(_) | Self::BadName(_) => ErrorCode::INVALID,
+            Self::Contended(_) => ErrorCode::CONTENDED,
+            Self::Store(_) => ErrorCode::STORE_UNAVAILABLE,
+        }
+    }
 }
 
 /// A store with the funnel in front of it.
@@ -336,6 +351,22 @@ impl Engine {
             }
         }
         Err(ActError::Contended(id.clone()))
+    }
+
+    /// Records the end of a step, and in the same commit what the work has used.
+    pub async fn end_step(
+        &self,
+        id: &TaskId,
+        right: Right,
+        key: StepKey,
+        (outcome, output): (StepOutcome, Output),
+        usage: Usage,
+    ) -> Result<Acted, ActError> {
+        let end = TaskEvent::StepEnd { key, outcome, output: Some(output) };
+        if usage == Usage::default() {
+            return self.act(id, right, end).await;
+        }
+        self.act_together(id, right, vec![end, TaskEvent::Spend(usage)]).await
     }
 
     /// Reads a task, lets `plan` say which events that calls for, and applies them as one.

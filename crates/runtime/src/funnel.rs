@@ -46,7 +46,7 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
     match event {
         TaskEvent::Set(pairs) => clean_pairs(redactor, pairs),
         TaskEvent::Fail { reason }
-        | TaskEvent::Block { reason }
+        | TaskEvent::Block { reason, .. }
         | TaskEvent::Interrupt { reason } => clean_text(redactor, reason),
         TaskEvent::Defer { reason, .. }
         | TaskEvent::Cancel { reason }

@@ -11,14 +11,15 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
-use relight_core::lease::Holder;
+use relight_core::lease::{Fence, Holder};
 use relight_core::step::StepKey;
 use relight_core::time::Time;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::FdFlags;
 
-use crate::engine::TaskView;
+use crate::engine::{ActError, Engine, TaskView};
 
 const FOLDER: &str = "running";
 /// Two numbers.
@@ -112,10 +113,32 @@ impl RunningStep {
     }
 }
 
+/// What every front checks before it starts a task: a fence that was given must be good, and a step that
+/// an orphan of the last holder is still at is left to it.
+pub async fn check_start(
+    engine: &Engine,
+    home: &Path,
+    id: &TaskId,
+    fence: Option<Fence>,
+) -> Result<(), ActError> {
+    let view = match engine.view(id).await {
+        Err(ActError::NoSuchTask(_)) => return Ok(()),
+        other => other?,
+    };
+    let lease = &view.task.lease;
+    if let Some(ours) = fence.filter(|ours| !lease.admits(*ours)) {
+        return Err(Refusal::Fenced { task: id.clone(), ours, newest: lease.fence }.into());
+    }
+    match orphaned_step(home, &view) {
+        Some(step) => Err(Refusal::StepRunning { task: id.clone(), step: step.clone() }.into()),
+        None => Ok(()),
+    }
+}
+
 /// A step that an orphan of the task's dead process is still at: a new lease would throw its result
 /// away. (A timed lease is renewed by a live runner; once it ran out, the runner is frozen, and waiting
 /// for it would be for ever.)
-pub fn orphaned_step<'a>(home: &Path, view: &'a TaskView) -> Option<&'a StepKey> {
+fn orphaned_step<'a>(home: &Path, view: &'a TaskView) -> Option<&'a StepKey> {
     let held = view.task.lease.held.as_ref()?;
     if !matches!(held.holder, Holder::Process(_)) {
         return None;

@@ -9,13 +9,15 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use relight::core::decide::Refusal;
+use relight::core::event::EventKind;
 use relight::core::ids::TaskId;
 use relight::core::recovery::TaskPolicy;
 use relight::core::status::TaskStatus;
 use relight::core::step::RepeatRule;
 use relight::doors::{clock, process};
 use relight::engine::ActError;
-use relight::{Relight, RunningTask, StepError, StepRun};
+use relight::{Ended, Relight, RunningTask, StepError, StepRun};
+use relight_store::EventQuery;
 use tempfile::TempDir;
 
 type Never = std::convert::Infallible;
@@ -260,6 +262,38 @@ async fn a_once_step_given_up_half_way_is_in_doubt_for_its_own_handle_too() {
     let again =
         task.plan("s").unwrap().rule(RepeatRule::Once).run(|_| async { Ok::<_, Never>(()) });
     assert!(matches!(again.await, Err(StepError::InDoubt(_))));
+}
+
+#[tokio::test]
+async fn a_once_step_in_doubt_blocks_its_task_and_sends_an_alert() {
+    let place = Place::new();
+    let task = place.start().await;
+    give_up_half_way(|pending| task.plan("s").unwrap().rule(RepeatRule::Once).run(pending)).await;
+    drop(task);
+    let again = place.start().await;
+    let ended =
+        again
+            .run(|task| async move {
+                task.plan("s").unwrap().run(|_| async { Ok::<_, Never>(()) }).await
+            })
+            .await
+            .unwrap();
+    assert!(matches!(ended, Ended::Blocked), "{ended:?}");
+    assert_eq!(place.status().await, TaskStatus::Blocked);
+    let relight = place.open().await;
+    let query = EventQuery {
+        after: 0,
+        before: None,
+        task: None,
+        agent: None,
+        kinds: vec![EventKind::Alert],
+        limit: 10,
+        newest: false,
+    };
+    let alerts = relight.engine().store().events(query).await.unwrap();
+    assert_eq!(alerts.len(), 1, "{alerts:?}");
+    assert_eq!(alerts[0].detail["alert"], "blocked");
+    assert_eq!(alerts[0].detail["more"]["step"], "s");
 }
 
 #[tokio::test]

@@ -157,7 +157,7 @@ async fn a_task_that_it_finished_or_put_aside_is_not_left_unfinished() {
     let done = held_task(&engine, "done", &[], 1).await;
     engine.act(&done.0, Right::Fence(done.1), TaskEvent::Done { force: false }).await.unwrap();
     let blocked = held_task(&engine, "blocked", &[], 1).await;
-    let block = TaskEvent::Block { reason: "waits for a person".to_owned() };
+    let block = TaskEvent::Block { reason: "waits for a person".to_owned(), is_told: false };
     engine.act(&blocked.0, Right::Fence(blocked.1), block).await.unwrap();
     assert_eq!(found(&engine, b"").await.unfinished_task, None);
 }

@@ -8,6 +8,7 @@ use relight::engine::ActError;
 use relight::supervise::control::{Refused, RefusedCode};
 use relight::supervise::reporters::ReportError;
 use relight_core::decide::Refusal;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::{IdError, in_path};
 use relight_core::session::SessionRefusal;
 use relight_core::status::TaskStatus;
@@ -20,10 +21,8 @@ use crate::wire::problem::{Problem, ProblemBody};
 /// Why a request was not done. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
-    /// The HTTP status.
-    pub status: StatusCode,
-    /// For programs.
-    pub code: &'static str,
+    /// For programs: its name, the HTTP status, the exit code of the command line.
+    pub code: ErrorCode,
     /// What happened, to what.
     pub message: String,
     /// What to do next.
@@ -34,8 +33,13 @@ pub struct ApiError {
 
 impl ApiError {
     /// A refusal.
-    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), hint: None, inside: None }
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None, inside: None }
+    }
+
+    /// The HTTP status.
+    pub fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// With what to do next.
@@ -45,38 +49,38 @@ impl ApiError {
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
+        Self::new(ErrorCode::BAD_REQUEST, message)
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
+        Self::new(ErrorCode::INVALID, message)
     }
 
     pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+        Self::new(ErrorCode::UNAUTHORIZED, message)
             .hint("send Authorization: Bearer TOKEN; relight token show prints it")
     }
 
     pub(crate) fn forbidden(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+        Self::new(ErrorCode::FORBIDDEN, message)
     }
 
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+        Self::new(ErrorCode::NOT_FOUND, message)
     }
 
     pub(crate) fn conflict(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, "conflict", message)
+        Self::new(ErrorCode::CONFLICT, message)
     }
 
     pub(crate) fn draining() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "nothing is begun now: draining")
+        Self::new(ErrorCode::DRAINING, "nothing is begun now: draining")
             .hint("relight drain --cancel lets work begin again")
     }
 
     pub(crate) fn internal(inside: impl Into<String>) -> Self {
         let message = "something went wrong inside; the daemon's log says what";
-        let mut error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message);
+        let mut error = Self::new(ErrorCode::INTERNAL, message);
         error.inside = Some(inside.into());
         error
     }
@@ -84,19 +88,14 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = ProblemBody {
-            error: Problem {
-                code: self.code.to_owned(),
-                message: self.message.clone(),
-                hint: self.hint.clone(),
-            },
-        };
-        let mut response = json_bytes(self.status, &body);
-        if self.status == StatusCode::UNAUTHORIZED {
+        let body =
+            ProblemBody { error: Problem::new(self.code, self.message.clone(), self.hint.clone()) };
+        let mut response = json_bytes(self.status(), &body);
+        if self.code == ErrorCode::UNAUTHORIZED {
             let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         }
-        if self.status == StatusCode::TOO_MANY_REQUESTS {
+        if self.code == ErrorCode::RATE_LIMITED {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
         }
         // For whoever keeps the daemon's log.
@@ -128,8 +127,7 @@ impl From<StoreError> for ApiError {
             | StoreError::Unreachable { .. }
             | StoreError::Unsuitable { .. } => {
                 let message = "the store cannot be read or written now; nothing was acknowledged";
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                let mut told = Self::new(status, "store_unavailable", message).hint("try again");
+                let mut told = Self::new(ErrorCode::STORE_UNAVAILABLE, message).hint("try again");
                 told.inside = Some(inside);
                 told
             }
@@ -151,14 +149,15 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 impl From<ActError> for ApiError {
     fn from(error: ActError) -> Self {
-        let text = error.to_string();
+        let told = Self::new(error.code(), error.to_string());
         match error {
             ActError::Refused(refusal) => refusal.into(),
-            ActError::NoSuchTask(_) => Self::not_found(text).hint("GET /api/tasks lists all"),
-            ActError::Exists { task, .. } => Self::conflict(text)
-                .hint(format!("GET /api/tasks/{} shows it", in_path(task.as_str()))),
-            ActError::SecretName(_) | ActError::BadName(_) => Self::invalid(text),
-            ActError::Contended(_) => Self::conflict(text).hint("try again"),
+            ActError::NoSuchTask(_) => told.hint("GET /api/tasks lists all"),
+            ActError::Exists { task, .. } => {
+                told.hint(format!("GET /api/tasks/{} shows it", in_path(task.as_str())))
+            }
+            ActError::SecretName(_) | ActError::BadName(_) => told,
+            ActError::Contended(_) => told.hint("try again"),
             ActError::Store(error) => error.into(),
         }
     }
@@ -166,11 +165,9 @@ impl From<ActError> for ApiError {
 
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
-        let text = refusal.to_string();
-        let conflict = |code| Self::new(StatusCode::CONFLICT, code, text.clone());
+        let told = Self::new(refusal.code(), refusal.to_string());
         match refusal {
-            Refusal::TooLarge(_) => Self::invalid(text),
-            Refusal::Illegal { from, .. } => conflict("illegal").hint(match from {
+            Refusal::Illegal { from, .. } => told.hint(match from {
                 TaskStatus::Created => "nobody has begun it; POST …/start does",
                 TaskStatus::Failed => "POST …/retry gives it to somebody again",
                 TaskStatus::Completed | TaskStatus::Cancelled => {
@@ -179,51 +176,46 @@ impl From<Refusal> for ApiError {
                 _ => "relight task states prints the table of transitions",
             }),
             Refusal::Held { .. } => {
-                conflict("held").hint("POST …/release with \"force\": true takes it away")
+                told.hint("POST …/release with \"force\": true takes it away")
             }
             Refusal::OtherAgent { .. } => {
-                conflict("conflict").hint("POST …/retry with \"agent\" hands it over")
+                told.hint("POST …/retry with \"agent\" hands it over")
             }
             Refusal::Fenced { ours, newest, .. } if ours > newest => {
-                conflict("fenced").hint("send the fence that starting the task answered")
+                told.hint("send the fence that starting the task answered")
             }
-            Refusal::Fenced { ours, newest, .. } if ours == newest => conflict("fenced")
+            Refusal::Fenced { ours, newest, .. } if ours == newest => told
                 .hint("POST …/start takes a new lease, where the task is not finished"),
-            Refusal::Fenced { .. } => conflict("fenced")
+            Refusal::Fenced { .. } => told
                 .hint("the task was taken away from this lease; stop working on it"),
             Refusal::RetriesUsedUp { .. } | Refusal::GivenUp { .. } => {
-                conflict("conflict").hint("\"force\": true tries it once more")
+                told.hint("\"force\": true tries it once more")
             }
-            Refusal::WaitsForPerson { .. } => conflict("waits_for_person")
+            Refusal::WaitsForPerson { .. } => told
                 .hint("POST …/retry gives it out again; start with \"force\": true starts it now"),
-            Refusal::UsedUp { .. } => conflict("used_up")
+            Refusal::UsedUp { .. } => told
                 .hint("POST …/retry gives it one more try; start with \"force\": true starts it now"),
-            Refusal::StepNotBegun { .. } => conflict("conflict").hint("POST …/begin first"),
-            Refusal::StepsLeftOpen { .. } => conflict("steps_left_open").hint(
+            Refusal::StepNotBegun { .. } => told.hint("POST …/begin first"),
+            Refusal::StepsLeftOpen { .. } => told.hint(
                 "finish them, POST …/steps/{name}/skip each, or \"force\": true completes it all the same",
             ),
             Refusal::StepInDoubt { .. } => {
-                conflict("in_doubt").hint("POST …/end or …/resolve says what became of it first")
+                told.hint("POST …/end or …/resolve says what became of it first")
             }
-            Refusal::NotBefore { .. }
+            Refusal::StepRunning { .. } => told.hint("wait for it to end, then try again"),
+            Refusal::TooLarge(_)
+            | Refusal::NotBefore { .. }
             | Refusal::StepNotInDoubt { .. }
             | Refusal::StepFinished { .. }
             | Refusal::NoSuchStep { .. }
-            | Refusal::OtherInput { .. } => conflict("conflict"),
+            | Refusal::OtherInput { .. } => told,
         }
     }
 }
 
 impl From<SessionRefusal> for ApiError {
     fn from(refusal: SessionRefusal) -> Self {
-        let text = refusal.to_string();
-        match refusal {
-            SessionRefusal::TooLarge(_) | SessionRefusal::BadOwner(_) => Self::invalid(text),
-            SessionRefusal::Unknown(_) => Self::not_found(text),
-            SessionRefusal::Fenced { .. } => Self::new(StatusCode::CONFLICT, "fenced", text),
-            SessionRefusal::Held { .. } => Self::new(StatusCode::CONFLICT, "held", text),
-            _ => Self::conflict(text),
-        }
+        Self::new(refusal.code(), refusal.to_string())
     }
 }
 
@@ -231,7 +223,7 @@ impl From<AgentCommitError> for ApiError {
     fn from(error: AgentCommitError) -> Self {
         let text = error.to_string();
         match error {
-            AgentCommitError::Fenced { .. } => Self::new(StatusCode::CONFLICT, "fenced", text),
+            AgentCommitError::Fenced { .. } => Self::new(ErrorCode::FENCED, text),
             AgentCommitError::Moved(_) => Self::conflict(text).hint("try again"),
             AgentCommitError::Exists(_) => Self::conflict(text),
             AgentCommitError::Absent(_) => Self::not_found(text),
@@ -244,9 +236,9 @@ impl From<Refused> for ApiError {
     fn from(refused: Refused) -> Self {
         let Refused { code, message, hint } = refused;
         let mut error = match code {
-            RefusedCode::NotFound => Self::new(StatusCode::CONFLICT, "not_supervised", message),
+            RefusedCode::NotFound => Self::new(ErrorCode::NOT_SUPERVISED, message),
             RefusedCode::Conflict | RefusedCode::Refused => Self::conflict(message),
-            RefusedCode::Ending => Self::new(StatusCode::SERVICE_UNAVAILABLE, "ending", message),
+            RefusedCode::Ending => Self::new(ErrorCode::ENDING, message),
             RefusedCode::Internal => return Self::internal(message),
         };
         error.hint = hint;

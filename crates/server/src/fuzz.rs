@@ -47,13 +47,13 @@ pub fn bodies(data: &[u8]) {
     body::<daemon::Down>(data);
     body::<daemon::Recover>(data);
     if let Err(error) = relay::try_question(data) {
-        assert!(error.status.is_client_error() && error.inside.is_none());
+        assert!(error.status().is_client_error() && error.inside.is_none());
     }
 }
 
 fn body<T: DeserializeOwned>(data: &[u8]) {
     if let Err(error) = parse::<T>(data) {
-        assert!(error.status.is_client_error() && error.inside.is_none());
+        assert!(error.status().is_client_error() && error.inside.is_none());
     }
 }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, header};
 use http_body_util::{BodyExt as _, Limited};
 use relight_core::checkpoint::{Limits, check_duplicate_keys};
+use relight_core::error_code::ErrorCode;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
@@ -47,12 +48,10 @@ pub(crate) fn check_content(
     match headers.get(header::CONTENT_TYPE) {
         None if !has_body => Ok(()),
         Some(kind) if is_json(kind.as_bytes()) => Ok(()),
-        _ => Err(ApiError::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
-            "only application/json is taken",
-        )
-        .hint("send Content-Type: application/json")),
+        _ => {
+            Err(ApiError::new(ErrorCode::UNSUPPORTED_MEDIA_TYPE, "only application/json is taken")
+                .hint("send Content-Type: application/json"))
+        }
     }
 }
 
@@ -67,7 +66,7 @@ fn is_json(kind: &[u8]) -> bool {
 
 fn too_large(bytes_max: usize) -> ApiError {
     let message = format!("the body is larger than {bytes_max} bytes");
-    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+    ApiError::new(ErrorCode::TOO_LARGE, message)
 }
 
 /// Reads the whole body of a request and puts it back, so that whoever comes later need not wait.
@@ -98,11 +97,7 @@ pub(crate) async fn collect(
             Err(too_large(bytes_max))
         }
         Ok(Err(_)) => Err(ApiError::bad_request("the body broke off")),
-        Err(_) => Err(ApiError::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "too_slow",
-            "the body did not come in time",
-        )),
+        Err(_) => Err(ApiError::new(ErrorCode::TOO_SLOW, "the body did not come in time")),
     }
 }
 
@@ -204,7 +199,7 @@ mod tests {
         }
         let status = |text: &str| match parse::<Down>(text.as_bytes()) {
             Ok(down) => u16::from(down.keep),
-            Err(error) => error.status.as_u16(),
+            Err(error) => error.code.status,
         };
         assert_eq!((status(""), status(" {\"keep\": true}"), status("{}")), (0, 1, 0));
         for (text, code) in [("[true]", 422), ("[]", 422), ("7", 422), ("[", 400), ("tru", 400)] {
@@ -220,8 +215,7 @@ mod tests {
                 headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
             }
             headers.insert(header::CONTENT_LENGTH, length.parse().unwrap());
-            check_content(&Method::POST, "/api/tasks", &headers)
-                .map_err(|error| error.status.as_u16())
+            check_content(&Method::POST, "/api/tasks", &headers).map_err(|error| error.code.status)
         };
         assert_eq!(check(Some("application/json"), "2"), Ok(()));
         assert_eq!(check(Some("Application/JSON; charset=utf-8"), "2"), Ok(()));

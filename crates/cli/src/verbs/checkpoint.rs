@@ -11,6 +11,7 @@ use relight::dialect::{
 use relight::doors::clock;
 use relight::engine::Engine;
 use relight_core::checkpoint::{Checkpoint, Status as Word};
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::TaskId;
 use relight_core::time::{Span, Time};
 use serde_json::{Value, json};
@@ -206,7 +207,8 @@ fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
         Err(ResumeError::Nothing { folder, waiting, reports }) => {
             tell_set_aside(environment, &reports);
             tell_no_checkpoint(environment);
-            let mut failure = Failure::new(Exit::No, format!("nothing to resume in {folder}"));
+            let mut failure =
+                { Failure::of(ErrorCode::NOTHING, format!("nothing to resume in {folder}")) };
             if let Some((id, status)) = waiting.first() {
                 let text =
                     format!("{} waiting for a person, the first is {id} ({status})", waiting.len());
@@ -425,22 +427,22 @@ impl From<DialectError> for Failure {
         let text = chain(&error);
         match error {
             DialectError::Act(error) => error.into(),
-            DialectError::NoSuchWorkflow(_) => Self::new(Exit::No, text)
-                .with_code("not_found", 404)
-                .hint("relight checkpoint list --all"),
+            DialectError::NoSuchWorkflow(_) => {
+                Self::of(ErrorCode::NOT_FOUND, text).hint("relight checkpoint list --all")
+            }
             DialectError::Unfinished { id, .. } => {
-                Self::new(Exit::No, text).with_code("conflict", 409).hint(format!(
+                Self::of(ErrorCode::CONFLICT, text).hint(format!(
                     "relight checkpoint resume --workflow {}, or start --force to begin anew",
                     shell_word(id.as_str())
                 ))
             }
             DialectError::Damaged { .. } | DialectError::BadName { .. } => {
-                Self::new(Exit::Data, text)
+                Self::of(ErrorCode::DAMAGED, text)
             }
-            DialectError::Older(_) => Self::new(Exit::No, text)
-                .with_code("conflict", 409)
-                .hint("--force takes the file all the same"),
-            DialectError::Io { .. } => Self::new(Exit::Io, text),
+            DialectError::Older(_) => {
+                Self::of(ErrorCode::CONFLICT, text).hint("--force takes the file all the same")
+            }
+            DialectError::Io { .. } => Self::of(ErrorCode::IO, text),
         }
     }
 }
@@ -455,9 +457,10 @@ impl From<ResumeError> for Failure {
                 let hint = format!(
                     "relight checkpoint resume --workflow {task} --steal-lock takes it over"
                 );
-                Self::new(Exit::Busy, text).with_code("held", 409).hint(hint)
+                Self::of(ErrorCode::HELD, text).hint(hint)
             }
-            ResumeError::Over { .. } | ResumeError::Nothing { .. } => Self::new(Exit::No, text),
+            ResumeError::Over { .. } => Self::of(ErrorCode::ILLEGAL, text),
+            ResumeError::Nothing { .. } => Self::of(ErrorCode::NOTHING, text),
             ResumeError::Dialect(error) => error.into(),
         }
     }

@@ -16,6 +16,7 @@ use relight::supervise::recover;
 use relight::supervise::reporters::Reporters;
 use relight::supervise::supervisor::{Begin, Supervisor};
 use relight_core::agent::{Agent, AgentState, AgentStateKind, FOREGROUND, Stopper};
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
 use relight_core::time::Span;
 use relight_server::client;
@@ -276,12 +277,13 @@ fn answer<A: DeserializeOwned>(reply: Reply) -> Result<A, Failure> {
 }
 
 fn refusal(Refused { code, message, hint }: Refused) -> Failure {
-    let exit = match code {
-        RefusedCode::NotFound | RefusedCode::Refused => Exit::No,
-        RefusedCode::Conflict | RefusedCode::Ending => Exit::Busy,
-        RefusedCode::Internal => Exit::Io,
+    let failure = match code {
+        RefusedCode::NotFound => Failure::of(ErrorCode::NOT_FOUND, message),
+        RefusedCode::Refused => Failure::of(ErrorCode::CONFLICT, message),
+        RefusedCode::Conflict => Failure::of(ErrorCode::CONTENDED, message),
+        RefusedCode::Ending => Failure::of(ErrorCode::ENDING, message),
+        RefusedCode::Internal => Failure::of(ErrorCode::IO, message),
     };
-    let failure = Failure::new(exit, message);
     match hint {
         Some(hint) => failure.hint(hint),
         None => failure,

@@ -1,6 +1,7 @@
 //! `relight deaths`: how attempts ended, and what was found then.
 
 use relight_core::agent::{Attempt, Ended, PostMortem};
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::time::Span;
 use relight_store::{AgentQuery, AttemptQuery, Store};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use super::ps::{no_such_agent, to_second};
 use crate::arguments::agent::DeathsArguments;
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::{block_on, output};
 
 pub(crate) fn run(environment: &Environment, arguments: &DeathsArguments) -> Outcome {
@@ -137,7 +138,9 @@ async fn deaths(store: &dyn Store, arguments: &DeathsArguments) -> Result<Vec<De
         deaths.retain(|death| death.number == number);
         if deaths.is_empty() {
             let text = format!("there is no death of attempt {number} of agent {name}");
-            return Err(Failure::new(Exit::No, text).hint(format!("relight deaths {name}")));
+            return Err(
+                Failure::of(ErrorCode::NOT_FOUND, text).hint(format!("relight deaths {name}"))
+            );
         }
     }
     Ok(deaths)

@@ -8,6 +8,7 @@ use relight::engine::{ActError, Engine};
 use relight::recovery::desk::{self, Filter, Then, Verb, Waiting};
 use relight::recovery::{Recovered, Recoverer};
 use relight_core::decide::Refusal;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
@@ -170,15 +171,14 @@ async fn one(
 
 /// Of a task that nobody left behind.
 fn nothing_to_recover(id: &TaskId, status: TaskStatus) -> Failure {
-    Failure::new(Exit::No, format!("task {id} is {status}: there is nothing to recover")).hint(
-        match status {
+    Failure::of(ErrorCode::ILLEGAL, format!("task {id} is {status}: there is nothing to recover"))
+        .hint(match status {
             TaskStatus::Created => format!("nobody has begun it; relight task start {id} does"),
             TaskStatus::Completed | TaskStatus::Cancelled => {
                 "it has ended; new work needs a new id".to_owned()
             }
             _ => format!("relight task show {id}"),
-        },
-    )
+        })
 }
 
 fn item(id: &TaskId, done: &Result<Task, Failure>) -> Value {

@@ -12,6 +12,7 @@ use relight::fleet::far_log;
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::log::{Log, LogPosition};
 use relight_core::agent::{Agent, Attempt};
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::NodeName;
 use relight_core::redact::{RedactedStream, Redactor, SIGHT_BYTES};
 use relight_store::{AttemptQuery, StoreError};
@@ -102,7 +103,7 @@ fn part_of(engine: &Engine, agent: &Agent, number: u32) -> Result<Part, Failure>
     let from = attempts.iter().find(|attempt| attempt.number == number).and_then(log);
     let Some(from) = from else {
         let text = format!("there is no output of attempt {number} of agent {name}");
-        return Err(Failure::new(Exit::No, text).hint(format!("relight deaths {name}")));
+        return Err(Failure::of(ErrorCode::NOT_FOUND, text).hint(format!("relight deaths {name}")));
     };
     let after = attempts.iter().filter(|attempt| attempt.number > number);
     let to = after.min_by_key(|attempt| attempt.number).and_then(log);

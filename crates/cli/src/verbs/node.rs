@@ -2,6 +2,7 @@
 
 use relight::doors::clock;
 use relight::fleet::agents_by_node;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::NodeName;
 use relight_core::node::Node;
 use relight_store::{Store, StoreError};
@@ -107,7 +108,6 @@ fn remove(environment: &Environment, store: &dyn Store, name: &NodeName) -> Outc
 }
 
 fn no_such_node(name: &NodeName) -> Failure {
-    Failure::new(Exit::No, format!("there is no node {name}"))
-        .with_code("not_found", 404)
+    Failure::of(ErrorCode::NOT_FOUND, format!("there is no node {name}"))
         .hint("relight node list shows all")
 }

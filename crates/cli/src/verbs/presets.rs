@@ -3,6 +3,7 @@
 use relight::presets::{Launch, Preset, PresetError};
 use relight::supervise::word::Word;
 use relight_core::agent::death::signal_name;
+use relight_core::error_code::ErrorCode;
 use relight_core::time::Span;
 use serde_json::{Value, json};
 
@@ -135,11 +136,12 @@ fn find(environment: &Environment, name: &str) -> Result<Preset, Failure> {
     found.map_err(|error| {
         let failure = |exit| Failure::new(exit, chain(&error));
         match &error {
-            PresetError::Unknown { nearest: Some(nearest), .. } => {
-                failure(Exit::No).hint(format!("relight presets show {nearest}"))
-            }
-            PresetError::Unknown { nearest: None, .. } => {
-                failure(Exit::No).hint("relight presets list")
+            PresetError::Unknown { nearest, .. } => {
+                let hint = match nearest {
+                    Some(nearest) => format!("relight presets show {nearest}"),
+                    None => "relight presets list".to_owned(),
+                };
+                Failure::of(ErrorCode::NOT_FOUND, chain(&error)).hint(hint)
             }
             PresetError::Unreadable { .. } => failure(Exit::Io),
             PresetError::Invalid { .. } => failure(Exit::Config),

@@ -12,6 +12,7 @@ use relight::supervise::folder::AgentFolder;
 use relight_core::agent::{
     Agent, AgentState, AgentStateKind, Attempt, Cause, Ended, Ending, FOREGROUND, Pause, Stopper,
 };
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::status::TaskStatus;
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::agent::PsArguments;
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::{block_on, output};
 
 /// A supervisor that does not answer at once has its agents shown without signs of life.
@@ -49,8 +50,7 @@ pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome
 }
 
 pub(super) fn no_such_agent(name: &AgentName) -> Failure {
-    Failure::new(Exit::No, format!("there is no agent {name}"))
-        .with_code("not_found", 404)
+    Failure::of(ErrorCode::NOT_FOUND, format!("there is no agent {name}"))
         .hint(format!("relight ps lists all; relight run --name {name} -- CMD makes it"))
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use relight::engine::{ActError, Acted, Engine};
 use relight_core::change::Change;
 use relight_core::decide::{Refusal, Right, TaskEvent};
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::{StepName, TaskId};
 use relight_core::progress::Progress;
 use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
@@ -79,15 +80,9 @@ impl Place {
         output: Output,
         usage: Option<Usage>,
     ) -> Result<Acted, ActError> {
-        let key = self.key.clone();
-        let end = TaskEvent::StepEnd { key, outcome, output: Some(output) };
-        match usage {
-            None => self.act(end).await,
-            Some(usage) => {
-                let events = vec![end, TaskEvent::Spend(usage)];
-                self.engine.act_together(&self.task, self.right, events).await
-            }
-        }
+        let (engine, key) = (&self.engine, self.key.clone());
+        let usage = usage.unwrap_or_default();
+        engine.end_step(&self.task, self.right, key, (outcome, output), usage).await
     }
 
     /// Records the begin. Whether the step may act is what was decided in the commit, not what was
@@ -118,7 +113,7 @@ impl Place {
     pub(super) fn in_doubt(&self) -> Failure {
         let (key, task) = (&self.key, &self.task);
         let text = format!("step {key} of task {task} is in doubt and must not be repeated");
-        Failure::new(Exit::Busy, text).hint(self.resolve_hint())
+        Failure::of(ErrorCode::NOT_REPEATED, text).hint(self.resolve_hint())
     }
 
     /// What a person types who found out.

@@ -11,6 +11,7 @@ use relight::engine::{ActError, Acted};
 use relight::running_step::RunningStep;
 use relight_core::alert::Alert;
 use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
+use relight_core::error_code::ErrorCode;
 use relight_core::event::EventKind;
 use relight_core::lease::Fence;
 use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepOutcome, from_a_line};
@@ -80,7 +81,7 @@ fn running(
     let taken_over = matches!(place.right, Right::Fence(ours) if begun_before(ours));
     if taken.is_none() && !taken_over {
         let text = format!("step {} of task {} is being run right now", place.key, place.task);
-        return Err(Failure::new(Exit::Busy, text).hint("wait for it to end, then try again"));
+        return Err(Failure::of(ErrorCode::HELD, text).hint("wait for it to end, then try again"));
     }
     Ok(taken)
 }
@@ -176,8 +177,8 @@ async fn block(place: &Place, why: &str) -> Result<Acted, ActError> {
     let key = &place.key;
     let alert = Alert::task_blocked(&place.task, key, &format!("it is in doubt and {why}"));
     let reason = format!("step {key} is in doubt and {why}");
-    let events =
-        vec![TaskEvent::Note(EventKind::Alert, alert.detail()), TaskEvent::Block { reason }];
+    let alert = TaskEvent::Note(EventKind::Alert, alert.detail());
+    let events = vec![alert, TaskEvent::Block { reason, is_told: true }];
     place.engine.act_in_turn(&place.task, place.right, |_| Ok(events.clone())).await
 }
 
@@ -307,7 +308,7 @@ fn cut_off(place: &Place, rule: RepeatRule, ending: &Ending) -> Failure {
     };
     let text =
         format!("step {} of task {} was cut off ({why}) and is in doubt", place.key, place.task);
-    let failure = Failure::new(Exit::Busy, text);
+    let failure = Failure::of(ErrorCode::NOT_REPEATED, text);
     match rule {
         RepeatRule::Keyed => failure.hint("run it again; it gets the same idempotency key"),
         RepeatRule::Repeatable => failure.hint("run it again"),

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use relight::doors::clock;
 use relight::drain::{self, Begun};
-use relight::engine::{ActError, Added, Engine, Started};
+use relight::engine::{Added, Engine, Started};
 use relight::holders;
-use relight::running_step::orphaned_step;
+use relight::running_step::check_start;
 use relight::supervise::successor::{self, RefreshError};
-use relight_core::decide::{Refusal, TaskEvent};
+use relight_core::decide::TaskEvent;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder};
 use relight_core::recovery::limits::cost_text;
@@ -49,7 +50,8 @@ pub(crate) fn run(environment: &Environment, command: TaskCommand) -> Outcome {
         TaskCommand::Fail(given) => task_queue::fail(environment, given),
         TaskCommand::Spend(given) => spend(environment, given),
         TaskCommand::Block(given) => {
-            holders_verb(environment, given.which, TaskEvent::Block { reason: given.reason })
+            let event = TaskEvent::Block { reason: given.reason, is_told: false };
+            holders_verb(environment, given.which, event)
         }
         TaskCommand::Defer(given) => {
             let until = given.until.from(clock::now());
@@ -83,9 +85,9 @@ fn add(environment: &Environment, arguments: AddArguments) -> Outcome {
         Added::Same(_) => ("unchanged", format!("task {} was there already", task.id)),
         Added::Ended(_) => {
             let text = format!("task {} is {}; nothing was added", task.id, task.status);
-            return Err(Failure::new(Exit::No, text)
-                .with_code("ended", 409)
-                .hint("it has ended; new work needs a new id"));
+            return Err(
+                Failure::of(ErrorCode::ENDED, text).hint("it has ended; new work needs a new id")
+            );
         }
         Added::KeyTaken(_) => {
             ("key_taken", format!("task {} has this key; nothing was added", task.id))
@@ -121,8 +123,9 @@ fn start(environment: &Environment, mut arguments: StartArguments) -> Outcome {
         arguments.new.agent.as_ref(),
         engine.store().as_ref(),
     )?;
+    let home = environment.store_folder(&engine)?;
     let started = block_on(async {
-        may_start(environment, &engine, &id, arguments.fence).await?;
+        check_start(&engine, &home, &id, arguments.fence.map(Fence)).await?;
         let new = new_task(id, arguments.new);
         let started = match drain::start(&engine, new, right, holder, ttl, limits).await? {
             Begun::Started(started) => *started,
@@ -138,7 +141,8 @@ fn start(environment: &Environment, mut arguments: StartArguments) -> Outcome {
 /// Work that comes while draining is put off, not failed.
 fn waits(task: &Task) -> Failure {
     let text = format!("nothing is begun while draining; task {} is {}", task.id, task.status);
-    Failure::new(Exit::Busy, text).hint("later; relight drain --cancel lets work begin again")
+    Failure::of(ErrorCode::DRAINING, text)
+        .hint("later; relight drain --cancel lets work begin again")
 }
 
 /// The file of a supervised agent says what its task does.
@@ -158,32 +162,6 @@ fn refresh_failure(error: RefreshError) -> Failure {
     match error {
         RefreshError::Store(error) => error.into(),
         error @ RefreshError::File { .. } => Failure::new(Exit::FileCopy, chain(&error)),
-    }
-}
-
-/// A fence that was given must be good. A step that an orphan of a dead process is still at is left
-/// to it.
-async fn may_start(
-    environment: &Environment,
-    engine: &Engine,
-    id: &TaskId,
-    fence: Option<u64>,
-) -> Result<(), Failure> {
-    let view = match engine.view(id).await {
-        Err(ActError::NoSuchTask(_)) => return Ok(()),
-        other => other?,
-    };
-    let lease = &view.task.lease;
-    if let Some(ours) = fence.map(Fence).filter(|ours| !lease.admits(*ours)) {
-        return Err(Refusal::Fenced { task: id.clone(), ours, newest: lease.fence }.into());
-    }
-    let home = environment.store_folder(engine)?;
-    match orphaned_step(&home, &view) {
-        Some(step) => {
-            let text = format!("step {step} of task {id} is still being run");
-            Err(Failure::new(Exit::Busy, text).hint("wait for it to end, then try again"))
-        }
-        None => Ok(()),
     }
 }
 

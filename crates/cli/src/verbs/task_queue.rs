@@ -3,6 +3,7 @@
 use relight::doors::clock;
 use relight::queue::Claimed;
 use relight::recovery::Recovered;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
 use relight_core::recovery::Decision;
 use relight_core::status::TaskStatus;
@@ -40,9 +41,13 @@ pub(super) fn claim(environment: &Environment, arguments: &ClaimArguments) -> Ou
             print_started(environment, &engine, &started, arguments.export)?;
             Ok(0)
         }
-        Claimed::Nothing => Err(Failure::new(Exit::No, format!("there is no task for {agent}"))),
-        Claimed::Draining => Err(Failure::new(Exit::Busy, "nothing is begun while draining")
-            .hint("later; relight drain --cancel lets work begin again")),
+        Claimed::Nothing => {
+            Err(Failure::of(ErrorCode::NOTHING, format!("there is no task for {agent}")))
+        }
+        Claimed::Draining => {
+            Err(Failure::of(ErrorCode::DRAINING, "nothing is begun while draining")
+                .hint("later; relight drain --cancel lets work begin again"))
+        }
         Claimed::Full { held } => Err(full(agent, held)),
     }
 }

@@ -1,5 +1,6 @@
 //! `relight token`: who may use the API. Needs no daemon; a live one sees each change at once.
 
+use relight_core::error_code::ErrorCode;
 use std::path::PathBuf;
 
 use relight_server::Scope;
@@ -84,7 +85,7 @@ fn revoke(
 ) -> Result<(), Failure> {
     if !tokens::revoke(home, &arguments.id)? {
         let text = format!("there is no token {}", output::one_line(&arguments.id));
-        return Err(Failure::new(Exit::No, text).hint("relight token list shows all"));
+        return Err(Failure::of(ErrorCode::NOT_FOUND, text).hint("relight token list shows all"));
     }
     let text = format!("token {} is worth nothing any more", arguments.id);
     output::answer(environment, &json!({"revoked": arguments.id}), &text);

@@ -1,5 +1,6 @@
 //! `relight trust`: approve what a `relight.toml` of a working folder may decide.
 
+use relight_core::error_code::ErrorCode;
 use std::path::{Path, PathBuf};
 
 use relight::store_url::StoreUrl;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use crate::arguments::other::TrustArguments;
 use crate::config::{Config, FILE_NAME, Source};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::output;
 use crate::trust::{self, Approval};
 
@@ -61,7 +62,9 @@ fn remove(environment: &Environment, home: &Path, file: &Path) -> Outcome {
     let path = file.display().to_string();
     if !trust::remove(home, file)? {
         let text = format!("{path} is not approved");
-        return Err(Failure::new(Exit::No, text).hint("relight trust --list shows what is"));
+        return Err(
+            Failure::of(ErrorCode::NOT_FOUND, text).hint("relight trust --list shows what is")
+        );
     }
     let text = format!("{path} is not approved any more");
     output::answer(environment, &json!({"path": path, "removed": true}), &text);

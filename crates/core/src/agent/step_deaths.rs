@@ -52,7 +52,7 @@ pub fn decide(task: &TaskId, events: &[Event], step: &StepKey) -> Vec<TaskEvent>
             vec![
                 TaskEvent::Note(EventKind::StepParked, told),
                 TaskEvent::Note(EventKind::Alert, alert.detail()),
-                TaskEvent::Block { reason },
+                TaskEvent::Block { reason, is_told: true },
             ]
         }
     }

@@ -110,10 +110,12 @@ pub enum TaskEvent {
         /// Why.
         reason: String,
     },
-    /// It cannot go on before a person acts.
+    /// It cannot go on before a person acts, who is sent an alert.
     Block {
         /// Why.
         reason: String,
+        /// Whether another event of the same commit is the alert.
+        is_told: bool,
     },
     /// It goes on later.
     Defer {
@@ -347,6 +349,14 @@ pub enum Refusal {
     #[error("step {step} of task {task} is not in doubt")]
     StepNotInDoubt {
         /// Which task.
+    /// A process of a holder that is gone is still at it: a new lease would throw its result away.
+    #[error("step {step} of task {task} is still being run")]
+    StepRunning {
+        /// Which task.
+        task: TaskId,
+        /// Which step.
+        step: StepKey,
+    },
         task: TaskId,
         /// Which step.
         step: StepKey,
@@ -471,7 +481,7 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
         TaskEvent::Review => status::leave(scene, TaskStatus::InReview, None)?,
         TaskEvent::Done { force } => status::done(scene, force)?,
         TaskEvent::Fail { reason } => status::leave(scene, TaskStatus::Failed, Some(reason))?,
-        TaskEvent::Block { reason } => status::leave(scene, TaskStatus::Blocked, Some(reason))?,
+        TaskEvent::Block { reason, is_told } => status::block(scene, reason, is_told)?,
         TaskEvent::Defer { until, reason } => status::defer(scene, until, reason)?,
         TaskEvent::Cancel { reason } => status::cancel(scene, reason)?,
         TaskEvent::Retry { agent, force } => status::retry(scene, agent, force)?,

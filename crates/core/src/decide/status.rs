@@ -1,7 +1,9 @@
 //! Moving a task through the table of transitions.
 
 use super::{Refusal, Scene, become_status, hold, illegal, some_of};
+use crate::alert::Alert;
 use crate::change::Change;
+use crate::event::EventKind;
 use crate::ids::{AgentName, StepName};
 use crate::lease::HolderLife;
 use crate::progress::left_open;
@@ -25,6 +27,20 @@ pub(super) fn leave(
 ) -> Result<Vec<Change>, Refusal> {
     let mut changes = vec![become_status(scene.task, to, reason)?];
     changes.extend(end_lease(scene.task));
+    Ok(changes)
+}
+
+/// An alert tells of it in the same commit.
+pub(super) fn block(
+    scene: &Scene<'_>,
+    reason: String,
+    is_told: bool,
+) -> Result<Vec<Change>, Refusal> {
+    let alert = Alert::blocked(&scene.task.id, &reason).detail();
+    let mut changes = leave(scene, TaskStatus::Blocked, Some(reason))?;
+    if !is_told {
+        changes.push(Change::Noted(EventKind::Alert, alert));
+    }
     Ok(changes)
 }
 

@@ -307,7 +307,7 @@ fn events() -> impl Strategy<Value = TaskEvent> {
         Just(TaskEvent::Review),
         any::<bool>().prop_map(|force| TaskEvent::Done { force }),
         Just(TaskEvent::Fail { reason: reason() }),
-        Just(TaskEvent::Block { reason: reason() }),
+        Just(TaskEvent::Block { reason: reason(), is_told: false }),
         Just(TaskEvent::Defer { until: later(), reason: None }),
         Just(TaskEvent::Cancel { reason: None }),
         (someone.clone(), any::<bool>())

@@ -239,7 +239,7 @@ fn cases() -> Vec<Case> {
             .with_step(open, keyed)
             .prepared(declares_s),
         Case::new("fail", TaskEvent::Fail { reason: reason() }),
-        Case::new("block", TaskEvent::Block { reason: reason() }),
+        Case::new("block", TaskEvent::Block { reason: reason(), is_told: false }),
         Case::new("defer", defer),
         Case::new("cancel", TaskEvent::Cancel { reason: None }),
         Case::new("retry", retry(false)),
@@ -328,6 +328,7 @@ fn short_refusal(refusal: &Refusal) -> String {
         Refusal::UsedUp { why, .. } => format!("used up: {why}"),
         Refusal::NotBefore { at, .. } => format!("not before {}", at.since(noon())),
         Refusal::StepNotBegun { .. } => "not begun".to_owned(),
+        Refusal::StepRunning { .. } => "running".to_owned(),
         Refusal::StepNotInDoubt { .. } => "not in doubt".to_owned(),
         Refusal::NoSuchStep { .. } => "no such step".to_owned(),
         Refusal::StepInDoubt { .. } => "in doubt".to_owned(),

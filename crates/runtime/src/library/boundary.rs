@@ -106,6 +106,10 @@ impl RunningTask {
             worked = work => worked,
             refusal = task.told_of_loss() => return Ok(Ended::Lost(refusal)),
         };
+        // A step in doubt has blocked it.
+        if task.is_over() {
+            return Ok(Ended::Blocked);
+        }
         let error = match worked {
             Ok(Ok(end)) => return task.end_as(end.into()).await,
             Ok(Err(error)) => chain(&*error.into()),
@@ -125,7 +129,7 @@ impl RunningTask {
     async fn end_as(&self, end: End) -> Result<Ended, EndError> {
         let (event, ended) = match end {
             End::Done => (TaskEvent::Done { force: false }, Ended::Done),
-            End::Block { reason } => (TaskEvent::Block { reason }, Ended::Blocked),
+            End::Block { reason } => (TaskEvent::Block { reason, is_told: false }, Ended::Blocked),
             End::Defer { until } => (TaskEvent::Defer { until, reason: None }, Ended::Deferred),
         };
         match self.end(event).await {

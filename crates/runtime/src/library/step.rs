@@ -2,7 +2,7 @@
 
 use relight_core::change::{Change, StepMark};
 use relight_core::checkpoint::hash::canonical_json;
-use relight_core::decide::{Refusal, StepAdvice, advise};
+use relight_core::decide::{Refusal, StepAdvice, TaskEvent, advise};
 use relight_core::ids::{IdError, StepName};
 use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 use relight_store::Recall;
@@ -23,7 +23,8 @@ pub enum StepError<E> {
     /// Somebody else has the lease; nothing was recorded.
     #[error(transparent)]
     Fenced(Refusal),
-    /// Begun earlier and not ended, and its rule forbids to run it again by itself.
+    /// Begun earlier and not ended, and its rule forbids to run it again by itself. Under `once` the
+    /// task is blocked, an alert is sent, and this handle's lease has ended.
     #[error("step {0} is in doubt and must not be repeated; relight step resolve decides")]
     InDoubt(StepKey),
     /// The value cannot be recorded, or the recorded one is not of the type that is asked for now.
@@ -176,7 +177,13 @@ impl<'t> StepBuilder<'t> {
                 pass.finish();
                 return Ok(value);
             }
-            StepAdvice::Wait => return Err(StepError::InDoubt(key)),
+            StepAdvice::Wait => {
+                // Blocks the task and ends its lease, as every begin of such a step does.
+                let (rule, fingerprint) = (self.rule, self.fingerprint);
+                let begin = TaskEvent::StepBegin { key: key.clone(), rule, fingerprint };
+                self.task.end(begin).await?;
+                return Err(StepError::InDoubt(key));
+            }
             StepAdvice::Ask | StepAdvice::Go | StepAdvice::Again => {}
         }
         let mut mark = self.mark(key, known.as_ref());

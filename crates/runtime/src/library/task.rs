@@ -177,7 +177,7 @@ impl RunningTask {
 
     /// It cannot go on before a person acts.
     pub async fn block(self, reason: &str) -> Result<(), ActError> {
-        self.end(TaskEvent::Block { reason: reason.to_owned() }).await
+        self.end(TaskEvent::Block { reason: reason.to_owned(), is_told: false }).await
     }
 
     /// It goes on later.
@@ -216,6 +216,11 @@ impl RunningTask {
         Ok(())
     }
 
+    /// Whether this handle has ended its lease.
+    pub(super) fn is_over(&self) -> bool {
+        self.shared.ended.load(Ordering::Relaxed)
+    }
+
     pub(super) async fn end_as_failed(&self, reason: &str) -> Result<Recovered, ActError> {
         let Shared { recoverer, id, fence, .. } = &*self.shared;
         let result = recoverer.fail(id, Right::Fence(*fence), reason).await;
@@ -238,7 +243,7 @@ impl Drop for RunningTask {
         if let Some(renewal) = &self.renewal {
             renewal.abort();
         }
-        let over = self.shared.ended.load(Ordering::Relaxed) || self.shared.lost_to().is_some();
+        let over = self.is_over() || self.shared.lost_to().is_some();
         if over {
             return;
         }

@@ -34,7 +34,7 @@ struct Waiting {
 impl Audit {
     /// Somebody was refused. One who showed nothing at all has not tried.
     pub(crate) fn refused(&self, app: &App, error: &ApiError) {
-        let is_worth_it = match error.code {
+        let is_worth_it = match error.code.name {
             "forbidden" | "rate_limited" => true,
             "unauthorized" => error.message != "a token is needed here",
             _ => false,
@@ -43,7 +43,7 @@ impl Audit {
             return;
         }
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *waiting.counts.entry(error.code).or_default() += 1;
+        *waiting.counts.entry(error.code.name).or_default() += 1;
         if !std::mem::replace(&mut waiting.is_being_told, true) {
             tokio::spawn(tell(app.clone()));
         }

@@ -2,9 +2,10 @@
 //! of the fleet.
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use relight::doors::clock;
 use relight::fleet::key::{FleetKey, SCHEME};
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::NodeName;
 use subtle::ConstantTimeEq as _;
 
@@ -129,12 +130,8 @@ pub(crate) fn cookie(name: &str, headers: &HeaderMap) -> Option<String> {
 /// Whoever guesses too fast is told to wait; nobody else is.
 pub(crate) fn failed(app: &App, message: &str) -> ApiError {
     if app.failures.is_one_too_many() {
-        return ApiError::new(
-            StatusCode::TOO_MANY_REQUESTS,
-            "rate_limited",
-            "too many wrong tokens lately",
-        )
-        .hint("wait, and use the right one: relight token show");
+        return ApiError::new(ErrorCode::RATE_LIMITED, "too many wrong tokens lately")
+            .hint("wait, and use the right one: relight token show");
     }
     ApiError::unauthorized(message)
 }

@@ -3,7 +3,7 @@
 //! A page whose name was made to point here (DNS rebinding) still names its own host, and is refused
 //! by that alone.
 
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Uri, header};
 
 use crate::error::ApiError;
 use crate::listen::Peer;
@@ -54,7 +54,7 @@ pub(crate) fn check(
 ) -> Result<(), ApiError> {
     let mut given = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (given.next(), given.next()) else {
-        return Err(ApiError::new(StatusCode::BAD_REQUEST, "bad_request", "name one Host"));
+        return Err(ApiError::bad_request("name one Host"));
     };
     let named = [host.to_str().ok(), uri.authority().map(|authority| authority.as_str())];
     let is_known = |host: &str| match peer {
@@ -90,7 +90,7 @@ mod tests {
             headers.append(header::HOST, host.parse().unwrap());
         }
         let checked = check(&known, peer, &uri.parse().unwrap(), &headers);
-        checked.err().map_or(200, |error| error.status.as_u16())
+        checked.err().map_or(200, |error| error.code.status)
     }
 
     #[test]

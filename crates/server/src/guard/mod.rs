@@ -15,6 +15,7 @@ use axum::extract::{Request, State};
 use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use relight_core::error_code::ErrorCode;
 
 use crate::answer::seal;
 use crate::app::App;
@@ -71,7 +72,7 @@ fn refuse(app: &App, request: &Request, error: ApiError) -> Response {
         .headers()
         .get(header::ACCEPT)
         .is_none_or(|accept| accept.as_bytes().windows(4).any(|word| word == b"html"));
-    if is_page && wants_html && error.code == "unauthorized" {
+    if is_page && wants_html && error.code == ErrorCode::UNAUTHORIZED {
         return pages::how_to_log_in(request.headers());
     }
     error.into_response()

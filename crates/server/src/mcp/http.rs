@@ -9,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -80,7 +81,7 @@ fn refusal(status: StatusCode, text: String) -> ApiError {
         StatusCode::UNSUPPORTED_MEDIA_TYPE => {
             ApiError::bad_request("the body is no JSON-RPC message of MCP")
         }
-        StatusCode::NOT_ACCEPTABLE => ApiError::new(status, "not_acceptable", text)
+        StatusCode::NOT_ACCEPTABLE => ApiError::new(ErrorCode::NOT_ACCEPTABLE, text)
             .hint("send Accept: application/json, text/event-stream"),
         status if status.is_server_error() => ApiError::internal(text),
         _ => ApiError::bad_request(text),

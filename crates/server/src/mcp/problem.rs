@@ -6,6 +6,7 @@
 use relight::dialect::{DialectError, ResumeError};
 use relight::engine::ActError;
 use relight_core::decide::Refusal;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::IdError;
 use relight_core::status::TaskStatus;
 use relight_core::time::TimeError;
@@ -14,11 +15,13 @@ use serde_json::json;
 
 use super::reply::Reply;
 use crate::error::ApiError;
+use crate::wire;
+use crate::wire::problem::ProblemBody;
 
 /// Why not. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
-    code: &'static str,
+    code: ErrorCode,
     message: String,
     hint: Option<String>,
     /// What only whoever keeps the log is told.
@@ -30,12 +33,12 @@ const HELD: &str = "somebody else works on it: leave it, or try later; a person 
 const FENCED: &str = "you lost this task: stop working on it, and do nothing more for it";
 
 impl Problem {
-    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: None, inside: None }
     }
 
     pub(super) fn invalid(message: impl Into<String>) -> Self {
-        Self::new("invalid", message)
+        Self::new(ErrorCode::INVALID, message)
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -46,19 +49,18 @@ impl Problem {
     /// As an agent reads it.
     pub(super) fn into_reply(self) -> Reply {
         let Self { code, message, hint, .. } = self;
-        let mut text = format!("{code}: {message}");
-        let mut data = json!({"code": code, "message": message});
-        if let Some(hint) = hint {
+        let mut text = format!("{}: {message}", code.name);
+        if let Some(hint) = &hint {
             text += &format!("\n{hint}");
-            data["hint"] = json!(hint);
         }
-        Reply { text, data: Some(json!({"error": data})), is_error: true }
+        let body = ProblemBody { error: wire::problem::Problem::new(code, message, hint) };
+        Reply { text, data: Some(json!(body)), is_error: true }
     }
 }
 
 impl From<ApiError> for Problem {
     fn from(error: ApiError) -> Self {
-        let ApiError { code, message, hint, inside, .. } = error;
+        let ApiError { code, message, hint, inside } = error;
         Self { code, message, hint, inside }
     }
 }
@@ -118,6 +120,7 @@ fn hint_of(error: &ActError) -> Option<&'static str> {
                 _ => "task_start takes it up first",
             },
             Refusal::StepNotBegun { .. } => "call step_begin first",
+            Refusal::StepRunning { .. } => "wait for it to end, then try again",
             Refusal::RetriesUsedUp { .. } | Refusal::GivenUp { .. } | Refusal::UsedUp { .. } => {
                 "stop: a person decides"
             }
@@ -146,18 +149,18 @@ impl From<DialectError> for Problem {
         match error {
             DialectError::Act(error) => error.into(),
             DialectError::NoSuchWorkflow(_) => {
-                Self::new("not_found", text).hint("checkpoint_save begins it")
+                Self::new(ErrorCode::NOT_FOUND, text).hint("checkpoint_save begins it")
             }
             DialectError::Unfinished { .. } => {
-                Self::new("conflict", text).hint("checkpoint_resume goes on with it")
+                Self::new(ErrorCode::CONFLICT, text).hint("checkpoint_resume goes on with it")
             }
             DialectError::Damaged { .. } | DialectError::BadName { .. } => {
-                Self::new("damaged", text).hint("a person has to look at the file")
+                Self::new(ErrorCode::DAMAGED, text).hint("a person has to look at the file")
             }
-            DialectError::Older(_) => Self::new("conflict", text),
+            DialectError::Older(_) => Self::new(ErrorCode::CONFLICT, text),
             DialectError::Io { ref source, .. } => {
                 let text = format!("{text}: {source}");
-                Self::new("io", text).hint("nothing was saved; try again")
+                Self::new(ErrorCode::IO, text).hint("nothing was saved; try again")
             }
         }
     }
@@ -168,7 +171,7 @@ impl From<ResumeError> for Problem {
         let text = error.to_string();
         match error {
             ResumeError::Nothing { waiting, .. } => {
-                let problem = Self::new("nothing", text);
+                let problem = Self::new(ErrorCode::NOTHING, text);
                 match waiting.first() {
                     Some((id, status)) => {
                         problem.hint(format!("{id} is {status} and waits for a person"))
@@ -176,10 +179,9 @@ impl From<ResumeError> for Problem {
                     None => problem.hint("nothing was interrupted: begin new work"),
                 }
             }
-            ResumeError::Held { .. } => Self::new("held", text).hint(HELD),
-            ResumeError::Over { .. } => {
-                Self::new("illegal", text).hint("there is nothing to do; new work needs a new id")
-            }
+            ResumeError::Held { .. } => Self::new(ErrorCode::HELD, text).hint(HELD),
+            ResumeError::Over { .. } => Self::new(ErrorCode::ILLEGAL, text)
+                .hint("there is nothing to do; new work needs a new id"),
             ResumeError::Dialect(error) => error.into(),
         }
     }

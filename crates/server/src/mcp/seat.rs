@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use relight::engine::{Engine, Started};
 use relight_core::decide::{Right, StartLimits};
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::time::Span;
@@ -190,7 +191,7 @@ impl Seat {
     /// The right to write. An agent that did not take the task first has none.
     pub(super) fn right(&self, task: &TaskId, given: Option<u64>) -> Result<Right, Problem> {
         self.fence(task, given).map(Right::Fence).ok_or_else(|| {
-            Problem::new("not_held", format!("you do not hold task {task}"))
+            Problem::new(ErrorCode::NOT_HELD, format!("you do not hold task {task}"))
                 .hint("call task_start first; over HTTP give the fence that it answered")
         })
     }

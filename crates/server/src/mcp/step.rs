@@ -103,12 +103,9 @@ pub(super) async fn end(seat: &Seat, given: arguments::StepEnd) -> Result<Reply,
     };
     let outcome = if given.failed { StepOutcome::Failed } else { StepOutcome::Done };
     let exit_code = i32::from(given.failed);
-    let output = Some(Output::keep(exit_code, given.output.unwrap_or_default().into_bytes()));
-    let mut events = vec![TaskEvent::StepEnd { key: key.clone(), outcome, output }];
-    if usage != Usage::default() {
-        events.push(TaskEvent::Spend(usage));
-    }
-    let word = match seat.engine.act_together(&id, right, events).await {
+    let output = Output::keep(exit_code, given.output.unwrap_or_default().into_bytes());
+    let ended = (outcome, output);
+    let word = match seat.engine.end_step(&id, right, key.clone(), ended, usage).await {
         // Said twice; the first time counts.
         Err(ActError::Refused(Refusal::StepFinished { .. })) if !given.failed => "was done already",
         acted => {

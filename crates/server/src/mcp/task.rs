@@ -1,10 +1,10 @@
 //! Tasks: taken, finished, blocked.
 
 use relight::drain::{self, Begun};
-use relight::engine::{ActError, Started};
-use relight::running_step::orphaned_step;
-use relight_core::decide::{Refusal, Right, TaskEvent};
-use relight_core::ids::{StepName, TaskId};
+use relight::engine::Started;
+use relight::running_step::check_start;
+use relight_core::decide::{Right, TaskEvent};
+use relight_core::ids::StepName;
 use relight_core::lease::Fence;
 use relight_core::task::{NewTask, TaskSpec};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub(super) async fn start(seat: &Seat, given: arguments::TaskStart) -> Result<Re
     let (holder, ttl) = seat.holder(agent.as_ref(), given.lease.as_deref())?;
     let steps: Result<Vec<StepName>, _> = given.steps.into_iter().map(StepName::new).collect();
     let spec = TaskSpec { title: given.title, steps: steps?, ..TaskSpec::default() };
-    check(seat, &id, given.fence).await?;
+    check_start(&seat.engine, &seat.home, &id, given.fence.map(Fence)).await?;
     let (context, expires_at, checkpoint) = (given.set, None, None);
     let new = NewTask { id: id.clone(), agent, spec, context, expires_at, checkpoint };
     let right = seat.fence(&id, given.fence).map_or(Right::Unfenced, Right::Fence);
@@ -32,26 +32,6 @@ pub(super) async fn start(seat: &Seat, given: arguments::TaskStart) -> Result<Re
             Ok(Reply::new(started_text("task", &started), started_data(&started)))
         }
         Begun::Waits(_) => Err(ApiError::draining().into()),
-    }
-}
-
-/// A fence that was given must be good; a step that an orphan is still at is left to it.
-async fn check(seat: &Seat, id: &TaskId, fence: Option<u64>) -> Result<(), Problem> {
-    let view = match seat.engine.view(id).await {
-        Err(ActError::NoSuchTask(_)) => return Ok(()),
-        other => other?,
-    };
-    let lease = &view.task.lease;
-    if let Some(ours) = fence.map(Fence).filter(|ours| !lease.admits(*ours)) {
-        let newest = lease.fence;
-        return Err(ActError::from(Refusal::Fenced { task: id.clone(), ours, newest }).into());
-    }
-    match orphaned_step(&seat.home, &view) {
-        Some(step) => {
-            let text = format!("step {step} of task {id} is still being run");
-            Err(Problem::new("held", text).hint("wait for it to end, then try again"))
-        }
-        None => Ok(()),
     }
 }
 
@@ -107,7 +87,8 @@ pub(super) async fn block(seat: &Seat, given: arguments::TaskBlock) -> Result<Re
     if given.reason.trim().is_empty() {
         return Err(Problem::invalid("a reason is needed").hint("say what the person must do"));
     }
-    end(seat, given.task, given.fence, TaskEvent::Block { reason: given.reason }).await
+    let event = TaskEvent::Block { reason: given.reason, is_told: false };
+    end(seat, given.task, given.fence, event).await
 }
 
 async fn end(

@@ -178,7 +178,7 @@ const TASK_DONE: About = About {
 const TASK_BLOCK: About = About {
     name: "task_block",
     title: "Block a task",
-    text: "The task cannot go on before a person acts; somebody is told.",
+    text: "The task cannot continue before a person acts; an alert is sent.",
     effect: Effect::Once,
     fields: &[field("reason", Kind::Text, Need::Always, "what the person must do"), TASK, FENCE],
 };

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Extension, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use axum::response::Response;
+use relight_core::error_code::ErrorCode;
 use relight_store::Store;
 use tokio::time::timeout;
 
@@ -52,7 +53,7 @@ pub(super) fn understood(bytes: &[u8]) -> Result<Call, ApiError> {
         let message = format!(
             "its daemon is relight {ours} and speaks form {VERSION} of the relay, not {version}"
         );
-        return Err(ApiError::new(StatusCode::CONFLICT, "other_version", message).hint(
+        return Err(ApiError::new(ErrorCode::OTHER_VERSION, message).hint(
             "restart the daemon with the relight that agents use; agents live on meanwhile",
         ));
     }

@@ -15,6 +15,7 @@ use relight::supervise::folder::AgentFolder;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::{Agent, AgentPlan, AgentStateKind, RestartRule, SELF_REPORTING};
 use relight_core::decide::Guard;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::HolderLife;
 use relight_core::limits;
@@ -116,7 +117,7 @@ impl App {
         let call = relight::supervise::reception::Call { request, reply };
         let ending = || {
             let text = "the daemon is ending";
-            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "ending", text)
+            ApiError::new(ErrorCode::ENDING, text)
         };
         self.backend.calls.send(call).await.map_err(|_| ending())?;
         answer.await.map_err(|_| ending())

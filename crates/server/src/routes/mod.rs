@@ -20,8 +20,9 @@ mod verbs;
 
 use axum::Router;
 use axum::extract::Query;
-use axum::http::{StatusCode, Uri};
+use axum::http::Uri;
 use axum::routing::{get, post};
+use relight_core::error_code::ErrorCode;
 use relight_core::time::{Span, Time};
 use utoipa::OpenApi;
 
@@ -154,7 +155,7 @@ fn api() -> Router<App> {
 pub(crate) struct Described;
 
 async fn not_this_way() -> ApiError {
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this is not done this way")
+    ApiError::new(ErrorCode::METHOD_NOT_ALLOWED, "this is not done this way")
         .hint("GET /openapi.json tells how")
 }
 

@@ -108,18 +108,11 @@ pub(super) async fn end(
     };
     let outcome = if given.failed { StepOutcome::Failed } else { StepOutcome::Done };
     let output = Output::keep(exit_code, given.output.unwrap_or_default().into_bytes());
-    let event = TaskEvent::StepEnd { key, outcome, output: Some(output) };
-    let (engine, right) = (&app.backend.engine, right(given.fence));
-    match engine.act(&id, right, event).await {
+    let (engine, right, ended) = (&app.backend.engine, right(given.fence), (outcome, output));
+    match engine.end_step(&id, right, key, ended, usage).await {
         // Said twice; the first time counts.
-        Err(ActError::Refused(Refusal::StepFinished { .. })) if !given.failed => {
-            return Ok(Answer(Done {}));
-        }
+        Err(ActError::Refused(Refusal::StepFinished { .. })) if !given.failed => {}
         acted => app.refresh_after_step(&acted?.before).await,
-    }
-    if usage != Usage::default() {
-        let acted = engine.act(&id, right, TaskEvent::Spend(usage)).await?;
-        app.refresh_after_step(&acted.before).await;
     }
     Ok(Answer(Done {}))
 }

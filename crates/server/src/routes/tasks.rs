@@ -9,8 +9,10 @@ use axum::response::Response;
 use relight::dialect::Dialect;
 use relight::doors::clock;
 use relight::engine::{Added, Engine};
+use relight::running_step::check_start;
 use relight::supervise::successor;
 use relight_core::decide::{Right, StartLimits};
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight_core::lease::{Fence, Holder, of_length};
 use relight_core::status::TaskStatus;
@@ -106,8 +108,9 @@ pub(super) async fn add(
         Added::Same(task) | Added::KeyTaken(task) => (StatusCode::OK, task),
         Added::Ended(task) => {
             let text = format!("task {} is {}; nothing was added", task.id, task.status);
-            return Err(ApiError::new(StatusCode::CONFLICT, "ended", text)
-                .hint("it has ended; new work needs a new id"));
+            return Err(
+                ApiError::new(ErrorCode::ENDED, text).hint("it has ended; new work needs a new id")
+            );
         }
     };
     Ok(json_bytes(status, &wire::task::Task::from(task)))
@@ -130,7 +133,7 @@ pub(super) async fn start(
     let new = new_task(id.clone(), given.spec)?;
     app.check_strategy(&new)?;
     let engine = &app.backend.engine;
-    app.check_begin(engine, &id, given.fence).await?;
+    app.check_begin(&id, given.fence).await?;
     if let Some(agent) = &new.agent {
         app.reported(agent).await?;
     }
@@ -146,23 +149,11 @@ pub(super) async fn start(
 }
 
 impl App {
-    /// Nothing new is begun while draining; a fence that was given must be good.
-    async fn check_begin(
-        &self,
-        engine: &Engine,
-        id: &TaskId,
-        fence: Option<u64>,
-    ) -> Result<(), ApiError> {
-        let task = engine.store().task(id).await?;
-        if let (Some(ours), Some(task)) = (fence.map(Fence), &task)
-            && !task.lease.admits(ours)
-        {
-            let newest = task.lease.fence;
-            return Err(
-                relight_core::decide::Refusal::Fenced { task: id.clone(), ours, newest }.into()
-            );
-        }
-        let is_held = task.is_some_and(|task| task.lease.held.is_some());
+    /// Nothing new is begun while draining.
+    async fn check_begin(&self, id: &TaskId, fence: Option<u64>) -> Result<(), ApiError> {
+        let engine = &self.backend.engine;
+        check_start(engine, &self.backend.home, id, fence.map(Fence)).await?;
+        let is_held = engine.store().task(id).await?.is_some_and(|task| task.lease.held.is_some());
         if !is_held && relight::drain::now(engine.store().as_ref()).await?.is_some() {
             return Err(ApiError::draining());
         }

@@ -83,7 +83,7 @@ impl App {
 fn event(given: TaskVerb, verb: &'static str) -> Result<TaskEvent, ApiError> {
     Ok(match verb {
         "done" => TaskEvent::Done { force: given.force },
-        "block" => TaskEvent::Block { reason: reason(verb, given.reason)? },
+        "block" => TaskEvent::Block { reason: reason(verb, given.reason)?, is_told: false },
         "defer" => {
             let until = given.until.ok_or_else(|| {
                 ApiError::invalid("defer needs `until`").hint("a time, or a duration such as 10m")

@@ -1,5 +1,6 @@
 //! A refusal.
 
+use relight_core::error_code::ErrorCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -14,6 +15,21 @@ pub(crate) struct ProblemBody {
 pub(crate) struct Problem {
     #[schema(example = "not_found")]
     pub(crate) code: String,
+    /// The exit code of the command line that says the same.
+    #[schema(example = 1)]
+    #[serde(default)]
+    pub(crate) exit: u8,
+    /// The HTTP status that says the same.
+    #[schema(example = 404)]
+    #[serde(default)]
+    pub(crate) status: u16,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(code: ErrorCode, message: String, hint: Option<String>) -> Self {
+        let ErrorCode { name, exit, status } = code;
+        Self { code: name.to_owned(), exit, status, message, hint }
+    }
 }

@@ -55,6 +55,7 @@ fn refusals_are_results_that_say_what_to_do() {
     let code = |name: &str, arguments: Value| {
         let (is_error, data) = call(&ground, name, &arguments);
         assert!(is_error && data["error"]["message"].is_string(), "{name} {data}");
+        assert!(data["error"]["exit"].is_u64() && data["error"]["status"].is_u64(), "{data}");
         data["error"]["code"].as_str().unwrap().to_owned()
     };
     assert_eq!(code("task_start", json!({"task": "t", "agent": "a"})), "held");

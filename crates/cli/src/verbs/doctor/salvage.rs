@@ -1,5 +1,6 @@
 //! `doctor --salvage`: a new store from what can be read of a damaged one.
 
+use relight_core::error_code::ErrorCode;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,9 @@ pub(super) fn run(environment: &Environment, to: Option<&Path>) -> Result<Salvag
     };
     if !from.is_file() {
         let text = format!("there is no file {} to salvage", from.display());
-        return Err(Failure::new(Exit::No, text).hint("--store sqlite:PATH names another"));
+        return Err(
+            Failure::of(ErrorCode::NOT_FOUND, text).hint("--store sqlite:PATH names another")
+        );
     }
     let to = to.map_or_else(|| beside(&from), Path::to_owned);
     if to.symlink_metadata().is_ok() {

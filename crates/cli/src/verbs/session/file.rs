@@ -5,6 +5,7 @@ use std::path::Path;
 
 use relight::sessions::{self, Imported};
 use relight_core::agent::plain::harmless_json;
+use relight_core::error_code::ErrorCode;
 use relight_core::session::{read_marks, write_marks};
 use serde_json::{Value, json};
 
@@ -66,8 +67,8 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     }
     let read = whole_file::read(file).map_err(|e| whole_file::failure("read", file, &e))?;
     read.ok_or_else(|| {
-        Failure::new(Exit::No, format!("there is no file {}; nothing was imported", file.display()))
-            .hint("relight session import FILE")
+        let text = format!("there is no file {}; nothing was imported", file.display());
+        Failure::of(ErrorCode::NOT_FOUND, text).hint("relight session import FILE")
     })
 }
 

@@ -239,7 +239,7 @@ impl Plan {
             4 => TaskEvent::Review,
             5 => TaskEvent::Done { force: self.dice.chance(50) },
             6 => TaskEvent::Fail { reason },
-            7 => TaskEvent::Block { reason },
+            7 => TaskEvent::Block { reason, is_told: false },
             8 => TaskEvent::Defer { until: self.around_now(), reason: Some(reason) },
             9 if self.dice.chance(30) => TaskEvent::Cancel { reason: Some(reason) },
             9 | 10 => TaskEvent::Retry { agent: self.maybe_agent(), force: self.dice.chance(50) },
