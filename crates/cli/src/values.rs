@@ -6,6 +6,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use relight::doors::clock;
 use relight_core::agent::AgentStateKind;
 use relight_core::event::EventKind;
+use relight_core::ids::check_skill;
 use relight_core::task::STRATEGIES;
 use relight_core::time::{Span, Time};
 
@@ -98,7 +99,8 @@ pub(crate) fn strategy(text: &str) -> Result<String, String> {
 
 /// A word that tasks ask for and agents declare.
 pub(crate) fn skill(text: &str) -> Result<String, String> {
-    if text.trim().is_empty() { Err("write a word".to_owned()) } else { Ok(text.to_owned()) }
+    check_skill(text).map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
 }
 
 /// A decimal number, in millionths.

@@ -327,3 +327,28 @@ fn a_closed_standard_error_is_no_panic() {
     place.shell("relight task show nobody 2>&-").run().with_code(1);
     place.shell("relight task show nobody >&- 2>&-").run().with_code(1);
 }
+
+#[test]
+fn an_error_is_named_for_programs() {
+    let place = Place::new();
+    place.ok("task add t");
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    for (words, code, exit, status) in [
+        ("token revoke nobody", "not_found", 1, 404),
+        ("presets show nothing", "not_found", 1, 404),
+        ("deaths nobody", "not_found", 1, 404),
+        ("trust --remove relight.toml", "not_found", 1, 404),
+        ("task show none", "not_found", 1, 404),
+        ("checkpoint resume", "nothing", 1, 409),
+        ("checkpoint resume --workflow w", "not_found", 1, 404),
+        ("task done t", "illegal", 1, 409),
+        (&format!("task add {secret}"), "invalid", 2, 422),
+    ] {
+        let error = place.relight("--json").args(words.split(' ')).run().with_code(exit).error();
+        let told = (&error["code"], &error["exit"], &error["status"]);
+        assert_eq!(told, (&code.into(), &exit.into(), &status.into()), "{words}: {error}");
+    }
+    place.ok("task cancel t");
+    let nothing = place.fails("--json task claim --agent a", 1).error();
+    assert_eq!(nothing["code"], "nothing");
+}

@@ -641,3 +641,86 @@ fn a_step_that_was_stopped_for_its_timeout_says_so_and_it_is_recorded() {
     let once = shell(&place, "o --repeat once --timeout 100ms", "exec sleep 50").run();
     once.with_code(124).says(&["it took longer than --timeout", "in doubt"]);
 }
+
+/// A task that a live process holds, with a step that it has begun.
+fn held_by_a_process(place: &Place) -> cases::Running {
+    let mut owner = place.shell("echo up; exec sleep 300").spawn();
+    owner.line();
+    place.ok(&format!("task start t --step pay --step mail --owner-pid {}", owner.pid()));
+    place.ok("step begin pay --task t --fence 1 --repeat once");
+    owner
+}
+
+#[test]
+fn the_work_of_a_live_process_is_refused_to_a_stranger() {
+    let place = Place::new();
+    let owner = held_by_a_process(&place);
+    let before = place.json("task show t");
+    for words in [
+        "step begin pay --task t",
+        "step end pay --task t",
+        "step run pay --task t -- touch ran",
+        "step begin mail --task t",
+        "step run mail --task t -- touch ran",
+        "step skip mail --task t --reason no",
+        "task done t --force",
+        "task fail t --reason r",
+        "task block t --reason r",
+        "task defer t --until 1h",
+        "task review t",
+    ] {
+        let refused = place.fails(words, 75);
+        refused.says(&["held by process", "relight task release t --force"]);
+    }
+    assert_eq!(place.json("task show t"), before);
+    assert!(!place.work("ran").exists());
+    place.ok("step end pay --task t --fence 1");
+    owner.kill();
+    place.ok("step run mail --task t -- touch ran");
+}
+
+#[test]
+fn a_child_of_the_holder_needs_no_fence() {
+    let place = Place::new();
+    let script = r"relight -q task start t --step a --owner-pid $$
+        (relight -q step begin a --task t; bash -c 'relight -q step end a --task t; :')
+        relight -q task done t; exit $?";
+    place.shell(script).run().with_code(0);
+    assert_eq!(place.status("t"), "completed");
+}
+
+#[test]
+fn a_step_begun_under_a_timed_lease_is_left_to_who_shows_the_fence() {
+    let place = at_work();
+    place.ok("step begin s --task t --fence 1 --repeat once");
+    for words in ["step begin s --task t", "step end s --task t", "step run s --task t -- true"] {
+        place.fails(words, 75).says(&["held by"]);
+    }
+    assert_eq!(place.status("t"), "in_progress");
+    place.ok("step end s --task t --fence 1");
+}
+
+#[test]
+fn a_step_in_doubt_is_asked_about_only_by_who_may_work_on_it() {
+    let place = Place::new();
+    let mut owner = place.shell("echo up; exec sleep 300").spawn();
+    owner.line();
+    place.ok(&format!("task start t --owner-pid {}", owner.pid()));
+    place.ok("step begin s --task t --fence 1 --repeat verify");
+    let call = place.relight("step run s --task t").args(VERIFY).arg("touch asked; exit 0");
+    call.args(["--", "true"]).run().with_code(75).says(&["held by"]);
+    assert!(!place.work("asked").exists());
+    owner.kill();
+}
+
+#[test]
+fn the_command_of_a_step_gets_the_fence_of_its_task() {
+    let place = at_work();
+    let told = |words: &str| {
+        let call = place.relight(&format!("step run {words} --task t -- sh -c"));
+        let call = call.env("RELIGHT_TASK", "other").env("RELIGHT_FENCE", "7");
+        call.arg("echo \"$RELIGHT_TASK ${RELIGHT_FENCE-none}\"").run().with_code(0).text()
+    };
+    assert_eq!(told("a --fence 1"), "t 1\n");
+    assert_eq!(told("b"), "t none\n");
+}

@@ -892,3 +892,52 @@ fn a_person_may_start_an_agents_task_and_is_told_whose_it_was() {
     place.ok("task release t --force");
     assert_eq!(place.json("task start t --agent a")["handed_over"], json!(null));
 }
+
+#[test]
+fn a_named_owner_takes_over_from_a_dead_one_whose_fence_was_inherited() {
+    let place = Place::new();
+    let spawn = || {
+        let mut owner = place.shell("echo up; exec sleep 300").spawn();
+        owner.line();
+        owner
+    };
+    let (first, second) = (spawn(), spawn());
+    let pid = second.pid();
+    place.ok(&format!("task start t --owner-pid {}", first.pid()));
+    first.kill();
+    let again = place.relight(&format!("--json task start t --owner-pid {pid}"));
+    let again = again.env("RELIGHT_TASK", "t").env("RELIGHT_FENCE", "1").run().with_code(0).json();
+    assert_eq!((&again["fence"], &again["resumed"]), (&json!(2), &json!(true)));
+    assert_eq!(place.json("task show t")["holder"]["who"]["pid"], pid);
+    place.fails("step begin s --task t --fence 1", 77);
+    second.kill();
+}
+
+#[test]
+fn a_skill_that_is_a_secret_or_cannot_be_shown_is_refused() {
+    let place = Place::new();
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    for verb in ["task add t", "task start t", "task claim --agent a"] {
+        let refused = place.relight(verb).args(["--skill", &secret]).run().with_code(2);
+        assert!(refused.stderr.contains("the skill looks like a secret"), "{}", refused.stderr);
+        for bad in ["a\nb", "a\u{202e}b", "\u{1b}[31m", " "] {
+            place.relight(verb).args(["--skill", bad]).run().with_code(2);
+        }
+    }
+    let toml = format!("[[agent]]\nname = \"a\"\ncommand = [\"true\"]\nskills = [{secret:?}]\n");
+    std::fs::write(place.work("relight.toml"), toml).unwrap();
+    let up = place.relight("up --config relight.toml --no-http").run().with_code(78);
+    up.says(&["agent a", "the skill looks like a secret"]);
+    assert!(place.files_with(secret.as_bytes()).iter().all(|file| file.ends_with("relight.toml")));
+}
+
+#[test]
+fn a_blocked_task_sends_an_alert() {
+    let place = Place::new();
+    place.ok("task start t");
+    place.ok("task block t --reason key-is-missing");
+    let alerts = place.ok("--json events --task t --kind alert").text();
+    let alert: serde_json::Value = serde_json::from_str(alerts.trim()).unwrap();
+    assert_eq!(alert["detail"]["alert"], "blocked");
+    assert_eq!(alert["detail"]["text"], "task t is blocked: key-is-missing");
+}

@@ -137,9 +137,13 @@ impl Lease {
         self.held.is_some() && self.fence == fence
     }
 
-    /// Whether this life, or a writer that shows this fence, has it already and goes on with it.
-    pub fn is_continued_by(&self, holder: &Holder, shown: Option<Fence>) -> bool {
+    /// Whether this life, or a writer that shows this fence, has it already and continues it. The lease
+    /// of a process or an attempt that is gone is continued by nobody; one by time is, until somebody
+    /// else takes it.
+    pub fn is_continued_by(&self, holder: &Holder, shown: Option<Fence>, life: HolderLife) -> bool {
         let Some(held) = &self.held else { return false };
+        let is_by_time = |holder: &Holder| matches!(holder, Holder::Time { .. });
+        let lasts = life == HolderLife::Alive || (is_by_time(&held.holder) && is_by_time(holder));
         let same_life = match (&held.holder, holder) {
             (Holder::Process(theirs), Holder::Process(ours)) => theirs == ours,
             (Holder::Attempt { attempt: theirs, .. }, Holder::Attempt { attempt: ours, .. }) => {
@@ -147,7 +151,7 @@ impl Lease {
             }
             _ => false,
         };
-        same_life || shown == Some(self.fence)
+        same_life || (lasts && shown == Some(self.fence))
     }
 }
 

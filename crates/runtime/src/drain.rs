@@ -108,8 +108,9 @@ async fn goes_on(
     right: Right,
     holder: &Holder,
 ) -> Result<bool, StoreError> {
-    let task = engine.store().task(id).await?;
-    Ok(task.is_some_and(|task| task.lease.is_continued_by(holder, right.fence())))
+    let Some(task) = engine.store().task(id).await? else { return Ok(false) };
+    let life = engine.holder_life(&task, right).await?;
+    Ok(task.lease.is_continued_by(holder, right.fence(), life))
 }
 
 /// What waits for something else already is left as it is.

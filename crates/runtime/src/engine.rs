@@ -472,6 +472,7 @@ impl Engine {
         policy: &TaskPolicy,
     ) -> Result<Option<Started>, ActError> {
         funnel::check_name(&self.redactor, "agent name", claimant.agent.as_str())?;
+        self.check_skills(&claimant.skills)?;
         for _ in 0..ROUNDS_MAX {
             let candidates = self.store.claimable(claimant, clock::now(), CLAIM_BATCH).await?;
             if candidates.is_empty() {
@@ -613,12 +614,26 @@ impl Engine {
         step: Option<&'a Step>,
         right: Right,
     ) -> Result<Scene<'a>, StoreError> {
+        let life = self.holder_life(task, right).await?;
+        let is_holder = || task.lease.held.as_ref().is_some_and(|held| is_part_of(&held.holder));
+        let right = match right {
+            Right::Unfenced if life == HolderLife::Alive && is_holder() => Right::Holder,
+            right => right,
+        };
+        Ok(Scene { task, step, steps: &[], life, right, now: clock::now() })
+    }
+
+    /// Whether the holder of a task lives, where whoever asks is not the holder.
+    pub(crate) async fn holder_life(
+        &self,
+        task: &Task,
+        right: Right,
+    ) -> Result<HolderLife, StoreError> {
         let held = task.lease.held.as_ref();
         if right.fence() != Some(task.lease.fence) {
             holders::look_for(self.store.as_ref(), held).await?;
         }
-        let life = held.map_or(HolderLife::Gone, process::holder_life);
-        Ok(Scene { task, step, steps: &[], life, right, now: clock::now() })
+        Ok(held.map_or(HolderLife::Gone, process::holder_life))
     }
 
     /// Names that come with an event are ids too.
@@ -645,7 +660,35 @@ impl Engine {
         if let Some(agent) = &new.agent {
             funnel::check_name(&self.redactor, "agent name", agent.as_str())?;
         }
+        if let Some(strategy) = &new.spec.strategy {
+            funnel::check_name(&self.redactor, "name of the strategy", strategy)?;
+        }
+        self.check_skills(&new.spec.needs)
+    }
+
+    /// Refuses skills that are too long, cannot be shown, or would have to be redacted: a marked one
+    /// would match no agent.
+    pub fn check_skills(&self, skills: &[String]) -> Result<(), ActError> {
+        limits::check_skills(skills).map_err(Refusal::from)?;
+        for skill in skills {
+            check_skill(skill)?;
+            funnel::check_name(&self.redactor, "skill", skill)?;
+        }
         Ok(())
+    }
+}
+
+/// Whether this process is part of a holder: it, a child of it, or of its attempt. Nobody is part of a
+/// lease by time: its holder is whoever shows the fence.
+fn is_part_of(holder: &Holder) -> bool {
+    match holder {
+        Holder::Process(process) => process::is_below(process),
+        Holder::Attempt { attempt, shim } => match attempts::own() {
+            Some(own) => own.as_str() == attempt,
+            // It may have cleared its environment; one shim has one attempt at a time.
+            None => process::is_below(shim),
+        },
+        Holder::Time { .. } => false,
     }
 }
 

@@ -78,6 +78,7 @@ impl Queue {
     ) -> Result<Claimed, ActError> {
         let engine = self.recoverer.engine();
         funnel::check_name(engine.redactor(), "agent name", agent.as_str())?;
+        engine.check_skills(skills)?;
         for round in 0..ROUNDS_MAX {
             let (mut reserved, claimant) =
                 match self.desk.ask(&self.recoverer, agent, skills).await? {

@@ -208,3 +208,14 @@ async fn each_lease_has_a_larger_number() {
         last = task.fence().0;
     }
 }
+
+#[tokio::test]
+async fn a_skill_that_is_a_secret_is_refused() {
+    let (_, relight) = in_memory();
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let refused = relight.task("t").expect("an id").needs(&secret).start().await.err();
+    let error = refused.expect("a secret is not stored").to_string();
+    assert!(error.contains("the skill looks like a secret"), "{error}");
+    assert!(!error.contains(&secret), "{error}");
+    relight.task("t").expect("an id").needs("gpu").start().await.expect("a word is a skill");
+}

@@ -14,6 +14,7 @@ use relight_core::time::Span;
 
 use super::recovery::{self, Recovery, RecoveryChoice};
 use super::section::Section;
+use crate::values;
 
 const KEYS: &[&str] = &[
     "name",
@@ -148,7 +149,7 @@ impl AgentConfig {
             session: section.parsed("session", session_id),
             enabled: section.flag("enabled").unwrap_or(true),
             takes: section.one_of("takes", &takes).unwrap_or_default(),
-            skills: section.each("skills", not_empty).unwrap_or_default(),
+            skills: section.each("skills", values::skill).unwrap_or_default(),
             concurrency: section.count("concurrency", 1..=1_000).unwrap_or(1),
             placement: section.parsed("placement", placement).unwrap_or_default(),
             recovery: choice,

@@ -107,6 +107,10 @@ fn spec(
 ) -> Result<AgentSpec, Failure> {
     let preset = supervision::preset(environment, Some(&agent.preset))?;
     let mut plan = agent.plan(&config.recovery);
+    engine.check_skills(&plan.skills).map_err(|error| {
+        Failure::new(Exit::Config, format!("agent {}: {error}", agent.name))
+            .hint("correct `skills` in relight.toml")
+    })?;
     // The shim that starts it does not stand where we do.
     let folder = std::path::absolute(&plan.folder)
         .map_err(|error| cannot_use(Path::new(&plan.folder), &error))?;

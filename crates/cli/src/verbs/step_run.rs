@@ -97,14 +97,18 @@ async fn step(
         return replay(environment, place).await;
     }
     let running = running(environment, place, before.as_ref())?;
-    if advise(before.as_ref()) == StepAdvice::Ask
-        && let Some(outcome) = ask(environment, place, arguments).await?
-    {
-        return Ok(outcome);
-    }
     warn_of_other_rule(environment, before.as_ref(), rule);
+    let is_asked = advise(before.as_ref()) == StepAdvice::Ask;
     let rule = before.filter(Step::is_open).map_or(rule, |step| step.rule);
-    let outcome = match place.begin(rule).await? {
+    // Whoever may not work on the step asks nothing either.
+    let mut begun = place.begin(rule).await?;
+    if is_asked && begun == Begin::InDoubt {
+        if let Some(outcome) = ask(environment, place, arguments).await? {
+            return Ok(outcome);
+        }
+        begun = place.begin(rule).await?;
+    }
+    let outcome = match begun {
         Begin::Finished => replay(environment, place).await,
         Begin::InDoubt => Err(place.in_doubt()),
         Begin::Go | Begin::Again => {
@@ -284,6 +288,11 @@ fn hand_over(command: &mut Command, place: &Place) {
         .env("RELIGHT_IDEMPOTENCY_KEY", place.key.idempotency_key(&place.task))
         .env("RELIGHT_TASK", place.task.as_str())
         .env("RELIGHT_STEP", place.key.name.as_str());
+    match place.right.fence() {
+        Some(fence) => command.env("RELIGHT_FENCE", fence.to_string()),
+        // One that is in our environment belongs to another task.
+        None => command.env_remove("RELIGHT_FENCE"),
+    };
 }
 
 async fn end(

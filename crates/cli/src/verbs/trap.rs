@@ -71,9 +71,9 @@ fn interrupt(environment: &Environment, id: &TaskId, right: Right, reason: Strin
 
 /// What is finished, or was put away on purpose, stays as it is; what somebody else holds is theirs.
 fn is_left_behind(task: &Task, right: Right) -> bool {
-    let is_ours = match right {
-        Right::Fence(fence) => task.lease.admits(fence),
-        Right::Unfenced => task.lease.held.is_none(),
+    let is_ours = match right.fence() {
+        Some(fence) => task.lease.admits(fence),
+        None => task.lease.held.is_none(),
     };
     is_ours && matches!(task.status, TaskStatus::Assigned | TaskStatus::InProgress)
 }

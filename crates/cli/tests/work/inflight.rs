@@ -21,7 +21,7 @@ fn a_step_in_doubt_comes_first_with_what_to_type() {
     let place = Place::new();
     let owner = holder(&place);
     place.ok(&format!("task start t --owner-pid {}", owner.pid()));
-    place.ok("step begin pay --task t --repeat once");
+    place.ok("step begin pay --task t --fence 1 --repeat once");
     let found = place.json("inflight");
     assert_eq!((&found["in_doubt"], &found["held"][0]["steps"]), (&json!([]), &json!(["pay"])));
     owner.kill();

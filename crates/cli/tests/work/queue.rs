@@ -158,7 +158,7 @@ fn the_task_that_a_killed_agent_started_by_name_waits_for_that_agent() {
     let place = Place::new();
     let first = holder(&place);
     place.ok(&format!("task start t --agent w --owner-pid {}", first.pid()));
-    place.ok("step run one --task t -- true");
+    place.ok("step run one --task t --fence 1 -- true");
     first.kill();
     place.fails("task claim --agent stranger", 1);
     assert_eq!(decisions(&place, "t")[0]["outcome"], "resume");

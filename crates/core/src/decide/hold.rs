@@ -191,7 +191,7 @@ pub(super) fn check_retries(task: &Task) -> Result<(), Refusal> {
 }
 
 fn continues_own_lease(scene: &Scene<'_>, holder: &Holder) -> bool {
-    scene.task.lease.is_continued_by(holder, scene.right.fence())
+    scene.task.lease.is_continued_by(holder, scene.right.fence(), scene.life)
 }
 
 /// Nothing when nobody holds it; an interruption when its holder is gone or is robbed.

@@ -219,8 +219,12 @@ impl StartLimits {
 pub enum Right {
     /// The number of a lease.
     Fence(Fence),
-    /// None; taken, and marked so.
+    /// None; recorded so. What a live holder works on is refused.
     Unfenced,
+    /// None, but the caller is part of the present holder: its process, a child of it, or its attempt.
+    Holder,
+    /// None, by a script of the checkpoint dialect, which knows no fences; taken, and recorded so.
+    Dialect,
 }
 
 impl Right {
@@ -228,7 +232,7 @@ impl Right {
     pub fn fence(self) -> Option<Fence> {
         match self {
             Self::Fence(fence) => Some(fence),
-            Self::Unfenced => None,
+            Self::Unfenced | Self::Holder | Self::Dialect => None,
         }
     }
 }
@@ -345,10 +349,6 @@ pub enum Refusal {
         /// Which step.
         step: StepKey,
     },
-    /// Nothing is in doubt that could be resolved.
-    #[error("step {step} of task {task} is not in doubt")]
-    StepNotInDoubt {
-        /// Which task.
     /// A process of a holder that is gone is still at it: a new lease would throw its result away.
     #[error("step {step} of task {task} is still being run")]
     StepRunning {
@@ -357,6 +357,10 @@ pub enum Refusal {
         /// Which step.
         step: StepKey,
     },
+    /// Nothing is in doubt that could be resolved.
+    #[error("step {step} of task {task} is not in doubt")]
+    StepNotInDoubt {
+        /// Which task.
         task: TaskId,
         /// Which step.
         step: StepKey,
@@ -458,6 +462,7 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
     let person = is_a_persons(&event);
     if !person && !takes_a_lease(&event) {
         check_fence(scene)?;
+        check_holder(scene, &event)?;
     }
     let by_dialect = matches!(event, TaskEvent::Move { .. });
     let mut changes = match event {
@@ -564,28 +569,62 @@ fn is_a_persons(event: &TaskEvent) -> bool {
     )
 }
 
+/// Doing the work, and ending it, are the holder's.
+fn is_a_holders(event: &TaskEvent) -> bool {
+    match event {
+        TaskEvent::StepBegin { .. }
+        | TaskEvent::StepEnd { .. }
+        | TaskEvent::StepSkip { .. }
+        | TaskEvent::Review
+        | TaskEvent::Done { .. }
+        | TaskEvent::Fail { .. }
+        | TaskEvent::Block { .. }
+        | TaskEvent::Defer { .. } => true,
+        TaskEvent::Recover(recovery) => recovery.death.is_told,
+        _ => false,
+    }
+}
+
 /// Whoever wants the lease may still show an old fence; it is no reason to refuse.
 fn takes_a_lease(event: &TaskEvent) -> bool {
     matches!(event, TaskEvent::Start { .. } | TaskEvent::Claim { .. } | TaskEvent::Assign { .. })
 }
 
 fn check_fence(scene: &Scene<'_>) -> Result<(), Refusal> {
-    match scene.right {
-        Right::Fence(ours) if !scene.task.lease.admits(ours) => Err(Refusal::Fenced {
+    match scene.right.fence() {
+        Some(ours) if !scene.task.lease.admits(ours) => Err(Refusal::Fenced {
             task: scene.task.id.clone(),
             ours,
             newest: scene.task.lease.fence,
         }),
-        Right::Fence(_) | Right::Unfenced => Ok(()),
+        _ => Ok(()),
+    }
+}
+
+/// A live holder's work is left to it: a caller that shows no fence must be part of the holder. Whoever
+/// shows the fence of a lease by time is its holder, and a person may work on such a task without it, but
+/// not on a step that was begun under it.
+fn check_holder(scene: &Scene<'_>, event: &TaskEvent) -> Result<(), Refusal> {
+    let lease = &scene.task.lease;
+    let Some(held) = lease.held.as_ref().filter(|_| scene.life == HolderLife::Alive) else {
+        return Ok(());
+    };
+    if scene.right != Right::Unfenced || !is_a_holders(event) {
+        return Ok(());
+    }
+    let is_begun_under_it =
+        scene.step.is_some_and(|step| step.is_open() && step.fence == lease.fence);
+    match held.holder {
+        Holder::Time { .. } if !is_begun_under_it => Ok(()),
+        _ => Err(hold::held(scene.task)),
     }
 }
 
 /// Steps of one holder may be committed side by side; everything else stands on what was read.
 fn guard(scene: &Scene<'_>, person: bool, changes: &[Change]) -> Guard {
-    let fence = match scene.right {
-        Right::Fence(ours) if !person && scene.task.lease.admits(ours) => Some(ours),
-        Right::Fence(_) | Right::Unfenced => None,
-    };
+    let is_taken = changes.iter().any(|change| matches!(change, Change::LeaseTaken { .. }));
+    let shown = scene.right.fence().filter(|_| !person && !is_taken);
+    let fence = shown.filter(|ours| scene.task.lease.admits(*ours));
     let steps_only = changes.iter().all(|change| change.mark().is_some());
     let seq = if steps_only && fence.is_some() { None } else { Some(scene.task.seq) };
     Guard { fence, seq }

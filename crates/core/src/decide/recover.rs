@@ -26,7 +26,7 @@ enum Outcome {
 pub(super) fn recover(scene: &Scene<'_>, recovery: &Recovery) -> Result<Vec<Change>, Refusal> {
     let task = scene.task;
     let is_held = task.lease.held.is_some() && scene.life == HolderLife::Alive;
-    // Who tells of a failure need show no fence, as for every other verb of a holder.
+    // Whether somebody may tell of a failure was decided as for every other verb of a holder.
     if is_held && scene.right == Right::Unfenced && !recovery.death.is_told {
         return Err(hold::held(task));
     }

@@ -5,12 +5,12 @@ mod given;
 mod properties;
 mod table;
 
-use relight_core::decide::{Right, decide_in_turn};
-use relight_core::lease::HolderLife;
+use relight_core::decide::{Refusal, Right, TaskEvent, decide, decide_in_turn};
+use relight_core::lease::{Fence, Held, Holder, HolderLife, Lease, ProcessIdentity};
 use relight_core::status::TaskStatus;
-use relight_core::step::StepState;
+use relight_core::step::{StepOutcome, StepState};
 
-use given::{begin, noon, replace, step, task};
+use given::{begin, later, noon, replace, step, step_key, task};
 
 #[test]
 fn a_replaced_task_begins_its_steps_anew_in_the_same_turn() {
@@ -21,4 +21,51 @@ fn a_replaced_task_begins_its_steps_anew_in_the_same_turn() {
     let last = decision.map(|decision| decision.changes.last().cloned());
     let begun = last.unwrap().and_then(|change| change.step_record(noon(), None));
     assert_eq!(begun.map(|step| (step.state, step.tries)), Some((StepState::Begun, 1)));
+}
+
+#[test]
+fn what_a_live_process_works_on_is_refused_to_who_is_not_part_of_it() {
+    let reason = || "r".to_owned();
+    let process = ProcessIdentity { pid: 7, start: 1, boot: "b".to_owned(), node: None };
+    let held = Held { holder: Holder::Process(process), ttl: None, since: noon(), left: None };
+    let mut held_task = task(TaskStatus::InProgress);
+    held_task.lease = Lease { fence: Fence(3), held: Some(held) };
+    let open = step(StepState::Begun);
+    for event in [
+        begin(),
+        TaskEvent::StepEnd { key: step_key("s"), outcome: StepOutcome::Done, output: None },
+        TaskEvent::StepSkip { key: step_key("s"), reason: reason() },
+        TaskEvent::Done { force: true },
+        TaskEvent::Review,
+        TaskEvent::Block { reason: reason(), is_told: false },
+        TaskEvent::Defer { until: later(), reason: None },
+    ] {
+        let is_held = |life, right| {
+            let scene = given::scene(&held_task, Some(&open), life, right);
+            matches!(decide(&scene, event.clone()), Err(Refusal::Held { .. }))
+        };
+        assert!(is_held(HolderLife::Alive, Right::Unfenced), "{event:?}");
+        assert!(!is_held(HolderLife::Gone, Right::Unfenced), "{event:?}");
+        for right in [Right::Fence(Fence(3)), Right::Holder, Right::Dialect] {
+            assert!(!is_held(HolderLife::Alive, right), "{event:?}");
+        }
+    }
+}
+
+#[test]
+fn the_lease_of_a_process_that_is_gone_is_continued_by_no_fence() {
+    let process =
+        |pid| Holder::Process(ProcessIdentity { pid, start: 1, boot: "b".to_owned(), node: None });
+    let lease = |holder| {
+        let held = Held { holder, ttl: None, since: noon(), left: None };
+        Lease { fence: Fence(3), held: Some(held) }
+    };
+    let shown = Some(Fence(3));
+    let (alive, gone) = (HolderLife::Alive, HolderLife::Gone);
+    assert!(lease(process(7)).is_continued_by(&process(8), shown, alive));
+    assert!(!lease(process(7)).is_continued_by(&process(8), shown, gone));
+    assert!(!lease(process(7)).is_continued_by(&given::person("ann"), shown, gone));
+    // One by time is good for its fence until somebody else takes it.
+    assert!(lease(given::person("ann")).is_continued_by(&given::person("ann"), shown, gone));
+    assert!(!lease(given::person("ann")).is_continued_by(&process(8), shown, gone));
 }

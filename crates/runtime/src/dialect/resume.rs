@@ -197,7 +197,7 @@ impl Dialect {
             events.extend(self.first_door(&view.task));
             Ok::<_, ResumeError>(events)
         };
-        let acted = self.engine.act_in_turn(id, Right::Unfenced, plan).await?;
+        let acted = self.engine.act_in_turn(id, Right::Dialect, plan).await?;
         let view = self.view(id).await?;
         Ok(Started { fence: acted.fence, resumed: true, handed_over: None, view })
     }

@@ -171,7 +171,7 @@ impl Dialect {
                 TaskEvent::StepBegin { key, rule: mark.rule, fingerprint: None },
             ])
         };
-        match self.engine.act_in_turn(&task.id, Right::Unfenced, plan).await {
+        match self.engine.act_in_turn(&task.id, Right::Dialect, plan).await {
             Ok(_) => Ok(true),
             Err(ActError::Exists { .. } | ActError::NoSuchTask(_)) => Ok(false),
             Err(error) => Err(error.into()),

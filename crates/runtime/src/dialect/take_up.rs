@@ -44,7 +44,7 @@ impl Dialect {
             let request = news(&file, &view, is_newer)
                 .map_err(|source| DialectError::BadName { file: path.clone(), source })?;
             if request != UpdateRequest::default() {
-                self.apply(id, Right::Unfenced, &request).await?;
+                self.apply(id, Right::Dialect, &request).await?;
                 self.note_taken_up(id, &path, &file).await?;
             }
         }

@@ -50,6 +50,7 @@ impl Dialect {
         let names = names.chain(&mut request.remaining);
         names.for_each(|name| funnel::clean_step_name(redactor, name));
         let plan = |view: &TaskView| Ok::<_, ActError>(self.plan(view, &request));
+        let right = right.fence().map_or(Right::Dialect, Right::Fence);
         let acted = self.engine.act_in_turn(workflow, right, plan).await;
         acted.map(|_| ()).map_err(|error| no_such_workflow(error.into()))
     }

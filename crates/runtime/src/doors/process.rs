@@ -207,6 +207,25 @@ fn io_bytes(pid: u32) -> u64 {
     counted.fold(0, u64::saturating_add)
 }
 
+/// Whether this process is that one, or was started by it or by a child of it.
+pub fn is_below(process: &ProcessIdentity) -> bool {
+    if !is_alive(process) {
+        return false;
+    }
+    let mut pid = std::process::id();
+    // A parent that ends meanwhile could make a ring of pids that are used again.
+    for _ in 0..TREE_PROCESSES_MAX {
+        if pid == process.pid {
+            return true;
+        }
+        match stat(pid) {
+            Some(stat) if stat.parent > 0 => pid = stat.parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
 /// The children of a process, as far as they can be listed while they come and go.
 pub fn children(pid: u32) -> Vec<u32> {
     let kernel_lists_them = Path::new("/proc/thread-self/children").exists();

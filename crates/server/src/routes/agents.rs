@@ -139,8 +139,9 @@ pub(super) async fn register(
             .hint("write it into relight.toml, or set [daemon] commands = true"));
     }
     let command_len = given.command.iter().flatten().map(String::len).sum();
-    limits::check_skills(&given.skills)
-        .and_then(|()| limits::COMMAND.check(command_len))
+    app.backend.engine.check_skills(&given.skills)?;
+    limits::COMMAND
+        .check(command_len)
         .and_then(|()| limits::FOLDER.check(given.folder.as_ref().map_or(0, String::len)))
         .map_err(|error| ApiError::invalid(error.to_string()))?;
     let name = AgentName::new(given.name.clone())?;
@@ -163,14 +164,12 @@ impl App {
             let text = "folder, preset and restart are of agents with a command";
             return Err(ApiError::invalid(text));
         }
-        let redactor = self.backend.engine.redactor();
-        let skills = given.skills.iter().map(|word| redactor.text(word).into_owned()).collect();
         let silence_max = match given.silence_max.as_deref().map(span).transpose()? {
             None => self.backend.silence_max,
             given => given.and_then(Span::as_limit),
         };
         let labels = [(SELF_REPORTING.to_owned(), "true".to_owned())].into();
-        let plan = AgentPlan { skills, silence_max, labels, ..AgentPlan::default() };
+        let plan = AgentPlan { skills: given.skills, silence_max, labels, ..AgentPlan::default() };
         self.create(name, plan).await
     }
 
@@ -199,9 +198,7 @@ impl App {
             );
         }
         let redactor = self.backend.engine.redactor();
-        let has_secret = redactor.command(&command) != command
-            || given.skills.iter().any(|word| redactor.text(word) != word.as_str());
-        if has_secret {
+        if redactor.command(&command) != command {
             return Err(ApiError::invalid("there is a secret in the command, which would be kept")
                 .hint("let the agent read it from a file or a variable of its own"));
         }

@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
+use relight::doors::process;
 use relight::engine::{ActError, TaskView};
+use relight::running_step::RunningStep;
 use relight_core::alert::Alert;
-use relight_core::decide::{Right, TaskEvent};
+use relight_core::decide::{Right, StartLimits, TaskEvent};
 use relight_core::event::EventKind;
-use relight_core::ids::{TaskId, in_path};
+use relight_core::ids::{StepName, TaskId, in_path};
+use relight_core::lease::{Holder, ProcessIdentity};
+use relight_core::step::{RepeatRule, StepKey};
+use relight_core::task::NewTask;
 use serde_json::{Value, json};
 
-use crate::ground::{Ground, now};
+use crate::ground::{Ground, block_on, now};
 
 /// Starts a task; its fence.
 fn started(ground: &Ground, id: &str) -> u64 {
@@ -147,7 +152,10 @@ fn park(ground: &Ground, id: &str) {
     let plan = |_: &TaskView| -> Result<Vec<TaskEvent>, ActError> {
         let alert = Alert::task_parked(&id, "it died too often").detail();
         let reason = "it died too often".to_owned();
-        Ok(vec![TaskEvent::Note(EventKind::Alert, alert), TaskEvent::Block { reason }])
+        Ok(vec![
+            TaskEvent::Note(EventKind::Alert, alert),
+            TaskEvent::Block { reason, is_told: true },
+        ])
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(ground.engine.act_in_turn(&id, Right::Unfenced, plan)).unwrap();
@@ -327,4 +335,72 @@ fn a_task_that_has_ended_is_not_added_again_and_0s_is_no_lifetime() {
     ground.post("/api/tasks/t/cancel", &json!({})).ok();
     let again = ground.post("/api/tasks", &task);
     assert_eq!((again.status, again.code().as_str()), (409, "ended"));
+}
+
+#[test]
+fn the_step_of_a_live_holder_is_refused_to_who_shows_no_fence() {
+    let ground = Ground::new();
+    let fence = started(&ground, "t");
+    let step =
+        |verb: &str, body: Value| ground.post(&format!("/api/tasks/t/steps/pay/{verb}"), &body);
+    assert_eq!(step("begin", json!({"fence": fence, "rule": "once"})).ok()["advice"], "go");
+    for verb in ["begin", "end"] {
+        let refused = step(verb, json!({}));
+        assert_eq!((refused.status, refused.code().as_str()), (409, "held"), "{verb}");
+    }
+    assert_eq!(ground.get("/api/tasks/t").ok()["status"], "in_progress");
+    assert_eq!(step("end", json!({"fence": fence})).status, 200);
+}
+
+#[test]
+fn the_end_of_a_step_and_its_cost_are_one_commit() {
+    let ground = Ground::new();
+    let fence = started(&ground, "t");
+    let id = TaskId::new("t").unwrap();
+    let seq = || block_on(ground.engine.task(&id)).unwrap().seq;
+    ground.post("/api/tasks/t/steps/a/begin", &json!({"fence": fence})).ok();
+    let before = seq();
+    let end = json!({"fence": fence, "cost": "0.25", "turns": 3});
+    assert_eq!(ground.post("/api/tasks/t/steps/a/end", &end).status, 200);
+    assert_eq!(seq(), before + 1);
+}
+
+#[test]
+fn a_step_that_an_orphan_still_runs_keeps_its_task_from_being_started() {
+    let ground = Ground::new();
+    let gone = ProcessIdentity { pid: 1, start: 1, boot: process::boot_id(), node: None };
+    let (id, key) = (TaskId::new("t").unwrap(), StepKey::first(StepName::new("a").unwrap()));
+    block_on(async {
+        let (new, holder) = (NewTask::bare(id.clone()), Holder::Process(gone));
+        let limits = StartLimits::OwnBudget;
+        let started = ground.engine.start(new, Right::Unfenced, holder, None, limits).await;
+        let right = Right::Fence(started.unwrap().fence);
+        let (key, rule) = (key.clone(), RepeatRule::Keyed);
+        let begin = TaskEvent::StepBegin { key, rule, fingerprint: None };
+        ground.engine.act(&id, right, begin).await.unwrap();
+    });
+    let running = RunningStep::take(ground.home.path(), &id, &key).unwrap();
+    let refused = ground.post("/api/tasks/t/start", &json!({}));
+    assert_eq!((refused.status, refused.code().as_str()), (409, "held"));
+    drop(running);
+    assert_eq!(ground.post("/api/tasks/t/start", &json!({})).ok()["fence"], 2);
+}
+
+#[test]
+fn a_refusal_has_the_same_fields_as_on_the_command_line() {
+    let ground = Ground::new();
+    started(&ground, "t");
+    let error = |answer: Value| {
+        let error = &answer["error"];
+        (error["code"].clone(), error["exit"].clone(), error["status"].clone())
+    };
+    let refused = |path: &str, body: Value| error(ground.post(path, &body).json());
+    for (path, body, code, exit, status) in [
+        ("/api/tasks/t/start", json!({"agent": "a"}), "held", 75, 409),
+        ("/api/tasks/t/done", json!({"fence": 9}), "fenced", 77, 409),
+        ("/api/tasks/none/done", json!({}), "not_found", 1, 404),
+        ("/api/tasks", json!({"id": "../x"}), "invalid", 2, 422),
+    ] {
+        assert_eq!(refused(path, body), (json!(code), json!(exit), json!(status)), "{path}");
+    }
 }
