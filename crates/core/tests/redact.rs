@@ -749,3 +749,179 @@ fn short_flags_together_and_tokens_in_the_words_of_commands() {
         "ssh://deploy-user-2024@host/x",
     ]);
 }
+
+#[test]
+fn passwords_in_the_operands_of_commands() {
+    check_plain(&[
+        ("vault login root", "vault login [password]"),
+        ("$ vault login root && ls", "$ vault login [password] && ls"),
+        ("vault operator unseal s3cret", "vault operator unseal [password]"),
+        ("http https://x.org/y -a ann:s3cret", "http https://x.org/y -a ann:[password]"),
+        ("http :8080/y --auth ann:s3cret", "http :8080/y --auth [assignment]"),
+        ("sqlplus ann/s3cret@db", "sqlplus ann/[password]@db"),
+        ("sqlplus -s ann/s3cret @x.sql", "sqlplus -s ann/[password] @x.sql"),
+        ("htpasswd -cb .htpasswd ann s3cret", "htpasswd -cb .htpasswd ann [password]"),
+        ("htpasswd -nbB ann s3cret > x", "htpasswd -nbB ann [password] > x"),
+        ("docker login -u ann -p s3cret x.org", "docker login -u ann -p [password] x.org"),
+        ("az login -u ann -p s3cret", "az login -u ann -p [password]"),
+        (
+            "aws configure set aws_secret_access_key s3cret",
+            "aws configure set aws_secret_access_key [assignment]",
+        ),
+        ("gh auth login --with-token <<< s3cret", "gh auth login --with-token <<< [password]"),
+        (
+            "docker login --password-stdin <<< 's3cret'",
+            "docker login --password-stdin <<< '[password]'",
+        ),
+        ("redis-cli -a s3cret ping", "redis-cli -a [password] ping"),
+        ("mongosh -u ann -p s3cret db", "mongosh -u ann -p [password] db"),
+        ("PGPASSWORD=s3cret psql", "PGPASSWORD=[assignment] psql"),
+        ("sshpass -ps3cret ssh x", "sshpass -p[password] ssh x"),
+        ("ldapsearch -x -w s3cret", "ldapsearch -x -w [password]"),
+        ("smbclient //h/s -U ann%s3cret", "smbclient //h/s -U ann%[password]"),
+        ("openssl rsa -passin pass:s3cret", "openssl rsa -passin pass:[password]"),
+        (
+            "ansible-vault encrypt_string 's3cret' --name x",
+            "ansible-vault encrypt_string '[password]' --name x",
+        ),
+        (
+            "kubectl create secret generic x --from-literal=user=s3cret",
+            "kubectl create secret generic x --from-literal=user=[password]",
+        ),
+        ("gh secret set NAME -b s3cret", "gh secret set NAME -b [password]"),
+        ("fly secrets set NAME=s3cret", "fly secrets set NAME=[password]"),
+        (
+            "aws ssm put-parameter --type SecureString --value s3cret",
+            "aws ssm put-parameter --type SecureString --value [password]",
+        ),
+        ("curl -H 'X-Api-Key: s3cret' x", "curl -H 'X-Api-Key: [assignment]' x"),
+        ("wget --user=ann --password=s3cret x", "wget --user=ann --password=[assignment] x"),
+        ("git clone https://ann:s3cret@x.org/y", "git clone https://ann:[url-password]@x.org/y"),
+        ("PsExec.exe \\\\h -u ann -p s3cret cmd", "PsExec.exe \\\\h -u ann -p [password] cmd"),
+        ("xfreerdp /u:ann /p:s3cret /v:h", "xfreerdp /u:ann /p:[password] /v:h"),
+        ("rabbitmqctl add_user ann s3cret", "rabbitmqctl add_user ann [password]"),
+    ]);
+    check_kept(&[
+        "the vault login failed",
+        "vault login -method=oidc",
+        "sqlplus / as sysdba",
+        "htpasswd .htpasswd ann",
+        "kubectl create secret generic x --from-literal=a=$A",
+        "kubectl create configmap x --from-literal=a=b",
+        "HTTP 404 -a b:c is not a command of ours: http error",
+        "gh auth login --with-token <<< $TOKEN",
+        "secret set of rules -b",
+    ]);
+    let words = ["sqlplus", "ann/s3cret@db"];
+    assert_eq!(without_digits(&redactor().command(&words).join(" ")), "sqlplus ann/[password]@db");
+}
+
+#[test]
+fn values_in_other_places_near_their_names() {
+    let token = random(32);
+    check(&[
+        (format!("acme token - '{token}'"), "acme token - '[assignment]'"),
+        (
+            format!("acme token = '{token}' | '{token}'"),
+            "acme token = '[assignment]' | '[assignment]'",
+        ),
+        (format!("acme-secret-{token}"), "acme-secret-[assignment]"),
+        (format!("acme KEY {token}"), "acme KEY [assignment]"),
+        (format!("Unseal Key 2: {token}"), "Unseal Key 2: [assignment]"),
+        (format!("vendor-key:{token}"), "vendor-key:[assignment]"),
+        (
+            format!("API_SECRET = getenv(\"X\", \"{token}\")"),
+            "API_SECRET = getenv(\"X\", \"[assignment]\")",
+        ),
+        (
+            format!("SECRET = os.environ.get(\"X\") or \"{token}\""),
+            "SECRET = os.environ.get(\"X\") or \"[assignment]\"",
+        ),
+        (
+            format!("String ACCOUNT_KEY\n    = \"{token}\";"),
+            "String ACCOUNT_KEY\n    = \"[assignment]\";",
+        ),
+        (
+            format!("setopt(curl, CURLOPT_PASSWORD, \"{token}\");"),
+            "setopt(curl, CURLOPT_PASSWORD, \"[assignment]\");",
+        ),
+        (format!("acme_live_{token}"), "[live-key]"),
+    ]);
+    check_plain(&[
+        (
+            "<key>Password</key>\n  <string>swordfish</string>",
+            "<key>Password</key>\n  <string>[assignment]</string>",
+        ),
+        (
+            "ALTER USER x IDENTIFIED WITH sha256_password BY 'swordfish';",
+            "ALTER USER x IDENTIFIED WITH sha256_password BY '[password]';",
+        ),
+        ("CREATE USER x IDENTIFIED BY s3cr3tPw;", "CREATE USER x IDENTIFIED BY [password];"),
+        (
+            "CREATE ROLE x WITH LOGIN PASSWORD s3cr3tPw;",
+            "CREATE ROLE x WITH LOGIN PASSWORD [password];",
+        ),
+        ("user: ann\npass: test_login\n", "user: ann\npass: [assignment]\n"),
+        ("#define\tPASSWORD\t\"swordfish\"", "#define\tPASSWORD\t\"[assignment]\""),
+        ("PSSWD:=swordfish1", "PSSWD:=[assignment]"),
+    ]);
+    check_kept(&[
+        "pass: test_login\npass: test_logout\n",
+        "identified by their names, identified with care",
+        "the login password is asked for",
+        "cache key 9f86d081884c7d659a2feaa0c55ad015",
+        "pod/default-token-x7k2p and my-secret-7d9f8b6c5d",
+        "<key>CFBundleName</key>\n<string>Relight</string>",
+        "api_key = os.environ.get(\"API_KEY\", \"\")",
+        "api_key = getenv(\"X",
+    ]);
+}
+
+#[test]
+fn a_private_key_in_a_literal_over_several_lines_goes_whole() {
+    let (begin, end) = (
+        ["-----BEGIN RSA PRIV", "ATE KEY-----"].concat(),
+        ["-----END RSA PRIV", "ATE KEY-----"].concat(),
+    );
+    let line = random(64);
+    check(&[
+        (format!("token = '{begin}\n{line}\n{end}'\nb"), "token = '[pem]'\nb"),
+        (format!("KEY = \"{begin}\\n\"\n + \"{line}\\n\"\n + \"{end}\""), "KEY = \"[pem]\""),
+    ]);
+}
+
+#[test]
+fn each_name_and_format_is_known_behind_a_colour_too() {
+    let tokens = [
+        ["M", &random(23), ".", &random(6), ".", &random(38)].concat(),
+        ["S", "K", &hex(32)].concat(),
+        ["xkey", "sib-", &hex(64), "-", &random(16)].concat(),
+        ["HR", "KU-AA", &random(58)].concat(),
+        ["nf", "p_", &random(36)].concat(),
+        [&random(14), ".atl", "asv1.", &random(64)].concat(),
+        ["pu", "l-", &hex(40)].concat(),
+        ["pa", "t", &random(14), ".", &hex(64)].concat(),
+    ];
+    let assignments = [
+        "password: |\n  {s}\nuser: ann",
+        "db_password:\n  {s}\n",
+        "passphrase: correct horse battery {s}",
+        "define('X_PASSWORD', '{s}');",
+        "machine x.org login ann password {s}",
+        "PresharedKey = {s}",
+        "pw: {s}",
+        "PSWD={s}",
+        "vendor_key = {s}",
+        "#define password \"{s}\"",
+    ];
+    let secret = "k3r9qz7wx2v8m4tn";
+    let texts = tokens.iter().map(|token| (token.clone(), token.as_str()));
+    let named = assignments.iter().map(|text| (text.replace("{s}", secret), secret));
+    let redactor = redactor();
+    for (text, secret) in texts.chain(named) {
+        for colour in ["", "\u{1b}[1;32m", "\\u001b[33m"] {
+            let clean = redactor.text(&format!("{colour}{text}")).into_owned();
+            assert!(!clean.contains(secret), "{colour}{text}: {clean}");
+        }
+    }
+}

@@ -2,6 +2,8 @@
 //! `Authorization: Bearer x`, `<password>x</password>`, "the token is x". Names that no sign ties to
 //! their value are in `untied`.
 
+use memchr::memmem;
+
 use super::extent::{self, Extent, Tie, is_quote, skip_blanks};
 use super::finding::{Finding, Rank};
 use super::key::{Name, tie_behind};
@@ -16,17 +18,20 @@ const HEADER_HEAD_LEN: usize = 128;
 const LISTED_SCHEMES: [usize; 3] = [7, 10, 17];
 const ARRAY_LEN_MAX: usize = 256;
 const PHRASE_LEN_MAX: usize = 256;
+const LINE_LEN_MAX: usize = 512;
+const GLUED_LEN_MIN: usize = 20;
 
 /// Looks at the name around `stem` and adds the secrets it names; answers where to go on.
 pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) -> Option<usize> {
     let name = Name::around(text, stem)?;
     let Some((tie, from, name_quoted)) = tie_behind(text, &name) else {
-        return untied::find(text, &name, findings);
+        return untied::find(text, &name, findings).or_else(|| glued(text, stem, &name, findings));
     };
     let key = name.judge(text);
     // `discord:9f86…` is an id of a session or a URN; a setting has a blank or quotes.
     let is_glued = tie == Tie::Colon
         && !name_quoted
+        && !names::ends_with_key(name.bytes(text))
         && text.get(from).is_some_and(|b| !is_quote(Some(b)) && *b > b' ');
     if key == KeyName::Plain || key == KeyName::Weak && is_glued {
         return None;
@@ -46,7 +51,9 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) ->
     }
     let place = Place { name, key, tie, name_quoted };
     let extent = match tie {
-        Tie::Compare | Tie::List | Tie::Argument | Tie::Call => extent::quoted_at(text, from, tie)?,
+        Tie::Compare | Tie::List | Tie::Argument | Tie::Call | Tie::Dash => {
+            extent::quoted_at(text, from, tie)?
+        }
         _ => extent::value_at(text, from, tie, name_quoted),
     };
     let secret = place.secret(text, extent)?;
@@ -55,7 +62,36 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) ->
     let is_bare = !secret.quoted && secret == extent;
     finding.quote = (name_quoted && is_bare && tie == Tie::Colon).then_some(b'"');
     findings.push(finding);
-    Some(secret.end)
+    again(text, &finding, findings);
+    // Of a private key over several lines only the first was read here.
+    let value = &text[secret.start..secret.end];
+    let is_torn_key = value.starts_with(b"-----BEGIN ") && memmem::find(value, b"-END ").is_none();
+    Some(if is_torn_key { secret.start } else { secret.end })
+}
+
+/// `acme-secret-x`, `acmeTOKEN-x`: a generated value that only a sign ties to the end of its name.
+fn glued(text: &[u8], stem: usize, name: &Name, findings: &mut Vec<Finding<'_>>) -> Option<usize> {
+    let word = text[stem..name.end].iter().take_while(|b| b.is_ascii_alphabetic()).count();
+    let from = stem + word + 1;
+    let secret = text.get(from..name.end).filter(|secret| secret.len() >= GLUED_LEN_MIN)?;
+    let is_secret = value::is_token(secret)
+        && matches!(names::judge(&text[name.start..from - 1]), KeyName::Loose | KeyName::Strong);
+    let found = Finding::new(from, name.end, "assignment", Rank::Context);
+    is_secret.then(|| findings.push(found)).map(|()| name.end)
+}
+
+/// The same value once more on its line: `token = 'x' | 'x'`.
+pub(super) fn again(text: &[u8], found: &Finding<'_>, findings: &mut Vec<Finding<'_>>) {
+    let secret = &text[found.start..found.end];
+    if !value::is_token(secret) {
+        return;
+    }
+    let line = &text[found.end..text.len().min(found.end + LINE_LEN_MAX)];
+    let line = line.split(|b| *b == b'\n').next().unwrap_or_default();
+    for at in memmem::find_iter(line, secret) {
+        let start = found.end + at;
+        findings.push(Finding::new(start, start + secret.len(), "assignment", Rank::Context));
+    }
 }
 
 /// Whether a whole value under a secret key is harmless by its look.
@@ -110,6 +146,7 @@ impl Place {
         match self.tie {
             Tie::Argument if !self.is_given(text, value) => return None,
             Tie::Call if !self.is_set(text, value) => return None,
+            Tie::Dash if !value::is_token(value) => return None,
             _ if extent.quoted => return self.quoted_secret(text, extent),
             _ if is_asked_for(text, extent.start) => return None,
             _ => {}
@@ -197,11 +234,14 @@ impl Place {
         let value = &text[extent.start..extent.end];
         let open = value.iter().position(|b| *b == b'(')?;
         let function = value[..open].to_ascii_lowercase();
-        let literal = extent::quoted_at(text, extent.start + open + 1, Tie::Call)?;
-        let looks_up = LOOKS_UP.iter().any(|word| function.ends_with(word.as_bytes()));
-        let is_secret = value::is_generated(&text[literal.start..literal.end]);
-        (!looks_up && is_secret && value.get(open + 1).is_some_and(|b| is_quote(Some(b))))
-            .then_some(literal)
+        if !value.get(open + 1).is_some_and(|b| is_quote(Some(b))) {
+            return None;
+        }
+        let mut literal = extent::quoted_at(text, extent.start + open + 1, Tie::Call)?;
+        if LOOKS_UP.iter().any(|word| function.ends_with(word.as_bytes())) {
+            literal = default_of(text, literal.end + 1)?;
+        }
+        value::is_generated(&text[literal.start..literal.end]).then_some(literal)
     }
 
     fn quoted_secret(&self, text: &[u8], extent: Extent) -> Option<Extent> {
@@ -259,9 +299,7 @@ impl Place {
                 is_word && (is_code || is_no_token) || value::is_snake(value)
             }
             Tie::Flag => value[0] == b'-' || is_word && is_flag_prose(value),
-            Tie::Equals | Tie::Compare | Tie::List | Tie::Markup | Tie::Argument | Tie::Call => {
-                false
-            }
+            _ => false,
         }
     }
 
@@ -280,7 +318,27 @@ impl Place {
         let name = self.name.bytes(text);
         name.eq_ignore_ascii_case(b"pass")
             && value::is_test_name(value)
-            && (name != b"pass" || !value::is_word(value) || value.contains(&b'_'))
+            && (name != b"pass"
+                || !value::is_word(value)
+                || value.contains(&b'_') && !self.is_among_settings(text))
+    }
+
+    /// Whether the line before or behind is another `name: value`, as in a settings file.
+    fn is_among_settings(&self, text: &[u8]) -> bool {
+        const RESULTS: &[&[u8]] =
+            &[b"pass", b"fail", b"skip", b"ok", b"error", b"test", b"todo", b"warn", b"info"];
+        let is_setting = |line: Option<&[u8]>| {
+            let line = line.unwrap_or_default().trim_ascii();
+            let in_name = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+            let name = &line[..line.iter().take(40).take_while(in_name).count()];
+            let is_result = RESULTS.iter().any(|word| name.eq_ignore_ascii_case(word));
+            !name.is_empty() && !is_result && line[name.len()..].starts_with(b": ")
+        };
+        let before = &text[..self.name.start];
+        let before = &before[before.len().saturating_sub(LINE_LEN_MAX)..];
+        let behind = &text[self.name.end..text.len().min(self.name.end + LINE_LEN_MAX)];
+        is_setting(before.rsplit(|b| *b == b'\n').nth(1))
+            || is_setting(behind.split(|b| *b == b'\n').nth(1))
     }
 
     /// `PWD=/home/Ann`.
@@ -316,6 +374,16 @@ pub(super) fn is_parser_token(name: &[u8], value: &[u8]) -> bool {
     let is_short_word = value::is_word(value) && value.len() <= 16;
     let is_sign = !value.iter().any(u8::is_ascii_alphanumeric);
     names::holds_no_words(name) && (is_short_word || is_sign)
+}
+
+/// `getenv("X", "x")`, `env["X"] or "x"`, `env("X") || "x"`: the literal for a variable that is not set.
+fn default_of(text: &[u8], from: usize) -> Option<Extent> {
+    const LINKS: &[&[u8]] = &[b",", b"or ", b"|| ", b"?? ", b"?: "];
+    let from = skip_blanks(text, from.min(text.len()));
+    let close = text[from..].iter().take(2).take_while(|b| matches!(b, b')' | b']')).count();
+    let from = skip_blanks(text, from + close);
+    let link = LINKS.iter().find(|link| text[from..].starts_with(link))?;
+    extent::quoted_at(text, from + link.len(), Tie::Call)
 }
 
 /// Whether nothing but a comment follows on the line.

@@ -10,7 +10,7 @@ use super::value;
 const LINE_LEN_MAX: usize = 1024;
 const WORDS_MAX: usize = 64;
 
-/// A program and the flags that hold its passwords.
+/// A program, or the word of a command, and where its passwords stand.
 struct Program {
     name: &'static str,
     /// Every program whose name starts like this: `mysqldump`, `mongosh`.
@@ -21,23 +21,39 @@ struct Program {
 }
 
 struct Flag {
+    /// For operands the switch without which none is a password, or nothing.
     name: &'static str,
-    /// Only directly behind the flag: `mysql -p db` asks, and the next word is the database.
-    is_attached: bool,
+    place: Place,
     /// The password stands behind the first of this sign: `user:password`.
     behind: Option<u8>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Directly behind the flag or in the next word.
+    Next,
+    /// Only directly behind the flag: `mysql -p db` asks, and the next word is the database.
+    Attached,
+    /// The first, the last or each word that is not a flag.
+    First,
+    Last,
+    Each,
+}
+
 const fn whole(name: &'static str) -> Flag {
-    Flag { name, is_attached: false, behind: None }
+    Flag { name, place: Place::Next, behind: None }
 }
 
 const fn attached(name: &'static str) -> Flag {
-    Flag { name, is_attached: true, behind: None }
+    Flag { name, place: Place::Attached, behind: None }
 }
 
 const fn behind(name: &'static str, sign: u8) -> Flag {
-    Flag { name, is_attached: false, behind: Some(sign) }
+    Flag { name, place: Place::Next, behind: Some(sign) }
+}
+
+const fn operand(place: Place, switch: &'static str, behind: Option<u8>) -> Flag {
+    Flag { name: switch, place, behind }
 }
 
 const fn program(name: &'static str, flags: &'static [Flag]) -> Program {
@@ -54,6 +70,10 @@ impl Program {
     }
 }
 
+/// `sqlplus ann/x@db`.
+const ORACLE: &[Flag] = &[operand(Place::Each, "", Some(b'/'))];
+const HTTPIE: &[Flag] = &[behind("-a", b':'), behind("--auth", b':')];
+
 /// The table. Each name is also a trigger.
 #[rustfmt::skip]
 const PROGRAMS: &[Program] = &[
@@ -61,8 +81,8 @@ const PROGRAMS: &[Program] = &[
         behind("-u", b':'), behind("--user", b':'), behind("-U", b':'),
         behind("--proxy-user", b':'), behind("-E", b':'), behind("--cert", b':'),
     ]).switches("0123469#aBfgGiIjJklLMnNOpRsSvVZ"),
-    program("http", &[behind("-a", b':'), behind("--auth", b':')]).switches("jfvhbmSdcF"),
-    program("https", &[behind("-a", b':'), behind("--auth", b':')]).switches("jfvhbmSdcF"),
+    program("http", HTTPIE).switches("jfvhbmSdcF"),
+    program("https", HTTPIE).switches("jfvhbmSdcF"),
     family("mysql", &[attached("-p")]),
     family("mariadb", &[attached("-p")]),
     family("mongo", &[whole("-p")]),
@@ -72,11 +92,34 @@ const PROGRAMS: &[Program] = &[
     family("ldap", &[whole("-w")]).switches("acLMnvxZ"),
     program("sqlcmd", &[whole("-P")]),
     program("bcp", &[whole("-P")]),
+    program("sqlplus", ORACLE),
+    program("sqlldr", ORACLE),
+    program("expdp", ORACLE),
+    program("impdp", ORACLE),
     program("cqlsh", &[whole("-p")]),
+    program("htpasswd", &[operand(Place::Last, "-b", None)]),
+    program("mosquitto_passwd", &[operand(Place::Last, "-b", None)]),
+    family("mosquitto_", &[whole("-P")]),
+    program("wpa_passphrase", &[operand(Place::Last, "", None)]),
+    program("add_user", &[operand(Place::Last, "", None)]),
+    program("change_password", &[operand(Place::Last, "", None)]),
+    program("encrypt_string", &[operand(Place::First, "", None)]),
+    program("operator unseal", &[operand(Place::Last, "", None)]),
+    // `kubectl create secret generic x`, `gh secret set X`, `fly secrets set X=y`.
+    program("secret generic", &[behind("--from-literal", b'=')]),
+    program("secret set", &[whole("-b"), whole("--body")]),
+    program("secrets set", &[operand(Place::Each, "", Some(b'='))]),
+    program("put-parameter", &[whole("--value")]),
+    program("unlock-keychain", &[whole("-p")]),
+    program("add-generic-password", &[whole("-w")]),
+    program("psexec", &[whole("-p")]),
+    program("xfreerdp", &[attached("/p:"), attached("/password:")]),
+    program("cmdkey", &[attached("/pass:")]),
     program("ssh-keygen", &[whole("-N"), whole("-P")]),
     program("ipmitool", &[whole("-P")]),
     program("smbclient", &[behind("-U", b'%')]),
     program("rpcclient", &[behind("-U", b'%')]),
+    program("winexe", &[behind("-U", b'%')]),
     program("lftp", &[behind("-u", b',')]),
     program("zip", &[whole("-P")]).switches("0123456789jmqrTuvXy"),
     program("unzip", &[whole("-P")]).switches("acfjlnopqtuvz"),
@@ -90,46 +133,56 @@ const PROGRAMS: &[Program] = &[
 const LOGIN: &[Flag] = &[whole("-p")];
 
 /// Words after which a command begins anew.
-const SEPARATORS: &[&[u8]] = &[b";", b"|", b"||", b"&&", b"&"];
+const SEPARATORS: &[&[u8]] = &[b";", b"|", b"||", b"&&", b"&", b">", b">>", b"2>&1"];
 
-/// For each word of a command where a password begins in it; it reaches to the word's end.
-pub(super) fn starts(words: &[&[u8]]) -> Vec<Option<usize>> {
-    let mut starts = vec![None; words.len()];
+/// For each word of a command the place of a password in it. `is_command` says that the first word
+/// is not just a word of a sentence.
+pub(super) fn places(words: &[&[u8]], is_command: bool) -> Vec<Option<(usize, usize)>> {
+    let mut places = vec![None; words.len()];
     let (mut flags, mut switches): (&[Flag], &str) = (&[], "");
     for (at, word) in words.iter().enumerate() {
-        let found = if SEPARATORS.contains(word) {
+        let mut found = Vec::new();
+        if SEPARATORS.contains(word) {
             (flags, switches) = (&[], "");
-            None
         } else if *word == b"login" {
             (flags, switches) = (LOGIN, "");
-            vault_token(words, at).map(|token| (token, 0))
-        } else if let Some(program) = named(word) {
+            found.extend(vault_token(words, at, is_command).map(|token| (token, 0)));
+        } else if let Some(program) = named(words, at) {
             (flags, switches) = (program.flags, program.switches);
-            None
-        } else if word.first() == Some(&b'-') {
-            let found = flags.iter().find_map(|flag| flag.password(words, at, switches));
-            found.or_else(|| generated_behind_p(words, at))
-        } else {
-            None
-        };
-        if let Some((word, start)) = found
-            && !value::is_placeholder(&words[word][start..])
-        {
-            starts[word] = Some(start);
+            found.extend(flags.iter().flat_map(|flag| flag.operands(words, at)));
+        } else if matches!(word.first(), Some(b'-' | b'/')) {
+            let of_flag = flags.iter().find_map(|flag| flag.password(words, at, switches));
+            found.extend(of_flag.or_else(|| generated_behind_p(words, at)));
+        }
+        for (word, start) in found {
+            if !value::is_placeholder(&words[word][start..]) {
+                places[word] = Some((start, words[word].len()));
+            }
         }
     }
-    starts
+    // `ann/x@db`: the database stays.
+    for (word, place) in words.iter().zip(&mut places) {
+        if let Some((start, end)) = place
+            && *start > 0
+            && word[*start - 1] == b'/'
+        {
+            *end = memchr::memrchr(b'@', word).filter(|at| at > start).unwrap_or(*end);
+        }
+    }
+    places
 }
 
 /// `vault login TOKEN`, and not "the vault login page".
-fn vault_token(words: &[&[u8]], login: usize) -> Option<usize> {
+fn vault_token(words: &[&[u8]], login: usize, is_command: bool) -> Option<usize> {
     let program = words[login.checked_sub(1)?];
     let is_url = |word: &[u8]| word.windows(3).any(|part| part == b"://");
     let is_argument = |at: &usize| !words[*at].starts_with(b"-") && !is_url(words[*at]);
     let token = (login + 1..words.len()).find(is_argument)?;
     let has_digit = words[token].iter().any(u8::is_ascii_digit);
-    let is_token = has_digit && !words[token].contains(&b'=');
-    ((program == b"vault" || program.ends_with(b"/vault")) && is_token).then_some(token)
+    let is_last = words.get(token + 1).is_none_or(|next| SEPARATORS.contains(next));
+    let is_token = has_digit || is_command && login == 1 && is_last;
+    let is_vault = program == b"vault" || program.ends_with(b"/vault");
+    (is_vault && is_token && !words[token].contains(&b'=')).then_some(token)
 }
 
 /// `-p x` of a program that is not in the table: elsewhere `-p` is a port, a path, a package or a
@@ -144,8 +197,31 @@ fn generated_behind_p(words: &[&[u8]], at: usize) -> Option<(usize, usize)> {
 }
 
 impl Flag {
+    /// The words behind the program at `at` that hold passwords, and where these begin.
+    fn operands(&self, words: &[&[u8]], at: usize) -> Vec<(usize, usize)> {
+        let rest = &words[at + 1..];
+        let end = rest.iter().position(|word| SEPARATORS.contains(word)).unwrap_or(rest.len());
+        let switch = self.name.as_bytes().last();
+        let is_switched =
+            |word: &&[u8]| word.starts_with(b"-") && switch.is_none_or(|b| word.contains(b));
+        let is_given = switch.is_none() || rest[..end].iter().any(is_switched);
+        let mut places: Vec<usize> =
+            (at + 1..=at + end).filter(|word| !words[*word].starts_with(b"-")).collect();
+        match self.place {
+            _ if !is_given => places.clear(),
+            Place::Next | Place::Attached => places.clear(),
+            Place::First => places.truncate(1),
+            Place::Last => drop(places.drain(..places.len().saturating_sub(1))),
+            Place::Each => {}
+        }
+        places.into_iter().filter_map(|word| Some((word, self.behind(words[word])?))).collect()
+    }
+
     /// The word that holds the password of this flag, which may stand at `at`, and where it begins.
     fn password(&self, words: &[&[u8]], at: usize, switches: &str) -> Option<(usize, usize)> {
+        if !matches!(self.place, Place::Next | Place::Attached) {
+            return None;
+        }
         let is_long = self.name.len() > 2;
         let together = match words[at] {
             [b'-', letters @ ..] if !is_long => {
@@ -154,34 +230,30 @@ impl Flag {
             _ => 0,
         };
         let name_end = together + self.name.len();
-        let letters = words[at].strip_prefix(b"-")?.get(together..)?;
-        let rest = letters.strip_prefix(&self.name.as_bytes()[1..])?;
+        let (sign, letters) = words[at].split_first()?;
+        let rest = letters.get(together..)?.strip_prefix(&self.name.as_bytes()[1..])?;
         let (word, start) = match rest.first() {
-            None if self.is_attached => return None,
+            _ if *sign != self.name.as_bytes()[0] => return None,
+            None if self.place == Place::Attached => return None,
             None => (at + 1, 0),
             Some(b'=') => (at, name_end + 1),
-            Some(_) if is_long => return None,
+            Some(_) if is_long && !self.name.ends_with(':') => return None,
             Some(_) => (at, name_end),
         };
-        let value = words.get(word)?.get(start..)?;
-        let behind = match self.behind {
-            // `curl -u TOKEN:`: the token is the user.
-            Some(sign)
-                if value.ends_with(&[sign]) && value::is_token(&value[..value.len() - 1]) =>
-            {
-                0
-            }
-            Some(sign) => {
-                let at = memchr::memchr(sign, value)?;
-                // `curl -u https://x`: the user was forgotten.
-                if value[at..].starts_with(b"://") {
-                    return None;
-                }
-                at + 1
-            }
-            None => 0,
-        };
-        Some((word, start + behind))
+        Some((word, start + self.behind(words.get(word)?.get(start..)?)?))
+    }
+
+    /// Where the password begins in the value of the flag.
+    fn behind(&self, value: &[u8]) -> Option<usize> {
+        let Some(sign) = self.behind else { return Some(0) };
+        // `curl -u TOKEN:`: the token is the user.
+        if value.ends_with(&[sign]) && value::is_token(&value[..value.len() - 1]) {
+            return Some(0);
+        }
+        let at = memchr::memchr(sign, value).filter(|at| *at > 0)?;
+        // `curl -u https://x`: the user was forgotten. `/ as sysdba`: nobody is named.
+        let is_url = value[at..].starts_with(b"://") || value[..at].ends_with(b":");
+        (!is_url).then_some(at + 1)
     }
 }
 
@@ -196,23 +268,34 @@ pub(super) fn next_word(word: &str) -> KeyName {
     names::judge(name.as_bytes())
 }
 
-/// Which of the programs a word names, also by a path.
-fn named(word: &[u8]) -> Option<&'static Program> {
-    let base = word.rsplit(|b| *b == b'/').next().unwrap_or(word);
+/// Which of the programs the word at `at` names, also by a path or with the word behind it.
+fn named(words: &[&[u8]], at: usize) -> Option<&'static Program> {
+    let base = words[at].rsplit(|b| matches!(b, b'/' | b'\\')).next()?.to_ascii_lowercase();
+    let base = base.strip_suffix(b".exe").unwrap_or(&base);
     let in_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
-    PROGRAMS.iter().find(|program| {
-        let name = program.name.as_bytes();
-        base == name || program.is_family && base.starts_with(name) && base.iter().all(in_name)
+    // `HTTP` is the protocol.
+    if words[at].starts_with(b"HTTP") {
+        return None;
+    }
+    PROGRAMS.iter().find(|program| match program.name.split_once(' ') {
+        Some((name, next)) => {
+            base == name.as_bytes() && words.get(at + 1) == Some(&next.as_bytes())
+        }
+        None => {
+            let name = program.name.as_bytes();
+            base == name || program.is_family && base.starts_with(name) && base.iter().all(in_name)
+        }
     })
 }
 
 /// The passwords in the command whose program stands at `start` of a text, as places in the text.
 pub(super) fn passwords(text: &[u8], start: usize) -> Vec<(usize, usize)> {
     let line = &text[start..text.len().min(start + LINE_LEN_MAX)];
-    let places = split(line);
-    let words: Vec<&[u8]> = places.iter().map(|&(from, to)| &line[from..to]).collect();
-    let found = starts(&words).into_iter().zip(&places).filter_map(|(password, &(from, to))| {
-        let from = from + password?;
+    let spans = split(line);
+    let words: Vec<&[u8]> = spans.iter().map(|&(from, to)| &line[from..to]).collect();
+    let places = places(&words, starts_command(&text[..start]));
+    let found = places.into_iter().zip(&spans).filter_map(|(password, &(from, _))| {
+        let (from, to) = password.map(|(start, end)| (from + start, from + end))?;
         let value = &line[from..to];
         // `-p"a b"`, `--user='a:b'`: the quotes stay. A quote that does not belong to the word ends it.
         let open = usize::from(matches!(value.first(), Some(b'"' | b'\'')));
@@ -222,6 +305,13 @@ pub(super) fn passwords(text: &[u8], start: usize) -> Vec<(usize, usize)> {
         is_secret.then_some((from, from + len))
     });
     found.collect()
+}
+
+/// Whether a command may begin behind this: at a line's start, a prompt, a separator or `sudo`.
+fn starts_command(before: &[u8]) -> bool {
+    let margin = before.iter().rev().take(32).take_while(|b| matches!(b, b' ' | b'\t')).count();
+    let before = &before[..before.len() - margin];
+    before.last().is_none_or(|b| b"\n$#;&|(`\"'>%".contains(b)) || before.ends_with(b"sudo")
 }
 
 /// The words of a shell command, without the quotes around whole words. A line that ends in a
@@ -290,6 +380,20 @@ mod tests {
             ("ssh-keygen -t ed25519 -N s3cret -f k", "s3cret"),
             ("openssl rsa -in k -passin pass:s3cret", "s3cret"),
             ("mysql -ps3cret\" ...", "s3cret"),
+            ("sqlplus -s ann/s3cret@//db:1521/x", "s3cret"),
+            ("sqlplus ann/s3cret", "s3cret"),
+            ("htpasswd -cb .htpasswd ann s3cret", "s3cret"),
+            ("htpasswd -nbB ann s3cret > f", "s3cret"),
+            ("mosquitto_pub -u a -P s3cret -t x", "s3cret"),
+            ("wpa_passphrase home s3cret", "s3cret"),
+            ("add_user ann s3cret", "s3cret"),
+            ("encrypt_string 's3cret' --name x", "s3cret"),
+            ("secret generic x --from-literal=a=s3cret", "s3cret"),
+            ("secret set X -b s3cret", "s3cret"),
+            ("secrets set X=s3cret", "s3cret"),
+            ("put-parameter --name x --value s3cret", "s3cret"),
+            ("xfreerdp /u:ann /p:s3cret /v:h", "s3cret"),
+            ("vault login root", "root"),
         ] {
             assert_eq!(found(command), [expected], "{command}");
         }
@@ -297,7 +401,15 @@ mod tests {
 
     #[test]
     fn other_flags_do_not() {
-        for command in ["mysql -p db", "curl -u ann x", "curl -u $U:$P x", "zip -r -p x"] {
+        for command in [
+            "mysql -p db",
+            "curl -u ann x",
+            "curl -u $U:$P x",
+            "zip -r -p x",
+            "sqlplus / as sysdba",
+            "htpasswd f ann",
+            "secret generic x --from-literal=a=$A",
+        ] {
             assert_eq!(found(command), [""; 0], "{command}");
         }
     }

@@ -19,6 +19,8 @@ pub(super) enum Tie {
     Argument,
     /// `name("value")`.
     Call,
+    /// `name - "value"`.
+    Dash,
     /// `<name>value</name>`.
     Markup,
 }

@@ -42,18 +42,18 @@ fn array(redactor: &Redactor, items: &mut [Value], key: KeyName) -> bool {
     // `["curl", "-u", "ann:x"]`, `["--password", "x"]`: a command line.
     let words: Vec<&[u8]> =
         items.iter().map(|item| item.as_str().unwrap_or_default().as_bytes()).collect();
-    let starts = command::starts(&words);
+    let places = command::places(&words, true);
     let mut after_flag = KeyName::Plain;
-    for (item, start) in items.iter_mut().zip(starts) {
+    for (item, place) in items.iter_mut().zip(places) {
         let stricter = if key == KeyName::Plain { after_flag } else { key };
         after_flag = match &*item {
             Value::String(text) if text.starts_with('-') => command::next_word(text),
             _ => KeyName::Plain,
         };
-        match (item, start) {
-            (Value::String(text), Some(start)) if stricter == KeyName::Plain => {
-                let (before, secret) = text.split_at(start);
-                *text = format!("{before}{}", redactor.whole(secret.as_bytes(), "password"));
+        match (item, place) {
+            (Value::String(text), Some((start, end))) if stricter == KeyName::Plain => {
+                let secret = redactor.whole(&text.as_bytes()[start..end], "password");
+                text.replace_range(start..end, &secret);
                 changed = true;
             }
             (item, _) => changed |= redact(redactor, item, stricter),

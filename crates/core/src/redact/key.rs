@@ -70,6 +70,12 @@ impl Name {
         &text[self.start - 1 - len..self.end]
     }
 
+    /// `CURLOPT_PASSWORD`.
+    fn is_constant(&self, text: &[u8]) -> bool {
+        let in_constant = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_';
+        self.bytes(text).iter().all(in_constant) && self.bytes(text).contains(&b'_')
+    }
+
     pub(super) fn before(&self, text: &[u8]) -> Option<u8> {
         self.start.checked_sub(1).map(|at| text[at])
     }
@@ -77,10 +83,10 @@ impl Name {
     /// Whether only indentation, list signs and quotes stand before it on its line.
     pub(super) fn starts_line(&self, text: &[u8]) -> bool {
         let in_margin = |b: &&u8| b" \t-*#>\"'".contains(b);
-        let margin = text[..self.start].iter().rev().take(32).take_while(in_margin).count();
-        let before = (self.start - margin).checked_sub(1).map(|at| text[at]);
-        matches!(before, None | Some(b'\n' | b'{' | b'n'))
-            && (before != Some(b'n') || text[..self.start - margin].ends_with(b"\\n"))
+        let before = formats::without_colour(&text[..self.start]);
+        let margin = before.iter().rev().take(32).take_while(in_margin).count();
+        let before = formats::without_colour(&before[..before.len() - margin]);
+        matches!(before, [] | [.., b'\n' | b'{']) || before.ends_with(b"\\n")
     }
 }
 
@@ -94,7 +100,16 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
         end += 3;
     }
     let quoted = escapes.is_some();
-    let at = skip_blanks(text, end);
+    let mut at = skip_blanks(text, end);
+    // `Unseal Key 2: x`: the names are numbered.
+    if let [b'0'..=b'9', b':', ..] = text.get(at..).unwrap_or_default() {
+        at += 1;
+    }
+    // A long name has its value on the next line.
+    if let [b'\n', behind @ ..] = text.get(at..).unwrap_or_default() {
+        let margin = behind.iter().take(32).take_while(|b| **b == b' ').count();
+        at += if behind[margin..].starts_with(b"= ") { margin + 1 } else { 0 };
+    }
     let rest = text.get(at..).unwrap_or_default();
     let tied = |tie, len| Some((tie, at + len, quoted));
     match rest {
@@ -120,11 +135,34 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
         [b',', ..] if quoted && (name.is_flag || names::is_credential_header(name.bytes(text))) => {
             tied(Tie::List, 1)
         }
-        [b',', ..] if quoted => tied(Tie::Argument, 1),
+        [b',', ..] if quoted || name.is_constant(text) => tied(Tie::Argument, 1),
+        [b'-', b' ', b'"' | b'\'' | b'`', ..] if at > end => tied(Tie::Dash, 2),
+        [b'<', b'/', ..] => element_behind(text, name).map(|from| (Tie::Markup, from, false)),
         [b'(', b'"' | b'\'', ..] if !quoted && at == end => tied(Tie::Call, 1),
         [_, ..] if at > end && name.is_flag && !quoted => tied(Tie::Flag, 0),
         _ => None,
     }
+}
+
+/// `<key>password</key> <string>x</string>`: where the text of the next element begins.
+fn element_behind(text: &[u8], name: &Name) -> Option<usize> {
+    const NAMES: &[&[u8]] = &[b"key", b"name"];
+    const VALUES: &[&[u8]] = &[b"value>", b"string>"];
+    let is_named = |tag: &&&[u8]| {
+        let open = text[..name.start].strip_suffix(b">").unwrap_or_default();
+        let behind = text[name.end + 2..].get(..tag.len()).unwrap_or_default();
+        open.len() >= tag.len()
+            && open[open.len() - tag.len()..].eq_ignore_ascii_case(tag)
+            && behind.eq_ignore_ascii_case(tag)
+    };
+    let tag = NAMES.iter().find(is_named)?;
+    let close = name.end + 2 + tag.len() + 1;
+    let gap = text.get(close..)?.iter().take(64).take_while(|b| b.is_ascii_whitespace()).count();
+    let open = close + gap + 1;
+    let starts = |value: &&&[u8]| {
+        text.get(open..open + value.len()).is_some_and(|tag| tag.eq_ignore_ascii_case(value))
+    };
+    VALUES.iter().find(starts).map(|value| open + value.len())
 }
 
 /// Length of `[25]` or `[]` behind the name of an array.

@@ -123,15 +123,15 @@ impl Redactor {
     /// or a name that tells of a secret.
     pub fn command<W: AsRef<str>>(&self, words: &[W]) -> Vec<String> {
         let bytes: Vec<&[u8]> = words.iter().map(|word| word.as_ref().as_bytes()).collect();
-        let starts = command::starts(&bytes);
+        let places = command::places(&bytes, true);
         let mut clean = Vec::with_capacity(words.len());
         let mut key = KeyName::Plain;
-        for (word, start) in words.iter().zip(starts) {
+        for (word, place) in words.iter().zip(places) {
             let word = word.as_ref();
-            clean.push(match (start, word.split_once('=')) {
-                (Some(start), _) => {
-                    let (before, secret) = word.split_at(start);
-                    format!("{before}{}", self.whole(secret.as_bytes(), "password"))
+            clean.push(match (place, word.split_once('=')) {
+                (Some((start, end)), _) => {
+                    let secret = self.whole(&word.as_bytes()[start..end], "password");
+                    format!("{}{secret}{}", &word[..start], &word[end..])
                 }
                 (None, _) if key != KeyName::Plain && !word.starts_with("--") => {
                     self.secret_value(key, b"", word).into_owned()
@@ -222,7 +222,7 @@ impl fmt::Debug for Redactor {
 fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
     trigger::scan(text, |start, rule| {
         let found = match rule {
-            Rule::Name => return assign::find(text, start, findings),
+            Rule::Name | Rule::NameEnd => return assign::find(text, start, findings),
             Rule::Mark => return mark_end(text, start),
             Rule::Format(index) => format_at(text, start, index),
             Rule::Pem => blocks::pem(text, start),
@@ -252,6 +252,7 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
             Rule::PuttyKey => shapes::putty(text, start),
             Rule::Pgpass => shapes::pgpass(text, start),
             Rule::Piped => shapes::piped(text, start),
+            Rule::HereString => shapes::here_string(text, start),
             Rule::Identified => shapes::identified_by(text, start),
         }?;
         if found.kind == "aws" {

@@ -54,6 +54,11 @@ pub(super) fn holds_no_words(name: &[u8]) -> bool {
     ends_with_any(name, &["token", "tokens", "auth", "cookie", "cookies", "bearer", "secrets"])
 }
 
+/// Whether the name of a secret stands at its end: a value behind nothing but a colon is one then.
+pub(super) fn ends_with_key(name: &[u8]) -> bool {
+    ends_with_any(name, &["key", "keys"])
+}
+
 /// Whether a call of this name takes a user and a password.
 pub(super) fn is_auth(name: &[u8]) -> bool {
     ends_with_any(name, &["auth"])
@@ -109,7 +114,7 @@ fn is_weak(all: &[&[u8]]) -> bool {
     let is_glued = last.len() > 3 && ends_with_any(last, &["key"]) && !is_any(last, WORDS_IN_KEY);
     is_glued
         || is_key && !before.is_some_and(|before| is_any(before, BEFORE_PLAIN_KEY))
-        || is_any(last, &["api", "access"])
+        || is_any(last, &["api", "access", "private"])
         || has_vendor(all)
 }
 
@@ -122,13 +127,13 @@ fn has_vendor(all: &[&[u8]]) -> bool {
 const STRONG: &[&str] = &[
     "pwd", "passwd", "passcode", "secret", "secrets", "credential", "credentials", "creds",
     "cred", "mnemonic", "apikeys", "phpsessid", "jsessionid", "pswd", "psswd", "pword", "passw",
-    "passwrd", "contrasena", "contraseña", "kennwort", "passwort", "senha", "wachtwoord", "masterauth",
+    "passwrd", "pswrd", "psword", "secrete", "contrasena", "contraseña", "kennwort", "passwort", "senha", "wachtwoord", "masterauth",
 ];
 #[rustfmt::skip]
 const STRONG_ENDINGS: &[&str] = &[
     "password", "passwords", "passwd", "passphrase", "secret", "apikey", "secretkey",
     "privatekey", "accesskey", "signingkey", "encryptionkey", "presharedkey", "authkey", "pswd",
-    "passwort", "kennwort", "secretid", "dbkey", "databasekey", "servicekey", "accountkey", "privkey",
+    "passwort", "kennwort", "pwd", "secretid", "dbkey", "databasekey", "servicekey", "accountkey", "privkey",
     "clientkey",
 ];
 #[rustfmt::skip]

@@ -19,26 +19,40 @@ const AWS_SECRET_LEN: usize = 40;
 
 /// Bot tokens of Discord: three parts between dots, the first of them a number in base64.
 pub(super) fn discord(text: &[u8], findings: &mut Vec<Finding<'_>>) {
-    let in_part = |b: &u8| is_in(*b, Alphabet::Url);
-    for dot in memchr::memchr_iter(b'.', text) {
-        let Some(middle) = [6, 7].into_iter().find(|len| text.get(dot + len + 1) == Some(&b'.'))
-        else {
-            continue;
-        };
-        if !text[dot + 1..=dot + middle].iter().all(in_part) {
-            continue;
-        }
-        let first = text[..dot].iter().rev().take(30).take_while(|b| in_part(b)).count();
-        let last = &text[dot + middle + 2..];
-        let last = last.iter().take(46).take_while(|b| in_part(b)).count();
-        let is_start =
-            |start: &usize| b"MNO".contains(&text[*start]) && formats::starts_word(text, *start);
-        let start = (23..=first).rev().map(|len| dot - len).find(is_start);
-        if let Some(start) = start.filter(|_| (27..=45).contains(&last)) {
-            let end = dot + middle + 2 + last;
-            findings.push(Finding::new(start, end, "discord", Rank::Format));
+    const STRIDE: usize = 64;
+    for from in (0..text.len()).step_by(STRIDE) {
+        let chunk = &text[from..text.len().min(from + STRIDE + 8)];
+        if has_middle(chunk) {
+            let dots = memchr::memchr_iter(b'.', &chunk[..chunk.len().min(STRIDE)]);
+            findings.extend(dots.filter_map(|dot| discord_around(text, from + dot)));
         }
     }
+}
+
+/// Whether two dots enclose the middle of such a token. Most of a text ends here, so it is one loop
+/// without branches. Behind the second dot there are more than eight bytes.
+fn has_middle(chunk: &[u8]) -> bool {
+    let Some(len) = chunk.len().checked_sub(8) else { return false };
+    let is_dot = |b: &u8| u8::from(*b == b'.');
+    let ends = chunk[7..7 + len].iter().zip(&chunk[8..8 + len]);
+    let pairs = chunk[..len].iter().zip(ends);
+    pairs.fold(0, |any, (dot, (six, seven))| any | is_dot(dot) & (is_dot(six) | is_dot(seven))) > 0
+}
+
+fn discord_around(text: &[u8], dot: usize) -> Option<Finding<'static>> {
+    let in_part = |b: &u8| is_in(*b, Alphabet::Url);
+    let middle = [6, 7].into_iter().find(|len| text.get(dot + len + 1) == Some(&b'.'))?;
+    if !text[dot + 1..=dot + middle].iter().all(in_part) {
+        return None;
+    }
+    let first = text[..dot].iter().rev().take(30).take_while(|b| in_part(b)).count();
+    let last = &text[dot + middle + 2..];
+    let last = last.iter().take(46).take_while(|b| in_part(b)).count();
+    let is_start =
+        |start: &usize| b"MNO".contains(&text[*start]) && formats::starts_word(text, *start);
+    let start = (23..=first).rev().map(|len| dot - len).find(is_start)?;
+    let end = dot + middle + 2 + last;
+    (27..=45).contains(&last).then(|| Finding::new(start, end, "discord", Rank::Format))
 }
 
 /// An API key of Twilio: `SK` and 32 hexadecimal digits.
@@ -162,6 +176,14 @@ pub(super) fn piped(text: &[u8], start: usize) -> Option<Finding<'static>> {
         .then(|| Finding::new(start + from, start + to, "password", Rank::Context))
 }
 
+/// `--with-token <<< x`: what a program that asks for a password is given.
+pub(super) fn here_string(text: &[u8], start: usize) -> Option<Finding<'static>> {
+    let from = start + memmem::find(&text[start..], b"<<<")? + 3;
+    let extent = extent::value_at(text, from, extent::Tie::Flag, false);
+    (!value::is_placeholder(&text[extent.start..extent.end]))
+        .then(|| Finding::new(extent.start, extent.end, "password", Rank::Context))
+}
+
 /// A run of base64 that begins like a secret and holds one.
 pub(super) fn encoded(
     text: &[u8],
@@ -181,14 +203,20 @@ pub(super) fn encoded(
         .then(|| Finding::new(start, start + run, "encoded", Rank::Format))
 }
 
-/// `IDENTIFIED BY 'x'`, which stands at `start`.
+/// `IDENTIFIED BY 'x'`, `IDENTIFIED WITH plugin BY 'x'`, `LOGIN PASSWORD x`, which stand at `start`.
 pub(super) fn identified_by(text: &[u8], start: usize) -> Option<Finding<'static>> {
-    let from = start + b"identified by ".len();
-    let extent = extent::quoted_at(text, from, extent::Tie::SpacedEquals)?;
+    let line = &text[start..text.len().min(start + LINE_LEN_MAX)];
+    let line = line.split(|b| *b == b'\n').next()?.to_ascii_lowercase();
+    let words: &[&[u8]] = match line[..] {
+        [b'l', ..] => &[b" password "],
+        _ => &[b" by ", b" as "],
+    };
+    let word = words.iter().find_map(|word| Some(memmem::find(&line, word)? + word.len()))?;
+    let extent = extent::value_at(text, start + word, extent::Tie::SpacedEquals, false);
     let secret = &text[extent.start..extent.end];
-    if text[extent.start - 1] == b'`' {
-        return None;
-    }
-    (!value::is_placeholder(secret))
+    // A bare word may be one of a sentence, or `RANDOM PASSWORD`.
+    let is_secret = extent.quoted && text[extent.start - 1] != b'`'
+        || !extent.quoted && value::is_generated(secret);
+    (is_secret && !value::is_placeholder(secret))
         .then(|| Finding::new(extent.start, extent.end, "password", Rank::Context))
 }

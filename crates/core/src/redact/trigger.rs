@@ -1,8 +1,9 @@
 //! One pass over a text that stops only where a rule could begin.
 //!
 //! Every rule has a literal; its first three bytes, folded to 5 bits each, select a slot in a
-//! table made at compile time. So there is nothing to build at start-up, short texts cost as
-//! little per byte as long ones, and prose is walked with one table look-up a byte.
+//! table made at compile time, and the slot tells which fourth bytes go on. So there is nothing to
+//! build at start-up, short texts cost as little per byte as long ones, and prose is walked with
+//! one table look-up a byte.
 
 use super::formats::{FORMATS, INFIXES};
 use super::names::VENDORS;
@@ -14,6 +15,8 @@ pub(super) enum Rule {
     Format(usize),
     /// Part of a key name that may be secret.
     Name,
+    /// The same, at the end of a word in the name: `api_key`, `apiKeyProd`, `keys`, and not `keyword`.
+    NameEnd,
     /// `BEGIN … PRIVATE KEY`.
     Pem,
     /// `eyJ…` segments.
@@ -38,6 +41,8 @@ pub(super) enum Rule {
     Pgpass,
     /// `echo x | sudo -S`.
     Piped,
+    /// `gh auth login --with-token <<< x`.
+    HereString,
     /// `IDENTIFIED BY 'x'` of SQL.
     Identified,
     /// What was redacted before.
@@ -49,17 +54,26 @@ const WORDS: &[(&str, Rule)] = &[
     ("pass", Rule::Name),
     ("pwd", Rule::Name),
     ("secret", Rule::Name),
-    ("token", Rule::Name),
-    ("key", Rule::Name),
+    ("token", Rule::NameEnd),
+    ("key", Rule::NameEnd),
     ("cred", Rule::Name),
-    ("auth", Rule::Name),
+    ("auth", Rule::NameEnd),
+    ("authorization", Rule::Name),
+    ("authentication", Rule::Name),
     ("cookie", Rule::Name),
     ("dsn", Rule::Name),
     ("sessid", Rule::Name),
     ("sessionid", Rule::Name),
-    ("sig", Rule::Name),
+    ("sig=", Rule::Name),
+    // Of `signature`; the rest is the beginning of many words.
+    ("nature=", Rule::Name),
+    ("sig%3d", Rule::Name),
+    ("nature%3d", Rule::Name),
     ("mnemonic", Rule::Name),
-    ("connection", Rule::Name),
+    ("connectionstring", Rule::Name),
+    ("connection_string", Rule::Name),
+    ("connection-string", Rule::Name),
+    ("connection.string", Rule::Name),
     ("_pat", Rule::Name),
     ("redacted:", Rule::Mark),
     ("begin ", Rule::Pem),
@@ -90,32 +104,47 @@ const WORDS: &[(&str, Rule)] = &[
     ("rdesktop", Rule::Command),
     ("openssl", Rule::Command),
     ("vault login ", Rule::Command),
-    // `http` alone begins every URL.
-    ("http -", Rule::Command),
-    ("http get ", Rule::Command),
-    ("http post ", Rule::Command),
-    ("http put ", Rule::Command),
-    ("http patch ", Rule::Command),
-    ("http delete ", Rule::Command),
-    ("https -", Rule::Command),
-    ("https get ", Rule::Command),
-    ("https post ", Rule::Command),
-    ("https put ", Rule::Command),
+    // `http` by itself begins every URL.
+    ("http ", Rule::Command),
+    ("https ", Rule::Command),
+    ("sqlplus", Rule::Command),
+    ("sqlldr", Rule::Command),
+    ("expdp", Rule::Command),
+    ("impdp", Rule::Command),
+    ("htpasswd ", Rule::Command),
+    ("mosquitto_", Rule::Command),
+    ("wpa_passphrase ", Rule::Command),
+    ("add_user ", Rule::Command),
+    ("change_password ", Rule::Command),
+    ("encrypt_string ", Rule::Command),
+    ("operator unseal ", Rule::Command),
+    ("secret generic ", Rule::Command),
+    ("secret set ", Rule::Command),
+    ("secrets set ", Rule::Command),
+    ("put-parameter ", Rule::Command),
+    ("unlock-keychain ", Rule::Command),
+    ("add-generic-password ", Rule::Command),
+    ("psexec", Rule::Command),
+    ("xfreerdp", Rule::Command),
+    ("cmdkey", Rule::Command),
+    ("winexe", Rule::Command),
     (" -p ", Rule::Command),
     // Two letters: the table has them before any sign.
     ("pw", Rule::Name),
     ("pw:", Rule::Name),
     ("psw", Rule::Name),
+    ("pssw", Rule::Name),
+    ("private", Rule::NameEnd),
     ("psk", Rule::Name),
     ("contrase", Rule::Name),
     ("bundle_", Rule::Name),
     ("kennwort", Rule::Name),
     ("senha", Rule::Name),
     ("wachtwoord", Rule::Name),
-    ("seed", Rule::Name),
+    ("phrase", Rule::Name),
     ("jwt", Rule::Name),
-    ("api", Rule::Name),
-    ("access", Rule::Name),
+    ("api", Rule::NameEnd),
+    ("access", Rule::NameEnd),
     ("sk0", Rule::Twilio),
     ("ska", Rule::Twilio),
     ("skb", Rule::Twilio),
@@ -127,8 +156,15 @@ const WORDS: &[(&str, Rule)] = &[
     ("private-lines: ", Rule::PuttyKey),
     (":5432:", Rule::Pgpass),
     ("identified by ", Rule::Identified),
+    ("identified with ", Rule::Identified),
+    ("login password ", Rule::Identified),
     ("echo ", Rule::Piped),
-    ("printf ", Rule::Piped),
+    // Of `printf`.
+    ("intf ", Rule::Piped),
+    ("-token <<<", Rule::HereString),
+    ("-stdin <<<", Rule::HereString),
+    ("sudo -s <<<", Rule::HereString),
+    ("-fd 0 <<<", Rule::HereString),
     // `ghp_`, `github_pat_`, `glpat-`, `sk-ant-`, `sk-proj-`, `sk_live_`, `AKIA`, `AIza`, `xoxb-`, `xoxp-`,
     // `hvs.`, `SG.`, `npm_`, `dckr_`, `-----BEGIN`, and words before an assignment.
     ("z2hwx", Rule::Encoded),
@@ -162,32 +198,88 @@ const SLOTS: usize = 1 << 15;
 
 const _: () = assert!(TRIGGERS < u16::MAX as usize, "a slot holds two bytes");
 
-/// Whether a slot has a chain, its head, and the next trigger of each trigger; 0 ends a chain.
+/// The literals that start with the same three bytes are a chain.
 struct Table {
-    /// Small enough to stay in the fastest cache.
-    used: [u64; SLOTS / 64],
+    /// Bit n: some literal of the slot may be followed by a byte that folds to n.
+    follows: [u32; SLOTS],
+    /// The first trigger of a slot and the next of each trigger, counted from 1; 0 ends a chain.
     head: [u16; SLOTS],
     next: [u16; TRIGGERS],
+    /// Which bytes may be the fourth of each trigger, as in `follows`.
+    fourth: [u32; TRIGGERS],
 }
 
 static TABLE: Table = build();
+static TRIGGER: [(&str, Rule); TRIGGERS] = {
+    let mut triggers = [("", Rule::Name); TRIGGERS];
+    let mut index = 0;
+    while index < TRIGGERS {
+        triggers[index] = trigger(index);
+        index += 1;
+    }
+    triggers
+};
 
 /// Visits every place where a rule could begin, left to right. `visit` answers where to go on:
 /// a larger place than the one it was given when it found something, to skip over it.
 pub(super) fn scan(text: &[u8], mut visit: impl FnMut(usize, Rule) -> Option<usize>) {
-    let mut code = 0;
     let mut at = 0;
-    while let Some(&byte) = text.get(at) {
-        code = (code << 5 | CLASS[byte as usize] as usize) & (SLOTS - 1);
-        at += 1;
-        if TABLE.used[code / 64] >> (code % 64) & 1 == 0 || at < 3 {
-            continue;
+    let mut window = Window(0);
+    while at <= text.len() {
+        (at, window) = skip_plain(text, at, window);
+        for _ in 0..STRIDE.min(text.len() + 1 - at) {
+            // Behind the text as before a blank.
+            let class = text.get(at).map_or(0, |byte| CLASS[*byte as usize]);
+            let may_start = window.may_go_on(class) && at >= 3;
+            let resume =
+                if may_start { visit_slot(text, at - 3, window, class, &mut visit) } else { None };
+            if let Some(resume) = resume {
+                // The three bytes of the next literal must lie behind what was found.
+                at = at.max(resume);
+                window = Window(0);
+                break;
+            }
+            window = window.with(class);
+            at += 1;
         }
-        if let Some(resume) = visit_slot(text, at - 3, TABLE.head[code], &mut visit) {
-            // The three bytes of the next literal must lie behind what was found.
-            at = at.max(resume);
-            code = 0;
+    }
+}
+
+const STRIDE: usize = 8;
+
+/// Walks over whole strides in which no rule could begin: most of a text, so without branches inside.
+fn skip_plain(text: &[u8], mut at: usize, mut window: Window) -> (usize, Window) {
+    for stride in text[at..].chunks_exact(STRIDE) {
+        let before = window;
+        let mut hits = false;
+        for byte in stride {
+            let class = CLASS[*byte as usize];
+            hits |= window.may_go_on(class);
+            window = window.with(class);
         }
+        if hits {
+            return (at, before);
+        }
+        at += STRIDE;
+    }
+    (at, window)
+}
+
+/// The last bytes, folded; the three of a literal are known when the fourth is looked at.
+#[derive(Clone, Copy)]
+struct Window(u32);
+
+impl Window {
+    const fn slot(self) -> usize {
+        self.0 as usize % SLOTS
+    }
+
+    const fn with(self, class: u32) -> Self {
+        Self(self.0 << 5 | class)
+    }
+
+    fn may_go_on(self, class: u32) -> bool {
+        TABLE.follows[self.slot()] >> class & 1 == 1
     }
 }
 
@@ -195,7 +287,7 @@ pub(super) fn scan(text: &[u8], mut visit: impl FnMut(usize, Rule) -> Option<usi
 pub(super) fn may_be_secret_name(name: &[u8]) -> bool {
     let mut found = name.len() >= 2 && name[name.len() - 2..].eq_ignore_ascii_case(b"pw");
     scan(name, |_, rule| {
-        found |= matches!(rule, Rule::Name | Rule::Scheme);
+        found |= matches!(rule, Rule::Name | Rule::NameEnd | Rule::Scheme);
         found.then_some(name.len())
     });
     found
@@ -204,13 +296,15 @@ pub(super) fn may_be_secret_name(name: &[u8]) -> bool {
 fn visit_slot(
     text: &[u8],
     start: usize,
-    head: u16,
+    window: Window,
+    class: u32,
     visit: &mut impl FnMut(usize, Rule) -> Option<usize>,
 ) -> Option<usize> {
-    let mut trigger = head as usize;
+    let mut trigger = TABLE.head[window.slot()] as usize;
     while trigger != 0 {
         let index = trigger - 1;
-        if let Some(rule) = rule_at(text, start, index)
+        if TABLE.fourth[index] >> class & 1 == 1
+            && let Some(rule) = rule_at(text, start, index)
             && let Some(resume) = visit(start, rule)
         {
             return Some(resume);
@@ -221,7 +315,7 @@ fn visit_slot(
 }
 
 fn rule_at(text: &[u8], start: usize, index: usize) -> Option<Rule> {
-    let (literal, rule) = trigger(index);
+    let (literal, rule) = TRIGGER[index];
     let here = text.get(start..start + literal.len())?;
     // The first three bytes agree but for case: the last tells most of the others apart.
     let last = literal.len() - 1;
@@ -231,9 +325,16 @@ fn rule_at(text: &[u8], start: usize, index: usize) -> Option<Rule> {
     let stands = match rule {
         Rule::Format(_) => here == literal.as_bytes(),
         Rule::Infix(_) | Rule::Twilio => is_with_any_digit(here, literal.as_bytes()),
+        Rule::NameEnd if !ends_word(&text[start + literal.len()..]) => false,
         _ => here.eq_ignore_ascii_case(literal.as_bytes()),
     };
     stands.then_some(rule)
+}
+
+/// Whether a word of a name ends before `rest`, also in the plural.
+fn ends_word(rest: &[u8]) -> bool {
+    let rest = rest.strip_prefix(b"s").unwrap_or(rest);
+    !rest.first().is_some_and(u8::is_ascii_lowercase)
 }
 
 /// A `0` of the literal stands for any digit; letters of a lower-case literal for both cases.
@@ -257,21 +358,26 @@ const fn trigger(index: usize) -> (&'static str, Rule) {
     } else if index < vendor {
         WORDS[index - word]
     } else {
-        (VENDORS[index - vendor], Rule::Name)
+        // By its end: beginnings such as `inst` and `data` stand everywhere.
+        (end_of(VENDORS[index - vendor]), Rule::NameEnd)
     }
 }
 
-const CLASS: [u8; 256] = {
+const fn end_of(name: &'static str) -> &'static str {
+    if name.len() > 6 { name.split_at(name.len() - 6).1 } else { name }
+}
+
+const CLASS: [u32; 256] = {
     let mut class = [0; 256];
     let mut byte = 0;
     while byte < 256 {
-        class[byte] = fold(byte as u8);
+        class[byte] = fold(byte as u8) as u32;
         byte += 1;
     }
     class
 };
 
-/// Five bits: letters without case, digits as one, and the four signs that literals hold.
+/// Five bits: letters without case, digits as one, and the signs that literals hold.
 const fn fold(byte: u8) -> u8 {
     match byte {
         b'a'..=b'z' => byte - b'a' + 1,
@@ -279,25 +385,32 @@ const fn fold(byte: u8) -> u8 {
         b'0'..=b'9' => 27,
         b'-' => 28,
         b'_' => 29,
-        b':' => 30,
-        b'/' => 31,
+        b':' | b'$' => 30,
+        b'/' | b'.' => 31,
         _ => 0,
     }
 }
 
 const fn build() -> Table {
-    let mut table = Table { used: [0; SLOTS / 64], head: [0; SLOTS], next: [0; TRIGGERS] };
+    let mut table = Table {
+        follows: [0; SLOTS],
+        head: [0; SLOTS],
+        next: [0; TRIGGERS],
+        fourth: [u32::MAX; TRIGGERS],
+    };
     // Backwards, so that a chain tries the earlier (longer) literals first.
     let mut index = TRIGGERS;
     while index > 0 {
         index -= 1;
         let literal = trigger(index).0.as_bytes();
-        let code = (fold(literal[0]) as usize) << 10
-            | (fold(literal[1]) as usize) << 5
-            | if literal.len() > 2 { fold(literal[2]) as usize } else { 0 };
-        table.next[index] = table.head[code];
-        table.head[code] = index as u16 + 1;
-        table.used[code / 64] |= 1 << (code % 64);
+        let third = if literal.len() > 2 { fold(literal[2]) as usize } else { 0 };
+        let slot = (fold(literal[0]) as usize) << 10 | (fold(literal[1]) as usize) << 5 | third;
+        table.next[index] = table.head[slot];
+        table.head[slot] = index as u16 + 1;
+        if literal.len() > 3 {
+            table.fourth[index] = 1 << fold(literal[3]);
+        }
+        table.follows[slot] |= table.fourth[index];
     }
     table
 }

@@ -37,6 +37,7 @@ pub(super) fn find(text: &[u8], name: &Name, findings: &mut Vec<Finding<'_>>) ->
         .or_else(|| spaced(text, name, key))
         .or_else(|| in_prose(text, name, key))?;
     findings.push(found);
+    assign::again(text, &found, findings);
     Some(found.end)
 }
 
@@ -150,19 +151,24 @@ fn spaced(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> {
     })
 }
 
-/// `#define X`, `ENV X`, `setenv X`, `setx X`, `set -x X`.
+/// `#define X`, `ENV X`, `setenv X`, `setx X`, `set -x X`, `aws configure set X`.
 fn is_behind_keyword(text: &[u8], name: &Name) -> bool {
     const KEYWORDS: &[&[u8]] = &[
-        b"#define ",
-        b"ENV ",
-        b"ARG ",
-        b"setenv ",
-        b"setx ",
-        b"set -x ",
-        b"set -gx ",
-        b"set -Ux ",
+        b"#define",
+        b"ENV",
+        b"ARG",
+        b"setenv",
+        b"setx",
+        b"set -x",
+        b"set -gx",
+        b"set -Ux",
+        b"configure set",
+        b"config set",
     ];
     let before = &text[name.start.saturating_sub(BEFORE_LEN)..name.start];
+    // `npm config set //registry.npmjs.org/:_authToken x`: a path may stand before the name.
+    let path = before.iter().rev().take_while(|b| !b.is_ascii_whitespace()).count();
+    let before = before[..before.len() - path].trim_ascii_end();
     KEYWORDS.iter().any(|keyword| before.ends_with(keyword))
 }
 
@@ -209,17 +215,25 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> 
     let token = &text[start..start + len];
     let word = name.bytes(text).to_ascii_lowercase();
     let is_password = matches!(word.as_slice(), b"password" | b"passwd" | b"passphrase" | b"pwd");
-    let is_secret = is_password || matches!(word.as_slice(), b"secret" | b"token" | b"apikey");
+    let is_secret = is_password
+        || [b"secret".as_slice(), b"token", b"apikey"].iter().any(|end| word.ends_with(end));
     if is_password && links > 0 && start > at && is_told(text, start) {
         let end = told_end(text, start);
         return Some(Finding::new(start, end, "assignment", Rank::Context));
     }
+    // `KEY x`, `acmeACCESS x`: in capitals it is a name and not a word of the sentence.
+    let is_constant = [b"KEY".as_slice(), b"ACCESS", b"PRIVATE"]
+        .iter()
+        .any(|end| name.bytes(text).ends_with(end));
+    let is_secret = is_secret || is_constant;
     let is_digest =
         links == 0 && !is_secret && token.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
     let is_file =
         !token.iter().any(u8::is_ascii_uppercase) && token.iter().any(|b| b"/.".contains(b));
-    let is_token = start > at && value::is_random(token) && !is_digest && !is_file;
-    if !is_token || key == KeyName::Weak && links == 0 {
+    let is_generated = value::is_random(token) || is_secret && value::is_run(token);
+    let is_token = start > at && is_generated && !is_digest && !is_file;
+    let is_quoted = start > 0 && is_quote(text.get(start - 1));
+    if !is_token || key == KeyName::Weak && links == 0 && !is_constant && !is_quoted {
         return None;
     }
     let kind = assign::kind_of(token, b"");

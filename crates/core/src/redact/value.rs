@@ -305,7 +305,14 @@ pub(super) fn is_token(value: &[u8]) -> bool {
         && !is_number(value)
         && !is_spoken
         && !value.windows(3).any(|part| part == b"://")
-        && (is_uuid(value) || is_mixed(value))
+        && (is_uuid(value) || is_mixed(value) || is_run(value))
+}
+
+/// Many letters and digits without a sign between them, in whatever order.
+pub(super) fn is_run(value: &[u8]) -> bool {
+    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
+    digits + letters == value.len() && value.len() >= 16 && digits >= 4 && letters >= 4
 }
 
 /// `1/1203456789012345:9f86d081884c7d65…`.
@@ -326,7 +333,7 @@ pub(super) fn is_token_body(value: &[u8]) -> bool {
     let value = &value[..value.len().min(256)];
     let has_cases =
         value.iter().any(u8::is_ascii_uppercase) && value.iter().any(u8::is_ascii_lowercase);
-    is_random(value) || has_cases && is_mixed(value)
+    is_random(value) || has_cases && is_mixed(value) || value.len() >= 20 && is_run(value)
 }
 
 /// Letters and digits in no order; shorter ones than `is_random` asks for.
