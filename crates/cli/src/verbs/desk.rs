@@ -251,6 +251,9 @@ fn then_text(waiting: &Waiting, now: Time) -> String {
             Some(foreseen) => format!("recover: {}", foreseen_text(foreseen)),
             None => format!("recover: the strategy {} is asked", waiting.strategy),
         },
+        Then::Resumed if waiting.not_before.is_some_and(|at| at > now) => {
+            format!("goes on with {agent} {when}; relight task start {id} continues it at once")
+        }
         Then::Resumed => format!("goes on with {agent} {when}"),
         Then::Taken => format!("may be taken by anybody who can do it, {when}"),
         Then::Waits => format!(

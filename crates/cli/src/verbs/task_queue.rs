@@ -108,8 +108,20 @@ pub(super) fn recovered_text(recovered: &Recovered, task: &Task) -> String {
         TaskStatus::Failed => {
             format!("task {id} failed; no retry is left (relight task retry {id} --force)")
         }
+        // The wait is for the queue. Whoever asks for it by name has it at once.
         TaskStatus::Interrupted if outcome == resume => {
-            format!("task {id} is interrupted; {agent} may go on with it {when}")
+            let verb = match task.checkpoint {
+                Some(_) => "checkpoint resume --workflow",
+                None => "task start",
+            };
+            let by_name = format!("relight {verb} {}", output::shell_word(id.as_str()));
+            match recovered.not_before.filter(|at| *at > clock::now()) {
+                Some(_) => format!(
+                    "task {id} is interrupted; the queue offers it to {agent} {when}, {by_name} \
+                     continues it at once"
+                ),
+                None => format!("task {id} is interrupted; {agent} may go on with it at once"),
+            }
         }
         TaskStatus::Deferred if outcome == defer => {
             format!("task {id} is deferred; it goes on {when}")

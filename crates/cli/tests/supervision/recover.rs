@@ -87,7 +87,7 @@ fn a_task_whose_holder_is_gone_is_given_to_its_strategy() {
     let recovered = ground.json(&["recover"]);
     assert_eq!(recovered["findings"][0]["task"], "u");
     assert_eq!(recovered["recovered"][0]["strategy"], "fail-and-reassign");
-    assert_eq!(ground.task_status("u"), "failed");
+    assert_eq!(ground.task_status("u"), "interrupted", "it has no agent, and was not claimed");
     assert_eq!(ground.task_status("t"), "in_progress");
 }
 

@@ -39,7 +39,7 @@ fn the_list_says_why_how_far_and_what_becomes_of_it() {
     let gone = of_task(&list, "gone");
     assert_eq!(
         (&gone["then"], &gone["foreseen"]["status"]),
-        (&json!("recovered"), &json!("failed"))
+        (&json!("recovered"), &json!("interrupted"))
     );
     assert_eq!(place.status("gone"), "in_progress");
     let text = place.ok("recover --dry-run").text();

@@ -36,8 +36,16 @@ fn the_task_of_a_killed_process_is_recovered_by_the_next_claim() {
     let claimed = place.json("task claim --agent b");
     assert_eq!((&claimed["task"], &claimed["resumed"]), (&json!("t"), &json!(true)));
     let task = place.json("task show t");
-    assert_eq!((&task["agent"], &task["retries"]), (&json!("b"), &json!(1)));
+    assert_eq!((&task["agent"], &task["retries"]), (&json!("b"), &json!(0)));
     assert_eq!(decisions(&place, "t")[0]["cause"], "lost");
+    // What was claimed is reassigned, and that is a retry.
+    place.ok("task done t");
+    place.ok("task add u");
+    let holder = holder(&place);
+    place.ok(&format!("task claim --agent a --owner-pid {}", holder.pid()));
+    holder.kill();
+    assert_eq!(place.json("task claim --agent b")["task"], "u");
+    assert_eq!(place.json("task show u")["retries"], 1);
 }
 
 #[test]
@@ -174,4 +182,70 @@ fn the_task_that_a_killed_agent_started_by_name_waits_for_that_agent() {
     place.fails("task claim --agent stranger", 1);
     let shown = place.json("task show t");
     assert_eq!((&shown["status"], &shown["pinned"]), (&json!("interrupted"), &json!(true)));
+}
+
+/// A script without a name starts its task again; it needs no `task retry` first.
+#[test]
+fn the_task_that_a_killed_script_started_without_a_name_is_continued_by_that_script() {
+    let place = Place::new();
+    config(&place, "[recovery]\nmax_attempts = 2\n");
+    for death in 1..=2 {
+        lose(&place, "t");
+        place.ok("recover");
+        assert_eq!(place.status("t"), "interrupted", "death {death}");
+    }
+    assert_eq!(place.json("task start t")["resumed"], true);
+    place.ok("task release t --force");
+    lose(&place, "t");
+    place.ok("recover");
+    assert_eq!(place.status("t"), "failed", "its budget has ended");
+}
+
+/// What belongs to an agent is offered to nobody else, so the agent itself has the retries.
+#[test]
+fn an_agent_that_fails_its_own_task_has_the_retries_and_then_an_alert_is_sent() {
+    let place = Place::new();
+    place.ok("task start t --agent w --max-retries 1");
+    let told = place.ok("task fail t --reason first").text();
+    assert!(told.contains("w may go on with it at once"), "{told}");
+    let shown = place.json("task show t");
+    assert_eq!((&shown["status"], &shown["retries"]), (&json!("interrupted"), &json!(1)));
+    place.fails("task claim --agent stranger", 1);
+    assert_eq!(place.json("task start t --agent w")["resumed"], true);
+    place.ok("task fail t --reason second");
+    assert_eq!(place.status("t"), "failed");
+    let alerts = place.ok("--json events --all --kind alert --task t").text();
+    assert_eq!((alerts.lines().count(), alerts.contains("given_up")), (1, true), "{alerts}");
+}
+
+#[test]
+fn a_pinned_task_that_fails_while_nobody_works_on_it_sends_an_alert() {
+    let place = Place::new();
+    place.ok("task start t --agent w");
+    place.ok("task review t");
+    place.ok("task fail t --reason 'not_good'");
+    assert_eq!(place.status("t"), "failed");
+    let alerts = place.ok("--json events --all --kind alert --task t").text();
+    assert_eq!(alerts.lines().count(), 1, "{alerts}");
+}
+
+/// The wait that `recover` names is the queue's; whoever asks by name has the task at once.
+#[test]
+fn what_recover_says_of_the_wait_is_what_resume_does() {
+    let place = Place::new();
+    config(&place, "[recovery]\ncooldown = \"1h\"\n");
+    place.ok("checkpoint start --workflow w --agent ops --step a --idempotency k");
+    for _ in 0..2 {
+        let holder = holder(&place);
+        place.ok(&format!("checkpoint resume --owner-pid {}", holder.pid()));
+        holder.kill();
+        let told = place.ok("recover");
+        if place.json("task show w")["not_before"].is_string() {
+            let text = told.text();
+            assert!(text.contains("the queue offers it to ops from "), "{text}");
+            assert!(text.contains("relight checkpoint resume --workflow w continues it"), "{text}");
+        }
+    }
+    assert!(place.json("task show w")["not_before"].is_string());
+    place.ok("checkpoint resume");
 }

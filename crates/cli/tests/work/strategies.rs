@@ -152,9 +152,9 @@ fn a_killed_processs_task_is_recovered_by_recover() {
     lose(&place, "t");
     let answer = place.json("recover");
     assert_eq!(answer["findings"][0]["task"], "t");
-    assert_eq!(answer["recovered"][0]["outcome"], "reassign");
-    assert_eq!(place.status("t"), "failed");
-    assert_eq!(place.ok("recover").text(), "nothing to recover\n");
+    assert_eq!(answer["recovered"][0]["outcome"], "resume");
+    assert_eq!(place.status("t"), "interrupted");
+    assert_eq!(place.json("recover")["findings"], json!([]));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::event::EventKind;
 use crate::lease::HolderLife;
 use crate::recovery::{Decision, Exhausted, Recovery};
 use crate::status::TaskStatus;
-use crate::task::{Task, TaskTally};
+use crate::task::{STRATEGY_DEFAULT, Task, TaskTally};
 
 /// What the limits leave of a strategy's answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,7 +85,14 @@ fn within_limits(scene: &Scene<'_>, recovery: &Recovery) -> Outcome {
 fn carry_out(scene: &Scene<'_>, recovery: &Recovery, outcome: &Outcome) -> Vec<Change> {
     let task = scene.task;
     let (to, mut changes) = match outcome {
-        Outcome::As(Decision::Resume) => (TaskStatus::Interrupted, charge(scene, recovery)),
+        Outcome::As(Decision::Resume) => {
+            let mut changes = charge(scene, recovery);
+            // Its agent has the retry that somebody else would have had.
+            if recovery.death.is_told && recovery.strategy == STRATEGY_DEFAULT {
+                changes.push(Change::Retried);
+            }
+            (TaskStatus::Interrupted, changes)
+        }
         Outcome::As(Decision::Reassign { keep_progress }) => {
             let mut changes = charge(scene, recovery);
             let has_steps = task.steps_done > 0 || task.steps_open > 0;
@@ -176,6 +183,10 @@ fn alert(task: &Task, recovery: &Recovery, outcome: &Outcome) -> Option<Change> 
             Alert::task_given_up(&task.id, recovery.reason.as_deref().unwrap_or(error))
         }
         Outcome::RetriesUsedUp => Alert::task_given_up(&task.id, error),
+        // The queue offers it to nobody but its agent, which may never ask.
+        Outcome::As(Decision::Reassign { .. }) if task.pinned && !recovery.gives_away(task) => {
+            Alert::task_given_up(&task.id, error)
+        }
         Outcome::Parked(why) => Alert::task_parked(&task.id, &why.to_string()),
         Outcome::As(Decision::Resume | Decision::Reassign { .. } | Decision::Defer { .. }) => {
             return None;

@@ -1,6 +1,7 @@
 //! The strategies that need nothing but what they are told.
 
 use super::{Decision, HolderDeath, RecoveryContext};
+use crate::status::TaskStatus;
 use crate::task::{STRATEGY_DEFAULT, Task};
 
 /// One of them.
@@ -39,10 +40,8 @@ impl Builtin {
         death: &HolderDeath,
         context: &RecoveryContext,
     ) -> (Decision, String) {
-        let is_default = task.spec.strategy.is_none();
         match self {
-            // What belongs to an agent is given to nobody else by default.
-            Self::FailAndReassign if task.pinned && is_default && !death.is_told => {
+            Self::FailAndReassign if is_kept(task, death) => {
                 Self::Resume.recover(task, death, context)
             }
             Self::FailAndReassign => reassign("its holder is not trusted with it again"),
@@ -58,6 +57,21 @@ impl Builtin {
             Self::Resume => (Decision::Resume, "the same agent goes on with it".to_owned()),
         }
     }
+}
+
+/// Whether the default keeps a task for whoever worked on it. One that belongs to an agent is given to
+/// nobody else: after a failure that it reported, the agent has the retries itself. One without an
+/// agent was started by name and not claimed: the same script can start it again.
+fn is_kept(task: &Task, death: &HolderDeath) -> bool {
+    let is_default = task.spec.strategy.is_none();
+    is_default
+        && match death.is_told {
+            true => {
+                let is_worked_on = task.status.can_become(TaskStatus::Interrupted);
+                task.pinned && is_worked_on && task.retries < task.max_retries()
+            }
+            false => task.pinned || task.agent.is_none(),
+        }
 }
 
 /// A task that belongs to its agent waits for a person; others are given to whoever can do them.
