@@ -145,6 +145,20 @@ same "checkpoint-agent.sh: goes on" "going on with migrate" "$(head -1 <<<"$out"
 same "checkpoint-agent.sh: done before" "deploy-42 was completed before; nothing to do" \
   "$("$root/examples/checkpoint-agent.sh")"
 
+# A workflow that waits for a person is not started over.
+here=$PWD
+mkdir "$work/waits"
+cd "$work/waits"
+export RELIGHT_HOME="$work/waits/home"
+killed env CRASH_AT=migrate "$root/examples/checkpoint-agent.sh"
+relight task block deploy-42 --reason "look at the backup" >/dev/null
+code=0
+out=$("$root/examples/checkpoint-agent.sh" 2>&1) || code=$?
+same "checkpoint-agent.sh: waits for a person" 75 "$code"
+[[ $out == *"look at the backup"* && $out != *performing* ]] || fail "checkpoint-agent.sh: $out"
+cd "$here"
+export RELIGHT_HOME="$work/state"
+
 # The gateway: killed in a slow turn, it is told of that one alone.
 printf 'ann hello\nben slow question\n' | SLOW=30 "$root/examples/gateway.sh" >gateway.out 2>&1 &
 gateway=$!

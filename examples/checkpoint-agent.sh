@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # An agent that speaks the checkpoint dialect: start, update, resume, complete.
-# Run it again after a crash and it goes on with the step it had named.
+# Run it again after a crash and it continues with the step it had named.
 #
 #   ./checkpoint-agent.sh            # files are in ./memory/checkpoints
 #   CRASH_AT=migrate ./checkpoint-agent.sh
@@ -12,12 +12,15 @@ perform() { # stands for the real work of a step
   echo "performing $1"
 }
 
-# At start-up: is something unfinished? 0 yes, 1 no, 75 somebody else has it.
+next_step_of() { sed -n 's/^  "next_step": "\(.*\)",$/\1/p' <<<"$1"; }
+
+# At start-up: is something unfinished? 0 yes, 1 no, 75 somebody else has it or it waits for a person:
+# then it must not be started over.
 code=0
 state=$(relight checkpoint resume --workflow "$workflow" --owner-pid $$ 2>resume.log) || code=$?
 case $code in
 0)
-  next=$(sed -n 's/^  "next_step": "\(.*\)",$/\1/p' <<<"$state")
+  next=$(next_step_of "$state")
   fence=$(sed -n 's/^  "fence": \([0-9]*\),$/\1/p' <<<"$state")
   export RELIGHT_TASK=$workflow RELIGHT_FENCE=$fence
   echo "going on with $next"
@@ -29,7 +32,7 @@ case $code in
     echo "$workflow was completed before; nothing to do"
     exit 0
   fi
-  next=backup
+  next=$(next_step_of "$started")
   ;;
 *)
   cat resume.log >&2

@@ -2,6 +2,8 @@
 //!
 //! The only place that turns an event into a commit. Rules are `core`'s, memory is `store`'s.
 
+use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ use relight_core::task::{NewTask, Task, Usage};
 use relight_core::time::{Span, Time};
 use relight_store::{Commit, CommitError, Store, StoreError};
 
+use crate::dialect::Dialect;
 use crate::doors::{attempts, clock, process};
 use crate::funnel;
 use crate::handover::{self, HandedOver};
@@ -85,6 +88,8 @@ pub struct Engine {
     store: Arc<dyn Store>,
     redactor: Arc<Redactor>,
     meter: Arc<Meter>,
+    /// What another tool wrote into a checkpoint file is taken in before anything is decided.
+    takes_in_files: bool,
 }
 
 /// A task and how far it is.
@@ -173,7 +178,12 @@ impl Added {
 impl Engine {
     /// Puts the funnel in front of a store.
     pub fn new(store: Arc<dyn Store>, redactor: Redactor) -> Self {
-        Self { store, redactor: Arc::new(redactor), meter: Arc::default() }
+        Self { store, redactor: Arc::new(redactor), meter: Arc::default(), takes_in_files: true }
+    }
+
+    /// The same for the checkpoint dialect, which reads the files itself.
+    pub(crate) fn without_files(self) -> Self {
+        Self { takes_in_files: false, ..self }
     }
 
     /// What was counted through this engine and its clones.
@@ -285,8 +295,11 @@ impl Engine {
     ) -> Result<Acted, ActError> {
         self.check_event(&event)?;
         funnel::clean_event(&self.redactor, &mut event);
-        for _ in 0..ROUNDS_MAX {
+        for round in 0..ROUNDS_MAX {
             let (task, step) = self.look(known.take(), id, event.step()).await?;
+            if round == 0 && self.takes_in_file(&task).await {
+                continue;
+            }
             let steps = self.steps_for(&task, event.needs_all_steps()).await?;
             let scene = Scene { steps: &steps, ..self.scene(&task, step.as_ref(), right).await? };
             let decision = decide(&scene, event.clone())?;
@@ -296,6 +309,16 @@ impl Engine {
             }
         }
         Err(ActError::Contended(id.clone()))
+    }
+
+    /// Takes in what another tool wrote into the checkpoint file of a task; true when the store was
+    /// changed by that. What cannot be taken in is set aside when the file is written next.
+    fn takes_in_file<'a>(&self, task: &'a Task) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+        let door = task.checkpoint.as_ref().filter(|_| self.takes_in_files);
+        let Some(door) = door else { return Box::pin(std::future::ready(false)) };
+        let dialect = Dialect::new(self.clone(), PathBuf::from(&door.folder));
+        // Boxed, for the dialect acts through an engine too.
+        Box::pin(async move { dialect.take_up_before(task).await })
     }
 
     /// The task, unless it is known, and the step that an event speaks of.
@@ -334,8 +357,11 @@ impl Engine {
             self.check_event(event)?;
             funnel::clean_event(&self.redactor, event);
         }
-        for _ in 0..ROUNDS_MAX {
+        for round in 0..ROUNDS_MAX {
             let task = self.task(id).await?;
+            if round == 0 && self.takes_in_file(&task).await {
+                continue;
+            }
             let needs_all = events.iter().any(TaskEvent::needs_all_steps);
             let mut steps = self.steps_for(&task, needs_all).await?;
             for key in events.iter().filter_map(TaskEvent::step) {
@@ -376,8 +402,11 @@ impl Engine {
         right: Right,
         plan: impl Fn(&TaskView) -> Result<Vec<TaskEvent>, E>,
     ) -> Result<Acted, E> {
-        for _ in 0..ROUNDS_MAX {
+        for round in 0..ROUNDS_MAX {
             let view = self.view(id).await?;
+            if round == 0 && self.takes_in_file(&view.task).await {
+                continue;
+            }
             let scene = self.scene(&view.task, None, right).await.map_err(ActError::from)?;
             let mut events = plan(&view)?;
             for event in &events {

@@ -62,7 +62,7 @@ impl Place {
             holder: Holder::Time { by: by.to_owned() },
             ttl: Some(Span::from_secs(3600)),
         };
-        self.dialect.resume(&request).await
+        self.dialect.resume(&request, &mut Vec::new()).await
     }
 
     async fn events(&self) -> Vec<Event> {
@@ -199,6 +199,6 @@ async fn starts_at_once_with_one_key_make_one_workflow() {
     let starts = [place.start("a", "k", false), place.start("b", "k", false)];
     let [one, two] = starts;
     let outcomes = tokio::join!(one, two);
-    let started = |outcome: &StartOutcome| matches!(outcome, StartOutcome::Started(_));
+    let started = |outcome: &StartOutcome| matches!(outcome, StartOutcome::Started { .. });
     assert_ne!(started(&outcomes.0), started(&outcomes.1));
 }

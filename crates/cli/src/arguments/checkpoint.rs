@@ -25,7 +25,7 @@ pub(crate) enum CheckpointCommand {
     Complete(CompleteArguments),
     /// Continue the oldest unfinished workflow, or the named one; takes the lease
     #[command(
-        after_help = "Example:\n  relight checkpoint resume --agent ops --owner-pid $$\n\nThe answer is JSON with the fields of the file, the fence and the next step; without --workflow\nit is the line NO_CHECKPOINT when there is nothing to continue.\n\nExit code 1: nothing to resume; 75: somebody else has it."
+        after_help = "Example:\n  relight checkpoint resume --agent ops --owner-pid $$\n\nThe answer is JSON with the fields of the file, the fence and the next step; without --workflow\nit is the line NO_CHECKPOINT when there is nothing to resume (exit code 1).\n\nExit code 75: not finished, but somebody else has it, or it waits for a person or a time."
     )]
     Resume(ResumeArguments),
     /// List workflows: id, status, current step and time of the last change, separated by tabs
@@ -81,7 +81,8 @@ pub(crate) struct StartArguments {
     /// Not worth resuming after so many days; 0 for never
     #[arg(long, value_name = "DAYS", default_value_t = 7)]
     pub(crate) ttl_days: u32,
-    /// Replace an unfinished workflow of this id: its steps are put aside
+    /// Begin a new run over a workflow of this id that is unfinished or has ended: the old steps count
+    /// no more, history keeps them
     #[arg(long)]
     pub(crate) force: bool,
     /// Where the files are.
@@ -155,7 +156,8 @@ pub(crate) struct ResumeArguments {
     /// Take it from a live holder; its later writes are refused
     #[arg(long)]
     pub(crate) steal_lock: bool,
-    /// Resume it also when it is blocked or suspended, or has used up its budget
+    /// Resume it also when it waits for a person (blocked, suspended, in review, failed for good), or
+    /// has used up its budget
     #[arg(long)]
     pub(crate) force: bool,
     /// Whose life the lease follows.

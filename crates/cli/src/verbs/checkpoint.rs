@@ -11,8 +11,10 @@ use relight::dialect::{
 use relight::doors::clock;
 use relight::engine::Engine;
 use relight_core::checkpoint::{Checkpoint, Status as Word};
+use relight_core::decide::Refusal;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::TaskId;
+use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
 use serde_json::{Value, json};
 
@@ -60,9 +62,20 @@ fn start(environment: &Environment, given: StartArguments) -> Outcome {
         force: given.force,
     };
     match block_on(dialect.start(request))? {
-        StartOutcome::Started(saved) => saved_answer(environment, &saved, "started", "started"),
+        StartOutcome::Started { saved, replaced: None } => {
+            saved_answer(environment, &saved, "started", "started", None)
+        }
+        StartOutcome::Started { saved, replaced: Some(status) } => {
+            let id = shell_word(saved.view.task.id.as_str());
+            let text = format!(
+                "this is a new run: the one before was {status}, and its steps count no more; \
+                 relight events --task {id} keeps its record"
+            );
+            output::note(environment, &text);
+            saved_answer(environment, &saved, "started", "started anew", Some(status))
+        }
         StartOutcome::Same(saved) => {
-            saved_answer(environment, &saved, "same", "was started already")
+            saved_answer(environment, &saved, "same", "was started already", None)
         }
         StartOutcome::Completed(id) => {
             let text = format!("workflow {id} was completed with this key; nothing to do");
@@ -88,7 +101,7 @@ fn update(environment: &Environment, given: UpdateArguments) -> Outcome {
         ..UpdateRequest::default()
     };
     let saved = block_on(dialect.update(&given.workflow, right, &request))?;
-    saved_answer(environment, &saved, "updated", "updated")
+    saved_answer(environment, &saved, "updated", "updated", None)
 }
 
 fn complete(environment: &Environment, given: &CompleteArguments) -> Outcome {
@@ -96,7 +109,7 @@ fn complete(environment: &Environment, given: &CompleteArguments) -> Outcome {
     let dialect = dialect(environment, &given.folder)?;
     let request = UpdateRequest { status: Some(Word::Done), ..UpdateRequest::default() };
     let saved = block_on(dialect.update(&given.workflow, right, &request))?;
-    saved_answer(environment, &saved, "done", "is done")
+    saved_answer(environment, &saved, "done", "is done", None)
 }
 
 fn word(status: Status) -> Word {
@@ -109,7 +122,13 @@ fn word(status: Status) -> Word {
 }
 
 /// What was committed; exit code 73 when its file could not be written.
-fn saved_answer(environment: &Environment, saved: &Saved, outcome: &str, verb: &str) -> Outcome {
+fn saved_answer(
+    environment: &Environment,
+    saved: &Saved,
+    outcome: &str,
+    verb: &str,
+    replaced: Option<TaskStatus>,
+) -> Outcome {
     let checkpoint = document(&saved.view);
     let mut text = format!("workflow {} {verb}", checkpoint.workflow_id);
     if let Some(step) = &checkpoint.current_step {
@@ -124,7 +143,7 @@ fn saved_answer(environment: &Environment, saved: &Saved, outcome: &str, verb: &
             checkpoint.workflow_id
         ));
     }
-    let value = json!({
+    let mut value = json!({
         "workflow": checkpoint.workflow_id,
         "outcome": outcome,
         "file": saved.file,
@@ -135,6 +154,9 @@ fn saved_answer(environment: &Environment, saved: &Saved, outcome: &str, verb: &
         "left_open": left_open,
         "checkpoint": checkpoint,
     });
+    if let Some(status) = replaced {
+        value["replaced"] = json!(status);
+    }
     output::answer(environment, &value, &text);
     copy_check(saved)?;
     Ok(0)
@@ -144,7 +166,7 @@ fn saved_answer(environment: &Environment, saved: &Saved, outcome: &str, verb: &
 pub(super) async fn refresh(engine: &Engine, id: &TaskId) -> Result<(), Failure> {
     let Some(door) = engine.task(id).await?.checkpoint else { return Ok(()) };
     let dialect = Dialect::new(engine.clone(), PathBuf::from(door.folder));
-    let saved = dialect.refresh(id).await?;
+    let saved = dialect.save(id).await?;
     for report in &saved.set_aside {
         output::alert(&output::clean(&set_aside_text(report)));
     }
@@ -187,53 +209,27 @@ fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
         ttl,
         limits: work::start_limits(environment, None, given.force)?,
     };
-    match block_on(dialect.resume(&request)) {
-        Ok(resumed) => {
-            tell_set_aside(environment, &resumed.reports);
-            tell_set_aside(environment, &resumed.saved.set_aside);
-            let mut value = started_json(&resumed.started);
-            let checkpoint = document(&resumed.saved.view);
-            value["workflow"] = json!(resumed.started.view.task.id);
-            value["file"] = json!(resumed.saved.file);
-            value["checkpoint"] = json!(checkpoint);
-            // Beside our own names those of the file, for readers of the original script's answer.
-            for (name, member) in checkpoint.sealed_members() {
-                value[name] = member;
-            }
-            output::json(&value);
-            copy_check(&resumed.saved)?;
-            Ok(0)
-        }
-        Err(ResumeError::Nothing { folder, waiting, reports }) => {
-            tell_set_aside(environment, &reports);
-            tell_no_checkpoint(environment);
-            let mut failure =
-                { Failure::of(ErrorCode::NOTHING, format!("nothing to resume in {folder}")) };
-            if let Some((id, status)) = waiting.first() {
-                let text =
-                    format!("{} waiting for a person, the first is {id} ({status})", waiting.len());
-                failure.message += &format!("; {text}");
-                failure = failure.hint(format!(
-                    "relight checkpoint resume --workflow {} --force",
-                    shell_word(id.as_str())
-                ));
-            }
-            Err(failure)
-        }
-        Err(error) => {
-            if any && matches!(error, ResumeError::Held { .. }) {
-                tell_no_checkpoint(environment);
-            }
-            Err(error.into())
-        }
-    }
-}
-
-/// What the original script answers when there is nothing for the caller to continue.
-fn tell_no_checkpoint(environment: &Environment) {
-    if !environment.json {
+    let mut reports = Vec::new();
+    let resumed = block_on(dialect.resume(&request, &mut reports));
+    tell_set_aside(environment, &reports);
+    if any && !environment.json && matches!(resumed, Err(ResumeError::Nothing { .. })) {
+        // What the original script answers when there is nothing to continue.
         output::line("NO_CHECKPOINT");
     }
+    let resumed = resumed?;
+    tell_set_aside(environment, &resumed.saved.set_aside);
+    let mut value = started_json(&resumed.started);
+    let checkpoint = document(&resumed.saved.view);
+    value["workflow"] = json!(resumed.started.view.task.id);
+    value["file"] = json!(resumed.saved.file);
+    value["checkpoint"] = json!(checkpoint);
+    // Beside our own names those of the file, for readers of the original script's answer.
+    for (name, member) in checkpoint.sealed_members() {
+        value[name] = member;
+    }
+    output::json(&value);
+    copy_check(&resumed.saved)?;
+    Ok(0)
 }
 
 fn list(environment: &Environment, given: &ListArguments) -> Outcome {
@@ -413,7 +409,7 @@ fn verify_one(file: &std::path::Path) -> Result<String, Unverified> {
 fn import(environment: &Environment, given: &ImportArguments) -> Outcome {
     let dialect = dialect(environment, &given.folder)?;
     match block_on(dialect.import(&given.file, given.force))? {
-        Imported::Taken(saved) => saved_answer(environment, &saved, "imported", "taken in"),
+        Imported::Taken(saved) => saved_answer(environment, &saved, "imported", "taken in", None),
         Imported::Same(id) => {
             let text = format!("the store has just this state of workflow {id}");
             output::answer(environment, &json!({"workflow": id, "outcome": "same"}), &text);
@@ -436,6 +432,8 @@ impl From<DialectError> for Failure {
                     shell_word(id.as_str())
                 ))
             }
+            DialectError::Ended { .. } => Self::of(ErrorCode::ENDED, text)
+                .hint("start --force begins a new run of it; new work needs a new id"),
             DialectError::Damaged { .. } | DialectError::BadName { .. } => {
                 Self::of(ErrorCode::DAMAGED, text)
             }
@@ -458,6 +456,26 @@ impl From<ResumeError> for Failure {
                     "relight checkpoint resume --workflow {task} --steal-lock takes it over"
                 );
                 Self::of(ErrorCode::HELD, text).hint(hint)
+            }
+            ResumeError::Waits { task, why, .. } => {
+                let id = shell_word(task.id.as_str());
+                let resume = format!("relight checkpoint resume --workflow {id}");
+                let by_force = format!(
+                    "relight task show {id} tells why; relight task retry {id} lets it continue, \
+                     {resume} --force takes it now"
+                );
+                let code = ErrorCode { exit: Exit::Busy as u8, ..why.code() };
+                let busy = Self::of(code, text);
+                match why {
+                    Refusal::UsedUp { .. } => busy.hint(by_force),
+                    Refusal::WaitsForPerson { status, .. } => {
+                        let is_by_name = status == TaskStatus::Failed && task.has_retry_left();
+                        let by_name = format!("{resume} tries it once more");
+                        let hint = if is_by_name { by_name } else { by_force };
+                        busy.hint(hint)
+                    }
+                    _ => busy.hint(format!("{resume} takes it now")),
+                }
             }
             ResumeError::Over { .. } => Self::of(ErrorCode::ILLEGAL, text),
             ResumeError::Nothing { .. } => Self::of(ErrorCode::NOTHING, text),

@@ -81,7 +81,11 @@ pub(super) fn shortest(
         let (task, status) = (scene.task.id.clone(), scene.task.status);
         return Err(Refusal::WaitsForPerson { task, status });
     }
-    let way = way(scene.task.status, to).ok_or_else(|| illegal(scene.task, to))?;
+    // Only a person, or a resume, which charges an attempt, gives a failed task out again.
+    let is_revived = scene.task.status == TaskStatus::Failed
+        && matches!(to, TaskStatus::InProgress | TaskStatus::Completed | TaskStatus::Blocked);
+    let way = way(scene.task.status, to).filter(|_| !is_revived);
+    let way = way.ok_or_else(|| illegal(scene.task, to))?;
     let completes = to == TaskStatus::Completed && scene.task.status != to;
     let left_open = if completes { left_open_reason(&steps_left_open(scene)) } else { None };
     let reason = left_open.or_else(|| reason.map(str::to_owned));

@@ -92,6 +92,14 @@ pub enum DialectError {
         /// Where its file is.
         folder: String,
     },
+    /// It has ended, and is not begun anew by itself.
+    #[error("workflow {id} is {status}; nothing was started")]
+    Ended {
+        /// Which.
+        id: TaskId,
+        /// How.
+        status: TaskStatus,
+    },
     /// The file is no good and nothing else knows of the workflow.
     #[error("checkpoint file {} is damaged: {reason}", .file.display())]
     Damaged {
@@ -124,7 +132,7 @@ pub enum DialectError {
 impl Dialect {
     /// The workflows whose files are in this folder.
     pub fn new(engine: Engine, folder: PathBuf) -> Self {
-        Self { engine, folder: CheckpointFolder::at(folder) }
+        Self { engine: engine.without_files(), folder: CheckpointFolder::at(folder) }
     }
 
     /// One workflow as the store has it.

@@ -38,8 +38,6 @@ pub struct Resumed {
     pub started: Started,
     /// Its file.
     pub saved: Saved,
-    /// Files that were damaged.
-    pub reports: Vec<SetAside>,
 }
 
 /// Why nothing was resumed.
@@ -50,10 +48,16 @@ pub enum ResumeError {
     Nothing {
         /// Where.
         folder: String,
-        /// Unfinished ones that wait for a person, with their status.
-        waiting: Vec<(TaskId, TaskStatus)>,
-        /// Files that were damaged.
-        reports: Vec<SetAside>,
+    },
+    /// It is not finished, and does not continue before a person, or a time, lets it.
+    #[error("{}", waits_text(.task, .why, *.others))]
+    Waits {
+        /// Which.
+        task: Box<Task>,
+        /// What it waits for.
+        why: Refusal,
+        /// How many more of the folder wait.
+        others: usize,
     },
     /// Somebody else has it.
     #[error("workflow {task} is held by {}", who_holds(.held, .agent.as_ref()))]
@@ -89,36 +93,40 @@ impl From<ActError> for ResumeError {
     }
 }
 
-/// Statuses that somebody may simply go on with; the others wait for a person.
-const RESUMABLE: [TaskStatus; 5] = [
-    TaskStatus::Created,
-    TaskStatus::Assigned,
-    TaskStatus::InProgress,
-    TaskStatus::Interrupted,
-    TaskStatus::Deferred,
-];
+fn waits_text(task: &Task, why: &Refusal, others: usize) -> String {
+    let mut text = why.to_string();
+    if let Some(reason) = &task.reason {
+        text += &format!(": {reason}");
+    }
+    if others > 0 {
+        text += &format!(" ({others} more wait)");
+    }
+    text
+}
 
 impl Dialect {
-    /// Takes the lease of a workflow and says how far it is.
-    pub async fn resume(&self, request: &ResumeRequest) -> Result<Resumed, ResumeError> {
-        let reports = match self.mend_all().await {
+    /// Takes the lease of a workflow and says how far it is. Tells of files that are damaged or not
+    /// used in `reports`, whatever comes of it.
+    pub async fn resume(
+        &self,
+        request: &ResumeRequest,
+        reports: &mut Vec<SetAside>,
+    ) -> Result<Resumed, ResumeError> {
+        match self.mend_all().await {
             // What the store knows can be resumed without its folder.
             Err(DialectError::Io { place, source }) => {
                 let reason = format!("cannot be read: {source}");
-                vec![SetAside { file: place, reason, is_damaged: true, now_at: None }]
+                reports.push(SetAside { file: place, reason, is_damaged: true, now_at: None });
             }
-            other => other?,
-        };
+            other => reports.extend(other?),
+        }
         let started = match &request.workflow {
             Some(id) => self.resume_named(id, request).await?,
-            None => match self.resume_oldest(request).await? {
-                Some(started) => started,
-                None => return Err(self.nothing(request, reports).await?),
-            },
+            None => self.resume_oldest(request).await?,
         };
         let saved = self.save(&started.view.task.id).await?;
         let started = Started { view: saved.view.clone(), ..started };
-        Ok(Resumed { started, saved, reports })
+        Ok(Resumed { started, saved })
     }
 
     async fn resume_named(
@@ -136,52 +144,55 @@ impl Dialect {
         self.take(id, request).await
     }
 
-    /// Whoever is faster gets it; the next one then.
-    async fn resume_oldest(&self, request: &ResumeRequest) -> Result<Option<Started>, ResumeError> {
+    /// Whoever is faster gets it; the next one then. One that somebody holds is told before one that
+    /// waits.
+    async fn resume_oldest(&self, request: &ResumeRequest) -> Result<Started, ResumeError> {
         let now = clock::now();
-        let mut candidates = self.candidates(request, &RESUMABLE).await?;
-        // The pause between two recoveries is for the queue: its own agent asks for it by itself.
-        let is_put_off = |task: &Task| {
-            task.status == TaskStatus::Deferred && task.not_before.is_some_and(|at| at > now)
-        };
-        let may_start = |task: &Task| request.limits.refusal(task, now).is_none();
-        candidates.retain(|task| over(task, now).is_none() && !is_put_off(task) && may_start(task));
-        let mut held = None;
-        for task in candidates {
-            match self.take(&task.id, request).await {
-                Ok(started) => return Ok(Some(started)),
-                Err(error @ ResumeError::Held { .. }) => {
-                    held.get_or_insert(error);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        held.map_or(Ok(None), Err)
-    }
-
-    async fn candidates(
-        &self,
-        request: &ResumeRequest,
-        statuses: &[TaskStatus],
-    ) -> Result<Vec<Task>, ResumeError> {
+        let statuses = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal());
         let query = TaskQuery {
-            statuses: statuses.to_vec(),
+            statuses: statuses.collect(),
             agent: request.agent.clone(),
             checkpoint_folder: Some(self.folder_text()),
             ..TaskQuery::default()
         };
         let mut tasks = self.engine.store().tasks(query).await.map_err(ActError::from)?;
+        tasks.retain(|task| over(task, now).is_none());
         tasks.sort_by_key(|task| task.created_at);
-        Ok(tasks)
+        let (mut held, mut waiting) = (None, Vec::new());
+        for task in tasks {
+            if let Some(why) = waits_for(&task, &request.limits, now) {
+                waiting.push((Box::new(task), why));
+                continue;
+            }
+            match self.take(&task.id, request).await {
+                Err(error @ ResumeError::Held { .. }) => {
+                    held.get_or_insert(error);
+                }
+                Err(ResumeError::Waits { task, why, .. }) => waiting.push((task, why)),
+                other => return other,
+            }
+        }
+        let others = waiting.len().saturating_sub(1);
+        let first = waiting.into_iter().next();
+        let waits = first.map(|(task, why)| ResumeError::Waits { task, why, others });
+        Err(held.or(waits).unwrap_or_else(|| ResumeError::Nothing { folder: self.folder_text() }))
     }
 
     async fn take(&self, id: &TaskId, request: &ResumeRequest) -> Result<Started, ResumeError> {
         let plan = |view: &TaskView| {
             let mut events = Vec::new();
+            let is_for_person = match view.task.status {
+                TaskStatus::InReview => true,
+                TaskStatus::Failed => !view.task.has_retry_left(),
+                _ => false,
+            };
+            if is_for_person && request.limits != StartLimits::Forced {
+                return Err(waits_for_person(&view.task).into());
+            }
             if view.task.status == TaskStatus::Failed {
                 // As one that was given out by hand it would be started without a look at its budget.
                 if let Some(refusal) = request.limits.refusal(&view.task, clock::now()) {
-                    return Err(ActError::from(refusal).into());
+                    return Err(ActError::from(refusal));
                 }
                 events.push(TaskEvent::Move { to: TaskStatus::Assigned, reason: None });
             }
@@ -195,9 +206,17 @@ impl Dialect {
                 limits: request.limits.clone(),
             });
             events.extend(self.first_door(&view.task));
-            Ok::<_, ResumeError>(events)
+            Ok(events)
         };
-        let acted = self.engine.act_in_turn(id, Right::Dialect, plan).await?;
+        let acted = match self.engine.act_in_turn(id, Right::Dialect, plan).await {
+            Err(ActError::Refused(
+                why @ (Refusal::WaitsForPerson { .. } | Refusal::UsedUp { .. }),
+            )) => {
+                let task = Box::new(self.engine.task(id).await?);
+                return Err(ResumeError::Waits { task, why, others: 0 });
+            }
+            acted => acted?,
+        };
         let view = self.view(id).await?;
         Ok(Started { fence: acted.fence, resumed: true, handed_over: None, view })
     }
@@ -212,21 +231,22 @@ impl Dialect {
             Ok(_) => DialectError::NoSuchWorkflow(id.clone()),
         }
     }
+}
 
-    async fn nothing(
-        &self,
-        request: &ResumeRequest,
-        reports: Vec<SetAside>,
-    ) -> Result<ResumeError, ResumeError> {
-        let statuses =
-            [TaskStatus::Blocked, TaskStatus::Suspended, TaskStatus::InReview, TaskStatus::Failed];
-        let waiting = self.candidates(request, &statuses).await?;
-        Ok(ResumeError::Nothing {
-            folder: self.folder_text(),
-            waiting: waiting.into_iter().map(|task| (task.id, task.status)).collect(),
-            reports,
-        })
+/// What keeps an unfinished workflow from being resumed where nobody named it. The pause between two
+/// recoveries does not: it is for the queue, and here the agent itself asks.
+fn waits_for(task: &Task, limits: &StartLimits, now: Time) -> Option<Refusal> {
+    match task.status {
+        TaskStatus::InReview | TaskStatus::Failed => Some(waits_for_person(task)),
+        TaskStatus::Deferred if task.not_before.is_some_and(|at| at > now) => {
+            task.not_before.map(|at| Refusal::NotBefore { task: task.id.clone(), at })
+        }
+        _ => limits.refusal(task, now),
     }
+}
+
+fn waits_for_person(task: &Task) -> Refusal {
+    Refusal::WaitsForPerson { task: task.id.clone(), status: task.status }
 }
 
 fn over(task: &Task, now: Time) -> Option<&'static str> {

@@ -45,7 +45,12 @@ pub struct StartRequest {
 #[derive(Debug)]
 pub enum StartOutcome {
     /// It has begun.
-    Started(Box<Saved>),
+    Started {
+        /// The new run.
+        saved: Box<Saved>,
+        /// Where the run before stood, which it replaces; history keeps that one.
+        replaced: Option<TaskStatus>,
+    },
     /// It had begun with the same key; nothing was changed.
     Same(Box<Saved>),
     /// The key was completed before; nothing was changed.
@@ -82,7 +87,9 @@ impl Dialect {
                     return Ok(StartOutcome::Same(Box::new(saved)));
                 }
             }
-            let begun = match store.task(&request.workflow).await.map_err(ActError::from)? {
+            let before = store.task(&request.workflow).await.map_err(ActError::from)?;
+            let replaced = before.as_ref().map(|task| task.status);
+            let begun = match before {
                 // A file that the store does not know is taken in first; then it is judged as any other.
                 None if !request.force && self.take_in_unknown(&request.workflow).await? => false,
                 None => self.create(&new).await?,
@@ -94,7 +101,8 @@ impl Dialect {
                 Some(task) => self.replace(task, &new, request.force).await?,
             };
             if begun {
-                return Ok(StartOutcome::Started(Box::new(self.save(&request.workflow).await?)));
+                let saved = Box::new(self.save(&request.workflow).await?);
+                return Ok(StartOutcome::Started { saved, replaced });
             }
         }
         Err(ActError::Contended(request.workflow).into())
@@ -151,8 +159,13 @@ impl Dialect {
         }
     }
 
-    /// A finished one makes room by itself; an unfinished one only by force.
+    /// A run that has ended makes room for one under another key; anything else only by force: what is
+    /// unfinished, what a person cancelled, and a finished task that never was a workflow.
     async fn replace(&self, task: Task, new: &NewTask, force: bool) -> Result<bool, DialectError> {
+        let is_another_run = task.checkpoint.is_some() && task.spec.key != new.spec.key;
+        if !force && task.status.is_terminal() && !is_another_run {
+            return Err(DialectError::Ended { id: task.id, status: task.status });
+        }
         if !force && !task.status.is_terminal() {
             return Err(DialectError::Unfinished {
                 id: task.id,

@@ -43,7 +43,7 @@ pub struct Workflow {
 
 /// The original script writes files only; a store that was put back from a backup is behind its
 /// files.
-fn is_from_elsewhere(checkpoint: &Checkpoint, task: &Task) -> bool {
+pub(super) fn is_from_elsewhere(checkpoint: &Checkpoint, task: &Task) -> bool {
     let is_newer = Time::from(checkpoint.updated_at) > task.updated_at;
     checkpoint.foreign || (checkpoint.seq > task.seq && is_newer)
 }
@@ -119,16 +119,16 @@ impl Dialect {
             self.save(&id).await?;
         }
         for id in survey.written_elsewhere {
-            let file = self.folder.path_of(id.as_str());
-            let seen = match self.take_up(&id).await {
-                Ok(seen) => seen,
-                Err(error) => {
-                    let reason = error.to_string();
-                    report.push(SetAside { file, reason, is_damaged: false, now_at: None });
-                    None
-                }
+            let (seen, refused) = match self.take_up(&id).await {
+                Ok(seen) => (seen, None),
+                Err(error) => (None, Some(error.to_string())),
             };
-            report.extend(self.save_over(&id, seen.as_ref()).await?.set_aside);
+            let mut set_aside = self.save_over(&id, seen.as_ref()).await?.set_aside;
+            // Why it could not be taken in says more than that the store does not have it.
+            if let (Some(first), Some(reason)) = (set_aside.first_mut(), refused) {
+                first.reason = format!("{}: {reason}", first.reason);
+            }
+            report.extend(set_aside);
         }
         for (file, id) in survey.of_others {
             let reason = format!("the store has another task {id}, not of this folder");

@@ -9,11 +9,13 @@ use relight_core::checkpoint::{Checkpoint, Status};
 use relight_core::decide::{Guard, Right};
 use relight_core::event::EventKind;
 use relight_core::ids::{IdError, StepName, TaskId};
+use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::Commit;
 
 use super::copy::dialect_status;
-use super::{Dialect, DialectError, Saved, UpdateRequest};
+use super::survey::is_from_elsewhere;
+use super::{Dialect, DialectError, UpdateRequest};
 use crate::checkpoint_files::ReadError;
 use crate::doors::clock;
 use crate::engine::{TaskView, act_error};
@@ -35,7 +37,7 @@ impl Dialect {
         if view.task.checkpoint.is_none() {
             return Ok(None);
         }
-        let is_newer = Time::from(file.updated_at) >= view.task.updated_at;
+        let is_newer = is_newer(&file, &view.task);
         let key = view.task.spec.key.as_ref().map(ToString::to_string).unwrap_or_default();
         let is_restored = file.seq > view.task.seq && is_newer;
         if is_newer && (is_restored || (file.foreign && key != file.idempotency_key)) {
@@ -51,11 +53,21 @@ impl Dialect {
         Ok((is_newer || !file.foreign).then_some(file))
     }
 
-    /// Writes the file after a verb that is not the dialect's. What the store cannot take in of the
-    /// old one is set aside with it.
-    pub async fn refresh(&self, id: &TaskId) -> Result<Saved, DialectError> {
-        let _ = self.take_up(id).await;
-        self.save(id).await
+    /// The same before a verb that is not the dialect's decides, so that the verb has the last word.
+    /// Answers whether the store was changed. The file is written anew at once: whoever writes it after
+    /// the verb must not take it for news again.
+    pub(crate) async fn take_up_before(&self, task: &Task) -> bool {
+        let file = self.folder.read(task.id.as_str());
+        if !matches!(file, Ok(Some(file)) if is_from_elsewhere(&file, task)) {
+            return false;
+        }
+        let seen = self.take_up(&task.id).await.ok().flatten();
+        if seen.is_some() {
+            // Where that fails, the write after the verb sets the old file aside.
+            let _ = self.save_over(&task.id, seen.as_ref()).await;
+        }
+        let now = self.engine.task(&task.id).await;
+        now.is_ok_and(|now| now.seq != task.seq)
     }
 
     async fn note_taken_up(
@@ -78,6 +90,14 @@ impl Dialect {
         self.engine.store().commit(commit).await.map_err(act_error)?;
         Ok(())
     }
+}
+
+/// Whether a file was written after the task was changed last. Within a second, where its writer has
+/// cut off the rest.
+fn is_newer(file: &Checkpoint, task: &Task) -> bool {
+    let (written, changed) = (Time::from(file.updated_at).as_ms(), task.updated_at.as_ms());
+    let is_cut = file.foreign && written % 1_000 == 0;
+    written >= if is_cut { changed - changed % 1_000 } else { changed }
 }
 
 /// What a file has and the store has not. Finished steps always count; the rest only when the file

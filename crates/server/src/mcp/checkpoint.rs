@@ -29,23 +29,26 @@ pub(super) async fn save(seat: &Seat, given: CheckpointSave) -> Result<Reply, Pr
     if known.is_some() && !begins_anew {
         return update(seat, &dialect, &id, &given).await;
     }
-    match dialect.start(start_request(seat, &id, &given)?).await? {
-        StartOutcome::Started(saved) | StartOutcome::Same(saved) => {
-            let goes_on = !given.complete.is_empty() || given.status.is_some();
-            if goes_on {
-                return update(seat, &dialect, &id, &given).await;
-            }
-            Ok(saved_reply(&saved, "started"))
-        }
+    let (saved, replaced) = match dialect.start(start_request(seat, &id, &given)?).await? {
+        StartOutcome::Started { saved, replaced } => (saved, replaced),
+        StartOutcome::Same(saved) => (saved, None),
         StartOutcome::Completed(id) => {
             let text = format!("workflow {id} was completed before; nothing to do");
-            Ok(Reply::new(text, json!({"workflow": id, "outcome": "completed"})))
+            return Ok(Reply::new(text, json!({"workflow": id, "outcome": "completed"})));
         }
         StartOutcome::KeyTaken(id) => {
             let text = format!("workflow {id} has this idempotency key; nothing was started");
-            Ok(Reply::new(text, json!({"workflow": id, "outcome": "key_taken"})))
+            return Ok(Reply::new(text, json!({"workflow": id, "outcome": "key_taken"})));
         }
+    };
+    if !given.complete.is_empty() || given.status.is_some() {
+        return update(seat, &dialect, &id, &given).await;
     }
+    let mut reply = saved_reply(&saved, "started");
+    if let Some(status) = replaced {
+        reply.text += &format!("\na new run: the one before was {status}");
+    }
+    Ok(reply)
 }
 
 fn start_request(
@@ -164,7 +167,8 @@ pub(super) async fn resume(seat: &Seat, given: CheckpointResume) -> Result<Reply
     }
     let (agent, limits) = (agent.filter(|_| given.agent.is_some()), seat.limits.clone());
     let request = ResumeRequest { workflow, agent, steal: false, holder, ttl, limits };
-    let resumed = dialect.resume(&request).await?;
+    let mut reports = Vec::new();
+    let resumed = dialect.resume(&request, &mut reports).await?;
     seat.remember(&resumed.started);
     let checkpoint = document(&resumed.saved.view);
     let mut text = started_text("workflow", &resumed.started);
@@ -173,7 +177,7 @@ pub(super) async fn resume(seat: &Seat, given: CheckpointResume) -> Result<Reply
         text += &format!("\nnotes: {notes}");
         data["notes"] = json!(notes);
     }
-    for report in &resumed.reports {
+    for report in &reports {
         let what = if report.is_damaged { "is damaged" } else { "is not used" };
         text += &format!("\n{} {what}: {}", report.file.display(), report.reason);
     }

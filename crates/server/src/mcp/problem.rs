@@ -154,6 +154,8 @@ impl From<DialectError> for Problem {
             DialectError::Unfinished { .. } => {
                 Self::new(ErrorCode::CONFLICT, text).hint("checkpoint_resume goes on with it")
             }
+            DialectError::Ended { .. } => Self::new(ErrorCode::ENDED, text)
+                .hint("there is nothing to do; new work needs a new id"),
             DialectError::Damaged { .. } | DialectError::BadName { .. } => {
                 Self::new(ErrorCode::DAMAGED, text).hint("a person has to look at the file")
             }
@@ -170,15 +172,10 @@ impl From<ResumeError> for Problem {
     fn from(error: ResumeError) -> Self {
         let text = error.to_string();
         match error {
-            ResumeError::Nothing { waiting, .. } => {
-                let problem = Self::new(ErrorCode::NOTHING, text);
-                match waiting.first() {
-                    Some((id, status)) => {
-                        problem.hint(format!("{id} is {status} and waits for a person"))
-                    }
-                    None => problem.hint("nothing was interrupted: begin new work"),
-                }
+            ResumeError::Nothing { .. } => {
+                Self::new(ErrorCode::NOTHING, text).hint("nothing was interrupted: begin new work")
             }
+            ResumeError::Waits { why, .. } => Self { message: text, ..ActError::from(why).into() },
             ResumeError::Held { .. } => Self::new(ErrorCode::HELD, text).hint(HELD),
             ResumeError::Over { .. } => Self::new(ErrorCode::ILLEGAL, text)
                 .hint("there is nothing to do; new work needs a new id"),

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::marked::{self, Edition, Stamp, State};
 
-const AGENTS_MD: Edition = Edition { version: 1, text: include_str!("agents_md.md") };
-const SKILL: Edition = Edition { version: 1, text: include_str!("skill.md") };
+const AGENTS_MD: Edition = Edition { version: 2, text: include_str!("agents_md.md") };
+const SKILL: Edition = Edition { version: 2, text: include_str!("skill.md") };
 const SKILL_NAME: &str = "restart-recovery";
 const SKILL_STAMP: &str = "<!-- relight:skill ";
 
@@ -117,8 +117,8 @@ mod tests {
     /// A changed text needs a raised version, or nobody is told that theirs is outdated.
     #[test]
     fn the_texts_are_those_of_their_versions() {
-        insta::assert_snapshot!(Stamp::of(AGENTS_MD), @"v1 d977273ea0a79f56");
-        insta::assert_snapshot!(Stamp::of(SKILL), @"v1 72c1a5d1d69a8840");
+        insta::assert_snapshot!(Stamp::of(AGENTS_MD), @"v2 500ac736b8be17ea");
+        insta::assert_snapshot!(Stamp::of(SKILL), @"v2 dc9c5b341a8f4fb6");
     }
 
     /// What agents are told to type is what the flags take.
