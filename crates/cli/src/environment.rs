@@ -422,10 +422,9 @@ impl Environment {
         if let Some(pid) = given.owner_pid {
             return Ok((self.named_process(pid, store)?, None));
         }
-        if given.lease.is_none()
-            && let Some(holder) = crate::block_on(self.attempt(store))?
-        {
-            return Ok((holder, None));
+        // What an attempt holds ends with it; a time that is given may end it earlier.
+        if let Some(holder) = crate::block_on(self.attempt(store))? {
+            return Ok((holder, given.lease));
         }
         let lease = given.lease.unwrap_or(LEASE);
         let by = format!("{} (a lease of {lease})", self.who(agent));

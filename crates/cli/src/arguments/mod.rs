@@ -204,8 +204,8 @@ pub(crate) struct HolderArguments {
     /// Hold it for as long as this process lives (in a shell: $$)
     #[arg(long, value_name = "PID")]
     pub(crate) owner_pid: Option<u32>,
-    /// Hold it for this long after each write [default: as long as the attempt lives, in an agent
-    /// under relight run or up; else 10m]
+    /// Hold it for this long after each write; in an agent under relight run or up at most as long as
+    /// the attempt lives, which is the default there [default elsewhere: 10m]
     #[arg(long, value_name = "DURATION", value_parser = crate::values::lease)]
     pub(crate) lease: Option<relight_core::time::Span>,
 }

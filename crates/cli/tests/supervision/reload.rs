@@ -101,3 +101,27 @@ fn without_a_configuration_it_says_what_to_type() {
     assert!(ran.stderr.contains("--config"), "{ran:?}");
     assert_eq!(ground.call(&["up", "--config", "none.toml"]).code, 78);
 }
+
+#[test]
+fn the_task_that_a_changed_configuration_names_belongs_to_the_agent_from_its_next_attempt_on() {
+    let ground = ground();
+    assert_eq!(ground.call(&["task", "add", "t1"]).code, 0);
+    assert_eq!(ground.call(&["task", "add", "t2"]).code, 0);
+    ground.config(&(entry("a", "1") + "task = \"t1\"\n"));
+    let daemon = ground.up(&[]);
+    ground.until_runs("a", 1);
+    ground.config(&(entry("a", "1") + "task = \"t2\"\n"));
+    reload(&daemon, READ);
+    assert_eq!(ground.call(&["restart", "a"]).code, 0);
+    ground.until_runs("a", 2);
+    let shown = ground.json(&["task", "show", "t2"]);
+    assert_eq!((&shown["agent"], &shown["pinned"]), (&"a".into(), &true.into()), "{shown:#}");
+    assert_eq!(ground.call(&["down"]).code, 0);
+    daemon.end();
+    ground.config(&(entry("a", "1") + "task = \"t3\"\n"));
+    assert_eq!(ground.call(&["task", "add", "t3"]).code, 0);
+    let _daemon = ground.up(&[]);
+    ground.until_runs("a", 3);
+    let shown = ground.json(&["task", "show", "t3"]);
+    assert_eq!((&shown["agent"], &shown["pinned"]), (&"a".into(), &true.into()), "{shown:#}");
+}

@@ -69,7 +69,7 @@ fn exit_0_without_finishing_the_task_is_no_success() {
         (&deaths[0]["cause"], &deaths[0]["unfinished_task"]),
         (&json!("failed"), &json!("t"))
     );
-    assert_eq!(ground.task_status("t"), "interrupted");
+    assert_eq!(ground.task_status("t"), "suspended");
 }
 
 #[test]
@@ -149,20 +149,20 @@ fn a_task_that_is_done_already_is_not_done_again() {
 
 #[test]
 fn an_agent_whose_work_is_over_is_not_brought_back() {
-    for (verb, status, state) in [
-        ("done", "completed", "stopped"),
-        ("cancel", "cancelled", "stopped"),
-        ("fail --reason r", "failed", "crashed"),
-        ("block --reason r", "blocked", "suspended"),
-        ("review", "in_review", "stopped"),
+    // An agent that fails its own task has the one retry itself; then an alert is sent.
+    for (verb, status, state, births, alerts) in [
+        ("done", "completed", "stopped", 1, 0),
+        ("cancel", "cancelled", "stopped", 1, 0),
+        ("fail --reason r", "failed", "crashed", 2, 1),
+        ("block --reason r", "blocked", "suspended", 1, 1),
+        ("review", "in_review", "stopped", 1, 0),
     ] {
         let ground =
             Ground::with_agent(&format!("echo $$ >>births; relight task {verb}; kill -9 $$"));
-        // One that `run` adds is resumed by the same agent when it fails.
         assert_eq!(ground.call(&["task", "add", "t"]).code, 0);
         assert_eq!(ground.run(&["--task", "t"]).end().code, 137);
         assert_eq!((ground.task_status("t").as_str(), ground.state("a").as_str()), (status, state));
-        assert_eq!((ground.births(1).len(), ground.events("alert").len()), (1, 0));
+        assert_eq!((ground.births(1).len(), ground.events("alert").len()), (births, alerts));
     }
 }
 
@@ -254,4 +254,35 @@ fn a_run_of_a_task_that_is_over_says_so_and_runs_nothing() {
         assert_eq!((found, &answer["code"]), (code, &serde_json::json!(code)), "{answer:#}");
     }
     assert!(ground.lines("births").is_empty());
+}
+
+/// Nobody has to sweep for it.
+#[test]
+fn the_task_of_an_agent_that_relight_run_terminated_is_suspended_at_once() {
+    let ground =
+        Ground::with_agent("echo $$ >>births; [ -e good ] && exec relight task done; exit 1");
+    let flags = ["--task", "t", "--max-attempts", "1", "--cooldown", "10ms"];
+    let ran = ground.run(&flags).end();
+    assert_ne!(ran.code, 0, "{ran:?}");
+    assert_eq!(
+        (ground.state("a").as_str(), ground.task_status("t").as_str()),
+        ("terminated", "suspended")
+    );
+    let alerts = ground.events("alert");
+    let of_task = |alert: &&serde_json::Value| alert["detail"]["alert"] == "suspended";
+    assert_eq!(alerts.iter().filter(of_task).count(), 1, "{alerts:#?}");
+    std::fs::write(ground.work("good"), "").unwrap();
+    let ran = ground.run(&flags).end();
+    assert_eq!((ran.code, ground.task_status("t").as_str()), (0, "completed"), "{ran:?}");
+}
+
+#[test]
+fn a_lease_by_time_that_an_attempt_took_ends_with_the_attempt() {
+    let ground = Ground::with_agent(
+        "relight task start t --lease 1h >/dev/null; echo $? >>codes\n\
+         [ $RELIGHT_ATTEMPT_NUMBER = 1 ] && kill -9 $$; relight task done t",
+    );
+    let ran = ground.run(&["--cooldown", "10ms"]).end();
+    assert_eq!((ran.code, ground.lines("codes")), (0, vec!["0".into(), "0".into()]), "{ran:?}");
+    assert_eq!(ground.task_status("t"), "completed");
 }

@@ -96,14 +96,17 @@ pub fn holder_life(held: &Held) -> HolderLife {
         Place::Node(node) => !fleet::is_gone(node),
         Place::Elsewhere => true,
     };
+    // Whoever holds it: where a lease has a time, that ends it.
+    let has_time_left = held.left.is_none_or(|left| left.as_ms() > 0);
     let alive = match &held.holder {
+        _ if !has_time_left => false,
         Holder::Process(process) => lives(process),
         Holder::Attempt { attempt, shim } => match attempts::known(attempt) {
             Some(Known::Over) => false,
             Some(Known::Leader(leader)) => lives(shim) || lives(&leader),
             None => lives(shim),
         },
-        Holder::Time { .. } => held.left.is_none_or(|left| left.as_ms() > 0),
+        Holder::Time { .. } => true,
     };
     if alive { HolderLife::Alive } else { HolderLife::Gone }
 }

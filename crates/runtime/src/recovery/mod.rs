@@ -15,4 +15,4 @@ pub use recoverer::{Recovered, Recoverer};
 pub use strategies::{Asked, Strategies, UnknownStrategy};
 pub use strategy::{Answer, RecoveryStrategy, StrategyError};
 pub use sweep::{Lost, Swept, lost, sweep, sweep_all};
-pub(crate) use sweep::{held, interrupted};
+pub(crate) use sweep::{held, interrupted, left_by};

@@ -89,6 +89,14 @@ async fn left_by_terminated(engine: &Engine) -> Result<Vec<Lost>, StoreError> {
     Ok(left.collect())
 }
 
+/// Those that wait for this agent, which does not come back by itself.
+pub(crate) async fn left_by(engine: &Engine, agent: &AgentName) -> Result<Vec<Lost>, StoreError> {
+    let (statuses, agent) = (vec![TaskStatus::Interrupted], agent.clone());
+    let query = TaskQuery { statuses, agent: Some(agent.clone()), ..TaskQuery::default() };
+    let tasks = engine.store().tasks(query).await?;
+    Ok(tasks.into_iter().map(|task| Lost::Agent(task, agent.clone())).collect())
+}
+
 /// Whether the holder of a task is gone.
 fn is_abandoned(task: &Task) -> bool {
     let held = task.lease.held.as_ref();
@@ -100,11 +108,11 @@ fn abandoned(tasks: Vec<Task>) -> Vec<Lost> {
     let mut lives: VecDeque<(Holder, bool)> = VecDeque::new();
     let mut found = Vec::new();
     for task in tasks {
-        let holder = task.lease.held.as_ref().map(|held| held.holder.clone());
-        let Some(holder) = holder else { continue };
-        let known = lives.iter().find(|(known, _)| *known == holder).map(|(_, gone)| *gone);
+        let Some(held) = task.lease.held.as_ref() else { continue };
+        let (holder, is_by_clock) = (held.holder.clone(), held.ttl.is_some());
+        let known = lives.iter().find(|(known, _)| !is_by_clock && *known == holder);
+        let known = known.map(|(_, gone)| *gone);
         let is_gone = known.unwrap_or_else(|| is_abandoned(&task));
-        let is_by_clock = matches!(holder, Holder::Time { .. });
         if known.is_none() && !is_by_clock {
             lives.push_front((holder, is_gone));
             lives.truncate(HOLDERS_REMEMBERED);

@@ -20,7 +20,7 @@ impl Lives {
     }
 
     fn of_holder(&mut self, held: &Held) -> HolderLife {
-        if matches!(held.holder, Holder::Time { .. }) {
+        if held.ttl.is_some() {
             return process::holder_life(held);
         }
         if let Some(life) = self.known.get(&held.holder) {

@@ -11,6 +11,7 @@ use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::node::Node;
 use relight_core::task::Task;
+use relight_core::time::Span;
 use relight_store::StoreError;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -125,7 +126,11 @@ impl Sweeper {
             return false;
         }
         match attempt {
-            AttemptIs::Current => false,
+            AttemptIs::Current => {
+                let is_over = held.left == Some(Span::ZERO);
+                *has_to_look_again |= held.ttl.is_some() && !is_over;
+                is_over
+            }
             AttemptIs::Over => !self.desk.is_asked_about(&task.id),
             AttemptIs::Elsewhere => {
                 let is_lost = process::holder_life(held) == HolderLife::Gone;

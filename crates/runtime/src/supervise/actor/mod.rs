@@ -459,6 +459,9 @@ impl Actor {
                 self.asked = JoinSet::new();
                 self.tree.dismiss().await;
                 self.clear_cgroups().await;
+                if is_news && matches!(self.agent.state, AgentState::Terminated { .. }) {
+                    self.leave_tasks().await;
+                }
                 if is_news
                     && self.waits_with_task()
                     && let (Some(task), Some(status)) =

@@ -11,6 +11,7 @@ use relight_core::task::Task;
 
 use super::{Actor, Lost};
 use crate::doors::clock;
+use crate::recovery::{self, Recovered};
 use crate::supervise::notice::What;
 
 impl Actor {
@@ -68,6 +69,22 @@ impl Actor {
         let event = TaskEvent::Retry { agent: Some(self.spec.name.clone()), force: true };
         if let Err(error) = self.desk.engine.act(&task.id, Right::Unfenced, event).await {
             self.tell(What::Trouble(format!("task {}: {error}", task.id)));
+        }
+    }
+
+    /// It is terminated: what waits for it goes where its strategy says, now and not only when somebody
+    /// sweeps.
+    pub(super) async fn leave_tasks(&self) {
+        let recoverer = &self.desk.recoverer;
+        let left = match recovery::left_by(recoverer.engine(), &self.spec.name).await {
+            Ok(left) => left,
+            Err(error) => return self.tell(What::Trouble(error.to_string())),
+        };
+        for recovered in recovery::sweep(recoverer, left).await {
+            self.tell(match recovered {
+                Ok(Recovered { task, status, .. }) => What::TaskRecovered { task, status },
+                Err((task, error)) => What::Trouble(format!("task {}: {error}", task.id)),
+            });
         }
     }
 
