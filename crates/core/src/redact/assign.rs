@@ -20,6 +20,8 @@ const ARRAY_LEN_MAX: usize = 256;
 const PHRASE_LEN_MAX: usize = 256;
 const LINE_LEN_MAX: usize = 512;
 const GLUED_LEN_MIN: usize = 20;
+/// Shorter values are not looked for again: they may be part of something else.
+const AGAIN_LEN_MIN: usize = 12;
 
 /// Looks at the name around `stem` and adds the secrets it names; answers where to go on.
 pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) -> Option<usize> {
@@ -74,8 +76,13 @@ fn glued(text: &[u8], stem: usize, name: &Name, findings: &mut Vec<Finding<'_>>)
     let word = text[stem..name.end].iter().take_while(|b| b.is_ascii_alphabetic()).count();
     let from = stem + word + 1;
     let secret = text.get(from..name.end).filter(|secret| secret.len() >= GLUED_LEN_MIN)?;
-    let is_secret = value::is_token(secret)
-        && matches!(names::judge(&text[name.start..from - 1]), KeyName::Loose | KeyName::Strong);
+    let is_secret = matches!(text[from - 1], b'-' | b'.' | b'_')
+        && value::is_token(secret)
+        && match names::judge(&text[name.start..from - 1]) {
+            KeyName::Strong | KeyName::Loose => true,
+            KeyName::Weak => names::ends_in_capitals(&text[name.start..from - 1]),
+            KeyName::Plain => false,
+        };
     let found = Finding::new(from, name.end, "assignment", Rank::Context);
     is_secret.then(|| findings.push(found)).map(|()| name.end)
 }
@@ -83,10 +90,10 @@ fn glued(text: &[u8], stem: usize, name: &Name, findings: &mut Vec<Finding<'_>>)
 /// The same value once more on its line: `token = 'x' | 'x'`.
 pub(super) fn again(text: &[u8], found: &Finding<'_>, findings: &mut Vec<Finding<'_>>) {
     let secret = &text[found.start..found.end];
-    if !value::is_token(secret) {
+    if secret.len() < AGAIN_LEN_MIN || secret.contains(&b' ') {
         return;
     }
-    let line = &text[found.end..text.len().min(found.end + LINE_LEN_MAX)];
+    let line = &text[found.end..text.len().min(found.end + secret.len() + LINE_LEN_MAX)];
     let line = line.split(|b| *b == b'\n').next().unwrap_or_default();
     for at in memmem::find_iter(line, secret) {
         let start = found.end + at;
@@ -146,7 +153,7 @@ impl Place {
         match self.tie {
             Tie::Argument if !self.is_given(text, value) => return None,
             Tie::Call if !self.is_set(text, value) => return None,
-            Tie::Dash if !value::is_token(value) => return None,
+            Tie::Dash if !value::is_generated(value.trim_ascii()) => return None,
             _ if extent.quoted => return self.quoted_secret(text, extent),
             _ if is_asked_for(text, extent.start) => return None,
             _ => {}

@@ -59,6 +59,16 @@ pub(super) fn ends_with_key(name: &[u8]) -> bool {
     ends_with_any(name, &["key", "keys"])
 }
 
+/// `KEY`, `acmeACCESS`: in capitals a name, in a sentence too.
+pub(super) fn ends_in_capitals(name: &[u8]) -> bool {
+    [b"KEY".as_slice(), b"ACCESS", b"PRIVATE"].iter().any(|end| name.ends_with(end))
+}
+
+/// Whether a service is called so.
+pub(super) fn is_vendor(name: &[u8]) -> bool {
+    is_any(name, VENDORS)
+}
+
 /// Whether a call of this name takes a user and a password.
 pub(super) fn is_auth(name: &[u8]) -> bool {
     ends_with_any(name, &["auth"])
@@ -81,7 +91,10 @@ pub(super) fn is_secret_parameter(name: &[u8]) -> bool {
 
 fn is_strong(all: &[&[u8]]) -> bool {
     let last = all[all.len() - 1];
-    all.iter().any(|segment| is_any(segment, STRONG) || ends_with_any(segment, STRONG_ENDINGS))
+    let is_word = |segment: &&[u8]| {
+        is_any(segment, STRONG) || ends_with_any(segment, STRONG_ENDINGS) || is_password(segment)
+    };
+    all.iter().any(is_word)
         || pairs(all).any(|(before, segment)| {
             let is_key = is(segment, "key") || is(segment, "keys");
             (is_key && is_any(before, BEFORE_KEY))
@@ -90,6 +103,14 @@ fn is_strong(all: &[&[u8]]) -> bool {
         })
         || (all.len() > 1 && is(last, "pat"))
         || is_any(last, &["dsn", "psk"])
+}
+
+/// `passwd`, `PSSWRD`, `pasword`: however much of the word is left out.
+fn is_password(segment: &[u8]) -> bool {
+    let letters = segment.iter().map(u8::to_ascii_lowercase).filter(|b| !b"aor".contains(b));
+    let mut left = letters.take(16).collect::<Vec<u8>>();
+    left.dedup();
+    left == b"pswd" && segment.len() > 3
 }
 
 fn is_loose(all: &[&[u8]]) -> bool {
@@ -126,8 +147,7 @@ fn has_vendor(all: &[&[u8]]) -> bool {
 #[rustfmt::skip]
 const STRONG: &[&str] = &[
     "pwd", "passwd", "passcode", "secret", "secrets", "credential", "credentials", "creds",
-    "cred", "mnemonic", "apikeys", "phpsessid", "jsessionid", "pswd", "psswd", "pword", "passw",
-    "passwrd", "pswrd", "psword", "secrete", "contrasena", "contraseña", "kennwort", "passwort", "senha", "wachtwoord", "masterauth",
+    "cred", "mnemonic", "apikeys", "phpsessid", "jsessionid", "pword", "passw", "secrete", "contrasena", "contraseña", "kennwort", "passwort", "senha", "wachtwoord", "masterauth",
 ];
 #[rustfmt::skip]
 const STRONG_ENDINGS: &[&str] = &[
@@ -185,7 +205,25 @@ pub(super) const VENDORS: &[&str] = &[
     "saucelabs", "sourcegraph", "deepl", "virustotal", "shodan", "alphavantage", "binance", "bybit", "infura",
     "etherscan", "wandb", "snowflake", "logz", "loggly", "papertrail", "honeycomb", "supabase",
     "postmark", "mandrill", "braintree", "paypal", "shopify", "dockerhub", "jenkins", "gitea",
-    "woodpecker", "vercel", "backblaze", "linode", "vultr", "hetzner", "scaleway", "ovh",
+    "woodpecker", "vercel", "backblaze", "linode", "vultr", "hetzner", "scaleway", "ovh", "railway",
+    "telnyx", "freshworks", "freshdesk", "zapier", "calendly", "klaviyo", "mailerlite",
+    "mailjet", "sparkpost", "sendinblue", "brevo", "plivo", "vonage",
+    "nexmo", "clicksend", "pipedrive", "salesforce", "zoho", "clickup", "todoist", "basecamp",
+    "wrike", "toggl", "clockify", "xero", "quickbooks", "adyen", "mollie", "razorpay", "paystack",
+    "flutterwave", "coinmarketcap", "coingecko", "cryptocompare", "quicknode", "moralis",
+    "bitfinex", "bitmex", "bitstamp", "ipinfo", "ipstack", "accuweather", "openweathermap",
+    "mapquest", "geocodio", "opencage", "apilayer", "scraperapi",
+    "scrapingbee", "zenrows", "diffbot", "clearbit", "fullcontact", "rocketreach", "newsapi",
+    "unsplash", "pexels", "pixabay", "imgur", "cloudinary", "imagekit", "uploadcare",     "vimeo", "wistia", "webex", "ringcentral", "aircall", "helpscout", "gorgias", "statuspage",
+    "pingdom", "uptimerobot", "betterstack", "grafana", "honeybadger", "airbrake", "raygun",
+    "logdna", "logtail", "typesense", "meilisearch", "stytch", "workos", "onelogin", "doppler",
+    "infisical", "appveyor", "bitrise", "codacy", "codeclimate", "appsflyer",
+    "revenuecat", "storyblok", "datocms", "webflow", "bigcommerce", "gumroad",
+    "chargebee", "recurly", "taxjar", "easypost", "shippo", "aftership", "docusign",
+    "hellosign", "pandadoc", "wasabi", "deepgram", "assemblyai", "elevenlabs", "huggingface",
+    "mixcloud", "strava", "fitbit", "yelp", "foursquare", "ticketmaster",
+    "eventbrite", "surveymonkey", "typekit", "freemius", "mailsac", "mailtrap",
+    "zerobounce", "kickbox", "neverbounce",
 ];
 
 /// `key` alone is any key; after these it opens something.

@@ -134,6 +134,7 @@ const WORDS: &[(&str, Rule)] = &[
     ("pw:", Rule::Name),
     ("psw", Rule::Name),
     ("pssw", Rule::Name),
+    ("pasw", Rule::Name),
     ("private", Rule::NameEnd),
     ("psk", Rule::Name),
     ("contrase", Rule::Name),
@@ -364,7 +365,8 @@ const fn trigger(index: usize) -> (&'static str, Rule) {
 }
 
 const fn end_of(name: &'static str) -> &'static str {
-    if name.len() > 6 { name.split_at(name.len() - 6).1 } else { name }
+    let cut = if name.len() > 6 { name.len() - 6 } else { name.len() / 6 };
+    name.split_at(cut).1
 }
 
 const CLASS: [u32; 256] = {

@@ -7,7 +7,7 @@ use super::extent::{self, Tie, is_quote, skip_blanks};
 use super::finding::{Finding, Rank};
 use super::key::Name;
 use super::names::KeyName;
-use super::{assign, value};
+use super::{assign, names, value};
 
 /// How far before a name its keyword may stand.
 const BEFORE_LEN: usize = 256;
@@ -222,9 +222,7 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> 
         return Some(Finding::new(start, end, "assignment", Rank::Context));
     }
     // `KEY x`, `acmeACCESS x`: in capitals it is a name and not a word of the sentence.
-    let is_constant = [b"KEY".as_slice(), b"ACCESS", b"PRIVATE"]
-        .iter()
-        .any(|end| name.bytes(text).ends_with(end));
+    let is_constant = names::ends_in_capitals(name.bytes(text));
     let is_secret = is_secret || is_constant;
     let is_digest =
         links == 0 && !is_secret && token.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
@@ -233,7 +231,11 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> 
     let is_generated = value::is_random(token) || is_secret && value::is_run(token);
     let is_token = start > at && is_generated && !is_digest && !is_file;
     let is_quoted = start > 0 && is_quote(text.get(start - 1));
-    if !is_token || key == KeyName::Weak && links == 0 && !is_constant && !is_quoted {
+    // `mixpanel x`: hashes and ids do not have letters of both cases.
+    let has_cases =
+        token.iter().any(u8::is_ascii_uppercase) && token.iter().any(u8::is_ascii_lowercase);
+    let is_named = is_constant || is_quoted || has_cases && names::is_vendor(name.bytes(text));
+    if !is_token || key == KeyName::Weak && links == 0 && !is_named {
         return None;
     }
     let kind = assign::kind_of(token, b"");

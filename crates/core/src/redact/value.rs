@@ -312,7 +312,13 @@ pub(super) fn is_token(value: &[u8]) -> bool {
 pub(super) fn is_run(value: &[u8]) -> bool {
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
     let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
-    digits + letters == value.len() && value.len() >= 16 && digits >= 4 && letters >= 4
+    // All of them in a row are an alphabet.
+    let is_alphabet = distinct(value) > 60;
+    digits + letters == value.len()
+        && value.len() >= 16
+        && digits >= 4
+        && letters >= 4
+        && !is_alphabet
 }
 
 /// `1/1203456789012345:9f86d081884c7d65…`.
