@@ -11,7 +11,8 @@ use relight::doors::file::{self, Stranger};
 use relight::doors::{fleet, process};
 use relight::engine::Engine;
 use relight::store_url::{self, StoreUrl};
-use relight::supervise::control::daemon_socket;
+use relight::supervise::control::{self, daemon_socket, run_socket};
+use relight::supervise::folder::AgentFolder;
 use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
 use relight_core::ids::{AgentName, SessionKey, TaskId};
@@ -34,6 +35,8 @@ use crate::values;
 const LEASE: Span = Span::from_secs(600);
 /// How long the record of our own attempt is waited for.
 const RECORD_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long it may take to find out whether somebody listens at a socket.
+const KNOCK_MAX: Span = Span::from_ms(500);
 
 /// Where the password of a store is safer than on a command line.
 const BETTER_PLACES: &str =
@@ -276,7 +279,10 @@ impl Environment {
     /// The store as it can be reached from here: itself, or through the daemon of the node.
     pub(crate) fn open_store(&self, usage: Use) -> Result<Arc<dyn Store>, Failure> {
         let socket = match self.way()? {
-            StoreWay::Open(url) => return Ok(url.open(usage)?),
+            StoreWay::Open(url) => {
+                self.refuse_to_replace(&url)?;
+                return Ok(url.open(usage)?);
+            }
             StoreWay::OfAgent(socket) => socket,
             StoreWay::OfHome(socket) => {
                 store_way::refuse_without_daemon(&socket)?;
@@ -286,6 +292,29 @@ impl Environment {
         fleet::share_store();
         let patience = store_way::patience(self.get(store_way::NODE_LEASE));
         Ok(Arc::new(RelayedStore::open_with_patience(&socket, patience)?))
+    }
+
+    /// A store whose file is gone while a supervisor uses it is not made anew: that one would be empty, and
+    /// nobody would miss what the supervisor still knows.
+    fn refuse_to_replace(&self, url: &StoreUrl) -> Result<(), Failure> {
+        let StoreUrl::Sqlite(path) = url else { return Ok(()) };
+        if std::fs::symlink_metadata(path).is_ok() {
+            return Ok(());
+        }
+        let folder = self.state_folder()?;
+        let agents = AgentFolder::all(&folder).unwrap_or_default();
+        let mut sockets = agents.iter().map(run_socket).chain([daemon_socket(&folder)]);
+        let listens = |socket: &PathBuf| match control::call(socket, KNOCK_MAX) {
+            Ok(_) => true,
+            Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+        };
+        let Some(socket) = sockets.find(listens) else { return Ok(()) };
+        let (path, socket) = (path.display(), socket.display());
+        let text =
+            format!("the store {path} is gone, but its supervisor lives and uses it ({socket})");
+        Err(Failure::new(Exit::Io, text).hint(
+            "nothing was made; put the file back, or end the supervisor first (relight down, Ctrl-C)",
+        ))
     }
 
     /// The socket of the daemon through which the store is asked; none where it is opened.

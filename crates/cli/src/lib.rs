@@ -118,6 +118,12 @@ fn run(environment: &Environment, command: Command) -> Outcome {
     }
 }
 
+/// Waits for timers, sockets, signals and children, on this thread.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    relight::doors::limits::check_room_for_runtime()?;
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
 /// Runs what never waits on a timer or a socket, without an executor around it.
 fn block_on<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();

@@ -265,3 +265,15 @@ fn a_pruned_file_that_is_gone_already_is_no_failure() {
     fs::remove_dir_all(place.work("memory")).unwrap();
     place.ok("prune --older-than 0s");
 }
+
+#[test]
+fn a_pipe_or_device_as_its_log_is_refused_and_not_waited_for() {
+    let place = Place::new();
+    place.shell("mkfifo pipe").run().with_code(0);
+    for log in ["pipe", "/dev/zero"] {
+        place.fails(&format!("check --log {log}"), 74).says(&["not a regular file"]);
+    }
+    place.ok("check --log log");
+    place.ok("check --log log");
+    assert_eq!(fs::read_to_string(place.work("log")).unwrap().lines().count(), 2);
+}

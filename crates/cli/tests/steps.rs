@@ -723,4 +723,16 @@ fn the_command_of_a_step_gets_the_fence_of_its_task() {
     };
     assert_eq!(told("a --fence 1"), "t 1\n");
     assert_eq!(told("b"), "t none\n");
+
+#[test]
+fn a_pipe_or_device_as_output_is_refused_and_not_waited_for() {
+    let place = Place::new();
+    place.ok("task start t");
+    place.ok("step begin s --task t --fence 1");
+    place.shell("mkfifo pipe").run().with_code(0);
+    for output in ["pipe", "/dev/zero"] {
+        let words = format!("step end s --task t --fence 1 --output {output}");
+        place.fails(&words, 2).says(&["not a regular file", "--output -"]);
+    }
+    place.relight("step end s --task t --fence 1 --output -").input(b"made").run().with_code(0);
 }

@@ -1,10 +1,10 @@
 //! `relight check`.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use relight::check::{Alert, CheckError, CheckReport, check_files, check_store};
-use relight::doors::clock;
+use relight::doors::{clock, file};
 use relight::store_url::StoreUrl;
 use relight_core::time::{Span, Time};
 use relight_store::Store;
@@ -111,17 +111,12 @@ fn alert_json(alert: &Alert) -> Value {
     }
 }
 
-fn append(log: &PathBuf, text: &str, now: Time) -> Result<(), Failure> {
+fn append(log: &Path, text: &str, now: Time) -> Result<(), Failure> {
     let mut lines = String::new();
     for line in text.lines() {
         lines += &format!("{now} {line}\n");
     }
-    let mut options = std::fs::OpenOptions::new();
-    let written = options
-        .append(true)
-        .create(true)
-        .open(log)
-        .and_then(|mut file| file.write_all(lines.as_bytes()));
+    let written = file::open_to_append(log).and_then(|mut file| file.write_all(lines.as_bytes()));
     written
         .map_err(|error| Failure::new(Exit::Io, format!("cannot write {}: {error}", log.display())))
 }

@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::supervision::cannot_wait;
 use crate::arguments::other::EventsArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -24,9 +25,7 @@ pub(crate) fn run(environment: &Environment, arguments: &EventsArguments) -> Out
     }
     let engine = environment.engine()?;
     let store = engine.store().as_ref();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| Failure::new(Exit::Io, format!("cannot start: {error}")))?;
+    let runtime = crate::runtime().map_err(|error| cannot_wait(&error))?;
     let reader = Reader { environment, arguments, store };
     runtime.block_on(async {
         let start = reader.start().await?;

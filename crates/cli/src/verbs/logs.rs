@@ -199,7 +199,7 @@ struct Watch {
 
 impl Watch {
     fn begin() -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = crate::runtime()?;
         let entered = runtime.enter();
         let interrupted = signal(SignalKind::interrupt())?;
         let terminated = signal(SignalKind::terminate())?;

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use relight::doors::file;
 use relight::engine::{ActError, Acted, Engine};
 use relight_core::change::Change;
 use relight_core::decide::{Refusal, Right, TaskEvent};
@@ -184,7 +185,9 @@ fn read_output(path: &Path, exit_code: i32) -> Result<Output, Failure> {
     let mut from: Box<dyn Read> = if path == Path::new("-") {
         Box::new(std::io::stdin())
     } else {
-        Box::new(std::fs::File::open(path).map_err(cannot)?)
+        Box::new(file::open_regular(path).map_err(|error| {
+            cannot(error).hint("--output - reads standard input, such as a pipe")
+        })?)
     };
     let mut kept = KeptBytes::default();
     let mut part = vec![0; 64 << 10];

@@ -24,6 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::checkpoint;
 use super::step::{Begin, Place};
+use super::supervision::cannot_wait;
 use crate::arguments::step::RunArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -45,9 +46,7 @@ const SIGNALLED: std::ops::RangeInclusive<u8> = 129..=159;
 pub(super) fn run(environment: &Environment, arguments: &RunArguments) -> Outcome {
     let rule = rule(arguments)?;
     let place = Place::find(environment, arguments.of.clone(), arguments.name.clone())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| Failure::new(Exit::Io, format!("cannot start: {error}")))?;
+    let runtime = crate::runtime().map_err(|error| cannot_wait(&error))?;
     runtime.block_on(step(environment, &place, arguments, rule))
 }
 

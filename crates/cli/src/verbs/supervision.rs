@@ -74,10 +74,12 @@ const TAKE_UP_MAX: Duration = Duration::from_secs(2);
 /// One thread, for a supervisor waits most of the time; but never for whoever reads what it says.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
     output::wait_for_no_reader();
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Io, format!("cannot wait for events: {error}")))
+    crate::runtime().map_err(|error| cannot_wait(&error))
+}
+
+/// There is no runtime to wait for anything.
+pub(crate) fn cannot_wait(error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Io, format!("cannot wait for events: {error}"))
 }
 
 pub(crate) fn settings(environment: &Environment, home: &Path) -> Result<Settings, Failure> {

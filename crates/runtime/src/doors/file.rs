@@ -8,6 +8,7 @@ use std::path::Path;
 
 use relight_core::time::Time;
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 /// What is in a regular file, up to a limit; none when it is absent or cannot be read. Whatever else
 /// lies there, a pipe above all, is never waited for.
@@ -21,12 +22,7 @@ pub fn read_regular(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
 /// waited for.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::Error::other("it is not a regular file"))
-    }
+    regular(OpenOptions::new().read(true).custom_flags(flags).open(path)?)
 }
 
 /// All of a regular file as text; an error when it is longer than `bytes_max`.
@@ -117,6 +113,28 @@ pub fn open_to_overwrite(path: &Path) -> io::Result<File> {
     open.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
     let file = open.open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
+/// Opens a regular file to write at its end, making it when it is not there. Anything else, such as a pipe
+/// or a device, is an error and is never waited for.
+pub fn open_to_append(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    match OpenOptions::new().append(true).create(true).custom_flags(flags).open(path) {
+        // A pipe that nobody reads.
+        Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Err(irregular()),
+        opened => regular(opened?),
+    }
+}
+
+fn regular(file: File) -> io::Result<File> {
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(irregular()),
+    }
+}
+
+fn irregular() -> io::Error {
+    io::Error::other("it is not a regular file")
 }
 
 /// When a file was last written, by the wall clock.

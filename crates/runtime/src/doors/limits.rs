@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -62,13 +63,47 @@ pub fn is_exhausted(error: &io::Error) -> bool {
 }
 
 /// Asks for as many open files as are allowed: a supervisor needs a few for each agent. Answers how
-/// many were allowed before, for agents to have; none when nothing changed.
+/// many were allowed before the first time, for agents to have; none when nothing changed.
 pub fn raise_open_files() -> Option<u64> {
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current == limit.maximum {
-        return None;
+    static BEFORE: OnceLock<Option<u64>> = OnceLock::new();
+    *BEFORE.get_or_init(|| {
+        let limit = getrlimit(Resource::Nofile);
+        if limit.current == limit.maximum {
+            return None;
+        }
+        let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        setrlimit(Resource::Nofile, raised).ok()?;
+        limit.current
+    })
+}
+
+/// What the runtime that waits for events opens at its start.
+const FOR_A_RUNTIME: usize = 8;
+
+/// Makes sure that a runtime for events can be built: without descriptors it panics instead of answering
+/// an error.
+pub fn check_room_for_runtime() -> io::Result<()> {
+    if has_room(FOR_A_RUNTIME)? {
+        return Ok(());
     }
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    setrlimit(Resource::Nofile, raised).ok()?;
-    limit.current
+    raise_open_files();
+    match has_room(FOR_A_RUNTIME)? {
+        true => Ok(()),
+        false => Err(io::Error::other(format!(
+            "too few files may be open: {} (ulimit -n)",
+            open_files()
+        ))),
+    }
+}
+
+fn has_room(count: usize) -> io::Result<bool> {
+    let mut opened = Vec::new();
+    for _ in 0..count {
+        match std::fs::File::open("/dev/null") {
+            Ok(file) => opened.push(file),
+            Err(error) if is_exhausted(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
 }

@@ -3,11 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use relight::doors::file;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// More than any chain of certificates has.
+const BYTES_MAX: u64 = 1 << 20;
 
 /// A certificate with its key.
 #[derive(Clone)]
@@ -39,14 +43,19 @@ impl Tls {
     /// From two PEM files: the chain, its own certificate first, and the key.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let cannot = |file: &Path, why: String| TlsError::File { file: file.to_owned(), why };
-        let chain = CertificateDer::pem_file_iter(certificate)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        let read = |path: &Path| {
+            let text = file::open_regular(path).and_then(|file| file::read_text(file, BYTES_MAX));
+            text.map_err(|error| cannot(path, error.to_string()))
+        };
+        let (chain_text, key_text) = (read(certificate)?, read(key)?);
+        let chain = CertificateDer::pem_slice_iter(chain_text.as_bytes())
+            .collect::<Result<Vec<_>, _>>()
             .map_err(|error| cannot(certificate, error.to_string()))?;
         if chain.is_empty() {
             return Err(cannot(certificate, "there is no certificate in it".to_owned()));
         }
-        let key_der =
-            PrivateKeyDer::from_pem_file(key).map_err(|error| cannot(key, error.to_string()))?;
+        let key_der = PrivateKeyDer::from_pem_slice(key_text.as_bytes())
+            .map_err(|error| cannot(key, error.to_string()))?;
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key_der))

@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use relight::doors::limits;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -29,6 +30,7 @@ impl Drop for EndWithCaller {
 
 impl Thread {
     pub(super) fn start() -> io::Result<Self> {
+        limits::check_room_for_runtime()?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();

@@ -80,4 +80,9 @@ fn a_file_that_is_no_certificate_is_named() {
     let error = Tls::load(&file("key.pem"), &file("key.pem")).unwrap_err().to_string();
     assert!(error.contains("key.pem"), "{error}");
     assert!(Tls::load(&file("none.pem"), &file("key.pem")).is_err());
+    let zero = PathBuf::from("/dev/zero");
+    for (certificate, key) in [(&zero, &file("key.pem")), (&file("cert.pem"), &zero)] {
+        let error = Tls::load(certificate, key).unwrap_err().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+    }
 }

@@ -49,6 +49,10 @@ fn roots(url: &PostgresUrl) -> Result<RootCertStore, String> {
         store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(store);
     };
+    // A pipe would be waited for, and a device may have no end.
+    if std::fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+        return Err(format!("the certificates in {file} cannot be read: it is not a regular file"));
+    }
     let found = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| format!("the certificates in {file} cannot be read: {error}"))?;
@@ -171,5 +175,17 @@ impl ServerCertVerifier for Unverified {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_no_file_of_certificates() {
+        let url = "postgres://h/d?sslmode=verify-full&sslrootcert=/dev/zero".parse().unwrap();
+        let refused = Tls::new(&url).err().unwrap();
+        assert!(refused.contains("not a regular file"), "{refused}");
     }
 }
