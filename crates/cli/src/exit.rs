@@ -116,6 +116,12 @@ impl Failure {
         Self { exit, code: (code.name, code.status), message: message.into(), hint: None }
     }
 
+    /// Nothing is begun while a drain lasts.
+    pub(crate) fn draining(message: impl Into<String>) -> Self {
+        Self::of(ErrorCode::DRAINING, message)
+            .hint("later; relight drain --cancel lets work begin again")
+    }
+
     /// The one form of an error, as the API has it too.
     pub(crate) fn json(&self) -> serde_json::Value {
         let (code, status) = self.code;
@@ -208,6 +214,7 @@ impl From<ActError> for Failure {
                 told.hint(format!("relight task show {}", shell_word(task.as_str())))
             }
             ActError::SecretName(_) | ActError::BadName(_) => told,
+            ActError::Draining { .. } => Self::draining(told.message),
             ActError::Contended(_) => told.hint("try again"),
             ActError::Store(error) => error.into(),
         }

@@ -159,6 +159,12 @@ pub(crate) fn shorten(text: &str, chars_max: usize) -> String {
     }
 }
 
+/// The folder that whoever reads this is in.
+pub(crate) fn here() -> Option<String> {
+    let here = std::env::current_dir().ok()?;
+    Some(here.to_string_lossy().into_owned())
+}
+
 /// A name as one word of a shell command, quoted where it has to be.
 pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:@/-".contains(c);

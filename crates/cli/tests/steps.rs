@@ -723,6 +723,7 @@ fn the_command_of_a_step_gets_the_fence_of_its_task() {
     };
     assert_eq!(told("a --fence 1"), "t 1\n");
     assert_eq!(told("b"), "t none\n");
+}
 
 #[test]
 fn a_pipe_or_device_as_output_is_refused_and_not_waited_for() {

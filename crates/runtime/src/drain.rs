@@ -70,17 +70,8 @@ pub async fn cancel(store: &dyn Store) -> Result<bool, StoreError> {
     Err(busy())
 }
 
-/// What starting a task came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Begun {
-    /// It is under a lease.
-    Started(Box<Started>),
-    /// Nothing is begun now; it waits.
-    Waits(Box<Task>),
-}
-
-/// Starts a task. While draining it is added and waits instead, deferred and not failed; whoever holds
-/// it already goes on.
+/// Starts a task. While draining it is added and deferred instead, which is an error that says so; whoever
+/// holds it already continues.
 pub async fn start(
     engine: &Engine,
     new: NewTask,
@@ -88,21 +79,18 @@ pub async fn start(
     holder: Holder,
     ttl: Option<Span>,
     limits: StartLimits,
-) -> Result<Begun, ActError> {
-    let is_draining = now(engine.store().as_ref()).await?.is_some();
-    if is_draining && !goes_on(engine, &new.id, right, &holder).await? {
-        let id = engine.add_to_start(new.clone()).await?.task().id.clone();
-        let task = defer(engine, &id).await?;
-        let cannot_start = task.status.is_terminal() || task.status == TaskStatus::Failed;
-        if !cannot_start {
-            return Ok(Begun::Waits(Box::new(task)));
+) -> Result<Started, ActError> {
+    if now(engine.store().as_ref()).await?.is_some() {
+        if !continues(engine, &new.id, right, &holder).await? {
+            let id = engine.add_to_start(new.clone()).await?.task().id.clone();
+            put_off(engine, &id).await?;
         }
     }
-    let started = engine.start(new, right, holder, ttl, limits).await?;
-    Ok(Begun::Started(Box::new(started)))
+    engine.start(new, right, holder, ttl, limits).await
 }
 
-async fn goes_on(
+/// Whether this life, or a writer that shows this fence, has the task already.
+pub(crate) async fn continues(
     engine: &Engine,
     id: &TaskId,
     right: Right,
@@ -111,6 +99,24 @@ async fn goes_on(
     let Some(task) = engine.store().task(id).await? else { return Ok(false) };
     let life = engine.holder_life(&task, right).await?;
     Ok(task.lease.is_continued_by(holder, right.fence(), life))
+}
+
+/// Refuses to begin work on a task while draining.
+pub(crate) async fn refuse_new_work(store: &dyn Store, task: &Task) -> Result<(), ActError> {
+    match now(store).await? {
+        Some(_) => Err(ActError::Draining { task: task.id.clone(), status: Some(task.status) }),
+        None => Ok(()),
+    }
+}
+
+/// Defers a task that is not begun now, and says so. One that has ended or failed is left for `start` to
+/// refuse.
+pub(crate) async fn put_off(engine: &Engine, id: &TaskId) -> Result<(), ActError> {
+    let task = defer(engine, id).await?;
+    match task.status.is_terminal() || task.status == TaskStatus::Failed {
+        true => Ok(()),
+        false => Err(ActError::Draining { task: task.id, status: Some(task.status) }),
+    }
 }
 
 /// What waits for something else already is left as it is.

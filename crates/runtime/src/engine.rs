@@ -20,6 +20,7 @@ use relight_core::limits;
 use relight_core::progress::{Progress, left_open, progress};
 use relight_core::recovery::TaskPolicy;
 use relight_core::redact::Redactor;
+use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey, StepOutcome};
 use relight_core::task::{NewTask, Task, Usage};
 use relight_core::time::{Span, Time};
@@ -27,6 +28,7 @@ use relight_store::{Commit, CommitError, Store, StoreError};
 
 use crate::dialect::Dialect;
 use crate::doors::{attempts, clock, process};
+use crate::drain;
 use crate::funnel;
 use crate::handover::{self, HandedOver};
 use crate::holders;
@@ -63,6 +65,15 @@ pub enum ActError {
     /// Others were faster every time.
     #[error("task {0} is being changed by others all the time")]
     Contended(TaskId),
+    /// A drain lasts, and this would have begun new work. A task that was to be started is in the store
+    /// all the same, and waits there.
+    #[error("nothing is begun while draining; task {task} {}", was_left(*.status))]
+    Draining {
+        /// Which task.
+        task: TaskId,
+        /// Its status now; none when it was not added.
+        status: Option<TaskStatus>,
+    },
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -77,9 +88,14 @@ impl ActError {
             Self::Exists { .. } => ErrorCode::CONFLICT,
             Self::SecretName(_) | Self::BadName(_) => ErrorCode::INVALID,
             Self::Contended(_) => ErrorCode::CONTENDED,
+            Self::Draining { .. } => ErrorCode::DRAINING,
             Self::Store(_) => ErrorCode::STORE_UNAVAILABLE,
         }
     }
+}
+
+fn was_left(status: Option<TaskStatus>) -> String {
+    status.map_or_else(|| "was not added".to_owned(), |status| format!("is {status}"))
 }
 
 /// A store with the funnel in front of it.
@@ -303,6 +319,11 @@ impl Engine {
             let steps = self.steps_for(&task, event.needs_all_steps()).await?;
             let scene = Scene { steps: &steps, ..self.scene(&task, step.as_ref(), right).await? };
             let decision = decide(&scene, event.clone())?;
+            let begins = decision.changes.iter().any(|c| matches!(c, Change::StepBegun(_)));
+            if begins && task.lease.held.is_none() {
+                // Whoever holds a task finishes it; this would be new work.
+                drain::refuse_new_work(self.store.as_ref(), &task).await?;
+            }
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
                 let at = scene.now;
                 return Ok(Acted { before: task, decision, fence, at });

@@ -6,18 +6,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use relight_core::agent::{Agent, AgentState, AgentStateKind};
+use relight_core::agent::{Agent, AgentState, AgentStateKind, Pause};
 use relight_core::ids::{AgentName, SessionKey, TaskId};
 use relight_core::lease::{Fence, Held, HolderLife};
 use relight_core::session::{Generation, Session, SessionState, SessionStateKind};
 use relight_core::status::TaskStatus;
 use relight_core::step::{RepeatRule, Step, StepKey};
 use relight_core::task::Task;
-use relight_core::time::Time;
+use relight_core::time::{Span, Time};
 use relight_store::{AgentQuery, SessionQuery, Store, StoreError, TaskQuery};
 use serde::Serialize;
 
-use crate::doors::process;
+use crate::doors::{clock, process};
 use crate::engine::Engine;
 use crate::holders;
 use crate::running_step::RunningStep;
@@ -83,17 +83,30 @@ pub struct Holding {
     pub steps: Vec<String>,
 }
 
-/// Agents whose attempt lives, wherever that is, but those that report by themselves.
+/// How far ahead of its time an agent that waits counts as one that is about to run.
+const ABOUT_TO_BEGIN: Span = Span::from_secs(1);
+
+/// Agents whose attempt lives, wherever that is, and those whose supervisor is about to decide whether the
+/// next attempt begins; but none that report by themselves.
 pub async fn running_agents(store: &dyn Store) -> Result<Vec<Agent>, StoreError> {
-    let states = vec![AgentStateKind::Running];
+    let states = vec![AgentStateKind::Running, AgentStateKind::Crashed, AgentStateKind::Suspended];
+    let soon = clock::now().plus(ABOUT_TO_BEGIN);
     let mut running = Vec::new();
     for agent in store.agents(AgentQuery { states, ..AgentQuery::default() }).await? {
-        let AgentState::Running { attempt, .. } = &agent.state else { continue };
-        let supervisor = agent.lease.held.as_ref().map(process::holder_life);
-        let leader = store.attempt(attempt).await?.and_then(|attempt| attempt.process);
-        let lives = supervisor == Some(HolderLife::Alive)
-            || leader.is_some_and(|leader| process::is_alive(&leader));
-        if lives && !agent.plan.reports_itself() {
+        let is_supervised =
+            || agent.lease.held.as_ref().map(process::holder_life) == Some(HolderLife::Alive);
+        let runs = match &agent.state {
+            AgentState::Running { attempt, .. } => {
+                let leader = store.attempt(attempt).await?.and_then(|attempt| attempt.process);
+                is_supervised() || leader.is_some_and(|leader| process::is_alive(&leader))
+            }
+            AgentState::Crashed { again_at: Some(at) }
+            | AgentState::Suspended { until: Some(at), .. } => *at <= soon && is_supervised(),
+            // The condition of a loop is being asked.
+            AgentState::Suspended { why: Pause::Asking, until: None } => is_supervised(),
+            _ => false,
+        };
+        if runs && !agent.plan.reports_itself() {
             running.push(agent);
         }
     }

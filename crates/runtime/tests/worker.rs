@@ -11,6 +11,7 @@ use relight::core::status::TaskStatus;
 use relight::core::task::{Task, Usage};
 use relight::core::time::Span;
 use relight::doors::clock;
+use relight::engine::ActError;
 use relight::store::EventQuery;
 use relight::{End, Ended, OpenError, Relight, TaskPolicy};
 use tempfile::TempDir;
@@ -233,6 +234,19 @@ async fn nothing_is_claimed_while_the_store_is_drained() {
     assert!(relight.queue().claim("ann", &[]).await.unwrap().is_none());
     relight::drain::cancel(store.as_ref()).await.unwrap();
     assert!(relight.queue().claim("ann", &[]).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_task_that_is_started_while_draining_waits() {
+    let relight = memory().await;
+    let store = Arc::clone(relight.engine().store());
+    relight::drain::begin(store.as_ref()).await.unwrap();
+    let refused = relight.task("t").unwrap().start().await.unwrap_err();
+    assert!(matches!(refused, ActError::Draining { .. }), "{refused}");
+    let task = relight.engine().task(&TaskId::new("t").unwrap()).await.unwrap();
+    assert_eq!(task.status, TaskStatus::Deferred);
+    relight::drain::cancel(store.as_ref()).await.unwrap();
+    relight.task("t").unwrap().start().await.unwrap();
 }
 
 #[tokio::test]

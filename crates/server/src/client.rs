@@ -37,6 +37,7 @@ impl Answered {
         let code = match (self.status, error["code"].as_str()) {
             (404, _) | (_, Some("not_supervised")) => RefusedCode::NotFound,
             (_, Some("ending")) => RefusedCode::Ending,
+            (_, Some("ended")) => RefusedCode::Ended,
             (409 | 503, _) => RefusedCode::Conflict,
             (500, _) => RefusedCode::Internal,
             _ => RefusedCode::Refused,

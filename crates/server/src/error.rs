@@ -73,9 +73,8 @@ impl ApiError {
         Self::new(ErrorCode::CONFLICT, message)
     }
 
-    pub(crate) fn draining() -> Self {
-        Self::new(ErrorCode::DRAINING, "nothing is begun now: draining")
-            .hint("relight drain --cancel lets work begin again")
+    pub(crate) fn draining(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::DRAINING, message).hint("relight drain --cancel lets work begin again")
     }
 
     pub(crate) fn internal(inside: impl Into<String>) -> Self {
@@ -157,6 +156,7 @@ impl From<ActError> for ApiError {
                 told.hint(format!("GET /api/tasks/{} shows it", in_path(task.as_str())))
             }
             ActError::SecretName(_) | ActError::BadName(_) => told,
+            ActError::Draining { .. } => Self::draining(told.message),
             ActError::Contended(_) => told.hint("try again"),
             ActError::Store(error) => error.into(),
         }
@@ -237,6 +237,7 @@ impl From<Refused> for ApiError {
         let Refused { code, message, hint } = refused;
         let mut error = match code {
             RefusedCode::NotFound => Self::new(ErrorCode::NOT_SUPERVISED, message),
+            RefusedCode::Ended => Self::new(ErrorCode::ENDED, message),
             RefusedCode::Conflict | RefusedCode::Refused => Self::conflict(message),
             RefusedCode::Ending => Self::new(ErrorCode::ENDING, message),
             RefusedCode::Internal => return Self::internal(message),

@@ -21,9 +21,9 @@ use crate::values;
     death that is no success; the first time at once, then after the cooldown, which grows. The exit\n\
     code is the agent's own (128+n for a signal, 124 for a time-out); --json prints one JSON\n\
     document at the end and none of the agent's output; it says whose the code is. Exit code 75:\n\
-    somebody else supervises an agent of this name, or another command runs under it; 127 and 126:\n\
-    there is no such program, or it may not be executed. An agent that exits with 75 means \"later\":\n\
-    nothing is charged, and Relight waits.\n\n\
+    somebody else supervises an agent of this name, another command runs under it, or nothing is\n\
+    begun while draining; 127 and 126: there is no such program, or it may not be executed. An agent\n\
+    that exits with 75 means \"later\": nothing is charged, and Relight waits.\n\n\
     Its output is shown as it comes: on a terminal without control sequences other than colours,\n\
     unless --raw is given; into a pipe or file as it is.\n\n\
     --until and --resume-args take words separated by spaces; '…' and \"…\" keep a word together, a\n\

@@ -44,7 +44,8 @@ pub(crate) struct PruneArguments {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  relight drain --wait 10m && sudo reboot\n  relight drain --cancel\n\n\
-    What runs is finished; nothing is begun: task claim finds nothing (75), task start defers (75).\n\
+    What runs is finished; nothing is begun: task claim finds nothing (75), task start defers (75),\n\
+    agents of up and run are not started again.\n\
     --wait waits for tasks that are held, turns in flight and agents that run; not for agents that wait\n\
     for work. An agent that never ends by itself is to be stopped: relight stop NAME.\n\
     The mark survives a restart of the daemon; one from before a reboot does not count. Exit code 1:\n\

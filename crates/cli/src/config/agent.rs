@@ -184,6 +184,7 @@ impl AgentConfig {
             pool: None,
             concurrency: Some(self.concurrency),
             labels: BTreeMap::new(),
+            typed: None,
         }
     }
 

@@ -210,7 +210,8 @@ fn nobody(environment: &Environment, agent: Agent, request: &Request) -> Result<
         | AgentStateKind::Suspended
         | AgentStateKind::Stopped
         | AgentStateKind::Terminated if agent.plan.labels.contains_key(FOREGROUND) => {
-            failure.hint(format!("its relight run has ended: {}", agent.command_to_start()))
+            let command = agent.command_to_start(output::here().as_deref());
+            failure.hint(format!("its relight run has ended: {command}"))
         }
         AgentStateKind::Created
         | AgentStateKind::Crashed
@@ -280,6 +281,7 @@ fn refusal(Refused { code, message, hint }: Refused) -> Failure {
     let failure = match code {
         RefusedCode::NotFound => Failure::of(ErrorCode::NOT_FOUND, message),
         RefusedCode::Refused => Failure::of(ErrorCode::CONFLICT, message),
+        RefusedCode::Ended => Failure::of(ErrorCode::ENDED, message),
         RefusedCode::Conflict => Failure::of(ErrorCode::CONTENDED, message),
         RefusedCode::Ending => Failure::of(ErrorCode::ENDING, message),
         RefusedCode::Internal => Failure::of(ErrorCode::IO, message),

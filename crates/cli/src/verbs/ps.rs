@@ -271,7 +271,10 @@ impl View {
             }
             (AgentState::Crashed { again_at: None }, _) => match &self.task {
                 Some((Task { id, status, .. }, _)) if *status == TaskStatus::Failed => {
-                    format!("crashed: its task {id} failed; {}", self.agent.command_to_start())
+                    format!(
+                        "crashed: its task {id} failed; {}",
+                        self.agent.command_to_start(output::here().as_deref())
+                    )
                 }
                 _ => "crashed".to_owned(),
             },
@@ -289,7 +292,8 @@ impl View {
             (AgentState::Stopped { .. }, _) if self.agent.is_idle() => "idle".to_owned(),
             (AgentState::Stopped { by }, _) => stopped_text(*by).to_owned(),
             (AgentState::Terminated { why }, _) => {
-                let (name, start) = (&self.agent.name, self.agent.command_to_start());
+                let (name, start) =
+                    (&self.agent.name, self.agent.command_to_start(output::here().as_deref()));
                 format!("terminated: {why}; relight deaths {name}, then {start}")
             }
             (AgentState::Created, _) => "created".to_owned(),
@@ -312,7 +316,7 @@ impl View {
         let name = &self.agent.name;
         match self.truth {
             Truth::Forgotten if self.agent.plan.labels.contains_key(FOREGROUND) => {
-                self.agent.command_to_start()
+                self.agent.command_to_start(output::here().as_deref())
             }
             Truth::Forgotten => format!("relight up, or relight run --name {name} -- CMD"),
             Truth::AsRecorded | Truth::Orphaned | Truth::DiedUnnoticed | Truth::Unheard => {

@@ -19,12 +19,13 @@ use relight::supervise::supervisor::{AgentView, Begin, Supervisor};
 use relight::supervise::word::Word;
 use relight_core::agent::death::HowEnded;
 use relight_core::agent::{
-    Agent, AgentPlan, AgentState, AttemptTag, Cause, Ended, FOREGROUND, Pause, Stopper,
+    Agent, AgentPlan, AgentState, AttemptTag, Cause, Ended, FOREGROUND, Pause, Stopper, Typed,
 };
 use relight_core::budget::RestartPolicy;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, HolderLife, ProcessIdentity};
 use relight_core::node::Placement;
+use relight_core::redact::Redactor;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::Span;
@@ -66,6 +67,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     refuse_beside_a_node(environment, &engine).await?;
     log::redact_with(&engine);
     spec.plan.command = supervision::readable(engine.redactor(), &spec.command);
+    spec.plan.typed = Some(typed(engine.redactor(), &spec.plan));
     let home = environment.store_folder(&engine)?;
     let name = spec.name.clone();
     let keeps_terminal = spec.input == Input::Terminal;
@@ -85,6 +87,12 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let alerting = alerting(environment, &engine, config, &home).await;
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
+    supervisor.mind_drain().await?;
+    supervisor.resume_after_drain();
+    if supervisor.is_draining() && is_new_work(begin, known.as_ref()) {
+        let text = format!("nothing is begun while draining; agent {name} was not started");
+        return Err(Failure::draining(text));
+    }
     // Before anything is started: whoever is told to end then has something to stop.
     let mut signals = Signals::new()?;
     let taking = async {
@@ -115,7 +123,17 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         end(&supervisor, Told::End(signal), keeps_terminal, &mut told);
     }
     let mut condition_holds = None;
-    while !view.borrow_and_update().at_rest {
+    let mut waited_for_drain = false;
+    loop {
+        let is_paused = is_paused_by_drain(&view.borrow_and_update());
+        if view.borrow().at_rest && (!is_paused || told.is_some()) {
+            break;
+        }
+        if is_paused && !waited_for_drain {
+            let text = format!("{name} is not started again while draining; it continues after:");
+            output::note(environment, &format!("{text} relight drain --cancel"));
+        }
+        waited_for_drain = is_paused;
         let may_be_stuck = tokio::select! {
             biased;
             Some(notice) = notices.recv() => {
@@ -149,8 +167,10 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         hear(environment, &notice, &mut condition_holds);
     }
     let view = view.borrow().clone();
-    let task = match (&view.agent.plan.task, &view.last_attempt) {
-        (Some(task), None) => supervisor.engine().store().task(task).await?,
+    let task = match &view.agent.plan.task {
+        Some(task) if nothing_ended(&view, ended_before) => {
+            supervisor.engine().store().task(task).await?
+        }
         _ => None,
     };
     supervisor.leave().await;
@@ -321,6 +341,17 @@ async fn begin(engine: &Engine, known: Option<&Agent>, spec: &AgentSpec) -> Resu
     })
 }
 
+/// Whether starting it is new work. What was under way is taken up: it may live, or its end is recorded.
+fn is_new_work(begin: Begin, known: Option<&Agent>) -> bool {
+    let was_begun = known.is_some_and(|known| known.state != AgentState::Created);
+    begin != Begin::Wake || !was_begun
+}
+
+fn is_paused_by_drain(view: &AgentView) -> bool {
+    let why = &view.agent.state;
+    view.at_rest && matches!(why, AgentState::Suspended { why: Pause::Draining, .. })
+}
+
 /// Whether the same name means something else now.
 fn is_another(known: &AgentPlan, wanted: &AgentPlan) -> bool {
     !known.command.is_empty() && (known.command != wanted.command || known.folder != wanted.folder)
@@ -469,7 +500,7 @@ struct Ending {
     condition_holds: Option<bool>,
     /// The newest attempt that had ended before.
     ended_before: Option<u32>,
-    /// Its task, where no attempt was made.
+    /// Its task, where no attempt was made now.
     task: Option<Task>,
 }
 
@@ -482,8 +513,8 @@ fn finish(
 ) -> Outcome {
     let Ending { told, condition_holds, ended_before, ref task } = *ending;
     let last = view.last_attempt.as_ref();
-    let ended = last.and_then(|attempt| attempt.ended.as_ref());
-    let nothing_ended = last.is_none_or(|attempt| Some(attempt.number) == ended_before);
+    let nothing_ended = nothing_ended(view, ended_before);
+    let ended = last.filter(|_| !nothing_ended).and_then(|attempt| attempt.ended.as_ref());
     let waits = matches!(view.agent.state, AgentState::Suspended { why: Pause::Task, .. });
     let is_finished = matches!(view.agent.state, AgentState::Stopped { by: Stopper::Itself });
     let is_loop = view.agent.plan.is_loop();
@@ -520,6 +551,11 @@ fn finish(
         }));
     }
     Ok(code)
+}
+
+/// Whether no attempt has ended since this run began.
+fn nothing_ended(view: &AgentView, ended_before: Option<u32>) -> bool {
+    view.last_attempt.as_ref().is_none_or(|attempt| Some(attempt.number) == ended_before)
 }
 
 /// The code of a run that started nothing; says why.
@@ -601,6 +637,14 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
         placement: Placement::Any,
         log_limits: LogLimits::default(),
     })
+}
+
+/// How this very command was typed. Whoever types it again takes the agent from nobody.
+fn typed(redactor: &Redactor, plan: &AgentPlan) -> Typed {
+    let words = std::env::args_os().skip(1).take_while(|word| word != "--");
+    let words = words.filter(|word| word != "--take-over").map(Word::from);
+    let flags = supervision::readable(redactor, &words.collect::<Vec<Word>>());
+    Typed { folder: output::here().unwrap_or_else(|| plan.folder.clone()), flags }
 }
 
 /// What is piped or redirected into `relight run` is for the agent; a terminal stays ours.

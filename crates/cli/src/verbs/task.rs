@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use relight::doors::clock;
-use relight::drain::{self, Begun};
+use relight::drain;
 use relight::engine::{Added, Engine, Started};
 use relight::holders;
 use relight::running_step::check_start;
@@ -127,22 +127,12 @@ fn start(environment: &Environment, mut arguments: StartArguments) -> Outcome {
     let started = block_on(async {
         check_start(&engine, &home, &id, arguments.fence.map(Fence)).await?;
         let new = new_task(id, arguments.new);
-        let started = match drain::start(&engine, new, right, holder, ttl, limits).await? {
-            Begun::Started(started) => *started,
-            Begun::Waits(task) => return Err(waits(&task)),
-        };
+        let started = drain::start(&engine, new, right, holder, ttl, limits).await?;
         refresh_state(environment, &engine, &started.view.task).await?;
         Ok::<_, Failure>(started)
     })?;
     print_started(environment, &engine, &started, arguments.export)?;
     Ok(0)
-}
-
-/// Work that comes while draining is put off, not failed.
-fn waits(task: &Task) -> Failure {
-    let text = format!("nothing is begun while draining; task {} is {}", task.id, task.status);
-    Failure::of(ErrorCode::DRAINING, text)
-        .hint("later; relight drain --cancel lets work begin again")
 }
 
 /// The file of a supervised agent says what its task does.

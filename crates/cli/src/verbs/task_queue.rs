@@ -44,10 +44,7 @@ pub(super) fn claim(environment: &Environment, arguments: &ClaimArguments) -> Ou
         Claimed::Nothing => {
             Err(Failure::of(ErrorCode::NOTHING, format!("there is no task for {agent}")))
         }
-        Claimed::Draining => {
-            Err(Failure::of(ErrorCode::DRAINING, "nothing is begun while draining")
-                .hint("later; relight drain --cancel lets work begin again"))
-        }
+        Claimed::Draining => Err(Failure::draining("nothing is begun while draining")),
         Claimed::Full { held } => Err(full(agent, held)),
     }
 }

@@ -229,7 +229,8 @@ fn even_a_quiet_supervisor_says_an_alert_and_what_to_type() {
     let ran = ground.run(&["-q", "--max-attempts", "0"]).end();
     let alert = "ALERT agent a is terminated: ";
     assert!(ran.stderr.lines().count() == 1 && ran.stderr.contains(alert), "{ran:?}");
-    let next = "relight deaths a says how it died, then relight run --name a -- ./agent";
+    let next = "&& relight run --name a -q --max-attempts 0 -- ./agent";
+    assert!(ran.stderr.contains("relight deaths a says how it died, then cd "), "{ran:?}");
     assert!(ran.stderr.contains(next), "{ran:?}");
 }
 
@@ -323,4 +324,37 @@ fn what_cannot_be_started_is_warned_of_and_holds_up_no_other() {
     let up = ground.up(&[]);
     up.until_said("b cannot be started just now: there is no program ./none");
     ground.until_runs("a", 1);
+}
+
+#[test]
+fn a_supervisor_that_was_killed_just_now_does_not_hold_off_the_next() {
+    let ground = Ground::with_agent("echo $$ >>births; exec sleep 300");
+    ground.config("");
+    for _ in 0..3 {
+        // Nobody waits for their ends.
+        ground.up(&[]).signal(Signal::KILL);
+        let run = ground.run(&[]);
+        ground.until_agent("a", |agent| agent["supervisor"]["pid"] == run.pid());
+        run.signal(Signal::KILL);
+    }
+    assert_eq!(ground.births(1).len(), 1);
+}
+
+#[test]
+fn no_store_is_made_beside_a_live_daemon_whose_file_is_gone() {
+    let ground = Ground::with_agent("exec sleep 300");
+    ground.config("");
+    let daemon = ground.up(&[]);
+    for name in ["relight.db", "relight.db-wal", "relight.db-shm"] {
+        std::fs::remove_file(ground.home(name)).unwrap();
+    }
+    for words in [&["task", "add", "t"][..], &["ps"], &["up"], &["run", "--", "./agent"]] {
+        let ran = ground.call(words);
+        assert_eq!(ran.code, 74, "{words:?}: {ran:?}");
+        assert!(ran.stderr.contains("is gone"), "{ran:?}");
+    }
+    assert!(!ground.home("relight.db").exists());
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.end().code, 74);
+    assert_eq!(ground.call(&["task", "add", "t"]).code, 0);
 }

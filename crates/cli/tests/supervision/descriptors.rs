@@ -76,3 +76,36 @@ fn a_run_without_descriptors_says_so_and_ends_on_sigterm() {
     assert_eq!(ran.code, 143, "{ran:?}");
     assert!(ground.lines("births").is_empty());
 }
+
+#[test]
+fn too_few_descriptors_to_wait_for_anything_are_an_error_and_no_panic() {
+    let ground = Ground::with_agent("exit 0");
+    ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n");
+    for words in [&["run", "--", "./agent"][..], &["up"], &["events", "-f"]] {
+        for files in [8, 10] {
+            let ran = ground.start_limited(files, words).end();
+            assert_eq!(ran.code, 74, "{files} {words:?}: {ran:?}");
+            assert!(ran.stderr.contains("ulimit -n"), "{ran:?}");
+        }
+    }
+}
+
+#[test]
+fn an_attempt_that_waits_for_room_is_not_charged_when_its_supervisor_is_killed() {
+    const AGENTS: usize = 16;
+    let ground = Ground::with_agent("echo $RELIGHT_AGENT >>births; exec sleep 1000");
+    let agent = |n| format!("[[agent]]\nname = \"a{n}\"\ncommand = [\"./agent\"]\n");
+    ground.config(&(0..AGENTS).map(agent).collect::<String>());
+    let daemon = ground.start_limited(64, &["up"]);
+    daemon.until_said("up with ");
+    daemon.until_said("trying again in ");
+    daemon.kill();
+    let daemon = ground.up(&[]);
+    ground.until_lines("births", AGENTS);
+    for agent in ground.agents() {
+        let seen = (&agent["restarts_total"], &agent["attempt"]);
+        assert_eq!(seen, (&json!(0), &json!(1)), "{agent:#}");
+    }
+    assert_eq!(ground.call(&["down"]).code, 0);
+    daemon.end();
+}

@@ -96,3 +96,70 @@ fn a_person_may_start_one_all_the_same() {
     assert_eq!(ground.call(&["start", "a"]).code, 0);
     ground.until_runs("a", 1);
 }
+
+#[test]
+fn a_run_does_not_start_its_agent_again_until_the_drain_is_cancelled() {
+    let ground = Ground::with_agent("echo $$ >>births; exec sleep 300");
+    let mut run = ground.run(&["--cooldown", "10ms"]);
+    let first = ground.until_runs("a", 1);
+    assert_eq!(ground.call(&["drain"]).code, 0);
+    signal(first, Signal::KILL);
+    let agent = ground.until_state("a", "suspended");
+    assert!(agent["detail"].as_str().unwrap().contains("draining"), "{agent}");
+    run.until_said("relight drain --cancel");
+    let ran = ground.call(&["drain", "--wait", "1m"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(run.is_alive());
+    assert_eq!(ground.births(1).len(), 1);
+    assert_eq!(ground.call(&["drain", "--cancel"]).code, 0);
+    ground.until_runs("a", 2);
+    run.signal(Signal::TERM);
+    assert_eq!(run.end().code, 143);
+}
+
+#[test]
+fn an_agent_of_run_in_its_cooldown_stays_down_while_draining() {
+    let ground = Ground::with_agent("echo $$ >>births; [ -e mended ] && exec sleep 300; exit 1");
+    let run = ground.run(&["--cooldown", "2s", "--max-attempts", "9"]);
+    ground.until_state("a", "crashed");
+    let ran = ground.call(&["drain", "--wait", "1m"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    ground.until_state("a", "suspended");
+    assert_eq!(ground.births(2).len(), 2);
+    std::fs::write(ground.work("mended"), "").unwrap();
+    assert_eq!(ground.call(&["drain", "--cancel"]).code, 0);
+    ground.until_runs("a", 3);
+    // Whoever ends it while it waits for the end of a drain is obeyed.
+    assert_eq!(ground.call(&["drain"]).code, 0);
+    signal(ground.births(3)[2], Signal::KILL);
+    ground.until_state("a", "suspended");
+    run.signal(Signal::TERM);
+    assert_eq!(run.end().code, 143);
+}
+
+#[test]
+fn a_run_begun_while_draining_starts_nothing() {
+    let ground = Ground::with_agent("echo $$ >>births");
+    assert_eq!(ground.call(&["drain"]).code, 0);
+    let ran = ground.run(&[]).end();
+    assert_eq!(ran.code, 75, "{ran:?}");
+    assert!(ran.stderr.contains("relight drain --cancel"), "{ran:?}");
+    assert!(ground.agents().is_empty());
+    assert_eq!(ground.call(&["drain", "--cancel"]).code, 0);
+    assert_eq!(ground.run(&[]).end().code, 0);
+    assert_eq!(ground.births(1).len(), 1);
+}
+
+#[test]
+fn a_run_that_finds_its_agent_alive_adopts_it_while_draining() {
+    let ground = Ground::with_agent("echo $$ >>births; exec sleep 300");
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    assert_eq!(ground.call(&["drain"]).code, 0);
+    run.kill();
+    let run = ground.run(&[]);
+    run.until_said("lives and is adopted");
+    assert!(is_alive(pid));
+    run.signal(Signal::TERM);
+    assert_eq!(run.end().code, 143);
+}

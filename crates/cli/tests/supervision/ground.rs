@@ -167,6 +167,16 @@ impl Ground {
         self.start_with(words, &[])
     }
 
+    /// What a shell makes of a line that was pasted into it, in another folder.
+    #[expect(clippy::disallowed_methods, reason = "a person has a shell")]
+    pub(crate) fn shell(&self, line: &str) -> Ran {
+        let relight = self.stage.command(&[]);
+        let mut shell = std::process::Command::new("bash");
+        shell.args(["-c", line]).env_clear().current_dir("/");
+        shell.envs(relight.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        self.spawn(shell).end()
+    }
+
     /// The same for a supervisor that may have only so many files open.
     #[expect(
         clippy::disallowed_methods,

@@ -23,7 +23,7 @@ fn the_remedy_for_an_ended_run_is_the_command_that_works() {
     let ground = Ground::with_agent("[ -e mended ] && exit 0; exit 3");
     let flags = ["--max-attempts", "0", "--task", "t"];
     let ran = ground.run(&flags).end();
-    let remedy = "relight run --name a --task t -- ./agent";
+    let remedy = "relight run --name a --max-attempts 0 --task t -- ./agent";
     assert!(ran.stderr.contains(remedy), "{ran:?}");
     let started = ground.call(&["start", "a"]);
     assert_eq!(started.code, 69, "{started:?}");
@@ -34,6 +34,26 @@ fn the_remedy_for_an_ended_run_is_the_command_that_works() {
     let words: Vec<&str> = remedy.split(' ').skip(1).collect();
     let ran = ground.start(&[&words[..3], &["--exit-completes"], &words[3..]].concat()).end();
     assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
+fn the_remedy_has_every_flag_and_the_folder_and_can_be_pasted_anywhere() {
+    let ground = Ground::with_agent("printf '%s\\n' \"$@\" >>\"$RELIGHT_AGENT\"; [ -e mended ]");
+    std::fs::create_dir(ground.work("my folder")).unwrap();
+    let until = "test -e '../mended'";
+    let flags = ["--max-attempts", "0", "--loop", "--until", until, "--folder", "my folder"];
+    let words = [&["run", "--name", "a"], &flags[..], &["--", "../agent", "it's", ""]].concat();
+    assert_eq!(ground.start(&words).end().code, 1);
+    std::fs::write(ground.work("my folder/mended"), "").unwrap();
+    std::fs::write(ground.work("mended"), "").unwrap();
+    let hint = ground.events("alert")[0]["detail"]["hint"].as_str().unwrap().to_owned();
+    let (_, remedy) = hint.split_once(", then ").unwrap();
+    let here = std::fs::canonicalize(ground.work("")).unwrap();
+    let ran = ground.shell(remedy);
+    assert_eq!(ran.code, 0, "{remedy}: {ran:?}");
+    assert_eq!(ground.read("my folder/a"), "it's\n\nit's\n\n");
+    let typed = format!("cd {} && relight run --name a --max-attempts 0 --loop", here.display());
+    assert!(remedy.starts_with(&typed), "{remedy}");
 }
 
 #[test]
@@ -83,8 +103,8 @@ fn too_many_deaths_without_progress_terminate_it_and_somebody_is_told() {
     assert_eq!((ran.code, ground.births(4).len()), (4, 4));
     assert!(ran.stderr.contains("ALERT agent a is terminated"), "{ran:?}");
     let why = "recovered 3 times in a row without progress";
-    let next = "relight deaths a, then relight run --name a -- ./agent";
-    assert_eq!(ground.agent("a")["detail"], format!("terminated: {why}; {next}"));
+    let next = "relight deaths a, then relight run --name a --cooldown 10ms --max-attempts 3";
+    assert_eq!(ground.agent("a")["detail"], format!("terminated: {why}; {next} -- ./agent"));
     let told = &ground.events("alert")[0]["detail"];
     assert_eq!((&told["alert"], &told["subject"]), (&json!("terminated"), &json!("agent/a")));
     assert_eq!(told["more"], json!({"why": why}));
@@ -111,8 +131,8 @@ fn a_finished_step_resets_the_row_but_not_the_total() {
     assert_eq!((code, &answer["attempts"]), (1, &json!(4)));
     assert_eq!(
         ground.agent("a")["detail"],
-        "terminated: restarted 3 times within 1d; relight deaths a, then relight run --name a \
-         --task t -- ./agent"
+        "terminated: restarted 3 times within 1d; relight deaths a, then relight run --name a --json \
+         --task t --max-attempts 1 --restarts-max 3 --cooldown 60s -- ./agent"
     );
 }
 

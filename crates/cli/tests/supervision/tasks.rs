@@ -252,6 +252,7 @@ fn a_run_of_a_task_that_is_over_says_so_and_runs_nothing() {
         let words = ["--json", "run", "--name", task, "--task", task, "--", "./agent"];
         let (found, answer) = ground.start(&words).end_json();
         assert_eq!((found, &answer["code"]), (code, &serde_json::json!(code)), "{answer:#}");
+        assert_eq!((&answer["attempts"], ground.deaths(task).len()), (&json!(0), 0));
     }
     assert!(ground.lines("births").is_empty());
 }
@@ -285,4 +286,25 @@ fn a_lease_by_time_that_an_attempt_took_ends_with_the_attempt() {
     let ran = ground.run(&["--cooldown", "10ms"]).end();
     assert_eq!((ran.code, ground.lines("codes")), (0, vec!["0".into(), "0".into()]), "{ran:?}");
     assert_eq!(ground.task_status("t"), "completed");
+}
+
+#[test]
+fn an_agent_whose_task_is_over_is_not_started_and_counts_nothing() {
+    let ground = Ground::with_agent("echo $$ >>births; relight task done");
+    ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\ntask = \"t\"\n");
+    assert_eq!(ground.call(&["task", "add", "t"]).code, 0);
+    let daemon = ground.up(&[]);
+    until("it is done", || (ground.task_status("t") == "completed").then_some(()));
+    ground.until_state("a", "stopped");
+    for verb in ["start", "restart"] {
+        let ran = ground.call(&[verb, "a"]);
+        assert_eq!(ran.code, 1, "{ran:?}");
+        assert!(ran.stderr.contains("its task t is completed"), "{ran:?}");
+        assert!(ran.stderr.contains("new work needs a new task"), "{ran:?}");
+    }
+    let agent = ground.agent("a");
+    assert_eq!((&agent["state"], &agent["attempt"]), (&json!("stopped"), &json!(1)));
+    assert_eq!((ground.deaths("a").len(), ground.births(1).len()), (1, 1));
+    assert_eq!(ground.call(&["down"]).code, 0);
+    daemon.end();
 }

@@ -85,3 +85,30 @@ fn it_is_shown_where_people_look() {
     assert_eq!(place.json("drain --cancel"), json!({"draining": false, "was_draining": true}));
     assert_eq!(place.ok("drain --cancel").text(), "nothing was draining\n");
 }
+
+#[test]
+fn steps_and_workflows_that_nobody_holds_are_not_begun() {
+    let place = Place::new();
+    place.ok("task add t");
+    place.ok("step run before --task t -- true");
+    place.ok("checkpoint start --workflow w --agent ops --step one --idempotency k");
+    place.ok("drain");
+    for begins in [
+        "step run s --task t -- touch ran",
+        "step begin s --task t",
+        "checkpoint resume",
+        "checkpoint resume --workflow w",
+        "checkpoint start --workflow x --agent ops --step one --idempotency l",
+    ] {
+        place.fails(begins, 75).says(&["draining", "relight drain --cancel"]);
+    }
+    assert!(!place.work("ran").exists());
+    assert_eq!(place.fails("--json step begin s --task t", 75).error()["code"], "draining");
+    place.fails("task show x", 1);
+    // What is recorded is replayed, and what is under way is finished.
+    place.ok("step run before --task t -- false");
+    place.ok("checkpoint update --workflow w --complete one --step two");
+    place.ok("drain --cancel");
+    place.ok("step run s --task t -- touch ran");
+    place.ok("checkpoint resume --workflow w");
+}

@@ -14,7 +14,8 @@
 //! | stopped with its supervisor | begin | begin, forgiven | – | stopped | – | – | – |
 //! | terminated | – | begin, forgiven | – | stopped | – | – | – |
 //!
-//! *begin*: the next attempt; an agent whose task waits for a person is suspended instead.
+//! *begin*: the next attempt; an agent whose task waits for a person is suspended instead, and one whose
+//! task has ended is stopped by itself.
 //! *forgiven*: the row of recoveries without progress is counted anew, the total is not. *judge*: by
 //! cause, restart rule, budgets, and whether its task is still to be done. *stop again*: the supervisor
 //! that recorded the end may have died before its signal. *–*: nothing happens.
@@ -460,7 +461,7 @@ fn recover(agent: &Agent, charge: Charge, moment: Moment) -> AgentDecision {
         },
         Verdict::Terminate { why } => {
             let why = why.to_string();
-            let alert = Alert::agent_terminated(&agent.name, &agent.command_to_start(), &why);
+            let alert = Alert::agent_terminated(&agent.name, &agent.command_to_start(None), &why);
             let mut decision = come_to_rest(AgentState::Terminated { why });
             decision.changes.push(AgentChange::Noted(EventKind::Alert, alert.detail()));
             decision.effects.insert(0, AgentEffect::Alert(alert.line()));
@@ -563,16 +564,19 @@ pub fn later(death: &Death, now: Time, defer: Span) -> Time {
     asked.unwrap_or_else(|| now.plus(defer)).max(now.plus(LATER_MIN))
 }
 
-/// The next attempt. None while a person has to act on its task, and nothing is charged for that; nor
-/// when it is started with tasks and has none.
+/// The next attempt. None while a person has to act on its task or when that has ended, and nothing is
+/// charged for that; nor when it is started with tasks and has none.
 fn begin(agent: &Agent, moment: Moment) -> AgentDecision {
     if agent.plan.takes == Takes::Start && !has_work(agent, moment.task) {
         return idle(agent);
     }
-    if moment.task.is_some_and(TaskStatus::waits_for_person) {
-        return come_to_rest(WAITS_WITH_TASK);
+    match moment.task {
+        Some(task) if task.waits_for_person() => come_to_rest(WAITS_WITH_TASK),
+        Some(task) if task.is_terminal() => {
+            come_to_rest(AgentState::Stopped { by: Stopper::Itself })
+        }
+        _ => spawn(agent, moment),
     }
-    spawn(agent, moment)
 }
 
 /// With the tag that was allocated ahead, and the one after it allocated now.

@@ -173,19 +173,37 @@ impl Agent {
         self.plan.takes == Takes::Start && self.state == AgentState::Stopped { by: Stopper::Itself }
     }
 
-    /// What to type to have it run again. Nobody is left to ask where it had a `relight run` of its own.
-    pub fn command_to_start(&self) -> String {
+    /// What to type to have it run again, in the folder `here` where that is known. Nobody is left to ask
+    /// where it had a `relight run` of its own.
+    pub fn command_to_start(&self, here: Option<&str>) -> String {
+        let name = shell_word(self.name.as_str());
         if !self.plan.labels.contains_key(FOREGROUND) {
-            return format!("relight start {}", self.name);
+            return format!("relight start {name}");
         }
-        let mut words = vec!["relight run --name".to_owned(), self.name.to_string()];
-        if self.plan.preset != AgentPlan::default().preset {
-            words.push(format!("--preset {}", shell_word(&self.plan.preset)));
-        }
-        words.extend(self.plan.task.iter().map(|task| format!("--task {task}")));
+        let mut words = vec!["relight".to_owned()];
+        let folder = match &self.plan.typed {
+            Some(Typed { folder, flags }) => {
+                words.extend(flags.iter().map(|word| shell_word(word)));
+                folder
+            }
+            // Of an earlier version, which kept less.
+            None => {
+                words.push(format!("run --name {name}"));
+                if self.plan.preset != AgentPlan::default().preset {
+                    words.push(format!("--preset {}", shell_word(&self.plan.preset)));
+                }
+                let task = self.plan.task.iter();
+                words.extend(task.map(|task| format!("--task {}", shell_word(task.as_str()))));
+                &self.plan.folder
+            }
+        };
         words.push("--".to_owned());
         words.extend(self.plan.command.iter().map(|word| shell_word(word)));
-        words.join(" ")
+        let command = words.join(" ");
+        match folder.is_empty() || here == Some(folder) {
+            true => command,
+            false => format!("cd {} && {command}", shell_word(folder)),
+        }
     }
 
     /// Whether this attempt of it is over, and with it everything that it held. An attempt is started
@@ -327,6 +345,18 @@ pub struct AgentPlan {
     /// What else a reader wants to know, by name.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
+    /// How its `relight run` was typed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub typed: Option<Typed>,
+}
+
+/// A `relight run` as somebody typed it, redacted, so that it can be typed again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Typed {
+    /// Where: what is relative in it is relative to that.
+    pub folder: String,
+    /// The words between `relight` and the `--` before the agent's command.
+    pub flags: Vec<String>,
 }
 
 /// Plans of earlier versions have none.
@@ -358,6 +388,7 @@ impl Default for AgentPlan {
             pool: None,
             concurrency: None,
             labels: BTreeMap::new(),
+            typed: None,
         }
     }
 }

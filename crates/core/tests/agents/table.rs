@@ -935,8 +935,13 @@ fn blocks(events: &[(&str, AgentEvent)]) -> String {
 }
 
 #[test]
-fn nobody_begins_while_a_person_has_to_act_on_the_task() {
-    for status in TaskStatus::ALL.into_iter().filter(|status| status.waits_for_person()) {
+fn nobody_begins_while_a_person_has_to_act_on_the_task_or_when_that_has_ended() {
+    let is_over = |status: TaskStatus| status.waits_for_person() || status.is_terminal();
+    for status in TaskStatus::ALL.into_iter().filter(|status| is_over(*status)) {
+        let rests = match status.is_terminal() {
+            true => "→stopped(itself) ! rest",
+            false => "→suspended(task, for good) ! rest",
+        };
         let moment = Moment { task: Some(status), ..moment() };
         for (name, state) in states() {
             let agent = agent(state);
@@ -947,7 +952,7 @@ fn nobody_begins_while_a_person_has_to_act_on_the_task() {
                 assert!(!begins(&held), "{name}");
                 if begins(&free) {
                     let told = short(&agent, &held);
-                    assert!(told.ends_with("→suspended(task, for good) ! rest"), "{name}: {told}");
+                    assert!(told.ends_with(rests), "{name}: {told}");
                     assert!(!told.contains("row=2"), "{name} is charged: {told}");
                 } else {
                     assert_eq!(held, free, "{name}");

@@ -12,6 +12,7 @@ use relight_store::TaskQuery;
 use super::{Dialect, DialectError, Saved, SetAside};
 use crate::checkpoint_files::ReadError;
 use crate::doors::clock;
+use crate::drain;
 use crate::engine::{ActError, Started, TaskView};
 
 /// What to resume, and for whom.
@@ -104,6 +105,14 @@ fn waits_text(task: &Task, why: &Refusal, others: usize) -> String {
     text
 }
 
+impl ResumeError {
+    /// Whether another workflow may be resumed all the same: one that the caller holds already, perhaps.
+    fn is_of_this_one(&self) -> bool {
+        let draining = matches!(self, Self::Dialect(DialectError::Act(ActError::Draining { .. })));
+        draining || matches!(self, Self::Held { .. })
+    }
+}
+
 impl Dialect {
     /// Takes the lease of a workflow and says how far it is. Tells of files that are damaged or not
     /// used in `reports`, whatever comes of it.
@@ -165,7 +174,7 @@ impl Dialect {
                 continue;
             }
             match self.take(&task.id, request).await {
-                Err(error @ ResumeError::Held { .. }) => {
+                Err(error) if error.is_of_this_one() => {
                     held.get_or_insert(error);
                 }
                 Err(ResumeError::Waits { task, why, .. }) => waiting.push((task, why)),
@@ -179,6 +188,11 @@ impl Dialect {
     }
 
     async fn take(&self, id: &TaskId, request: &ResumeRequest) -> Result<Started, ResumeError> {
+        let (engine, right) = (&self.engine, Right::Unfenced);
+        let continues = drain::continues(engine, id, right, &request.holder).await;
+        if !continues.map_err(ActError::from)? {
+            drain::refuse_new_work(engine.store().as_ref(), &engine.task(id).await?).await?;
+        }
         let plan = |view: &TaskView| {
             let mut events = Vec::new();
             let is_for_person = match view.task.status {

@@ -12,6 +12,7 @@ use relight_store::{Commit, CommitError};
 use super::copy::dialect_status;
 use super::{Dialect, DialectError, Saved};
 use crate::doors::clock;
+use crate::drain;
 use crate::engine::{ActError, act_error};
 use crate::funnel;
 
@@ -142,6 +143,9 @@ impl Dialect {
 
     /// False when somebody else was faster.
     async fn create(&self, new: &NewTask) -> Result<bool, DialectError> {
+        if drain::now(self.engine.store().as_ref()).await.map_err(ActError::from)?.is_some() {
+            return Err(ActError::Draining { task: new.id.clone(), status: None }.into());
+        }
         let commit = Commit {
             task: new.id.clone(),
             guard: Guard::default(),
@@ -173,6 +177,7 @@ impl Dialect {
                 folder: task.checkpoint.map(|door| door.folder).unwrap_or_default(),
             });
         }
+        drain::refuse_new_work(self.engine.store().as_ref(), &task).await?;
         let mark = first_mark(new);
         let plan = |view: &crate::engine::TaskView| {
             let mut new = new.clone();

@@ -11,9 +11,10 @@ use std::sync::OnceLock;
 
 use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
 use relight_core::time::Span;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, test_kill_process};
 
 use super::attempts::{self, Known};
 use super::fleet::{self, Place};
@@ -81,6 +82,33 @@ pub fn is_stopped(process: &ProcessIdentity) -> bool {
     is_alive(process) && stat(process.pid).is_some_and(|stat| stat.state == 'T')
 }
 
+/// Waits for the end of a process that was killed and is still being taken apart, but not for longer than
+/// `patience`; whether it has ended. Of one that lives on that is false at once.
+pub fn has_died_within(pid: u32, patience: Span) -> bool {
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let Some(Ok(process)) = raw.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
+        return stat(pid).is_none();
+    };
+    let is_dying = stat(pid).is_none_or(|stat| !stat.is_alive() || stat.is_exiting())
+        || has_kill_pending(&status(pid));
+    let limit = Timespec::try_from(patience.as_duration()).ok();
+    let mut polled = [PollFd::new(&process, PollFlags::IN)];
+    is_dying && poll(&mut polled, limit.as_ref()).is_ok_and(|ready| ready > 0)
+}
+
+fn status(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default()
+}
+
+/// Whether SIGKILL was sent to a process, or to its main thread, and not taken yet.
+fn has_kill_pending(status: &str) -> bool {
+    let masks = status.lines().filter_map(|line| {
+        let mask = line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
+    });
+    masks.fold(0, |all, mask| all | mask) & (1 << (Signal::KILL.as_raw() - 1)) != 0
+}
+
 /// How long ago a process of this boot started, by a clock that nobody can set.
 pub fn age(process: &ProcessIdentity) -> Span {
     let started_ms = process.start.saturating_mul(1_000) / clock_ticks_per_second();
@@ -130,6 +158,8 @@ pub struct Stat {
     pub group: u32,
     /// Its session.
     pub session: u32,
+    /// What the kernel notes of it (`PF_…`).
+    pub flags: u32,
     /// When it started, in ticks since boot.
     pub start: u64,
     /// The CPU that it and the children it waited for have used, in ticks.
@@ -140,6 +170,11 @@ impl Stat {
     /// Whether it still runs, waits or is stopped.
     pub fn is_alive(self) -> bool {
         !matches!(self.state, 'Z' | 'X')
+    }
+
+    /// Whether the kernel takes it apart already (`PF_EXITING`).
+    fn is_exiting(self) -> bool {
+        self.flags & 4 != 0
     }
 }
 
@@ -167,11 +202,12 @@ fn read_stat(stat: &[u8]) -> Option<Stat> {
     // A group of another PID namespace is shown as 0, no group as -1.
     let group = fields.next()?.parse().unwrap_or(0);
     let session = fields.next()?.parse().unwrap_or(0);
-    let mut times = fields.skip(7);
+    let flags = fields.nth(2)?.parse().ok()?;
+    let mut times = fields.skip(4);
     // User and system time: its own, then those of children that it waited for.
     let cpu_ticks = times.by_ref().take(4).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     let start = times.nth(4)?.parse().ok()?;
-    Some(Stat { state, parent, group, session, start, cpu_ticks })
+    Some(Stat { state, parent, group, session, flags, start, cpu_ticks })
 }
 
 /// What a process and all below it have used so far. Only to be compared with a later look: when it
@@ -302,8 +338,22 @@ mod tests {
         let line = b"7 (a) Z 1 (x) S 5 6 6 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 99 1000 10";
         let stat = read_stat(line).unwrap();
         let (parent, group, session) = (5, 6, 6);
-        let wanted = Stat { state: 'S', parent, group, session, start: 99, cpu_ticks: 26 };
+        let wanted =
+            Stat { state: 'S', parent, group, session, flags: 4, start: 99, cpu_ticks: 26 };
         assert_eq!(stat, wanted);
+        assert!(stat.is_exiting());
+    }
+
+    #[test]
+    fn only_a_process_that_was_killed_is_waited_for() {
+        let mut child = command("sleep", &["60"]).spawn().unwrap();
+        assert!(!has_died_within(child.id(), Span::from_secs(60)), "it lives on");
+        child.kill().unwrap();
+        assert!(has_died_within(child.id(), Span::from_secs(60)));
+        child.wait().unwrap();
+        assert!(has_died_within(child.id(), Span::from_secs(60)), "there is no such process");
+        assert!(has_kill_pending("Name:\tx\nSigPnd:\t0000000000000100\nShdPnd:\t0\n"));
+        assert!(!has_kill_pending("SigPnd:\t0000000000004000\nShdPnd:\t0000000000000002\n"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use relight_core::time::Span;
 use super::seat::{Place, Seat, lease, own_lease, own_process};
 use super::task::RunningTask;
 use crate::doors::clock;
+use crate::drain;
 use crate::engine::ActError;
 use crate::recovery::{Recoverer, UnknownStrategy};
 
@@ -120,7 +121,9 @@ impl TaskBuilder {
         Ok(self.recoverer.engine().add(self.new).await?.task().clone())
     }
 
-    /// Starts the task, or continues it where it was. Must be called inside a Tokio runtime.
+    /// Starts the task, or continues it where it was. While the store is draining a task that this process
+    /// does not hold is added, deferred and not started (`ActError::Draining`). Must be called inside a
+    /// Tokio runtime.
     pub async fn start(mut self) -> Result<RunningTask, ActError> {
         self.new.expires_at = self.lifetime.map(|span| clock::now().plus(span));
         let ttl = lease(self.ttl, self.recoverer.engine().store().as_ref()).await?;
@@ -129,6 +132,11 @@ impl TaskBuilder {
         // The key may belong to another task: that one is started, and its seat is taken.
         let starter = engine.starter(self.new.agent.clone(), &holder).await?;
         let task = engine.add_to_start(self.new).await?.task().clone();
+        if drain::now(engine.store().as_ref()).await?.is_some()
+            && !drain::continues(engine, &task.id, Right::Unfenced, &holder).await?
+        {
+            drain::put_off(engine, &task.id).await?;
+        }
         let seat = Seat::take(&self.place, &task.id)?;
         // Nobody sits there, so what this process still holds belongs to a handle that is gone. A
         // lease of its own keeps what that one left behind from ending it.

@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net as blocking;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +28,7 @@ use tokio::time::timeout;
 
 use super::folder::AgentFolder;
 use super::socket_path::SocketPath;
+use crate::doors::process;
 
 /// The longest line that a supervisor takes.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -37,6 +38,8 @@ const REPLY_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub const CLIENTS_MAX: usize = 64;
 /// How long one may take to say, or to hear, a line.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a supervisor that was killed may take to be gone.
+pub(super) const DEATH_MAX: Span = Span::from_secs(2);
 
 /// Where the daemon of this home folder listens.
 pub fn daemon_socket(home: &Path) -> PathBuf {
@@ -180,6 +183,8 @@ pub enum RefusedCode {
     NotFound,
     /// Not possible now.
     Conflict,
+    /// Its task has ended: trying again changes nothing.
+    Ended,
     /// The supervisor is ending.
     Ending,
     /// Not understood, or not allowed.
@@ -271,8 +276,12 @@ pub struct Control {
 impl Control {
     /// Listens; none when a live process does already. Needs a tokio runtime.
     pub fn bind(path: &Path) -> io::Result<Option<Self>> {
-        let Some(lock) = take_lock(&lock_path(path))? else { return Ok(None) };
-        Self::listen(path, lock).map(Some)
+        let at = lock_path(path);
+        let lock = match take_lock(&at)? {
+            None if has_holder_died(&at) => take_lock(&at)?,
+            taken => taken,
+        };
+        lock.map(|lock| Self::listen(path, lock)).transpose()
     }
 
     /// Listens in place of a live process that does not answer any more: from now on its lock is on a
@@ -345,10 +354,21 @@ fn lock_path(socket: &Path) -> PathBuf {
 fn take_lock(path: &Path) -> io::Result<Option<File>> {
     let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => {
+            // Whose it is, for `has_holder_died`; a full disk is no reason not to hold it.
+            let _ = file.set_len(0);
+            let _ = file.write_all_at(std::process::id().to_string().as_bytes(), 0);
+            Ok(Some(file))
+        }
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Waits for the end of a holder that was killed just now: the kernel frees its lock last of all.
+fn has_holder_died(lock: &Path) -> bool {
+    let pid = fs::read_to_string(lock).ok().and_then(|text| text.trim().parse().ok());
+    pid.is_some_and(|pid| process::has_died_within(pid, DEATH_MAX))
 }
 
 fn is_welcome(uid: u32) -> bool {
@@ -482,7 +502,11 @@ fn line_of(message: &impl Serialize) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Stdio;
     use std::thread::JoinHandle;
+
+    use rustix::process::{Pid, Signal, kill_process_group};
 
     use serde_json::json;
 
@@ -551,6 +575,28 @@ mod tests {
         assert!(again.is_some());
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn the_lock_of_a_process_that_is_being_killed_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = daemon_socket(folder.path());
+        // Memory is given back before the lock is: one with much of it holds its lock for a while.
+        let script = "exec 9>>$0; flock 9; printf $$ >$0; echo locked\n\
+            exec tail -c 150000000 < <(exec 9>&-; head -c 150000000 /dev/zero; echo filled >&2; exec sleep 60)";
+        let lock = lock_path(&path);
+        let mut holder = process::command("bash", &["-c", script, lock.to_str().unwrap()]);
+        holder.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut holder = holder.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(holder.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(Control::bind(&path).unwrap().is_none(), "it lives");
+        let group = Pid::from_child(&holder);
+        kill_process_group(group, Signal::KILL).unwrap();
+        let bound = Control::bind(&path).unwrap();
+        holder.wait().unwrap();
+        assert!(bound.is_some());
     }
 
     #[tokio::test]

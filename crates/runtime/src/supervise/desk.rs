@@ -10,6 +10,7 @@ use relight_core::lease::{Holder, ProcessIdentity};
 use relight_core::node::Epoch;
 use relight_core::status::TaskStatus;
 use relight_core::time::Span;
+use relight_store::StoreError;
 use tokio::sync::{Notify, Semaphore, watch};
 
 use super::cgroup::Cgroups;
@@ -18,6 +19,7 @@ use super::notice::{Notices, What};
 use super::standby::Waiting;
 use super::word::Word;
 use crate::doors::fleet as door;
+use crate::drain;
 use crate::engine::{ActError, Engine, TaskView};
 use crate::fleet::Fleet;
 use crate::recovery::Recoverer;
@@ -57,9 +59,10 @@ pub(super) struct Desk {
     pub(super) git_places: Arc<Semaphore>,
     /// Gives tasks to their strategy.
     pub(super) recoverer: Recoverer,
-    /// Whether nothing is to be begun: a drain lasts.
-    pub(super) draining: watch::Receiver<bool>,
-    /// Rung when an agent has come to rest: it may be given work, or its turn.
+    /// Whether nothing is to be begun: a drain lasts, as far as this process knows.
+    pub(super) draining: watch::Sender<bool>,
+    /// Rung when an agent has come to rest: it may be given work, or its turn. Also when a drain begins or
+    /// ends.
     pub(super) bell: Arc<Notify>,
     /// Tasks whose strategy is being asked beside their agent.
     pub(super) asking: Mutex<BTreeSet<TaskId>>,
@@ -92,6 +95,15 @@ impl Desk {
 
     pub(super) fn is_draining(&self) -> bool {
         *self.draining.borrow() || self.fleet.as_ref().is_some_and(Fleet::is_draining)
+    }
+
+    /// Reads the mark of a drain; whether nothing is to be begun.
+    pub(super) async fn read_drain(&self) -> Result<bool, StoreError> {
+        let marked = drain::now(self.engine.store().as_ref()).await?.is_some();
+        if self.draining.send_if_modified(|known| std::mem::replace(known, marked) != marked) {
+            self.bell.notify_one();
+        }
+        Ok(self.is_draining())
     }
 
     /// The right of this node to act, as it is now; none of it is needed where there is no fleet.

@@ -129,8 +129,9 @@ async fn pass_on(
     reply: oneshot::Sender<Reply>,
 ) {
     let answer = match answered.await {
-        Ok(Answer { problem: Some(problem), hint, .. }) => {
-            Reply::error(RefusedCode::Conflict, problem, hint)
+        Ok(Answer { problem: Some(problem), hint, has_ended, .. }) => {
+            let code = if has_ended { RefusedCode::Ended } else { RefusedCode::Conflict };
+            Reply::error(code, problem, hint)
         }
         Ok(answer) => Reply::ok(&Changed {
             agent,

@@ -37,7 +37,6 @@ use super::tidings::Tidings;
 use super::wishes;
 use super::word::Word;
 use crate::doors::{limits, process};
-use crate::drain;
 use crate::engine::Engine;
 use crate::fleet::Fleet;
 use crate::recovery::{Recoverer, Strategies};
@@ -106,7 +105,6 @@ pub struct Supervisor {
     retiring: Retiring,
     /// The same agents, for whoever serves the queue.
     roster: Roster,
-    draining: watch::Sender<bool>,
     tidings: Option<Tidings>,
     /// How the queue is served, for whoever does.
     queue: Option<watch::Sender<QueueSettings>>,
@@ -152,11 +150,10 @@ impl Supervisor {
         let owner = process::know_me()?.clone();
         let nofile = limits::raise_open_files();
         let cgroups = Cgroups::find(&settings.cgroups, &settings.home);
-        let (draining, drains) = watch::channel(false);
         let recoverer = Recoverer::new(engine.clone(), settings.strategies, settings.policy);
         let desk = Arc::new(Desk {
             recoverer,
-            draining: drains,
+            draining: watch::Sender::new(false),
             bell: Arc::default(),
             asking: Mutex::default(),
             engine,
@@ -179,7 +176,6 @@ impl Supervisor {
             beats: Beats::default(),
             retiring: Retiring::default(),
             roster: Roster::default(),
-            draining,
             tidings: None,
             queue: None,
             servants: Vec::new(),
@@ -192,23 +188,31 @@ impl Supervisor {
 
     /// Obeys the mark of a drain from now on. To be called before anything is taken up.
     pub async fn mind_drain(&mut self) -> Result<(), StoreError> {
-        let mark = drain::now(self.desk.engine.store().as_ref()).await?;
-        self.draining.send_replace(mark.is_some());
+        self.desk.read_drain().await?;
         let mut tidings = self.tidings();
-        let (draining, desk) = (self.draining.clone(), Arc::clone(&self.desk));
+        let desk = Arc::clone(&self.desk);
         self.serve(async move {
             loop {
                 tidings.next().await;
-                let Ok(mark) = drain::now(desk.engine.store().as_ref()).await else { continue };
-                let is_draining = mark.is_some();
-                if draining
-                    .send_if_modified(|now| std::mem::replace(now, is_draining) != is_draining)
-                {
-                    desk.bell.notify_one();
-                }
+                // A store that is away just now is read at the next change.
+                let _ = desk.read_drain().await;
             }
         });
         Ok(())
+    }
+
+    /// Lets those that a drain paused continue as soon as it is over. Only for a supervisor that does not
+    /// serve the queue: whoever does wakes them at its pace.
+    pub fn resume_after_drain(&mut self) {
+        let (desk, roster) = (Arc::clone(&self.desk), self.roster.clone());
+        self.serve(async move {
+            loop {
+                desk.bell.notified().await;
+                if !desk.is_draining() {
+                    roster.waiting().iter().for_each(|(name, _)| roster.wake(name));
+                }
+            }
+        });
     }
 
     /// Whether nothing is begun: a drain lasts.

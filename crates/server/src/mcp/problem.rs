@@ -136,6 +136,9 @@ fn hint_of(error: &ActError) -> Option<&'static str> {
                 return None;
             }
         },
+        ActError::Draining { .. } => {
+            "stop: a person lets work begin again with `relight drain --cancel`"
+        }
         ActError::Contended(_)
         | ActError::SecretName(_)
         | ActError::BadName(_)

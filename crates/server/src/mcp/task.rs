@@ -1,6 +1,6 @@
 //! Tasks: taken, finished, blocked.
 
-use relight::drain::{self, Begun};
+use relight::drain;
 use relight::engine::Started;
 use relight::running_step::check_start;
 use relight_core::decide::{Right, TaskEvent};
@@ -13,7 +13,6 @@ use super::arguments;
 use super::problem::Problem;
 use super::reply::{Reply, first, last};
 use super::seat::Seat;
-use crate::error::ApiError;
 
 pub(super) async fn start(seat: &Seat, given: arguments::TaskStart) -> Result<Reply, Problem> {
     let id = seat.task(given.task)?;
@@ -25,14 +24,10 @@ pub(super) async fn start(seat: &Seat, given: arguments::TaskStart) -> Result<Re
     let (context, expires_at, checkpoint) = (given.set, None, None);
     let new = NewTask { id: id.clone(), agent, spec, context, expires_at, checkpoint };
     let right = seat.fence(&id, given.fence).map_or(Right::Unfenced, Right::Fence);
-    match drain::start(&seat.engine, new, right, holder, ttl, seat.limits.clone()).await? {
-        Begun::Started(started) => {
-            seat.remember(&started);
-            seat.refresh(&started.view.task.id).await;
-            Ok(Reply::new(started_text("task", &started), started_data(&started)))
-        }
-        Begun::Waits(_) => Err(ApiError::draining().into()),
-    }
+    let started = drain::start(&seat.engine, new, right, holder, ttl, seat.limits.clone()).await?;
+    seat.remember(&started);
+    seat.refresh(&started.view.task.id).await;
+    Ok(Reply::new(started_text("task", &started), started_data(&started)))
 }
 
 /// How far it is, in a line or two.

@@ -75,7 +75,7 @@ async fn take(
             Ok(Some((*started).into()))
         }
         Claimed::Nothing => Ok(None),
-        Claimed::Draining => Err(ApiError::draining()),
+        Claimed::Draining => Err(ApiError::draining("nothing is begun while draining")),
         Claimed::Full { held } => Err(ApiError::conflict(format!(
             "agent {agent} works on {held} tasks, as many as it may"
         ))),

@@ -186,7 +186,7 @@ fn need_of_agent(agent: &Agent) -> Option<NeedsMe> {
         kind: "terminated".to_owned(),
         subject: format!("agent/{}", agent.name),
         text: format!("agent {} is not brought back any more: {why}", agent.name),
-        hint: format!("relight deaths {}, then {}", agent.name, agent.command_to_start()),
+        hint: format!("relight deaths {}, then {}", agent.name, agent.command_to_start(None)),
         at: agent.updated_at,
     })
 }

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use relight::dialect::Dialect;
 use relight::doors::clock;
+use relight::drain;
 use relight::engine::{Added, Engine};
 use relight::running_step::check_start;
 use relight::supervise::successor;
@@ -133,7 +134,7 @@ pub(super) async fn start(
     let new = new_task(id.clone(), given.spec)?;
     app.check_strategy(&new)?;
     let engine = &app.backend.engine;
-    app.check_begin(&id, given.fence).await?;
+    check_start(engine, &app.backend.home, &id, given.fence.map(Fence)).await?;
     if let Some(agent) = &new.agent {
         app.reported(agent).await?;
     }
@@ -143,23 +144,12 @@ pub(super) async fn start(
         false => StartLimits::Policy(app.backend.recoverer.policy()),
     };
     let right = right(given.fence);
-    let started = engine.start(new, right, holder, Some(lease), limits).await?;
+    let started = drain::start(engine, new, right, holder, Some(lease), limits).await?;
     app.refresh(&started.view.task.id).await;
     Ok(Answer(started.into()))
 }
 
 impl App {
-    /// Nothing new is begun while draining.
-    async fn check_begin(&self, id: &TaskId, fence: Option<u64>) -> Result<(), ApiError> {
-        let engine = &self.backend.engine;
-        check_start(engine, &self.backend.home, id, fence.map(Fence)).await?;
-        let is_held = engine.store().task(id).await?.is_some_and(|task| task.lease.held.is_some());
-        if !is_held && relight::drain::now(engine.store().as_ref()).await?.is_some() {
-            return Err(ApiError::draining());
-        }
-        Ok(())
-    }
-
     fn check_strategy(&self, new: &NewTask) -> Result<(), ApiError> {
         let Some(name) = &new.spec.strategy else { return Ok(()) };
         let known = self.backend.recoverer.strategies().check(name);

@@ -404,3 +404,21 @@ fn a_refusal_has_the_same_fields_as_on_the_command_line() {
         assert_eq!(refused(path, body), (json!(code), json!(exit), json!(status)), "{path}");
     }
 }
+
+#[test]
+fn a_task_that_is_started_while_draining_is_added_and_deferred() {
+    let ground = Ground::new();
+    let fence = started(&ground, "held");
+    ground.post("/api/tasks", &json!({"id": "free"})).ok();
+    block_on(relight::drain::begin(ground.engine.store().as_ref())).unwrap();
+    let refused = ground.post("/api/tasks/t/start", &json!({"agent": "a"}));
+    assert_eq!((refused.status, refused.code().as_str()), (503, "draining"));
+    assert_eq!(ground.get("/api/tasks/t").ok()["status"], "deferred");
+    let begun = ground.post("/api/tasks/free/steps/s/begin", &json!({}));
+    assert_eq!((begun.status, begun.code().as_str()), (503, "draining"));
+    // Whoever holds a task continues.
+    ground.post("/api/tasks/held/start", &json!({"fence": fence})).ok();
+    ground.post("/api/tasks/held/steps/s/begin", &json!({"fence": fence})).ok();
+    block_on(relight::drain::cancel(ground.engine.store().as_ref())).unwrap();
+    ground.post("/api/tasks/t/start", &json!({"agent": "a"})).ok();
+}

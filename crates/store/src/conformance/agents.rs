@@ -3,7 +3,7 @@
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::wish::{Outcome, Progress, Verb, Wish};
 use relight_core::agent::{
-    AgentPlan, AgentState, AgentStateKind, Ending, Pause, RestartRule, Stopper, Takes,
+    AgentPlan, AgentState, AgentStateKind, Ending, Pause, RestartRule, Stopper, Takes, Typed,
 };
 use relight_core::budget::{HourCount, RestartPolicy, Tally};
 use relight_core::decide::Guard;
@@ -74,6 +74,7 @@ pub async fn what_an_agent_was_asked_to_be_comes_back_whole(harness: &dyn Harnes
         pool: Some(agent("writers")),
         concurrency: Some(3),
         labels: [(ODD.to_owned(), ODD.to_owned()), (String::new(), String::new())].into(),
+        typed: Some(Typed { folder: format!("/{ODD}"), flags: vec![ODD.to_owned()] }),
     };
     done_agent(&*store, "a", FREE, vec![created_as(asked.clone())]).await;
     let first = AgentChange::first(&agent("a"), &asked, noon());

@@ -5,6 +5,7 @@ use relight_core::agent::{Agent, AgentState, Attempt, Pause};
 use relight_store::{AgentQuery, Store, StoreError};
 
 use super::finding::Finding;
+use crate::output;
 use crate::verbs::ps::{Truth, supervisor_of};
 
 const NAMED_MAX: usize = 5;
@@ -59,7 +60,7 @@ impl Need {
 
     fn finding(self, agents: &[&Agent]) -> Option<Finding> {
         let agent = agents.first()?;
-        let (first, start) = (&agent.name, agent.command_to_start());
+        let (first, start) = (&agent.name, agent.command_to_start(output::here().as_deref()));
         let named = agents.iter().take(NAMED_MAX).map(|agent| agent.name.as_str());
         let mut named: Vec<&str> = named.collect();
         if agents.len() > NAMED_MAX {

@@ -153,6 +153,11 @@ impl Actor {
         self.postponed = Some(Postponed { at: Instant::now() + self.room_pause, number, tag });
     }
 
+    /// Starts an attempt that the last supervisor had no room for.
+    pub(super) fn start_again(&mut self, number: u32, tag: AttemptTag) {
+        self.postponed = Some(Postponed { at: Instant::now(), number, tag });
+    }
+
     /// The time has come to try again.
     pub(super) async fn launch_postponed(&mut self) -> Result<(), Lost> {
         match self.postponed.take() {

@@ -91,6 +91,8 @@ pub struct Answer {
     pub problem: Option<String>,
     /// What to type about that.
     pub hint: Option<String>,
+    /// Its task has ended: trying again changes nothing.
+    pub has_ended: bool,
 }
 
 /// What others see of an agent that is supervised here.
@@ -346,7 +348,7 @@ impl Actor {
             }
             Some(Task { id, status, .. }) if status.is_terminal() => (
                 format!(": its task {id} is {status}"),
-                format!("relight task show {id}; relight task add adds another one"),
+                "new work needs a new task; name that one as the agent's".to_owned(),
             ),
             _ => (String::new(), format!("relight deaths {name} says why")),
         };
@@ -372,6 +374,7 @@ impl Actor {
                 state: self.agent.state.kind(),
                 task_cancelled: waiter.task_cancelled,
                 hint: problem.is_some().then(|| hint.clone()),
+                has_ended: task.as_ref().is_some_and(|task| task.status.is_terminal()),
                 problem,
             });
         }
@@ -388,7 +391,7 @@ impl Actor {
             // Waited for by a clock that does not jump.
             moment.now = moment.now.max(at);
         }
-        let AgentDecision { changes, effects } = self.decide(event, moment);
+        let AgentDecision { changes, effects } = self.decide_by_mark(event, moment).await;
         let ahead = effects.iter().any(|e| matches!(e, AgentEffect::Spawn { at_once: true, .. }));
         // Only right after a death: whatever waited has time to wait for the disk as well, and the next
         // supervisor looks for an unrecorded successor of a live attempt alone.
@@ -722,6 +725,18 @@ impl Actor {
 
     fn waits_with_task(&self) -> bool {
         matches!(self.agent.state, AgentState::Suspended { why: Pause::Task, .. })
+    }
+
+    /// Decides by what the mark of a drain says now, not by what was last heard of it, where an attempt would
+    /// begin: whoever drains waits for those that run and for nobody else.
+    async fn decide_by_mark(&self, event: AgentEvent, moment: Moment) -> AgentDecision {
+        let known = self.desk.is_draining();
+        let decision = self.decide(event.clone(), moment);
+        let begins = decision.effects.iter().any(|e| matches!(e, AgentEffect::Spawn { .. }));
+        match begins && !known && self.desk.read_drain().await.unwrap_or(false) {
+            true => self.decide(event, moment),
+            false => decision,
+        }
     }
 
     fn decide(&self, event: AgentEvent, moment: Moment) -> AgentDecision {

@@ -26,6 +26,7 @@ use crate::doors::limits::{self, Room};
 use crate::doors::{clock, file, fleet as door, process};
 use crate::holders;
 use crate::supervise::beats::Slot;
+use crate::supervise::control::DEATH_MAX;
 use crate::supervise::desk::{Desk, NodeRight};
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::log::{Log, LogPosition, LogStart};
@@ -191,6 +192,9 @@ async fn take_lease(
                 if let Some(held) = held_by_another(agent, &desk.holder())
                     && !take_over
                 {
+                    if has_died(&held.holder).await {
+                        continue;
+                    }
                     let held = Box::new(held.clone());
                     return Err(TakeUpError::Held { agent: spec.name.clone(), held });
                 }
@@ -232,6 +236,17 @@ fn held_by_another<'a>(agent: &'a Agent, own: &Holder) -> Option<&'a Held> {
     let ours = held.holder == *own;
     let lives = process::holder_life(held) == HolderLife::Alive;
     (lives && !ours).then_some(held)
+}
+
+/// Waits for the end of a supervisor of this machine that was killed just now.
+async fn has_died(holder: &Holder) -> bool {
+    let Holder::Process(process) = holder else { return false };
+    if !process::is_alive(process) {
+        return false;
+    }
+    let pid = process.pid;
+    let died = tokio::task::spawn_blocking(move || process::has_died_within(pid, DEATH_MAX)).await;
+    died.unwrap_or(false)
 }
 
 impl Actor {
@@ -420,6 +435,10 @@ impl Actor {
         }
         let record = self.record_of(attempt.number, &attempt.tag);
         let is_lost = record.is_none();
+        if is_lost && self.was_never_started(&attempt) {
+            self.start_again(attempt.number, attempt.tag);
+            return Ok(());
+        }
         let mut note = "the machine went down".to_owned();
         if is_lost && self.boot_is_the_same(&attempt) {
             self.clear_leftovers().await?;
@@ -444,6 +463,14 @@ impl Actor {
         };
         self.died_unwatched = false;
         buried
+    }
+
+    /// Whether the last supervisor died before any shim was told to start this attempt: while it waited for
+    /// room on the host, most likely. Nothing of it ran, so it is started now and not charged.
+    fn was_never_started(&self, attempt: &Attempt) -> bool {
+        let may_start = self.holds.is_none() && self.ending().is_none() && !self.desk.is_draining();
+        let is_known = attempt.process.is_some() || attempt.shim.is_some();
+        may_start && !is_known && !record::was_begun(&self.folder, attempt.number, &attempt.tag)
     }
 
     /// The node that an attempt ran on, where that is not this one.
