@@ -58,6 +58,22 @@ fn the_attempt_holds_the_task_for_as_long_as_it_lives() {
 }
 
 #[test]
+fn the_step_of_a_live_attempt_is_refused_to_a_stranger() {
+    let ground = Ground::with_agent(
+        "unset RELIGHT_FENCE; relight step begin pay --repeat once && echo $$ >>births; sleep 300",
+    );
+    let run = ground.run(&["--task", "t"]);
+    ground.births(1);
+    for verb in ["begin", "end"] {
+        let ran = ground.call(&["step", verb, "pay", "--task", "t"]);
+        assert!(ran.code == 75 && ran.stderr.contains("held by"), "{verb}: {ran:?}");
+    }
+    assert_eq!(ground.task_status("t"), "in_progress");
+    run.signal(Signal::TERM);
+    run.end();
+}
+
+#[test]
 fn exit_0_without_finishing_the_task_is_no_success() {
     let ground = Ground::with_agent("exit 0");
     let flags = ["--json", "--task", "t", "--max-attempts", "1"];
