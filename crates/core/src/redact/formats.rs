@@ -598,10 +598,10 @@ pub(super) fn around(text: &[u8], at: usize, infix: &Infix) -> Option<(usize, us
     let after = run - behind[..run].iter().rev().take_while(|b| **b == b'.').count();
     let end = at + infix.literal.len() + after;
     // `my_test_…` begins many names of functions.
-    let is_spoken = infix.literal.contains('_') && !value::is_random(&text[end - after..end]);
-    let is_token = (min..=max).contains(&after)
-        && !value::is_monotonous(&text[start..end])
-        && (!is_spoken || after == 0);
+    let is_spoken =
+        || after > 0 && infix.literal.contains('_') && !value::is_random(&text[end - after..end]);
+    let is_token =
+        (min..=max).contains(&after) && !value::is_monotonous(&text[start..end]) && !is_spoken();
     is_token.then_some((start, end))
 }
 

@@ -255,8 +255,11 @@ const DESCRIPTIONS: &[&str] = &[
     "css", "conf", "cfg", "ini", "sql", "xml", "csv", "db", "com", "org", "net", "io",
 ];
 
+/// Whether a segment is a word, which is in lower case. Most words of the lists differ in the first letter.
 fn is(segment: &[u8], word: &str) -> bool {
-    segment.eq_ignore_ascii_case(word.as_bytes())
+    let is_near = segment.len() == word.len()
+        && segment.first().map(u8::to_ascii_lowercase) == word.as_bytes().first().copied();
+    is_near && segment.eq_ignore_ascii_case(word.as_bytes())
 }
 
 fn is_any(segment: &[u8], words: &[&str]) -> bool {
