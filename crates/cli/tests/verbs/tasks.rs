@@ -1,6 +1,6 @@
 //! `relight task` from outside.
 
-mod cases;
+use crate::cases;
 
 use cases::{Place, kill};
 use serde_json::json;

@@ -1,15 +1,8 @@
 //! Supervisors that were cut off between two lines: the store and the world differ, and the next one
 //! puts it right.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-
-#[expect(dead_code, reason = "shared with other tests")]
-mod agent_store;
-#[path = "supervision/ground.rs"]
-#[expect(dead_code, reason = "shared with the tests of supervision")]
-mod ground;
-#[expect(dead_code, reason = "shared with other tests")]
-mod relight;
+use crate::agent_store;
+use crate::ground;
 
 use agent_store::{Told, dead};
 use ground::{Ground, ONLY_ONE};

@@ -1,9 +1,7 @@
 //! `relight ps` and `relight deaths`, and who holds a task inside an agent, from outside.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-
-mod agent_store;
-mod relight;
+use crate::agent_store;
+use crate::relight;
 
 use ::relight::doors::clock;
 use agent_store::{Told, alive, dead};

@@ -1,11 +1,7 @@
 //! `relight store`: whole stores are copied, verified, backed up and brought back.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-
-mod relight;
-#[path = "../../testkit/src/postgres.rs"]
-#[expect(unreachable_pub, dead_code, reason = "a module of testkit, taken in by its path")]
-mod server;
+use crate::relight;
+use crate::server;
 
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,7 @@
 //! The commands that speak with a supervisor, or read what its agents wrote, from outside.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-
-mod agent_store;
-mod relight;
+use crate::agent_store;
+use crate::relight;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixListener};

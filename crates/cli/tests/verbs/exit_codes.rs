@@ -1,6 +1,6 @@
 //! The documented exit codes of what goes wrong outside.
 
-mod cases;
+use crate::cases;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

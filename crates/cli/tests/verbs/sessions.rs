@@ -1,6 +1,6 @@
 //! `relight session` from outside.
 
-mod cases;
+use crate::cases;
 
 use std::fs;
 

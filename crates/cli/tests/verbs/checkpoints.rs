@@ -1,6 +1,6 @@
 //! `relight checkpoint` from outside.
 
-mod cases;
+use crate::cases;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -639,7 +639,7 @@ fn by_the_script(path: &Path, change: impl FnOnce(&mut Value)) {
 
 #[test]
 fn files_of_the_original_script_are_good_whatever_letters_they_hold() {
-    let bytes = include_bytes!("../../core/tests/checkpoint_script_vector.json");
+    let bytes = include_bytes!("../../../core/tests/checkpoint_script_vector.json");
     let place = Place::new();
     fs::create_dir_all(place.work("memory/checkpoints")).unwrap();
     fs::write(place.checkpoint("d\u{e9}ploiement"), bytes).unwrap();

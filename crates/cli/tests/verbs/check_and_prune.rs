@@ -1,6 +1,6 @@
 //! `relight check` and `relight prune` from outside.
 
-mod cases;
+use crate::cases;
 
 use std::fs;
 

@@ -1,8 +1,6 @@
 //! `relight setup`, from outside.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-
-mod relight;
+use crate::relight;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

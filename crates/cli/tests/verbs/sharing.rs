@@ -1,6 +1,6 @@
 //! Many processes on one store.
 
-mod cases;
+use crate::cases;
 
 use cases::{Place, at_once};
 use relight::Relight;

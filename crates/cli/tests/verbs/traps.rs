@@ -1,8 +1,6 @@
 //! `relight trap bash`, with a real bash.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-
-mod relight;
+use crate::relight;
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;

@@ -1,6 +1,6 @@
 //! No secret that Relight can recognise reaches the disk: every door, every kind.
 
-mod cases;
+use crate::cases;
 
 use cases::Place;
 use serde_json::json;
