@@ -32,7 +32,7 @@ pub use error::ApiError;
 pub use guard::scope::Scope;
 pub use listen::tls::{Tls, TlsError};
 pub use metrics::reference as metrics_reference;
-pub use openapi::document as openapi_document;
+pub use openapi::OPENAPI;
 pub use relay::RelayedStore;
 pub use serve::{ServeError, Server, Settings, Threads};
 

@@ -5,15 +5,13 @@ use std::str::FromStr;
 
 use axum::http::Method;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::error::ApiError;
 use crate::given::is_write;
 
 /// What a caller may do; each includes those before it.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// Look at everything.

@@ -20,20 +20,19 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::given::BODY_BYTES_MAX;
 use crate::guard::Caller;
-use crate::wire::problem::ProblemBody;
 
 /// The header by which a client says which agent it serves.
 const AGENT_HEADER: &str = "relight-agent";
 
 /// The same verbs as tools, for agents that speak MCP (streamable HTTP, without sessions): JSON-RPC in
 /// and out.
-#[utoipa::path(post, path = "/mcp", tag = "mcp", request_body = serde_json::Value,
+#[cfg_attr(test, utoipa::path(post, path = "/mcp", tag = "mcp", request_body = serde_json::Value,
     params(
         ("Accept" = String, Header, description = "`application/json, text/event-stream`"),
         ("Relight-Agent" = Option<String>, Header, description = "the agent that is served")),
     responses((status = 200, body = serde_json::Value), (status = 202),
-        (status = 400, body = ProblemBody), (status = 404, body = serde_json::Value),
-        (status = 406, body = ProblemBody), (status = 422, body = ProblemBody)))]
+        (status = 400), (status = 404, body = serde_json::Value),
+        (status = 406), (status = 422))))]
 pub(crate) async fn serve(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,

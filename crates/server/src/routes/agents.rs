@@ -22,7 +22,6 @@ use relight_core::limits;
 use relight_core::time::Span;
 use relight_store::{AgentCommit, AgentQuery};
 use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::span;
 use crate::answer::{Answer, json_bytes};
@@ -32,7 +31,6 @@ use crate::given::{Asked, Given, Named};
 use crate::wire;
 use crate::wire::agent::{AgentChanged, NewAgent, StartAgent};
 use crate::wire::list::List;
-use crate::wire::problem::ProblemBody;
 
 /// What another supervisor may take beyond the agent's own grace.
 const PATIENCE: Span = Span::from_secs(30);
@@ -40,21 +38,22 @@ const PATIENCE: Span = Span::from_secs(30);
 const NODE_PATIENCE: Span = Span::from_secs(20);
 
 /// Which agents.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(super) struct WhichAgents {
     /// Only in this state.
     state: Option<String>,
     /// At most so many, 1 to 1000.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 1000, default = 100))]
     limit: Option<usize>,
     /// The `next` of the page before.
     after: Option<String>,
 }
 
 /// All agents, in the order of their names.
-#[utoipa::path(get, path = "/api/agents", tag = "agents", params(WhichAgents),
-    responses((status = 200, body = List<wire::agent::Agent>), (status = 422, body = ProblemBody)))]
+#[cfg_attr(test, utoipa::path(get, path = "/api/agents", tag = "agents", params(WhichAgents),
+    responses((status = 200, body = List<wire::agent::Agent>), (status = 422))))]
 pub(super) async fn list(
     State(app): State<App>,
     Asked(which): Asked<WhichAgents>,
@@ -76,9 +75,9 @@ fn state(word: &str) -> Result<AgentStateKind, ApiError> {
 }
 
 /// One agent.
-#[utoipa::path(get, path = "/api/agents/{name}", tag = "agents", params(("name" = String, Path)),
-    responses((status = 200, body = wire::agent::Agent), (status = 404, body = ProblemBody),
-        (status = 422, body = ProblemBody)))]
+#[cfg_attr(test, utoipa::path(get, path = "/api/agents/{name}", tag = "agents", params(("name" = String, Path)),
+    responses((status = 200, body = wire::agent::Agent), (status = 404),
+        (status = 422))))]
 pub(super) async fn show(
     State(app): State<App>,
     Named(name): Named<String>,
@@ -126,10 +125,10 @@ impl App {
 
 /// Registers an agent that reports by itself; with a command, where the configuration allows that, one
 /// that is supervised from now on and after every start of the daemon.
-#[utoipa::path(post, path = "/api/agents", tag = "agents", request_body = NewAgent,
+#[cfg_attr(test, utoipa::path(post, path = "/api/agents", tag = "agents", request_body = NewAgent,
     responses((status = 201, body = wire::agent::Agent), (status = 200, body = wire::agent::Agent),
-        (status = 403, body = ProblemBody), (status = 409, body = ProblemBody),
-        (status = 422, body = ProblemBody), (status = 503, body = ProblemBody)))]
+        (status = 403), (status = 409),
+        (status = 422), (status = 503))))]
 pub(super) async fn register(
     State(app): State<App>,
     Given(given): Given<NewAgent>,
@@ -243,9 +242,9 @@ fn restart_rule(word: &str) -> Result<RestartRule, ApiError> {
 
 /// Removes an agent: one that reports by itself, one that was registered with its command, which is
 /// stopped first, or one that nobody holds.
-#[utoipa::path(delete, path = "/api/agents/{name}", tag = "agents", params(("name" = String, Path)),
-    responses((status = 204), (status = 404, body = ProblemBody), (status = 409, body = ProblemBody),
-        (status = 422, body = ProblemBody), (status = 503, body = ProblemBody)))]
+#[cfg_attr(test, utoipa::path(delete, path = "/api/agents/{name}", tag = "agents", params(("name" = String, Path)),
+    responses((status = 204), (status = 404), (status = 409),
+        (status = 422), (status = 503))))]
 pub(super) async fn forget(
     State(app): State<App>,
     Named(name): Named<String>,
@@ -276,11 +275,11 @@ pub(super) async fn forget(
 }
 
 /// Cancels what runs of an agent and starts it, or leaves one that runs alone when told so.
-#[utoipa::path(post, path = "/api/agents/{name}/start", tag = "agents",
+#[cfg_attr(test, utoipa::path(post, path = "/api/agents/{name}/start", tag = "agents",
     params(("name" = String, Path)), request_body = StartAgent,
-    responses((status = 200, body = AgentChanged), (status = 404, body = ProblemBody),
-        (status = 409, body = ProblemBody), (status = 422, body = ProblemBody),
-        (status = 503, body = ProblemBody)))]
+    responses((status = 200, body = AgentChanged), (status = 404),
+        (status = 409), (status = 422),
+        (status = 503))))]
 pub(super) async fn start(
     State(app): State<App>,
     Named(name): Named<String>,
@@ -295,11 +294,11 @@ pub(super) async fn start(
 }
 
 /// Ends what runs of an agent; nothing brings it back but a person.
-#[utoipa::path(post, path = "/api/agents/{name}/stop", tag = "agents",
+#[cfg_attr(test, utoipa::path(post, path = "/api/agents/{name}/stop", tag = "agents",
     params(("name" = String, Path)),
-    responses((status = 200, body = AgentChanged), (status = 404, body = ProblemBody),
-        (status = 409, body = ProblemBody), (status = 422, body = ProblemBody),
-        (status = 503, body = ProblemBody)))]
+    responses((status = 200, body = AgentChanged), (status = 404),
+        (status = 409), (status = 422),
+        (status = 503))))]
 pub(super) async fn stop(
     State(app): State<App>,
     Named(name): Named<String>,
@@ -309,11 +308,11 @@ pub(super) async fn stop(
 }
 
 /// Cancels what runs of an agent and starts it anew, without touching others.
-#[utoipa::path(post, path = "/api/agents/{name}/restart", tag = "agents",
+#[cfg_attr(test, utoipa::path(post, path = "/api/agents/{name}/restart", tag = "agents",
     params(("name" = String, Path)),
-    responses((status = 200, body = AgentChanged), (status = 404, body = ProblemBody),
-        (status = 409, body = ProblemBody), (status = 422, body = ProblemBody),
-        (status = 503, body = ProblemBody)))]
+    responses((status = 200, body = AgentChanged), (status = 404),
+        (status = 409), (status = 422),
+        (status = 503))))]
 pub(super) async fn restart(
     State(app): State<App>,
     Named(name): Named<String>,

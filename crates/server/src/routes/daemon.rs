@@ -4,16 +4,15 @@ use axum::extract::State;
 use relight::supervise::control::{Ending, Reply, Request, Status};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::given::Given;
-use crate::wire::problem::ProblemBody;
 
 /// How the daemon ends.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Down {
     /// Leave the agents to be adopted.
@@ -22,7 +21,8 @@ pub(crate) struct Down {
 }
 
 /// How it recovers.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recover {
     /// Only say what would be done.
@@ -31,16 +31,16 @@ pub(crate) struct Recover {
 }
 
 /// What the daemon knows beyond the store: its pid, and the signs of life of its agents.
-#[utoipa::path(get, path = "/api/status", tag = "daemon",
-    responses((status = 200, body = Object), (status = 503, body = ProblemBody)))]
+#[cfg_attr(test, utoipa::path(get, path = "/api/status", tag = "daemon",
+    responses((status = 200, body = Object), (status = 503))))]
 pub(super) async fn status(State(app): State<App>) -> Result<Answer<Status>, ApiError> {
     app.answer(Request::Status).await.map(Answer)
 }
 
 /// Ends the daemon, and its agents with it unless told otherwise.
-#[utoipa::path(post, path = "/api/down", tag = "daemon", request_body = Down,
-    responses((status = 200, body = Object), (status = 422, body = ProblemBody),
-        (status = 503, body = ProblemBody)))]
+#[cfg_attr(test, utoipa::path(post, path = "/api/down", tag = "daemon", request_body = Down,
+    responses((status = 200, body = Object), (status = 422),
+        (status = 503))))]
 pub(super) async fn down(
     State(app): State<App>,
     Given(given): Given<Down>,
@@ -49,16 +49,16 @@ pub(super) async fn down(
 }
 
 /// Reads the configuration again.
-#[utoipa::path(post, path = "/api/reload", tag = "daemon",
-    responses((status = 200, body = Object), (status = 503, body = ProblemBody)))]
+#[cfg_attr(test, utoipa::path(post, path = "/api/reload", tag = "daemon",
+    responses((status = 200, body = Object), (status = 503))))]
 pub(super) async fn reload(State(app): State<App>) -> Result<Answer<serde_json::Value>, ApiError> {
     app.answer(Request::Reload).await.map(Answer)
 }
 
 /// Brings back what died with its supervisor.
-#[utoipa::path(post, path = "/api/recover", tag = "daemon", request_body = Recover,
-    responses((status = 200, body = Object), (status = 422, body = ProblemBody),
-        (status = 503, body = ProblemBody)))]
+#[cfg_attr(test, utoipa::path(post, path = "/api/recover", tag = "daemon", request_body = Recover,
+    responses((status = 200, body = Object), (status = 422),
+        (status = 503))))]
 pub(super) async fn recover(
     State(app): State<App>,
     Given(given): Given<Recover>,

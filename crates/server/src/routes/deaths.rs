@@ -6,7 +6,6 @@ use relight_core::ids::AgentName;
 use relight_core::time::Time;
 use relight_store::AttemptQuery;
 use serde::Deserialize;
-use utoipa::IntoParams;
 
 use crate::answer::Answer;
 use crate::app::App;
@@ -15,7 +14,6 @@ use crate::given::{Asked, Named};
 use crate::wire;
 use crate::wire::death::Death;
 use crate::wire::list::{List, Page};
-use crate::wire::problem::ProblemBody;
 
 /// Attempts that are looked through at most for one page.
 const LOOKED_THROUGH_MAX: usize = 10_000;
@@ -23,10 +21,10 @@ const LOOKED_THROUGH_MAX: usize = 10_000;
 const READ_AT_ONCE: usize = 1_000;
 
 /// The deaths of an agent with their post-mortems, newest first.
-#[utoipa::path(get, path = "/api/agents/{name}/deaths", tag = "agents",
+#[cfg_attr(test, utoipa::path(get, path = "/api/agents/{name}/deaths", tag = "agents",
     params(("name" = String, Path), Page),
-    responses((status = 200, body = List<Death>), (status = 404, body = ProblemBody),
-        (status = 422, body = ProblemBody)))]
+    responses((status = 200, body = List<Death>), (status = 404),
+        (status = 422))))]
 pub(super) async fn deaths(
     State(app): State<App>,
     Named(name): Named<String>,
@@ -44,23 +42,24 @@ pub(super) async fn deaths(
 }
 
 /// Which attempts.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(super) struct WhichAttempts {
     /// Only those that lived after this time.
     since: Option<String>,
     /// Only of this agent.
     agent: Option<String>,
     /// At most so many, 1 to 1000.
-    #[param(minimum = 1, maximum = 1000, default = 1000)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 1000, default = 1000))]
     limit: Option<usize>,
     /// The `next` of the page before.
     after: Option<String>,
 }
 
 /// Attempts for a timeline, newest first.
-#[utoipa::path(get, path = "/api/attempts", tag = "agents", params(WhichAttempts),
-    responses((status = 200, body = List<wire::attempt::Attempt>), (status = 422, body = ProblemBody)))]
+#[cfg_attr(test, utoipa::path(get, path = "/api/attempts", tag = "agents", params(WhichAttempts),
+    responses((status = 200, body = List<wire::attempt::Attempt>), (status = 422))))]
 pub(super) async fn attempts(
     State(app): State<App>,
     Asked(which): Asked<WhichAttempts>,

@@ -17,7 +17,6 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::given::{Given, Named};
 use crate::wire::agent::Heartbeat;
-use crate::wire::problem::ProblemBody;
 
 /// Agents whose signs are kept in memory.
 const AGENTS_MAX: usize = 10_000;
@@ -78,10 +77,10 @@ impl Signs {
 }
 
 /// A sign of life of an agent. The first one of an agent that reports by itself makes it `running`.
-#[utoipa::path(post, path = "/api/agents/{name}/heartbeat", tag = "agents",
+#[cfg_attr(test, utoipa::path(post, path = "/api/agents/{name}/heartbeat", tag = "agents",
     params(("name" = String, Path)), request_body = Heartbeat,
-    responses((status = 200), (status = 404, body = ProblemBody), (status = 409, body = ProblemBody),
-        (status = 422, body = ProblemBody)))]
+    responses((status = 200), (status = 404), (status = 409),
+        (status = 422))))]
 pub(super) async fn beat(
     State(app): State<App>,
     Named(name): Named<String>,

@@ -16,16 +16,15 @@ use crate::guard::{Caller, Via};
 use crate::login::{AGE_MAX, Begun, GOOD_FOR};
 use crate::serve::url;
 use crate::wire::login::{Health, LoggedIn, Login, LoginCode, Me};
-use crate::wire::problem::ProblemBody;
 
 /// Whether the daemon lives. Needs no token.
-#[utoipa::path(get, path = "/api/health", tag = "daemon", responses((status = 200, body = Health)))]
+#[cfg_attr(test, utoipa::path(get, path = "/api/health", tag = "daemon", responses((status = 200, body = Health))))]
 pub(super) async fn health() -> Answer<Health> {
     Answer(Health { status: "ok".to_owned(), version: VERSION.to_owned() })
 }
 
 /// Who asks, as the daemon sees it.
-#[utoipa::path(get, path = "/api/me", tag = "daemon", responses((status = 200, body = Me)))]
+#[cfg_attr(test, utoipa::path(get, path = "/api/me", tag = "daemon", responses((status = 200, body = Me))))]
 pub(super) async fn me(Extension(caller): Extension<Caller>) -> Answer<Me> {
     let via = match caller.via {
         Via::Socket => "socket",
@@ -37,8 +36,8 @@ pub(super) async fn me(Extension(caller): Extension<Caller>) -> Answer<Me> {
 }
 
 /// A one-time code that logs a browser in: good once, for a minute.
-#[utoipa::path(post, path = "/api/login-codes", tag = "daemon",
-    responses((status = 200, body = LoginCode), (status = 409, body = ProblemBody)))]
+#[cfg_attr(test, utoipa::path(post, path = "/api/login-codes", tag = "daemon",
+    responses((status = 200, body = LoginCode), (status = 409))))]
 pub(super) async fn give_code(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -53,8 +52,8 @@ pub(super) async fn give_code(
 }
 
 /// Logs a browser in by a one-time code: sets the cookie, and answers what writes need beside it.
-#[utoipa::path(post, path = "/api/login", tag = "daemon", request_body = Login,
-    responses((status = 200, body = LoggedIn), (status = 401, body = ProblemBody)))]
+#[cfg_attr(test, utoipa::path(post, path = "/api/login", tag = "daemon", request_body = Login,
+    responses((status = 200, body = LoggedIn), (status = 401))))]
 pub(super) async fn log_in(
     State(app): State<App>,
     Given(login): Given<Login>,
@@ -72,7 +71,7 @@ pub(super) async fn log_in(
 }
 
 /// Logs a browser out.
-#[utoipa::path(post, path = "/api/logout", tag = "daemon", responses((status = 204)))]
+#[cfg_attr(test, utoipa::path(post, path = "/api/logout", tag = "daemon", responses((status = 204))))]
 pub(super) async fn log_out(
     State(app): State<App>,
     headers: HeaderMap,

@@ -9,7 +9,6 @@ use relight_core::agent::Agent;
 use relight_core::agent::plain::plain_line;
 use relight_core::ids::{AgentName, NodeName};
 use serde::Deserialize;
-use utoipa::IntoParams;
 
 use crate::answer::Answer;
 use crate::app::App;
@@ -17,7 +16,6 @@ use crate::error::ApiError;
 use crate::given::{Asked, Named};
 use crate::guard::{Caller, Via};
 use crate::wire::agent::Logs;
-use crate::wire::problem::ProblemBody;
 
 const LINES_DEFAULT: usize = 200;
 const LINES_MAX: usize = 5_000;
@@ -25,20 +23,21 @@ const LINES_MAX: usize = 5_000;
 const BYTES_MAX: usize = 2 << 20;
 
 /// How much.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(super) struct HowMuch {
     /// The last so many lines, 1 to 5000.
-    #[param(minimum = 1, maximum = 5000, default = 200)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 5000, default = 200))]
     lines: Option<usize>,
 }
 
 /// The last lines of an agent's output, over all its attempts. In a fleet those of the node that its
 /// newest attempt is on; where that cannot be reached, what the store has of them, with a note.
-#[utoipa::path(get, path = "/api/agents/{name}/logs", tag = "agents",
+#[cfg_attr(test, utoipa::path(get, path = "/api/agents/{name}/logs", tag = "agents",
     params(("name" = String, Path), HowMuch),
-    responses((status = 200, body = Logs), (status = 404, body = ProblemBody),
-        (status = 422, body = ProblemBody)))]
+    responses((status = 200, body = Logs), (status = 404),
+        (status = 422))))]
 pub(super) async fn logs(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,

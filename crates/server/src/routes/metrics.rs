@@ -29,8 +29,8 @@ use crate::pulse::{BOUNDS_MS, TASK_OUTCOMES, Totals};
 const AGENTS_NAMED_MAX: usize = 100;
 
 /// The whole as numbers, for Prometheus.
-#[utoipa::path(get, path = "/metrics", tag = "daemon",
-    responses((status = 200, body = String, content_type = "text/plain")))]
+#[cfg_attr(test, utoipa::path(get, path = "/metrics", tag = "daemon",
+    responses((status = 200, body = String, content_type = "text/plain"))))]
 pub(super) async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
     let store = app.backend.engine.store();
     let totals = app.pulse.now(store.as_ref()).await?.totals;

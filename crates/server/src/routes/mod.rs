@@ -24,7 +24,6 @@ use axum::http::Uri;
 use axum::routing::{get, post};
 use relight_core::error_code::ErrorCode;
 use relight_core::time::{Span, Time};
-use utoipa::OpenApi;
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -94,7 +93,8 @@ fn api() -> Router<App> {
 }
 
 /// The same routes, described.
-#[derive(OpenApi)]
+#[cfg(test)]
+#[derive(utoipa::OpenApi)]
 #[openapi(
     info(
         title = "Relight",

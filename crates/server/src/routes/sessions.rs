@@ -8,7 +8,6 @@ use relight_core::ids::{OwnerName, SessionId, SessionKey};
 use relight_core::session::{Generation, SessionEvent, SessionStateKind};
 use relight_store::SessionQuery;
 use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::heartbeat::Done;
 use super::tasks::{holder, lease};
@@ -18,17 +17,17 @@ use crate::error::ApiError;
 use crate::given::{Asked, Given, Named};
 use crate::guard::Caller;
 use crate::wire::list::{List, Page};
-use crate::wire::problem::ProblemBody;
 use crate::wire::session::{Because, BeginTurn, Session, Turn};
 
 /// Which sessions.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(super) struct WhichSessions {
     /// Only in this state.
     state: Option<String>,
     /// At most so many, 1 to 1000.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 1000, default = 100))]
     limit: Option<usize>,
     /// The `next` of the page before.
     after: Option<String>,
@@ -47,8 +46,8 @@ impl From<SessionError> for ApiError {
 }
 
 /// Sessions in the order of their keys.
-#[utoipa::path(get, path = "/api/sessions", tag = "sessions", params(WhichSessions),
-    responses((status = 200, body = List<Session>), (status = 422, body = ProblemBody)))]
+#[cfg_attr(test, utoipa::path(get, path = "/api/sessions", tag = "sessions", params(WhichSessions),
+    responses((status = 200, body = List<Session>), (status = 422))))]
 pub(super) async fn list(
     State(app): State<App>,
     Asked(which): Asked<WhichSessions>,
@@ -69,10 +68,10 @@ pub(super) async fn list(
 }
 
 /// A turn is about to run.
-#[utoipa::path(post, path = "/api/sessions/{key}/begin", tag = "sessions",
+#[cfg_attr(test, utoipa::path(post, path = "/api/sessions/{key}/begin", tag = "sessions",
     params(("key" = String, Path)), request_body = BeginTurn,
-    responses((status = 200, body = Turn), (status = 409, body = ProblemBody),
-        (status = 422, body = ProblemBody)))]
+    responses((status = 200, body = Turn), (status = 409),
+        (status = 422))))]
 pub(super) async fn begin(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -92,10 +91,10 @@ pub(super) async fn begin(
 }
 
 /// The turn has run.
-#[utoipa::path(post, path = "/api/sessions/{key}/end", tag = "sessions",
+#[cfg_attr(test, utoipa::path(post, path = "/api/sessions/{key}/end", tag = "sessions",
     params(("key" = String, Path)), request_body = Turn,
-    responses((status = 200), (status = 404, body = ProblemBody), (status = 409, body = ProblemBody),
-        (status = 422, body = ProblemBody)))]
+    responses((status = 200), (status = 404), (status = 409),
+        (status = 422))))]
 pub(super) async fn end(
     State(app): State<App>,
     Named(key): Named<String>,
@@ -107,10 +106,10 @@ pub(super) async fn end(
 }
 
 /// It may go on.
-#[utoipa::path(post, path = "/api/sessions/{key}/resume", tag = "sessions",
+#[cfg_attr(test, utoipa::path(post, path = "/api/sessions/{key}/resume", tag = "sessions",
     params(("key" = String, Path)),
-    responses((status = 200, body = Session), (status = 404, body = ProblemBody),
-        (status = 409, body = ProblemBody), (status = 422, body = ProblemBody)))]
+    responses((status = 200, body = Session), (status = 404),
+        (status = 409), (status = 422))))]
 pub(super) async fn resume(
     State(app): State<App>,
     Named(key): Named<String>,
@@ -121,10 +120,10 @@ pub(super) async fn resume(
 }
 
 /// It must not go on before somebody resumes it.
-#[utoipa::path(post, path = "/api/sessions/{key}/suspend", tag = "sessions",
+#[cfg_attr(test, utoipa::path(post, path = "/api/sessions/{key}/suspend", tag = "sessions",
     params(("key" = String, Path)), request_body = Because,
-    responses((status = 200, body = Session), (status = 404, body = ProblemBody),
-        (status = 409, body = ProblemBody), (status = 422, body = ProblemBody)))]
+    responses((status = 200, body = Session), (status = 404),
+        (status = 409), (status = 422))))]
 pub(super) async fn suspend(
     State(app): State<App>,
     Named(key): Named<String>,

@@ -21,7 +21,6 @@ use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
 use relight_store::TaskQuery;
 use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::span;
 use crate::answer::{Answer, json_bytes};
@@ -31,15 +30,15 @@ use crate::given::{Asked, Given, Named};
 use crate::guard::Caller;
 use crate::wire;
 use crate::wire::list::{List, Page};
-use crate::wire::problem::ProblemBody;
 use crate::wire::task::{StartTask, Started, WholeTask};
 
 /// How long a lease lasts that nobody gave a length.
 const LEASE: Span = Span::from_secs(600);
 
 /// Which tasks.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(super) struct WhichTasks {
     /// Only of these statuses, with commas between.
     status: Option<String>,
@@ -48,15 +47,15 @@ pub(super) struct WhichTasks {
     /// Only those with a step in doubt.
     in_doubt: Option<bool>,
     /// At most so many, 1 to 1000.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 1000, default = 100))]
     limit: Option<usize>,
     /// The `next` of the page before.
     after: Option<String>,
 }
 
 /// Tasks in the order they were added.
-#[utoipa::path(get, path = "/api/tasks", tag = "tasks", params(WhichTasks),
-    responses((status = 200, body = List<wire::task::Task>), (status = 422, body = ProblemBody)))]
+#[cfg_attr(test, utoipa::path(get, path = "/api/tasks", tag = "tasks", params(WhichTasks),
+    responses((status = 200, body = List<wire::task::Task>), (status = 422))))]
 pub(super) async fn list(
     State(app): State<App>,
     Asked(which): Asked<WhichTasks>,
@@ -84,9 +83,9 @@ pub(super) async fn list(
 }
 
 /// One task with its steps, its context and its payload.
-#[utoipa::path(get, path = "/api/tasks/{id}", tag = "tasks", params(("id" = String, Path)),
-    responses((status = 200, body = WholeTask), (status = 404, body = ProblemBody),
-        (status = 422, body = ProblemBody)))]
+#[cfg_attr(test, utoipa::path(get, path = "/api/tasks/{id}", tag = "tasks", params(("id" = String, Path)),
+    responses((status = 200, body = WholeTask), (status = 404),
+        (status = 422))))]
 pub(super) async fn show(
     State(app): State<App>,
     Named(id): Named<String>,
@@ -95,9 +94,9 @@ pub(super) async fn show(
 }
 
 /// Adds a task; the same one again, or one whose key another has, changes nothing.
-#[utoipa::path(post, path = "/api/tasks", tag = "tasks", request_body = wire::task::NewTask,
+#[cfg_attr(test, utoipa::path(post, path = "/api/tasks", tag = "tasks", request_body = wire::task::NewTask,
     responses((status = 201, body = wire::task::Task), (status = 200, body = wire::task::Task),
-        (status = 409, body = ProblemBody), (status = 422, body = ProblemBody)))]
+        (status = 409), (status = 422))))]
 pub(super) async fn add(
     State(app): State<App>,
     Given(given): Given<wire::task::NewTask>,
@@ -118,10 +117,10 @@ pub(super) async fn add(
 }
 
 /// Takes the lease of a task, adding it first where it is absent; the same agent continues by its fence.
-#[utoipa::path(post, path = "/api/tasks/{id}/start", tag = "tasks", params(("id" = String, Path)),
+#[cfg_attr(test, utoipa::path(post, path = "/api/tasks/{id}/start", tag = "tasks", params(("id" = String, Path)),
     request_body = StartTask,
-    responses((status = 200, body = Started), (status = 409, body = ProblemBody),
-        (status = 422, body = ProblemBody), (status = 503, body = ProblemBody)))]
+    responses((status = 200, body = Started), (status = 409),
+        (status = 422), (status = 503))))]
 pub(super) async fn start(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,

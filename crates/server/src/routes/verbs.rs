@@ -11,16 +11,15 @@ use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::given::{Given, Named};
-use crate::wire::problem::ProblemBody;
 use crate::wire::task::{Task, TaskVerb};
 
 macro_rules! verb {
     ($(#[$doc:meta])* $name:ident, $path:literal) => {
         $(#[$doc])*
-        #[utoipa::path(post, path = $path, tag = "tasks", params(("id" = String, Path)),
+        #[cfg_attr(test, utoipa::path(post, path = $path, tag = "tasks", params(("id" = String, Path)),
             request_body = TaskVerb,
-            responses((status = 200, body = Task), (status = 404, body = ProblemBody),
-                (status = 409, body = ProblemBody), (status = 422, body = ProblemBody)))]
+            responses((status = 200, body = Task), (status = 404),
+                (status = 409), (status = 422))))]
         pub(super) async fn $name(
             State(app): State<App>,
             Named(id): Named<String>,

@@ -3,31 +3,31 @@
 use relight::supervise::control::Changed;
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// An agent: what it is doing, and what is known of it.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Agent {
     pub(crate) name: String,
     /// `created`, `running`, `crashed`, `suspended`, `stopped` or `terminated`.
     pub(crate) state: String,
     /// Why it is so, in words.
     pub(crate) why: Option<String>,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) since: Time,
     /// When it goes on by itself.
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) again_at: Option<Time>,
     /// Number of the newest attempt; 0 before the first.
     pub(crate) attempt: u32,
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) attempt_begun_at: Option<Time>,
     pub(crate) pid: Option<u32>,
     /// `starting`, `working` or `waiting`, while an attempt lives.
     pub(crate) phase: Option<String>,
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) last_sign_at: Option<Time>,
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) waiting_until: Option<Time>,
     /// What it said it does.
     pub(crate) status_text: Option<String>,
@@ -52,23 +52,25 @@ pub(crate) struct Agent {
     pub(crate) self_reporting: bool,
     pub(crate) node: Option<String>,
     pub(crate) last_death: Option<LastDeath>,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) updated_at: Time,
 }
 
 /// How the newest attempt that ended did so.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct LastDeath {
     pub(crate) number: u32,
     pub(crate) cause: String,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) at: Time,
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
 }
 
 /// An agent that reports by itself, or, with a command, one that the daemon supervises.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewAgent {
     pub(crate) name: String,
@@ -88,7 +90,8 @@ pub(crate) struct NewAgent {
 }
 
 /// What became of an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct AgentChanged {
     pub(crate) agent: String,
     pub(crate) previous_state: String,
@@ -109,7 +112,8 @@ impl From<Changed> for AgentChanged {
 }
 
 /// How an agent is started.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StartAgent {
     /// Leave it as it is when it runs already, instead of restarting it.
@@ -118,7 +122,8 @@ pub(crate) struct StartAgent {
 }
 
 /// A sign of life.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Heartbeat {
     /// Nothing will come until then: a time, or a duration from now.
@@ -128,7 +133,8 @@ pub(crate) struct Heartbeat {
 }
 
 /// What an agent wrote last.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Logs {
     pub(crate) agent: String,
     /// Redacted, and without what a terminal obeys.

@@ -4,19 +4,19 @@ use relight::doors::clock;
 use relight_core::agent;
 use relight_core::time::Time;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// One life of an agent's process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Attempt {
     pub(crate) agent: String,
     pub(crate) number: u32,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) begun_at: Time,
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) ended_at: Option<Time>,
     /// Its last sign of life, or its end: time to recover counts from here.
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) down_since: Option<Time>,
     pub(crate) cause: Option<String>,
     pub(crate) lived_ms: u64,

@@ -4,23 +4,23 @@ use relight_core::agent::death::HowEnded;
 use relight_core::agent::{Attempt, Ended};
 use relight_core::time::Time;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::agent::LastDeath;
 
 /// The end of an attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Death {
     pub(crate) agent: String,
     pub(crate) number: u32,
     /// The node of a fleet that it ran on.
     pub(crate) node: Option<String>,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) begun_at: Time,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) ended_at: Time,
     /// Its last sign of life, or its end: time to recover counts from here.
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) down_since: Time,
     pub(crate) lived_ms: u64,
     /// `completed`, `failed`, `signal`, `oom`, `hung`, `timeout`, `stopped`, `lost` or `deferred`.
@@ -34,7 +34,8 @@ pub(crate) struct Death {
 }
 
 /// What was found then.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct PostMortem {
     /// The last lines, redacted.
     pub(crate) output: Vec<String>,

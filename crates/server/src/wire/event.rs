@@ -4,18 +4,18 @@ use relight_core::event;
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa::{IntoParams, ToSchema};
 
 use super::number;
 
 /// One thing that happened.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Event {
     /// Grows, is never reused.
     pub(crate) id: u64,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) at: Time,
-    #[schema(example = "attempt.died")]
+    #[cfg_attr(test, schema(example = "attempt.died"))]
     pub(crate) kind: String,
     pub(crate) agent: Option<String>,
     pub(crate) task: Option<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Event {
     /// The lease under which it was written.
     pub(crate) fence: Option<u64>,
     /// The rest, by kind.
-    #[schema(value_type = Object)]
+    #[cfg_attr(test, schema(value_type = Object))]
     pub(crate) detail: Value,
 }
 
@@ -45,11 +45,12 @@ impl From<event::Event> for Event {
 }
 
 /// Which events.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct WhichEvents {
     /// At most so many, 1 to 1000.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 1000, default = 100))]
     pub(crate) limit: Option<usize>,
     /// Only those after this one.
     #[serde(default, deserialize_with = "number::optional")]

@@ -1,7 +1,6 @@
 //! Lists: a page of things, and where the next one begins.
 
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 use crate::error::ApiError;
 
@@ -9,7 +8,8 @@ const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1_000;
 
 /// A page of things.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct List<T> {
     pub(crate) items: Vec<T>,
     /// Give it as `after` for the next page; none when this is the last.
@@ -17,11 +17,12 @@ pub(crate) struct List<T> {
 }
 
 /// Which page.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct Page {
     /// At most so many, 1 to 1000.
-    #[param(minimum = 1, maximum = 1000, default = 100)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 1000, default = 100))]
     pub(crate) limit: Option<usize>,
     /// The `next` of the page before.
     pub(crate) after: Option<String>,

@@ -2,10 +2,10 @@
 
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// A machine of a fleet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Node {
     pub(crate) name: String,
     /// `live`, `draining` or `gone`.
@@ -23,7 +23,7 @@ pub(crate) struct Node {
     pub(crate) version: String,
     /// How often it has joined.
     pub(crate) epoch: u64,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) joined_at: Time,
 }
 
@@ -46,7 +46,8 @@ impl Node {
 }
 
 /// Whether a node is to take nothing new.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Drain {
     /// Let it take things up again.

@@ -2,18 +2,19 @@
 
 use relight_core::error_code::ErrorCode;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// Why a request was not done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct ProblemBody {
     pub(crate) error: Problem,
 }
 
 /// For programs a code, for people a message and what to do next.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Problem {
-    #[schema(example = "not_found")]
+    #[cfg_attr(test, schema(example = "not_found"))]
     pub(crate) code: String,
     /// The exit code of the command line that says the same.
     #[schema(example = 1)]

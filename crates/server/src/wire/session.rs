@@ -6,12 +6,12 @@ use relight_core::session;
 use relight_core::session::SessionState;
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::number;
 
 /// One conversation, with the turn that is in flight or was cut off.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Session {
     pub(crate) key: String,
     /// `idle`, `active`, `resume_pending`, `suspended` or `expired`.
@@ -22,9 +22,9 @@ pub(crate) struct Session {
     /// Who runs the turn in flight.
     pub(crate) owner: Option<String>,
     pub(crate) reason: Option<String>,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) since: Time,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) updated_at: Time,
 }
 
@@ -52,7 +52,8 @@ impl Session {
 }
 
 /// A turn that is about to run.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BeginTurn {
     /// The agent's own id of the conversation.
@@ -68,7 +69,8 @@ pub(crate) struct BeginTurn {
 }
 
 /// The number of a turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Turn {
     #[serde(deserialize_with = "number::whole")]
@@ -76,7 +78,8 @@ pub(crate) struct Turn {
 }
 
 /// Why something is done.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Because {
     pub(crate) reason: Option<String>,

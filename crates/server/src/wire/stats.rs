@@ -4,21 +4,22 @@ use std::collections::BTreeMap;
 
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 /// Which part of the past.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::IntoParams))]
+#[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct WhichHours {
     /// How far back, 1 to 168.
-    #[param(minimum = 1, maximum = 168, default = 24)]
+    #[cfg_attr(test, param(minimum = 1, maximum = 168, default = 24))]
     pub(crate) hours: Option<u32>,
 }
 
 /// The whole at a glance.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Stats {
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) now: Time,
     pub(crate) version: String,
     pub(crate) node: Option<String>,
@@ -48,24 +49,27 @@ pub(crate) struct Stats {
 }
 
 /// The deaths of one hour.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct DeathsOfHour {
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) hour: Time,
     /// By cause; those that are there.
     pub(crate) causes: BTreeMap<String, u64>,
 }
 
 /// The recoveries of one hour.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct RecoveriesOfHour {
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) hour: Time,
     pub(crate) count: u64,
 }
 
 /// From a death to the start of the next attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct TimeToRecover {
     pub(crate) p50: Option<u64>,
     pub(crate) p99: Option<u64>,
@@ -73,15 +77,17 @@ pub(crate) struct TimeToRecover {
 }
 
 /// Steps finished in one minute.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct StepsOfMinute {
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) minute: Time,
     pub(crate) count: u64,
 }
 
 /// Something that waits for a person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct NeedsMe {
     /// `terminated`, `blocked`, `suspended`, `given_up`, `parked` or `in_doubt`.
     pub(crate) kind: String,
@@ -90,6 +96,6 @@ pub(crate) struct NeedsMe {
     pub(crate) text: String,
     /// What to type.
     pub(crate) hint: String,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) at: Time,
 }

@@ -3,12 +3,12 @@
 use relight_core::step;
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::number;
 
 /// One recorded piece of a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Step {
     pub(crate) name: String,
     pub(crate) occurrence: u32,
@@ -17,7 +17,7 @@ pub(crate) struct Step {
     /// `keyed`, `repeatable`, `verify` or `once`.
     pub(crate) rule: String,
     pub(crate) tries: u32,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) at: Time,
     pub(crate) exit_code: Option<i32>,
 }
@@ -37,7 +37,8 @@ impl From<step::Step> for Step {
 }
 
 /// A step that is about to act.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BeginStep {
     /// The right to write.
@@ -46,12 +47,13 @@ pub(crate) struct BeginStep {
     /// `keyed` when none.
     pub(crate) rule: Option<String>,
     /// 1 when none.
-    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64)]
+    #[cfg_attr(test, schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64))]
     pub(crate) occurrence: Option<u32>,
 }
 
 /// What to do with a step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Advice {
     /// `go`, `again`, `ask`, `wait` or `finished`.
     pub(crate) advice: String,
@@ -64,7 +66,8 @@ pub(crate) struct Advice {
 }
 
 /// A step that has acted.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndStep {
     /// The right to write.
@@ -83,22 +86,24 @@ pub(crate) struct EndStep {
     #[serde(default, deserialize_with = "number::optional")]
     pub(crate) turns: Option<u64>,
     /// 1 when none.
-    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64)]
+    #[cfg_attr(test, schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64))]
     pub(crate) occurrence: Option<u32>,
 }
 
 /// What a person found out about a step in doubt.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResolveStep {
     pub(crate) happened: bool,
     /// 1 when none.
-    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64)]
+    #[cfg_attr(test, schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64))]
     pub(crate) occurrence: Option<u32>,
 }
 
 /// A step that is not to be done.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SkipStep {
     /// The right to write.
@@ -107,6 +112,6 @@ pub(crate) struct SkipStep {
     /// Why.
     pub(crate) reason: String,
     /// 1 when none.
-    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64)]
+    #[cfg_attr(test, schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64))]
     pub(crate) occurrence: Option<u32>,
 }

@@ -12,13 +12,13 @@ use relight_core::time::Time;
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, from_value};
-use utoipa::ToSchema;
 
 use super::number;
 use super::step::Step;
 
 /// One unit of recoverable work.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Task {
     pub(crate) id: String,
     pub(crate) title: Option<String>,
@@ -49,30 +49,32 @@ pub(crate) struct Task {
     pub(crate) strategy: String,
     pub(crate) priority: i32,
     pub(crate) needs: Vec<String>,
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) not_before: Option<Time>,
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) expires_at: Option<Time>,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) created_at: Time,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) updated_at: Time,
 }
 
 /// Who may advance a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct TaskHolder {
     /// `process`, `attempt` or `time`.
     pub(crate) kind: String,
     pub(crate) text: String,
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     pub(crate) since: Time,
     /// What is left of the lease; none when no clock ends it.
     pub(crate) left_ms: Option<u64>,
 }
 
 /// A task with all that a successor needs.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct WholeTask {
     #[serde(flatten)]
     pub(crate) task: Task,
@@ -83,12 +85,13 @@ pub(crate) struct WholeTask {
     pub(crate) next_step: Option<String>,
     pub(crate) remaining_steps: Vec<String>,
     pub(crate) context: BTreeMap<String, String>,
-    #[schema(value_type = Value)]
+    #[cfg_attr(test, schema(value_type = Value))]
     pub(crate) payload: Option<Value>,
 }
 
 /// A task whose lease was just taken.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Started {
     pub(crate) task: Task,
     /// The right to write.
@@ -101,12 +104,13 @@ pub(crate) struct Started {
     pub(crate) in_doubt: Vec<String>,
     pub(crate) next_step: Option<String>,
     pub(crate) context: BTreeMap<String, String>,
-    #[schema(value_type = Value)]
+    #[cfg_attr(test, schema(value_type = Value))]
     pub(crate) payload: Option<Value>,
 }
 
 /// A task that another agent worked on before.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct HandedOver {
     /// The agent that had it, else the holder in words.
     pub(crate) from: String,
@@ -219,7 +223,8 @@ fn cost(micros: u64) -> String {
 }
 
 /// A task to be added.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(try_from = "Map<String, Value>")]
 pub(crate) struct NewTask {
     pub(crate) id: String,
@@ -237,7 +242,8 @@ impl TryFrom<Map<String, Value>> for NewTask {
 }
 
 /// What is asked of a task.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TaskSpec {
     pub(crate) title: Option<String>,
@@ -246,10 +252,10 @@ pub(crate) struct TaskSpec {
     /// The steps that are known ahead, in order.
     #[serde(default)]
     pub(crate) steps: Vec<String>,
-    #[schema(value_type = Value, required = false)]
+    #[cfg_attr(test, schema(value_type = Value, required = false))]
     pub(crate) payload: Option<Value>,
     pub(crate) strategy: Option<String>,
-    #[schema(value_type = Option<i64>, minimum = 0, maximum = 4294967295_i64)]
+    #[cfg_attr(test, schema(value_type = Option<i64>, minimum = 0, maximum = 4294967295_i64))]
     pub(crate) max_retries: Option<u32>,
     /// What makes two requests the same request.
     pub(crate) key: Option<String>,
@@ -267,7 +273,8 @@ pub(crate) struct TaskSpec {
 }
 
 /// A task to be worked on, and added where it is not there.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(try_from = "Map<String, Value>")]
 pub(crate) struct StartTask {
     #[serde(flatten)]
@@ -295,7 +302,8 @@ impl TryFrom<Map<String, Value>> for StartTask {
 }
 
 /// Work that is wanted.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Claim {
     pub(crate) agent: String,
@@ -309,7 +317,8 @@ pub(crate) struct Claim {
 }
 
 /// What a task's holder or a person says of it.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TaskVerb {
     /// The right to write.
