@@ -25,6 +25,7 @@ mod remembered;
 mod routes;
 mod serve;
 pub mod tokens;
+pub mod view;
 mod wire;
 
 pub use backend::Backend;

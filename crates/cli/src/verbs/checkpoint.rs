@@ -16,9 +16,9 @@ use relight_core::error_code::ErrorCode;
 use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
+use relight_server::view;
 use serde_json::{Value, json};
 
-use super::task::started_json;
 use crate::arguments::checkpoint::{
     CheckpointCommand, CompleteArguments, Folder, ImportArguments, ListArguments, ResumeArguments,
     ShowArguments, StartArguments, Status, UpdateArguments, VerifyArguments,
@@ -218,7 +218,7 @@ fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
     }
     let resumed = resumed?;
     tell_set_aside(environment, &resumed.saved.set_aside);
-    let mut value = started_json(&resumed.started);
+    let mut value = view::started(&resumed.started);
     let checkpoint = document(&resumed.saved.view);
     value["workflow"] = json!(resumed.started.view.task.id);
     value["file"] = json!(resumed.saved.file);

@@ -12,6 +12,7 @@ use relight_core::ids::{StepName, TaskId};
 use relight_core::progress::Progress;
 use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 use relight_core::task::Usage;
+use relight_server::view;
 use serde_json::{Value, json};
 
 use super::inflight::resolve_command;
@@ -205,7 +206,7 @@ fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
     let view = block_on(engine.view(&task))?;
     let value = json!({
         "task": task,
-        "items": steps_json(&task, &view.steps),
+        "items": view.steps.iter().map(|step| view::step(&task, step)).collect::<Vec<_>>(),
         "done_steps": view.progress.done_steps,
         "skipped_steps": view.progress.skipped_steps,
         "in_doubt": view.progress.in_doubt,
@@ -213,16 +214,6 @@ fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
     });
     output::answer(environment, &value, &steps_text(&view.steps, &view.progress));
     Ok(0)
-}
-
-/// Each step with the key by which the other side knows it.
-pub(super) fn steps_json(task: &TaskId, steps: &[Step]) -> Vec<Value> {
-    let one = |step: &Step| {
-        let mut value = json!(step);
-        value["idempotency_key"] = json!(step.key.idempotency_key(task));
-        value
-    };
-    steps.iter().map(one).collect()
 }
 
 /// The steps under each other, and what is still to do.

@@ -17,10 +17,11 @@ use relight_core::recovery::limits::cost_text;
 use relight_core::status::{TRANSITIONS, TaskStatus};
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
+use relight_server::view;
 use relight_store::{StoreError, TaskQuery};
 use serde_json::{Value, json};
 
-use super::task_view::{list_text, task_json, view_json, view_text};
+use super::task_view::{list_text, view_text};
 use super::{checkpoint, task_queue};
 use crate::arguments::task::{
     AddArguments, EndArguments, ListArguments, NewArguments, SetArguments, SpendArguments,
@@ -93,7 +94,7 @@ fn add(environment: &Environment, arguments: AddArguments) -> Outcome {
             ("key_taken", format!("task {} has this key; nothing was added", task.id))
         }
     };
-    output::answer(environment, &json!({"task": task_json(task), "outcome": word}), &text);
+    output::answer(environment, &json!({"task": view::task(task), "outcome": word}), &text);
     Ok(0)
 }
 
@@ -197,7 +198,7 @@ fn spend(environment: &Environment, given: SpendArguments) -> Outcome {
     })?;
     let (cost, turns) = (cost_text(task.tally.cost_micros), task.tally.turns);
     let text = format!("task {id} has cost {cost} in {turns} turns");
-    output::answer(environment, &json!({"task": task_json(&task)}), &text);
+    output::answer(environment, &json!({"task": view::task(&task)}), &text);
     Ok(0)
 }
 
@@ -215,7 +216,7 @@ fn act(
         engine.act(&id, right, event).await?;
         let task = engine.task(&id).await?;
         let text = format!("task {id} is {}", task.status);
-        output::answer(environment, &json!({"task": task_json(&task)}), &text);
+        output::answer(environment, &json!({"task": view::task(&task)}), &text);
         if task.status == TaskStatus::Completed && task.steps_open > 0 {
             let steps = engine.view(&id).await?.progress.in_doubt.join(", ");
             output::note(environment, &format!("it ended with steps in doubt: {steps}"));
@@ -233,7 +234,7 @@ fn show(environment: &Environment, id: Option<TaskId>) -> Outcome {
     block_on(holders::look_for(engine.store().as_ref(), &view.task.lease.held))?;
     let strategy = strategy_in_effect(environment, &view.task);
     let strategy = strategy.as_deref();
-    output::answer(environment, &view_json(&view, strategy), &view_text(&view, strategy));
+    output::answer(environment, &view::whole_task(&view, strategy), &view_text(&view, strategy));
     Ok(0)
 }
 
@@ -269,14 +270,8 @@ fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
         }
         Ok::<_, StoreError>(rows)
     })?;
-    let items: Vec<Value> = rows
-        .iter()
-        .map(|(task, declared_done)| {
-            let mut item = task_json(task);
-            item["steps_declared_done"] = json!(declared_done.unwrap_or(0));
-            item
-        })
-        .collect();
+    let items: Vec<Value> =
+        rows.iter().map(|(task, done)| view::listed_task(task, *done)).collect();
     output::answer(environment, &json!({"items": items, "next": next}), &list_text(&rows));
     if let (Some(next), false) = (next, environment.json) {
         output::note(environment, &format!("there are more: --after {next}"));
@@ -320,24 +315,6 @@ fn new_task(id: TaskId, given: NewArguments) -> NewTask {
     }
 }
 
-/// The same shape for `task start`, `task claim` and `checkpoint resume`.
-pub(super) fn started_json(started: &Started) -> Value {
-    json!({
-        "task": started.view.task.id,
-        "fence": started.fence,
-        "resumed": started.resumed,
-        "handed_over": started.handed_over,
-        "done_steps": started.view.progress.done_steps,
-        "in_doubt": started.view.progress.in_doubt,
-        "next_step": started.view.progress.next_step,
-        "status": started.view.task.status,
-        "title": started.view.task.spec.title,
-        "agent": started.view.task.agent,
-        "payload": started.view.task.spec.payload,
-        "context": started.view.task.context,
-    })
-}
-
 pub(super) fn print_started(
     environment: &Environment,
     engine: &Engine,
@@ -368,7 +345,7 @@ pub(super) fn print_started(
     if let Some(handed_over) = &started.handed_over {
         text += &format!("\n  {}", handed_over.text());
     }
-    output::answer(environment, &started_json(started), &text);
+    output::answer(environment, &view::started(started), &text);
     Ok(())
 }
 

@@ -8,11 +8,11 @@ use relight_core::ids::AgentName;
 use relight_core::recovery::Decision;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
+use relight_server::view;
 use serde_json::json;
 
 use super::checkpoint;
 use super::task::print_started;
-use super::task_view::task_json;
 use crate::arguments::task::{ClaimArguments, FailArguments};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -68,7 +68,7 @@ pub(super) fn fail(environment: &Environment, arguments: FailArguments) -> Outco
         if let Some(trouble) = &recovered.trouble {
             output::alert(&trouble_text(&recovered, trouble));
         }
-        let value = json!({"task": task_json(&task), "recovery": recovered});
+        let value = json!({"task": view::task(&task), "recovery": recovered});
         output::answer(environment, &value, &recovered_text(&recovered, &task));
         checkpoint::refresh(recoverer.engine(), &id).await?;
         Ok(0)

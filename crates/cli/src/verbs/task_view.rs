@@ -1,68 +1,13 @@
-//! A task as people and programs read it.
+//! A task as people read it.
 
 use relight::doors::{clock, process};
 use relight::engine::TaskView;
 use relight_core::lease::{Held, HolderLife};
-use relight_core::progress::left_open;
 use relight_core::recovery::limits::cost_text;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
-use relight_core::time::Span;
-use serde_json::{Value, json};
 
 use crate::output;
-
-/// A task as JSON: what it is, without its steps.
-pub(super) fn task_json(task: &Task) -> Value {
-    let held = task.lease.held.as_ref();
-    json!({
-        "id": task.id,
-        "status": task.status,
-        "reason": task.reason,
-        "agent": task.agent,
-        "pinned": task.pinned,
-        "title": task.spec.title,
-        "fence": task.lease.fence,
-        "holder": held.map(|held| json!({
-            "who": held.holder,
-            "since": held.since,
-            "alive": process::holder_life(held) == HolderLife::Alive,
-            "left_ms": held.left.map(Span::as_ms),
-        })),
-        "seq": task.seq,
-        "steps_done": task.steps_done,
-        "steps_open": task.steps_open,
-        "starts": task.starts,
-        "retries": task.retries,
-        "max_retries": task.max_retries(),
-        "tally": task.tally,
-        "strategy": task.spec.strategy,
-        "key": task.spec.key,
-        "priority": task.spec.priority,
-        "needs": task.spec.needs,
-        "payload": task.spec.payload,
-        "context": task.context,
-        "steps_declared": task.spec.steps,
-        "created_at": task.created_at,
-        "updated_at": task.updated_at,
-        "not_before": task.not_before,
-        "expires_at": task.expires_at,
-    })
-}
-
-/// With its steps, and the strategy that will be asked about it, where that is known.
-pub(super) fn view_json(view: &TaskView, strategy: Option<&str>) -> Value {
-    let mut value = task_json(&view.task);
-    value["strategy_in_effect"] = json!(strategy);
-    value["steps"] = json!(super::step::steps_json(&view.task.id, &view.steps));
-    let declared = &view.task.spec.steps;
-    value["steps_declared_done"] = json!(declared.len() - left_open(declared, &view.steps).len());
-    value["done_steps"] = json!(view.progress.done_steps);
-    value["skipped_steps"] = json!(view.progress.skipped_steps);
-    value["in_doubt"] = json!(view.progress.in_doubt);
-    value["next_step"] = json!(view.progress.next_step);
-    value
-}
 
 pub(super) fn view_text(view: &TaskView, strategy: Option<&str>) -> String {
     let task = &view.task;

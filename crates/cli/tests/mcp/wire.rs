@@ -67,7 +67,7 @@ fn what_is_under_way_at_the_end_of_the_input_is_finished_and_nothing_is_cancelle
     let shown = stage.run(&["task", "show", "t", "--json"]).stdout;
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["status"], "in_progress");
-    assert_eq!(shown["holder"]["who"]["pid"], pid.get(), "it was held by that very process");
+    assert_eq!(shown["holder"]["pid"], pid.get(), "it was held by that very process");
     let inflight = stage.run(&["inflight"]).stdout;
     assert!(inflight.contains("in doubt") && inflight.contains("holder gone"), "{inflight}");
 }
@@ -141,7 +141,7 @@ fn in_a_supervised_agent_the_attempt_holds_the_task_and_is_heard() {
     assert!(read("answers").contains("\"heard\":true"), "{}", read("answers"));
     let shown: serde_json::Value = serde_json::from_str(&read("shown")).unwrap();
     let (holder, agent) = (&shown["holder"], &shown["agent"]);
-    assert_eq!((&holder["who"]["kind"], &holder["alive"]), (&json!("attempt"), &json!(true)));
+    assert_eq!((&holder["kind"], &holder["alive"]), (&json!("attempt"), &json!(true)));
     assert_eq!(agent, "a", "its name comes from the environment");
 }
 

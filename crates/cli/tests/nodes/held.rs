@@ -102,5 +102,5 @@ fn mcp_starts(fleet: &Fleet, node: &str, task: &str) -> String {
     let ran = finish(child);
     assert_eq!(ran.code, 0, "{ran:?}");
     let held: Value = fleet.json(node, &["task", "show", task])["holder"].clone();
-    held["who"]["kind"].as_str().unwrap_or_else(|| panic!("{held}")).to_owned()
+    held["kind"].as_str().unwrap_or_else(|| panic!("{held}")).to_owned()
 }

@@ -249,8 +249,8 @@ fn inside_an_agent_a_task_is_held_by_the_attempt() {
     let stage = Stage::new();
     Told::of(&stage, "writer").held_by(alive()).runs(1, alive(), (1, 0));
     let holder = holder(&stage, Told::tag(1).as_str(), &[]);
-    assert_eq!(holder["who"]["kind"], "attempt");
-    assert_eq!(holder["who"]["attempt"], Told::tag(1).as_str());
+    assert_eq!(holder["kind"], "attempt");
+    assert_eq!(holder["attempt"], Told::tag(1).as_str());
     assert_eq!(holder["left_ms"], Value::Null);
 }
 
@@ -258,16 +258,16 @@ fn inside_an_agent_a_task_is_held_by_the_attempt() {
 fn a_lease_that_was_asked_for_is_a_lease_also_inside_an_agent() {
     let stage = Stage::new();
     Told::of(&stage, "writer").held_by(alive()).runs(1, alive(), (1, 0));
-    assert_eq!(holder(&stage, Told::tag(1).as_str(), &["--lease", "5m"])["who"]["kind"], "time");
+    assert_eq!(holder(&stage, Told::tag(1).as_str(), &["--lease", "5m"])["kind"], "time");
 }
 
 #[test]
 fn an_attempt_that_nobody_knows_or_that_ended_holds_nothing() {
     let stage = Stage::new();
-    assert_eq!(holder(&stage, "other.1.00000000000b", &[])["who"]["kind"], "time");
+    assert_eq!(holder(&stage, "other.1.00000000000b", &[])["kind"], "time");
     let stage = Stage::new();
     Told::of(&stage, "writer").runs(1, alive(), (1, 0)).dies(1, "");
-    assert_eq!(holder(&stage, Told::tag(1).as_str(), &[])["who"]["kind"], "time");
+    assert_eq!(holder(&stage, Told::tag(1).as_str(), &[])["kind"], "time");
 }
 
 #[test]

@@ -151,7 +151,7 @@ fn callers_without_a_process_have_a_lease_by_time() {
     let place = Place::new();
     assert_eq!(place.ok("session begin s --id c --lease 1h").text().trim(), "1");
     let owner = &place.json("session show s")["owner"];
-    assert_eq!((&owner["who"]["by"], &owner["alive"]), (&json!("tester"), &json!(true)));
+    assert_eq!((&owner["by"], &owner["alive"]), (&json!("tester"), &json!(true)));
     assert_eq!(place.ok("session begin s --id c --lease 1ms").text().trim(), "2");
     assert_eq!(recovered(&place, ""), ["s suspended"]);
     place.ok("session begin t --id c");
@@ -277,7 +277,7 @@ fn an_agent_under_run_owns_its_turns() {
     let call = place.relight("run --name gate --restart never --").args(["sh", "-c"]);
     call.arg("relight session begin k --id c && kill -9 $$").run();
     let owner = &place.json("session show k")["owner"];
-    assert_eq!((&owner["who"]["kind"], &owner["alive"]), (&json!("attempt"), &json!(false)));
+    assert_eq!((&owner["kind"], &owner["alive"]), (&json!("attempt"), &json!(false)));
     assert_eq!(recovered(&place, ""), ["k suspended"]);
 }
 

@@ -57,7 +57,7 @@ function fillRow(row, session) {
   setChip(state.firstChild, SESSION_STATES, session.state);
   setText(state.lastChild, session.reason);
   setText(generation, session.generation);
-  setText(owner, session.owner ?? "–");
+  setText(owner, session.owner?.text ?? "–");
   owner.classList.toggle("blank", !session.owner);
   setTime(since.firstChild, session.since);
   if (action.dataset.state === session.state) return;

@@ -68,7 +68,7 @@ function aboutCard(task) {
   return card("About", {}, facts([
     ["Agent", task.agent && subjectLink("agent", task.agent)], ["Held by", holder?.text], ["Held since", holder && time(holder.since)],
     ["Lease left", holder?.left_ms != null && time(new Date(Date.now() + holder.left_ms).toISOString(), "left")],
-    ["Fence", task.fence], ["Starts", task.starts], ["Retries", `${task.retries} of ${task.max_retries}`], ["Recoveries", task.recoveries], ["Strategy", task.strategy],
+    ["Fence", task.fence], ["Starts", task.starts], ["Retries", `${task.retries} of ${task.max_retries}`], ["Recoveries", task.recoveries], ["Strategy", task.strategy_in_effect],
     ["Cost", task.cost], ["Turns", task.turns], ["Priority", task.priority], ["Needs", task.needs?.join(", ")],
     ["Not before", task.not_before && time(task.not_before, "in")], ["Expires", task.expires_at && time(task.expires_at, "in")],
     ["Created", time(task.created_at)], ["Updated", time(task.updated_at)],

@@ -98,8 +98,9 @@ function fillRow(row, task) {
 function fillSteps(cell, task) {
   const [bar, text] = cell.children;
   // Where steps were declared, only those count.
-  const done = task.steps_declared ? task.steps_declared_done : task.steps_done;
-  const all = task.steps_declared || task.steps_done + task.steps_in_doubt;
+  const declared = task.steps_declared.length;
+  const done = declared ? task.steps_declared_done : task.steps_done;
+  const all = declared || task.steps_done + task.steps_in_doubt;
   setAttribute(bar, "max", Math.max(1, all));
   setAttribute(bar, "value", done);
   setAttribute(bar, "aria-label", `${done} of ${all} steps done`);

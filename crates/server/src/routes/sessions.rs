@@ -61,7 +61,10 @@ pub(super) async fn list(
         after: which.after.map(SessionKey::new).transpose()?,
         limit: Some(limit + 1),
     };
-    let found = app.backend.engine.store().sessions(query).await?;
+    let store = app.backend.engine.store();
+    let found = store.sessions(query).await?;
+    let owners = found.iter().filter_map(relight_core::session::Session::owner);
+    relight::holders::look_for(store.as_ref(), owners).await?;
     let now = clock::now();
     let shown = |session| Session::at(session, now);
     Ok(Answer(List::cut(found, limit, |session| session.key.to_string(), shown)))

@@ -10,6 +10,7 @@ use relight::dialect::Dialect;
 use relight::doors::clock;
 use relight::drain;
 use relight::engine::{Added, Engine};
+use relight::holders;
 use relight::running_step::check_start;
 use relight::supervise::successor;
 use relight_core::decide::{Right, StartLimits};
@@ -74,10 +75,12 @@ pub(super) async fn list(
     };
     let engine = &app.backend.engine;
     let found = engine.store().tasks(query).await?;
+    let leases = found.iter().filter_map(|task| task.lease.held.as_ref());
+    holders::look_for(engine.store().as_ref(), leases).await?;
     let mut told = Vec::with_capacity(found.len());
     for task in found {
-        let steps_declared_done = engine.declared_done(&task).await?.or(Some(0));
-        told.push(wire::task::Task { steps_declared_done, ..task.into() });
+        let declared_done = engine.declared_done(&task).await?;
+        told.push(wire::task::Task::listed(task, declared_done));
     }
     Ok(Answer(List::cut(told, limit, |task| task.id.clone(), |task| task)))
 }
@@ -90,7 +93,11 @@ pub(super) async fn show(
     State(app): State<App>,
     Named(id): Named<String>,
 ) -> Result<Answer<WholeTask>, ApiError> {
-    Ok(Answer(app.backend.engine.view(&TaskId::new(id)?).await?.into()))
+    let engine = &app.backend.engine;
+    let view = engine.view(&TaskId::new(id)?).await?;
+    holders::look_for(engine.store().as_ref(), &view.task.lease.held).await?;
+    let strategy = app.backend.recoverer.strategies().name_for(&view.task).to_owned();
+    Ok(Answer(WholeTask::new(view, Some(&strategy))))
 }
 
 /// Adds a task; the same one again, or one whose key another has, changes nothing.

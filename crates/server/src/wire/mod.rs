@@ -4,6 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod attempt;
 pub(crate) mod death;
 pub(crate) mod event;
+pub(crate) mod holder;
 pub(crate) mod list;
 pub(crate) mod login;
 pub(crate) mod node;

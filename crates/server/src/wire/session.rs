@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use relight_core::session;
-use relight_core::session::SessionState;
+use relight_core::session::{SessionState, Suspender};
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 
+use super::holder::HeldBy;
 use super::number;
 
 /// One conversation, with the turn that is in flight or was cut off.
@@ -19,33 +20,75 @@ pub(crate) struct Session {
     pub(crate) session_id: String,
     /// Number of the newest turn.
     pub(crate) generation: u64,
+    /// Number of the newest turn that ended by itself.
+    pub(crate) finished: u64,
     /// Who runs the turn in flight.
-    pub(crate) owner: Option<String>,
+    pub(crate) owner: Option<HeldBy>,
     pub(crate) reason: Option<String>,
+    /// How many owners died in a turn of it since one was finished.
+    pub(crate) deaths_in_a_row: u32,
+    /// What whoever resumes it needs.
+    pub(crate) context: BTreeMap<String, String>,
+    /// Since when it is in this state.
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) since: Time,
+    /// When its turn was found to be cut off.
+    #[cfg_attr(test, schema(value_type = Option<String>))]
+    pub(crate) discovered_at: Option<Time>,
+    /// Not to be resumed by itself after; no limit when none.
+    #[cfg_attr(test, schema(value_type = Option<String>))]
+    pub(crate) fresh_until: Option<Time>,
+    /// Who or what suspended it: `person`, `policy` or `limit`.
+    #[cfg_attr(test, schema(value_type = Option<String>))]
+    pub(crate) suspended_by: Option<Suspender>,
+    /// When it was last seen, while none of its turns was ever marked.
+    #[cfg_attr(test, schema(value_type = Option<String>))]
+    pub(crate) seen_at: Option<Time>,
+    /// How many commits it has had.
+    pub(crate) seq: u64,
+    #[cfg_attr(test, schema(value_type = String))]
+    pub(crate) created_at: Time,
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) updated_at: Time,
 }
 
 impl Session {
-    /// As it stands at this moment.
+    /// As it stands at this moment. To be asked after `holders::look_for`.
     pub(crate) fn at(session: session::Session, now: Time) -> Self {
-        let since = match session.state {
-            SessionState::Active { since, .. }
-            | SessionState::Suspended { since, .. }
-            | SessionState::Expired { since, .. } => since,
-            SessionState::ResumePending { discovered_at, .. } => discovered_at,
+        let (mut discovered, mut fresh, mut suspender) = (None, None, None);
+        let since = match &session.state {
+            SessionState::Active { since, .. } => *since,
+            SessionState::Suspended { since, by } => {
+                suspender = Some(*by);
+                *since
+            }
+            SessionState::Expired { since, discovered_at } => {
+                discovered = Some(*discovered_at);
+                *since
+            }
+            SessionState::ResumePending { discovered_at, fresh_until } => {
+                (discovered, fresh) = (Some(*discovered_at), *fresh_until);
+                *discovered_at
+            }
             SessionState::Idle => session.updated_at,
         };
         Self {
             state: session.state_at(now).to_string(),
-            owner: session.owner().map(|held| held.holder.to_string()),
+            owner: session.owner().map(HeldBy::from),
             key: session.key.to_string(),
             session_id: session.session_id.to_string(),
             generation: session.generation.0,
+            finished: session.finished.0,
             reason: session.reason.map(|reason| reason.text),
+            deaths_in_a_row: session.deaths_in_a_row,
+            context: session.context,
             since,
+            discovered_at: discovered,
+            fresh_until: fresh,
+            suspended_by: suspender,
+            seen_at: session.seen_at,
+            seq: session.seq,
+            created_at: session.created_at,
             updated_at: session.updated_at,
         }
     }

@@ -1,5 +1,6 @@
 //! A step.
 
+use relight_core::ids::TaskId;
 use relight_core::step;
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
@@ -17,19 +18,25 @@ pub(crate) struct Step {
     /// `keyed`, `repeatable`, `verify` or `once`.
     pub(crate) rule: String,
     pub(crate) tries: u32,
+    /// Number of the lease under which it was begun.
+    pub(crate) fence: u64,
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) at: Time,
     pub(crate) exit_code: Option<i32>,
+    /// Stays the same however often the step is tried.
+    pub(crate) idempotency_key: String,
 }
 
-impl From<step::Step> for Step {
-    fn from(step: step::Step) -> Self {
+impl Step {
+    pub(crate) fn new(task: &TaskId, step: step::Step) -> Self {
         Self {
+            idempotency_key: step.key.idempotency_key(task),
             name: step.key.name.to_string(),
             occurrence: step.key.occurrence,
             state: step.state.as_str().to_owned(),
             rule: step.rule.to_string(),
             tries: step.tries,
+            fence: step.fence.0,
             at: step.at,
             exit_code: step.exit_code,
         }

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use relight::engine::{self, TaskView};
 use relight::handover;
-use relight_core::lease::{Held, Holder};
 use relight_core::progress::left_open;
 use relight_core::task;
-use relight_core::task::STRATEGY_DEFAULT;
 use relight_core::time::Time;
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, from_value};
 
+use super::holder::HeldBy;
 use super::number;
 use super::step::Step;
 
@@ -27,13 +26,16 @@ pub(crate) struct Task {
     pub(crate) agent: Option<String>,
     /// It belongs to its agent: the queue offers it to nobody else.
     pub(crate) pinned: bool,
-    pub(crate) holder: Option<TaskHolder>,
+    pub(crate) holder: Option<HeldBy>,
     /// Number of the newest lease.
     pub(crate) fence: u64,
+    /// How many commits it has had.
+    pub(crate) seq: u64,
     /// Finished or skipped, declared ahead or not.
     pub(crate) steps_done: u64,
     pub(crate) steps_in_doubt: u64,
-    pub(crate) steps_declared: usize,
+    /// The steps that are known ahead, in order.
+    pub(crate) steps_declared: Vec<String>,
     /// How many of the declared ones are finished or skipped; in lists and of one task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) steps_declared_done: Option<usize>,
@@ -46,7 +48,13 @@ pub(crate) struct Task {
     /// What it has cost, such as `0.25`.
     pub(crate) cost: String,
     pub(crate) turns: u64,
-    pub(crate) strategy: String,
+    /// When a step was last finished.
+    #[cfg_attr(test, schema(value_type = Option<String>))]
+    pub(crate) progress_at: Option<Time>,
+    /// Its own; the configured one when none.
+    pub(crate) strategy: Option<String>,
+    /// What makes two requests the same request.
+    pub(crate) key: Option<String>,
     pub(crate) priority: i32,
     pub(crate) needs: Vec<String>,
     #[cfg_attr(test, schema(value_type = Option<String>))]
@@ -59,25 +67,14 @@ pub(crate) struct Task {
     pub(crate) updated_at: Time,
 }
 
-/// Who may advance a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct TaskHolder {
-    /// `process`, `attempt` or `time`.
-    pub(crate) kind: String,
-    pub(crate) text: String,
-    #[cfg_attr(test, schema(value_type = String))]
-    pub(crate) since: Time,
-    /// What is left of the lease; none when no clock ends it.
-    pub(crate) left_ms: Option<u64>,
-}
-
 /// A task with all that a successor needs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct WholeTask {
     #[serde(flatten)]
     pub(crate) task: Task,
+    /// The strategy that is asked when its holder dies; none when the configuration cannot be read.
+    pub(crate) strategy_in_effect: Option<String>,
     pub(crate) steps: Vec<Step>,
     pub(crate) done_steps: Vec<String>,
     pub(crate) skipped_steps: Vec<String>,
@@ -93,7 +90,10 @@ pub(crate) struct WholeTask {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Started {
-    pub(crate) task: Task,
+    pub(crate) task: String,
+    pub(crate) status: String,
+    pub(crate) title: Option<String>,
+    pub(crate) agent: Option<String>,
     /// The right to write.
     pub(crate) fence: u64,
     /// Somebody worked on it before.
@@ -141,11 +141,12 @@ impl From<task::Task> for Task {
             reason: task.reason,
             agent: task.agent.map(String::from),
             pinned: task.pinned,
-            holder: task.lease.held.as_ref().map(TaskHolder::from),
+            holder: task.lease.held.as_ref().map(HeldBy::from),
             fence: task.lease.fence.0,
+            seq: task.seq,
             steps_done: task.steps_done,
             steps_in_doubt: task.steps_open,
-            steps_declared: task.spec.steps.len(),
+            steps_declared: task.spec.steps.iter().map(ToString::to_string).collect(),
             steps_declared_done: None,
             starts: task.starts,
             retries: task.retries,
@@ -153,7 +154,9 @@ impl From<task::Task> for Task {
             given_up: task.tally.given_up,
             cost: cost(task.tally.cost_micros),
             turns: task.tally.turns,
-            strategy: task.spec.strategy.unwrap_or_else(|| STRATEGY_DEFAULT.to_owned()),
+            progress_at: task.tally.progress_at,
+            strategy: task.spec.strategy,
+            key: task.spec.key.map(String::from),
             priority: task.spec.priority,
             needs: task.spec.needs,
             not_before: task.not_before,
@@ -164,29 +167,22 @@ impl From<task::Task> for Task {
     }
 }
 
-impl From<&Held> for TaskHolder {
-    fn from(held: &Held) -> Self {
-        let kind = match held.holder {
-            Holder::Process(_) => "process",
-            Holder::Attempt { .. } => "attempt",
-            Holder::Time { .. } => "time",
-        };
-        Self {
-            kind: kind.to_owned(),
-            text: held.holder.to_string(),
-            since: held.since,
-            left_ms: held.left.map(|left| left.as_ms()),
-        }
+impl Task {
+    /// As lists show it.
+    pub(crate) fn listed(task: task::Task, declared_done: Option<usize>) -> Self {
+        Self { steps_declared_done: declared_done.or(Some(0)), ..task.into() }
     }
 }
 
-impl From<TaskView> for WholeTask {
-    fn from(view: TaskView) -> Self {
+impl WholeTask {
+    /// With the strategy of tasks that have none of their own, where it is known.
+    pub(crate) fn new(view: TaskView, strategy: Option<&str>) -> Self {
         let TaskView { task, steps, progress } = view;
         let declared = &task.spec.steps;
         let declared_done = declared.len() - left_open(declared, &steps).len();
         Self {
-            steps: steps.into_iter().map(Step::from).collect(),
+            strategy_in_effect: task.spec.strategy.as_deref().or(strategy).map(str::to_owned),
+            steps: steps.into_iter().map(|step| Step::new(&task.id, step)).collect(),
             done_steps: progress.done_steps,
             skipped_steps: progress.skipped_steps,
             in_doubt: progress.in_doubt,
@@ -209,9 +205,12 @@ impl From<engine::Started> for Started {
             done_steps: progress.done_steps,
             in_doubt: progress.in_doubt,
             next_step: progress.next_step,
-            context: task.context.clone(),
-            payload: task.spec.payload.clone(),
-            task: task.into(),
+            task: task.id.to_string(),
+            status: task.status.to_string(),
+            title: task.spec.title,
+            agent: task.agent.map(String::from),
+            context: task.context,
+            payload: task.spec.payload,
         }
     }
 }

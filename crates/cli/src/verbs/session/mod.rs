@@ -11,10 +11,11 @@ use relight_core::ids::SessionKey;
 use relight_core::lease::Holder;
 use relight_core::session::{Generation, Session, SessionEvent, SessionStateKind};
 use relight_core::time::Span;
+use relight_server::view::session as shown;
 use relight_store::SessionQuery;
 use serde_json::json;
 
-use self::view::{list_text, session_json, show_text};
+use self::view::{list_text, show_text};
 use crate::arguments::HolderArguments;
 use crate::arguments::session::{
     BeginArguments, EndArguments, ListArguments, SessionCommand, ShutdownArguments, TouchArguments,
@@ -121,7 +122,7 @@ fn touch(environment: &Environment, arguments: TouchArguments) -> Outcome {
     let event = SessionEvent::Touch { session_id: arguments.id, at };
     let acted = block_on(sessions::act(&engine, &key, event))?;
     let text = format!("session {key} was seen");
-    output::answer(environment, &session_json(&acted.after), &text);
+    output::answer(environment, &shown(&acted.after), &text);
     Ok(0)
 }
 
@@ -139,7 +140,7 @@ fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
     let next = found.last().filter(|_| more).map(|session| session.key.clone());
     let owners = found.iter().filter_map(Session::owner);
     block_on(holders::look_for(engine.store().as_ref(), owners))?;
-    let items: Vec<_> = found.iter().map(session_json).collect();
+    let items: Vec<_> = found.iter().map(shown).collect();
     output::answer(environment, &json!({"items": items, "next": next}), &list_text(&found));
     if let (Some(next), false) = (next, environment.json) {
         output::note(
@@ -155,7 +156,7 @@ fn show(environment: &Environment, key: Option<SessionKey>) -> Outcome {
     let engine = environment.engine()?;
     let session = block_on(sessions::session(&engine, &key))?;
     block_on(holders::look_for(engine.store().as_ref(), session.owner()))?;
-    output::answer(environment, &session_json(&session), &show_text(&session));
+    output::answer(environment, &shown(&session), &show_text(&session));
     Ok(0)
 }
 
@@ -165,7 +166,7 @@ fn resume(environment: &Environment, key: Option<SessionKey>) -> Outcome {
     let acted = block_on(sessions::act(&engine, &key, SessionEvent::Resume))?;
     let before = acted.before.as_ref().expect("only what is there is resumed");
     let was = before.state_at(acted.after.updated_at);
-    let mut answer = session_json(&acted.after);
+    let mut answer = shown(&acted.after);
     answer["previous_state"] = json!(was);
     let text = format!("session {key} goes on with {}; it was {was}", acted.after.session_id);
     output::answer(environment, &answer, &text);
@@ -182,7 +183,7 @@ fn persons_verb(
     let engine = environment.engine()?;
     let acted = block_on(sessions::act(&engine, &key, event))?;
     let was = acted.before.as_ref().map(|before| before.state.kind());
-    let mut answer = session_json(&acted.after);
+    let mut answer = shown(&acted.after);
     answer["previous_state"] = json!(was);
     let text = format!("session {key} is {}", acted.after.state.kind());
     output::answer(environment, &answer, &text);

@@ -1,57 +1,11 @@
-//! Sessions for people and for programs.
+//! Sessions for people.
 
 use relight::doors::clock;
 use relight::sessions::owner_life;
 use relight_core::lease::HolderLife;
 use relight_core::session::{Session, SessionState, SessionStateKind};
-use relight_core::time::Span;
-use serde_json::{Value, json};
 
 use crate::output;
-
-/// A session as JSON, as it really stands at this moment.
-pub(super) fn session_json(session: &Session) -> Value {
-    let owner = session.owner().map(|held| {
-        json!({
-            "who": held.holder,
-            "since": held.since,
-            "alive": owner_life(session) == HolderLife::Alive,
-            "left_ms": held.left.map(Span::as_ms),
-        })
-    });
-    let mut value = json!({
-        "key": session.key,
-        "state": session.state_at(clock::now()),
-        "session_id": session.session_id,
-        "generation": session.generation,
-        "finished": session.finished,
-        "reason": session.reason.as_ref().map(|reason| &reason.text),
-        "deaths_in_a_row": session.deaths_in_a_row,
-        "owner": owner,
-        "context": session.context,
-        "seen_at": session.seen_at,
-        "seq": session.seq,
-        "created_at": session.created_at,
-        "updated_at": session.updated_at,
-    });
-    match &session.state {
-        SessionState::Idle => {}
-        SessionState::Active { since, .. } => value["started_at"] = json!(since),
-        SessionState::ResumePending { discovered_at, fresh_until } => {
-            value["discovered_at"] = json!(discovered_at);
-            value["fresh_until"] = json!(fresh_until);
-        }
-        SessionState::Suspended { since, by } => {
-            value["suspended_at"] = json!(since);
-            value["suspended_by"] = json!(by);
-        }
-        SessionState::Expired { since, discovered_at } => {
-            value["expired_at"] = json!(since);
-            value["discovered_at"] = json!(discovered_at);
-        }
-    }
-    value
-}
 
 pub(super) fn show_text(session: &Session) -> String {
     let mut rows = Vec::new();

@@ -1,0 +1,47 @@
+//! Who works on something.
+
+use relight::doors::process;
+use relight_core::lease::{Held, Holder, HolderLife};
+use relight_core::time::{Span, Time};
+use serde::Serialize;
+
+/// Who holds a task, or runs the turn of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(crate) struct HeldBy {
+    /// `process`, `attempt` or `time`.
+    pub(crate) kind: &'static str,
+    /// In words.
+    pub(crate) text: String,
+    /// Of a process.
+    pub(crate) pid: Option<u32>,
+    /// Of an attempt of an agent.
+    pub(crate) attempt: Option<String>,
+    /// Who took a lease that only the clock ends.
+    pub(crate) by: Option<String>,
+    #[cfg_attr(test, schema(value_type = String))]
+    pub(crate) since: Time,
+    pub(crate) alive: bool,
+    /// What is left of the lease; none when no clock ends it.
+    pub(crate) left_ms: Option<u64>,
+}
+
+impl From<&Held> for HeldBy {
+    fn from(held: &Held) -> Self {
+        let (kind, pid, attempt, by) = match &held.holder {
+            Holder::Process(process) => ("process", Some(process.pid), None, None),
+            Holder::Attempt { attempt, .. } => ("attempt", None, Some(attempt.clone()), None),
+            Holder::Time { by } => ("time", None, None, Some(by.clone())),
+        };
+        Self {
+            kind,
+            text: held.holder.to_string(),
+            pid,
+            attempt,
+            by,
+            since: held.since,
+            alive: process::holder_life(held) == HolderLife::Alive,
+            left_ms: held.left.map(Span::as_ms),
+        }
+    }
+}
