@@ -31,7 +31,7 @@ fn list(environment: &Environment, store: &dyn Store) -> Outcome {
     let agents = |node: &Node| held.get(&node.new.name).copied().unwrap_or(0);
     if environment.json {
         let items: Vec<Value> = nodes.iter().map(|node| to_json(node, agents(node))).collect();
-        output::json(&json!({"nodes": items}));
+        output::json(&json!({"items": items, "next": null}));
     } else if nodes.is_empty() {
         output::line("no nodes: this store has no fleet; relight up --node NAME makes the first");
     } else {

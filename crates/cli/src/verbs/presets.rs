@@ -41,7 +41,7 @@ fn list(environment: &Environment) -> u8 {
         let text = about.map(str::to_owned).or(error.map(|error| format!("not valid: {error}")));
         rows.push(vec![name, text.unwrap_or_default()]);
     }
-    output::answer(environment, &json!({"presets": values}), &output::table(&rows));
+    output::answer(environment, &json!({"items": values, "next": null}), &output::table(&rows));
     0
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome
     if environment.json {
         let agents: Vec<Value> = views.iter().map(|view| view.to_json(now)).collect();
         let since = drain.map(|drain| drain.since);
-        output::json(&json!({"agents": agents, "draining_since": since}));
+        output::json(&json!({"items": agents, "next": null, "draining_since": since}));
     } else if !environment.quiet {
         print(environment, arguments, &views, now);
         if let Some(drain) = drain {
@@ -469,16 +469,16 @@ impl View {
             "detail": self.state_text(now),
             "truth": self.truth.as_str(),
             "since": self.since(),
-            "until": until(&agent.state),
+            "again_at": until(&agent.state),
             "attempt": agent.attempt_number,
             "tag": attempt.as_ref().map(|attempt| &attempt.tag),
             "pid": self.pid(),
-            "restarts_in_a_row": agent.tally.in_a_row,
+            "recoveries_in_a_row": agent.tally.in_a_row,
             "restarts_total": agent.tally.total(),
             "last_death": last_death,
             "last_sign_at": signs.as_ref().and_then(|signs| signs.last_sign_at),
             "waiting_until": self.waiting_until(),
-            "status": signs.as_ref().and_then(|signs| signs.status.as_ref()),
+            "status_text": signs.as_ref().and_then(|signs| signs.status.as_ref()),
             "task": self.task.as_ref().map(|(task, step)| json!({
                 "id": task.id, "status": task.status, "step": step,
             })),

@@ -70,7 +70,7 @@ fn list(environment: &Environment, records: &[Record]) {
         true => "there is only the first token; relight token show prints it".to_owned(),
         false => output::table(&rows),
     };
-    output::answer(environment, &json!({"tokens": values}), &text);
+    output::answer(environment, &json!({"items": values, "next": null}), &text);
 }
 
 fn record_json(record: &Record) -> Value {

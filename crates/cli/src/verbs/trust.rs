@@ -87,7 +87,7 @@ fn list(environment: &Environment, home: &Path) -> Outcome {
         }
         false => output::table(&rows),
     };
-    output::answer(environment, &json!({"items": items}), &text);
+    output::answer(environment, &json!({"items": items, "next": null}), &text);
     Ok(0)
 }
 

@@ -193,7 +193,7 @@ fn what_an_agent_wrote_is_read_through_any_node() {
     assert!(ran.stderr.contains("on node a, which is gone; these are the last lines"), "{ran:?}");
     let answer = fleet.get("b", "/api/agents/a/logs");
     assert!(answer["note"].as_str().unwrap().contains("which is gone"), "{answer}");
-    let death = fleet.json("b", &["deaths", "a"])["deaths"][0].clone();
+    let death = fleet.json("b", &["deaths", "a"])["items"][0].clone();
     assert_eq!(death["node"], "a", "{death}");
 }
 

@@ -130,7 +130,7 @@ impl Fleet {
 
     /// The agent, seen from a node; null before it is known there.
     pub(crate) fn agent(&self, node: &str) -> Value {
-        self.json(node, &["ps"])["agents"][0].clone()
+        self.json(node, &["ps"])["items"][0].clone()
     }
 
     /// Waits until the agent lives on this node in this attempt; its pid.
@@ -144,11 +144,11 @@ impl Fleet {
     }
 
     pub(crate) fn deaths(&self, node: &str) -> Vec<Value> {
-        self.json(node, &["deaths", "a", "-n", "100"])["deaths"].as_array().unwrap().clone()
+        self.json(node, &["deaths", "a", "-n", "100"])["items"].as_array().unwrap().clone()
     }
 
     pub(crate) fn causes(&self, node: &str) -> Vec<String> {
-        let deaths = self.json(node, &["deaths", "a", "-n", "100"])["deaths"].clone();
+        let deaths = self.json(node, &["deaths", "a", "-n", "100"])["items"].clone();
         let mut causes: Vec<String> = deaths
             .as_array()
             .unwrap()
@@ -160,7 +160,7 @@ impl Fleet {
     }
 
     pub(crate) fn state_of(&self, asked: &str, node: &str) -> String {
-        let nodes = self.json(asked, &["node", "list"])["nodes"].as_array().unwrap().clone();
+        let nodes = self.json(asked, &["node", "list"])["items"].as_array().unwrap().clone();
         let found = nodes.into_iter().find(|known| known["name"] == node);
         found.map(|known| known["state"].as_str().unwrap().to_owned()).unwrap_or_default()
     }

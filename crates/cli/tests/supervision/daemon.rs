@@ -124,7 +124,7 @@ fn what_is_terminated_stays_so_until_a_person_restarts_it() {
     assert_eq!((ground.state("a").as_str(), ground.births(2).len()), ("terminated", 2));
     std::fs::write(ground.work("mended"), "").unwrap();
     assert_eq!(states(&ground, "restart"), (json!("terminated"), json!("running")));
-    assert_eq!(ground.agent("a")["restarts_in_a_row"], 0);
+    assert_eq!(ground.agent("a")["recoveries_in_a_row"], 0);
 }
 
 #[test]

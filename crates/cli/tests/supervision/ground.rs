@@ -100,11 +100,11 @@ impl Ground {
     }
 
     pub(crate) fn agents(&self) -> Vec<Value> {
-        self.json(&["ps"])["agents"].as_array().unwrap().clone()
+        self.json(&["ps"])["items"].as_array().unwrap().clone()
     }
 
     pub(crate) fn agent(&self, name: &str) -> Value {
-        self.json(&["ps", name])["agents"][0].clone()
+        self.json(&["ps", name])["items"][0].clone()
     }
 
     pub(crate) fn state(&self, name: &str) -> String {
@@ -117,7 +117,7 @@ impl Ground {
         let found = becomes(|| {
             let ran = self.call(&["ps", name, "--json"]);
             let answer: Value = serde_json::from_str(&ran.stdout).ok()?;
-            seen = answer["agents"][0].clone();
+            seen = answer["items"][0].clone();
             wanted(&seen).then(|| seen.clone())
         });
         found.unwrap_or_else(|| panic!("{name} stays {seen:#}"))
@@ -138,7 +138,7 @@ impl Ground {
     /// All deaths of an agent, oldest first.
     pub(crate) fn deaths(&self, name: &str) -> Vec<Value> {
         let mut deaths =
-            self.json(&["deaths", name, "-n", "1000"])["deaths"].as_array().unwrap().clone();
+            self.json(&["deaths", name, "-n", "1000"])["items"].as_array().unwrap().clone();
         deaths.reverse();
         deaths
     }

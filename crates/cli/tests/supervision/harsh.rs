@@ -15,7 +15,7 @@ fn odd_names_work_everywhere() {
     for name in ["team/writer", "a:b@c.d-e_f", "A"] {
         let ground = Ground::with_agent("echo words; relight beat --status here; sleep 300");
         let run = ground.start(&["run", "--name", name, "--", "./agent"]);
-        ground.until_agent(name, |agent| agent["status"] == "here");
+        ground.until_agent(name, |agent| agent["status_text"] == "here");
         assert_eq!(ground.log(name), "words\n");
         assert_eq!(ground.call(&["stop", name]).code, 0);
         run.end();
@@ -66,8 +66,8 @@ fn a_home_with_a_long_path_works() {
     let long = long.display().to_string();
     let run = ground.start(&["--home", &long, "run", "--name", "a", "--", "./agent"]);
     until("it beats", || {
-        let agent = ground.json(&["--home", &long, "ps"])["agents"][0].clone();
-        (agent["status"] == "here").then_some(())
+        let agent = ground.json(&["--home", &long, "ps"])["items"][0].clone();
+        (agent["status_text"] == "here").then_some(())
     });
     run.kill();
     let run = ground.start(&["--home", &long, "run", "--name", "a", "--", "./agent"]);
@@ -213,7 +213,7 @@ fn a_step_that_died_with_its_supervisor_twice_waits_for_a_person() {
     let _daemon = ground.up(&[]);
     until("it is parked", || (ground.task_status("t") == "blocked").then_some(()));
     assert_eq!(
-        (ground.until_state("a", "suspended")["until"].clone(), ground.births(2).len()),
+        (ground.until_state("a", "suspended")["again_at"].clone(), ground.births(2).len()),
         (json!(null), 2)
     );
 }
@@ -375,7 +375,7 @@ fn a_stable_life_resets_the_row_while_it_goes_on() {
     let ground = Ground::with_agent("[ $RELIGHT_ATTEMPT_NUMBER = 1 ] && exit 1; sleep 300");
     let _run = ground.run(&["--stable-after", "300ms"]);
     ground.until_runs("a", 2);
-    let agent = ground.until_agent("a", |agent| agent["restarts_in_a_row"] == 0);
+    let agent = ground.until_agent("a", |agent| agent["recoveries_in_a_row"] == 0);
     assert_eq!((&agent["restarts_total"], &agent["state"]), (&json!(1), &json!("running")));
 }
 
@@ -562,11 +562,11 @@ fn later_is_kept_over_the_supervisors_death() {
     let ground =
         Ground::with_agent("echo $$ >>births; [ $RELIGHT_ATTEMPT_NUMBER = 1 ] && exit 75; exit 0");
     let run = ground.run(&["--defer", "10s"]);
-    let until_before = ground.until_state("a", "suspended")["until"].clone();
+    let until_before = ground.until_state("a", "suspended")["again_at"].clone();
     run.kill();
     let run = ground.run(&["--defer", "10s"]);
     run.until_said("it goes on at");
-    assert_eq!(ground.agent("a")["until"], until_before);
+    assert_eq!(ground.agent("a")["again_at"], until_before);
     assert_eq!(run.end().code, 0);
     assert_eq!((ground.births(2).len(), &ground.agent("a")["restarts_total"]), (2, &json!(0)));
 }

@@ -96,7 +96,7 @@ fn a_token_is_made_revoked_and_rotated_while_the_daemon_runs() {
     let status = |method: &str, path: &str, token: &str| send(&address, method, path, token, "").0;
     assert_eq!(status("GET", "/metrics", token), 200);
     assert_eq!(status("POST", "/api/agents/writer/restart", token), 403);
-    assert_eq!(ground.json(&["token", "list"])["tokens"][0]["name"], "grafana");
+    assert_eq!(ground.json(&["token", "list"])["items"][0]["name"], "grafana");
     assert_eq!(ground.call(&["token", "revoke", made["id"].as_str().unwrap()]).code, 0);
     assert_eq!(status("GET", "/metrics", token), 401);
     let first = ground.call(&["token", "show"]).stdout.trim().to_owned();

@@ -96,7 +96,7 @@ fn a_limit_that_the_stream_tells_suspends_until_then_and_charges_nothing() {
     assert_eq!(agent["restarts_total"], 0);
     // In an hour and a half, as it said, and not after --defer.
     let at = |field: &str| agent[field].as_str().unwrap().parse::<Time>().unwrap();
-    let wait = at("until").since(at("since")).as_ms();
+    let wait = at("again_at").since(at("since")).as_ms();
     assert!((5_300_000..=5_400_000).contains(&wait), "{wait} ms");
     run.signal(Signal::TERM);
     assert_eq!(run.end().code, 143);

@@ -118,7 +118,7 @@ fn counts_survive_the_supervisors_sigkill() {
     ground.until_state("a", "crashed");
     run.kill();
     let left = ground.agent("a");
-    assert_eq!((&left["restarts_in_a_row"], &left["truth"]), (&json!(2), &json!("forgotten")));
+    assert_eq!((&left["recoveries_in_a_row"], &left["truth"]), (&json!(2), &json!("forgotten")));
     assert_eq!(ground.run(&flags).end().code, 1);
     assert_eq!((ground.state("a"), ground.births(3).len()), ("terminated".to_owned(), 3));
 }
@@ -161,7 +161,7 @@ fn what_always_runs_rests_after_a_success_and_is_never_charged_for_it() {
     ground.births(4);
     let agent = ground.until_state("a", "suspended");
     assert!(agent["detail"].as_str().unwrap().contains("it succeeded, and rests"), "{agent}");
-    assert_eq!((&agent["restarts_in_a_row"], &agent["restarts_total"]), (&json!(0), &json!(0)));
+    assert_eq!((&agent["recoveries_in_a_row"], &agent["restarts_total"]), (&json!(0), &json!(0)));
     run.signal(Signal::TERM);
     assert_eq!(run.end().code, 143);
 }
@@ -230,7 +230,7 @@ fn another_command_begins_anew_once_nothing_lives_under_its_name() {
     let ran = ground.call(&["run", "--name", "a", "--", "./other"]);
     assert_eq!((ran.code, ground.read("other-ran").as_str()), (0, "0 2\n"), "{ran:?}");
     assert_eq!(ground.causes("a"), ["signal", "completed"]);
-    assert_eq!(ground.agent("a")["restarts_in_a_row"], 0);
+    assert_eq!(ground.agent("a")["recoveries_in_a_row"], 0);
 }
 
 #[test]

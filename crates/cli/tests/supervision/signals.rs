@@ -68,7 +68,7 @@ fn a_signal_while_it_waits_for_the_cooldown_ends_at_once_and_forgets_nothing() {
     ground.until_state("a", "crashed");
     run.signal(Signal::INT);
     assert_eq!(run.end().code, 130);
-    assert_eq!(ground.agent("a")["restarts_in_a_row"], 2);
+    assert_eq!(ground.agent("a")["recoveries_in_a_row"], 2);
 }
 
 #[test]

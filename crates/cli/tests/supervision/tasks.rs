@@ -132,7 +132,7 @@ fn exit_75_defers_the_task_suspends_the_agent_and_charges_nothing() {
         Ground::with_agent("[ $RELIGHT_ATTEMPT_NUMBER = 1 ] && exit 75; relight task done");
     let run = ground.run(&["--task", "t", "--defer", "5s", "--max-attempts", "0"]);
     let agent = ground.until_state("a", "suspended");
-    assert!(agent["until"].is_string(), "{agent}");
+    assert!(agent["again_at"].is_string(), "{agent}");
     until("the task is deferred", || (ground.task_status("t") == "deferred").then_some(()));
     let ran = run.end();
     assert_eq!(ran.code, 0, "{ran:?}");

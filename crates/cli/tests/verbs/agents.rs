@@ -17,7 +17,7 @@ fn json(text: &str) -> Value {
 fn only_agent(stage: &Stage) -> Value {
     let ran = stage.run(&["ps", "--json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    let agents = json(&ran.stdout)["agents"].clone();
+    let agents = json(&ran.stdout)["items"].clone();
     assert_eq!(agents.as_array().unwrap().len(), 1);
     agents[0].clone()
 }
@@ -55,12 +55,8 @@ fn each_state_is_told_in_words() {
     }
     let ran = stage.run(&["ps", "--json"]);
     let answer = json(&ran.stdout);
-    let told: Vec<&str> = answer["agents"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|a| a["detail"].as_str().unwrap())
-        .collect();
+    let told: Vec<&str> =
+        answer["items"].as_array().unwrap().iter().map(|a| a["detail"].as_str().unwrap()).collect();
     insta::assert_snapshot!(told.join("\n"), @r"
     created
     crashed
@@ -177,8 +173,8 @@ fn deaths_are_listed_and_the_newest_told_in_full() {
     ");
     let one = stage.run(&["deaths", "writer", "--attempt", "1", "--json"]);
     let one = json(&one.stdout);
-    assert_eq!(one["deaths"][0]["post_mortem"]["last_output"], "first\n");
-    assert_eq!(one["deaths"].as_array().unwrap().len(), 1);
+    assert_eq!(one["items"][0]["post_mortem"]["last_output"], "first\n");
+    assert_eq!(one["items"].as_array().unwrap().len(), 1);
     assert_eq!(stage.run(&["deaths", "-n", "1"]).stdout.lines().count(), 2);
 }
 
@@ -196,7 +192,7 @@ fn deaths_of_all_agents_are_in_the_order_in_which_they_died() {
         let one = |death: &Value| {
             (death["agent"].as_str().unwrap().to_owned(), death["attempt"].as_u64().unwrap())
         };
-        answer["deaths"].as_array().unwrap().iter().map(one).collect()
+        answer["items"].as_array().unwrap().iter().map(one).collect()
     };
     let (early, late) = ("early".to_owned(), "late".to_owned());
     assert_eq!(told("1"), [(late.clone(), 1)]);

@@ -174,9 +174,9 @@ fn ps_shows_what_only_the_supervisor_knows() {
     let heard = answering(&socket, &json!({"ok": {"pid": std::process::id(), "agents": [signs]}}));
     let ran = stage.run(&["ps", "writer", "--json"]);
     let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(answer["agents"][0]["status"], "asks a person");
-    assert_eq!(answer["agents"][0]["supervisor"]["kind"], "run");
-    assert!(answer["agents"][0]["detail"].as_str().unwrap().contains(" · waiting, "), "{answer}");
+    assert_eq!(answer["items"][0]["status_text"], "asks a person");
+    assert_eq!(answer["items"][0]["supervisor"]["kind"], "run");
+    assert!(answer["items"][0]["detail"].as_str().unwrap().contains(" · waiting, "), "{answer}");
     heard.join().unwrap();
 }
 

@@ -13,8 +13,9 @@ fn a_new_task_is_created_with_all_that_was_given() {
         .args(["--title", "A title", "--payload", r#"{"n": [1, 2]}"#, "--key", "k 1"])
         .args(["--ttl", "2h", "--set", "branch=fix=42", "--set", "stage="]);
     let answer = call.run().with_code(0).json();
-    let task = &answer["task"];
     assert_eq!(answer["outcome"], "created");
+    assert_eq!(answer["task"]["title"], "A title");
+    let task = place.json("task show t");
     assert_eq!(task["status"], "created");
     assert_eq!(task["title"], "A title");
     assert_eq!(task["payload"], json!({"n": [1, 2]}));

@@ -149,7 +149,7 @@ fn an_agent_that_holds_as_many_as_it_may_gets_no_more() {
         "[[agent]]\nname = \"a\"\ncommand = [\"true\"]\nconcurrency = 1\nskills = [\"x\"]\n",
     );
     let mut daemon = place.relight("up --paused").spawn();
-    daemon.until("the agent is known", || place.json("ps")["agents"][0]["name"] == "a");
+    daemon.until("the agent is known", || place.json("ps")["items"][0]["name"] == "a");
     place.ok("down");
     daemon.end().with_code(0);
     place.ok("task add t1 --skill x");

@@ -169,7 +169,7 @@ fn print_parts(environment: &Environment, scheduler: Scheduler, parts: &[Part]) 
 
 fn tell(environment: &Environment, reports: &[Report], text: &str) {
     let items: Vec<Value> = reports.iter().map(report_json).collect();
-    output::answer(environment, &json!({"items": items}), text);
+    output::answer(environment, &json!({"items": items, "next": null}), text);
     for report in reports {
         for note in &report.notes {
             output::note(environment, note);
