@@ -17,11 +17,11 @@ pub(crate) struct Problem {
     #[cfg_attr(test, schema(example = "not_found"))]
     pub(crate) code: String,
     /// The exit code of the command line that says the same.
-    #[schema(example = 1)]
+    #[cfg_attr(test, schema(example = 1))]
     #[serde(default)]
     pub(crate) exit: u8,
     /// The HTTP status that says the same.
-    #[schema(example = 404)]
+    #[cfg_attr(test, schema(example = 404))]
     #[serde(default)]
     pub(crate) status: u16,
     pub(crate) message: String,
