@@ -1,15 +1,11 @@
 //! The exit codes of the contract, and the errors that lead to them.
 
-use relight::engine::ActError;
+use relight::engine::{ActError, DRAIN_HINT};
 use relight::sessions::SessionError;
 use relight_core::decide::{Refusal, who_holds};
 use relight_core::error_code::ErrorCode;
 use relight_core::limits::TooLarge;
-use relight_core::session::SessionRefusal;
-use relight_core::status::TaskStatus;
 use relight_store::StoreError;
-
-use crate::output::shell_word;
 
 /// The documented exit codes beside 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,8 +114,7 @@ impl Failure {
 
     /// Nothing is begun while a drain lasts.
     pub(crate) fn draining(message: impl Into<String>) -> Self {
-        Self::of(ErrorCode::DRAINING, message)
-            .hint("later; relight drain --cancel lets work begin again")
+        Self { hint: Some(DRAIN_HINT.to_owned()), ..Self::of(ErrorCode::DRAINING, message) }
     }
 
     /// The one form of an error, as the API has it too.
@@ -203,136 +198,35 @@ impl From<StoreError> for Failure {
 
 impl From<ActError> for Failure {
     fn from(error: ActError) -> Self {
-        let told = Self::of(error.code(), error.to_string());
         match error {
             ActError::Refused(refusal) => refusal.into(),
-            ActError::NoSuchTask(task) => told.hint(format!(
-                "relight task list shows all tasks; relight task add {} adds it",
-                shell_word(task.as_str())
-            )),
-            ActError::Exists { task, .. } => {
-                told.hint(format!("relight task show {}", shell_word(task.as_str())))
-            }
-            ActError::SecretName(_) | ActError::BadName(_) => told,
-            ActError::Draining { .. } => Self::draining(told.message),
-            ActError::Contended(_) => told.hint("try again"),
             ActError::Store(error) => error.into(),
+            error => Self { hint: error.hint(), ..Self::of(error.code(), error.to_string()) },
         }
-    }
-}
-
-impl From<TooLarge> for Failure {
-    fn from(error: TooLarge) -> Self {
-        Self::of(ErrorCode::OVER_LIMIT, error.to_string())
-            .hint("write it to a file and give the file's name; nothing was stored")
     }
 }
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
-        let told = Self::of(refusal.code(), refusal.to_string());
-        match refusal {
-            Refusal::TooLarge(error) => error.into(),
-            Refusal::Illegal { task, from, .. } => told.hint(match from {
-                TaskStatus::Created => {
-                    format!("nobody has begun it; relight task start {} does", shell_word(task.as_str()))
-                }
-                TaskStatus::Failed => {
-                    let task = shell_word(task.as_str());
-                    format!("relight task retry {task} gives it to somebody again")
-                }
-                TaskStatus::Completed | TaskStatus::Cancelled => {
-                    "it has ended; new work needs a new id".to_owned()
-                }
-                _ => format!(
-                    "relight task states prints the table; relight task show {}",
-                    shell_word(task.as_str())
-                ),
-            }),
-            Refusal::Held { task, agent, held } => {
-                let message = held_text(&task, agent.as_ref(), &held);
-                let task = shell_word(task.as_str());
-                let hint = format!("relight task release {task} --force takes it away");
-                Self { message, ..told }.hint(hint)
-            }
-            Refusal::OtherAgent { task, starter, .. } => {
-                let (task, starter) = (shell_word(task.as_str()), shell_word(starter.as_str()));
-                told.hint(format!("relight task retry {task} --agent {starter} hands it over"))
-            }
-            Refusal::Fenced { ours, newest, .. } if ours == newest => told
-                .hint("relight task start takes a new lease, where the task is not finished"),
-            Refusal::Fenced { ours, newest, .. } if ours > newest => told
-                .hint("correct --fence or RELIGHT_FENCE; relight task start prints the fence it takes"),
-            Refusal::Fenced { .. } => told
-                .hint("the task was taken away from this lease; stop working on it"),
-            Refusal::RetriesUsedUp { task, .. } | Refusal::GivenUp { task } => {
-                told.hint(format!("relight task retry {} --force", shell_word(task.as_str())))
-            }
-            Refusal::WaitsForPerson { task, .. } | Refusal::UsedUp { task, .. } => {
-                told.hint(format!(
-                    "relight task show {0} tells why; relight task retry {0} gives it out again, \
-                     --force starts it now",
-                    shell_word(task.as_str())
-                ))
-            }
-            Refusal::StepRunning { .. } => told.hint("wait for it to end, then try again"),
-            Refusal::StepNotBegun { step, .. } => {
-                told.hint(format!("relight step begin {} first", shell_word(step.name.as_str())))
-            }
-            Refusal::StepsLeftOpen { task, steps } => told.hint(format!(
-                "finish them, or relight step skip {1} --task {0} --reason TEXT; \
-                 relight task done {0} --force completes it all the same",
-                shell_word(task.as_str()),
-                shell_word(steps.first().map_or("", |step| step.as_str())),
-            )),
-            Refusal::StepInDoubt { task, step } => told.hint(format!(
-                "relight step end {1} --task {0}, or relight step resolve {1} --task {0} --happened (or --did-not)",
-                shell_word(task.as_str()),
-                shell_word(step.name.as_str())
-            )),
-            Refusal::NoSuchStep { task, .. } => {
-                told.hint(format!("relight step list --task {}", shell_word(task.as_str())))
-            }
-            Refusal::NotBefore { .. }
-            | Refusal::StepNotInDoubt { .. }
-            | Refusal::StepFinished { .. }
-            | Refusal::OtherInput { .. } => told,
-        }
+        let message = match &refusal {
+            Refusal::Held { task, agent, held } => held_text(task, agent.as_ref(), held),
+            refusal => refusal.to_string(),
+        };
+        Self { hint: refusal.hint(), ..Self::of(refusal.code(), message) }
+    }
+}
+
+impl From<TooLarge> for Failure {
+    fn from(error: TooLarge) -> Self {
+        Refusal::TooLarge(error).into()
     }
 }
 
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         match error {
-            SessionError::Refused(refusal) => refusal.into(),
-            SessionError::SecretName(_) => Self::of(ErrorCode::INVALID, error.to_string()),
-            SessionError::Contended(_) => {
-                Self::of(ErrorCode::CONTENDED, error.to_string()).hint("try again")
-            }
             SessionError::Store(error) => error.into(),
-        }
-    }
-}
-
-impl From<SessionRefusal> for Failure {
-    fn from(refusal: SessionRefusal) -> Self {
-        let told = Self::of(refusal.code(), refusal.to_string());
-        match refusal {
-            SessionRefusal::TooLarge(error) => error.into(),
-            SessionRefusal::Unknown(_) => told.hint("relight session list shows all sessions"),
-            SessionRefusal::Held { key, .. } => told.hint(format!(
-                "wait for its end; relight session suspend {} takes the turn away",
-                shell_word(key.as_str())
-            )),
-            SessionRefusal::Fenced { key, .. } => told.hint(format!(
-                "nothing was changed; relight session show {}",
-                shell_word(key.as_str())
-            )),
-            SessionRefusal::Suspended { key, .. } => told
-                .hint(format!("relight session resume {} lets it go on", shell_word(key.as_str()))),
-            SessionRefusal::BadOwner(_)
-            | SessionRefusal::NothingToResume { .. }
-            | SessionRefusal::Older { .. } => told,
+            error => Self { hint: error.hint(), ..Self::of(error.code(), error.to_string()) },
         }
     }
 }

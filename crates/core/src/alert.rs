@@ -288,7 +288,7 @@ pub fn resolve_command(id: &TaskId, step: &StepKey) -> String {
 }
 
 /// A word as a person pastes it into a shell: what is in it is never obeyed.
-pub(crate) fn shell_word(text: &str) -> String {
+pub fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:@/-".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
         return text.to_owned();

@@ -1,7 +1,12 @@
-//! What an error is for programs. One list for the command line, HTTP and MCP.
+//! What an error is for programs, and what a person does about it. One list for the command line, HTTP
+//! and MCP.
 
+use std::cmp::Ordering;
+
+use crate::alert::shell_word;
 use crate::decide::Refusal;
 use crate::session::SessionRefusal;
+use crate::status::TaskStatus;
 
 /// The name of an error, and the exit code and the HTTP status that say the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +120,77 @@ impl Refusal {
             | Self::OtherInput { .. } => ErrorCode::CONFLICT,
         }
     }
+
+    /// What to do about it, in commands that can be pasted.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::TooLarge(_) => {
+                "write it to a file and give the file's name; nothing was stored".to_owned()
+            }
+            Self::Illegal { task, from, .. } => illegal_hint(&shell_word(task.as_str()), *from),
+            Self::Held { task, .. } => {
+                format!("relight task release {} --force takes it away", shell_word(task.as_str()))
+            }
+            Self::OtherAgent { task, starter, .. } => {
+                let (task, starter) = (shell_word(task.as_str()), shell_word(starter.as_str()));
+                format!("relight task retry {task} --agent {starter} hands it over")
+            }
+            Self::Fenced { task, ours, newest } => match ours.cmp(newest) {
+                Ordering::Less => {
+                    "the task was taken away from this lease; stop working on it".to_owned()
+                }
+                Ordering::Equal => {
+                    let task = shell_word(task.as_str());
+                    format!("relight task start {task} takes a new lease, unless it is finished")
+                }
+                Ordering::Greater => "give the fence that starting the task answered".to_owned(),
+            },
+            Self::RetriesUsedUp { task, .. } | Self::GivenUp { task } => {
+                format!("relight task retry {} --force", shell_word(task.as_str()))
+            }
+            Self::WaitsForPerson { task, .. } | Self::UsedUp { task, .. } => format!(
+                "relight task show {0} tells why; relight task retry {0} gives it out again, and \
+                 relight task start {0} --force starts it now",
+                shell_word(task.as_str())
+            ),
+            Self::StepRunning { .. } => "wait for it to end, then try again".to_owned(),
+            Self::StepNotBegun { task, step } => format!(
+                "relight step begin {} --task {} first",
+                shell_word(step.name.as_str()),
+                shell_word(task.as_str())
+            ),
+            Self::StepsLeftOpen { task, steps } => format!(
+                "finish them, or relight step skip {1} --task {0} --reason TEXT; \
+                 relight task done {0} --force completes it all the same",
+                shell_word(task.as_str()),
+                shell_word(steps.first().map_or("", |step| step.as_str())),
+            ),
+            Self::StepInDoubt { task, step } => format!(
+                "relight step end {1} --task {0}, or relight step resolve {1} --task {0} \
+                 --happened (or --did-not)",
+                shell_word(task.as_str()),
+                shell_word(step.name.as_str())
+            ),
+            Self::NoSuchStep { task, .. } => {
+                format!("relight step list --task {}", shell_word(task.as_str()))
+            }
+            Self::NotBefore { .. }
+            | Self::StepNotInDoubt { .. }
+            | Self::StepFinished { .. }
+            | Self::OtherInput { .. } => return None,
+        })
+    }
+}
+
+fn illegal_hint(task: &str, from: TaskStatus) -> String {
+    match from {
+        TaskStatus::Created => format!("it was not started; relight task start {task} does"),
+        TaskStatus::Failed => format!("relight task retry {task} gives it out again"),
+        TaskStatus::Completed | TaskStatus::Cancelled => {
+            "it has ended; new work needs a new id".to_owned()
+        }
+        _ => format!("relight task states prints the table; relight task show {task}"),
+    }
 }
 
 impl SessionRefusal {
@@ -128,5 +204,27 @@ impl SessionRefusal {
             Self::NothingToResume { .. } => ErrorCode::NOTHING,
             Self::Suspended { .. } | Self::Older { .. } => ErrorCode::CONFLICT,
         }
+    }
+
+    /// What to do about it, in commands that can be pasted.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::TooLarge(_) => {
+                "write it to a file and give the file's name; nothing was stored".to_owned()
+            }
+            Self::Unknown(_) => "relight session list shows all sessions".to_owned(),
+            Self::Held { key, .. } => format!(
+                "wait for its end; relight session suspend {} takes the turn away",
+                shell_word(key.as_str())
+            ),
+            Self::Fenced { key, .. } => {
+                let key = shell_word(key.as_str());
+                format!("nothing was changed; relight session show {key}")
+            }
+            Self::Suspended { key, .. } => {
+                format!("relight session resume {} allows new turns", shell_word(key.as_str()))
+            }
+            Self::BadOwner(_) | Self::NothingToResume { .. } | Self::Older { .. } => return None,
+        })
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relight_core::agent::AttemptTag;
+use relight_core::alert::shell_word;
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::{
@@ -38,6 +39,9 @@ use crate::meter::Meter;
 const ROUNDS_MAX: usize = 1_000;
 /// How many tasks of the queue are tried before `claim` reads it again.
 const CLAIM_BATCH: usize = 16;
+
+/// What to do about work that is refused while draining.
+pub const DRAIN_HINT: &str = "later; relight drain --cancel allows new work again";
 
 /// Why something was not done. Nothing was changed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -90,6 +94,23 @@ impl ActError {
             Self::Contended(_) => ErrorCode::CONTENDED,
             Self::Draining { .. } => ErrorCode::DRAINING,
             Self::Store(_) => ErrorCode::STORE_UNAVAILABLE,
+        }
+    }
+
+    /// What to do about it, in commands that can be pasted.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Refused(refusal) => refusal.hint(),
+            Self::NoSuchTask(task) => Some(format!(
+                "relight task list shows all tasks; relight task add {} adds it",
+                shell_word(task.as_str())
+            )),
+            Self::Exists { task, .. } => {
+                Some(format!("relight task show {}", shell_word(task.as_str())))
+            }
+            Self::Draining { .. } => Some(DRAIN_HINT.to_owned()),
+            Self::Contended(_) | Self::Store(_) => Some("try again".to_owned()),
+            Self::SecretName(_) | Self::BadName(_) => None,
         }
     }
 }

@@ -4,14 +4,13 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use relight::engine::ActError;
+use relight::engine::{ActError, DRAIN_HINT};
+use relight::sessions::SessionError;
 use relight::supervise::control::{Refused, RefusedCode};
 use relight::supervise::reporters::ReportError;
 use relight_core::decide::Refusal;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{IdError, in_path};
-use relight_core::session::SessionRefusal;
-use relight_core::status::TaskStatus;
 use relight_core::time::TimeError;
 use relight_store::{AgentCommitError, StoreError};
 
@@ -74,7 +73,7 @@ impl ApiError {
     }
 
     pub(crate) fn draining(message: impl Into<String>) -> Self {
-        Self::new(ErrorCode::DRAINING, message).hint("relight drain --cancel lets work begin again")
+        Self::new(ErrorCode::DRAINING, message).hint(DRAIN_HINT)
     }
 
     pub(crate) fn internal(inside: impl Into<String>) -> Self {
@@ -148,74 +147,25 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 impl From<ActError> for ApiError {
     fn from(error: ActError) -> Self {
-        let told = Self::new(error.code(), error.to_string());
         match error {
-            ActError::Refused(refusal) => refusal.into(),
-            ActError::NoSuchTask(_) => told.hint("GET /api/tasks lists all"),
-            ActError::Exists { task, .. } => {
-                told.hint(format!("GET /api/tasks/{} shows it", in_path(task.as_str())))
-            }
-            ActError::SecretName(_) | ActError::BadName(_) => told,
-            ActError::Draining { .. } => Self::draining(told.message),
-            ActError::Contended(_) => told.hint("try again"),
             ActError::Store(error) => error.into(),
+            error => Self { hint: error.hint(), ..Self::new(error.code(), error.to_string()) },
         }
     }
 }
 
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
-        let told = Self::new(refusal.code(), refusal.to_string());
-        match refusal {
-            Refusal::Illegal { from, .. } => told.hint(match from {
-                TaskStatus::Created => "nobody has begun it; POST …/start does",
-                TaskStatus::Failed => "POST …/retry gives it to somebody again",
-                TaskStatus::Completed | TaskStatus::Cancelled => {
-                    "it has ended; new work needs a new id"
-                }
-                _ => "relight task states prints the table of transitions",
-            }),
-            Refusal::Held { .. } => {
-                told.hint("POST …/release with \"force\": true takes it away")
-            }
-            Refusal::OtherAgent { .. } => {
-                told.hint("POST …/retry with \"agent\" hands it over")
-            }
-            Refusal::Fenced { ours, newest, .. } if ours > newest => {
-                told.hint("send the fence that starting the task answered")
-            }
-            Refusal::Fenced { ours, newest, .. } if ours == newest => told
-                .hint("POST …/start takes a new lease, where the task is not finished"),
-            Refusal::Fenced { .. } => told
-                .hint("the task was taken away from this lease; stop working on it"),
-            Refusal::RetriesUsedUp { .. } | Refusal::GivenUp { .. } => {
-                told.hint("\"force\": true tries it once more")
-            }
-            Refusal::WaitsForPerson { .. } => told
-                .hint("POST …/retry gives it out again; start with \"force\": true starts it now"),
-            Refusal::UsedUp { .. } => told
-                .hint("POST …/retry gives it one more try; start with \"force\": true starts it now"),
-            Refusal::StepNotBegun { .. } => told.hint("POST …/begin first"),
-            Refusal::StepsLeftOpen { .. } => told.hint(
-                "finish them, POST …/steps/{name}/skip each, or \"force\": true completes it all the same",
-            ),
-            Refusal::StepInDoubt { .. } => {
-                told.hint("POST …/end or …/resolve says what became of it first")
-            }
-            Refusal::StepRunning { .. } => told.hint("wait for it to end, then try again"),
-            Refusal::TooLarge(_)
-            | Refusal::NotBefore { .. }
-            | Refusal::StepNotInDoubt { .. }
-            | Refusal::StepFinished { .. }
-            | Refusal::NoSuchStep { .. }
-            | Refusal::OtherInput { .. } => told,
-        }
+        ActError::from(refusal).into()
     }
 }
 
-impl From<SessionRefusal> for ApiError {
-    fn from(refusal: SessionRefusal) -> Self {
-        Self::new(refusal.code(), refusal.to_string())
+impl From<SessionError> for ApiError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Store(error) => error.into(),
+            error => Self { hint: error.hint(), ..Self::new(error.code(), error.to_string()) },
+        }
     }
 }
 

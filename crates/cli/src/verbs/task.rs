@@ -198,7 +198,7 @@ fn spend(environment: &Environment, given: SpendArguments) -> Outcome {
     })?;
     let (cost, turns) = (cost_text(task.tally.cost_micros), task.tally.turns);
     let text = format!("task {id} has cost {cost} in {turns} turns");
-    output::answer(environment, &json!({"task": view::task(&task)}), &text);
+    output::answer(environment, &view::task(&task), &text);
     Ok(0)
 }
 
@@ -216,7 +216,7 @@ fn act(
         engine.act(&id, right, event).await?;
         let task = engine.task(&id).await?;
         let text = format!("task {id} is {}", task.status);
-        output::answer(environment, &json!({"task": view::task(&task)}), &text);
+        output::answer(environment, &view::task(&task), &text);
         if task.status == TaskStatus::Completed && task.steps_open > 0 {
             let steps = engine.view(&id).await?.progress.in_doubt.join(", ");
             output::note(environment, &format!("it ended with steps in doubt: {steps}"));

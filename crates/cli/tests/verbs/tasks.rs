@@ -537,7 +537,7 @@ fn a_deferred_task_says_until_when() {
     let place = Place::new();
     place.ok("task start t");
     let answer = place.json("task defer t --until 2099-01-02T03:04:05Z");
-    assert_eq!(answer["task"]["not_before"], "2099-01-02T03:04:05Z");
+    assert_eq!(answer["not_before"], "2099-01-02T03:04:05Z");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod marks;
 mod recovery;
 mod shutdown;
 
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::SessionKey;
 use relight_core::lease::HolderLife;
 use relight_core::session::{Scene, Session, SessionEvent, SessionRefusal, decide};
@@ -42,6 +43,27 @@ pub enum SessionError {
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl SessionError {
+    /// What it is for programs.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Refused(refusal) => refusal.code(),
+            Self::SecretName(_) => ErrorCode::INVALID,
+            Self::Contended(_) => ErrorCode::CONTENDED,
+            Self::Store(_) => ErrorCode::STORE_UNAVAILABLE,
+        }
+    }
+
+    /// What to do about it, in commands that can be pasted.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Refused(refusal) => refusal.hint(),
+            Self::Contended(_) | Self::Store(_) => Some("try again".to_owned()),
+            Self::SecretName(_) => None,
+        }
+    }
 }
 
 /// What became of an event.

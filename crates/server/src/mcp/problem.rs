@@ -1,14 +1,9 @@
-//! Why a tool did not do what was asked, in words that tell an agent what to do now.
-//!
-//! Codes and messages are those of the API; the hints are other ones, for whoever reads them types no
-//! command and sends no request.
+//! Why a tool did not do what was asked: the same code, message and hint as in every front.
 
 use relight::dialect::{DialectError, ResumeError};
 use relight::engine::ActError;
-use relight_core::decide::Refusal;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::IdError;
-use relight_core::status::TaskStatus;
 use relight_core::time::TimeError;
 use relight_store::StoreError;
 use serde_json::json;
@@ -30,7 +25,6 @@ pub(super) struct Problem {
 
 const HELD: &str = "somebody else works on it: leave it, or try later; a person can take it away \
                     with `relight task release`";
-const FENCED: &str = "you lost this task: stop working on it, and do nothing more for it";
 
 impl Problem {
     pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
@@ -85,65 +79,8 @@ impl From<StoreError> for Problem {
 
 impl From<ActError> for Problem {
     fn from(error: ActError) -> Self {
-        let hint = hint_of(&error);
-        let problem = Self::from(ApiError::from(error));
-        match hint {
-            Some(hint) => problem.hint(hint),
-            None => problem,
-        }
+        ApiError::from(error).into()
     }
-}
-
-/// What to do now; none where the API's own word is good here too.
-fn hint_of(error: &ActError) -> Option<&'static str> {
-    Some(match error {
-        ActError::NoSuchTask(_) => "task_start begins it; inflight lists what there is",
-        ActError::Exists { .. } => "it is there already: call task_start with its id alone",
-        ActError::Refused(refusal) => match refusal {
-            Refusal::Held { .. } => HELD,
-            Refusal::OtherAgent { .. } => {
-                "stop: a person hands it over with `relight task retry TASK --agent YOU`"
-            }
-            Refusal::Fenced { ours, newest, .. } if ours == newest => {
-                "your lease has ended; task_start takes a new one where the task is not finished"
-            }
-            Refusal::Fenced { ours, newest, .. } if ours > newest => {
-                "that fence was never given out; use the one that task_start answered"
-            }
-            Refusal::Fenced { .. } => FENCED,
-            Refusal::Illegal { from, .. } => match from {
-                TaskStatus::Completed | TaskStatus::Cancelled => {
-                    "it has ended, there is nothing to do; new work needs a new id"
-                }
-                TaskStatus::Blocked | TaskStatus::Suspended => "stop: it waits for a person",
-                TaskStatus::Failed => "stop: a person gives it out again with `relight task retry`",
-                _ => "task_start takes it up first",
-            },
-            Refusal::StepNotBegun { .. } => "call step_begin first",
-            Refusal::StepRunning { .. } => "wait for it to end, then try again",
-            Refusal::RetriesUsedUp { .. } | Refusal::GivenUp { .. } | Refusal::UsedUp { .. } => {
-                "stop: a person decides"
-            }
-            Refusal::WaitsForPerson { .. } => "stop: it waits for a person",
-            Refusal::NotBefore { .. } => "later",
-            Refusal::StepFinished { .. } => "nothing to do: it was finished or skipped before",
-            Refusal::StepsLeftOpen { .. } => {
-                "finish them, or step_skip each with a reason, then task_done"
-            }
-            Refusal::StepInDoubt { .. } => "step_begin tells what to do with it",
-            Refusal::NoSuchStep { .. } => "check the name of the step",
-            Refusal::StepNotInDoubt { .. } | Refusal::OtherInput { .. } | Refusal::TooLarge(_) => {
-                return None;
-            }
-        },
-        ActError::Draining { .. } => {
-            "stop: a person lets work begin again with `relight drain --cancel`"
-        }
-        ActError::Contended(_)
-        | ActError::SecretName(_)
-        | ActError::BadName(_)
-        | ActError::Store(_) => return None,
-    })
 }
 
 impl From<DialectError> for Problem {

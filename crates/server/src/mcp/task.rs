@@ -98,5 +98,5 @@ async fn end(
     seat.forget(&id);
     seat.refresh(&id).await;
     let status = seat.engine.task(&id).await?.status;
-    Ok(Reply::new(format!("task {id} is {status}"), json!({"task": id, "status": status})))
+    Ok(Reply::new(format!("task {id} is {status}"), json!({"id": id, "status": status})))
 }

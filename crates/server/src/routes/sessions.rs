@@ -3,7 +3,7 @@
 use axum::Extension;
 use axum::extract::State;
 use relight::doors::clock;
-use relight::sessions::{self, SessionError};
+use relight::sessions;
 use relight_core::ids::{OwnerName, SessionId, SessionKey};
 use relight_core::session::{Generation, SessionEvent, SessionStateKind};
 use relight_store::SessionQuery;
@@ -31,18 +31,6 @@ pub(super) struct WhichSessions {
     limit: Option<usize>,
     /// The `next` of the page before.
     after: Option<String>,
-}
-
-impl From<SessionError> for ApiError {
-    fn from(error: SessionError) -> Self {
-        let text = error.to_string();
-        match error {
-            SessionError::Refused(refusal) => refusal.into(),
-            SessionError::SecretName(_) => Self::invalid(text),
-            SessionError::Contended(_) => Self::conflict(text).hint("try again"),
-            SessionError::Store(error) => error.into(),
-        }
-    }
 }
 
 /// Sessions in the order of their keys.

@@ -1,0 +1,215 @@
+//! One request of an operation, said through each front.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::client::{Client, Speaks};
+use crate::ground::{Ground, Supervisor};
+use crate::library::Library;
+
+/// An answer, or the error.
+pub(crate) type Answer = Result<Value, Value>;
+
+/// A way to reach Relight, with a home of its own.
+pub(crate) enum Front {
+    Cli(Ground),
+    Http(Ground, #[expect(dead_code, reason = "it runs while this lives")] Supervisor),
+    Mcp(Ground, Client),
+    Library(Ground, Library),
+}
+
+impl Front {
+    pub(crate) fn all() -> [Self; 4] {
+        let daemon = Ground::new();
+        daemon.config("[daemon]\nlisten = \"127.0.0.1:0\"\n");
+        let up = daemon.up(&[]);
+        let tools = Ground::new();
+        let client = Client::new(&tools.stage, Speaks::Alone);
+        let embedded = Ground::new();
+        let library = Library::open(&embedded.home("relight.db"));
+        [
+            Self::Cli(Ground::new()),
+            Self::Http(daemon, up),
+            Self::Mcp(tools, client),
+            Self::Library(embedded, library),
+        ]
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Cli(_) => "cli",
+            Self::Http(..) => "http",
+            Self::Mcp(..) => "mcp",
+            Self::Library(..) => "library",
+        }
+    }
+
+    pub(crate) fn ground(&self) -> &Ground {
+        match self {
+            Self::Cli(ground)
+            | Self::Http(ground, _)
+            | Self::Mcp(ground, _)
+            | Self::Library(ground, _) => ground,
+        }
+    }
+
+    /// Calls an operation such as `task.start`; none where this front does not serve it.
+    pub(crate) fn call(&mut self, operation: &str, fields: &Value) -> Option<Answer> {
+        match self {
+            Self::Cli(ground) => Some(by_command(ground, operation, fields)),
+            Self::Http(ground, _) => by_request(ground, operation, fields),
+            Self::Mcp(_, client) => by_tool(client, operation, fields),
+            Self::Library(_, library) => library.call(operation, fields),
+        }
+    }
+
+    /// What everybody can read afterwards: each event without who, when and where.
+    pub(crate) fn journal(&self) -> Vec<String> {
+        let said = self.ground().call(&["events", "--json", "-n", "10000"]).stdout;
+        let events = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let of_work = events.filter(|event| {
+            let kind = event["kind"].as_str().unwrap();
+            ["task.", "step.", "lease.", "alert"].iter().any(|start| kind.starts_with(start))
+        });
+        of_work.map(|event| line(&event)).collect()
+    }
+}
+
+/// The holders and the lengths of leases are the fronts' own.
+fn line(event: &Value) -> String {
+    let mut detail = event["detail"].clone();
+    if let Some(detail) = detail.as_object_mut() {
+        for own in ["holder", "ttl_ms", "at", "until", "again_at"] {
+            detail.remove(own);
+        }
+    }
+    let word = |name: &str| event[name].as_str().unwrap_or("-").to_owned();
+    let step = event["step"]["name"].as_str().unwrap_or("-");
+    format!("{} {} {step} {} {detail}", word("kind"), word("task"), event["fence"])
+}
+
+fn by_command(ground: &Ground, operation: &str, fields: &Value) -> Answer {
+    let mut words: Vec<String> = operation.split('.').map(str::to_owned).collect();
+    let mut input = None;
+    let named = if words[0] == "step" { "step" } else { "task" };
+    let mut flags = Vec::new();
+    for (field, value) in fields.as_object().unwrap() {
+        let flag = match field.as_str() {
+            field if field == named => {
+                words.push(value.as_str().unwrap().to_owned());
+                continue;
+            }
+            "rule" => "--repeat".to_owned(),
+            "steps" => "--step".to_owned(),
+            "needs" | "skills" => "--skill".to_owned(),
+            "output" => {
+                input = value.as_str().map(str::to_owned);
+                flags.extend(["--output".to_owned(), "-".to_owned()]);
+                continue;
+            }
+            other => format!("--{}", other.replace('_', "-")),
+        };
+        match value {
+            Value::Bool(true) => flags.push(flag),
+            Value::Bool(false) | Value::Null => {}
+            Value::Array(all) => {
+                flags.extend(all.iter().flat_map(|one| [flag.clone(), plain(one)]));
+            }
+            Value::Object(all) => {
+                let pairs = all.iter().map(|(key, value)| format!("{key}={}", plain(value)));
+                flags.extend(pairs.flat_map(|pair| [flag.clone(), pair]));
+            }
+            one => flags.extend([flag, plain(one)]),
+        }
+    }
+    words.extend(flags);
+    // Leases that follow nobody's life, as over HTTP.
+    words.push("--json".to_owned());
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut command = ground.stage.command(&words);
+    if input.is_some() {
+        command.stdin(std::process::Stdio::piped());
+    }
+    let mut child = command.spawn().unwrap();
+    if let Some(text) = input {
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+    let ran = crate::relight::finish(child);
+    let text = if ran.stdout.trim().is_empty() { &ran.stderr } else { &ran.stdout };
+    let value: Value =
+        serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {words:?} {ran:?}"));
+    match value.get("error") {
+        Some(error) => {
+            assert_eq!(error["exit"], ran.code, "{words:?} {ran:?}");
+            Err(error.clone())
+        }
+        None => Ok(value),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn by_request(ground: &Ground, operation: &str, fields: &Value) -> Option<Answer> {
+    let mut body: Map<String, Value> = fields.as_object().unwrap().clone();
+    let mut take = |name: &str| body.remove(name).map(|value| in_path(&plain(&value)));
+    let (noun, verb) = operation.split_once('.').unwrap();
+    let (method, path) = match (noun, verb) {
+        ("task", "add") => {
+            let id = fields["task"].clone();
+            body.remove("task");
+            body.insert("id".to_owned(), id);
+            ("POST", "/api/tasks".to_owned())
+        }
+        ("task", "claim") => ("POST", "/api/tasks/claim".to_owned()),
+        ("task", "show") => ("GET", format!("/api/tasks/{}", take("task")?)),
+        ("task", verb) => ("POST", format!("/api/tasks/{}/{verb}", take("task")?)),
+        ("step", verb) => {
+            ("POST", format!("/api/tasks/{}/steps/{}/{verb}", take("task")?, take("step")?))
+        }
+        _ => return None,
+    };
+    let body = if method == "GET" { String::new() } else { Value::Object(body).to_string() };
+    let (status, value) = send(ground, method, &path, &body);
+    Some(match value.get("error") {
+        Some(error) => {
+            assert_eq!(error["status"], status, "{method} {path}: {error}");
+            Err(error.clone())
+        }
+        None => Ok(value),
+    })
+}
+
+fn in_path(text: &str) -> String {
+    text.replace('%', "%25").replace('/', "%2F").replace(' ', "%20")
+}
+
+/// A request over the daemon's socket, as its user.
+fn send(ground: &Ground, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let mut stream = UnixStream::connect(ground.home("relight.sock")).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    (head[9..12].parse().unwrap(), serde_json::from_str(body).unwrap_or(json!({})))
+}
+
+/// The tools that there are.
+const TOOLS: [&str; 6] =
+    ["task.start", "task.done", "task.block", "step.begin", "step.end", "step.skip"];
+
+fn by_tool(client: &mut Client, operation: &str, fields: &Value) -> Option<Answer> {
+    TOOLS.contains(&operation).then_some(())?;
+    let answer = client.call(&operation.replace('.', "_"), fields);
+    Some(if answer.get("code").is_some() { Err(answer) } else { Ok(answer) })
+}

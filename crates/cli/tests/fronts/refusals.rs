@@ -1,0 +1,88 @@
+//! What is refused, is refused by every front in the same words.
+
+use serde_json::{Value, json};
+
+use crate::front::Front;
+
+/// A story whose last call is refused, and the code of that.
+fn refused(story: &[(&str, Value)], code: &str) {
+    let mut told: Vec<(&'static str, Value)> = Vec::new();
+    for mut front in Front::all() {
+        let mut last = None;
+        for (operation, fields) in story {
+            last = front.call(operation, fields);
+        }
+        let Some(answer) = last else { continue };
+        let mut error = answer.expect_err("it is refused");
+        if front.name() == "library" {
+            // A handle shows its own fence, and types keep what cannot be from being said.
+            if code != "fenced" {
+                assert_eq!(error["message"], told[0].1["message"], "library");
+            }
+            continue;
+        }
+        // A value that is not one is told by the parser of the command line, with the flag's name.
+        if error["code"] == "usage" {
+            error["code"] = json!("invalid");
+            error["status"] = json!(422);
+            let message = error["message"].as_str().unwrap().to_owned();
+            error["message"] = json!(message.split_once(": ").unwrap().1);
+        }
+        // Who holds it, and for how long, is the front's own.
+        if error["code"] == "held" {
+            error["message"] = Value::Null;
+        }
+        told.push((front.name(), error));
+    }
+    for pair in told.windows(2) {
+        assert_eq!(pair[0].1, pair[1].1, "{} and {}", pair[0].0, pair[1].0);
+    }
+    assert_eq!(told[0].1["code"], code, "{}", told[0].1);
+}
+
+fn start(task: &str) -> (&'static str, Value) {
+    ("task.start", json!({"task": task, "steps": ["a"]}))
+}
+
+#[test]
+fn a_task_that_is_not_there() {
+    refused(&[("task.done", json!({"task": "nosuch", "fence": 1}))], "not_found");
+}
+
+#[test]
+fn a_fence_that_was_never_given_out() {
+    refused(&[start("t"), ("task.done", json!({"task": "t", "fence": 7}))], "fenced");
+}
+
+#[test]
+fn a_task_with_open_steps() {
+    refused(&[start("t"), ("task.done", json!({"task": "t", "fence": 1}))], "steps_left_open");
+}
+
+#[test]
+fn a_step_that_was_not_begun() {
+    refused(&[start("t"), ("step.end", json!({"task": "t", "step": "x", "fence": 1}))], "conflict");
+}
+
+#[test]
+fn a_task_that_has_ended() {
+    let done = ("task.done", json!({"task": "t", "fence": 1, "force": true}));
+    refused(&[start("t"), done, start("t")], "illegal");
+}
+
+#[test]
+fn a_task_that_waits_for_a_person() {
+    let block = ("task.block", json!({"task": "t", "fence": 1, "reason": "x"}));
+    refused(&[start("t"), block, start("t")], "waits_for_person");
+}
+
+#[test]
+fn a_name_that_cannot_be() {
+    refused(&[start("a b")], "invalid");
+}
+
+#[test]
+fn a_rule_that_is_not_one() {
+    let begin = ("step.begin", json!({"task": "t", "step": "a", "fence": 1, "rule": "sometimes"}));
+    refused(&[start("t"), begin], "invalid");
+}

@@ -1,0 +1,132 @@
+//! Work that goes well, is cut off, is blocked and waits: the same journal through every front.
+
+use serde_json::{Value, json};
+
+use crate::front::{Answer, Front};
+
+/// Plays a story through every front; the answers of each front, none where it does not serve the call.
+fn play(story: &[(&str, Value)]) -> Vec<(Front, Vec<Option<Answer>>)> {
+    Front::all()
+        .map(|mut front| {
+            let answers = story.iter().map(|(operation, fields)| front.call(operation, fields));
+            let answers = answers.collect();
+            (front, answers)
+        })
+        .into()
+}
+
+/// All journals are the same; this is it.
+fn one_journal(played: &[(Front, Vec<Option<Answer>>)]) -> Vec<String> {
+    let journals: Vec<_> =
+        played.iter().map(|(front, _)| (front.name(), front.journal())).collect();
+    for pair in journals.windows(2) {
+        let [(left, ours), (right, theirs)] = pair else { unreachable!() };
+        assert_eq!(ours, theirs, "{left} and {right}");
+    }
+    journals[0].1.clone()
+}
+
+/// What all fronts answered to the call, where they answer at all: compared without the fields that are
+/// the front's own.
+fn one_answer(played: &[(Front, Vec<Option<Answer>>)], call: usize, fields: &[&str]) -> Value {
+    let shown: Vec<_> = played
+        .iter()
+        .filter(|(front, _)| front.name() != "library")
+        .filter_map(|(front, answers)| {
+            let answer = answers[call].as_ref()?.as_ref().unwrap_or_else(|error| panic!("{error}"));
+            let picked: Value =
+                fields.iter().map(|field| ((*field).to_owned(), answer[field].clone())).collect();
+            Some((front.name(), picked))
+        })
+        .collect();
+    for pair in shown.windows(2) {
+        assert_eq!(pair[0].1, pair[1].1, "{} and {}", pair[0].0, pair[1].0);
+    }
+    shown[0].1.clone()
+}
+
+#[test]
+fn a_task_goes_from_its_start_to_its_end() {
+    let played = play(&[
+        ("task.start", json!({"task": "t", "title": "Greet", "steps": ["a", "b", "c"]})),
+        ("step.begin", json!({"task": "t", "step": "a", "fence": 1, "rule": "once"})),
+        ("step.end", json!({"task": "t", "step": "a", "fence": 1, "output": "hello"})),
+        ("step.begin", json!({"task": "t", "step": "b", "fence": 1, "rule": "verify"})),
+        ("step.end", json!({"task": "t", "step": "b", "fence": 1})),
+        ("step.skip", json!({"task": "t", "step": "c", "fence": 1, "reason": "not needed"})),
+        ("task.done", json!({"task": "t", "fence": 1})),
+    ]);
+    let started =
+        ["task", "fence", "resumed", "handed_over", "done_steps", "in_doubt", "next_step"];
+    assert_eq!(one_answer(&played, 0, &started)["next_step"], "a");
+    assert_eq!(one_answer(&played, 1, &["advice", "idempotency_key"])["advice"], "go");
+    assert_eq!(one_answer(&played, 6, &["id", "status"])["status"], "completed");
+    insta::assert_snapshot!(one_journal(&played).join("\n"), @r#"
+    task.created t - null {"title":"Greet","agent":null}
+    lease.taken t - null {}
+    task.status t - null {"from":"created","to":"in_progress","reason":null}
+    step.begun t a 1 null
+    step.done t a 1 {"exit_code":0}
+    step.begun t b 1 null
+    step.done t b 1 {"exit_code":0}
+    step.skipped t c 1 {"reason":"not needed"}
+    task.status t - 1 {"from":"in_progress","to":"completed","reason":null}
+    lease.ended t - 1 {}
+    "#);
+}
+
+#[test]
+fn a_step_that_was_cut_off_is_treated_by_its_rule() {
+    for rule in ["keyed", "repeatable", "verify", "once"] {
+        let begin = json!({"task": "t", "step": "a", "fence": 1, "rule": rule});
+        let played = play(&[
+            ("task.start", json!({"task": "t"})),
+            ("step.begin", begin.clone()),
+            ("step.begin", begin),
+            ("step.end", json!({"task": "t", "step": "a", "fence": 1})),
+        ]);
+        // The library writes the begin of a step that may be repeated together with its end, and asks
+        // its own function of one that is to be verified.
+        let compared = if rule == "once" { &played[..] } else { &played[..3] };
+        let journal = one_journal(compared);
+        let is_blocked = journal.iter().any(|line| line.contains("\"to\":\"blocked\""));
+        assert_eq!(is_blocked, rule == "once", "{rule}: {journal:#?}");
+    }
+}
+
+#[test]
+fn what_a_step_cost_is_committed_with_its_end() {
+    let played = play(&[
+        ("task.start", json!({"task": "t"})),
+        ("step.begin", json!({"task": "t", "step": "a", "fence": 1})),
+        ("step.end", json!({"task": "t", "step": "a", "fence": 1, "cost": "0.25", "turns": 2})),
+    ]);
+    for (front, _) in played.iter().filter(|(front, _)| front.name() != "library") {
+        assert_eq!(front.ground().json(&["task", "show", "t"])["seq"], 3, "{}", front.name());
+    }
+}
+
+#[test]
+fn a_blocked_task_is_told_to_a_person() {
+    let played = play(&[
+        ("task.start", json!({"task": "t"})),
+        ("task.block", json!({"task": "t", "fence": 1, "reason": "the key is missing"})),
+    ]);
+    let journal = one_journal(&played);
+    assert!(journal.iter().any(|line| line.starts_with("alert")), "{journal:#?}");
+}
+
+#[test]
+fn work_that_comes_while_draining_waits() {
+    let mut errors = Vec::new();
+    for mut front in Front::all() {
+        if front.name() == "library" {
+            continue;
+        }
+        assert_eq!(front.ground().call(&["drain"]).code, 0);
+        let refused = front.call("task.start", &json!({"task": "t"})).unwrap().unwrap_err();
+        errors.push((refused["code"].clone(), refused["exit"].clone(), refused["status"].clone()));
+        assert_eq!(front.ground().task_status("t"), "deferred", "{}", front.name());
+    }
+    assert!(errors.windows(2).all(|pair| pair[0] == pair[1]), "{errors:#?}");
+}
