@@ -80,11 +80,11 @@ pub async fn start(
     ttl: Option<Span>,
     limits: StartLimits,
 ) -> Result<Started, ActError> {
-    if now(engine.store().as_ref()).await?.is_some() {
-        if !continues(engine, &new.id, right, &holder).await? {
-            let id = engine.add_to_start(new.clone()).await?.task().id.clone();
-            put_off(engine, &id).await?;
-        }
+    if now(engine.store().as_ref()).await?.is_some()
+        && !continues(engine, &new.id, right, &holder).await?
+    {
+        let id = engine.add_to_start(new.clone()).await?.task().id.clone();
+        put_off(engine, &id).await?;
     }
     engine.start(new, right, holder, ttl, limits).await
 }

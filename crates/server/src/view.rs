@@ -35,7 +35,7 @@ pub fn started(started: &engine::Started) -> Value {
 
 /// A step of a task.
 pub fn step(task: &TaskId, step: &Step) -> Value {
-    json(&wire::step::Step::new(task, step.clone()))
+    json(&wire::step::Step::new(task, step))
 }
 
 /// A session.

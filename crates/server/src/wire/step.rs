@@ -28,7 +28,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    pub(crate) fn new(task: &TaskId, step: step::Step) -> Self {
+    pub(crate) fn new(task: &TaskId, step: &step::Step) -> Self {
         Self {
             idempotency_key: step.key.idempotency_key(task),
             name: step.key.name.to_string(),

@@ -182,7 +182,7 @@ impl WholeTask {
         let declared_done = declared.len() - left_open(declared, &steps).len();
         Self {
             strategy_in_effect: task.spec.strategy.as_deref().or(strategy).map(str::to_owned),
-            steps: steps.into_iter().map(|step| Step::new(&task.id, step)).collect(),
+            steps: steps.iter().map(|step| Step::new(&task.id, step)).collect(),
             done_steps: progress.done_steps,
             skipped_steps: progress.skipped_steps,
             in_doubt: progress.in_doubt,
