@@ -302,6 +302,10 @@ impl Environment {
             return Ok(());
         }
         let folder = self.state_folder()?;
+        // The daemon of a node uses the store of its fleet, which is not this file.
+        if NodeFile::of(&folder).is_some() {
+            return Ok(());
+        }
         let agents = AgentFolder::all(&folder).unwrap_or_default();
         let mut sockets = agents.iter().map(run_socket).chain([daemon_socket(&folder)]);
         let listens = |socket: &PathBuf| match control::call(socket, KNOCK_MAX) {

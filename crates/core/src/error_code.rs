@@ -143,7 +143,11 @@ impl Refusal {
                     let task = shell_word(task.as_str());
                     format!("relight task start {task} takes a new lease, unless it is finished")
                 }
-                Ordering::Greater => "give the fence that starting the task answered".to_owned(),
+                Ordering::Greater => {
+                    "correct --fence or RELIGHT_FENCE; relight task start prints the \
+                                      fence it takes"
+                        .to_owned()
+                }
             },
             Self::RetriesUsedUp { task, .. } | Self::GivenUp { task } => {
                 format!("relight task retry {} --force", shell_word(task.as_str()))

@@ -31,7 +31,7 @@ fn without_agents_ps_says_what_to_type() {
         (0, "no agents; relight run -- CMD makes the first\n")
     );
     let answer = json(&stage.run(&["ps", "--json"]).stdout);
-    assert_eq!(answer, serde_json::json!({"agents": [], "draining_since": null}));
+    assert_eq!(answer, serde_json::json!({"items": [], "next": null, "draining_since": null}));
     let ran = stage.run(&["ps", "nobody"]);
     assert_eq!(ran.code, 1);
     assert!(ran.stderr.contains("there is no agent nobody"), "{ran:?}");

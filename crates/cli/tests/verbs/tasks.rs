@@ -909,7 +909,7 @@ fn a_named_owner_takes_over_from_a_dead_one_whose_fence_was_inherited() {
     let again = place.relight(&format!("--json task start t --owner-pid {pid}"));
     let again = again.env("RELIGHT_TASK", "t").env("RELIGHT_FENCE", "1").run().with_code(0).json();
     assert_eq!((&again["fence"], &again["resumed"]), (&json!(2), &json!(true)));
-    assert_eq!(place.json("task show t")["holder"]["who"]["pid"], pid);
+    assert_eq!(place.json("task show t")["holder"]["pid"], pid);
     place.fails("step begin s --task t --fence 1", 77);
     second.kill();
 }
