@@ -5,6 +5,7 @@
 
 mod error;
 mod inventory;
+mod operation;
 mod query;
 
 use std::path::PathBuf;
@@ -27,8 +28,12 @@ use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::check;
+use crate::refusal::Refusal;
+
 pub use self::error::StoreError;
 pub use self::inventory::{Inventory, Replication, Standby};
+pub use self::operation::{Done, Operation, Removal, Reply};
 pub use self::query::{AgentQuery, AttemptQuery, EventQuery, SessionQuery, TaskGlance, TaskQuery};
 
 /// All changes of one decision about one task.
@@ -204,14 +209,24 @@ pub(crate) const AGENT_FORGOTTEN: EventKind = EventKind::AgentChanged;
 pub trait Store: Send + Sync + std::fmt::Debug {
     // Records
 
+    /// Makes one operation durable, or says why not. Who uses a store calls the methods below, which say
+    /// what each operation means; a backend implements this one.
+    async fn write(&self, operation: Operation) -> Reply;
+
     /// Makes all changes durable, or none. Each commit that shows a fence also renews its lease. A
     /// change of a step that does not follow its newest record (`Change::follows`) is `Moved`.
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError>;
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        check::assert_shape(&commit);
+        let done = self.write(Operation::Commit(commit)).await.map_err(Refusal::of_task)?;
+        Ok(done.committed())
+    }
 
     /// As `commit`, for somebody to whom another task is as good: where another writer is at the task
     /// just now, it may be answered with `Moved` instead of being waited for.
     async fn try_commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        self.commit(commit).await
+        check::assert_shape(&commit);
+        let done = self.write(Operation::TryCommit(commit)).await.map_err(Refusal::of_task)?;
+        Ok(done.committed())
     }
 
     /// Hands in a commit that need not be waited for: it becomes durable together with the next
@@ -261,17 +276,30 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// What happened.
     async fn events(&self, query: EventQuery) -> Result<Vec<Event>, StoreError>;
 
+    /// As `write`, for a removal.
+    async fn remove(&self, removal: Removal) -> Result<Done, StoreError> {
+        self.write(Operation::Remove(removal)).await.map_err(Refusal::of_store)
+    }
+
     /// Removes finished or expired tasks with all that belongs to them, each only if it is still at
     /// the given sequence number; answers those removed. An event tells of each.
-    async fn forget(&self, tasks: Vec<(TaskId, u64)>, at: Time) -> Result<Vec<TaskId>, StoreError>;
+    async fn forget(&self, tasks: Vec<(TaskId, u64)>, at: Time) -> Result<Vec<TaskId>, StoreError> {
+        Ok(self.remove(Removal::Tasks(tasks, at)).await?.removed())
+    }
 
     /// Removes events older than this that are not the records of a task's steps; answers how many.
-    async fn forget_events(&self, before: Time) -> Result<u64, StoreError>;
+    async fn forget_events(&self, before: Time) -> Result<u64, StoreError> {
+        Ok(self.remove(Removal::Events(before)).await?.count())
+    }
 
     /// Makes all changes of an agent durable, or none. Never waits on the caller's thread for the
     /// disk: many agents of one supervisor commit together. Each commit that shows a fence also
     /// renews its lease; without changes it only compares.
-    async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError>;
+    async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError> {
+        check::assert_agent_shape(&commit);
+        let done = self.write(Operation::CommitAgent(commit)).await.map_err(Refusal::of_agent)?;
+        Ok(done.committed())
+    }
 
     /// One agent.
     async fn agent(&self, name: &AgentName) -> Result<Option<Agent>, StoreError>;
@@ -286,11 +314,15 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn attempts(&self, query: AttemptQuery) -> Result<Vec<Attempt>, StoreError>;
 
     /// Removes ended attempts begun before this, but the newest of each agent; answers how many.
-    async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError>;
+    async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError> {
+        Ok(self.remove(Removal::Attempts(before)).await?.count())
+    }
 
     /// Removes an agent that nobody holds, with its attempts and events, if it is still at this
     /// sequence number. An event tells of it.
-    async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError>;
+    async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError> {
+        Ok(self.remove(Removal::Agent(name.clone(), seq, at)).await?.changed())
+    }
 
     /// Makes these changes durable together, each only if its session is still at the sequence number
     /// it was decided upon (0: absent); says which were made. Each that renews counts its lease's
@@ -299,11 +331,17 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         &self,
         changes: Vec<SessionChange>,
         at: Time,
-    ) -> Result<Vec<bool>, StoreError>;
+    ) -> Result<Vec<bool>, StoreError> {
+        let done =
+            self.write(Operation::CommitSessions(changes, at)).await.map_err(Refusal::of_store)?;
+        Ok(done.sessions())
+    }
 
     /// Removes sessions without a turn in flight, each only if it is still at the given sequence number;
     /// answers how many.
-    async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError>;
+    async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
+        Ok(self.remove(Removal::Sessions(sessions)).await?.count())
+    }
 
     /// One session.
     async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError>;
@@ -315,8 +353,14 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError>;
 
     /// Keeps a small record, if it is still what was read; false when it is not.
-    async fn keep(&self, name: &str, before: Option<Value>, now: Value)
-    -> Result<bool, StoreError>;
+    async fn keep(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        now: Value,
+    ) -> Result<bool, StoreError> {
+        self.keep_and_tell(name, before, now, Vec::new()).await
+    }
 
     /// The same, with events that tell of it: all or nothing. Answers whether it was done.
     async fn keep_and_tell(
@@ -325,7 +369,14 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         before: Option<Value>,
         now: Value,
         told: Vec<Told>,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<bool, StoreError> {
+        let name = name.to_owned();
+        let done = self
+            .write(Operation::Keep { name, before, now, told })
+            .await
+            .map_err(Refusal::of_store)?;
+        Ok(done.changed())
+    }
 
     /// Counts, settings and, when `whole`, a check of every page.
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError>;
@@ -333,7 +384,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     // Leases, by the store's own clock
 
     /// Renews a lease without counting as progress.
-    async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError>;
+    async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
+        let renewal = Operation::Renew(task.clone(), fence);
+        self.write(renewal).await.map(drop).map_err(Refusal::of_task)
+    }
 
     /// Tasks that the claimant may take now (`Claimant::may_take`), best first; held ones are left
     /// out.
@@ -356,14 +410,27 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         node: NewNode,
         last: Option<Epoch>,
         at: Time,
-    ) -> Result<Joined, StoreError>;
+    ) -> Result<Joined, StoreError> {
+        let join = Operation::JoinNode(Box::new(node), last, at);
+        Ok(self.write(join).await.map_err(Refusal::of_store)?.joined())
+    }
 
     /// Gives the lease its whole time again; false when it ran out or the node joined anew.
-    async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError>;
+    async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
+        let renewal = Operation::RenewNode(name.clone(), epoch);
+        Ok(self.write(renewal).await.map_err(Refusal::of_store)?.changed())
+    }
 
     /// Ends the lease at once; false when it was not this one. An event tells of it.
-    async fn leave_node(&self, name: &NodeName, epoch: Epoch, at: Time)
-    -> Result<bool, StoreError>;
+    async fn leave_node(
+        &self,
+        name: &NodeName,
+        epoch: Epoch,
+        at: Time,
+    ) -> Result<bool, StoreError> {
+        let leave = Operation::LeaveNode(name.clone(), epoch, at);
+        Ok(self.write(leave).await.map_err(Refusal::of_store)?.changed())
+    }
 
     /// Has a node finish what runs and take nothing new, or go on; false when there is none. An event
     /// tells of it.
@@ -372,10 +439,16 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         name: &NodeName,
         draining: bool,
         at: Time,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<bool, StoreError> {
+        let drain = Operation::DrainNode(name.clone(), draining, at);
+        Ok(self.write(drain).await.map_err(Refusal::of_store)?.changed())
+    }
 
     /// Removes a node whose lease ran out; false when it lasts or there is none. An event tells of it.
-    async fn forget_node(&self, name: &NodeName, at: Time) -> Result<bool, StoreError>;
+    async fn forget_node(&self, name: &NodeName, at: Time) -> Result<bool, StoreError> {
+        let forget = Operation::ForgetNode(name.clone(), at);
+        Ok(self.write(forget).await.map_err(Refusal::of_store)?.changed())
+    }
 
     /// All nodes in the order of their names.
     async fn nodes(&self) -> Result<Vec<Node>, StoreError>;
@@ -419,5 +492,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     }
 
     /// The file that holds everything, where there is one.
-    fn file(&self) -> Option<PathBuf>;
+    fn file(&self) -> Option<PathBuf> {
+        None
+    }
 }

@@ -2,13 +2,13 @@
 //!
 //! Remembers and compares; decides nothing. Knows no process, no HTTP and no configuration.
 
+mod apply;
 mod bodies;
 mod check;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contract;
 mod memory;
-mod node_told;
 pub mod postgres;
 mod refusal;
 mod session_columns;
@@ -17,9 +17,10 @@ pub mod transfer;
 mod upgrading;
 
 pub use contract::{
-    AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Joined, Recall, Replication, SessionQuery, Standby, Store, StoreError,
-    TaskGlance, TaskQuery, Told,
+    AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed, Done,
+    EventQuery, Inventory, Joined, Operation, Recall, Removal, Replication, Reply, SessionQuery,
+    Standby, Store, StoreError, TaskGlance, TaskQuery, Told,
 };
 pub use memory::MemoryStore;
+pub use refusal::Refusal;
 pub use upgrading::{Upgrade, on_upgrade};

@@ -4,7 +4,7 @@ use crate::contract::{AgentCommitError, CommitError, StoreError};
 
 /// The writer's answer to one operation that was not done.
 #[derive(Debug, Clone)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// To a commit about a task.
     Task(CommitError),
     /// To a commit about an agent.
@@ -15,7 +15,7 @@ pub(crate) enum Refusal {
 
 impl Refusal {
     /// For whoever asked for something about a task.
-    pub(crate) fn of_task(self) -> CommitError {
+    pub fn of_task(self) -> CommitError {
         match self {
             Self::Task(error) => error,
             Self::Store(error) => error.into(),
@@ -24,7 +24,7 @@ impl Refusal {
     }
 
     /// For whoever asked for something about an agent.
-    pub(crate) fn of_agent(self) -> AgentCommitError {
+    pub fn of_agent(self) -> AgentCommitError {
         match self {
             Self::Agent(error) => error,
             Self::Store(error) => error.into(),
@@ -33,7 +33,7 @@ impl Refusal {
     }
 
     /// For whoever asked for something without a guard: only the store refuses that.
-    pub(crate) fn of_store(self) -> StoreError {
+    pub fn of_store(self) -> StoreError {
         match self {
             Self::Store(error) => error,
             other => unreachable!("an operation without a guard was refused: {other:?}"),

@@ -1,6 +1,6 @@
 //! A store that is asked through the daemon of the node.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,17 +8,16 @@ use async_trait::async_trait;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::claimant::Claimant;
 use relight_core::event::Event;
-use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
-use relight_core::lease::Fence;
-use relight_core::node::{Epoch, NewNode, Node};
+use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
+use relight_core::node::Node;
 use relight_core::session::{Session, SessionChange};
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::{
-    AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Joined, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
-    Told,
+    AgentQuery, AttemptQuery, Commit, CommitError, Committed, Done, EventQuery, Inventory,
+    Operation, Recall, Removal, Reply as StoreReply, SessionQuery, Store, StoreError, TaskGlance,
+    TaskQuery, Told,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -31,8 +30,6 @@ use super::thread::Thread;
 
 /// How long a commit that nobody waits for waits for one to go with.
 const SOON: Duration = Duration::from_millis(2);
-/// What is of all agents, and not for one of them to remove.
-const PRUNE: &str = "remove what is old";
 /// How long the end of a store waits for what is still to be written.
 const END_MAX: Duration = Duration::from_secs(5);
 
@@ -82,7 +79,7 @@ impl RelayedStore {
         self.ask::<Result<T, StoreError>>(Call::Read(read)).await?.answer
     }
 
-    async fn write<T>(&self, write: Write) -> Result<Reply<T>, StoreError>
+    async fn send<T>(&self, write: Write) -> Result<Reply<T>, StoreError>
     where
         T: DeserializeOwned + Send + 'static,
     {
@@ -97,18 +94,48 @@ impl RelayedStore {
         StoreError::Unsuitable { place: self.asker.place(), why }
     }
 
-    async fn keep_telling(
+    async fn commit_now(&self, commit: Commit) -> Result<Committed, CommitError> {
+        let mut turn = self.soon.turn().await;
+        let soon = std::mem::take(&mut turn.before);
+        let write = Write::Commit { soon, commit: commit.clone() };
+        let reply = self.send::<Result<Committed, CommitError>>(write).await?;
+        match reply.answer {
+            Err(error) if reply.in_doubt => match read_back::committed(self, &commit).await? {
+                Some(committed) => Ok(committed),
+                None => Err(error),
+            },
+            answer => answer,
+        }
+    }
+
+    async fn commit_sessions_now(
         &self,
-        name: &str,
+        changes: Vec<SessionChange>,
+        at: Time,
+    ) -> Result<Vec<bool>, StoreError> {
+        let write = Write::CommitSessions(changes.clone(), at);
+        let reply = self.send::<Result<Vec<bool>, StoreError>>(write).await?;
+        let mut made = reply.answer?;
+        if reply.in_doubt {
+            for (made, change) in made.iter_mut().zip(&changes) {
+                *made = *made || read_back::is_made(self, change).await?;
+            }
+        }
+        Ok(made)
+    }
+
+    async fn keep_now(
+        &self,
+        name: String,
         before: Option<Value>,
         now: Value,
         told: Vec<Told>,
     ) -> Result<bool, StoreError> {
         let (wanted, before) = (now.clone(), Maybe(before));
-        let write = Write::Keep { name: name.to_owned(), before, now, told };
-        let reply = self.write::<Result<bool, StoreError>>(write).await?;
+        let write = Write::Keep { name: name.clone(), before, now, told };
+        let reply = self.send::<Result<bool, StoreError>>(write).await?;
         let is_kept = reply.answer?;
-        Ok(is_kept || (reply.in_doubt && self.kept(name).await? == Some(wanted)))
+        Ok(is_kept || (reply.in_doubt && self.kept(&name).await? == Some(wanted)))
     }
 }
 
@@ -134,18 +161,32 @@ impl Drop for RelayedStore {
 
 #[async_trait]
 impl Store for RelayedStore {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        let mut turn = self.soon.turn().await;
-        let soon = std::mem::take(&mut turn.before);
-        let write = Write::Commit { soon, commit: commit.clone() };
-        let reply = self.write::<Result<Committed, CommitError>>(write).await?;
-        match reply.answer {
-            Err(error) if reply.in_doubt => match read_back::committed(self, &commit).await? {
-                Some(committed) => Ok(committed),
-                None => Err(error),
-            },
-            answer => answer,
-        }
+    async fn write(&self, operation: Operation) -> StoreReply {
+        let refused = match operation {
+            Operation::Commit(commit) | Operation::TryCommit(commit) => {
+                return Ok(Done::Committed(self.commit_now(commit).await?));
+            }
+            Operation::Renew(task, fence) => {
+                let renewal = Write::Renew(task, fence);
+                self.send::<Result<(), CommitError>>(renewal).await?.answer?;
+                return Ok(Done::Renewed);
+            }
+            Operation::CommitSessions(changes, at) => {
+                return Ok(Done::Sessions(self.commit_sessions_now(changes, at).await?));
+            }
+            Operation::Keep { name, before, now, told } => {
+                return Ok(Done::Changed(self.keep_now(name, before, now, told).await?));
+            }
+            Operation::CommitAgent(_) => "supervise",
+            Operation::JoinNode(..) | Operation::RenewNode(..) | Operation::LeaveNode(..) => {
+                "be nodes"
+            }
+            Operation::DrainNode(..) => "drain nodes",
+            Operation::ForgetNode(..) => "remove nodes",
+            Operation::Remove(Removal::Agent(..)) => "remove agents",
+            Operation::Remove(_) => "remove what is old",
+        };
+        Err(self.not_for_agents(refused).into())
     }
 
     fn commit_soon(&self, commit: Commit) -> Recall {
@@ -204,18 +245,6 @@ impl Store for RelayedStore {
         self.read(Read::Events(query)).await
     }
 
-    async fn forget(&self, _: Vec<(TaskId, u64)>, _: Time) -> Result<Vec<TaskId>, StoreError> {
-        Err(self.not_for_agents(PRUNE))
-    }
-
-    async fn forget_events(&self, _: Time) -> Result<u64, StoreError> {
-        Err(self.not_for_agents(PRUNE))
-    }
-
-    async fn commit_agent(&self, _: AgentCommit) -> Result<Committed, AgentCommitError> {
-        Err(self.not_for_agents("supervise").into())
-    }
-
     async fn agent(&self, name: &AgentName) -> Result<Option<Agent>, StoreError> {
         self.read(Read::Agent(name.clone())).await
     }
@@ -232,34 +261,6 @@ impl Store for RelayedStore {
         self.read(Read::Attempts(query)).await
     }
 
-    async fn forget_attempts(&self, _: Time) -> Result<u64, StoreError> {
-        Err(self.not_for_agents(PRUNE))
-    }
-
-    async fn forget_agent(&self, _: &AgentName, _: u64, _: Time) -> Result<bool, StoreError> {
-        Err(self.not_for_agents("remove agents"))
-    }
-
-    async fn commit_sessions(
-        &self,
-        changes: Vec<SessionChange>,
-        at: Time,
-    ) -> Result<Vec<bool>, StoreError> {
-        let write = Write::CommitSessions(changes.clone(), at);
-        let reply = self.write::<Result<Vec<bool>, StoreError>>(write).await?;
-        let mut made = reply.answer?;
-        if reply.in_doubt {
-            for (made, change) in made.iter_mut().zip(&changes) {
-                *made = *made || read_back::is_made(self, change).await?;
-            }
-        }
-        Ok(made)
-    }
-
-    async fn forget_sessions(&self, _: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
-        Err(self.not_for_agents(PRUNE))
-    }
-
     async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
         self.read(Read::Session(key.clone())).await
     }
@@ -273,31 +274,8 @@ impl Store for RelayedStore {
         Ok(kept)
     }
 
-    async fn keep(
-        &self,
-        name: &str,
-        before: Option<Value>,
-        now: Value,
-    ) -> Result<bool, StoreError> {
-        self.keep_telling(name, before, now, Vec::new()).await
-    }
-
-    async fn keep_and_tell(
-        &self,
-        name: &str,
-        before: Option<Value>,
-        now: Value,
-        told: Vec<Told>,
-    ) -> Result<bool, StoreError> {
-        self.keep_telling(name, before, now, told).await
-    }
-
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError> {
         self.read(Read::Inventory { whole }).await
-    }
-
-    async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
-        self.write::<Result<(), CommitError>>(Write::Renew(task.clone(), fence)).await?.answer
     }
 
     async fn claimable(
@@ -313,26 +291,6 @@ impl Store for RelayedStore {
         self.read(Read::NextDue(now)).await
     }
 
-    async fn join_node(&self, _: NewNode, _: Option<Epoch>, _: Time) -> Result<Joined, StoreError> {
-        Err(self.not_for_agents("be nodes"))
-    }
-
-    async fn renew_node(&self, _: &NodeName, _: Epoch) -> Result<bool, StoreError> {
-        Err(self.not_for_agents("be nodes"))
-    }
-
-    async fn leave_node(&self, _: &NodeName, _: Epoch, _: Time) -> Result<bool, StoreError> {
-        Err(self.not_for_agents("be nodes"))
-    }
-
-    async fn drain_node(&self, _: &NodeName, _: bool, _: Time) -> Result<bool, StoreError> {
-        Err(self.not_for_agents("drain nodes"))
-    }
-
-    async fn forget_node(&self, _: &NodeName, _: Time) -> Result<bool, StoreError> {
-        Err(self.not_for_agents("remove nodes"))
-    }
-
     async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
         self.read(Read::Nodes).await
     }
@@ -343,9 +301,5 @@ impl Store for RelayedStore {
 
     async fn changed(&self, after: u64) -> Result<(), StoreError> {
         self.ask::<Result<(), StoreError>>(Call::Changed(after)).await?.answer
-    }
-
-    fn file(&self) -> Option<PathBuf> {
-        None
     }
 }

@@ -1,57 +1,39 @@
-//! What the memory store holds: the meaning of a commit, and the reads.
+//! What the memory store holds: a working set with everything loaded, the journal, and the reads.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use relight_core::agent::{Attempt, AttemptTag};
+use relight_core::agent::{Agent, AgentStateKind, Attempt, AttemptTag};
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
-use relight_core::decide::Guard;
 use relight_core::event::{Event, EventKind};
-use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
-use relight_core::lease::{Fence, Holder};
+use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
+use relight_core::lease::{Held, Holder};
+use relight_core::node::{Node, NodesGlance};
+use relight_core::session::{Session, SessionState, SessionStateKind};
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::agents::KeptAgent;
-use super::nodes::KeptNode;
-use super::sessions::KeptSession;
-use crate::check;
+use crate::apply::{AgentEntry, Entry, SessionEntry, TaskEntry, WorkingSet, left};
 use crate::contract::{
-    Commit, CommitError, Committed, EventQuery, Inventory, TaskGlance, TaskQuery,
+    AGENT_FORGOTTEN, AgentQuery, AttemptQuery, Commit, Done, EventQuery, Inventory, Operation,
+    Removal, Reply, SessionQuery, TaskGlance, TaskQuery,
 };
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct State {
-    /// The lease clock, in milliseconds.
-    pub(super) clock_ms: u64,
-    tasks: HashMap<TaskId, Kept>,
-    tasks_added: u64,
+    /// Everything, always loaded.
+    pub(super) set: WorkingSet,
+    /// Appended to, never rewritten.
+    records: HashMap<TaskId, Vec<Record>>,
+    /// The newest number of a task or an agent.
+    numbers: i64,
     events: BTreeMap<u64, Event>,
     /// Counts on when events are forgotten, so that no id comes twice.
     events_given: u64,
-    pub(super) agents: BTreeMap<AgentName, KeptAgent>,
-    /// In the order they were begun.
-    pub(super) attempts: Vec<Attempt>,
-    pub(super) sessions: BTreeMap<SessionKey, KeptSession>,
-    pub(super) nodes: BTreeMap<NodeName, KeptNode>,
-    /// Small records, by name.
-    pub(super) records: HashMap<String, Value>,
-}
-
-/// A task with what a store knows beside it.
-#[derive(Debug)]
-struct Kept {
-    /// Its `left` is of no meaning here; `read` fills it in.
-    task: Task,
-    /// Its place in the order of adding.
-    added: u64,
-    /// When its lease runs out, by the lease clock.
-    lease_ends_ms: Option<u64>,
-    /// Appended to, never rewritten.
-    records: Vec<Record>,
 }
 
 /// One record of a task's steps.
@@ -62,143 +44,125 @@ enum Record {
     Cleared,
 }
 
+impl Default for State {
+    fn default() -> Self {
+        let set = WorkingSet { place: "memory".to_owned(), ..WorkingSet::default() };
+        let (records, events) = (HashMap::new(), BTreeMap::new());
+        Self { set, records, numbers: 0, events, events_given: 0 }
+    }
+}
+
 impl State {
     pub(super) fn advance(&mut self, span: Span) {
-        self.clock_ms = self.clock_ms.saturating_add(span.as_ms());
+        self.set.now_ms = self.set.now_ms.saturating_add_unsigned(span.as_ms());
     }
 
     pub(super) fn set_back(&mut self, span: Span) {
-        self.clock_ms = self.clock_ms.saturating_sub(span.as_ms());
+        self.set.now_ms = self.set.now_ms.saturating_sub_unsigned(span.as_ms()).max(0);
     }
 
-    // Commits
+    // Changes
 
-    pub(super) fn commit(&mut self, commit: &Commit) -> Result<Committed, CommitError> {
-        self.check(commit)?;
-        if let Some(Change::Created(new)) = commit.changes.first() {
-            self.tasks_added += 1;
-            let first = Kept::new(Change::first(new, commit.at), self.tasks_added);
-            self.tasks.insert(commit.task.clone(), first);
+    pub(super) fn write(&mut self, operation: &Operation) -> Reply {
+        if let Operation::Remove(removal) = operation {
+            return Ok(self.remove(removal));
         }
-        for change in &commit.changes {
-            self.apply(commit, change);
+        self.numbers += 1;
+        self.set.task_numbers = vec![self.numbers];
+        self.set.agents.numbers = vec![self.numbers];
+        let mut journal = Vec::new();
+        let done = self.set.perform(operation, &mut journal)?;
+        journal.into_iter().for_each(|entry| self.tell(entry));
+        if let Operation::Commit(commit) | Operation::TryCommit(commit) = operation {
+            let records = self.records.entry(commit.task.clone()).or_default();
+            records.extend(commit.changes.iter().filter_map(|change| record(commit, change)));
         }
-        let clock_ms = self.clock_ms;
-        let kept = self.tasks.get_mut(&commit.task).expect("a checked commit has its task");
-        kept.task.seq += u64::from(!commit.changes.is_empty());
-        if commit.guard.fence.is_some() {
-            kept.renew(clock_ms);
-        }
-        Ok(Committed { seq: kept.task.seq, fence: kept.task.lease.fence })
+        Ok(done)
     }
 
-    pub(super) fn renew(&mut self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
-        self.check_guard(task, Guard { fence: Some(fence), seq: None })?;
-        let clock_ms = self.clock_ms;
-        self.tasks.get_mut(task).expect("a checked guard has its task").renew(clock_ms);
-        Ok(())
-    }
-
-    /// Everything that can refuse a commit, before anything is changed.
-    fn check(&self, commit: &Commit) -> Result<(), CommitError> {
-        check::assert_shape(commit);
-        match commit.changes.first() {
-            Some(Change::Created(_)) => {
-                if self.tasks.contains_key(&commit.task) {
-                    return Err(CommitError::Exists(commit.task.clone()));
-                }
-            }
-            _ => self.check_guard(&commit.task, commit.guard)?,
+    fn remove(&mut self, removal: &Removal) -> Done {
+        match removal {
+            Removal::Tasks(tasks, at) => Done::Removed(self.forget(tasks, *at)),
+            Removal::Events(before) => Done::Count(self.forget_events(*before)),
+            Removal::Attempts(before) => Done::Count(self.forget_attempts(*before)),
+            Removal::Sessions(sessions) => Done::Count(self.forget_sessions(sessions)),
+            Removal::Agent(name, seq, at) => Done::Changed(self.forget_agent(name, *seq, *at)),
         }
-        let created = matches!(commit.changes.first(), Some(Change::Created(_)));
-        if created {
-            self.check_key(commit)?;
-            return self.check_steps(commit);
-        }
-        self.check_steps(commit)?;
-        self.check_key(commit)
-    }
-
-    fn check_steps(&self, commit: &Commit) -> Result<(), CommitError> {
-        let newest = |key: &StepKey| self.step(&commit.task, key).map(|step| step.state);
-        check::steps(commit, newest).map(drop)
-    }
-
-    fn check_guard(&self, id: &TaskId, guard: Guard) -> Result<(), CommitError> {
-        let kept = self.tasks.get(id).ok_or_else(|| CommitError::Absent(id.clone()))?;
-        check::guard(&kept.task, guard)
-    }
-
-    /// The key that the task has after the commit belongs to no other task.
-    fn check_key(&self, commit: &Commit) -> Result<(), CommitError> {
-        let Some(key) = check::key_given(commit) else { return Ok(()) };
-        match self.task_with_key(key).filter(|owner| owner.id != commit.task) {
-            Some(owner) => Err(CommitError::KeyTaken { key: key.clone(), task: owner.id }),
-            None => Ok(()),
-        }
-    }
-
-    fn apply(&mut self, commit: &Commit, change: &Change) {
-        let kept = self.tasks.get_mut(&commit.task).expect("a checked commit has its task");
-        let existed = !matches!(change, Change::Created(_));
-        let event = Event {
-            id: 0,
-            at: commit.at,
-            kind: change.kind(),
-            agent: None,
-            task: Some(commit.task.clone()),
-            step: change.mark().map(|mark| mark.key.clone()),
-            fence: commit.guard.fence,
-            detail: change.detail(existed.then_some(&kept.task)),
-        };
-        change.apply(&mut kept.task, commit.at);
-        kept.records.extend(record(commit, change));
-        if matches!(change, Change::LeaseTaken { .. }) {
-            kept.renew(self.clock_ms);
-        }
-        self.tell(event);
     }
 
     /// Gives the event the next id.
-    pub(super) fn tell(&mut self, event: Event) {
+    fn tell(&mut self, entry: Entry<'_>) {
         self.events_given += 1;
-        self.events.insert(self.events_given, Event { id: self.events_given, ..event });
+        self.events.insert(self.events_given, entry.into_event(self.events_given));
     }
 
-    pub(super) fn untell_agent(&mut self, agent: &AgentName) {
-        self.events.retain(|_, event| event.agent.as_ref() != Some(agent));
-    }
-
-    pub(super) fn forget(&mut self, tasks: Vec<(TaskId, u64)>, at: Time) -> Vec<TaskId> {
+    fn forget(&mut self, tasks: &[(TaskId, u64)], at: Time) -> Vec<TaskId> {
         let mut forgotten = Vec::new();
         for (id, seq) in tasks {
-            if self.tasks.get(&id).is_some_and(|kept| kept.task.seq == seq) {
-                self.tasks.remove(&id);
-                self.events.retain(|_, event| event.task.as_ref() != Some(&id));
-                self.tell_of_nothing(EventKind::TaskForgotten, serde_json::json!({"task": id}), at);
-                forgotten.push(id);
+            if self.set.tasks.get(id).is_some_and(|entry| entry.task.seq == *seq) {
+                self.set.tasks.remove(id);
+                self.set.keys.retain(|_, owner| owner != id);
+                self.records.remove(id);
+                self.events.retain(|_, event| event.task.as_ref() != Some(id));
+                let detail = Cow::Owned(json!({"task": id}));
+                self.tell(Entry::of_nothing(at, EventKind::TaskForgotten, detail));
+                forgotten.push(id.clone());
             }
         }
         forgotten
     }
 
-    /// By an event of no task and no agent: those of the removed one are gone with it, and a session is
-    /// named by the detail.
-    pub(super) fn tell_of_nothing(&mut self, kind: EventKind, detail: Value, at: Time) {
-        self.tell(Event {
-            id: 0,
-            at,
-            kind,
-            agent: None,
-            task: None,
-            step: None,
-            fence: None,
-            detail,
-        });
+    fn forget_agent(&mut self, name: &AgentName, seq: u64, at: Time) -> bool {
+        let goes = |entry: &AgentEntry| entry.agent.seq == seq && entry.agent.lease.held.is_none();
+        if !self.set.agents.rows.get(name).is_some_and(goes) {
+            return false;
+        }
+        self.set.agents.rows.remove(name);
+        self.keep_attempts(|attempt| attempt.agent != *name);
+        self.events.retain(|_, event| event.agent.as_ref() != Some(name));
+        let detail = Cow::Owned(json!({"forgotten": name}));
+        self.tell(Entry::of_nothing(at, AGENT_FORGOTTEN, detail));
+        true
+    }
+
+    fn forget_attempts(&mut self, before: Time) -> u64 {
+        let mut newest: HashMap<AgentName, u32> = HashMap::new();
+        for (agent, number) in &self.set.agents.written {
+            let newest = newest.entry(agent.clone()).or_default();
+            *newest = (*newest).max(*number);
+        }
+        self.keep_attempts(|attempt| {
+            let is_newest = newest.get(&attempt.agent) == Some(&attempt.number);
+            attempt.ended.is_none() || attempt.begun_at >= before || is_newest
+        })
+    }
+
+    /// Answers how many did not stay.
+    fn keep_attempts(&mut self, stays: impl Fn(&Attempt) -> bool) -> u64 {
+        let agents = &mut self.set.agents;
+        let before = agents.attempts.len();
+        agents.attempts.retain(|_, attempt| stays(attempt));
+        agents.written.retain(|key| agents.attempts.contains_key(key));
+        agents.tags.retain(|_, key| agents.attempts.contains_key(key));
+        (before - agents.attempts.len()) as u64
+    }
+
+    fn forget_sessions(&mut self, sessions: &[(SessionKey, u64)]) -> u64 {
+        let before = self.set.sessions.len();
+        for (key, seq) in sessions {
+            let is_idle = |session: &Session| session.state.kind() != SessionStateKind::Active;
+            let goes = |entry: &SessionEntry| {
+                entry.seq == *seq && entry.next.as_ref().is_some_and(is_idle)
+            };
+            if self.set.sessions.get(key).is_some_and(goes) {
+                self.set.sessions.remove(key);
+            }
+        }
+        (before - self.set.sessions.len()) as u64
     }
 
     /// The newest one stays, so that no id comes twice.
-    pub(super) fn forget_events(&mut self, before: Time) -> u64 {
+    fn forget_events(&mut self, before: Time) -> u64 {
         let count = self.events.len();
         let newest = self.newest_event();
         self.events
@@ -209,24 +173,23 @@ impl State {
     // Reads
 
     pub(super) fn task(&self, id: &TaskId) -> Option<Task> {
-        self.tasks.get(id).map(|kept| kept.read(self.clock_ms))
+        self.set.tasks.get(id).map(|entry| self.read_task(entry))
     }
 
     pub(super) fn task_with_key(&self, key: &IdempotencyKey) -> Option<Task> {
-        let kept = self.tasks.values().find(|kept| kept.task.spec.key.as_ref() == Some(key));
-        kept.map(|kept| kept.read(self.clock_ms))
+        self.set.keys.get(key).and_then(|id| self.task(id))
     }
 
     /// A page after a task that is not there is empty: a pager stops instead of beginning anew.
     pub(super) fn tasks(&self, query: &TaskQuery) -> Vec<Task> {
         let after = match &query.after {
             None => 0,
-            Some(id) => self.tasks.get(id).map_or(u64::MAX, |kept| kept.added),
+            Some(id) => self.set.tasks.get(id).map_or(i64::MAX, |entry| entry.n),
         };
         let folder = |task: &Task| task.checkpoint.as_ref().map(|door| door.folder.clone());
-        let wanted = |kept: &&Kept| {
-            let task = &kept.task;
-            kept.added > after
+        let wanted = |entry: &&TaskEntry| {
+            let task = &entry.task;
+            entry.n > after
                 && (query.statuses.is_empty() || query.statuses.contains(&task.status))
                 && (query.agent.is_none() || query.agent == task.agent)
                 && (query.checkpoint_folder.is_none() || query.checkpoint_folder == folder(task))
@@ -236,43 +199,41 @@ impl State {
         };
         let found = self.in_order_added().into_iter().filter(wanted);
         let limit = query.limit.unwrap_or(usize::MAX);
-        found.take(limit).map(|kept| kept.read(self.clock_ms)).collect()
+        found.take(limit).map(|entry| self.read_task(entry)).collect()
     }
 
     pub(super) fn unfinished(&self) -> Vec<TaskGlance> {
-        let tasks = self.in_order_added().into_iter().map(|kept| &kept.task);
+        let tasks = self.in_order_added().into_iter().map(|entry| &entry.task);
         let unfinished = tasks.filter(|task| !task.status.is_terminal());
         unfinished.map(glance).collect()
     }
 
     pub(super) fn next_due(&self, now: Time) -> Option<Time> {
-        let tasks = self.tasks.values().map(|kept| &kept.task);
+        let tasks = self.set.tasks.values().map(|entry| &entry.task);
         let waiting = tasks.filter(|task| Claimant::is_for_the_queue(task.status));
         waiting.filter_map(|task| task.not_before.filter(|at| *at > now)).min()
     }
 
     pub(super) fn claimable(&self, claimant: &Claimant, now: Time, limit: usize) -> Vec<TaskId> {
         let mut found = self.in_order_added();
-        found.retain(|kept| {
-            let task = kept.read(self.clock_ms);
+        found.retain(|entry| {
+            let task = self.read_task(entry);
             let due = task.not_before.is_none_or(|at| at <= now) && !task.is_expired(now);
             due && is_free(&task) && claimant.may_take(&task)
         });
         // Stable: equals stay in the order they were added.
-        found.sort_by_key(|kept| std::cmp::Reverse(kept.task.spec.priority));
-        found.into_iter().take(limit).map(|kept| kept.task.id.clone()).collect()
+        found.sort_by_key(|entry| std::cmp::Reverse(entry.task.spec.priority));
+        found.into_iter().take(limit).map(|entry| entry.task.id.clone()).collect()
     }
 
     pub(super) fn step(&self, task: &TaskId, key: &StepKey) -> Option<Step> {
-        let kept = self.tasks.get(task)?;
-        kept.current().rev().filter_map(Record::step).find(|step| step.key == *key).cloned()
+        self.current(task).rev().filter_map(Record::step).find(|step| step.key == *key).cloned()
     }
 
     pub(super) fn steps(&self, task: &TaskId) -> Vec<Step> {
-        let Some(kept) = self.tasks.get(task) else { return Vec::new() };
         let mut places: HashMap<&StepKey, usize> = HashMap::new();
         let mut steps: Vec<Step> = Vec::new();
-        for step in kept.current().filter_map(Record::step) {
+        for step in self.current(task).filter_map(Record::step) {
             let place = *places.entry(&step.key).or_insert(steps.len());
             if place == steps.len() {
                 steps.push(step.clone());
@@ -285,8 +246,7 @@ impl State {
 
     /// A person's word that a step happened is an end too, and gave nothing.
     pub(super) fn output(&self, task: &TaskId, key: &StepKey) -> Option<Output> {
-        let kept = self.tasks.get(task)?;
-        let newest_end = kept.current().rev().find_map(|record| match record {
+        let newest_end = self.current(task).rev().find_map(|record| match record {
             Record::Ended(step, output) if step.key == *key => Some(output.clone()),
             Record::Begun(_) | Record::Ended(..) | Record::Cleared => None,
         });
@@ -315,53 +275,138 @@ impl State {
     }
 
     pub(super) fn inventory(&self) -> Inventory {
-        let count = |status| self.tasks.values().filter(|kept| kept.task.status == status).count();
-        let tasks = TaskStatus::ALL.map(|status| (status, count(status) as u64));
-        let in_doubt = self.tasks.values().filter(|kept| kept.task.steps_open > 0).count();
+        let set = &self.set;
+        let (tasks, agents) = (set.tasks.values(), set.agents.rows.values());
+        let sessions = set.sessions.values().filter_map(|entry| entry.next.as_ref());
         Inventory {
             backend: "memory".to_owned(),
             place: "memory".to_owned(),
-            tasks: tasks.into_iter().filter(|(_, count)| *count > 0).collect(),
-            agents: self.agents_by_state(),
-            sessions: self.sessions_by_state(),
+            in_doubt: tasks.clone().filter(|entry| entry.task.steps_open > 0).count() as u64,
+            tasks: counted(tasks.map(|entry| entry.task.status), TaskStatus::ALL),
+            agents: counted(agents.map(|entry| entry.agent.state.kind()), AgentStateKind::ALL),
+            sessions: counted(sessions.map(|one| one.state.kind()), SessionStateKind::ALL),
             events: self.events.len() as u64,
-            in_doubt: in_doubt as u64,
             ..Inventory::default()
         }
     }
 
-    fn in_order_added(&self) -> Vec<&Kept> {
-        let mut all: Vec<&Kept> = self.tasks.values().collect();
-        all.sort_by_key(|kept| kept.added);
+    fn in_order_added(&self) -> Vec<&TaskEntry> {
+        let mut all: Vec<&TaskEntry> = self.set.tasks.values().collect();
+        all.sort_by_key(|entry| entry.n);
         all
-    }
-}
-
-impl Kept {
-    fn new(task: Task, added: u64) -> Self {
-        Self { task, added, lease_ends_ms: None, records: Vec::new() }
-    }
-
-    /// The lease has its whole time again.
-    fn renew(&mut self, clock_ms: u64) {
-        let ttl = self.task.lease.held.as_ref().and_then(|held| held.ttl);
-        self.lease_ends_ms = ttl.map(|ttl| clock_ms.saturating_add(ttl.as_ms()));
-    }
-
-    fn read(&self, clock_ms: u64) -> Task {
-        let mut task = self.task.clone();
-        if let Some(held) = &mut task.lease.held {
-            let left_ms = self.lease_ends_ms.map(|ends| ends.saturating_sub(clock_ms));
-            held.left = left_ms.map(Span::from_ms);
-        }
-        task
     }
 
     /// The records since the steps were last cleared.
-    fn current(&self) -> std::slice::Iter<'_, Record> {
-        let cleared = self.records.iter().rposition(|record| matches!(record, Record::Cleared));
-        self.records[cleared.map_or(0, |at| at + 1)..].iter()
+    fn current(&self, task: &TaskId) -> std::slice::Iter<'_, Record> {
+        let records = self.records.get(task).map_or(&[][..], Vec::as_slice);
+        let cleared = records.iter().rposition(|record| matches!(record, Record::Cleared));
+        records[cleared.map_or(0, |at| at + 1)..].iter()
     }
+
+    fn read_task(&self, entry: &TaskEntry) -> Task {
+        let mut task = entry.task.clone();
+        self.read_lease(task.lease.held.as_mut(), entry.lease_until);
+        task
+    }
+
+    /// Fills in what is left of a timed lease.
+    fn read_lease(&self, held: Option<&mut Held>, until_ms: Option<i64>) {
+        if let Some(held) = held {
+            held.left = held.ttl.and(until_ms).map(|_| left(until_ms, self.set.now_ms));
+        }
+    }
+
+    // Agents, sessions, nodes and small records
+
+    pub(super) fn agents(&self, query: &AgentQuery) -> Vec<Agent> {
+        let wanted = |entry: &&AgentEntry| {
+            let agent = &entry.agent;
+            query.after.as_ref().is_none_or(|after| agent.name > *after)
+                && (query.states.is_empty() || query.states.contains(&agent.state.kind()))
+        };
+        let found = self.set.agents.rows.values().filter(wanted);
+        let limit = query.limit.unwrap_or(usize::MAX);
+        found.take(limit).map(|entry| self.read_agent(entry)).collect()
+    }
+
+    pub(super) fn agent(&self, name: &AgentName) -> Option<Agent> {
+        self.set.agents.rows.get(name).map(|entry| self.read_agent(entry))
+    }
+
+    fn read_agent(&self, entry: &AgentEntry) -> Agent {
+        let mut agent = entry.agent.clone();
+        self.read_lease(agent.lease.held.as_mut(), entry.lease_until);
+        agent
+    }
+
+    pub(super) fn attempt(&self, tag: &AttemptTag) -> Option<Attempt> {
+        let agents = &self.set.agents;
+        agents.tags.get(tag).and_then(|key| agents.attempts.get(key)).cloned()
+    }
+
+    pub(super) fn attempts(&self, query: &AttemptQuery) -> Vec<Attempt> {
+        let all: Vec<&Attempt> =
+            self.set.agents.written.iter().map(|key| &self.set.agents.attempts[key]).collect();
+        let before = match &query.before {
+            None => all.len(),
+            Some(tag) => all.iter().position(|attempt| attempt.tag == *tag).unwrap_or(0),
+        };
+        let wanted = |attempt: &&&Attempt| {
+            query.agent.as_ref().is_none_or(|agent| attempt.agent == *agent)
+                && (!query.ended || attempt.ended.is_some())
+        };
+        let found = all[..before].iter().rev().filter(wanted).take(query.limit);
+        found.map(|attempt| (*attempt).clone()).collect()
+    }
+
+    pub(super) fn session(&self, key: &SessionKey) -> Option<Session> {
+        self.set.sessions.get(key).and_then(|entry| self.read_session(entry))
+    }
+
+    pub(super) fn sessions(&self, query: &SessionQuery) -> Vec<Session> {
+        let wanted = |session: &Session| {
+            query.after.as_ref().is_none_or(|after| session.key > *after)
+                && (query.states.is_empty() || query.states.contains(&session.state.kind()))
+                && (!query.seen || session.seen_at.is_some())
+        };
+        let all = self.set.sessions.values().filter_map(|entry| self.read_session(entry));
+        all.filter(wanted).take(query.limit.unwrap_or(usize::MAX)).collect()
+    }
+
+    fn read_session(&self, entry: &SessionEntry) -> Option<Session> {
+        let mut session = entry.next.clone()?;
+        if let SessionState::Active { owner, .. } = &mut session.state {
+            self.read_lease(owner.as_mut(), entry.lease_until);
+        }
+        Some(session)
+    }
+
+    pub(super) fn nodes(&self) -> Vec<Node> {
+        self.set.nodes.rows().map(|row| row.read(self.set.now_ms)).collect()
+    }
+
+    /// Without a copy of any.
+    pub(super) fn nodes_at_a_glance(&self) -> NodesGlance {
+        self.set.nodes.rows().fold(NodesGlance::EMPTY, |glance, row| {
+            glance.with(&row.node, left(Some(row.lease_until), self.set.now_ms))
+        })
+    }
+
+    pub(super) fn kept(&self, name: &str) -> Option<Value> {
+        self.set.records.get(name).and_then(|entry| entry.value.clone())
+    }
+}
+
+/// How many there are of each kind; only those that are there.
+fn counted<K: Copy + PartialEq, const N: usize>(
+    found: impl Iterator<Item = K>,
+    all: [K; N],
+) -> Vec<(K, u64)> {
+    let mut counts = all.map(|kind| (kind, 0));
+    for kind in found {
+        counts.iter_mut().filter(|(other, _)| *other == kind).for_each(|(_, count)| *count += 1);
+    }
+    counts.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
 impl Record {

@@ -11,8 +11,9 @@ use tokio_postgres::Row;
 
 use super::connection::{Connection, LONG_WAIT, Value, get, values};
 use super::error::{BadValue, Failure, bad_value};
-use super::lease_clock::{NOW_MS, left};
+use super::lease_clock::NOW_MS;
 use super::tasks::{from_json, parse, readable, unsigned};
+use crate::apply::{AgentEntry, left};
 use crate::bodies::{AgentBody, to_json};
 use crate::contract::AgentQuery;
 
@@ -80,14 +81,6 @@ pub(super) async fn count_by_state(db: &Connection) -> Result<Vec<(AgentStateKin
     readable(rows.iter().map(|row| Ok((state_from_code(get(row, 0)?)?, unsigned(row, 1)?))))
 }
 
-/// An agent and what only this backend knows of it.
-#[derive(Debug)]
-pub(super) struct AgentRow {
-    pub(super) n: i64,
-    pub(super) agent: Agent,
-    pub(super) lease_until: Option<i64>,
-}
-
 /// These agents, held until the transaction ends.
 pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -101,7 +94,7 @@ pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| {
 pub(super) const NUMBERS: &str =
     "SELECT nextval('agent_n_seq') FROM generate_series(1, $1::bigint)";
 
-pub(super) fn read(row: &Row) -> Result<AgentRow, BadValue> {
+pub(super) fn read(row: &Row) -> Result<AgentEntry, BadValue> {
     let mut body: AgentBody = from_json(get(row, 8)?, "agent.body")?;
     let ttl = get::<Option<i64>>(row, 4)?.map(|ms| Span::from_ms(ms.cast_unsigned()));
     let (lease_until, now_ms) = (get(row, 5)?, get(row, 9)?);
@@ -115,7 +108,7 @@ pub(super) fn read(row: &Row) -> Result<AgentRow, BadValue> {
     let lease = Lease { fence: Fence(unsigned(row, 2)?), held };
     let name = parse(get(row, 1)?, "agent.name")?;
     let agent = body.into_agent(name, lease, unsigned(row, 6)?, Time::from_ms(get(row, 7)?));
-    Ok(AgentRow { n: get(row, 0)?, agent, lease_until })
+    Ok(AgentEntry { n: get(row, 0)?, agent, lease_until, is_new: false, is_changed: false })
 }
 
 /// Agents as columns.
@@ -134,7 +127,7 @@ pub(super) struct AgentColumns {
 }
 
 impl AgentColumns {
-    pub(super) fn push(&mut self, row: &AgentRow) {
+    pub(super) fn push(&mut self, row: &AgentEntry) {
         let agent = &row.agent;
         let held = agent.lease.held.as_ref();
         self.n.push(row.n);

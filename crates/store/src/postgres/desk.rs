@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::concern::Concern;
 use super::connection::{Connection, Script, Server, values};
 use super::error::Failure;
 use super::lease_clock::LeaseClock;
 use super::open;
-use super::operation::{Operation, Reply};
+use super::operation;
 use super::steps::{self, StepBatch};
-use crate::contract::StoreError;
+use super::working_set::{self, Load};
+use crate::apply::Concern;
+use crate::contract::{Operation, Reply, StoreError};
 use crate::refusal::Refusal;
 
 /// Waits between attempts to reach it, growing up to the last.
@@ -218,10 +219,11 @@ impl Desk {
         let mut script = Script::default();
         script.add("BEGIN", Vec::new());
         let place = script.add(MARK, values![mark.writer, mark.number]);
-        if operations.iter().map(Operation::weight).sum::<usize>() > LITTLE_BYTES_MAX {
+        if operations.iter().map(operation::weight).sum::<usize>() > LITTLE_BYTES_MAX {
             script.add(NOT_IDLE, values![self.patience().as_millis().to_string()]);
         }
-        let (answers, mut batch) = match Concern::of(operations).read(db, script, ahead_ms).await {
+        let concern = Concern::of(operations);
+        let (answers, mut set) = match Load(&concern).read(db, script, ahead_ms).await {
             Ok(read) => read,
             Err(failure) => return Err(self.rolled_back(failure).await.into()),
         };
@@ -233,9 +235,10 @@ impl Desk {
         if let Err(newer) = open::check_compatible(&self.server.place, marked.get(0)) {
             return Err(self.rolled_back(newer.into()).await.into());
         }
+        let mut entries = Vec::new();
         let replies: Vec<Reply> =
-            operations.iter().map(|operation| batch.perform(operation)).collect();
-        let mut script = batch.write(journal_key);
+            operations.iter().map(|operation| set.perform(operation, &mut entries)).collect();
+        let mut script = working_set::write(&set, &entries, journal_key);
         let has_changes = !script.is_empty();
         script.add(if has_changes { "COMMIT" } else { "ROLLBACK" }, Vec::new());
         let db = self.connection.as_ref().expect("it was there before");

@@ -1,5 +1,6 @@
 //! Removes what is old, in transactions of bounded size, so that nobody waits long for a lock.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -10,9 +11,10 @@ use relight_core::time::Time;
 
 use super::connection::{Connection, LONG_WAIT, Script, get, values};
 use super::error::Failure;
-use super::journal::{self, Entry};
+use super::journal;
 use super::open;
 use super::tasks::parse;
+use crate::apply::Entry;
 use crate::contract::AGENT_FORGOTTEN;
 
 /// Most tasks that one transaction removes, with all their records.
@@ -67,9 +69,10 @@ async fn some_tasks(
         db.query_within(LONG_WAIT, sql, &values![numbers.clone()]).await?;
     }
     let told = |id: &TaskId| {
-        Entry::of_nothing(at, EventKind::TaskForgotten, &serde_json::json!({"task": id}))
+        let detail = Cow::Owned(serde_json::json!({"task": id}));
+        Entry::of_nothing(at, EventKind::TaskForgotten, detail)
     };
-    commit(db, removed.iter().map(told).collect(), journal_key).await?;
+    commit(db, &removed.iter().map(told).collect::<Vec<_>>(), journal_key).await?;
     Ok(removed)
 }
 
@@ -83,7 +86,7 @@ async fn begin(db: &Connection) -> Result<(), Failure> {
 }
 
 /// Tells of it and makes it last.
-async fn commit(db: &Connection, told: Vec<Entry>, journal_key: i64) -> Result<(), Failure> {
+async fn commit(db: &Connection, told: &[Entry<'_>], journal_key: i64) -> Result<(), Failure> {
     let mut script = Script::default();
     if !told.is_empty() {
         journal::append(&mut script, journal_key, told);
@@ -209,7 +212,7 @@ pub(super) async fn agent(
     for sql in ["DELETE FROM journal WHERE agent = $1", "DELETE FROM attempt WHERE agent = $1"] {
         db.query_within(LONG_WAIT, sql, &values![n]).await?;
     }
-    let detail = serde_json::json!({"forgotten": name});
-    commit(db, vec![Entry::of_nothing(at, AGENT_FORGOTTEN, &detail)], journal_key).await?;
+    let detail = Cow::Owned(serde_json::json!({"forgotten": name}));
+    commit(db, &[Entry::of_nothing(at, AGENT_FORGOTTEN, detail)], journal_key).await?;
     Ok(true)
 }

@@ -3,14 +3,10 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use relight_core::agent::Agent;
-use relight_core::agent::change::AgentChange;
-use relight_core::change::Change;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::TaskId;
 use relight_core::lease::Fence;
 use relight_core::step::{Output, RepeatRule, Step, StepKey, StepState};
-use relight_core::task::Task;
 use relight_core::time::Time;
 use serde_json::Value as Json;
 use tokio_postgres::Row;
@@ -18,120 +14,20 @@ use tokio_postgres::Row;
 use super::connection::{Connection, Script, Value, get, values};
 use super::error::{BadValue, Failure, bad_value};
 use super::tasks::{from_json, number, parse};
-use crate::bodies::{OutputDetail, to_json};
-use crate::contract::{AgentCommit, Commit, EventQuery};
+use crate::apply::{Entry, StepEntry};
+use crate::bodies::OutputDetail;
+use crate::contract::EventQuery;
 
-/// One row to be.
-#[derive(Debug, Default)]
-pub(super) struct Entry {
-    at: i64,
-    kind: i16,
-    task: Option<i64>,
-    agent: Option<i64>,
-    fence: Option<i64>,
-    detail: Option<String>,
-    step: Option<StepEntry>,
-}
-
-/// What only the record of a step has.
-#[derive(Debug)]
-struct StepEntry {
-    name: String,
-    occurrence: i64,
-    rule: i16,
-    tries: i64,
-    fingerprint: Option<i64>,
-    exit_code: Option<i32>,
-    body: Option<Vec<u8>>,
-}
-
-impl Entry {
-    /// The record of one change of a task; `before` is what it is applied to.
-    pub(super) fn of(n: i64, commit: &Commit, change: &Change, before: &Task) -> Self {
-        if change.mark().is_some() {
-            return Self { task: Some(n), ..Self::of_step(commit, change) };
-        }
-        Self {
-            at: commit.at.as_ms(),
-            kind: change.kind().code().into(),
-            task: Some(n),
-            fence: fence_number(commit.guard.fence),
-            detail: some_json(&change.detail(Some(before))),
-            ..Self::default()
-        }
-    }
-
-    /// The record of one change of a step; whose it is, is told apart.
-    pub(super) fn of_step(commit: &Commit, change: &Change) -> Self {
-        let output = match change {
-            Change::StepEnded { output, .. } => output.as_ref(),
-            _ => None,
-        };
-        let detail = match (change, output) {
-            (Change::StepResolved { .. } | Change::StepSkipped { .. }, _) => {
-                Some(to_json(&change.detail(None)))
-            }
-            (_, Some(output)) => OutputDetail::of(output).as_ref().map(to_json),
-            (_, None) => None,
-        };
-        let step = change.mark().map(|mark| StepEntry {
-            name: mark.key.name.as_str().to_owned(),
-            occurrence: mark.key.occurrence.into(),
-            rule: mark.rule.code().into(),
-            tries: mark.tries.into(),
-            fingerprint: mark.fingerprint.map(u64::cast_signed),
-            exit_code: output.map(|output| output.exit_code),
-            body: output.map(|output| output.body.clone()),
-        });
-        Self {
-            at: commit.at.as_ms(),
-            kind: change.kind().code().into(),
-            fence: fence_number(commit.guard.fence),
-            detail,
-            step,
-            ..Self::default()
-        }
-    }
-
-    /// What `append_step` takes of the record of a step.
-    pub(super) fn into_step_values(self) -> Vec<Value> {
-        let step = self.step.expect("it is the record of a step");
-        let mut all = values![self.kind, self.detail, step.name, step.occurrence, step.rule];
-        all.extend(values![step.tries, step.fingerprint, step.exit_code, step.body]);
-        all
-    }
-
-    /// The record of one change of an agent; `before` is what it is applied to.
-    pub(super) fn of_agent(
-        n: i64,
-        commit: &AgentCommit,
-        change: &AgentChange,
-        before: &Agent,
-    ) -> Self {
-        Self {
-            at: commit.at.as_ms(),
-            kind: change.kind().code().into(),
-            agent: Some(n),
-            fence: fence_number(commit.guard.fence),
-            detail: some_json(&change.detail(Some(before))),
-            ..Self::default()
-        }
-    }
-
-    /// An event of no task and no agent.
-    pub(super) fn of_nothing(at: Time, kind: EventKind, detail: &Json) -> Self {
-        let detail = Some(to_json(detail));
-        Self { at: at.as_ms(), kind: kind.code().into(), detail, ..Self::default() }
-    }
-}
-
-/// None where there is nothing to say.
-fn some_json(detail: &Json) -> Option<String> {
-    (!detail.is_null()).then(|| to_json(detail))
-}
-
-fn fence_number(fence: Option<Fence>) -> Option<i64> {
-    fence.map(|fence| fence.0.cast_signed())
+/// What `append_step` takes of the record of a step.
+pub(super) fn step_values(entry: &Entry<'_>) -> Vec<Value> {
+    let StepEntry { mark, output } = entry.step.as_ref().expect("it is the record of a step");
+    let mut all = values![i16::from(entry.kind.code()), entry.kept_detail()];
+    all.extend(values![mark.key.name.as_str().to_owned(), i64::from(mark.key.occurrence)]);
+    all.extend(values![i16::from(mark.rule.code()), i64::from(mark.tries)]);
+    all.extend(values![mark.fingerprint.map(u64::cast_signed)]);
+    all.extend(values![output.map(|output| output.exit_code)]);
+    all.extend(values![output.map(|output| output.body.clone())]);
+    all
 }
 
 /// From the lock until the transaction ends nobody else draws numbers of the journal: they become
@@ -188,22 +84,22 @@ impl JournalColumns {
         }
     }
 
-    pub(super) fn push(&mut self, entry: Entry) {
-        self.at.push(entry.at);
-        self.kind.push(entry.kind);
-        self.task.push(entry.task);
-        self.agent.push(entry.agent);
-        self.fence.push(entry.fence);
-        self.detail.push(entry.detail);
-        let step = entry.step;
-        self.occurrence.push(step.as_ref().map(|step| step.occurrence));
-        self.rule.push(step.as_ref().map(|step| step.rule));
-        self.tries.push(step.as_ref().map(|step| step.tries));
-        self.fingerprint.push(step.as_ref().and_then(|step| step.fingerprint));
-        self.exit_code.push(step.as_ref().and_then(|step| step.exit_code));
-        let (name, body) = step.map_or((None, None), |step| (Some(step.name), step.body));
-        self.name.push(name);
-        self.body.push(body);
+    pub(super) fn push(&mut self, entry: &Entry<'_>) {
+        self.at.push(entry.at.as_ms());
+        self.kind.push(entry.kind.code().into());
+        self.task.push(entry.task.map(|(n, _)| n));
+        self.agent.push(entry.agent.map(|(n, _)| n));
+        self.fence.push(entry.fence.map(|fence| fence.0.cast_signed()));
+        self.detail.push(entry.kept_detail());
+        let mark = entry.step.as_ref().map(|step| step.mark);
+        let output = entry.step.as_ref().and_then(|step| step.output);
+        self.name.push(mark.map(|mark| mark.key.name.as_str().to_owned()));
+        self.occurrence.push(mark.map(|mark| mark.key.occurrence.into()));
+        self.rule.push(mark.map(|mark| mark.rule.code().into()));
+        self.tries.push(mark.map(|mark| mark.tries.into()));
+        self.fingerprint.push(mark.and_then(|mark| mark.fingerprint).map(u64::cast_signed));
+        self.exit_code.push(output.map(|output| output.exit_code));
+        self.body.push(output.map(|output| output.body.clone()));
     }
 
     /// The values of `APPEND` but the key of the lock.
@@ -224,7 +120,7 @@ impl JournalColumns {
 }
 
 /// Appends these, as one of the last statements of a transaction.
-pub(super) fn append(script: &mut Script, journal_key: i64, entries: Vec<Entry>) {
+pub(super) fn append(script: &mut Script, journal_key: i64, entries: &[Entry<'_>]) {
     let mut columns = JournalColumns::with_capacity(entries.len());
     for entry in entries {
         columns.push(entry);
@@ -286,11 +182,11 @@ pub(super) async fn step(
              ORDER BY j.id DESC LIMIT 1"
         )
     });
-    let row = db.query_opt(&SQL, &step_values(task, key)).await?;
+    let row = db.query_opt(&SQL, &key_values(task, key)).await?;
     row.as_ref().map(read_step).transpose().map_err(|bad| db.damaged(&bad))
 }
 
-fn step_values(task: &TaskId, key: &StepKey) -> Vec<Value> {
+fn key_values(task: &TaskId, key: &StepKey) -> Vec<Value> {
     values![task.as_str().to_owned(), key.name.as_str().to_owned(), i64::from(key.occurrence)]
 }
 
@@ -332,7 +228,7 @@ pub(super) async fn output(
              ORDER BY j.id DESC LIMIT 1"
         )
     });
-    let row = db.query_opt(&SQL, &step_values(task, key)).await?;
+    let row = db.query_opt(&SQL, &key_values(task, key)).await?;
     let read = |row: &Row| {
         let Some(exit_code) = get(row, 0)? else { return Ok(None) };
         let detail = match get::<Option<&str>>(row, 2)? {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use relight_core::time::{Span, Time};
+use relight_core::time::Time;
 
 use super::connection::Connection;
 use super::error::Failure;
@@ -45,15 +45,4 @@ pub(super) async fn wall(db: &Connection) -> Result<Option<Time>, Failure> {
     let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
     let row = db.query_opt(sql, &[]).await?;
     Ok(row.map(|row| Time::from_ms(row.get(0))))
-}
-
-/// What is left of a lease that has so many milliseconds to go.
-pub(super) fn left(until_ms: Option<i64>, now_ms: i64) -> Span {
-    let left = until_ms.map_or(0, |until| until.saturating_sub(now_ms));
-    Span::from_ms(left.max(0).cast_unsigned())
-}
-
-/// When a lease renewed now runs out; none where no clock ends it.
-pub(super) fn until(ttl: Option<Span>, now_ms: i64) -> Option<i64> {
-    ttl.map(|ttl| now_ms.saturating_add_unsigned(ttl.as_ms()))
 }

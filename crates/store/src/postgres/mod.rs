@@ -6,11 +6,8 @@
 //! Leases are measured by the database's clock.
 
 mod agents;
-mod apply;
-mod apply_agent;
 mod attempts;
 mod background;
-mod concern;
 mod connection;
 mod desk;
 mod error;
@@ -34,9 +31,9 @@ mod tls;
 mod transfer;
 mod url;
 mod watch;
+mod working_set;
 mod writer;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -44,9 +41,8 @@ use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::claimant::Claimant;
 use relight_core::event::Event;
 use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
-use relight_core::lease::Fence;
-use relight_core::node::{Epoch, Mark, NewNode, Node, NodesGlance};
-use relight_core::session::{Session, SessionChange};
+use relight_core::node::{Epoch, Mark, Node, NodesGlance};
+use relight_core::session::Session;
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
@@ -58,7 +54,6 @@ use self::desk::Desk;
 use self::error::Failure;
 use self::lease_clock::LeaseClock;
 use self::open::Expected;
-use self::operation::{Answer, Operation, Removal};
 use self::pool::Pool;
 use self::remover::Remover;
 pub use self::transfer::{PostgresExporter, PostgresImporter, raise_numbers};
@@ -67,11 +62,9 @@ use self::watch::Watch;
 use self::writer::Writer;
 use crate::check;
 use crate::contract::{
-    AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Joined, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
-    Told,
+    AgentQuery, AttemptQuery, Commit, EventQuery, Inventory, Operation, Recall, Removal, Reply,
+    SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
 };
-use crate::refusal::Refusal;
 
 /// One schema of a PostgreSQL database.
 #[derive(Debug)]
@@ -149,14 +142,7 @@ impl PostgresStore {
         answer.unwrap_or_else(|| Err(self.server.unreachable("its thread has stopped")))
     }
 
-    async fn change_node(&self, operation: Operation) -> Result<bool, StoreError> {
-        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
-            Answer::NodeChanged(is_so) => Ok(is_so),
-            other => unreachable!("a change of a node was answered with {other:?}"),
-        }
-    }
-
-    async fn removed(&self, removal: Removal) -> Result<Answer, StoreError> {
+    async fn removed(&self, removal: Removal) -> Reply {
         let mut remover = Remover::new(Arc::clone(&self.server), self.journal_key);
         let (watch, pool) = (Arc::clone(&self.watch), Arc::clone(&self.pool));
         let removing = async move {
@@ -166,7 +152,7 @@ impl PostgresStore {
         };
         let answer = self.background.run(removing).await;
         let stopped = || Err(self.server.unreachable("its thread has stopped").into());
-        answer.unwrap_or_else(stopped).map_err(Refusal::of_store)
+        answer.unwrap_or_else(stopped)
     }
 }
 
@@ -192,19 +178,10 @@ macro_rules! read {
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        check::assert_shape(&commit);
-        match self.writer.run(Operation::Commit(commit)).await.map_err(Refusal::of_task)? {
-            Answer::Committed(committed) => Ok(committed),
-            other => unreachable!("a commit was answered with {other:?}"),
-        }
-    }
-
-    async fn try_commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        check::assert_shape(&commit);
-        match self.writer.run(Operation::TryCommit(commit)).await.map_err(Refusal::of_task)? {
-            Answer::Committed(committed) => Ok(committed),
-            other => unreachable!("a commit was answered with {other:?}"),
+    async fn write(&self, operation: Operation) -> Reply {
+        match operation {
+            Operation::Remove(removal) => self.removed(removal).await,
+            operation => self.writer.run(operation).await,
         }
     }
 
@@ -268,29 +245,6 @@ impl Store for PostgresStore {
         read!(self, |db, query| journal::events(&db, &query))
     }
 
-    async fn forget(&self, tasks: Vec<(TaskId, u64)>, at: Time) -> Result<Vec<TaskId>, StoreError> {
-        match self.removed(Removal::Tasks(tasks, at)).await? {
-            Answer::TasksForgotten(tasks) => Ok(tasks),
-            other => unreachable!("forgetting was answered with {other:?}"),
-        }
-    }
-
-    async fn forget_events(&self, before: Time) -> Result<u64, StoreError> {
-        match self.removed(Removal::Events(before)).await? {
-            Answer::Forgotten(count) => Ok(count),
-            other => unreachable!("forgetting was answered with {other:?}"),
-        }
-    }
-
-    async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError> {
-        check::assert_agent_shape(&commit);
-        let operation = Operation::CommitAgent(commit);
-        match self.writer.run(operation).await.map_err(Refusal::of_agent)? {
-            Answer::Committed(committed) => Ok(committed),
-            other => unreachable!("a commit was answered with {other:?}"),
-        }
-    }
-
     async fn agent(&self, name: &AgentName) -> Result<Option<Agent>, StoreError> {
         let ahead = self.clock.ahead_ms();
         read!(self, |db, name| agents::by_name(&db, &name, ahead))
@@ -309,39 +263,6 @@ impl Store for PostgresStore {
         read!(self, |db, query| attempts::list(&db, &query))
     }
 
-    async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError> {
-        match self.removed(Removal::Attempts(before)).await? {
-            Answer::Forgotten(count) => Ok(count),
-            other => unreachable!("forgetting was answered with {other:?}"),
-        }
-    }
-
-    async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError> {
-        match self.removed(Removal::Agent(name.clone(), seq, at)).await? {
-            Answer::AgentForgotten(forgotten) => Ok(forgotten),
-            other => unreachable!("forgetting was answered with {other:?}"),
-        }
-    }
-
-    async fn commit_sessions(
-        &self,
-        changes: Vec<SessionChange>,
-        at: Time,
-    ) -> Result<Vec<bool>, StoreError> {
-        let operation = Operation::CommitSessions(changes, at);
-        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
-            Answer::SessionsCommitted(taken) => Ok(taken),
-            other => unreachable!("a commit was answered with {other:?}"),
-        }
-    }
-
-    async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
-        match self.removed(Removal::Sessions(sessions)).await? {
-            Answer::Forgotten(count) => Ok(count),
-            other => unreachable!("forgetting was answered with {other:?}"),
-        }
-    }
-
     async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
         let ahead = self.clock.ahead_ms();
         read!(self, |db, key| sessions::by_key(&db, &key, ahead))
@@ -357,37 +278,9 @@ impl Store for PostgresStore {
         read!(self, |db, name| kept::read(&db, &name))
     }
 
-    async fn keep(
-        &self,
-        name: &str,
-        before: Option<Value>,
-        now: Value,
-    ) -> Result<bool, StoreError> {
-        self.keep_and_tell(name, before, now, Vec::new()).await
-    }
-
-    async fn keep_and_tell(
-        &self,
-        name: &str,
-        before: Option<Value>,
-        now: Value,
-        told: Vec<Told>,
-    ) -> Result<bool, StoreError> {
-        let operation = Operation::Keep { name: name.to_owned(), before, now, told };
-        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
-            Answer::Kept(kept) => Ok(kept),
-            other => unreachable!("keeping was answered with {other:?}"),
-        }
-    }
-
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError> {
         let schema = self.server.url.schema.clone();
         read!(self, |db, schema| inventory::take(&db, &schema, whole))
-    }
-
-    async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
-        let renewal = Operation::Renew(task.clone(), fence);
-        self.writer.run(renewal).await.map(|_| ()).map_err(Refusal::of_task)
     }
 
     async fn claimable(
@@ -404,19 +297,6 @@ impl Store for PostgresStore {
         read!(self, |db| queue::next_due(&db, now))
     }
 
-    async fn join_node(
-        &self,
-        node: NewNode,
-        last: Option<Epoch>,
-        at: Time,
-    ) -> Result<Joined, StoreError> {
-        let operation = Operation::JoinNode(Box::new(node), last, at);
-        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
-            Answer::NodeJoined(joined) => Ok(joined),
-            other => unreachable!("a join was answered with {other:?}"),
-        }
-    }
-
     async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
         let ahead = self.clock.ahead_ms();
         let name = name.clone();
@@ -425,28 +305,6 @@ impl Store for PostgresStore {
             async move { nodes::renew(&db, &name, epoch, ahead).await }
         };
         self.read_for_lease(renew).await
-    }
-
-    async fn leave_node(
-        &self,
-        name: &NodeName,
-        epoch: Epoch,
-        at: Time,
-    ) -> Result<bool, StoreError> {
-        self.change_node(Operation::LeaveNode(name.clone(), epoch, at)).await
-    }
-
-    async fn drain_node(
-        &self,
-        name: &NodeName,
-        draining: bool,
-        at: Time,
-    ) -> Result<bool, StoreError> {
-        self.change_node(Operation::DrainNode(name.clone(), draining, at)).await
-    }
-
-    async fn forget_node(&self, name: &NodeName, at: Time) -> Result<bool, StoreError> {
-        self.change_node(Operation::ForgetNode(name.clone(), at)).await
     }
 
     async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
@@ -481,9 +339,5 @@ impl Store for PostgresStore {
 
     async fn clock(&self) -> Result<Option<Time>, StoreError> {
         read!(self, |db| lease_clock::wall(&db))
-    }
-
-    fn file(&self) -> Option<PathBuf> {
-        None
     }
 }

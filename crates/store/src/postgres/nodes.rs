@@ -1,24 +1,19 @@
-//! Nodes as rows, and those of a batch in memory.
+//! Nodes as rows.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use relight_core::event::EventKind;
 use relight_core::ids::NodeName;
-use relight_core::node::{Epoch, NewNode, Node, NodesGlance};
+use relight_core::node::{Epoch, Node, NodesGlance};
 use relight_core::time::Time;
 use tokio_postgres::Row;
 
 use super::connection::{Connection, Value, get, values};
 use super::error::{BadValue, Failure};
-use super::journal::Entry;
-use super::lease_clock::{NOW_MS, left, until};
+use super::lease_clock::NOW_MS;
 use super::open;
 use super::tasks::{from_json, readable, unsigned};
+use crate::apply::{NodeRow, left};
 use crate::bodies::to_json;
-use crate::check;
-use crate::contract::Joined;
-use crate::node_told::{self, NodeTold};
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT name, epoch, draining, joined_at, lease_until, body, {NOW_MS} FROM node")
@@ -79,13 +74,6 @@ pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// A node, and when its lease runs out.
-#[derive(Debug, Clone)]
-pub(super) struct NodeRow {
-    node: Node,
-    lease_until: i64,
-}
-
 pub(super) fn read(row: &Row) -> Result<NodeRow, BadValue> {
     let lease_until = get(row, 4)?;
     let node = Node {
@@ -98,157 +86,21 @@ pub(super) fn read(row: &Row) -> Result<NodeRow, BadValue> {
     Ok(NodeRow { node, lease_until })
 }
 
-/// The nodes of a batch.
-#[derive(Debug, Default)]
-pub(super) struct Nodes(BTreeMap<NodeName, NodeEntry>);
-
-#[derive(Debug, Default)]
-struct NodeEntry {
-    /// None when it is not there, or not any more.
-    row: Option<NodeRow>,
-    was_there: bool,
-    is_changed: bool,
-}
-
-impl NodeEntry {
-    /// As somebody would read it at this moment.
-    fn read(&self, now_ms: i64) -> Option<Node> {
-        let row = self.row.as_ref()?;
-        Some(Node { left: left(Some(row.lease_until), now_ms), ..row.node.clone() })
-    }
-
-    fn live(&mut self, epoch: Epoch, now_ms: i64) -> Option<&mut NodeRow> {
-        let is_it = |row: &&mut NodeRow| row.node.epoch == epoch && row.lease_until > now_ms;
-        let found = self.row.as_mut().filter(is_it)?;
-        self.is_changed = true;
-        Some(found)
-    }
-}
-
-impl Nodes {
-    /// Takes in a node as it was read.
-    pub(super) fn know(&mut self, row: NodeRow) {
-        let name = row.node.new.name.clone();
-        self.0.insert(name, NodeEntry { row: Some(row), was_there: true, is_changed: false });
-    }
-
-    pub(super) fn join(
-        &mut self,
-        new: &NewNode,
-        last: Option<Epoch>,
-        at: Time,
-        now_ms: i64,
-        journal: &mut Vec<Entry>,
-    ) -> Joined {
-        let entry = self.0.entry(new.name.clone()).or_default();
-        let before = entry.read(now_ms);
-        let epoch = match check::joins(before.as_ref(), new, last) {
-            Ok(epoch) => epoch,
-            Err(refused) => return refused,
-        };
-        let draining = before.is_some_and(|node| node.draining);
-        let lease_until = until(Some(new.ttl), now_ms).unwrap_or(now_ms);
-        let node = Node { new: new.clone(), epoch, draining, joined_at: at, left: new.ttl };
-        entry.row = Some(NodeRow { node, lease_until });
-        entry.is_changed = true;
-        tell(journal, &new.name, NodeTold::Joined(epoch), at);
-        Joined::As(epoch)
-    }
-
-    pub(super) fn leave(
-        &mut self,
-        name: &NodeName,
-        epoch: Epoch,
-        at: Time,
-        now_ms: i64,
-        journal: &mut Vec<Entry>,
-    ) -> bool {
-        let row = self.0.get_mut(name).and_then(|entry| entry.live(epoch, now_ms));
-        let Some(row) = row else { return false };
-        row.lease_until = 0;
-        tell(journal, name, NodeTold::Left, at);
-        true
-    }
-
-    pub(super) fn drain(
-        &mut self,
-        name: &NodeName,
-        draining: bool,
-        at: Time,
-        journal: &mut Vec<Entry>,
-    ) -> bool {
-        let Some(entry) = self.0.get_mut(name) else { return false };
-        let Some(row) = entry.row.as_mut() else { return false };
-        row.node.draining = draining;
-        entry.is_changed = true;
-        tell(journal, name, NodeTold::Draining(draining), at);
-        true
-    }
-
-    pub(super) fn forget(
-        &mut self,
-        name: &NodeName,
-        at: Time,
-        now_ms: i64,
-        journal: &mut Vec<Entry>,
-    ) -> bool {
-        let Some(entry) = self.0.get_mut(name) else { return false };
-        if entry.read(now_ms).is_none_or(|node| node.is_live()) {
-            return false;
-        }
-        (entry.row, entry.is_changed) = (None, true);
-        tell(journal, name, NodeTold::Forgotten, at);
-        true
-    }
-
-    /// What is to be written: new ones, changed ones, and the names of those that are gone.
-    pub(super) fn written(self) -> (NodeColumns, NodeColumns, Vec<String>) {
-        let (mut new, mut changed) = (NodeColumns::default(), NodeColumns::default());
-        let mut gone = Vec::new();
-        for (name, entry) in self.0.into_iter().filter(|(_, entry)| entry.is_changed) {
-            match (&entry.row, entry.was_there) {
-                (Some(row), true) => changed.push(row),
-                (Some(row), false) => new.push(row),
-                (None, true) => gone.push(name.as_str().to_owned()),
-                (None, false) => {}
-            }
-        }
-        (new, changed, gone)
-    }
-}
-
-fn tell(journal: &mut Vec<Entry>, name: &NodeName, told: NodeTold, at: Time) {
-    journal.push(Entry::of_nothing(at, EventKind::Node, &node_told::detail(name, told)));
-}
-
 /// Nodes as columns.
-#[derive(Debug, Default)]
-pub(super) struct NodeColumns {
-    name: Vec<String>,
-    epoch: Vec<i64>,
-    lease_until: Vec<i64>,
-    joined_at: Vec<i64>,
-    draining: Vec<bool>,
-    body: Vec<String>,
-}
-
-impl NodeColumns {
-    fn push(&mut self, row: &NodeRow) {
-        self.name.push(row.node.new.name.as_str().to_owned());
-        self.epoch.push(row.node.epoch.0.cast_signed());
-        self.lease_until.push(row.lease_until);
-        self.joined_at.push(row.node.joined_at.as_ms());
-        self.draining.push(row.node.draining);
-        self.body.push(to_json(&row.node.new));
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.name.is_empty()
-    }
-
-    pub(super) fn into_values(self) -> Vec<Value> {
-        values![self.name, self.epoch, self.lease_until, self.joined_at, self.draining, self.body]
-    }
+pub(super) fn values_of(rows: &[&NodeRow]) -> Vec<Value> {
+    let texts = |text: &dyn Fn(&Node) -> String| -> Vec<String> {
+        rows.iter().map(|row| text(&row.node)).collect()
+    };
+    let numbers =
+        |number: fn(&NodeRow) -> i64| -> Vec<i64> { rows.iter().map(|row| number(row)).collect() };
+    values![
+        texts(&|node| node.new.name.as_str().to_owned()),
+        numbers(|row| row.node.epoch.0.cast_signed()),
+        numbers(|row| row.lease_until),
+        numbers(|row| row.node.joined_at.as_ms()),
+        rows.iter().map(|row| row.node.draining).collect::<Vec<bool>>(),
+        texts(&|node| to_json(&node.new)),
+    ]
 }
 
 pub(super) const INSERT: &str = "

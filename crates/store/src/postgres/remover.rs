@@ -8,7 +8,7 @@ use super::connection::{Connection, Server};
 use super::desk::{TRIES_MAX, pause};
 use super::error::Failure;
 use super::forget;
-use super::operation::{Answer, Removal, Reply};
+use crate::contract::{Done, Removal, Reply};
 
 /// One removal's connection.
 #[derive(Debug)]
@@ -49,23 +49,21 @@ impl Remover {
         }
     }
 
-    async fn remove_once(&mut self, removal: &Removal) -> Result<Answer, Failure> {
+    async fn remove_once(&mut self, removal: &Removal) -> Result<Done, Failure> {
         let db = match &mut self.connection {
             Some(db) => db,
             none => none.insert(self.server.connect(None).await?),
         };
         match removal {
             Removal::Tasks(tasks, at) => {
-                forget::tasks(db, tasks, *at, self.journal_key).await.map(Answer::TasksForgotten)
+                forget::tasks(db, tasks, *at, self.journal_key).await.map(Done::Removed)
             }
-            Removal::Events(before) => forget::events(db, *before).await.map(Answer::Forgotten),
-            Removal::Attempts(before) => forget::attempts(db, *before).await.map(Answer::Forgotten),
-            Removal::Sessions(sessions) => {
-                forget::sessions(db, sessions).await.map(Answer::Forgotten)
-            }
+            Removal::Events(before) => forget::events(db, *before).await.map(Done::Count),
+            Removal::Attempts(before) => forget::attempts(db, *before).await.map(Done::Count),
+            Removal::Sessions(sessions) => forget::sessions(db, sessions).await.map(Done::Count),
             Removal::Agent(name, seq, at) => {
                 let forgotten = forget::agent(db, name, *seq, *at, self.journal_key).await?;
-                Ok(Answer::AgentForgotten(forgotten))
+                Ok(Done::Changed(forgotten))
             }
         }
     }

@@ -12,9 +12,10 @@ use tokio_postgres::Row;
 
 use super::connection::{Connection, LONG_WAIT, Value, get, values};
 use super::error::{BadValue, Failure, bad_value};
-use super::lease_clock::{NOW_MS, left};
+use super::lease_clock::NOW_MS;
 use super::tasks::{from_json, number, parse, readable, unsigned};
 use super::text;
+use crate::apply::left;
 use crate::bodies::to_json;
 use crate::contract::SessionQuery;
 use crate::session_columns::StateColumns;

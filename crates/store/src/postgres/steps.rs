@@ -15,10 +15,10 @@ use tokio_postgres::Row;
 
 use super::connection::{Value, get, values};
 use super::error::BadValue;
-use super::journal::{Entry, JournalColumns};
-use super::operation::{Answer, Operation, Reply};
+use super::journal::{self, JournalColumns};
+use crate::apply::Entry;
 use crate::check;
-use crate::contract::{Commit, Committed};
+use crate::contract::{Commit, Committed, Done, Operation, Reply};
 
 /// For many records.
 const APPEND: &str = "
@@ -40,7 +40,7 @@ pub(super) const SEQS: &str = "
 pub(super) struct StepBatch<'o> {
     tasks: BTreeMap<&'o TaskId, TaskSteps>,
     /// What stands in the journal afterwards, and whose it is.
-    records: Vec<(&'o TaskId, bool, Entry)>,
+    records: Vec<(&'o TaskId, bool, Entry<'o>)>,
     /// Whose each commit is, in their order.
     commits: Vec<&'o TaskId>,
 }
@@ -96,7 +96,8 @@ impl<'o> StepBatch<'o> {
                 return None;
             }
             steps.add(change, mark.was_open);
-            self.records.push((&commit.task, mark.was_open, Entry::of_step(commit, change)));
+            let entry = Entry::of_task(0, commit, change, None);
+            self.records.push((&commit.task, mark.was_open, entry));
         }
         self.commits.push(&commit.task);
         Some(())
@@ -123,7 +124,7 @@ impl<'o> StepBatch<'o> {
         ];
         let (_, was_open, entry) = self.records.pop().expect("a commit of steps has a record");
         all.extend(values![was_open]);
-        all.extend(entry.into_step_values());
+        all.extend(journal::step_values(&entry));
         (APPEND_ONE, all)
     }
 
@@ -149,7 +150,7 @@ impl<'o> StepBatch<'o> {
         for (task, was_open, entry) in self.records.drain(..) {
             owners.push(places[task]);
             were_open.push(was_open);
-            columns.push(entry);
+            columns.push(&entry);
         }
         all.extend(values![owners, were_open]);
         all.extend(columns.into_step_values());
@@ -167,7 +168,7 @@ impl<'o> StepBatch<'o> {
         let answer = |id: &&TaskId| {
             let (seq, fence) = next.get_mut(*id).expect("each commit has its task");
             *seq += 1;
-            Ok(Answer::Committed(Committed { seq: *seq, fence: *fence }))
+            Ok(Done::Committed(Committed { seq: *seq, fence: *fence }))
         };
         Ok(self.commits.iter().map(answer).collect())
     }

@@ -13,8 +13,9 @@ use tokio_postgres::Row;
 
 use super::connection::{Connection, Value, get, values};
 use super::error::{BadValue, Failure, bad_value};
-use super::lease_clock::{NOW_MS, left};
+use super::lease_clock::NOW_MS;
 use super::text;
+use crate::apply::{TaskEntry, left};
 use crate::bodies::to_json;
 use crate::contract::{TaskGlance, TaskQuery};
 
@@ -205,16 +206,8 @@ pub(super) const KEYS: &str = "
 /// Numbers of tasks to be.
 pub(super) const NUMBERS: &str = "SELECT nextval('task_n_seq') FROM generate_series(1, $1::bigint)";
 
-/// A task and what only this backend knows of it.
-#[derive(Debug)]
-pub(super) struct TaskRow {
-    pub(super) n: i64,
-    pub(super) task: Task,
-    pub(super) lease_until: Option<i64>,
-}
-
 /// A hot row alone: of the body only as much as stands in it, of the lease only that it is held.
-pub(super) fn read_hot(row: &Row) -> Result<TaskRow, BadValue> {
+pub(super) fn read_hot(row: &Row) -> Result<TaskEntry, BadValue> {
     let spec = TaskSpec {
         max_retries: Some(number(row, 18)?),
         priority: get(row, 19)?,
@@ -231,7 +224,8 @@ pub(super) fn read_hot(row: &Row) -> Result<TaskRow, BadValue> {
     if let Some(held) = &mut task.lease.held {
         held.ttl = get::<Option<i64>>(row, 6)?.map(|ms| Span::from_ms(ms.cast_unsigned()));
     }
-    Ok(TaskRow { n: get(row, 0)?, lease_until: get(row, 7)?, task })
+    let (lease_until, steps_from) = (get(row, 7)?, get(row, 25)?);
+    Ok(TaskEntry { lease_until, steps_from, ..TaskEntry::new(get(row, 0)?, task) })
 }
 
 /// What of a task is JSON.
@@ -333,7 +327,7 @@ pub(super) struct HotColumns {
 }
 
 impl HotColumns {
-    pub(super) fn push(&mut self, row: &TaskRow) {
+    pub(super) fn push(&mut self, row: &TaskEntry) {
         let task = &row.task;
         let held = task.lease.held.as_ref();
         self.n.push(row.n);
@@ -455,7 +449,7 @@ pub(super) struct BodyColumns {
 }
 
 impl BodyColumns {
-    pub(super) fn push(&mut self, row: &TaskRow) {
+    pub(super) fn push(&mut self, row: &TaskEntry) {
         let task = &row.task;
         let door = task.checkpoint.as_ref();
         self.n.push(row.n);
@@ -512,7 +506,7 @@ pub(super) struct LeaseColumns {
 }
 
 impl LeaseColumns {
-    pub(super) fn push(&mut self, row: &TaskRow) {
+    pub(super) fn push(&mut self, row: &TaskEntry) {
         let Some(held) = &row.task.lease.held else { return self.ended.push(row.n) };
         self.n.push(row.n);
         self.holder.push(to_json(&held.holder));

@@ -15,10 +15,10 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::desk::Desk;
-use super::operation::{Operation, Reply};
+use super::operation;
 use super::pool::Pool;
 use super::watch::Watch;
-use crate::contract::{Commit, Recall, StoreError};
+use crate::contract::{Commit, Operation, Recall, Reply, StoreError};
 
 /// Most operations in one transaction: bounds how long the first of them waits.
 const BATCH_MAX: usize = 512;
@@ -225,7 +225,7 @@ impl Queue {
                 },
                 None => break,
             };
-            bytes += operation.weight();
+            bytes += operation::weight(&operation);
             batch.push(operation, reply);
         }
         if !self.jobs.iter().any(|job| matches!(job, Job::Soon(_))) {
@@ -253,8 +253,8 @@ impl Job {
 
     fn is_step(&self) -> bool {
         match self {
-            Self::Awaited(operation, _) => operation.is_step(),
-            Self::Soon(recall) => recall.looks(Operation::is_of_steps),
+            Self::Awaited(operation, _) => operation::is_step(operation),
+            Self::Soon(recall) => recall.looks(operation::is_of_steps),
         }
     }
 
@@ -271,7 +271,7 @@ impl Job {
 impl Batch {
     fn push(&mut self, operation: Operation, reply: Option<oneshot::Sender<Reply>>) {
         match (&mut self.steps_of, &operation) {
-            (Some(tasks), Operation::Commit(commit)) if operation.is_step() => {
+            (Some(tasks), Operation::Commit(commit)) if operation::is_step(&operation) => {
                 tasks.insert(commit.task.clone());
             }
             (steps_of, _) => *steps_of = None,
@@ -308,7 +308,7 @@ impl UnderWay {
             tasks.as_ref().is_some_and(|tasks| !tasks.contains(&commit.task))
         };
         self.tasks.len() < UNDER_WAY_MAX
-            && Operation::is_of_steps(commit)
+            && operation::is_of_steps(commit)
             && self.tasks.iter().all(is_free)
     }
 

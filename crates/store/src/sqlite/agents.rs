@@ -10,25 +10,23 @@ use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_i
 use super::error::bad_value;
 use super::lease_clock::LeaseNow;
 use super::tasks::{from_json, left, parse, readable, to_json, unsigned};
+use crate::apply::{AgentEntry, until};
 use crate::bodies::AgentBody;
 use crate::contract::AgentQuery;
-
-/// An agent and its row's number.
-#[derive(Debug)]
-pub(super) struct AgentRow {
-    pub(super) n: i64,
-    pub(super) agent: Agent,
-}
 
 const SELECT: &str = "
     SELECT n, name, fence, held, lease_ttl, lease_until, lease_boot, seq, updated_at, body
     FROM agent";
 
-pub(super) fn by_name(
+pub(super) fn by_name(db: &Connection, name: &AgentName, now: LeaseNow) -> Result<Option<Agent>> {
+    Ok(for_write(db, name, now)?.map(|entry| entry.agent))
+}
+
+pub(super) fn for_write(
     db: &Connection,
     name: &AgentName,
     now: LeaseNow,
-) -> Result<Option<AgentRow>> {
+) -> Result<Option<AgentEntry>> {
     let mut select = db.prepare_cached(&format!("{SELECT} WHERE name = ?1"))?;
     select.query_row([name.as_str()], |row| read(row, now)).optional()
 }
@@ -76,47 +74,35 @@ pub(super) fn count_by_state(db: &Connection) -> Result<Vec<(AgentStateKind, u64
     rows.collect()
 }
 
-pub(super) fn insert(db: &Connection, agent: &Agent) -> Result<i64> {
-    let mut insert = db.prepare_cached(
-        "INSERT INTO agent (name, state, fence, held, seq, updated_at, body)
-         VALUES (?1, ?2, 0, 0, 0, ?3, ?4)",
-    )?;
-    insert.insert(params![
-        agent.name.as_str(),
-        state_code(agent.state.kind()),
-        agent.updated_at.as_ms(),
-        body(agent),
-    ])
-}
-
-/// Writes the row, if nobody else did since it was read.
-pub(super) fn write(db: &Connection, n: i64, seq_before: u64, agent: &Agent) -> Result<bool> {
-    let mut update = db.prepare_cached(
-        "UPDATE agent SET state = ?3, fence = ?4, held = ?5, lease_ttl = ?6, seq = ?7,
-                updated_at = ?8, body = ?9
-         WHERE n = ?1 AND seq = ?2",
-    )?;
+/// A new one, or one that changed.
+pub(super) fn write(db: &Connection, entry: &AgentEntry, now: LeaseNow) -> Result<()> {
+    let agent = &entry.agent;
     let held = agent.lease.held.as_ref();
-    let changed = update.execute(params![
-        n,
-        seq_before.cast_signed(),
+    let mut write = db.prepare_cached(match entry.is_new {
+        true => {
+            "INSERT INTO agent (n, name, state, fence, held, lease_ttl, lease_until, lease_boot, seq,
+                                updated_at, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+        }
+        false => {
+            "UPDATE agent SET name = ?2, state = ?3, fence = ?4, held = ?5, lease_ttl = ?6,
+                    lease_until = ?7, lease_boot = ?8, seq = ?9, updated_at = ?10, body = ?11
+             WHERE n = ?1"
+        }
+    })?;
+    write.execute(params![
+        entry.n,
+        agent.name.as_str(),
         state_code(agent.state.kind()),
         agent.lease.fence.0.cast_signed(),
         held.is_some(),
         held.and_then(|held| held.ttl).map(|ttl| ttl.as_ms().cast_signed()),
+        entry.lease_until,
+        entry.lease_until.map(|_| now.boot),
         agent.seq.cast_signed(),
         agent.updated_at.as_ms(),
-        body(agent),
+        to_json(&AgentBody::of(agent)),
     ])?;
-    Ok(changed == 1)
-}
-
-/// Counts the lease's time from now.
-pub(super) fn set_lease_time(db: &Connection, n: i64, now: LeaseNow) -> Result<()> {
-    let mut update = db.prepare_cached(
-        "UPDATE agent SET lease_until = ?2 + lease_ttl, lease_boot = ?3 WHERE n = ?1",
-    )?;
-    update.execute([n, now.ms, now.boot])?;
     Ok(())
 }
 
@@ -128,11 +114,7 @@ pub(super) fn delete(db: &Connection, name: &AgentName, seq: u64) -> Result<Opti
     delete.query_row(params![name.as_str(), seq.cast_signed()], |row| row.get(0)).optional()
 }
 
-fn body(agent: &Agent) -> String {
-    to_json(&AgentBody::of(agent))
-}
-
-fn read(row: &Row<'_>, now: LeaseNow) -> Result<AgentRow> {
+fn read(row: &Row<'_>, now: LeaseNow) -> Result<AgentEntry> {
     let mut body: AgentBody = from_json(row.get_ref(9)?.as_str()?, "agent.body")?;
     let ttl = row.get::<_, Option<i64>>(4)?.map(|ms| Span::from_ms(ms.cast_unsigned()));
     let held = match (row.get(3)?, body.holder.take(), body.held_since) {
@@ -149,7 +131,9 @@ fn read(row: &Row<'_>, now: LeaseNow) -> Result<AgentRow> {
     let lease = Lease { fence: Fence(unsigned(row, 2)?), held };
     let name = parse(row.get_ref(1)?.as_str()?, "agent.name")?;
     let agent = body.into_agent(name, lease, unsigned(row, 7)?, Time::from_ms(row.get(8)?));
-    Ok(AgentRow { n: row.get(0)?, agent })
+    let left = agent.lease.held.as_ref().and_then(|held| held.left);
+    let lease_until = until(left, now.ms);
+    Ok(AgentEntry { n: row.get(0)?, agent, lease_until, is_new: false, is_changed: false })
 }
 
 /// Its place in the list of all, from 1.

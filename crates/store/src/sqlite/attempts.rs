@@ -65,32 +65,23 @@ pub(super) fn unreadable(db: &Connection) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// A new one, or another of the same number whose first commit was not heard of.
-pub(super) fn begin(db: &Connection, agent: i64, attempt: &Attempt) -> Result<()> {
-    let mut insert = db.prepare_cached(
+/// A new one, or what became of one that was begun.
+pub(super) fn write(db: &Connection, agent: i64, attempt: &Attempt) -> Result<()> {
+    let mut write = db.prepare_cached(
         "INSERT INTO attempt (agent, number, tag, begun_at, cause, body)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (agent, number) DO UPDATE
          SET tag = excluded.tag, begun_at = excluded.begun_at, cause = excluded.cause,
              body = excluded.body",
     )?;
-    insert.execute(params![
+    write.execute(params![
         agent,
         attempt.number,
         attempt.tag.as_str(),
         attempt.begun_at.as_ms(),
         cause_code(attempt),
-        body(attempt),
+        to_json(&AttemptBody::of(attempt)),
     ])?;
-    Ok(())
-}
-
-/// What became of one that was begun.
-pub(super) fn write(db: &Connection, agent: i64, attempt: &Attempt) -> Result<()> {
-    let mut update = db.prepare_cached(
-        "UPDATE attempt SET cause = ?3, body = ?4 WHERE agent = ?1 AND number = ?2",
-    )?;
-    update.execute(params![agent, attempt.number, cause_code(attempt), body(attempt)])?;
     Ok(())
 }
 
@@ -101,10 +92,6 @@ pub(super) fn forget(db: &Connection, before: Time) -> Result<u64> {
              (SELECT MAX(number) FROM attempt newest WHERE newest.agent = attempt.agent)",
     )?;
     Ok(delete.execute([before.as_ms()])? as u64)
-}
-
-fn body(attempt: &Attempt) -> String {
-    to_json(&AttemptBody::of(attempt))
 }
 
 fn read(row: &Row<'_>) -> Result<Attempt> {

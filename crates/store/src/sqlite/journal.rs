@@ -3,155 +3,91 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use relight_core::agent::Agent;
-use relight_core::agent::change::AgentChange;
-use relight_core::change::{Change, StepMark};
 use relight_core::event::{Event, EventKind};
-use relight_core::ids::{AgentName, TaskId};
+use relight_core::ids::TaskId;
 use relight_core::lease::Fence;
-use relight_core::session::SessionTold;
 use relight_core::step::{Output, RepeatRule, Step, StepKey, StepState};
-use relight_core::task::Task;
 use relight_core::time::Time;
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
 use serde_json::Value;
 
 use super::error::bad_value;
-use super::tasks::{from_json, parse, to_json};
+use super::tasks::{from_json, parse};
+use crate::apply::{Entry, StepEntry};
 use crate::bodies::OutputDetail;
-use crate::contract::{AGENT_FORGOTTEN, AgentCommit, EventQuery};
+use crate::contract::EventQuery;
 
 /// A body up to this many bytes stays in its row; a longer one would push its neighbours apart.
 const BODY_BYTES_INLINE_MAX: usize = 8 << 10;
 
-/// Appends the record of one change; answers its id.
-pub(super) fn append(
-    db: &Connection,
-    n: i64,
-    at: Time,
-    fence: Option<Fence>,
-    change: &Change,
-    before: &Task,
-) -> Result<i64> {
-    if let Some(mark) = change.mark() {
-        return append_step(db, n, at, fence, change, mark);
-    }
-    let detail = change.detail(Some(before));
-    let mut insert = db.prepare_cached(
-        "INSERT INTO journal (at, kind, task, fence, detail) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?;
-    let detail = (!detail.is_null()).then(|| to_json(&detail));
-    insert.insert(params![at.as_ms(), change.kind().code(), n, fence_number(fence), detail])
-}
-
 /// Most records that one statement appends.
-const TOGETHER_MAX: usize = 8;
+const TOGETHER_MAX: usize = 16;
 
-/// The statement that appends so many records.
+/// The statement that appends so many records of no step.
 static APPEND_TOGETHER: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let row = |at: usize| format!("(?1, ?{}, ?2, ?3, ?{})", 4 + 2 * at, 5 + 2 * at);
     let sql = |rows: usize| {
-        let rows = (0..rows).map(row).collect::<Vec<_>>().join(", ");
+        let rows = vec!["(?, ?, ?, ?, ?, ?)"; rows].join(", ");
         // None of them can fail alone, and SQLite need not keep each page as it was before.
-        format!("INSERT OR FAIL INTO journal (at, kind, task, fence, detail) VALUES {rows}")
+        format!("INSERT OR FAIL INTO journal (at, kind, task, agent, fence, detail) VALUES {rows}")
     };
     (0..=TOGETHER_MAX).map(sql).collect()
 });
 
-/// A change that speaks of no step, as the journal keeps it.
-pub(super) struct Plain {
-    kind: u8,
-    detail: Option<String>,
-}
-
-impl Plain {
-    pub(super) fn of(change: &Change, before: &Task) -> Self {
-        let detail = change.detail(Some(before));
-        Self { kind: change.kind().code(), detail: (!detail.is_null()).then(|| to_json(&detail)) }
-    }
-}
-
-/// Appends the records of one commit with as few statements as possible.
-pub(super) fn append_together(
-    db: &Connection,
-    n: i64,
-    at: Time,
-    fence: Option<Fence>,
-    records: Vec<Plain>,
-) -> Result<()> {
-    let mut records = records.into_iter().peekable();
-    while records.peek().is_some() {
-        let some: Vec<Plain> = records.by_ref().take(TOGETHER_MAX).collect();
-        let mut insert = db.prepare_cached(&APPEND_TOGETHER[some.len()])?;
-        let mut values: Vec<SqlValue> =
-            vec![at.as_ms().into(), n.into(), fence_number(fence).into()];
-        for record in some {
-            values.extend([i64::from(record.kind).into(), record.detail.into()]);
+/// Appends these in their order, with as few statements as possible.
+pub(super) fn append(db: &Connection, mut entries: &[Entry<'_>]) -> Result<()> {
+    while let Some(first) = entries.first() {
+        let plain = entries.iter().take(TOGETHER_MAX).take_while(|entry| entry.step.is_none());
+        let count = plain.count();
+        match &first.step {
+            Some(step) => append_step(db, first, step)?,
+            None => append_together(db, &entries[..count])?,
         }
-        insert.execute(params_from_iter(values))?;
+        entries = &entries[count.max(1)..];
     }
     Ok(())
 }
 
-/// Appends the record of one change of an agent.
-pub(super) fn append_agent(
-    db: &Connection,
-    n: i64,
-    commit: &AgentCommit,
-    change: &AgentChange,
-    before: &Agent,
-) -> Result<()> {
-    let detail = change.detail(Some(before));
-    let detail = (!detail.is_null()).then(|| to_json(&detail));
-    let fence = fence_number(commit.guard.fence);
-    db.prepare_cached(
-        "INSERT INTO journal (at, kind, agent, fence, detail) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute(params![commit.at.as_ms(), change.kind().code(), n, fence, detail])?;
+fn append_together(db: &Connection, entries: &[Entry<'_>]) -> Result<()> {
+    let mut values: Vec<SqlValue> = Vec::with_capacity(6 * entries.len());
+    for entry in entries {
+        values.extend([
+            entry.at.as_ms().into(),
+            i64::from(entry.kind.code()).into(),
+            entry.task.map(|(n, _)| n).into(),
+            entry.agent.map(|(n, _)| n).into(),
+            entry.fence.map(|fence| fence.0.cast_signed()).into(),
+            entry.kept_detail().into(),
+        ]);
+    }
+    db.prepare_cached(&APPEND_TOGETHER[entries.len()])?.execute(params_from_iter(values))?;
     Ok(())
 }
 
-pub(super) fn append_step(
-    db: &Connection,
-    n: i64,
-    at: Time,
-    fence: Option<Fence>,
-    change: &Change,
-    mark: &StepMark,
-) -> Result<i64> {
-    let output = match change {
-        Change::StepEnded { output, .. } => output.as_ref(),
-        _ => None,
-    };
-    let detail = match (change, output) {
-        (Change::StepResolved { .. } | Change::StepSkipped { .. }, _) => {
-            Some(to_json(&change.detail(None)))
-        }
-        (_, Some(output)) => OutputDetail::of(output).as_ref().map(to_json),
-        (_, None) => None,
-    };
-    let (inline, apart) = keep_body(db, output)?;
+fn append_step(db: &Connection, entry: &Entry<'_>, step: &StepEntry<'_>) -> Result<()> {
+    let (inline, apart) = keep_body(db, step.output)?;
     let mut insert = db.prepare_cached(
         "INSERT INTO journal (at, kind, task, fence, name, occurrence, rule, tries, fingerprint,
                               exit_code, detail, body, output)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )?;
-    insert.insert(params![
-        at.as_ms(),
-        change.kind().code(),
-        n,
-        fence_number(fence),
+    let mark = step.mark;
+    insert.execute(params![
+        entry.at.as_ms(),
+        entry.kind.code(),
+        entry.task.map(|(n, _)| n),
+        entry.fence.map(|fence| fence.0.cast_signed()),
         mark.key.name.as_str(),
         mark.key.occurrence,
         mark.rule.code(),
         mark.tries,
         mark.fingerprint.map(u64::cast_signed),
-        output.map(|output| output.exit_code),
-        detail,
+        step.output.map(|output| output.exit_code),
+        entry.kept_detail(),
         inline,
         apart,
-    ])
+    ])?;
+    Ok(())
 }
 
 type Body<'a> = (Option<&'a [u8]>, Option<i64>);
@@ -176,10 +112,6 @@ pub(super) fn keep_apart(db: &Connection, body: SqlValue) -> Result<(SqlValue, S
         }
         body => Ok((body, SqlValue::Null)),
     }
-}
-
-fn fence_number(fence: Option<Fence>) -> Option<i64> {
-    fence.map(|fence| fence.0.cast_signed())
 }
 
 const STEP_COLUMNS: &str = "j.kind, j.name, j.occurrence, j.rule, j.tries, j.fence, j.at, j.exit_code, j.fingerprint, j.detail";
@@ -392,49 +324,4 @@ fn kind(code: u8) -> Result<EventKind> {
 pub(super) fn newest(db: &Connection) -> Result<u64> {
     let mut select = db.prepare_cached("SELECT COALESCE(MAX(id), 0) FROM journal")?;
     Ok(select.query_row([], |row| row.get::<_, i64>(0))?.cast_unsigned())
-}
-
-/// Says that a task was removed; also keeps the newest id, so that none is ever given twice.
-pub(super) fn append_forgotten(db: &Connection, at: Time, task: &TaskId) -> Result<()> {
-    append_of_nothing(db, at, EventKind::TaskForgotten, &serde_json::json!({"task": task}))
-}
-
-/// Says that an agent was removed, for the same two reasons.
-pub(super) fn append_agent_forgotten(db: &Connection, at: Time, agent: &AgentName) -> Result<()> {
-    append_of_nothing(db, at, AGENT_FORGOTTEN, &serde_json::json!({"forgotten": agent}))
-}
-
-/// Appends what happened to sessions; each detail names its own.
-pub(super) fn append_sessions(db: &Connection, at: Time, told: &[&SessionTold]) -> Result<()> {
-    let (many, few) = told.as_chunks::<SESSIONS_TOGETHER>();
-    for some in many {
-        let mut insert = db.prepare_cached(&APPEND_SESSIONS)?;
-        let mut values: Vec<SqlValue> = vec![at.as_ms().into()];
-        for told in some {
-            values.extend([i64::from(told.kind.code()).into(), to_json(&told.detail).into()]);
-        }
-        insert.execute(params_from_iter(values))?;
-    }
-    few.iter().try_for_each(|told| append_of_nothing(db, at, told.kind, &told.detail))
-}
-
-/// After a crash of a gateway thousands of sessions are told of at once.
-const SESSIONS_TOGETHER: usize = 16;
-
-static APPEND_SESSIONS: LazyLock<String> = LazyLock::new(|| {
-    let row = |at: usize| format!("(?1, ?{}, ?{})", 2 + 2 * at, 3 + 2 * at);
-    let rows = (0..SESSIONS_TOGETHER).map(row).collect::<Vec<_>>().join(", ");
-    format!("INSERT OR FAIL INTO journal (at, kind, detail) VALUES {rows}")
-});
-
-/// An event of no task and no agent.
-pub(super) fn append_of_nothing(
-    db: &Connection,
-    at: Time,
-    kind: EventKind,
-    detail: &Value,
-) -> Result<()> {
-    db.prepare_cached("INSERT INTO journal (at, kind, detail) VALUES (?1, ?2, ?3)")?
-        .execute(params![at.as_ms(), kind.code(), to_json(detail)])?;
-    Ok(())
 }

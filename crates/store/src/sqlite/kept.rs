@@ -3,9 +3,8 @@
 use rusqlite::{Connection, OptionalExtension, Result};
 use serde_json::Value;
 
-use super::journal;
 use super::tasks::{from_json, to_json};
-use crate::contract::Told;
+use crate::apply::RecordEntry;
 
 pub(super) fn read(db: &Connection, name: &str) -> Result<Option<Value>> {
     let mut select = db.prepare_cached("SELECT body FROM kept WHERE name = ?1")?;
@@ -13,21 +12,13 @@ pub(super) fn read(db: &Connection, name: &str) -> Result<Option<Value>> {
     select.query_row([name], read).optional()
 }
 
-/// Replaces the record, if it is still `before`, and tells of it.
-pub(super) fn swap(
-    db: &Connection,
-    name: &str,
-    before: Option<&Value>,
-    now: &Value,
-    told: &[Told],
-) -> Result<bool> {
-    if read(db, name)?.as_ref() != before {
-        return Ok(false);
-    }
+pub(super) fn for_write(db: &Connection, name: &str) -> Result<Option<RecordEntry>> {
+    let value = read(db, name)?;
+    Ok(value.map(|value| RecordEntry { value: Some(value), is_there: true, is_changed: false }))
+}
+
+pub(super) fn write(db: &Connection, name: &str, entry: &RecordEntry) -> Result<()> {
     db.prepare_cached("INSERT OR REPLACE INTO kept (name, body) VALUES (?1, ?2)")?
-        .execute([name, &to_json(now)])?;
-    for event in told {
-        journal::append_of_nothing(db, event.at, event.kind, &event.detail)?;
-    }
-    Ok(true)
+        .execute([name, &to_json(&entry.value)])?;
+    Ok(())
 }

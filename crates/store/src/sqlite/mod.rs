@@ -6,7 +6,6 @@
 
 mod agents;
 mod apply;
-mod apply_agent;
 mod attempts;
 mod error;
 mod file_system;
@@ -16,7 +15,6 @@ mod kept;
 mod lease_clock;
 mod nodes;
 mod open;
-mod operation;
 mod place;
 #[cfg(test)]
 mod query_plans;
@@ -36,10 +34,9 @@ use async_trait::async_trait;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::claimant::Claimant;
 use relight_core::event::Event;
-use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
-use relight_core::lease::Fence;
-use relight_core::node::{Epoch, NewNode, Node};
-use relight_core::session::{Session, SessionChange};
+use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
+use relight_core::node::Node;
+use relight_core::session::Session;
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
@@ -49,15 +46,12 @@ use serde_json::Value;
 use self::error::store_error;
 use self::lease_clock::LeaseClock;
 pub use self::open::Use;
-use self::operation::{Answer, Operation};
 use self::place::Place;
-use self::refusal::Refusal;
 pub use self::transfer::{SqliteExporter, SqliteImporter, raise_numbers};
 use self::writer::Writer;
 use crate::contract::{
-    AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Joined, Recall, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
-    Told,
+    AgentQuery, AttemptQuery, Commit, EventQuery, Inventory, Operation, Recall, Reply,
+    SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
 };
 
 /// Idle reading connections that are kept.
@@ -115,21 +109,18 @@ impl SqliteStore {
         }
         result
     }
-
-    async fn change_node(&self, operation: Operation) -> Result<bool, StoreError> {
-        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
-            Answer::NodeChanged(is_so) => Ok(is_so),
-            other => unreachable!("a change of a node was answered with {other:?}"),
-        }
-    }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        match self.writer.run(Operation::Commit(commit)).await.map_err(Refusal::of_task)? {
-            Answer::Committed(committed) => Ok(committed),
-            other => unreachable!("a commit was answered with {other:?}"),
+    async fn write(&self, operation: Operation) -> Reply {
+        match &operation {
+            Operation::CommitAgent(_) => self.writer.run_apart(operation).await,
+            // Many of them take a while, which whoever hands them in can use.
+            Operation::CommitSessions(changes, _) if changes.len() > 1 => {
+                self.writer.run_apart(operation).await
+            }
+            _ => self.writer.run(operation).await,
         }
     }
 
@@ -192,31 +183,8 @@ impl Store for SqliteStore {
         self.read(|db| journal::events(db, &query))
     }
 
-    async fn forget(&self, tasks: Vec<(TaskId, u64)>, at: Time) -> Result<Vec<TaskId>, StoreError> {
-        match self.writer.run(Operation::Forget(tasks, at)).await.map_err(Refusal::of_store)? {
-            Answer::Forgotten(tasks) => Ok(tasks),
-            other => unreachable!("forgetting was answered with {other:?}"),
-        }
-    }
-
-    async fn forget_events(&self, before: Time) -> Result<u64, StoreError> {
-        match self.writer.run(Operation::ForgetEvents(before)).await.map_err(Refusal::of_store)? {
-            Answer::EventsForgotten(count) => Ok(count),
-            other => unreachable!("forgetting was answered with {other:?}"),
-        }
-    }
-
-    async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError> {
-        let operation = Operation::CommitAgent(commit);
-        match self.writer.run_apart(operation).await.map_err(Refusal::of_agent)? {
-            Answer::Committed(committed) => Ok(committed),
-            other => unreachable!("a commit was answered with {other:?}"),
-        }
-    }
-
     async fn agent(&self, name: &AgentName) -> Result<Option<Agent>, StoreError> {
-        let row = self.read(|db| agents::by_name(db, name, self.clock.now()))?;
-        Ok(row.map(|row| row.agent))
+        self.read(|db| agents::by_name(db, name, self.clock.now()))
     }
 
     async fn agents(&self, query: AgentQuery) -> Result<Vec<Agent>, StoreError> {
@@ -231,48 +199,6 @@ impl Store for SqliteStore {
         self.read(|db| attempts::list(db, &query))
     }
 
-    async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError> {
-        let operation = Operation::ForgetAttempts(before);
-        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
-            Answer::AttemptsForgotten(count) => Ok(count),
-            other => unreachable!("forgetting was answered with {other:?}"),
-        }
-    }
-
-    async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError> {
-        let operation = Operation::ForgetAgent(name.clone(), seq, at);
-        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
-            Answer::AgentForgotten(forgotten) => Ok(forgotten),
-            other => unreachable!("forgetting was answered with {other:?}"),
-        }
-    }
-
-    async fn commit_sessions(
-        &self,
-        changes: Vec<SessionChange>,
-        at: Time,
-    ) -> Result<Vec<bool>, StoreError> {
-        // Many of them take a while, which whoever hands them in can use.
-        let is_long = changes.len() > 1;
-        let operation = Operation::CommitSessions(changes, at);
-        let reply = match is_long {
-            true => self.writer.run_apart(operation).await,
-            false => self.writer.run(operation).await,
-        };
-        match reply.map_err(Refusal::of_store)? {
-            Answer::SessionsCommitted(taken) => Ok(taken),
-            other => unreachable!("a commit was answered with {other:?}"),
-        }
-    }
-
-    async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
-        let operation = Operation::ForgetSessions(sessions);
-        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
-            Answer::SessionsForgotten(count) => Ok(count),
-            other => unreachable!("forgetting was answered with {other:?}"),
-        }
-    }
-
     async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
         self.read(|db| sessions::by_key(db, key, self.clock.now()))
     }
@@ -285,36 +211,8 @@ impl Store for SqliteStore {
         self.read(|db| kept::read(db, name))
     }
 
-    async fn keep(
-        &self,
-        name: &str,
-        before: Option<Value>,
-        now: Value,
-    ) -> Result<bool, StoreError> {
-        self.keep_and_tell(name, before, now, Vec::new()).await
-    }
-
-    async fn keep_and_tell(
-        &self,
-        name: &str,
-        before: Option<Value>,
-        now: Value,
-        told: Vec<Told>,
-    ) -> Result<bool, StoreError> {
-        let operation = Operation::Keep { name: name.to_owned(), before, now, told };
-        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
-            Answer::Kept(kept) => Ok(kept),
-            other => unreachable!("keeping was answered with {other:?}"),
-        }
-    }
-
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError> {
         self.read(|db| inventory::take(db, &self.path, self.clock.now(), whole))
-    }
-
-    async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
-        let renewal = Operation::Renew(task.clone(), fence);
-        self.writer.run(renewal).await.map(|_| ()).map_err(Refusal::of_task)
     }
 
     async fn claimable(
@@ -328,45 +226,6 @@ impl Store for SqliteStore {
 
     async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
         self.read(|db| queue::next_due(db, now))
-    }
-
-    async fn join_node(
-        &self,
-        node: NewNode,
-        last: Option<Epoch>,
-        at: Time,
-    ) -> Result<Joined, StoreError> {
-        let operation = Operation::JoinNode(Box::new(node), last, at);
-        match self.writer.run(operation).await.map_err(Refusal::of_store)? {
-            Answer::NodeJoined(joined) => Ok(joined),
-            other => unreachable!("a join was answered with {other:?}"),
-        }
-    }
-
-    async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
-        self.change_node(Operation::RenewNode(name.clone(), epoch)).await
-    }
-
-    async fn leave_node(
-        &self,
-        name: &NodeName,
-        epoch: Epoch,
-        at: Time,
-    ) -> Result<bool, StoreError> {
-        self.change_node(Operation::LeaveNode(name.clone(), epoch, at)).await
-    }
-
-    async fn drain_node(
-        &self,
-        name: &NodeName,
-        draining: bool,
-        at: Time,
-    ) -> Result<bool, StoreError> {
-        self.change_node(Operation::DrainNode(name.clone(), draining, at)).await
-    }
-
-    async fn forget_node(&self, name: &NodeName, at: Time) -> Result<bool, StoreError> {
-        self.change_node(Operation::ForgetNode(name.clone(), at)).await
     }
 
     async fn nodes(&self) -> Result<Vec<Node>, StoreError> {

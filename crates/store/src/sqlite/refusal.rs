@@ -1,6 +1,6 @@
 //! Why an operation did not happen inside SQLite's transaction.
 
-pub(super) use crate::refusal::Refusal;
+use crate::refusal::Refusal;
 
 /// A refusal that is the store's answer, or SQLite's own error.
 #[derive(Debug)]

@@ -3,17 +3,16 @@
 use relight_core::ids::{SessionId, SessionKey};
 use relight_core::lease::{Held, Holder};
 use relight_core::session::{
-    Generation, Reason, Session, SessionChange, SessionState, SessionStateKind, Suspender,
+    Generation, Reason, Session, SessionState, SessionStateKind, Suspender,
 };
 use relight_core::time::{Span, Time};
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
 
 use super::error::bad_value;
-use super::journal;
 use super::lease_clock::LeaseNow;
 use super::tasks::{from_json, left, parse, readable, to_json, unsigned};
-use crate::check::fence_checked;
+use crate::apply::SessionEntry;
 use crate::contract::SessionQuery;
 use crate::session_columns::StateColumns;
 
@@ -79,27 +78,19 @@ pub(super) fn count_by_state(db: &Connection) -> Result<Vec<(SessionStateKind, u
     rows.collect()
 }
 
-/// Each of them, if nobody else wrote its session since it was read; says which were.
-pub(super) fn apply(
+/// What the writer compares.
+pub(super) fn for_write(
     db: &Connection,
-    changes: &[SessionChange],
-    at: Time,
+    key: &SessionKey,
     now: LeaseNow,
-) -> Result<Vec<bool>> {
-    let mut taken = Vec::with_capacity(changes.len());
-    let mut told = Vec::with_capacity(changes.len());
-    for change in changes {
-        let is_taken = match change.next.seq {
-            0 => insert(db, &change.next, now)?,
-            _ => update(db, change, now)?,
-        };
-        if is_taken {
-            told.extend(&change.told);
-        }
-        taken.push(is_taken);
-    }
-    journal::append_sessions(db, at, &told)?;
-    Ok(taken)
+) -> Result<Option<SessionEntry>> {
+    let sql = "SELECT seq, lease_until, lease_boot FROM session WHERE key = ?1";
+    let read = |row: &Row<'_>| {
+        let (until_ms, boot): (Option<i64>, Option<i64>) = (row.get(1)?, row.get(2)?);
+        let lease_until = until_ms.filter(|_| boot == Some(now.boot));
+        Ok(SessionEntry { seq: unsigned(row, 0)?, lease_until, is_there: true, next: None })
+    };
+    db.prepare_cached(sql)?.query_row([key.as_str()], read).optional()
 }
 
 /// Removes those that nobody wrote since they were read, and that have no turn in flight.
@@ -114,75 +105,50 @@ pub(super) fn forget(db: &Connection, sessions: &[(SessionKey, u64)]) -> Result<
     Ok(count)
 }
 
-fn insert(db: &Connection, session: &Session, now: LeaseNow) -> Result<bool> {
-    let mut insert = db.prepare_cached(
-        "INSERT INTO session (key, session_id, state, generation, finished, deaths, seq, since,
-                              also_at, suspended_by, owner, lease_ttl, lease_until, lease_boot,
-                              reason, reason_given, context, seen_at, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?8, ?9, ?10, ?11, ?12 + ?11, ?13, ?14, ?15, ?16,
-                 ?17, ?18, ?19)
-         ON CONFLICT (key) DO NOTHING",
-    )?;
+/// A new one, or one that changed.
+pub(super) fn write(db: &Connection, entry: &SessionEntry, now: LeaseNow) -> Result<()> {
+    let Some(session) = &entry.next else { return Ok(()) };
+    let mut write = db.prepare_cached(match entry.is_there {
+        false => {
+            "INSERT INTO session (key, session_id, state, generation, finished, deaths, seq, since,
+                                  also_at, suspended_by, owner, lease_ttl, lease_until, lease_boot,
+                                  reason, reason_given, context, seen_at, updated_at, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
+                     ?19, ?20)"
+        }
+        true => {
+            "UPDATE session SET session_id = ?2, state = ?3, generation = ?4, finished = ?5,
+                    deaths = ?6, seq = ?7, since = ?8, also_at = ?9, suspended_by = ?10, owner = ?11,
+                    lease_ttl = ?12, lease_until = ?13, lease_boot = ?14, reason = ?15,
+                    reason_given = ?16, context = ?17, seen_at = ?18, updated_at = ?19,
+                    created_at = ?20
+             WHERE key = ?1"
+        }
+    })?;
     let state = StateColumns::of(&session.state);
-    let inserted = insert.execute(params![
+    write.execute(params![
         session.key.as_str(),
         session.session_id.as_str(),
         session.state.kind().code(),
         session.generation.0.cast_signed(),
         session.finished.0.cast_signed(),
         session.deaths_in_a_row,
-        state.since,
-        state.also_at,
-        state.suspended_by,
-        state.owner,
-        state.ttl,
-        now.ms,
-        now.boot,
-        session.reason.as_ref().map(|reason| &reason.text),
-        session.reason.as_ref().map(|reason| reason.given),
-        context(session),
-        session.seen_at.map(Time::as_ms),
-        session.created_at.as_ms(),
-        session.updated_at.as_ms(),
-    ])?;
-    Ok(inserted == 1)
-}
-
-fn update(db: &Connection, change: &SessionChange, now: LeaseNow) -> Result<bool> {
-    let mut update = db.prepare_cached(
-        "UPDATE session SET session_id = ?3, state = ?4, generation = ?5, finished = ?6, deaths = ?7,
-                seq = seq + 1, since = ?8, also_at = ?9, suspended_by = ?10, owner = ?11,
-                lease_ttl = ?12, lease_until = CASE WHEN ?13 THEN ?14 + ?12 ELSE lease_until END,
-                lease_boot = CASE WHEN ?13 THEN ?15 ELSE lease_boot END,
-                reason = ?16, reason_given = ?17, context = ?18, seen_at = ?19, updated_at = ?20
-         WHERE key = ?1 AND (seq = ?2 OR ?21)",
-    )?;
-    let session = &change.next;
-    let state = StateColumns::of(&session.state);
-    let updated = update.execute(params![
-        session.key.as_str(),
         session.seq.cast_signed(),
-        session.session_id.as_str(),
-        session.state.kind().code(),
-        session.generation.0.cast_signed(),
-        session.finished.0.cast_signed(),
-        session.deaths_in_a_row,
         state.since,
         state.also_at,
         state.suspended_by,
         state.owner,
         state.ttl,
-        change.renews,
-        now.ms,
-        now.boot,
+        entry.lease_until,
+        entry.lease_until.map(|_| now.boot),
         session.reason.as_ref().map(|reason| &reason.text),
         session.reason.as_ref().map(|reason| reason.given),
         context(session),
         session.seen_at.map(Time::as_ms),
         session.updated_at.as_ms(),
-        !fence_checked(),
+        session.created_at.as_ms(),
     ])?;
-    Ok(updated == 1)
+    Ok(())
 }
 
 fn context(session: &Session) -> Option<String> {
@@ -246,7 +212,11 @@ fn owner(row: &Row<'_>, since: Time, now: LeaseNow) -> Result<Option<Held>> {
     let holder: Holder = from_json(text, "session.owner")?;
     let ttl = row.get::<_, Option<i64>>(11)?.map(|ms| Span::from_ms(ms.cast_unsigned()));
     let left = match ttl {
-        Some(_) => Some(left(row.get(12)?, row.get(13)?, now)),
+        Some(_) => Some(left(
+            row.get::<_, Option<i64>>(12)?.unwrap_or(0),
+            row.get::<_, Option<i64>>(13)?.unwrap_or(0),
+            now,
+        )),
         None => None,
     };
     Ok(Some(Held { holder, ttl, since, left }))

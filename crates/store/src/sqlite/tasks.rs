@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, IdempotencyKey, TaskId};
 use relight_core::lease::{Fence, Held, Holder, Lease};
 use relight_core::status::TaskStatus;
@@ -13,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::bad_value;
 use super::lease_clock::LeaseNow;
+use crate::apply::{Parts, TaskEntry, until};
 pub(super) use crate::bodies::to_json;
 use crate::contract::{TaskGlance, TaskQuery};
 
@@ -31,12 +33,20 @@ const SELECT: &str = "
            t.steps_from, t.recoveries, t.progress_at, t.cost, t.turns, t.given_up, t.pinned
     FROM task t JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n";
 
+/// A task without its body: all that most commits need to know. With its reason and its holder, or with
+/// neither.
 const SELECT_LEAN: &str = "
     SELECT t.n, t.id, t.status, t.agent, t.fence, t.held, t.lease_ttl, t.lease_until, t.lease_boot,
            t.seq, t.steps_done, t.steps_open, t.starts, t.retries, t.created_at, t.updated_at,
            t.not_before, t.expires_at, b.reason, t.max_retries, t.priority, NULL, l.holder, l.since,
            t.steps_from, t.recoveries, t.progress_at, t.cost, t.turns, t.given_up, t.pinned
     FROM task t JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n WHERE t.id = ?1";
+const SELECT_HOT: &str = "
+    SELECT t.n, t.id, t.status, t.agent, t.fence, t.held, t.lease_ttl, t.lease_until, t.lease_boot,
+           t.seq, t.steps_done, t.steps_open, t.starts, t.retries, t.created_at, t.updated_at,
+           t.not_before, t.expires_at, NULL, t.max_retries, t.priority, NULL, NULL, 0,
+           t.steps_from, t.recoveries, t.progress_at, t.cost, t.turns, t.given_up, t.pinned
+    FROM task t WHERE t.id = ?1";
 
 pub(super) fn by_id(db: &Connection, id: &TaskId, now: LeaseNow) -> Result<Option<TaskRow>> {
     let mut select = db.prepare_cached(&format!("{SELECT} WHERE t.id = ?1"))?;
@@ -52,10 +62,32 @@ pub(super) fn by_ids(db: &Connection, ids: &[TaskId], now: LeaseNow) -> Result<V
     found
 }
 
-/// A task without what is kept in its body but the reason: all that most commits need to know.
-pub(super) fn lean_by_id(db: &Connection, id: &TaskId, now: LeaseNow) -> Result<Option<TaskRow>> {
-    let mut select = db.prepare_cached(SELECT_LEAN)?;
-    select.query_row([id.as_str()], |row| read_lean(row, now)).optional()
+/// For the writer, with as much as it looks at.
+pub(super) fn for_write(
+    db: &Connection,
+    id: &TaskId,
+    parts: &Parts,
+    now: LeaseNow,
+) -> Result<Option<TaskEntry>> {
+    let row = if parts.body {
+        by_id(db, id, now)?
+    } else {
+        let has_more = parts.reason || parts.holder;
+        let mut select = db.prepare_cached(if has_more { SELECT_LEAN } else { SELECT_HOT })?;
+        select.query_row([id.as_str()], |row| read_lean(row, now)).optional()?
+    };
+    Ok(row.map(|TaskRow { n, steps_from, task }| {
+        let left = task.lease.held.as_ref().and_then(|held| held.left);
+        let lease_until = until(left, now.ms);
+        TaskEntry { lease_until, steps_from, ..TaskEntry::new(n, task) }
+    }))
+}
+
+/// Whose the key is.
+pub(super) fn id_with_key(db: &Connection, key: &IdempotencyKey) -> Result<Option<TaskId>> {
+    let sql = "SELECT t.id FROM task_body b JOIN task t ON t.n = b.n WHERE b.key = ?1";
+    let read = |row: &Row<'_>| parse(row.get_ref(0)?.as_str()?, "task.id");
+    db.prepare_cached(sql)?.query_row([key.as_str()], read).optional()
 }
 
 pub(super) fn by_key(
@@ -160,45 +192,50 @@ pub(super) fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>> {
     readable(rows)
 }
 
-/// The first row of a new task; its body follows by `write_body`.
-pub(super) fn insert(db: &Connection, task: &Task) -> Result<i64> {
-    let mut insert = db.prepare_cached(
-        "INSERT INTO task (id, status, agent, fence, held, seq, steps_done, steps_open, steps_from,
-                           starts, retries, max_retries, priority, created_at, updated_at,
-                           not_before, expires_at, needs, pinned)
-         VALUES (?1, ?2, ?3, 0, 0, 0, 0, 0, 0, 0, 0, ?4, ?5, ?6, ?6, NULL, ?7, ?8, ?9)",
+/// Writes what was touched.
+pub(super) fn write(db: &Connection, entry: &TaskEntry, now: LeaseNow) -> Result<()> {
+    let TaskEntry { n, task, touched, .. } = entry;
+    if touched.is_new {
+        insert(db, entry, now)?;
+    } else if touched.hot {
+        update(db, entry, now)?;
+    }
+    if touched.body && !touched.is_new {
+        write_body(db, *n, task)?;
+    } else if touched.reason {
+        db.prepare_cached("UPDATE task_body SET reason = ?2 WHERE n = ?1")?
+            .execute(params![n, task.reason])?;
+    }
+    match &task.lease.held {
+        Some(held) if touched.lease => write_lease(db, *n, held),
+        None if touched.lease => {
+            db.prepare_cached("DELETE FROM lease WHERE n = ?1")?.execute([n]).map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The records of its steps up to the last clearing are history. After the journal's rows.
+pub(super) fn clear_steps(db: &Connection, n: i64) -> Result<()> {
+    let mut update = db.prepare_cached(
+        "UPDATE task SET steps_from =
+             (SELECT MAX(id) FROM journal WHERE task = ?1 AND name IS NULL AND kind = ?2)
+         WHERE n = ?1",
     )?;
-    insert.insert(params![
-        task.id.as_str(),
-        task.status.code(),
-        task.agent.as_ref().map(AgentName::as_str),
-        task.max_retries(),
-        task.spec.priority,
-        task.created_at.as_ms(),
-        task.expires_at.map(Time::as_ms),
-        needs(task),
-        task.pinned,
-    ])
+    update.execute([n, EventKind::StepsCleared.code().into()]).map(drop)
 }
 
-/// A JSON list; none for a task that anybody can do.
-fn needs(task: &Task) -> Option<String> {
-    (!task.spec.needs.is_empty()).then(|| to_json(&task.spec.needs))
-}
-
-/// Writes the hot row, if nobody else did since it was read. What an index stands on is written
-/// apart, and only when it changed: naming it here would rewrite the index each time.
-pub(super) fn write_hot(db: &Connection, n: i64, before: &Hot, task: &Task) -> Result<bool> {
-    let place = Place::of(task);
-    let is_moved = place != before.place;
-    let mut update = db.prepare_cached(if is_moved { UPDATE_MOVED } else { UPDATE_HOT })?;
+/// What changes with every commit.
+fn hot_values(entry: &TaskEntry, now: LeaseNow) -> Vec<SqlValue> {
+    let task = &entry.task;
     let held = task.lease.held.as_ref();
-    let mut values: Vec<SqlValue> = vec![
-        n.into(),
-        before.seq.cast_signed().into(),
+    vec![
+        entry.n.into(),
         task.lease.fence.0.cast_signed().into(),
         held.is_some().into(),
-        held.and_then(|h| h.ttl).map(|ttl| ttl.as_ms().cast_signed()).into(),
+        held.and_then(|held| held.ttl).map(|ttl| ttl.as_ms().cast_signed()).into(),
+        entry.lease_until.into(),
+        entry.lease_until.map(|_| now.boot).into(),
         task.seq.cast_signed().into(),
         task.steps_done.cast_signed().into(),
         task.starts.into(),
@@ -208,164 +245,117 @@ pub(super) fn write_hot(db: &Connection, n: i64, before: &Hot, task: &Task) -> R
         task.tally.progress_at.map(Time::as_ms).into(),
         task.tally.cost_micros.cast_signed().into(),
         task.tally.turns.cast_signed().into(),
-    ];
-    if is_moved {
-        values.extend([
-            i64::from(place.status.code()).into(),
-            place.priority.into(),
-            place.not_before.map(Time::as_ms).into(),
-            place.agent.map(|agent| agent.as_str().to_owned()).into(),
-            place.retries.into(),
-            place.max_retries.into(),
-            place.given_up.into(),
-            place.pinned.into(),
-        ]);
-    }
-    let changed = update.execute(params_from_iter(values))?;
-    if task.steps_open != before.steps_open {
-        db.prepare_cached("UPDATE task SET steps_open = ?2 WHERE n = ?1")?
-            .execute([n, task.steps_open.cast_signed()])?;
-    }
-    Ok(changed == 1)
+        task.steps_open.cast_signed().into(),
+    ]
 }
 
-const UPDATE_HOT: &str = "
-    UPDATE task SET fence = ?3, held = ?4, lease_ttl = ?5, seq = ?6, steps_done = ?7, starts = ?8,
-        updated_at = ?9, expires_at = ?10, recoveries = ?11, progress_at = ?12, cost = ?13, turns = ?14
-    WHERE n = ?1 AND seq = ?2";
-
-/// With what the indexes of the queue stand on.
-const UPDATE_MOVED: &str = "
-    UPDATE task SET fence = ?3, held = ?4, lease_ttl = ?5, seq = ?6, steps_done = ?7, starts = ?8,
-        updated_at = ?9, expires_at = ?10, recoveries = ?11, progress_at = ?12, cost = ?13, turns = ?14,
-        status = ?15, priority = ?16, not_before = ?17, agent = ?18, retries = ?19, max_retries = ?20,
-        given_up = ?21, pinned = ?22
-    WHERE n = ?1 AND seq = ?2";
-
-/// What of a task an index stands on, and its sequence number, as they were read.
-#[derive(Debug)]
-pub(super) struct Hot {
-    seq: u64,
-    is_held: bool,
-    steps_open: u64,
-    place: Place,
+/// What the indexes of the queue stand on.
+fn queue_values(task: &Task) -> [SqlValue; 8] {
+    [
+        i64::from(task.status.code()).into(),
+        task.spec.priority.into(),
+        task.not_before.map(Time::as_ms).into(),
+        task.agent.as_ref().map(|agent| agent.as_str().to_owned()).into(),
+        task.retries.into(),
+        task.max_retries().into(),
+        task.tally.given_up.into(),
+        task.pinned.into(),
+    ]
 }
 
-/// Where a task stands in the queue.
-#[derive(Debug, PartialEq)]
-struct Place {
-    status: TaskStatus,
-    priority: i32,
-    not_before: Option<Time>,
-    agent: Option<AgentName>,
-    retries: u32,
-    max_retries: u32,
-    given_up: bool,
-    pinned: bool,
-}
-
-impl Place {
-    fn of(task: &Task) -> Self {
-        Self {
-            status: task.status,
-            priority: task.spec.priority,
-            not_before: task.not_before,
-            agent: task.agent.clone(),
-            retries: task.retries,
-            max_retries: task.max_retries(),
-            given_up: task.tally.given_up,
-            pinned: task.pinned,
-        }
-    }
-}
-
-impl Hot {
-    pub(super) fn of(task: &Task) -> Self {
-        let is_held = task.lease.held.is_some();
-        Self { seq: task.seq, is_held, steps_open: task.steps_open, place: Place::of(task) }
-    }
-}
-
-/// The body of a new task.
-pub(super) fn insert_body(db: &Connection, n: i64, task: &Task) -> Result<()> {
+fn insert(db: &Connection, entry: &TaskEntry, now: LeaseNow) -> Result<()> {
+    let task = &entry.task;
+    let mut values = hot_values(entry, now);
+    values.extend(queue_values(task));
+    let (id, created_at) = (task.id.as_str().to_owned(), task.created_at.as_ms());
+    values.extend([id.into(), created_at.into(), needs(task).into()]);
+    let mut insert = db.prepare_cached(
+        "INSERT INTO task (n, fence, held, lease_ttl, lease_until, lease_boot, seq, steps_done, starts,
+             updated_at, expires_at, recoveries, progress_at, cost, turns, steps_open, status,
+             priority, not_before, agent, retries, max_retries, given_up, pinned, id, created_at,
+             needs, steps_from)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
+             ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, 0)",
+    )?;
+    insert.execute(params_from_iter(values))?;
     let mut insert = db.prepare_cached(
         "INSERT INTO task_body (n, reason, spec, context, door, key, folder)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
-    insert.execute(params![
-        n,
-        task.reason,
-        to_json(&task.spec),
-        to_json(&task.context),
-        task.checkpoint.as_ref().map(to_json),
-        task.spec.key.as_ref().map(IdempotencyKey::as_str),
-        task.checkpoint.as_ref().map(|door| &door.folder),
-    ])?;
+    insert.execute(params_from_iter(body_values(entry.n, task)))?;
     Ok(())
 }
 
-/// The body of a task that changed, without its key and folder.
-pub(super) fn write_body(db: &Connection, n: i64, task: &Task) -> Result<()> {
-    let mut write = db.prepare_cached(
-        "UPDATE task_body SET reason = ?2, spec = ?3, context = ?4, door = ?5 WHERE n = ?1",
-    )?;
-    write.execute(params![
-        n,
-        task.reason,
-        to_json(&task.spec),
-        to_json(&task.context),
-        task.checkpoint.as_ref().map(to_json),
-    ])?;
-    Ok(())
+macro_rules! hot {
+    () => {
+        "UPDATE task SET fence = ?2, held = ?3, lease_ttl = ?4, lease_until = ?5, lease_boot = ?6,
+             seq = ?7, steps_done = ?8, starts = ?9, updated_at = ?10, expires_at = ?11,
+             recoveries = ?12, progress_at = ?13, cost = ?14, turns = ?15"
+    };
 }
-
-/// The reason alone of a task that changed.
-pub(super) fn write_reason(db: &Connection, n: i64, task: &Task) -> Result<()> {
-    db.prepare_cached("UPDATE task_body SET reason = ?2 WHERE n = ?1")?
-        .execute(params![n, task.reason])?;
-    Ok(())
-}
-
-/// What a task can be found by, and by whom.
-pub(super) fn write_names(db: &Connection, n: i64, task: &Task) -> Result<()> {
-    db.prepare_cached("UPDATE task SET needs = ?2 WHERE n = ?1")?
-        .execute(params![n, needs(task)])?;
-    let mut write = db.prepare_cached("UPDATE task_body SET key = ?2, folder = ?3 WHERE n = ?1")?;
-    write.execute(params![
-        n,
-        task.spec.key.as_ref().map(IdempotencyKey::as_str),
-        task.checkpoint.as_ref().map(|door| &door.folder),
-    ])?;
-    Ok(())
-}
-
-/// Who holds it now, if anybody; `before` tells whether somebody did.
-pub(super) fn write_lease(
-    db: &Connection,
-    n: i64,
-    before: &Hot,
-    held: Option<&Held>,
-) -> Result<()> {
-    let Some(held) = held else {
-        if before.is_held {
-            db.prepare_cached("DELETE FROM lease WHERE n = ?1")?.execute([n])?;
+/// What an index stands on is named only when it changed: naming it would rewrite the index each time.
+fn update(db: &Connection, entry: &TaskEntry, now: LeaseNow) -> Result<()> {
+    let mut values = hot_values(entry, now);
+    let sql = match (entry.touched.queue, entry.touched.open) {
+        (true, _) => {
+            values.extend(queue_values(&entry.task));
+            concat!(
+                hot!(),
+                ", steps_open = ?16, status = ?17, priority = ?18, not_before = ?19,
+                agent = ?20, retries = ?21, max_retries = ?22, given_up = ?23, pinned = ?24
+                WHERE n = ?1"
+            )
         }
-        return Ok(());
+        (false, true) => concat!(hot!(), ", steps_open = ?16 WHERE n = ?1"),
+        (false, false) => {
+            values.pop();
+            concat!(hot!(), " WHERE n = ?1")
+        }
     };
-    let sql = match before.is_held {
-        false => "INSERT INTO lease (n, holder, since, attempt) VALUES (?1, ?2, ?3, ?4)",
-        true => "UPDATE lease SET holder = ?2, since = ?3, attempt = ?4 WHERE n = ?1",
-    };
-    let values = params![n, to_json(&held.holder), held.since.as_ms(), attempt(held)];
-    db.prepare_cached(sql)?.execute(values)?;
+    db.prepare_cached(sql)?.execute(params_from_iter(values))?;
     Ok(())
 }
 
-fn attempt(held: &Held) -> Option<&str> {
-    match &held.holder {
+/// A JSON list; none for a task that anybody can do.
+fn needs(task: &Task) -> Option<String> {
+    (!task.spec.needs.is_empty()).then(|| to_json(&task.spec.needs))
+}
+
+fn body_values(n: i64, task: &Task) -> [SqlValue; 7] {
+    [
+        n.into(),
+        task.reason.clone().into(),
+        to_json(&task.spec).into(),
+        to_json(&task.context).into(),
+        task.checkpoint.as_ref().map(to_json).into(),
+        task.spec.key.as_ref().map(|key| key.as_str().to_owned()).into(),
+        task.checkpoint.as_ref().map(|door| door.folder.clone()).into(),
+    ]
+}
+
+fn write_body(db: &Connection, n: i64, task: &Task) -> Result<()> {
+    let mut write = db.prepare_cached(
+        "UPDATE task_body SET reason = ?2, spec = ?3, context = ?4, door = ?5, key = ?6, folder = ?7
+         WHERE n = ?1",
+    )?;
+    write.execute(params_from_iter(body_values(n, task)))?;
+    let sql = "UPDATE task SET needs = ?2 WHERE n = ?1 AND needs IS NOT ?2";
+    db.prepare_cached(sql)?.execute(params![n, needs(task)])?;
+    Ok(())
+}
+
+fn write_lease(db: &Connection, n: i64, held: &Held) -> Result<()> {
+    let attempt = match &held.holder {
         Holder::Attempt { attempt, .. } => Some(attempt),
         Holder::Process(_) | Holder::Time { .. } => None,
-    }
+    };
+    let mut write = db.prepare_cached(
+        "INSERT INTO lease (n, holder, since, attempt) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (n) DO UPDATE
+         SET holder = excluded.holder, since = excluded.since, attempt = excluded.attempt",
+    )?;
+    write.execute(params![n, to_json(&held.holder), held.since.as_ms(), attempt])?;
+    Ok(())
 }
 
 fn read(row: &Row<'_>, now: LeaseNow) -> Result<TaskRow> {
@@ -377,14 +367,23 @@ fn read(row: &Row<'_>, now: LeaseNow) -> Result<TaskRow> {
             None => None,
         },
     };
-    read_with(row, now, body)
+    let held = match row.get(5)? {
+        true => Some(from_json(row.get_ref(22)?.as_str()?, "lease.holder")?),
+        false => None,
+    };
+    read_with(row, now, body, held)
 }
 
-/// With as much of the body as stands in the hot row.
+/// With as much of the body as stands in the hot row. A holder that was not asked for is nobody.
 fn read_lean(row: &Row<'_>, now: LeaseNow) -> Result<TaskRow> {
     let (max_retries, priority) = (Some(row.get(19)?), row.get(20)?);
     let spec = TaskSpec { max_retries, priority, ..TaskSpec::default() };
-    read_with(row, now, Body { spec, context: BTreeMap::new(), checkpoint: None })
+    let held = match (row.get(5)?, row.get_ref(22)?.as_str_or_null()?) {
+        (true, Some(holder)) => Some(from_json(holder, "lease.holder")?),
+        (true, None) => Some(Holder::Time { by: String::new() }),
+        (false, _) => None,
+    };
+    read_with(row, now, Body { spec, context: BTreeMap::new(), checkpoint: None }, held)
 }
 
 /// What of a task is JSON.
@@ -394,20 +393,19 @@ struct Body {
     checkpoint: Option<CheckpointDoor>,
 }
 
-fn read_with(row: &Row<'_>, now: LeaseNow, body: Body) -> Result<TaskRow> {
+fn read_with(row: &Row<'_>, now: LeaseNow, body: Body, holder: Option<Holder>) -> Result<TaskRow> {
     let ttl = row.get::<_, Option<i64>>(6)?.map(|ms| Span::from_ms(ms.cast_unsigned()));
-    let held = if row.get(5)? {
-        Some(Held {
-            holder: from_json(row.get_ref(22)?.as_str()?, "lease.holder")?,
+    let held = match holder {
+        Some(holder) => Some(Held {
+            holder,
             ttl,
             since: Time::from_ms(row.get(23)?),
             left: match ttl {
                 Some(_) => Some(left(row.get(7)?, row.get(8)?, now)),
                 None => None,
             },
-        })
-    } else {
-        None
+        }),
+        None => None,
     };
     let task = Task {
         id: parse(row.get_ref(1)?.as_str()?, "task.id")?,

@@ -17,18 +17,15 @@ use tokio::sync::oneshot;
 use super::error::store_error;
 use super::lease_clock::LeaseClock;
 use super::open::{self, Use};
-use super::operation::{Answer, Operation};
 use super::place::Place;
-use super::refusal::{ApplyError, Refusal};
-use super::{journal, watch};
-use crate::contract::{Recall, StoreError};
+use super::refusal::ApplyError;
+use super::{apply, journal, watch};
+use crate::contract::{Operation, Recall, Reply, StoreError};
 
 /// Most operations in one transaction: bounds how long the first of them waits.
 const BATCH_MAX: usize = 512;
 /// How long an operation that nobody waits for may stay in memory.
 const SOON: Duration = Duration::from_millis(2);
-
-type Reply = Result<Answer, Refusal>;
 
 #[derive(Debug)]
 enum Job {
@@ -415,33 +412,29 @@ impl Shared {
         db: &Connection,
         operations: &[Operation],
     ) -> rusqlite::Result<Vec<Reply>> {
-        let mut answers = Vec::with_capacity(operations.len());
-        for operation in operations {
-            if operation.is_refused_before_it_writes() {
-                answers.push(
-                    match operation.perform(db, self.clock.now()).map_err(|e| self.own_fault(e)) {
-                        Ok(answer) => Ok(answer),
-                        Err(ApplyError::Refused(refusal)) => Err(refusal),
-                        Err(ApplyError::Sqlite(error)) => return Err(error),
-                    },
-                );
-                continue;
-            }
-            db.prepare_cached("SAVEPOINT operation")?.execute([])?;
-            match operation.perform(db, self.clock.now()).map_err(|e| self.own_fault(e)) {
-                Ok(answer) => {
-                    db.prepare_cached("RELEASE operation")?.execute([])?;
-                    answers.push(Ok(answer));
+        operations.iter().map(|operation| self.operation(db, operation)).collect()
+    }
+
+    fn operation(&self, db: &Connection, operation: &Operation) -> rusqlite::Result<Reply> {
+        let has_savepoint = !apply::is_plain(operation);
+        let run = |sql: &str| match has_savepoint {
+            true => db.prepare_cached(sql)?.execute([]).map(drop),
+            false => Ok(()),
+        };
+        run("SAVEPOINT operation")?;
+        let place = self.path.display().to_string();
+        let reply = match apply::perform(db, operation, self.clock.now(), &place) {
+            Err(error) => match self.own_fault(error) {
+                ApplyError::Sqlite(error) => return Err(error),
+                ApplyError::Refused(refusal) => {
+                    run("ROLLBACK TO operation")?;
+                    Err(refusal)
                 }
-                Err(ApplyError::Refused(refusal)) => {
-                    db.prepare_cached("ROLLBACK TO operation")?.execute([])?;
-                    db.prepare_cached("RELEASE operation")?.execute([])?;
-                    answers.push(Err(refusal));
-                }
-                Err(ApplyError::Sqlite(error)) => return Err(error),
-            }
-        }
-        Ok(answers)
+            },
+            Ok(done) => Ok(done),
+        };
+        run("RELEASE operation")?;
+        Ok(reply)
     }
 
     /// A row that cannot be read, or a value that cannot be kept, is the fault of one operation.

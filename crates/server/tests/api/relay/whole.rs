@@ -1,23 +1,19 @@
 //! Relayed wherever agents may, direct where only daemons do: so the whole suite runs over the relay.
 
-use std::path::PathBuf;
-
 use async_trait::async_trait;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::claimant::Claimant;
 use relight_core::event::Event;
-use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
-use relight_core::lease::Fence;
-use relight_core::node::{Epoch, NewNode, Node};
-use relight_core::session::{Session, SessionChange};
+use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
+use relight_core::node::Node;
+use relight_core::session::Session;
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_server::RelayedStore;
 use relight_store::{
-    AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    EventQuery, Inventory, Joined, MemoryStore, Recall, SessionQuery, Store, StoreError,
-    TaskGlance, TaskQuery, Told,
+    AgentQuery, AttemptQuery, Commit, EventQuery, Inventory, MemoryStore, Operation, Recall, Reply,
+    SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
 };
 use serde_json::Value;
 
@@ -31,8 +27,14 @@ pub(super) struct Whole {
 
 #[async_trait]
 impl Store for Whole {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        self.relayed.commit(commit).await
+    async fn write(&self, operation: Operation) -> Reply {
+        match operation {
+            Operation::Commit(_)
+            | Operation::TryCommit(_)
+            | Operation::Renew(..)
+            | Operation::CommitSessions(..) => self.relayed.write(operation).await,
+            _ => self.direct.write(operation).await,
+        }
     }
 
     fn commit_soon(&self, commit: Commit) -> Recall {
@@ -83,18 +85,6 @@ impl Store for Whole {
         self.relayed.events(query).await
     }
 
-    async fn forget(&self, tasks: Vec<(TaskId, u64)>, at: Time) -> Result<Vec<TaskId>, StoreError> {
-        self.direct.forget(tasks, at).await
-    }
-
-    async fn forget_events(&self, before: Time) -> Result<u64, StoreError> {
-        self.direct.forget_events(before).await
-    }
-
-    async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError> {
-        self.direct.commit_agent(commit).await
-    }
-
     async fn agent(&self, name: &AgentName) -> Result<Option<Agent>, StoreError> {
         self.relayed.agent(name).await
     }
@@ -111,26 +101,6 @@ impl Store for Whole {
         self.relayed.attempts(query).await
     }
 
-    async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError> {
-        self.direct.forget_attempts(before).await
-    }
-
-    async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError> {
-        self.direct.forget_agent(name, seq, at).await
-    }
-
-    async fn commit_sessions(
-        &self,
-        changes: Vec<SessionChange>,
-        at: Time,
-    ) -> Result<Vec<bool>, StoreError> {
-        self.relayed.commit_sessions(changes, at).await
-    }
-
-    async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
-        self.direct.forget_sessions(sessions).await
-    }
-
     async fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
         self.relayed.session(key).await
     }
@@ -143,31 +113,8 @@ impl Store for Whole {
         self.relayed.kept(name).await
     }
 
-    async fn keep(
-        &self,
-        name: &str,
-        before: Option<Value>,
-        now: Value,
-    ) -> Result<bool, StoreError> {
-        self.direct.keep(name, before, now).await
-    }
-
-    async fn keep_and_tell(
-        &self,
-        name: &str,
-        before: Option<Value>,
-        now: Value,
-        told: Vec<Told>,
-    ) -> Result<bool, StoreError> {
-        self.direct.keep_and_tell(name, before, now, told).await
-    }
-
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError> {
         self.relayed.inventory(whole).await
-    }
-
-    async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
-        self.relayed.renew(task, fence).await
     }
 
     async fn claimable(
@@ -183,41 +130,6 @@ impl Store for Whole {
         self.relayed.next_due(now).await
     }
 
-    async fn join_node(
-        &self,
-        node: NewNode,
-        last: Option<Epoch>,
-        at: Time,
-    ) -> Result<Joined, StoreError> {
-        self.direct.join_node(node, last, at).await
-    }
-
-    async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
-        self.direct.renew_node(name, epoch).await
-    }
-
-    async fn leave_node(
-        &self,
-        name: &NodeName,
-        epoch: Epoch,
-        at: Time,
-    ) -> Result<bool, StoreError> {
-        self.direct.leave_node(name, epoch, at).await
-    }
-
-    async fn drain_node(
-        &self,
-        name: &NodeName,
-        draining: bool,
-        at: Time,
-    ) -> Result<bool, StoreError> {
-        self.direct.drain_node(name, draining, at).await
-    }
-
-    async fn forget_node(&self, name: &NodeName, at: Time) -> Result<bool, StoreError> {
-        self.direct.forget_node(name, at).await
-    }
-
     async fn nodes(&self) -> Result<Vec<Node>, StoreError> {
         self.relayed.nodes().await
     }
@@ -228,9 +140,5 @@ impl Store for Whole {
 
     async fn changed(&self, after: u64) -> Result<(), StoreError> {
         self.relayed.changed(after).await
-    }
-
-    fn file(&self) -> Option<PathBuf> {
-        self.relayed.file()
     }
 }

@@ -1,62 +1,64 @@
-//! The agents of a batch in memory, with the attempts that it speaks of.
+//! The agents of a working set, with the attempts that operations speak of.
 
 use std::collections::{BTreeMap, HashMap};
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::{Attempt, AttemptTag};
+use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::ids::AgentName;
 
-use super::agents::AgentRow;
-use super::journal::Entry;
-use super::lease_clock::until;
+use super::{Entry, until};
 use crate::check;
 use crate::contract::{AgentCommit, AgentCommitError, Committed, StoreError};
 
 /// One attempt of one agent.
-pub(super) type AttemptKey = (AgentName, u32);
+pub(crate) type AttemptKey = (AgentName, u32);
 
-/// All that a batch concerns of agents.
+/// All that operations concern of agents.
 #[derive(Debug, Default)]
-pub(super) struct Agents {
-    pub(super) rows: BTreeMap<AgentName, AgentEntry>,
+pub(crate) struct Agents {
+    pub(crate) rows: BTreeMap<AgentName, AgentEntry>,
     /// Numbers for agents to be.
-    pub(super) numbers: Vec<i64>,
-    pub(super) attempts: HashMap<AttemptKey, Attempt>,
+    pub(crate) numbers: Vec<i64>,
+    pub(crate) attempts: HashMap<AttemptKey, Attempt>,
     /// Whose the tags are that somebody wants.
-    pub(super) tags: HashMap<AttemptTag, AttemptKey>,
+    pub(crate) tags: HashMap<AttemptTag, AttemptKey>,
     /// Attempts to be written, in the order they were first spoken of.
-    pub(super) written: Vec<AttemptKey>,
+    pub(crate) written: Vec<AttemptKey>,
 }
 
-/// An agent of the batch.
+/// An agent with what only a store knows of it.
 #[derive(Debug)]
-pub(super) struct AgentEntry {
-    pub(super) row: AgentRow,
-    pub(super) is_new: bool,
-    pub(super) is_changed: bool,
+pub(crate) struct AgentEntry {
+    /// Its row's number.
+    pub(crate) n: i64,
+    /// The `left` of its lease is of no meaning here.
+    pub(crate) agent: Agent,
+    /// When its lease runs out, by the lease clock.
+    pub(crate) lease_until: Option<i64>,
+    pub(crate) is_new: bool,
+    pub(crate) is_changed: bool,
 }
 
 impl Agents {
     /// Takes in an attempt as it was read.
-    pub(super) fn know(&mut self, attempt: Attempt) {
+    pub(crate) fn know(&mut self, attempt: Attempt) {
         let key = (attempt.agent.clone(), attempt.number);
         self.tags.insert(attempt.tag.clone(), key.clone());
         self.attempts.insert(key, attempt);
     }
 
-    pub(super) fn commit(
+    pub(crate) fn commit<'o>(
         &mut self,
-        commit: &AgentCommit,
+        commit: &'o AgentCommit,
         now_ms: i64,
         place: &str,
-        journal: &mut Vec<Entry>,
+        journal: &mut Vec<Entry<'o>>,
     ) -> Result<Committed, AgentCommitError> {
         self.check(commit, place)?;
         if let Some(AgentChange::Created(plan)) = commit.changes.first() {
             let n = self.numbers.pop().expect("there is a number for each agent to be");
             let agent = AgentChange::first(&commit.agent, plan, commit.at);
-            let row = AgentRow { n, agent, lease_until: None };
-            let entry = AgentEntry { row, is_new: true, is_changed: true };
+            let entry = AgentEntry { n, agent, lease_until: None, is_new: true, is_changed: true };
             self.rows.insert(commit.agent.clone(), entry);
         }
         for change in &commit.changes {
@@ -64,14 +66,14 @@ impl Agents {
         }
         let entry = self.rows.get_mut(&commit.agent).expect("a checked commit has its agent");
         entry.is_changed |= !commit.changes.is_empty();
-        entry.row.agent.seq += u64::from(!commit.changes.is_empty());
+        entry.agent.seq += u64::from(!commit.changes.is_empty());
         let takes = |change: &AgentChange| matches!(change, AgentChange::LeaseTaken { .. });
         if commit.guard.fence.is_some() || commit.changes.iter().any(takes) {
-            let ttl = entry.row.agent.lease.held.as_ref().and_then(|held| held.ttl);
-            entry.row.lease_until = until(ttl, now_ms);
+            let ttl = entry.agent.lease.held.as_ref().and_then(|held| held.ttl);
+            entry.lease_until = until(ttl, now_ms);
             entry.is_changed |= ttl.is_some();
         }
-        Ok(Committed { seq: entry.row.agent.seq, fence: entry.row.agent.lease.fence })
+        Ok(Committed { seq: entry.agent.seq, fence: entry.agent.lease.fence })
     }
 
     /// Everything that can refuse a commit, before anything is changed.
@@ -81,7 +83,7 @@ impl Agents {
             (true, Some(_)) => return Err(AgentCommitError::Exists(commit.agent.clone())),
             (true, None) => {}
             (false, None) => return Err(AgentCommitError::Absent(commit.agent.clone())),
-            (false, Some(entry)) => check::agent_guard(&entry.row.agent, commit.guard)?,
+            (false, Some(entry)) => check::agent_guard(&entry.agent, commit.guard)?,
         }
         self.check_tags(commit, place)
     }
@@ -105,12 +107,17 @@ impl Agents {
         Ok(())
     }
 
-    fn apply(&mut self, commit: &AgentCommit, change: &AgentChange, journal: &mut Vec<Entry>) {
+    fn apply<'o>(
+        &mut self,
+        commit: &'o AgentCommit,
+        change: &AgentChange,
+        journal: &mut Vec<Entry<'o>>,
+    ) {
         let entry = self.rows.get_mut(&commit.agent).expect("a checked commit has its agent");
         if change.is_told() {
-            journal.push(Entry::of_agent(entry.row.n, commit, change, &entry.row.agent));
+            journal.push(Entry::of_agent(entry.n, commit, change, &entry.agent));
         }
-        change.apply(&mut entry.row.agent, commit.at);
+        change.apply(&mut entry.agent, commit.at);
         self.apply_to_attempt(commit, change);
     }
 

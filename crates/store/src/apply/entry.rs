@@ -1,0 +1,112 @@
+//! A row of the journal to be.
+
+use std::borrow::Cow;
+
+use relight_core::agent::Agent;
+use relight_core::agent::change::AgentChange;
+use relight_core::change::{Change, StepMark};
+use relight_core::event::{Event, EventKind};
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::lease::Fence;
+use relight_core::step::Output;
+use relight_core::task::Task;
+use relight_core::time::Time;
+use serde_json::{Value, json};
+
+use crate::bodies::{OutputDetail, to_json};
+use crate::contract::{AgentCommit, Commit};
+
+/// What the journal gets.
+#[derive(Debug)]
+pub(crate) struct Entry<'o> {
+    pub(crate) at: Time,
+    pub(crate) kind: EventKind,
+    /// The row's number and the name of whose it is.
+    pub(crate) task: Option<(i64, &'o TaskId)>,
+    pub(crate) agent: Option<(i64, &'o AgentName)>,
+    pub(crate) fence: Option<Fence>,
+    /// Null for a step that ended: its output says it.
+    pub(crate) detail: Cow<'o, Value>,
+    pub(crate) step: Option<StepEntry<'o>>,
+}
+
+/// What only the record of a step has.
+#[derive(Debug)]
+pub(crate) struct StepEntry<'o> {
+    pub(crate) mark: &'o StepMark,
+    pub(crate) output: Option<&'o Output>,
+}
+
+impl<'o> Entry<'o> {
+    /// The record of one change of a task; `before` is what it is applied to.
+    pub(crate) fn of_task(
+        n: i64,
+        commit: &'o Commit,
+        change: &'o Change,
+        before: Option<&Task>,
+    ) -> Self {
+        let (output, detail) = match change {
+            Change::StepEnded { output, .. } => (output.as_ref(), Value::Null),
+            change => (None, change.detail(before)),
+        };
+        Self {
+            task: Some((n, &commit.task)),
+            fence: commit.guard.fence,
+            detail: Cow::Owned(detail),
+            step: change.mark().map(|mark| StepEntry { mark, output }),
+            ..Self::new(commit.at, change.kind())
+        }
+    }
+
+    /// The record of one change of an agent; `before` is what it is applied to.
+    pub(crate) fn of_agent(
+        n: i64,
+        commit: &'o AgentCommit,
+        change: &AgentChange,
+        before: &Agent,
+    ) -> Self {
+        Self {
+            agent: Some((n, &commit.agent)),
+            fence: commit.guard.fence,
+            detail: Cow::Owned(change.detail(Some(before))),
+            ..Self::new(commit.at, change.kind())
+        }
+    }
+
+    /// An event of no task and no agent.
+    pub(crate) fn of_nothing(at: Time, kind: EventKind, detail: Cow<'o, Value>) -> Self {
+        Self { detail, ..Self::new(at, kind) }
+    }
+
+    fn new(at: Time, kind: EventKind) -> Self {
+        let (task, agent, fence, step) = (None, None, None, None);
+        Self { at, kind, task, agent, fence, detail: Cow::Owned(Value::Null), step }
+    }
+
+    /// The detail of its row: of an output only what is rarely there, and nothing where there is nothing
+    /// to say.
+    pub(crate) fn kept_detail(&self) -> Option<String> {
+        match self.step.as_ref().and_then(|step| step.output) {
+            Some(output) => OutputDetail::of(output).as_ref().map(to_json),
+            None => (!self.detail.is_null()).then(|| to_json(&*self.detail)),
+        }
+    }
+
+    /// As somebody reads it.
+    pub(crate) fn into_event(self, id: u64) -> Event {
+        let output = self.step.as_ref().and_then(|step| step.output);
+        Event {
+            id,
+            at: self.at,
+            kind: self.kind,
+            agent: self.agent.map(|(_, name)| name.clone()),
+            task: self.task.map(|(_, id)| id.clone()),
+            step: self.step.as_ref().map(|step| step.mark.key.clone()),
+            fence: self.fence,
+            detail: match output {
+                Some(output) => json!({"exit_code": output.exit_code}),
+                None => self.detail.into_owned(),
+            },
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! The one applier: a working set in memory, operations applied to it in their order, and what is to be
+//! written.
+//!
+//! Every backend uses it. The store in memory is a working set with everything loaded; the others load
+//! what a batch of operations concerns (`Concern`), apply, and write what was touched. The meaning of a
+//! change is `Change::apply`, what refuses it is in `check`. An operation that is refused has changed
+//! nothing here.
+
+mod agents;
+mod concern;
+mod entry;
+mod nodes;
+
+use std::borrow::Cow::Borrowed;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use relight_core::change::Change;
+use relight_core::decide::Guard;
+use relight_core::ids::{IdempotencyKey, SessionKey, TaskId};
+use relight_core::lease::Fence;
+use relight_core::session::{Session, SessionChange};
+use relight_core::step::{StepKey, StepState};
+use relight_core::task::Task;
+use relight_core::time::{Span, Time};
+use serde_json::Value;
+
+pub(crate) use self::agents::{AgentEntry, Agents};
+pub(crate) use self::concern::{Concern, Parts};
+pub(crate) use self::entry::{Entry, StepEntry};
+pub(crate) use self::nodes::{NodeRow, Nodes};
+use crate::check;
+use crate::contract::{Commit, CommitError, Committed, Done, Operation, Reply, Told};
+
+/// Everything that some operations concern.
+#[derive(Debug, Default)]
+pub(crate) struct WorkingSet {
+    /// The lease clock, read once all rows were held.
+    pub(crate) now_ms: i64,
+    /// The store's name in errors.
+    pub(crate) place: String,
+    pub(crate) tasks: BTreeMap<TaskId, TaskEntry>,
+    /// Those that another writer is at, or that are not there.
+    pub(crate) passed: BTreeSet<TaskId>,
+    /// Whose the keys are that somebody wants.
+    pub(crate) keys: HashMap<IdempotencyKey, TaskId>,
+    /// Numbers for tasks to be, taken from the end.
+    pub(crate) task_numbers: Vec<i64>,
+    pub(crate) agents: Agents,
+    pub(crate) sessions: BTreeMap<SessionKey, SessionEntry>,
+    pub(crate) records: BTreeMap<String, RecordEntry>,
+    pub(crate) nodes: Nodes,
+}
+
+/// A task with what only a store knows of it.
+#[derive(Debug)]
+pub(crate) struct TaskEntry {
+    /// Its row's number: the order of adding.
+    pub(crate) n: i64,
+    /// The `left` of its lease is of no meaning here.
+    pub(crate) task: Task,
+    /// When its lease runs out, by the lease clock.
+    pub(crate) lease_until: Option<i64>,
+    /// Records of steps up to this row of the journal were cleared.
+    pub(crate) steps_from: i64,
+    /// Where its concerned steps stand.
+    pub(crate) steps: HashMap<StepKey, StepState>,
+    pub(crate) touched: Touched,
+}
+
+/// What must be written of a task.
+#[derive(Debug, Default)]
+pub(crate) struct Touched {
+    pub(crate) is_new: bool,
+    /// What changes with every commit.
+    pub(crate) hot: bool,
+    /// What the queue goes by.
+    pub(crate) queue: bool,
+    /// The count of open steps.
+    pub(crate) open: bool,
+    pub(crate) reason: bool,
+    /// What people wrote: specification, context, checkpoint.
+    pub(crate) body: bool,
+    pub(crate) lease: bool,
+    pub(crate) cleared: bool,
+}
+
+/// A session of the working set.
+#[derive(Debug, Default)]
+pub(crate) struct SessionEntry {
+    /// 0 when it is not there.
+    pub(crate) seq: u64,
+    pub(crate) lease_until: Option<i64>,
+    /// Whether it was loaded.
+    pub(crate) is_there: bool,
+    /// What is to be written.
+    pub(crate) next: Option<Session>,
+}
+
+/// A small record of the working set.
+#[derive(Debug, Default)]
+pub(crate) struct RecordEntry {
+    pub(crate) value: Option<Value>,
+    /// Whether it was loaded.
+    pub(crate) is_there: bool,
+    pub(crate) is_changed: bool,
+}
+
+/// When a lease renewed now runs out; none where no clock ends it.
+pub(crate) fn until(ttl: Option<Span>, now_ms: i64) -> Option<i64> {
+    ttl.map(|ttl| now_ms.saturating_add_unsigned(ttl.as_ms()))
+}
+
+/// What is left of a lease that runs out then.
+pub(crate) fn left(until_ms: Option<i64>, now_ms: i64) -> Span {
+    let left = until_ms.map_or(0, |until| until.saturating_sub(now_ms));
+    Span::from_ms(left.max(0).cast_unsigned())
+}
+
+impl WorkingSet {
+    /// Does it, or says why not; what the journal gets is appended to `journal`.
+    pub(crate) fn perform<'o>(
+        &mut self,
+        operation: &'o Operation,
+        journal: &mut Vec<Entry<'o>>,
+    ) -> Reply {
+        let now_ms = self.now_ms;
+        Ok(match operation {
+            Operation::Commit(commit) | Operation::TryCommit(commit) => {
+                Done::Committed(self.commit(commit, journal)?)
+            }
+            Operation::Renew(task, fence) => {
+                self.renew(task, *fence)?;
+                Done::Renewed
+            }
+            Operation::CommitAgent(commit) => {
+                Done::Committed(self.agents.commit(commit, now_ms, &self.place, journal)?)
+            }
+            Operation::CommitSessions(changes, at) => {
+                let made = changes.iter().map(|change| self.commit_session(change, *at, journal));
+                Done::Sessions(made.collect())
+            }
+            Operation::Keep { name, before, now, told } => {
+                Done::Changed(self.keep(name, before.as_ref(), now, told, journal))
+            }
+            Operation::JoinNode(node, last, at) => {
+                Done::Joined(self.nodes.join(node, *last, *at, now_ms, journal))
+            }
+            Operation::RenewNode(name, epoch) => {
+                Done::Changed(self.nodes.renew(name, *epoch, now_ms))
+            }
+            Operation::LeaveNode(name, epoch, at) => {
+                Done::Changed(self.nodes.leave(name, *epoch, *at, now_ms, journal))
+            }
+            Operation::DrainNode(name, draining, at) => {
+                Done::Changed(self.nodes.drain(name, *draining, *at, journal))
+            }
+            Operation::ForgetNode(name, at) => {
+                Done::Changed(self.nodes.forget(name, *at, now_ms, journal))
+            }
+            Operation::Remove(removal) => unreachable!("each backend does by itself: {removal:?}"),
+        })
+    }
+
+    fn commit<'o>(
+        &mut self,
+        commit: &'o Commit,
+        journal: &mut Vec<Entry<'o>>,
+    ) -> Result<Committed, CommitError> {
+        let after = self.check(commit)?;
+        if let Some(Change::Created(new)) = commit.changes.first() {
+            let n = self.task_numbers.pop().expect("there is a number for each task to be");
+            let touched = Touched { is_new: true, ..Touched::default() };
+            let entry = TaskEntry { touched, ..TaskEntry::new(n, Change::first(new, commit.at)) };
+            self.tasks.insert(commit.task.clone(), entry);
+        }
+        let entry = self.tasks.get_mut(&commit.task).expect("a checked commit has its task");
+        for change in &commit.changes {
+            journal.push(Entry::of_task(entry.n, commit, change, Some(&entry.task)));
+            entry.apply(change, commit.at);
+        }
+        if after.cleared {
+            entry.steps.clear();
+        }
+        entry.steps.extend(after.states);
+        entry.task.seq += u64::from(!commit.changes.is_empty());
+        let takes = |change: &Change| matches!(change, Change::LeaseTaken { .. });
+        if commit.guard.fence.is_some() || commit.changes.iter().any(takes) {
+            entry.renew(self.now_ms);
+        }
+        let committed = Committed { seq: entry.task.seq, fence: entry.task.lease.fence };
+        if commit.changes.iter().any(|change| matches!(change, Change::Replaced(_))) {
+            self.keys.retain(|_, owner| *owner != commit.task);
+        }
+        let key = check::key_given(commit).map(|key| (key.clone(), commit.task.clone()));
+        self.keys.extend(key);
+        Ok(committed)
+    }
+
+    fn renew(&mut self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
+        let entry = self.tasks.get_mut(task).ok_or_else(|| CommitError::Absent(task.clone()))?;
+        check::guard(&entry.task, Guard { fence: Some(fence), seq: None })?;
+        entry.renew(self.now_ms);
+        Ok(())
+    }
+
+    /// Everything that can refuse a commit, before anything is changed.
+    fn check(&self, commit: &Commit) -> Result<check::StepsAfter, CommitError> {
+        let entry = self.tasks.get(&commit.task);
+        let newest = |key: &StepKey| entry.and_then(|entry| entry.steps.get(key).copied());
+        if matches!(commit.changes.first(), Some(Change::Created(_))) {
+            if entry.is_some() {
+                return Err(CommitError::Exists(commit.task.clone()));
+            }
+            self.check_key(commit)?;
+            return check::steps(commit, newest);
+        }
+        let known = entry.ok_or_else(|| match self.passed.contains(&commit.task) {
+            true => CommitError::Moved(commit.task.clone()),
+            false => CommitError::Absent(commit.task.clone()),
+        })?;
+        check::guard(&known.task, commit.guard)?;
+        let after = check::steps(commit, newest)?;
+        self.check_key(commit)?;
+        Ok(after)
+    }
+
+    /// The key that the task has after the commit belongs to no other task.
+    fn check_key(&self, commit: &Commit) -> Result<(), CommitError> {
+        let Some(key) = check::key_given(commit) else { return Ok(()) };
+        match self.keys.get(key).filter(|owner| **owner != commit.task) {
+            Some(owner) => Err(CommitError::KeyTaken { key: key.clone(), task: owner.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn commit_session<'o>(
+        &mut self,
+        change: &'o SessionChange,
+        at: Time,
+        journal: &mut Vec<Entry<'o>>,
+    ) -> bool {
+        let entry = self.sessions.entry(change.next.key.clone()).or_default();
+        let is_there = entry.is_there || entry.next.is_some();
+        let is_unchecked = !check::fence_checked() && is_there && change.next.seq != 0;
+        if entry.seq != change.next.seq && !is_unchecked {
+            return false;
+        }
+        if change.renews || !is_there {
+            let ttl = change.next.owner().and_then(|held| held.ttl);
+            entry.lease_until = until(ttl, self.now_ms);
+        }
+        entry.seq += 1;
+        entry.next = Some(Session { seq: entry.seq, ..change.next.clone() });
+        let told = change.told.iter();
+        journal.extend(told.map(|told| Entry::of_nothing(at, told.kind, Borrowed(&told.detail))));
+        true
+    }
+
+    fn keep<'o>(
+        &mut self,
+        name: &str,
+        before: Option<&Value>,
+        now: &Value,
+        told: &'o [Told],
+        journal: &mut Vec<Entry<'o>>,
+    ) -> bool {
+        let entry = self.records.entry(name.to_owned()).or_default();
+        if entry.value.as_ref() != before {
+            return false;
+        }
+        entry.value = Some(now.clone());
+        entry.is_changed = true;
+        let entry = |told: &'o Told| Entry::of_nothing(told.at, told.kind, Borrowed(&told.detail));
+        journal.extend(told.iter().map(entry));
+        true
+    }
+}
+
+impl TaskEntry {
+    /// As it was read; when its lease runs out is told apart.
+    pub(crate) fn new(n: i64, task: Task) -> Self {
+        let (steps, touched) = (HashMap::new(), Touched::default());
+        Self { n, task, lease_until: None, steps_from: 0, steps, touched }
+    }
+
+    fn apply(&mut self, change: &Change, at: Time) {
+        let (open, reason) = (self.task.steps_open, self.task.reason.clone());
+        self.touched.add(change);
+        change.apply(&mut self.task, at);
+        self.touched.open |= self.task.steps_open != open;
+        self.touched.reason |= self.task.reason != reason;
+    }
+
+    /// The lease has its whole time again.
+    fn renew(&mut self, now_ms: i64) {
+        let ttl = self.task.lease.held.as_ref().and_then(|held| held.ttl);
+        self.lease_until = until(ttl, now_ms);
+        self.touched.hot |= ttl.is_some();
+    }
+}
+
+impl Touched {
+    fn add(&mut self, change: &Change) {
+        self.hot |= !matches!(change, Change::Created(_));
+        match change {
+            Change::Replaced(_) | Change::Door(_) => (self.body, self.queue) = (true, true),
+            Change::ContextSet(_) | Change::StepsDeclared(_) => self.body = true,
+            Change::Status { .. }
+            | Change::Assigned(_)
+            | Change::Pinned(_)
+            | Change::Retried
+            | Change::Tally(_)
+            | Change::NotBefore(_) => self.queue = true,
+            Change::LeaseTaken { .. } | Change::LeaseEnded | Change::FenceRaised => {
+                self.lease = true;
+            }
+            Change::StepsCleared => self.cleared = true,
+            Change::Created(_)
+            | Change::Spent(_)
+            | Change::StepBegun(_)
+            | Change::StepEnded { .. }
+            | Change::StepResolved { .. }
+            | Change::StepSkipped { .. }
+            | Change::Noted(..) => {}
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What a store can be asked to change, and what it answers.
+
+use relight_core::ids::{AgentName, NodeName, SessionKey, TaskId};
+use relight_core::lease::Fence;
+use relight_core::node::{Epoch, NewNode};
+use relight_core::session::SessionChange;
+use relight_core::time::Time;
+use serde_json::Value;
+
+use super::{AgentCommit, Commit, Committed, Joined, Told};
+use crate::refusal::Refusal;
+
+/// One change of the store: all of it, or nothing.
+#[derive(Debug, Clone)]
+pub enum Operation {
+    /// See [`Store::commit`](super::Store::commit).
+    Commit(Commit),
+    /// See [`Store::try_commit`](super::Store::try_commit).
+    TryCommit(Commit),
+    /// See [`Store::renew`](super::Store::renew).
+    Renew(TaskId, Fence),
+    /// See [`Store::commit_agent`](super::Store::commit_agent).
+    CommitAgent(AgentCommit),
+    /// See [`Store::commit_sessions`](super::Store::commit_sessions).
+    CommitSessions(Vec<SessionChange>, Time),
+    /// See [`Store::keep_and_tell`](super::Store::keep_and_tell).
+    Keep {
+        /// Which record.
+        name: String,
+        /// What it must still be.
+        before: Option<Value>,
+        /// What it becomes.
+        now: Value,
+        /// Events that tell of it.
+        told: Vec<Told>,
+    },
+    /// See [`Store::join_node`](super::Store::join_node).
+    JoinNode(Box<NewNode>, Option<Epoch>, Time),
+    /// See [`Store::renew_node`](super::Store::renew_node).
+    RenewNode(NodeName, Epoch),
+    /// See [`Store::leave_node`](super::Store::leave_node).
+    LeaveNode(NodeName, Epoch, Time),
+    /// See [`Store::drain_node`](super::Store::drain_node).
+    DrainNode(NodeName, bool, Time),
+    /// See [`Store::forget_node`](super::Store::forget_node).
+    ForgetNode(NodeName, Time),
+    /// Removes what is old or not wanted any more.
+    Remove(Removal),
+}
+
+/// What is removed.
+#[derive(Debug, Clone)]
+pub enum Removal {
+    /// See [`Store::forget`](super::Store::forget).
+    Tasks(Vec<(TaskId, u64)>, Time),
+    /// See [`Store::forget_events`](super::Store::forget_events).
+    Events(Time),
+    /// See [`Store::forget_attempts`](super::Store::forget_attempts).
+    Attempts(Time),
+    /// See [`Store::forget_sessions`](super::Store::forget_sessions).
+    Sessions(Vec<(SessionKey, u64)>),
+    /// See [`Store::forget_agent`](super::Store::forget_agent).
+    Agent(AgentName, u64, Time),
+}
+
+/// What became of an operation that was not refused.
+#[derive(Debug, Clone)]
+pub enum Done {
+    /// Of a commit.
+    Committed(Committed),
+    /// Of a renewal.
+    Renewed,
+    /// Whether each session's change was made.
+    Sessions(Vec<bool>),
+    /// Whether the record, node or agent was as it had to be.
+    Changed(bool),
+    /// Of a node that wants to join.
+    Joined(Joined),
+    /// The tasks that were removed.
+    Removed(Vec<TaskId>),
+    /// How many were removed.
+    Count(u64),
+}
+
+/// To one operation.
+pub type Reply = Result<Done, Refusal>;
+
+/// The answer that belongs to the operation; another one is a bug of the backend.
+macro_rules! answers {
+    ($($name:ident: $variant:ident($answer:ty);)*) => {
+        impl Done {
+            $(pub(super) fn $name(self) -> $answer {
+                match self {
+                    Self::$variant(answer) => answer,
+                    other => unreachable!("an operation was answered with {other:?}"),
+                }
+            })*
+        }
+    };
+}
+
+answers! {
+    committed: Committed(Committed);
+    sessions: Sessions(Vec<bool>);
+    changed: Changed(bool);
+    joined: Joined(Joined);
+    removed: Removed(Vec<TaskId>);
+    count: Count(u64);
+}

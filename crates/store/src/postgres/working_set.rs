@@ -1,0 +1,319 @@
+//! Loads what a batch of operations concerns, in one trip, and writes what it touched, in another.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use relight_core::ids::TaskId;
+use tokio_postgres::Row;
+
+use super::connection::{Connection, Script, get, values};
+use super::error::{BadValue, Failure};
+use super::lease_clock::NOW_MS;
+use super::tasks::{
+    BodyColumns, HotColumns, LeaseColumns, from_json, parse, read_body, read_hot, unsigned,
+};
+use super::{agents, attempts, journal, kept, nodes, sessions, tasks, text};
+use crate::apply::{Concern, Entry, Parts, RecordEntry, SessionEntry, TaskEntry, WorkingSet};
+
+/// The lease clock, asked after all rows are held.
+static CLOCK: LazyLock<String> = LazyLock::new(|| format!("SELECT {NOW_MS}"));
+
+/// How a concern is asked for.
+pub(super) struct Load<'c, 'o>(pub(super) &'c Concern<'o>);
+
+impl Load<'_, '_> {
+    /// What is asked, after what the script has already. Rows are locked first, in one order for all;
+    /// what belongs to them is read by later statements, which see what the locks waited for.
+    fn ask(&self, script: &mut Script, ahead_ms: i64) -> Places {
+        let concern = self.0;
+        let mut ask = |is_wanted: bool, sql: &'static str, values: Vec<_>| {
+            is_wanted.then(|| script.add(sql, values))
+        };
+        let list = |names: &mut dyn Iterator<Item = &str>| -> Vec<String> {
+            names.map(str::to_owned).collect()
+        };
+        let some_tasks = |wanted: &dyn Fn(&Parts) -> bool| {
+            let tasks = concern.tasks.iter().filter(|(_, parts)| wanted(parts));
+            list(&mut tasks.map(|(id, _)| id.as_str()))
+        };
+        let waited = some_tasks(&|parts| !parts.is_passed_over());
+        let free = some_tasks(&Parts::is_passed_over);
+        let (bodies, leases) = (some_tasks(&|parts| parts.body), some_tasks(&|parts| parts.holder));
+        let agents = list(&mut concern.agents.iter().map(|name| name.as_str()));
+        let sessions = list(&mut concern.sessions.iter().map(|key| key.as_str()));
+        let records: Vec<String> =
+            concern.records.iter().map(|name| text::kept(name).into_owned()).collect();
+        let nodes = list(&mut concern.nodes.iter().map(|name| name.as_str()));
+        let keys = list(&mut concern.keys.iter().map(|key| key.as_str()));
+        let steps = || concern.steps.iter();
+        let numbers: Vec<i64> =
+            concern.attempts.iter().map(|(_, number)| i64::from(*number)).collect();
+        let names = list(&mut concern.attempts.iter().map(|(name, _)| name.as_str()));
+        let tags: Vec<String> = concern.tags.iter().map(|tag| attempts::kept_tag(tag)).collect();
+        Places {
+            tasks: ask(!waited.is_empty(), &tasks::LOCK, values![waited]),
+            free_tasks: ask(!free.is_empty(), &tasks::LOCK_FREE, values![free]),
+            agents: ask(!agents.is_empty(), &agents::LOCK, values![ahead_ms, agents]),
+            sessions: ask(!sessions.is_empty(), sessions::LOCK, values![sessions]),
+            records: ask(!records.is_empty(), kept::LOCK, values![records]),
+            nodes: ask(!nodes.is_empty(), &nodes::LOCK, values![ahead_ms, nodes]),
+            bodies: ask(!bodies.is_empty(), tasks::BODIES, values![bodies]),
+            leases: ask(!leases.is_empty(), tasks::LEASES, values![leases]),
+            steps: ask(
+                !concern.steps.is_empty(),
+                &journal::STATES,
+                values![
+                    list(&mut steps().map(|(task, _)| task.as_str())),
+                    list(&mut steps().map(|(_, key)| key.name.as_str())),
+                    steps().map(|(_, key)| i64::from(key.occurrence)).collect::<Vec<i64>>(),
+                ],
+            ),
+            keys: ask(!keys.is_empty(), tasks::KEYS, values![keys]),
+            attempts: ask(!numbers.is_empty(), attempts::CONCERNED, values![names, numbers, tags]),
+            task_numbers: ask(
+                concern.tasks_to_be > 0,
+                tasks::NUMBERS,
+                values![concern.tasks_to_be as i64],
+            ),
+            agent_numbers: ask(
+                concern.agents_to_be > 0,
+                agents::NUMBERS,
+                values![concern.agents_to_be as i64],
+            ),
+            clock: script.add(&CLOCK, values![ahead_ms]),
+        }
+    }
+
+    /// Reads everything in one trip; `script` is sent before it, its own rows are passed over.
+    pub(super) async fn read(
+        &self,
+        db: &Connection,
+        mut script: Script,
+        ahead_ms: i64,
+    ) -> Result<(Vec<Vec<Row>>, WorkingSet), Failure> {
+        let places = self.ask(&mut script, ahead_ms);
+        let answers = db.run(script).await?;
+        let set = self.working_set(&answers, &places).map_err(|bad| db.damaged(&bad))?;
+        Ok((answers, WorkingSet { place: db.place.to_string(), ..set }))
+    }
+
+    fn working_set(&self, answers: &[Vec<Row>], places: &Places) -> Result<WorkingSet, BadValue> {
+        let rows = |place: Option<usize>| place.map_or(&[][..], |place| &answers[place]);
+        let mut batch = WorkingSet::default();
+        for row in rows(places.tasks).iter().chain(rows(places.free_tasks)) {
+            let entry = read_hot(row)?;
+            batch.tasks.insert(entry.task.id.clone(), entry);
+        }
+        let passed = self.0.tasks.iter().filter(|(_, parts)| parts.is_passed_over());
+        let passed = passed.map(|(id, _)| *id).filter(|id| !batch.tasks.contains_key(*id));
+        batch.passed = passed.cloned().collect();
+        self.fill_tasks(&mut batch, answers, places)?;
+        for row in rows(places.keys) {
+            batch
+                .keys
+                .insert(parse(get(row, 0)?, "task_body.key")?, parse(get(row, 1)?, "task.id")?);
+        }
+        for row in rows(places.agents) {
+            let entry = agents::read(row)?;
+            batch.agents.rows.insert(entry.agent.name.clone(), entry);
+        }
+        for row in rows(places.attempts) {
+            batch.agents.know(attempts::read(row)?);
+        }
+        for row in rows(places.sessions) {
+            let entry = SessionEntry {
+                seq: unsigned(row, 1)?,
+                lease_until: get(row, 2)?,
+                is_there: true,
+                next: None,
+            };
+            batch.sessions.insert(parse(get(row, 0)?, "session.key")?, entry);
+        }
+        for row in rows(places.records) {
+            let value = Some(from_json(get(row, 1)?, "kept.body")?);
+            let entry = RecordEntry { value, is_there: true, is_changed: false };
+            batch.records.insert(text::read(get(row, 0)?), entry);
+        }
+        for row in rows(places.nodes) {
+            batch.nodes.know(nodes::read(row)?);
+        }
+        batch.task_numbers = descending(rows(places.task_numbers))?;
+        batch.agents.numbers = descending(rows(places.agent_numbers))?;
+        batch.now_ms = get(&answers[places.clock][0], 0)?;
+        Ok(batch)
+    }
+
+    /// What the hot rows do not have.
+    fn fill_tasks(
+        &self,
+        batch: &mut WorkingSet,
+        answers: &[Vec<Row>],
+        places: &Places,
+    ) -> Result<(), BadValue> {
+        let rows = |place: Option<usize>| place.map_or(&[][..], |place| &answers[place]);
+        for row in rows(places.bodies) {
+            let id: TaskId = parse(get(row, 0)?, "task.id")?;
+            let body = read_body(row, 1)?;
+            if let Some(entry) = batch.tasks.get_mut(&id) {
+                let task = &mut entry.task;
+                (task.spec, task.context, task.checkpoint) =
+                    (body.spec, body.context, body.checkpoint);
+            }
+        }
+        for row in rows(places.leases) {
+            let id: TaskId = parse(get(row, 0)?, "task.id")?;
+            let held = batch.tasks.get_mut(&id).and_then(|entry| entry.task.lease.held.as_mut());
+            if let Some(held) = held {
+                held.holder = from_json(get(row, 1)?, "lease.holder")?;
+                held.since = relight_core::time::Time::from_ms(get(row, 2)?);
+            }
+        }
+        let asked: Vec<_> = self.0.steps.iter().collect();
+        for row in rows(places.steps) {
+            let place = usize::try_from(get::<i64>(row, 0)?).unwrap_or(0);
+            let (task, key) = asked[place - 1];
+            let state = journal::state(get(row, 1)?, get(row, 2)?)?;
+            if let Some(entry) = batch.tasks.get_mut(*task) {
+                entry.steps.insert((*key).clone(), state);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Taken from the end, the smallest comes first.
+fn descending(rows: &[Row]) -> Result<Vec<i64>, BadValue> {
+    let mut numbers = rows.iter().map(|row| get(row, 0)).collect::<Result<Vec<i64>, _>>()?;
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(numbers)
+}
+
+/// Where the rows of each question are among the answers.
+struct Places {
+    tasks: Option<usize>,
+    free_tasks: Option<usize>,
+    agents: Option<usize>,
+    sessions: Option<usize>,
+    records: Option<usize>,
+    nodes: Option<usize>,
+    bodies: Option<usize>,
+    leases: Option<usize>,
+    steps: Option<usize>,
+    keys: Option<usize>,
+    attempts: Option<usize>,
+    task_numbers: Option<usize>,
+    agent_numbers: Option<usize>,
+    clock: usize,
+}
+
+/// What is to be written, without the commit itself; nothing when nothing changed. The journal comes
+/// last: its lock is held for the rest of the transaction.
+pub(super) fn write(set: &WorkingSet, entries: &[Entry<'_>], journal_key: i64) -> Script {
+    let mut script = Script::default();
+    let cleared = write_tasks(set.tasks.values(), &mut script);
+    let (mut new, mut changed) = Default::default();
+    let (mut attempts, agents) = (attempts::AttemptColumns::default(), &set.agents);
+    for entry in agents.rows.values().filter(|entry| entry.is_changed) {
+        let columns: &mut agents::AgentColumns = if entry.is_new { &mut new } else { &mut changed };
+        columns.push(entry);
+    }
+    for key in &agents.written {
+        attempts.push(agents.rows[&key.0].n, &agents.attempts[key]);
+    }
+    add(&mut script, !new.is_empty(), agents::INSERT, || new.into_values());
+    add(&mut script, !changed.is_empty(), agents::UPDATE, || changed.into_values());
+    add(&mut script, !attempts.is_empty(), attempts::WRITE, || attempts.into_values());
+    write_sessions(set.sessions.values(), &mut script);
+    write_records(&set.records, &mut script);
+    let (new, changed, gone) = set.nodes.written();
+    let gone: Vec<String> = gone.into_iter().map(|name| name.as_str().to_owned()).collect();
+    add(&mut script, !new.is_empty(), nodes::INSERT, || nodes::values_of(&new));
+    add(&mut script, !changed.is_empty(), nodes::UPDATE, || nodes::values_of(&changed));
+    add(&mut script, !gone.is_empty(), nodes::DELETE, || values![gone]);
+    if !entries.is_empty() {
+        journal::append(&mut script, journal_key, entries);
+    }
+    add(&mut script, !cleared.is_empty(), &tasks::CLEAR_STEPS, || values![cleared]);
+    script
+}
+
+fn add(
+    script: &mut Script,
+    is_wanted: bool,
+    sql: &'static str,
+    values: impl FnOnce() -> Vec<super::connection::Value>,
+) {
+    if is_wanted {
+        script.add(sql, values());
+    }
+}
+
+/// Answers those whose steps were cleared.
+fn write_tasks<'e>(entries: impl Iterator<Item = &'e TaskEntry>, script: &mut Script) -> Vec<i64> {
+    let (mut new, mut changed) = (HotColumns::default(), HotColumns::default());
+    let (mut new_bodies, mut bodies) = (BodyColumns::default(), BodyColumns::default());
+    let mut leases = LeaseColumns::default();
+    let mut cleared = Vec::new();
+    for entry in entries {
+        let touched = &entry.touched;
+        match touched.is_new {
+            true => {
+                new.push(entry);
+                new_bodies.push(entry);
+            }
+            false if touched.hot => changed.push(entry),
+            false => {}
+        }
+        if touched.body && !touched.is_new {
+            bodies.push(entry);
+        }
+        let has_no_row = touched.is_new && entry.task.lease.held.is_none();
+        if touched.lease && !has_no_row {
+            leases.push(entry);
+        }
+        if touched.cleared {
+            cleared.push(entry.n);
+        }
+    }
+    add(script, !changed.is_empty(), &tasks::UPDATE, || changed.into_values());
+    add(script, !new.is_empty(), &tasks::INSERT, || new.into_values());
+    for (columns, sql) in [(bodies, tasks::UPDATE_BODIES), (new_bodies, tasks::INSERT_BODIES)] {
+        if !columns.is_empty() {
+            let has_needs = columns.has_needs() || sql == tasks::UPDATE_BODIES;
+            let (values, needs) = columns.into_values();
+            script.add(sql, values);
+            add(script, has_needs, tasks::UPDATE_NEEDS, || needs);
+        }
+    }
+    let ended = std::mem::take(&mut leases.ended);
+    add(script, !ended.is_empty(), tasks::END_LEASES, || values![ended]);
+    add(script, leases.has_held(), tasks::WRITE_LEASES, || leases.into_values());
+    cleared
+}
+
+fn write_sessions<'e>(entries: impl Iterator<Item = &'e SessionEntry>, script: &mut Script) {
+    let (mut new, mut changed) = (sessions::SessionColumns::default(), Default::default());
+    for entry in entries {
+        let Some(next) = &entry.next else { continue };
+        let columns: &mut sessions::SessionColumns =
+            if entry.is_there { &mut changed } else { &mut new };
+        columns.push(next, entry.lease_until);
+    }
+    add(script, !new.is_empty(), &sessions::INSERT, || new.into_values());
+    add(script, !changed.is_empty(), &sessions::UPDATE, || changed.into_values());
+}
+
+fn write_records(entries: &BTreeMap<String, RecordEntry>, script: &mut Script) {
+    for (is_there, sql) in [(false, kept::INSERT), (true, kept::UPDATE)] {
+        let wanted = |entry: &RecordEntry| entry.is_changed && entry.is_there == is_there;
+        let (names, bodies): (Vec<String>, Vec<String>) = entries
+            .iter()
+            .filter(|(_, entry)| wanted(entry))
+            .map(|(name, entry)| {
+                let value = entry.value.as_ref().expect("what was changed has a value");
+                (text::kept(name).into_owned(), value.to_string())
+            })
+            .unzip();
+        add(script, !names.is_empty(), sql, || values![names, bodies]);
+    }
+}
