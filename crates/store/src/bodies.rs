@@ -1,7 +1,7 @@
 //! What of a record has no column, as JSON: one shape for every backend that speaks SQL.
 
 use relight_core::agent::{
-    Agent, AgentPlan, AgentState, Attempt, AttemptTag, Cause, Ended, PostMortem, Wish,
+    Agent, AgentPlan, AgentState, Attempt, AttemptTag, Ended, PostMortem, Wish,
 };
 use relight_core::budget::Tally;
 use relight_core::ids::AgentName;
@@ -86,12 +86,6 @@ impl AttemptBody {
             post_mortem: attempt.post_mortem.clone(),
         }
     }
-}
-
-/// The place of an attempt's cause in the list of all, from 1.
-pub(crate) fn cause_code(attempt: &Attempt) -> Option<i64> {
-    let cause = attempt.ended.as_ref()?.cause;
-    Cause::ALL.iter().position(|other| *other == cause).map(|place| place as i64 + 1)
 }
 
 /// What is rarely there of an output, kept beside its body.

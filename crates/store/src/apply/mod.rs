@@ -26,7 +26,7 @@ use serde_json::Value;
 
 pub(crate) use self::agents::{AgentEntry, Agents};
 pub(crate) use self::concern::{Concern, Parts};
-pub(crate) use self::entry::{Entry, StepEntry};
+pub(crate) use self::entry::Entry;
 pub(crate) use self::nodes::{NodeRow, Nodes};
 use crate::check;
 use crate::contract::{Commit, CommitError, Committed, Done, Operation, Reply, Told};

@@ -22,6 +22,7 @@ use crate::contract::{
     AGENT_FORGOTTEN, AgentQuery, AttemptQuery, Commit, Done, EventQuery, Inventory, Operation,
     Removal, Reply, SessionQuery, TaskGlance, TaskQuery,
 };
+use crate::record::newest_of_each;
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -231,17 +232,7 @@ impl State {
     }
 
     pub(super) fn steps(&self, task: &TaskId) -> Vec<Step> {
-        let mut places: HashMap<&StepKey, usize> = HashMap::new();
-        let mut steps: Vec<Step> = Vec::new();
-        for step in self.current(task).filter_map(Record::step) {
-            let place = *places.entry(&step.key).or_insert(steps.len());
-            if place == steps.len() {
-                steps.push(step.clone());
-            } else {
-                steps[place] = step.clone();
-            }
-        }
-        steps
+        newest_of_each(self.current(task).filter_map(Record::step).cloned().collect())
     }
 
     /// A person's word that a step happened is an end too, and gave nothing.

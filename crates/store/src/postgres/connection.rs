@@ -13,11 +13,12 @@ use tokio::sync::Notify;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Row, Statement};
 
-use super::error::{BadValue, Failure};
+use super::error::Failure;
 use super::hosts::Hosts;
 use super::tls::Tls;
 use super::url::PostgresUrl;
 use crate::contract::StoreError;
+use crate::record::BadValue;
 
 /// Longest time for what reads or removes much.
 pub(super) const LONG_WAIT: Duration = Duration::from_secs(600);

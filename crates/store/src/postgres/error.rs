@@ -127,15 +127,3 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
-
-/// A value in a row that none of our writers puts there.
-#[derive(Debug, thiserror::Error)]
-#[error("{column} holds {value}, which this version never wrote")]
-pub(super) struct BadValue {
-    pub(super) column: String,
-    pub(super) value: String,
-}
-
-pub(super) fn bad_value(column: &str, value: impl std::fmt::Display) -> BadValue {
-    BadValue { column: column.to_owned(), value: value.to_string() }
-}

@@ -13,9 +13,9 @@ use super::connection::{Connection, LONG_WAIT, Script, get, values};
 use super::error::Failure;
 use super::journal;
 use super::open;
-use super::tasks::parse;
 use crate::apply::Entry;
 use crate::contract::AGENT_FORGOTTEN;
+use crate::record::parse;
 
 /// Most tasks that one transaction removes, with all their records.
 const TASKS_MAX: usize = 100;

@@ -23,6 +23,7 @@ mod operation;
 mod pool;
 mod queue;
 mod remover;
+mod rows;
 mod sessions;
 mod steps;
 mod tasks;

@@ -4,25 +4,25 @@ use std::sync::LazyLock;
 
 use relight_core::ids::NodeName;
 use relight_core::node::{Epoch, Node, NodesGlance};
-use relight_core::time::Time;
 use tokio_postgres::Row;
 
-use super::connection::{Connection, Value, get, values};
-use super::error::{BadValue, Failure};
+use super::connection::{Connection, values};
+use super::error::Failure;
 use super::lease_clock::NOW_MS;
 use super::open;
-use super::tasks::{from_json, readable, unsigned};
+use super::rows::{self, Lease, columns, insert_sql, update_sql};
+use super::tasks::readable;
 use crate::apply::{NodeRow, left};
-use crate::bodies::to_json;
+use crate::record::{BadValue, read_node};
+use crate::transfer::Table;
 
-static SELECT: LazyLock<String> = LazyLock::new(|| {
-    format!("SELECT name, epoch, draining, joined_at, lease_until, body, {NOW_MS} FROM node")
-});
+static SELECT: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT {} FROM node", columns(Table::Node, Lease::Left)));
 
 pub(super) async fn list(db: &Connection, ahead_ms: i64) -> Result<Vec<Node>, Failure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} ORDER BY name", *SELECT));
     let rows = db.query(&SQL, &values![ahead_ms]).await?;
-    readable(rows.iter().map(|row| Ok(read(row)?.node)))
+    readable(rows.iter().map(|row| rows::read(row, read_node)))
 }
 
 /// The sums of `NodesGlance::of`, made where the rows are: one row goes over the wire, not all.
@@ -67,52 +67,23 @@ pub(super) async fn renew(
 
 /// These nodes, held until the transaction ends.
 pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| {
+    let columns = columns(Table::Node, Lease::Until);
     format!(
-        "SELECT n.* FROM unnest($2::text[]) AS w (wanted)
-         CROSS JOIN LATERAL ({} WHERE node.name = w.wanted FOR UPDATE) AS n",
-        *SELECT
+        "SELECT n.* FROM unnest($1::text[]) AS w (wanted) CROSS JOIN LATERAL
+             (SELECT {columns} FROM node WHERE node.name = w.wanted FOR UPDATE) AS n"
     )
 });
 
-pub(super) fn read(row: &Row) -> Result<NodeRow, BadValue> {
-    let lease_until = get(row, 4)?;
-    let node = Node {
-        new: from_json(get(row, 5)?, "node.body")?,
-        epoch: Epoch(unsigned(row, 1)?),
-        draining: get(row, 2)?,
-        joined_at: Time::from_ms(get(row, 3)?),
-        left: left(Some(lease_until), get(row, 6)?),
-    };
-    Ok(NodeRow { node, lease_until })
+/// One of them.
+pub(super) fn read_locked(row: &Row) -> Result<NodeRow, BadValue> {
+    let node = rows::read(row, read_node)?;
+    Ok(NodeRow { lease_until: node.left.as_ms().cast_signed(), node })
 }
 
-/// Nodes as columns.
-pub(super) fn values_of(rows: &[&NodeRow]) -> Vec<Value> {
-    let texts = |text: &dyn Fn(&Node) -> String| -> Vec<String> {
-        rows.iter().map(|row| text(&row.node)).collect()
-    };
-    let numbers =
-        |number: fn(&NodeRow) -> i64| -> Vec<i64> { rows.iter().map(|row| number(row)).collect() };
-    values![
-        texts(&|node| node.new.name.as_str().to_owned()),
-        numbers(|row| row.node.epoch.0.cast_signed()),
-        numbers(|row| row.lease_until),
-        numbers(|row| row.node.joined_at.as_ms()),
-        rows.iter().map(|row| row.node.draining).collect::<Vec<bool>>(),
-        texts(&|node| to_json(&node.new)),
-    ]
-}
+pub(super) static INSERT: LazyLock<String> =
+    LazyLock::new(|| insert_sql("node", Table::Node.columns()));
 
-pub(super) const INSERT: &str = "
-    INSERT INTO node (name, epoch, lease_until, joined_at, draining, body)
-    SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::boolean[],
-                         $6::text[])";
-
-pub(super) const UPDATE: &str = "
-    UPDATE node n SET epoch = u.epoch, lease_until = u.lease_until, joined_at = u.joined_at,
-        draining = u.draining, body = u.body
-    FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::boolean[], $6::text[])
-        AS u (name, epoch, lease_until, joined_at, draining, body)
-    WHERE n.name = u.name";
+pub(super) static UPDATE: LazyLock<String> =
+    LazyLock::new(|| update_sql("node", Table::Node.columns(), "name", &[]));
 
 pub(super) const DELETE: &str = "DELETE FROM node WHERE name = ANY($1)";

@@ -7,10 +7,11 @@ use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
 use relight_core::time::Time;
 
-use super::connection::{Connection, get, values};
+use super::connection::{Connection, values};
 use super::error::Failure;
 use super::lease_clock::NOW_MS;
-use super::tasks::{parse, readable};
+use super::rows;
+use super::tasks::readable;
 use super::text;
 
 /// Of those that waited for a time, the ones that are due longest are looked at.
@@ -81,7 +82,7 @@ pub(super) async fn claimable(
         i64::try_from(limit).unwrap_or(i64::MAX),
     ];
     let rows = db.query(&CLAIMABLE, &values).await?;
-    readable(rows.iter().map(|row| parse(get(row, 0)?, "task.id")))
+    readable(rows.iter().map(|row| rows::read(row, |row| row.parse("task.id"))))
 }
 
 /// Of each status by itself the first one of the index; together it would be a walk.

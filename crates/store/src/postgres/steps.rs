@@ -14,21 +14,28 @@ use relight_core::step::{StepKey, StepOutcome};
 use tokio_postgres::Row;
 
 use super::connection::{Value, get, values};
-use super::error::BadValue;
-use super::journal::{self, JournalColumns};
+use super::journal;
 use crate::apply::Entry;
 use crate::check;
 use crate::contract::{Commit, Committed, Done, Operation, Reply};
+use crate::record::BadValue;
 
-/// For many records.
+/// For many records: what the function takes, then the columns of the records in their order.
 const APPEND: &str = "
-    SELECT append_steps($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
-                        $18, $19, $20, $21, $22, $23, $24, $25, $26)";
+    SELECT append_steps($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+                        s_at => $16, s_kind => $17::bigint[]::smallint[], s_fence => $18,
+                        s_name => $19, s_occurrence => $20, s_rule => $21::bigint[]::smallint[],
+                        s_tries => $22, s_fingerprint => $23,
+                        s_exit_code => $24::bigint[]::integer[], s_detail => $25, s_body => $26)";
 
 /// For one.
 const APPEND_ONE: &str = "
-    SELECT append_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
-                       $18, $19, $20, $21, $22)";
+    SELECT append_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+                       s_kind => ($14::bigint[])[1]::smallint, s_name => ($15::text[])[1],
+                       s_occurrence => ($16::bigint[])[1], s_rule => ($17::bigint[])[1]::smallint,
+                       s_tries => ($18::bigint[])[1], s_fingerprint => ($19::bigint[])[1],
+                       s_exit_code => ($20::bigint[])[1]::integer, s_detail => ($21::text[])[1],
+                       s_body => ($22::bytea[])[1])";
 
 /// The task's newest sequence number; none where it is gone.
 pub(super) const SEQS: &str = "
@@ -124,7 +131,10 @@ impl<'o> StepBatch<'o> {
         ];
         let (_, was_open, entry) = self.records.pop().expect("a commit of steps has a record");
         all.extend(values![was_open]);
-        all.extend(journal::step_values(&entry));
+        let mut of_record = journal::step_values(&[entry]);
+        // Its moment and its fence are those of its task.
+        of_record.remove(2);
+        all.extend(of_record.into_iter().skip(1));
         (APPEND_ONE, all)
     }
 
@@ -146,14 +156,14 @@ impl<'o> StepBatch<'o> {
         ];
         let places: BTreeMap<&TaskId, i32> = self.tasks.keys().copied().zip(1..).collect();
         let (mut owners, mut were_open) = (Vec::new(), Vec::new());
-        let mut columns = JournalColumns::with_capacity(self.records.len());
+        let mut entries = Vec::with_capacity(self.records.len());
         for (task, was_open, entry) in self.records.drain(..) {
             owners.push(places[task]);
             were_open.push(was_open);
-            columns.push(&entry);
+            entries.push(entry);
         }
         all.extend(values![owners, were_open]);
-        all.extend(columns.into_step_values());
+        all.extend(journal::step_values(&entries));
         all
     }
 

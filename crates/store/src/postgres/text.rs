@@ -24,6 +24,22 @@ pub(super) fn kept(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The same of a text that is ours.
+pub(super) fn into_kept(text: String) -> String {
+    match kept(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(kept) => kept,
+    }
+}
+
+/// As it was written.
+pub(super) fn read_kept(kept: &str) -> Cow<'_, str> {
+    match kept.contains(MARK) {
+        true => Cow::Owned(read(kept.to_owned())),
+        false => Cow::Borrowed(kept),
+    }
+}
+
 /// As it was written.
 pub(super) fn read(kept: String) -> String {
     if !kept.contains(MARK) {

@@ -3,17 +3,24 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use relight_core::ids::TaskId;
+use relight_core::event::EventKind;
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::lease::Held;
 use tokio_postgres::Row;
 
 use super::connection::{Connection, Script, get, values};
-use super::error::{BadValue, Failure};
+use super::error::Failure;
 use super::lease_clock::NOW_MS;
-use super::tasks::{
-    BodyColumns, HotColumns, LeaseColumns, from_json, parse, read_body, read_hot, unsigned,
+use super::{agents, attempts, journal, kept, nodes, rows, sessions, tasks, text};
+use crate::apply::{
+    AgentEntry, Concern, Entry, NodeRow, Parts, RecordEntry, SessionEntry, TaskEntry, WorkingSet,
 };
-use super::{agents, attempts, journal, kept, nodes, sessions, tasks, text};
-use crate::apply::{Concern, Entry, Parts, RecordEntry, SessionEntry, TaskEntry, WorkingSet};
+use crate::bodies::to_json;
+use crate::record::{
+    BadValue, agent_row, attempt_row, bad_value, body_row, from_json, hot_row, lease_row, node_row,
+    parse, read_agent, read_task, session_row, step_state, task_row,
+};
+use crate::transfer::{Column, Row as CellRow, Table};
 
 /// The lease clock, asked after all rows are held.
 static CLOCK: LazyLock<String> = LazyLock::new(|| format!("SELECT {NOW_MS}"));
@@ -53,10 +60,10 @@ impl Load<'_, '_> {
         Places {
             tasks: ask(!waited.is_empty(), &tasks::LOCK, values![waited]),
             free_tasks: ask(!free.is_empty(), &tasks::LOCK_FREE, values![free]),
-            agents: ask(!agents.is_empty(), &agents::LOCK, values![ahead_ms, agents]),
+            agents: ask(!agents.is_empty(), &agents::LOCK, values![agents]),
             sessions: ask(!sessions.is_empty(), sessions::LOCK, values![sessions]),
             records: ask(!records.is_empty(), kept::LOCK, values![records]),
-            nodes: ask(!nodes.is_empty(), &nodes::LOCK, values![ahead_ms, nodes]),
+            nodes: ask(!nodes.is_empty(), &nodes::LOCK, values![nodes]),
             bodies: ask(!bodies.is_empty(), tasks::BODIES, values![bodies]),
             leases: ask(!leases.is_empty(), tasks::LEASES, values![leases]),
             steps: ask(
@@ -69,7 +76,7 @@ impl Load<'_, '_> {
                 ],
             ),
             keys: ask(!keys.is_empty(), tasks::KEYS, values![keys]),
-            attempts: ask(!numbers.is_empty(), attempts::CONCERNED, values![names, numbers, tags]),
+            attempts: ask(!numbers.is_empty(), &attempts::CONCERNED, values![names, numbers, tags]),
             task_numbers: ask(
                 concern.tasks_to_be > 0,
                 tasks::NUMBERS,
@@ -101,7 +108,8 @@ impl Load<'_, '_> {
         let rows = |place: Option<usize>| place.map_or(&[][..], |place| &answers[place]);
         let mut batch = WorkingSet::default();
         for row in rows(places.tasks).iter().chain(rows(places.free_tasks)) {
-            let entry = read_hot(row)?;
+            let mut entry = rows::read(row, read_task)?;
+            entry.lease_until = lease_end(entry.task.lease.held.as_ref());
             batch.tasks.insert(entry.task.id.clone(), entry);
         }
         let passed = self.0.tasks.iter().filter(|(_, parts)| parts.is_passed_over());
@@ -114,7 +122,8 @@ impl Load<'_, '_> {
                 .insert(parse(get(row, 0)?, "task_body.key")?, parse(get(row, 1)?, "task.id")?);
         }
         for row in rows(places.agents) {
-            let entry = agents::read(row)?;
+            let mut entry = rows::read(row, read_agent)?;
+            entry.lease_until = lease_end(entry.agent.lease.held.as_ref());
             batch.agents.rows.insert(entry.agent.name.clone(), entry);
         }
         for row in rows(places.attempts) {
@@ -122,7 +131,7 @@ impl Load<'_, '_> {
         }
         for row in rows(places.sessions) {
             let entry = SessionEntry {
-                seq: unsigned(row, 1)?,
+                seq: get::<i64>(row, 1)?.cast_unsigned(),
                 lease_until: get(row, 2)?,
                 is_there: true,
                 next: None,
@@ -135,7 +144,7 @@ impl Load<'_, '_> {
             batch.records.insert(text::read(get(row, 0)?), entry);
         }
         for row in rows(places.nodes) {
-            batch.nodes.know(nodes::read(row)?);
+            batch.nodes.know(nodes::read_locked(row)?);
         }
         batch.task_numbers = descending(rows(places.task_numbers))?;
         batch.agents.numbers = descending(rows(places.agent_numbers))?;
@@ -153,12 +162,12 @@ impl Load<'_, '_> {
         let rows = |place: Option<usize>| place.map_or(&[][..], |place| &answers[place]);
         for row in rows(places.bodies) {
             let id: TaskId = parse(get(row, 0)?, "task.id")?;
-            let body = read_body(row, 1)?;
-            if let Some(entry) = batch.tasks.get_mut(&id) {
-                let task = &mut entry.task;
-                (task.spec, task.context, task.checkpoint) =
-                    (body.spec, body.context, body.checkpoint);
-            }
+            let Some(entry) = batch.tasks.get_mut(&id) else { continue };
+            let door: Option<&str> = get(row, 3)?;
+            entry.task.spec = from_json(get(row, 1)?, "task_body.spec")?;
+            entry.task.context = from_json(get(row, 2)?, "task_body.context")?;
+            entry.task.checkpoint =
+                door.map(|door| from_json(door, "task_body.door")).transpose()?;
         }
         for row in rows(places.leases) {
             let id: TaskId = parse(get(row, 0)?, "task.id")?;
@@ -172,7 +181,10 @@ impl Load<'_, '_> {
         for row in rows(places.steps) {
             let place = usize::try_from(get::<i64>(row, 0)?).unwrap_or(0);
             let (task, key) = asked[place - 1];
-            let state = journal::state(get(row, 1)?, get(row, 2)?)?;
+            let code: i16 = get(row, 1)?;
+            let kind = u8::try_from(code).ok().and_then(EventKind::from_code);
+            let kind = kind.ok_or_else(|| bad_value("journal.kind", code))?;
+            let state = step_state(kind, get(row, 2)?)?;
             if let Some(entry) = batch.tasks.get_mut(*task) {
                 entry.steps.insert((*key).clone(), state);
             }
@@ -211,109 +223,104 @@ struct Places {
 pub(super) fn write(set: &WorkingSet, entries: &[Entry<'_>], journal_key: i64) -> Script {
     let mut script = Script::default();
     let cleared = write_tasks(set.tasks.values(), &mut script);
-    let (mut new, mut changed) = Default::default();
-    let (mut attempts, agents) = (attempts::AttemptColumns::default(), &set.agents);
-    for entry in agents.rows.values().filter(|entry| entry.is_changed) {
-        let columns: &mut agents::AgentColumns = if entry.is_new { &mut new } else { &mut changed };
-        columns.push(entry);
-    }
-    for key in &agents.written {
-        attempts.push(agents.rows[&key.0].n, &agents.attempts[key]);
-    }
-    add(&mut script, !new.is_empty(), agents::INSERT, || new.into_values());
-    add(&mut script, !changed.is_empty(), agents::UPDATE, || changed.into_values());
-    add(&mut script, !attempts.is_empty(), attempts::WRITE, || attempts.into_values());
+    let agents = &set.agents;
+    let (new, changed): (Vec<_>, Vec<_>) =
+        agents.rows.values().filter(|entry| entry.is_changed).partition(|entry| entry.is_new);
+    let rows = |entries: Vec<&AgentEntry>| entries.into_iter().map(agent_row).collect();
+    add(&mut script, &agents::INSERT, Table::Agent.columns(), rows(new));
+    add(&mut script, &agents::UPDATE, Table::Agent.columns(), rows(changed));
+    let attempt = |key: &(AgentName, u32)| {
+        without_number(attempt_row(agents.rows[&key.0].n, &agents.attempts[key]))
+    };
+    let attempts = agents.written.iter().map(attempt).collect();
+    add(&mut script, &attempts::WRITE, attempts::written(), attempts);
     write_sessions(set.sessions.values(), &mut script);
     write_records(&set.records, &mut script);
     let (new, changed, gone) = set.nodes.written();
+    let rows = |nodes: Vec<&NodeRow>| nodes.into_iter().map(node_row).collect();
+    add(&mut script, &nodes::INSERT, Table::Node.columns(), rows(new));
+    add(&mut script, &nodes::UPDATE, Table::Node.columns(), rows(changed));
     let gone: Vec<String> = gone.into_iter().map(|name| name.as_str().to_owned()).collect();
-    add(&mut script, !new.is_empty(), nodes::INSERT, || nodes::values_of(&new));
-    add(&mut script, !changed.is_empty(), nodes::UPDATE, || nodes::values_of(&changed));
-    add(&mut script, !gone.is_empty(), nodes::DELETE, || values![gone]);
+    if !gone.is_empty() {
+        script.add(nodes::DELETE, values![gone]);
+    }
     if !entries.is_empty() {
         journal::append(&mut script, journal_key, entries);
     }
-    add(&mut script, !cleared.is_empty(), &tasks::CLEAR_STEPS, || values![cleared]);
+    if !cleared.is_empty() {
+        script.add(&tasks::CLEAR_STEPS, values![cleared]);
+    }
     script
 }
 
-fn add(
-    script: &mut Script,
-    is_wanted: bool,
-    sql: &'static str,
-    values: impl FnOnce() -> Vec<super::connection::Value>,
-) {
-    if is_wanted {
-        script.add(sql, values());
+/// All rows of a statement, where there are any.
+fn add(script: &mut Script, sql: &'static str, columns: &[Column], rows: Vec<CellRow>) {
+    if !rows.is_empty() {
+        script.add(sql, rows::lists_of(columns, rows));
     }
+}
+
+fn without_number(row: CellRow) -> CellRow {
+    row.into_iter().skip(1).collect()
 }
 
 /// Answers those whose steps were cleared.
 fn write_tasks<'e>(entries: impl Iterator<Item = &'e TaskEntry>, script: &mut Script) -> Vec<i64> {
-    let (mut new, mut changed) = (HotColumns::default(), HotColumns::default());
-    let (mut new_bodies, mut bodies) = (BodyColumns::default(), BodyColumns::default());
-    let mut leases = LeaseColumns::default();
-    let mut cleared = Vec::new();
+    let (mut new, mut changed, mut bodies, mut leases) = Default::default();
+    let (mut ended, mut cleared): (Vec<i64>, Vec<i64>) = Default::default();
+    let with_number = |n: i64, row: CellRow| [vec![n.into()], row].concat();
     for entry in entries {
-        let touched = &entry.touched;
-        match touched.is_new {
-            true => {
-                new.push(entry);
-                new_bodies.push(entry);
-            }
-            false if touched.hot => changed.push(entry),
-            false => {}
+        let (touched, task) = (&entry.touched, &entry.task);
+        cleared.extend(touched.cleared.then_some(entry.n));
+        if touched.is_new {
+            Vec::push(&mut new, task_row(entry));
+            continue;
         }
-        if touched.body && !touched.is_new {
-            bodies.push(entry);
+        if touched.hot {
+            Vec::push(&mut changed, hot_row(entry));
         }
-        let has_no_row = touched.is_new && entry.task.lease.held.is_none();
-        if touched.lease && !has_no_row {
-            leases.push(entry);
+        if touched.body {
+            Vec::push(&mut bodies, with_number(entry.n, body_row(task)));
         }
-        if touched.cleared {
-            cleared.push(entry.n);
+        if touched.lease && task.lease.held.is_some() {
+            Vec::push(&mut leases, with_number(entry.n, lease_row(task)));
+        } else if touched.lease {
+            ended.push(entry.n);
         }
     }
-    add(script, !changed.is_empty(), &tasks::UPDATE, || changed.into_values());
-    add(script, !new.is_empty(), &tasks::INSERT, || new.into_values());
-    for (columns, sql) in [(bodies, tasks::UPDATE_BODIES), (new_bodies, tasks::INSERT_BODIES)] {
-        if !columns.is_empty() {
-            let has_needs = columns.has_needs() || sql == tasks::UPDATE_BODIES;
-            let (values, needs) = columns.into_values();
-            script.add(sql, values);
-            add(script, has_needs, tasks::UPDATE_NEEDS, || needs);
-        }
+    add(script, &tasks::UPDATE, tasks::hot(), changed);
+    add(script, &tasks::INSERT, Table::Task.columns(), new);
+    add(script, &tasks::UPDATE_BODIES, &tasks::body(), bodies);
+    if !ended.is_empty() {
+        script.add(tasks::END_LEASES, values![ended]);
     }
-    let ended = std::mem::take(&mut leases.ended);
-    add(script, !ended.is_empty(), tasks::END_LEASES, || values![ended]);
-    add(script, leases.has_held(), tasks::WRITE_LEASES, || leases.into_values());
+    add(script, &tasks::WRITE_LEASES, &tasks::lease(), leases);
     cleared
 }
 
 fn write_sessions<'e>(entries: impl Iterator<Item = &'e SessionEntry>, script: &mut Script) {
-    let (mut new, mut changed) = (sessions::SessionColumns::default(), Default::default());
+    let (mut new, mut changed): (Vec<CellRow>, Vec<CellRow>) = Default::default();
     for entry in entries {
         let Some(next) = &entry.next else { continue };
-        let columns: &mut sessions::SessionColumns =
-            if entry.is_there { &mut changed } else { &mut new };
-        columns.push(next, entry.lease_until);
+        let rows = if entry.is_there { &mut changed } else { &mut new };
+        rows.push(without_number(session_row(next, entry.lease_until)));
     }
-    add(script, !new.is_empty(), &sessions::INSERT, || new.into_values());
-    add(script, !changed.is_empty(), &sessions::UPDATE, || changed.into_values());
+    add(script, &sessions::INSERT, sessions::written(), new);
+    add(script, &sessions::UPDATE, sessions::written(), changed);
 }
 
 fn write_records(entries: &BTreeMap<String, RecordEntry>, script: &mut Script) {
-    for (is_there, sql) in [(false, kept::INSERT), (true, kept::UPDATE)] {
+    for (is_there, sql) in [(false, &*kept::INSERT), (true, &*kept::UPDATE)] {
         let wanted = |entry: &RecordEntry| entry.is_changed && entry.is_there == is_there;
-        let (names, bodies): (Vec<String>, Vec<String>) = entries
-            .iter()
-            .filter(|(_, entry)| wanted(entry))
-            .map(|(name, entry)| {
-                let value = entry.value.as_ref().expect("what was changed has a value");
-                (text::kept(name).into_owned(), value.to_string())
-            })
-            .unzip();
-        add(script, !names.is_empty(), sql, || values![names, bodies]);
+        let entries = entries.iter().filter(|(_, entry)| wanted(entry));
+        let row = |(name, entry): (&String, &RecordEntry)| {
+            vec![name.as_str().into(), to_json(&entry.value).into()]
+        };
+        add(script, sql, Table::Kept.columns(), entries.map(row).collect());
     }
+}
+
+/// The number in the place of what is left of a lease, where it was asked when that ends.
+fn lease_end(held: Option<&Held>) -> Option<i64> {
+    held.and_then(|held| held.left).map(|end| end.as_ms().cast_signed())
 }

@@ -37,7 +37,7 @@ pub(super) fn perform(
     place: &str,
 ) -> Applied<Done> {
     if let Operation::Remove(removal) = operation {
-        return Ok(remove(db, removal)?);
+        return Ok(remove(db, removal, now)?);
     }
     let mut set = load(db, &Concern::of(std::slice::from_ref(operation)), now)?;
     place.clone_into(&mut set.place);
@@ -108,34 +108,39 @@ fn write(db: &Connection, set: &WorkingSet, entries: &[Entry<'_>], now: LeaseNow
         agents::write(db, entry, now)?;
     }
     for key in &set.agents.written {
-        attempts::write(db, set.agents.rows[&key.0].n, &set.agents.attempts[key])?;
+        attempts::write(db, set.agents.rows[&key.0].n, &set.agents.attempts[key], now)?;
     }
     for entry in set.sessions.values() {
         sessions::write(db, entry, now)?;
     }
     for (name, entry) in set.records.iter().filter(|(_, entry)| entry.is_changed) {
-        kept::write(db, name, entry)?;
+        kept::write(db, name, entry, now)?;
     }
     nodes::write(db, &set.nodes, now)?;
-    journal::append(db, entries)?;
+    journal::append(db, entries, now)?;
     for entry in set.tasks.values().filter(|entry| entry.touched.cleared) {
         tasks::clear_steps(db, entry.n)?;
     }
     Ok(())
 }
 
-fn remove(db: &Connection, removal: &Removal) -> Result<Done> {
+fn remove(db: &Connection, removal: &Removal, now: LeaseNow) -> Result<Done> {
     Ok(match removal {
-        Removal::Tasks(tasks, at) => Done::Removed(forget_tasks(db, tasks, *at)?),
+        Removal::Tasks(tasks, at) => Done::Removed(forget_tasks(db, tasks, *at, now)?),
         Removal::Events(before) => Done::Count(forget_events(db, *before)?),
         Removal::Attempts(before) => Done::Count(attempts::forget(db, *before)?),
         Removal::Sessions(sessions) => Done::Count(sessions::forget(db, sessions)?),
-        Removal::Agent(name, seq, at) => Done::Changed(forget_agent(db, name, *seq, *at)?),
+        Removal::Agent(name, seq, at) => Done::Changed(forget_agent(db, name, *seq, *at, now)?),
     })
 }
 
 /// Removes tasks that are still where the caller saw them.
-fn forget_tasks(db: &Connection, wanted: &[(TaskId, u64)], at: Time) -> Result<Vec<TaskId>> {
+fn forget_tasks(
+    db: &Connection,
+    wanted: &[(TaskId, u64)],
+    at: Time,
+    now: LeaseNow,
+) -> Result<Vec<TaskId>> {
     let mut removed = Vec::new();
     for (id, seq) in wanted {
         let mut delete =
@@ -146,7 +151,7 @@ fn forget_tasks(db: &Connection, wanted: &[(TaskId, u64)], at: Time) -> Result<V
         let Some(n) = found else { continue };
         // First, so that it does not take the id of an event that goes.
         let detail = Cow::Owned(json!({"task": id}));
-        journal::append(db, &[Entry::of_nothing(at, EventKind::TaskForgotten, detail)])?;
+        journal::append(db, &[Entry::of_nothing(at, EventKind::TaskForgotten, detail)], now)?;
         for sql in [
             "DELETE FROM output WHERE id IN (SELECT output FROM journal WHERE task = ?1)",
             "DELETE FROM journal WHERE task = ?1",
@@ -171,11 +176,17 @@ fn forget_events(db: &Connection, before: Time) -> Result<u64> {
 }
 
 /// Removes an agent that nobody holds, with all that belongs to it.
-fn forget_agent(db: &Connection, name: &AgentName, seq: u64, at: Time) -> Result<bool> {
+fn forget_agent(
+    db: &Connection,
+    name: &AgentName,
+    seq: u64,
+    at: Time,
+    now: LeaseNow,
+) -> Result<bool> {
     let Some(n) = agents::delete(db, name, seq)? else { return Ok(false) };
     // First, so that it does not take the id of an event that goes.
     let detail = Cow::Owned(json!({"forgotten": name}));
-    journal::append(db, &[Entry::of_nothing(at, AGENT_FORGOTTEN, detail)])?;
+    journal::append(db, &[Entry::of_nothing(at, AGENT_FORGOTTEN, detail)], now)?;
     for sql in ["DELETE FROM journal WHERE agent = ?1", "DELETE FROM attempt WHERE agent = ?1"] {
         db.prepare_cached(sql)?.execute([n])?;
     }

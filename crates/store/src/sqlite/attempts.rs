@@ -1,27 +1,36 @@
-//! Attempts as rows: what they are found by in columns, the rest as JSON.
+//! Attempts as rows.
+
+use std::sync::LazyLock;
 
 use relight_core::agent::{Attempt, AttemptTag};
-use relight_core::ids::AgentName;
 use relight_core::time::Time;
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
 
-use super::tasks::{from_json, parse, readable, to_json};
-use crate::bodies::{AttemptBody, cause_code};
+use super::lease_clock::LeaseNow;
+use super::rows::{self, columns};
+use super::tasks::readable;
 use crate::contract::AttemptQuery;
+use crate::record::{attempt_row, read_attempt};
+use crate::transfer::Table;
 
-const SELECT: &str = "
-    SELECT g.name, a.number, a.tag, a.begun_at, a.body
-    FROM attempt a JOIN agent g ON g.n = a.agent";
+static SELECT: LazyLock<String> = LazyLock::new(|| {
+    let columns = columns(Table::Attempt);
+    format!("SELECT g.name, {columns} FROM attempt a JOIN agent g ON g.n = a.agent")
+});
+
+fn read(row: &Row<'_>) -> Result<Attempt> {
+    rows::read(row, read_attempt)
+}
 
 pub(super) fn by_tag(db: &Connection, tag: &AttemptTag) -> Result<Option<Attempt>> {
-    let mut select = db.prepare_cached(&format!("{SELECT} WHERE a.tag = ?1"))?;
+    let mut select = db.prepare_cached(&format!("{} WHERE a.tag = ?1", *SELECT))?;
     select.query_row([tag.as_str()], read).optional()
 }
 
 pub(super) fn by_number(db: &Connection, agent: i64, number: u32) -> Result<Option<Attempt>> {
     let mut select =
-        db.prepare_cached(&format!("{SELECT} WHERE a.agent = ?1 AND a.number = ?2"))?;
+        db.prepare_cached(&format!("{} WHERE a.agent = ?1 AND a.number = ?2", *SELECT))?;
     select.query_row(params![agent, number], read).optional()
 }
 
@@ -32,7 +41,7 @@ pub(super) fn list(db: &Connection, query: &AttemptQuery) -> Result<Vec<Attempt>
 }
 
 pub(super) fn list_sql(query: &AttemptQuery) -> (String, Vec<SqlValue>) {
-    let mut sql = format!("{SELECT} WHERE 1");
+    let mut sql = format!("{} WHERE 1", *SELECT);
     let mut values: Vec<SqlValue> = Vec::new();
     if let Some(agent) = &query.agent {
         sql += " AND a.agent = (SELECT n FROM agent WHERE name = ?)";
@@ -52,37 +61,13 @@ pub(super) fn list_sql(query: &AttemptQuery) -> (String, Vec<SqlValue>) {
 }
 
 /// The attempts that cannot be read, with the reason.
-pub(super) fn unreadable(db: &Connection) -> Result<Vec<String>> {
-    let mut select = db.prepare(&format!("{SELECT} ORDER BY a.n"))?;
-    let mut rows = select.query([])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        if let Err(error) = read(row) {
-            let tag = row.get::<_, String>(2)?;
-            found.push(format!("attempt {tag} cannot be read: {error}"));
-        }
-    }
-    Ok(found)
+pub(super) fn unreadable(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
+    let sql = format!("{} ORDER BY a.n", *SELECT);
+    rows::unreadable(db, &sql, now, ("attempt", 4), read_attempt)
 }
 
-/// A new one, or what became of one that was begun.
-pub(super) fn write(db: &Connection, agent: i64, attempt: &Attempt) -> Result<()> {
-    let mut write = db.prepare_cached(
-        "INSERT INTO attempt (agent, number, tag, begun_at, cause, body)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-         ON CONFLICT (agent, number) DO UPDATE
-         SET tag = excluded.tag, begun_at = excluded.begun_at, cause = excluded.cause,
-             body = excluded.body",
-    )?;
-    write.execute(params![
-        agent,
-        attempt.number,
-        attempt.tag.as_str(),
-        attempt.begun_at.as_ms(),
-        cause_code(attempt),
-        to_json(&AttemptBody::of(attempt)),
-    ])?;
-    Ok(())
+pub(super) fn write(db: &Connection, agent: i64, attempt: &Attempt, now: LeaseNow) -> Result<()> {
+    rows::insert(db, Table::Attempt, attempt_row(agent, attempt), now)
 }
 
 /// Removes ended ones begun before this, but the newest of each agent.
@@ -92,19 +77,4 @@ pub(super) fn forget(db: &Connection, before: Time) -> Result<u64> {
              (SELECT MAX(number) FROM attempt newest WHERE newest.agent = attempt.agent)",
     )?;
     Ok(delete.execute([before.as_ms()])? as u64)
-}
-
-fn read(row: &Row<'_>) -> Result<Attempt> {
-    let body: AttemptBody = from_json(row.get_ref(4)?.as_str()?, "attempt.body")?;
-    Ok(Attempt {
-        agent: parse::<AgentName>(row.get_ref(0)?.as_str()?, "agent.name")?,
-        number: row.get(1)?,
-        tag: AttemptTag::from_text(row.get_ref(2)?.as_str()?),
-        begun_at: Time::from_ms(row.get(3)?),
-        process: body.process,
-        shim: body.shim,
-        log: body.log,
-        ended: body.ended,
-        post_mortem: body.post_mortem,
-    })
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rusqlite::ErrorCode;
 
 use crate::contract::StoreError;
+use crate::record::BadValue;
 
 /// Names the store in an error of SQLite.
 pub(super) fn store_error(path: &Path, error: rusqlite::Error) -> StoreError {
@@ -24,16 +25,7 @@ pub(super) fn store_error(path: &Path, error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// A value in a row that none of our writers puts there.
-#[derive(Debug, thiserror::Error)]
-#[error("{column} holds {value}, which this version never wrote")]
-pub(super) struct BadValue {
-    pub(super) column: &'static str,
-    pub(super) value: String,
-}
-
 /// Turns a bad value into the error that rusqlite's row functions return.
-pub(super) fn bad_value(column: &'static str, value: impl std::fmt::Display) -> rusqlite::Error {
-    let error = BadValue { column, value: value.to_string() };
+pub(super) fn bad_row(error: BadValue) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Null, Box::new(error))
 }

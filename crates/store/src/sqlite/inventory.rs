@@ -5,11 +5,10 @@ use std::path::Path;
 use relight_core::status::TaskStatus;
 use rusqlite::{Connection, Result};
 
-use super::error::bad_value;
 use super::file_system;
 use super::lease_clock::LeaseNow;
 use super::open::with_suffix;
-use super::{agents, attempts, sessions, tasks};
+use super::{agents, attempts, rows, sessions, tasks};
 use crate::contract::Inventory;
 
 /// Most findings that a check of the whole reports.
@@ -38,9 +37,9 @@ pub(super) fn take(db: &Connection, path: &Path, now: LeaseNow, whole: bool) -> 
 fn tasks_by_status(db: &Connection) -> Result<Vec<(TaskStatus, u64)>> {
     let mut select = db.prepare("SELECT status, COUNT(*) FROM task GROUP BY status")?;
     let rows = select.query_map([], |row| {
-        let code = row.get(0)?;
-        let status = TaskStatus::from_code(code).ok_or_else(|| bad_value("task.status", code))?;
-        Ok((status, row.get::<_, i64>(1)?.cast_unsigned()))
+        rows::read(row, |row| {
+            Ok((row.code("task.status", TaskStatus::from_code)?, row.unsigned("n")?))
+        })
     })?;
     rows.collect()
 }
@@ -70,7 +69,7 @@ fn check(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
     let pages = found.into_iter().filter(|line| line != "ok");
     let mut rows = tasks::unreadable(db, now)?;
     rows.extend(agents::unreadable(db, now)?);
-    rows.extend(attempts::unreadable(db)?);
+    rows.extend(attempts::unreadable(db, now)?);
     rows.extend(sessions::unreadable(db, now)?);
     Ok(pages.chain(rows).take(DAMAGE_MAX).collect())
 }

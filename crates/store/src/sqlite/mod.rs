@@ -20,6 +20,7 @@ mod place;
 mod query_plans;
 mod queue;
 mod refusal;
+mod rows;
 pub mod salvage;
 mod sessions;
 mod tasks;
@@ -131,8 +132,7 @@ impl Store for SqliteStore {
     }
 
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
-        let row = self.read(|db| tasks::by_id(db, id, self.clock.now()))?;
-        Ok(row.map(|row| row.task))
+        self.read(|db| tasks::by_id(db, id, self.clock.now()))
     }
 
     async fn tasks_by_id(&self, ids: &[TaskId]) -> Result<Vec<Task>, StoreError> {
@@ -140,8 +140,7 @@ impl Store for SqliteStore {
     }
 
     async fn task_with_key(&self, key: &IdempotencyKey) -> Result<Option<Task>, StoreError> {
-        let row = self.read(|db| tasks::by_key(db, key, self.clock.now()))?;
-        Ok(row.map(|row| row.task))
+        self.read(|db| tasks::by_key(db, key, self.clock.now()))
     }
 
     async fn tasks(&self, query: TaskQuery) -> Result<Vec<Task>, StoreError> {
@@ -164,7 +163,7 @@ impl Store for SqliteStore {
         self.read(|db| {
             // In one look at the file: taking its locks costs more than reading a row.
             let look = db.unchecked_transaction()?;
-            let task = tasks::by_id(db, id, self.clock.now())?.map(|row| row.task);
+            let task = tasks::by_id(db, id, self.clock.now())?;
             let step = journal::step(db, id, key)?;
             look.finish()?;
             Ok((task, step))

@@ -8,9 +8,12 @@ use relight_core::status::TaskStatus;
 use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, params_from_iter};
 
+use super::lease_clock::LeaseNow;
 use super::open::{self, Use};
 use super::{attempts, journal, queue, sessions, tasks};
 use crate::contract::{AttemptQuery, EventQuery, SessionQuery, TaskQuery};
+
+const NOW: LeaseNow = LeaseNow { boot: 1, ms: 1 };
 
 /// SQLite's words about how it would answer.
 fn plan_of((sql, values): (String, Vec<SqlValue>)) -> String {
@@ -66,7 +69,7 @@ fn the_newest_deaths_are_found_without_reading_the_steps_between() {
 fn tasks_of_an_attempt_are_found_by_its_lease() {
     let held_by = Some(AttemptTag::from_text("a.1.0"));
     let query = TaskQuery { held_by, ..TaskQuery::default() };
-    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"
+    insta::assert_snapshot!(plan_of(tasks::list_sql(&query, NOW)), @"
     SEARCH l USING INDEX lease_attempt (attempt=?)
     SEARCH t USING INTEGER PRIMARY KEY (rowid=?)
     SEARCH b USING INTEGER PRIMARY KEY (rowid=?)
@@ -78,13 +81,13 @@ fn tasks_of_an_attempt_are_found_by_its_lease() {
 fn tasks_in_doubt_or_held_are_found_among_many_finished_ones() {
     let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal()).collect();
     let query = TaskQuery { statuses: open, in_doubt: true, ..TaskQuery::default() };
-    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"
+    insta::assert_snapshot!(plan_of(tasks::list_sql(&query, NOW)), @"
     SCAN t USING INDEX task_in_doubt
     SEARCH b USING INTEGER PRIMARY KEY (rowid=?)
     SEARCH l USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN
     ");
     let query = TaskQuery { held: true, ..TaskQuery::default() };
-    insta::assert_snapshot!(plan_of(tasks::list_sql(&query)), @"
+    insta::assert_snapshot!(plan_of(tasks::list_sql(&query, NOW)), @"
     SEARCH t USING INTEGER PRIMARY KEY (rowid=?)
     USING ROWID SEARCH ON TABLE lease FOR IN-OPERATOR
     SEARCH b USING INTEGER PRIMARY KEY (rowid=?)
@@ -132,7 +135,7 @@ fn the_next_time_that_something_is_due_is_the_first_of_an_index() {
 #[test]
 fn open_tasks_are_found_without_the_finished_ones() {
     let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress];
-    let plan = plan_of(tasks::list_sql(&TaskQuery { statuses, ..TaskQuery::default() }));
+    let plan = plan_of(tasks::list_sql(&TaskQuery { statuses, ..TaskQuery::default() }, NOW));
     insta::assert_snapshot!(plan, @"
     SEARCH t USING INDEX task_open (status=?)
     SEARCH b USING INTEGER PRIMARY KEY (rowid=?)
@@ -146,11 +149,11 @@ fn turns_in_flight_are_found_without_reading_idle_sessions() {
     let after = Some(SessionKey::new("a").unwrap());
     let states = vec![SessionStateKind::Active];
     let query = SessionQuery { states, seen: false, after, limit: Some(5) };
-    insta::assert_snapshot!(plan_of(sessions::list_sql(&query)), @"SEARCH session USING INDEX session_open (state=? AND key>?)");
+    insta::assert_snapshot!(plan_of(sessions::list_sql(&query, NOW)), @"SEARCH session USING INDEX session_open (state=? AND key>?)");
 }
 
 #[test]
 fn sessions_that_were_only_seen_are_found_without_reading_the_others() {
     let query = SessionQuery { seen: true, limit: Some(5), ..SessionQuery::default() };
-    insta::assert_snapshot!(plan_of(sessions::list_sql(&query)), @"SCAN session USING INDEX session_seen");
+    insta::assert_snapshot!(plan_of(sessions::list_sql(&query, NOW)), @"SCAN session USING INDEX session_seen");
 }

@@ -9,7 +9,8 @@ use relight_core::time::Time;
 use rusqlite::{Connection, Result, params};
 
 use super::lease_clock::LeaseNow;
-use super::tasks::{parse, to_json};
+use super::rows;
+use crate::bodies::to_json;
 
 /// Of those that waited for a time, the ones that are due longest are looked at.
 const DUE_MAX: usize = 1_000;
@@ -83,7 +84,7 @@ pub(super) fn claimable(
             lease_now.ms,
             i64::try_from(limit).unwrap_or(i64::MAX)
         ],
-        |row| parse(row.get_ref(0)?.as_str()?, "task.id"),
+        |row| rows::read(row, |row| row.parse("task.id")),
     )?;
     rows.collect()
 }

@@ -19,7 +19,7 @@ pub use self::check::Findings;
 pub use self::copy::{Copied, Progress, copy};
 pub use self::sum::{TableSum, whole};
 pub use self::table::{Cell, Row, Table};
-pub(crate) use self::table::{PAGE_BYTES_MAX, PAGE_ROWS_MAX};
+pub(crate) use self::table::{Column, Kind, LEASE_LEFT, PAGE_BYTES_MAX, PAGE_ROWS_MAX};
 pub use self::verify::{Verified, verify};
 
 use crate::contract::StoreError;

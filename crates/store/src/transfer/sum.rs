@@ -42,7 +42,7 @@ pub(super) struct Summer {
 
 impl Summer {
     pub(super) fn new(table: Table) -> Self {
-        let is_hashed = table.columns().iter().map(|name| *name != LEASE_LEFT).collect();
+        let is_hashed = table.columns().iter().map(|(name, _)| *name != LEASE_LEFT).collect();
         Self { table, is_hashed, rows: 0, hasher: blake3::Hasher::new(), bytes: Vec::new() }
     }
 

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio_postgres::Row as SqlRow;
 
-use super::kinds::{Kind, kinds};
 use super::line::Line;
-use crate::bodies::to_json;
 use crate::contract::StoreError;
 use crate::postgres::connection::{Connection, LONG_WAIT, Value, get, values};
-use crate::postgres::error::{BadValue, Failure};
+use crate::postgres::error::Failure;
 use crate::postgres::open::Expected;
+use crate::postgres::rows::{Lease, columns};
 use crate::postgres::text;
 use crate::postgres::url::PostgresUrl;
-use crate::transfer::{Cell, Exporter, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
+use crate::record::{BadValue, Cells, bad_value};
+use crate::transfer::{Cell, Column, Exporter, Kind, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
 
 /// Most rows of a page whose bytes are not known before it is read: a task may be a megabyte.
 const WIDE_ROWS_MAX: usize = 200;
@@ -89,107 +89,66 @@ impl Exporter for PostgresExporter {
     }
 }
 
-/// What is left of a lease by the database's clock.
-macro_rules! left {
-    ($until:literal) => {
-        concat!(
-            "GREATEST(0, ",
-            $until,
-            " - (extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
-        )
+/// In the order of `Table::columns`. `$1` moves the clock, `$2` is the last key that was read, `$3` the
+/// number of rows and `$4` that of bytes.
+fn select(table: Table) -> String {
+    let columns = columns(table, Lease::Left);
+    let (from, key) = match table {
+        Table::Task => {
+            let from = "task t LEFT JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n";
+            (from, "t.n")
+        }
+        Table::Attempt => ("attempt a", "a.n"),
+        other => (other.name(), other.columns()[0].0),
     };
-}
-
-/// In the order of `Table::columns`, all numbers as large ones. `$1` is the last key that was read, `$2`
-/// the number of rows.
-fn select(table: Table) -> &'static str {
-    match table {
-        Table::Task => concat!(
-            "SELECT t.n, t.id, t.status::bigint, t.agent, t.reason, t.fence, t.held::int::bigint,
-                    t.lease_ttl, CASE WHEN t.lease_ttl IS NOT NULL THEN ",
-            left!("t.lease_until"),
-            " END, l.holder, l.attempt, l.since, t.seq, t.steps_done, t.steps_open, t.steps_from,
-                    t.starts, t.retries, t.max_retries, t.priority::bigint, t.created_at,
-                    t.updated_at, t.not_before, t.expires_at, t.recoveries, t.progress_at, t.cost,
-                    t.turns, t.given_up::int::bigint, t.pinned::int::bigint, t.needs, b.key, b.folder, b.spec, b.context,
-                    b.door
-             FROM task t LEFT JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n
-             WHERE t.n > $1 ORDER BY t.n LIMIT $2"
-        ),
-        Table::Agent => concat!(
-            "SELECT n, name, state::bigint, fence, held::int::bigint, lease_ttl,
-                    CASE WHEN lease_ttl IS NOT NULL THEN ",
-            left!("lease_until"),
-            " END, seq, updated_at, body FROM agent WHERE n > $1 ORDER BY n LIMIT $2"
-        ),
-        Table::Attempt => {
-            "SELECT n, agent, number, tag, begun_at, cause::bigint, body FROM attempt
-             WHERE n > $1 ORDER BY n LIMIT $2"
-        }
-        Table::Session => concat!(
-            "SELECT n, key, session_id, state::bigint, generation, finished, deaths, seq, since,
-                    also_at, suspended_by::bigint, owner, lease_ttl,
-                    CASE WHEN lease_ttl IS NOT NULL THEN ",
-            left!("lease_until"),
-            " END, reason, reason_given::int::bigint, context, seen_at, created_at, updated_at
-             FROM session WHERE n > $1 ORDER BY n LIMIT $2"
-        ),
-        Table::Node => concat!(
-            "SELECT name, epoch, draining::int::bigint, joined_at, body, ",
-            left!("lease_until"),
-            " FROM node WHERE name > $1 ORDER BY name LIMIT $2"
-        ),
-        Table::Kept => {
-            "SELECT name, body FROM kept WHERE name > $1 AND name <> 'store copy'
-             ORDER BY name LIMIT $2"
-        }
+    let but = match table {
+        Table::Kept => "AND name <> 'store copy'",
         // How long a body is can be told without reading it: a page ends before it grows too large.
         Table::Journal => {
-            "SELECT id, at, kind::bigint, task, agent, fence, name, occurrence, rule::bigint, tries,
-                    fingerprint, exit_code::bigint, detail, body
-             FROM journal WHERE id > $1 AND id <= (
+            "AND id <= (
                  SELECT MAX(id) FROM (
                      SELECT id, SUM(COALESCE(octet_length(body), 0)) OVER
                          (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-                     FROM (SELECT id, body FROM journal WHERE id > $1 ORDER BY id LIMIT $2) AS next
-                 ) AS sized WHERE COALESCE(before, 0) < $3)
-             ORDER BY id"
+                     FROM (SELECT id, body FROM journal WHERE id > $2 ORDER BY id LIMIT $3) AS next
+                 ) AS sized WHERE COALESCE(before, 0) < $4)"
         }
-    }
+        _ => "",
+    };
+    // The database wants to know of each value what it is, also where it is not needed.
+    let all = "$1::bigint IS NOT NULL AND $4::bigint > 0";
+    format!("SELECT {columns} FROM {from} WHERE {all} AND {key} > $2 {but} ORDER BY {key} LIMIT $3")
 }
 
 async fn page(db: &Connection, table: Table, after: Cell) -> Result<Vec<Row>, Failure> {
-    let after: Value = match (after, kinds(table)[0]) {
+    let after: Value = match (after, table.columns()[0].1) {
         (Cell::Number(number), _) => Box::new(number),
         (Cell::Text(name), _) => Box::new(text::kept(&name).into_owned()),
         (Cell::None | Cell::Bytes(_), Kind::Text) => Box::new(String::new()),
         (Cell::None | Cell::Bytes(_), _) => Box::new(i64::MIN),
     };
     let rows_max = if table == Table::Journal { PAGE_ROWS_MAX } else { WIDE_ROWS_MAX };
-    let mut all = vec![after, Box::new(rows_max as i64)];
-    if table == Table::Journal {
-        all.push(Box::new(PAGE_BYTES_MAX as i64));
-    }
-    let rows = db.query_within(LONG_WAIT, select(table), &all).await?;
-    let kinds = kinds(table);
-    let read = rows.iter().map(|row| read_row(row, &kinds));
+    let mut all = values![0_i64];
+    all.push(after);
+    all.extend(values![rows_max as i64, PAGE_BYTES_MAX as i64]);
+    let rows = db.query_within(LONG_WAIT, &select(table), &all).await?;
+    let read = rows.iter().map(|row| read_row(row, table.columns()));
     read.collect::<Result<_, _>>().map_err(|bad| db.damaged(&bad))
 }
 
-pub(super) fn read_row(row: &SqlRow, kinds: &[Kind]) -> Result<Row, BadValue> {
-    let cell = |(at, kind): (usize, &Kind)| {
-        Ok(match kind {
-            Kind::Number => get::<Option<i64>>(row, at)?.map(Cell::Number),
-            Kind::Text => get::<Option<String>>(row, at)?.map(|kept| Cell::Text(text::read(kept))),
-            Kind::Words => get::<Option<Vec<String>>>(row, at)?.map(|words| {
-                let words: Vec<String> = words.into_iter().map(text::read).collect();
-                Cell::Text(to_json(&words))
-            }),
-            Kind::Bytes => get::<Option<Vec<u8>>>(row, at)?.map(Cell::Bytes),
-        }
-        .unwrap_or(Cell::None))
+pub(super) fn read_row(row: &SqlRow, columns: &[Column]) -> Result<Row, BadValue> {
+    let cell = |(at, (name, kind)): (usize, &Column)| {
+        let cell = match kind {
+            Kind::Number | Kind::Flag => row.number(at).map(Cell::from),
+            Kind::Text | Kind::Words => row
+                .text(at)
+                .map(|text| text.map_or(Cell::None, |text| Cell::Text(text.into_owned()))),
+            Kind::Bytes => {
+                return Ok(get::<Option<Vec<u8>>>(row, at)?.map_or(Cell::None, Cell::Bytes));
+            }
+        };
+        cell.map_err(|found| bad_value(name, found))
     };
-    kinds.iter().enumerate().map(cell).collect()
+    columns.iter().enumerate().map(cell).collect()
 }
 
 async fn integrity(db: &Connection) -> Result<Vec<String>, Failure> {

@@ -4,17 +4,17 @@ use async_trait::async_trait;
 use tokio_postgres::Row as SqlRow;
 
 use super::export::{PostgresExporter, read_row};
-use super::kinds::{Kind, kinds};
 use super::line::Line;
 use crate::bodies::to_json;
 use crate::contract::StoreError;
 use crate::postgres::connection::{Connection, LONG_WAIT, Value, get, values};
-use crate::postgres::error::{BadValue, Failure, bad_value};
+use crate::postgres::error::Failure;
 use crate::postgres::open::{self, Expected};
-use crate::postgres::tasks::from_json;
-use crate::postgres::text;
+use crate::postgres::rows::{lists, names, unnest};
+use crate::postgres::tasks;
 use crate::postgres::url::PostgresUrl;
-use crate::transfer::{Cell, CopyError, Exporter, Importer, MARK, Mark, Row, Table};
+use crate::record::from_json;
+use crate::transfer::{Cell, CopyError, Exporter, Importer, LEASE_LEFT, MARK, Mark, Row, Table};
 
 /// Fills a schema.
 pub struct PostgresImporter {
@@ -160,11 +160,11 @@ impl Importer for PostgresImporter {
     }
 
     async fn newest_key(&mut self, table: Table) -> Result<Cell, CopyError> {
-        let key = table.columns()[0];
+        let key = table.columns()[0].0;
         let sql = format!("SELECT MAX({key}) FROM {table}{}", but_the_mark(table));
         let found = self.line.run(move |db| async move {
             let rows = db.query_within(LONG_WAIT, &sql, &[]).await?;
-            let cell = rows.first().map(|row| read_row(row, &kinds(table)[..1])).transpose();
+            let cell = rows.first().map(|row| read_row(row, &table.columns()[..1])).transpose();
             let mut cell = cell.map_err(|bad| db.damaged(&bad))?.unwrap_or_default();
             Ok(cell.pop().unwrap_or(Cell::None))
         });
@@ -172,8 +172,8 @@ impl Importer for PostgresImporter {
     }
 
     async fn write(&mut self, table: Table, rows: Vec<Row>) -> Result<(), CopyError> {
-        let columns =
-            columns(table, rows).map_err(|bad| CopyError::Unkept { why: bad.to_string() })?;
+        let columns = lists(table.columns(), rows)
+            .map_err(|bad| CopyError::Unkept { why: bad.to_string() })?;
         self.change(vec![(insert(table), columns)]).await.map_err(CopyError::of_a_row)
     }
 
@@ -221,138 +221,25 @@ fn but_the_mark(table: Table) -> &'static str {
 
 /// The next number that is given out comes after all that were copied.
 pub(super) fn next_number(table: Table) -> String {
-    let key = table.columns()[0];
+    let key = table.columns()[0].0;
     format!(
         "SELECT setval(pg_get_serial_sequence('{table}', '{key}'), COALESCE(MAX({key}), 0) + 1, false)
          FROM {table}"
     )
 }
 
-/// The values of `insert`: a list for each column.
-fn columns(table: Table, rows: Vec<Row>) -> Result<Vec<Value>, BadValue> {
-    let kinds = kinds(table);
-    let mut columns: Vec<Vec<Cell>> =
-        kinds.iter().map(|_| Vec::with_capacity(rows.len())).collect();
-    for row in rows {
-        for (column, cell) in columns.iter_mut().zip(row) {
-            column.push(cell);
-        }
-    }
-    let names = table.columns().iter();
-    let all = names.zip(kinds).zip(columns);
-    all.map(|((name, kind), cells)| value(name, kind, cells)).collect()
-}
-
-fn value(name: &str, kind: Kind, cells: Vec<Cell>) -> Result<Value, BadValue> {
-    let other = |cell: &Cell| bad_value(name, format!("{cell:?}"));
-    Ok(match kind {
-        Kind::Number => Box::new(list(cells, |cell| cell.number().ok_or_else(|| other(&cell)))?),
-        Kind::Text => Box::new(list(cells, |cell| match cell {
-            Cell::Text(plain) => Ok(text::kept(&plain).into_owned()),
-            cell => Err(other(&cell)),
-        })?),
-        Kind::Words => Box::new(list(cells, |cell| {
-            let words: Vec<String> = from_json(cell.text().ok_or_else(|| other(&cell))?, name)?;
-            let kept: Vec<_> = words.iter().map(|word| text::kept(word)).collect();
-            Ok(to_json(&kept))
-        })?),
-        Kind::Bytes => Box::new(list(cells, |cell| match cell {
-            Cell::Bytes(bytes) => Ok(bytes),
-            cell => Err(other(&cell)),
-        })?),
-    })
-}
-
-fn list<T>(
-    cells: Vec<Cell>,
-    read: impl Fn(Cell) -> Result<T, BadValue>,
-) -> Result<Vec<Option<T>>, BadValue> {
-    let some = |cell| if cell == Cell::None { Ok(None) } else { read(cell).map(Some) };
-    cells.into_iter().map(some).collect()
-}
-
-/// `u` has the rows, with the columns of the shared form.
+/// When a lease ends of which so much is left stands in the rows as what is left.
 fn insert(table: Table) -> String {
-    let lists = kinds(table).into_iter().enumerate().map(|(at, kind)| {
-        let list = match kind {
-            Kind::Number => "bigint",
-            Kind::Text | Kind::Words => "text",
-            Kind::Bytes => "bytea",
-        };
-        format!("${}::{list}[]", at + 1)
+    let until = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint + u.lease_until";
+    if table == Table::Task {
+        return tasks::insert_sql(until);
+    }
+    let columns = table.columns();
+    let values = columns.iter().map(|(name, _)| match (table, *name) {
+        (Table::Node, LEASE_LEFT) => format!("COALESCE({until}, 0)"),
+        (_, LEASE_LEFT) => until.to_owned(),
+        (_, name) => format!("u.{name}"),
     });
-    let (lists, names) = (lists.collect::<Vec<_>>().join(", "), table.columns().join(", "));
-    let into = match table {
-        Table::Task => INSERT_TASK,
-        Table::Agent => INSERT_AGENT,
-        Table::Attempt => INSERT_ATTEMPT,
-        Table::Session => INSERT_SESSION,
-        Table::Node => INSERT_NODE,
-        Table::Kept => "INSERT INTO kept (name, body) SELECT name, body FROM u",
-        Table::Journal => INSERT_JOURNAL,
-    };
-    format!("WITH u AS MATERIALIZED (SELECT * FROM unnest({lists}) AS u ({names})) {into}")
+    let (values, names) = (values.collect::<Vec<_>>().join(", "), names(columns));
+    format!("INSERT INTO {table} ({names}) SELECT {values} FROM {}", unnest(columns, 1))
 }
-
-/// When a lease runs out of which so much is left.
-macro_rules! until {
-    () => {
-        "(extract(epoch FROM clock_timestamp()) * 1000)::bigint + lease_left"
-    };
-}
-
-/// A task is three rows; one whose body is gone has no third of itself here either.
-const INSERT_TASK: &str = concat!(
-    ", body AS (
-         INSERT INTO task_body (n, key, folder, spec, context, door)
-         SELECT n, key, folder, spec, context, door FROM u WHERE spec IS NOT NULL),
-     held AS (
-         INSERT INTO lease (n, since, holder, attempt)
-         SELECT n, held_since, holder, holder_attempt FROM u WHERE holder IS NOT NULL)
-     INSERT INTO task (n, id, status, agent, reason, fence, held, lease_ttl, lease_until, seq,
-         steps_done, steps_open, steps_from, starts, retries, max_retries, priority, created_at,
-         updated_at, not_before, expires_at, recoveries, progress_at, cost, turns, given_up, pinned,
-         needs)
-     SELECT n, id, status::smallint, agent, reason, fence, held = 1, lease_ttl, ",
-    until!(),
-    ", seq, steps_done, steps_open, steps_from, starts, retries, max_retries, priority::integer,
-         created_at, updated_at, not_before, expires_at, recoveries, progress_at, cost, turns,
-         given_up = 1, pinned = 1, CASE WHEN needs IS NOT NULL
-             THEN ARRAY(SELECT json_array_elements_text(needs::json)) END
-     FROM u"
-);
-
-const INSERT_AGENT: &str = concat!(
-    "INSERT INTO agent (n, name, state, fence, held, lease_ttl, lease_until, seq, updated_at, body)
-     SELECT n, name, state::smallint, fence, held = 1, lease_ttl, ",
-    until!(),
-    ", seq, updated_at, body FROM u"
-);
-
-const INSERT_ATTEMPT: &str = "
-    INSERT INTO attempt (n, agent, number, tag, begun_at, cause, body)
-    SELECT n, agent, number, tag, begun_at, cause::smallint, body FROM u";
-
-const INSERT_SESSION: &str = concat!(
-    "INSERT INTO session (n, key, session_id, state, generation, finished, deaths, seq, since,
-         also_at, suspended_by, owner, lease_ttl, lease_until, reason, reason_given, context,
-         seen_at, created_at, updated_at)
-     SELECT n, key, session_id, state::smallint, generation, finished, deaths, seq, since, also_at,
-         suspended_by::smallint, owner, lease_ttl, ",
-    until!(),
-    ", reason, reason_given = 1, context, seen_at, created_at, updated_at FROM u"
-);
-
-const INSERT_NODE: &str = concat!(
-    "INSERT INTO node (name, epoch, draining, joined_at, body, lease_until)
-     SELECT name, epoch, draining = 1, joined_at, body, COALESCE(",
-    until!(),
-    ", 0) FROM u"
-);
-
-const INSERT_JOURNAL: &str = "
-    INSERT INTO journal (id, at, kind, task, agent, fence, name, occurrence, rule, tries, fingerprint,
-        exit_code, detail, body)
-    SELECT id, at, kind::smallint, task, agent, fence, name, occurrence, rule::smallint, tries,
-        fingerprint, exit_code::integer, detail, body
-    FROM u";

@@ -2,7 +2,6 @@
 
 mod export;
 mod import;
-mod kinds;
 mod line;
 mod restored;
 

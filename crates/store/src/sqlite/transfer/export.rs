@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use rusqlite::types::{Value, ValueRef};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Result as SqlResult, Row as SqlRow, params_from_iter};
 
 use crate::contract::StoreError;
-use crate::sqlite::error::store_error;
+use crate::record::bad_value;
+use crate::sqlite::error::{bad_row, store_error};
 use crate::sqlite::lease_clock::LeaseClock;
 use crate::sqlite::open::{self, Use};
-use crate::transfer::{Cell, Exporter, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
+use crate::sqlite::rows::columns;
+use crate::transfer::{Cell, Exporter, Kind, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
 
 /// Most damaged pages that are told of.
 const DAMAGE_MAX: usize = 20;
@@ -66,8 +68,8 @@ impl Exporter for SqliteExporter {
 
     async fn page(&mut self, table: Table, after: &Cell) -> Result<Vec<Row>, StoreError> {
         let now = self.clock.now();
-        let values = [key_value(table, after), Value::Integer(now.ms), Value::Integer(now.boot)];
-        self.read(|db| page(db, table, values))
+        let values = [Cell::Number(now.ms), Cell::Number(now.boot), key_value(table, after)];
+        self.read(|db| page(db, table, &values))
     }
 
     async fn integrity(&mut self) -> Result<Vec<String>, StoreError> {
@@ -96,71 +98,32 @@ pub(super) fn place(path: &Path) -> String {
     format!("sqlite:{}", found.display())
 }
 
-fn key_value(table: Table, after: &Cell) -> Value {
-    match (after, table) {
-        (Cell::Number(number), _) => Value::Integer(*number),
-        (Cell::Text(text), _) => Value::Text(text.clone()),
-        (Cell::None | Cell::Bytes(_), Table::Node | Table::Kept) => Value::Text(String::new()),
-        (Cell::None | Cell::Bytes(_), _) => Value::Integer(i64::MIN),
+fn key_value(table: Table, after: &Cell) -> Cell {
+    match (after, table.columns()[0].1) {
+        (Cell::None | Cell::Bytes(_), Kind::Text) => Cell::Text(String::new()),
+        (Cell::None | Cell::Bytes(_), _) => Cell::Number(i64::MIN),
+        (key, _) => key.clone(),
     }
 }
 
-/// What is left of a lease: of another boot, nothing. `?2` is the clock, `?3` the boot.
-macro_rules! left {
-    ($until:literal, $boot:literal) => {
-        concat!("CASE WHEN ", $boot, " = ?3 THEN MAX(0, ", $until, " - ?2) ELSE 0 END")
+/// In the order of `Table::columns`; `?3` is the last key that was read.
+fn select(table: Table) -> String {
+    let (from, key) = match table {
+        Table::Task => {
+            let from = "task t LEFT JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n";
+            (from, "t.n")
+        }
+        Table::Attempt => ("attempt a", "a.n"),
+        Table::Journal => ("journal j LEFT JOIN output o ON o.id = j.output", "j.id"),
+        other => (other.name(), other.columns()[0].0),
     };
+    let but = if table == Table::Kept { " AND name != 'store copy'" } else { "" };
+    let columns = columns(table);
+    format!("SELECT {columns} FROM {from} WHERE {key} > ?3{but} ORDER BY {key}")
 }
 
-/// In the order of `Table::columns`; `?1` is the last key that was read.
-fn select(table: Table) -> &'static str {
-    match table {
-        Table::Task => concat!(
-            "SELECT t.n, t.id, t.status, t.agent, b.reason, t.fence, t.held, t.lease_ttl,
-                    CASE WHEN t.lease_ttl IS NOT NULL THEN ",
-            left!("t.lease_until", "t.lease_boot"),
-            " END, l.holder, l.attempt, l.since, t.seq, t.steps_done, t.steps_open, t.steps_from,
-                    t.starts, t.retries, t.max_retries, t.priority, t.created_at, t.updated_at,
-                    t.not_before, t.expires_at, t.recoveries, t.progress_at, t.cost, t.turns,
-                    t.given_up, t.pinned, t.needs, b.key, b.folder, b.spec, b.context, b.door
-             FROM task t LEFT JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n
-             WHERE t.n > ?1 ORDER BY t.n"
-        ),
-        Table::Agent => concat!(
-            "SELECT n, name, state, fence, held, lease_ttl, CASE WHEN lease_ttl IS NOT NULL THEN ",
-            left!("lease_until", "lease_boot"),
-            " END, seq, updated_at, body FROM agent WHERE n > ?1 ORDER BY n"
-        ),
-        Table::Attempt => {
-            "SELECT n, agent, number, tag, begun_at, cause, body FROM attempt
-             WHERE n > ?1 ORDER BY n"
-        }
-        Table::Session => concat!(
-            "SELECT n, key, session_id, state, generation, finished, deaths, seq, since, also_at,
-                    suspended_by, owner, lease_ttl, CASE WHEN lease_ttl IS NOT NULL THEN ",
-            left!("lease_until", "lease_boot"),
-            " END, reason, reason_given, context, seen_at, created_at, updated_at
-             FROM session WHERE n > ?1 ORDER BY n"
-        ),
-        Table::Node => concat!(
-            "SELECT name, epoch, draining, joined_at, body, ",
-            left!("lease_until", "lease_boot"),
-            " FROM node WHERE name > ?1 ORDER BY name"
-        ),
-        Table::Kept => {
-            "SELECT name, body FROM kept WHERE name > ?1 AND name != 'store copy' ORDER BY name"
-        }
-        Table::Journal => {
-            "SELECT j.id, j.at, j.kind, j.task, j.agent, j.fence, j.name, j.occurrence, j.rule,
-                    j.tries, j.fingerprint, j.exit_code, j.detail, COALESCE(j.body, o.body)
-             FROM journal j LEFT JOIN output o ON o.id = j.output WHERE j.id > ?1 ORDER BY j.id"
-        }
-    }
-}
-
-fn page(db: &Connection, table: Table, values: [Value; 3]) -> SqlResult<Vec<Row>> {
-    let mut statement = db.prepare_cached(select(table))?;
-    let values = values.into_iter().take(statement.parameter_count());
+fn page(db: &Connection, table: Table, values: &[Cell; 3]) -> SqlResult<Vec<Row>> {
+    let mut statement = db.prepare_cached(&select(table))?;
     let mut rows = statement.query(params_from_iter(values))?;
     let (mut found, mut bytes) = (Vec::new(), 0);
     while found.len() < PAGE_ROWS_MAX && bytes < PAGE_BYTES_MAX {
@@ -184,7 +147,7 @@ pub(super) fn read_row(row: &SqlRow<'_>, columns: usize) -> SqlResult<Row> {
             },
             ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
             ValueRef::Real(number) => {
-                return Err(crate::sqlite::error::bad_value("a number", number));
+                return Err(bad_row(bad_value("a number", number)));
             }
         })
     };

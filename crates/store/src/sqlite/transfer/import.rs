@@ -3,10 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use rusqlite::types::Value;
-use rusqlite::{
-    Connection, OptionalExtension, Result as SqlResult, Row as SqlRow, params_from_iter,
-};
+use rusqlite::{Connection, OptionalExtension, Result as SqlResult, Row as SqlRow};
 
 use super::export::{SqliteExporter, place, read_row};
 use crate::bodies::to_json;
@@ -14,8 +11,8 @@ use crate::contract::StoreError;
 use crate::sqlite::error::store_error;
 use crate::sqlite::lease_clock::LeaseClock;
 use crate::sqlite::open;
-use crate::sqlite::{journal, salvage};
-use crate::transfer::{Cell, CopyError, Exporter, Importer, MARK, Mark, Row, Table};
+use crate::sqlite::{rows, salvage};
+use crate::transfer::{Cell, CopyError, Exporter, Importer, LEASE_LEFT, MARK, Mark, Row, Table};
 
 /// Fills a file.
 #[derive(Debug)]
@@ -103,7 +100,7 @@ impl Importer for SqliteImporter {
     }
 
     async fn newest_key(&mut self, table: Table) -> Result<Cell, CopyError> {
-        let key = table.columns()[0];
+        let key = table.columns()[0].0;
         let sql = format!("SELECT MAX({key}) FROM {table}{}", but_the_mark(table));
         let read =
             |row: &SqlRow<'_>| Ok(read_row(row, 1)?.pop().expect("one column was asked for"));
@@ -111,10 +108,16 @@ impl Importer for SqliteImporter {
         Ok(found.map_err(|error| store_error(&self.path, error))?)
     }
 
-    async fn write(&mut self, table: Table, rows: Vec<Row>) -> Result<(), CopyError> {
+    async fn write(&mut self, table: Table, page: Vec<Row>) -> Result<(), CopyError> {
         let now = self.clock.now();
-        let clock = [Value::Integer(now.ms), Value::Integer(now.boot)];
-        self.change(|db| rows.into_iter().try_for_each(|row| insert(db, table, row, &clock)))
+        let lease = table.columns().iter().position(|(name, _)| *name == LEASE_LEFT);
+        let insert = |db: &Connection, mut row: Row| {
+            if let Some(Cell::Number(left)) = lease.map(|at| &mut row[at]) {
+                *left = left.saturating_add(now.ms);
+            }
+            rows::insert(db, table, row, now)
+        };
+        self.change(|db| page.into_iter().try_for_each(|row| insert(db, row)))
             .map_err(CopyError::of_a_row)
     }
 
@@ -157,8 +160,7 @@ fn but_the_mark(table: Table) -> &'static str {
 }
 
 fn read_mark(db: &Connection) -> SqlResult<Option<Mark>> {
-    let read =
-        |row: &SqlRow<'_>| crate::sqlite::tasks::from_json(row.get_ref(0)?.as_str()?, "kept.body");
+    let read = |row: &SqlRow<'_>| rows::read(row, |row| row.json("kept.body"));
     db.query_row("SELECT body FROM kept WHERE name = ?1", [MARK], read).optional()
 }
 
@@ -179,109 +181,3 @@ fn content(db: &Connection) -> SqlResult<Option<String>> {
     }
     Ok(None)
 }
-
-fn insert(db: &Connection, table: Table, row: Row, clock: &[Value; 2]) -> SqlResult<()> {
-    let mut values: Vec<Value> = row.into_iter().map(value).collect();
-    match table {
-        Table::Task => insert_task(db, values, clock),
-        Table::Journal => {
-            let body = values.pop().expect("the body is the last column");
-            let (inline, apart) = journal::keep_apart(db, body)?;
-            values.extend([inline, apart]);
-            run(db, INSERT_JOURNAL, values)
-        }
-        Table::Node => {
-            let ttl_ms = ttl_ms(&values[Table::Node.place("body")]);
-            values.extend(clock.iter().cloned());
-            values.push(Value::Integer(ttl_ms));
-            run(db, INSERT_NODE, values)
-        }
-        Table::Agent => run(db, INSERT_AGENT, with_clock(values, clock)),
-        Table::Session => run(db, INSERT_SESSION, with_clock(values, clock)),
-        Table::Attempt => run(db, INSERT_ATTEMPT, values),
-        Table::Kept => run(db, "INSERT INTO kept (name, body) VALUES (?1, ?2)", values),
-    }
-}
-
-/// How long a node's lease is; of one whose body cannot be read, nothing.
-fn ttl_ms(body: &Value) -> i64 {
-    let Value::Text(body) = body else { return 0 };
-    let node: SqlResult<relight_core::node::NewNode> =
-        crate::sqlite::tasks::from_json(body, "node.body");
-    node.map_or(0, |node| node.ttl.as_ms().cast_signed())
-}
-
-fn with_clock(mut values: Vec<Value>, clock: &[Value; 2]) -> Vec<Value> {
-    values.extend(clock.iter().cloned());
-    values
-}
-
-/// A task is three rows; one whose body is gone has no third of itself here either.
-fn insert_task(db: &Connection, values: Vec<Value>, clock: &[Value; 2]) -> SqlResult<()> {
-    let at = |column| values[Table::Task.place(column)].clone();
-    let n = at("n");
-    if at("spec") != Value::Null {
-        let columns = ["reason", "key", "folder", "spec", "context", "door"].map(at);
-        let sql = "INSERT INTO task_body (n, reason, key, folder, spec, context, door)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        run(db, sql, [n.clone()].into_iter().chain(columns).collect())?;
-    }
-    if at("holder") != Value::Null {
-        let columns = ["holder", "held_since", "holder_attempt"].map(at);
-        let sql = "INSERT INTO lease (n, holder, since, attempt) VALUES (?1, ?2, ?3, ?4)";
-        run(db, sql, [n].into_iter().chain(columns).collect())?;
-    }
-    run(db, INSERT_TASK, with_clock(values, clock))
-}
-
-fn value(cell: Cell) -> Value {
-    match cell {
-        Cell::None => Value::Null,
-        Cell::Number(number) => Value::Integer(number),
-        Cell::Text(text) => Value::Text(text),
-        Cell::Bytes(bytes) => Value::Blob(bytes),
-    }
-}
-
-/// Some statements need only some of the values.
-fn run(db: &Connection, sql: &str, values: Vec<Value>) -> SqlResult<()> {
-    let mut insert = db.prepare_cached(sql)?;
-    let count = insert.parameter_count();
-    insert.execute(params_from_iter(values.into_iter().take(count)))?;
-    Ok(())
-}
-
-// The values are those of `Table::columns` in their order, then the clock and the boot.
-
-const INSERT_TASK: &str = "
-    INSERT INTO task (n, id, status, agent, fence, held, lease_ttl, lease_until, lease_boot, seq,
-        steps_done, steps_open, steps_from, starts, retries, max_retries, priority, created_at,
-        updated_at, not_before, expires_at, recoveries, progress_at, cost, turns, given_up, pinned,
-        needs)
-    VALUES (?1, ?2, ?3, ?4, ?6, ?7, ?8, ?37 + ?9, iif(?9 IS NULL, NULL, ?38), ?13, ?14, ?15, ?16,
-        ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
-
-const INSERT_AGENT: &str = "
-    INSERT INTO agent (n, name, state, fence, held, lease_ttl, lease_until, lease_boot, seq,
-        updated_at, body)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?11 + ?7, iif(?7 IS NULL, NULL, ?12), ?8, ?9, ?10)";
-
-const INSERT_ATTEMPT: &str = "
-    INSERT INTO attempt (n, agent, number, tag, begun_at, cause, body)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-
-const INSERT_SESSION: &str = "
-    INSERT INTO session (n, key, session_id, state, generation, finished, deaths, seq, since,
-        also_at, suspended_by, owner, lease_ttl, lease_until, lease_boot, reason, reason_given,
-        context, seen_at, created_at, updated_at)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?21 + ?14,
-        iif(?14 IS NULL, NULL, ?22), ?15, ?16, ?17, ?18, ?19, ?20)";
-
-const INSERT_NODE: &str = "
-    INSERT INTO node (name, epoch, draining, joined_at, body, lease_until, lease_boot, lease_ttl)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?7 + COALESCE(?6, 0), ?8, ?9)";
-
-const INSERT_JOURNAL: &str = "
-    INSERT INTO journal (id, at, kind, task, agent, fence, name, occurrence, rule, tries,
-        fingerprint, exit_code, detail, body, output)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";

@@ -1,0 +1,125 @@
+//! Rows of the journal: what happened, and the records and outputs of steps.
+
+use std::collections::HashMap;
+
+use relight_core::event::{Event, EventKind};
+use relight_core::lease::Fence;
+use relight_core::step::{Output, RepeatRule, Step, StepKey, StepState};
+use relight_core::time::Time;
+use serde_json::Value;
+
+use super::{BadValue, Reader, bad_value, from_json};
+use crate::apply::Entry;
+use crate::bodies::OutputDetail;
+use crate::transfer::{Cell, Row};
+
+/// Its number is the database's to give.
+pub(crate) fn entry_row(entry: &Entry<'_>) -> Row {
+    let mark = entry.step.as_ref().map(|step| step.mark);
+    let output = entry.step.as_ref().and_then(|step| step.output);
+    vec![
+        Cell::None,
+        entry.at.into(),
+        entry.kind.code().into(),
+        entry.task.map(|(n, _)| n).into(),
+        entry.agent.map(|(n, _)| n).into(),
+        entry.fence.map(|fence| fence.0).into(),
+        mark.map(|mark| mark.key.name.as_str()).into(),
+        mark.map(|mark| mark.key.occurrence).into(),
+        mark.map(|mark| mark.rule.code()).into(),
+        mark.map(|mark| mark.tries).into(),
+        mark.and_then(|mark| mark.fingerprint).into(),
+        output.map(|output| output.exit_code).into(),
+        entry.kept_detail().into(),
+        output.map_or(Cell::None, |output| Cell::Bytes(output.body.clone())),
+    ]
+}
+
+/// Where a step stands after a record of this kind; the detail is that of a person's word.
+pub(crate) fn step_state(kind: EventKind, detail: Option<&str>) -> Result<StepState, BadValue> {
+    match kind {
+        EventKind::StepBegun => Ok(StepState::Begun),
+        EventKind::StepDone => Ok(StepState::Done),
+        EventKind::StepFailed => Ok(StepState::Failed),
+        EventKind::StepSkipped => Ok(StepState::Skipped),
+        EventKind::StepResolved => {
+            let detail: Value = from_json(detail.unwrap_or_default(), "journal.detail")?;
+            let happened = detail["happened"].as_bool().unwrap_or(false);
+            Ok(if happened { StepState::Done } else { StepState::Failed })
+        }
+        other => Err(bad_value("journal.kind", other.as_str())),
+    }
+}
+
+/// Kind, name, occurrence, rule, tries, fence, moment, exit code, fingerprint and detail.
+pub(crate) fn read_step(row: &mut Reader<'_>) -> Result<Step, BadValue> {
+    let kind = row.code("journal.kind", EventKind::from_code)?;
+    let (name, occurrence) = (row.parse("journal.name")?, row.small("journal.occurrence")?);
+    let rule = row.code("journal.rule", RepeatRule::from_code)?;
+    let tries = row.small("journal.tries")?;
+    let fence = Fence(row.some_number("journal.fence")?.unwrap_or(0).cast_unsigned());
+    let at = row.time("journal.at")?;
+    let exit_code = row.some_small("journal.exit_code")?;
+    let fingerprint = row.some_number("journal.fingerprint")?.map(i64::cast_unsigned);
+    let state = step_state(kind, row.some_text("journal.detail")?.as_deref())?;
+    let key = StepKey { name, occurrence };
+    Ok(Step { key, state, rule, tries, fence, at, exit_code, fingerprint })
+}
+
+/// Of each step its newest record, in the order they were first recorded.
+pub(crate) fn newest_of_each(records: Vec<Step>) -> Vec<Step> {
+    let mut found: Vec<Step> = Vec::new();
+    let mut places: HashMap<StepKey, usize> = HashMap::new();
+    for step in records {
+        match places.get(&step.key) {
+            Some(&place) => found[place] = step,
+            None => {
+                places.insert(step.key.clone(), found.len());
+                found.push(step);
+            }
+        }
+    }
+    found
+}
+
+/// Exit code, body and detail; none where nothing was given.
+pub(crate) fn read_output(row: &mut Reader<'_>) -> Result<Option<Output>, BadValue> {
+    let Some(exit_code) = row.some_small("journal.exit_code")? else { return Ok(None) };
+    let body = row.bytes("journal.body")?;
+    let detail: Option<OutputDetail> = row.some_json("journal.detail")?;
+    let OutputDetail { stderr, cut, redacted } = detail.unwrap_or_default();
+    Ok(Some(Output { exit_code, body, stderr, cut, redacted }))
+}
+
+/// Id, moment, kind, task, step, occurrence, fence, detail, exit code and agent. Whatever it holds, it has
+/// its place: whoever reads in order must get past it.
+pub(crate) fn read_event(row: &mut Reader<'_>) -> Result<Event, BadValue> {
+    let (id, at) = (row.unsigned("journal.id")?, row.time("journal.at")?);
+    Ok(rest_of_event(row, id, at).unwrap_or_else(|bad| Event::unreadable(id, at, &bad)))
+}
+
+fn rest_of_event(row: &mut Reader<'_>, id: u64, at: Time) -> Result<Event, BadValue> {
+    let code = row.number("journal.kind")?;
+    let kind = u8::try_from(code).ok().and_then(EventKind::from_code);
+    let task = row.some_parse("task.id")?;
+    let name = row.some_parse("journal.name")?;
+    let occurrence = row.some_small("journal.occurrence")?.unwrap_or_default();
+    let fence = row.some_number("journal.fence")?.map(|fence| Fence(fence.cast_unsigned()));
+    let detail = row.some_text("journal.detail")?;
+    // What a step wrote is in its output; its event says only how it ended.
+    let detail = match (row.some_number("journal.exit_code")?, detail) {
+        (Some(exit_code), _) => serde_json::json!({"exit_code": exit_code}),
+        (None, Some(text)) => from_json(&text, "journal.detail")?,
+        (None, None) => Value::Null,
+    };
+    Ok(Event {
+        id,
+        at,
+        kind: kind.unwrap_or(EventKind::Unknown),
+        task,
+        step: name.map(|name| StepKey { name, occurrence }),
+        fence,
+        detail,
+        agent: row.some_parse("agent.name")?,
+    })
+}

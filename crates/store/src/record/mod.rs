@@ -1,0 +1,207 @@
+//! Records as rows, once for every backend that speaks SQL and for transfers: which cells a record
+//! becomes, and how it is read from them, in the order of `Table::columns`.
+//!
+//! A new field of a task: its column in `Table::columns`, its two lines in `task`, and a migration for
+//! each database.
+
+mod agent;
+mod journal;
+mod node;
+mod session;
+mod task;
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use relight_core::lease::{Held, Holder};
+use relight_core::time::{Span, Time};
+use serde::de::DeserializeOwned;
+
+pub(crate) use self::agent::{
+    agent_row, attempt_row, read_agent, read_attempt, state_code, state_from_code,
+};
+pub(crate) use self::journal::{
+    entry_row, newest_of_each, read_event, read_output, read_step, step_state,
+};
+pub(crate) use self::node::{node_row, read_node};
+pub(crate) use self::session::{read_session, session_row};
+pub(crate) use self::task::{
+    BODY, HOT, LEASE, REASON, agent_of, body_row, hot_row, lease_row, read_task, task_row,
+};
+use crate::transfer::Cell;
+
+/// A value in a row that none of our writers puts there.
+#[derive(Debug, thiserror::Error)]
+#[error("{column} holds {value}, which this version never wrote")]
+pub(crate) struct BadValue {
+    pub(crate) column: String,
+    pub(crate) value: String,
+}
+
+pub(crate) fn bad_value(column: &str, value: impl Display) -> BadValue {
+    BadValue { column: column.to_owned(), value: value.to_string() }
+}
+
+pub(crate) fn from_json<T: DeserializeOwned>(text: &str, column: &str) -> Result<T, BadValue> {
+    serde_json::from_str(text).map_err(|error| bad_value(column, error))
+}
+
+pub(crate) fn parse<T: FromStr>(text: &str, column: &str) -> Result<T, BadValue> {
+    text.parse().map_err(|_| bad_value(column, text))
+}
+
+/// A row as a database gives it: values by their place. An error says what is there instead.
+pub(crate) trait Cells {
+    fn number(&self, at: usize) -> Result<Option<i64>, String>;
+    fn text(&self, at: usize) -> Result<Option<Cow<'_, str>>, String>;
+    fn bytes(&self, at: usize) -> Result<Vec<u8>, String>;
+}
+
+type Read<T> = Result<T, BadValue>;
+
+/// Reads a row column by column; their names are for errors.
+pub(crate) struct Reader<'r> {
+    row: &'r dyn Cells,
+    at: usize,
+}
+
+impl<'r> Reader<'r> {
+    pub(crate) fn new(row: &'r dyn Cells) -> Self {
+        Self { row, at: 0 }
+    }
+
+    fn next(&mut self) -> usize {
+        self.at += 1;
+        self.at - 1
+    }
+
+    pub(crate) fn some_number(&mut self, column: &str) -> Read<Option<i64>> {
+        let at = self.next();
+        self.row.number(at).map_err(|found| bad_value(column, found))
+    }
+
+    pub(crate) fn number(&mut self, column: &str) -> Read<i64> {
+        self.some_number(column)?.ok_or_else(|| bad_value(column, "nothing"))
+    }
+
+    pub(crate) fn unsigned(&mut self, column: &str) -> Read<u64> {
+        Ok(self.number(column)?.cast_unsigned())
+    }
+
+    /// A number that has more room in the database than here.
+    pub(crate) fn small<T: TryFrom<i64>>(&mut self, column: &str) -> Read<T> {
+        let wide = self.number(column)?;
+        T::try_from(wide).map_err(|_| bad_value(column, wide))
+    }
+
+    pub(crate) fn some_small<T: TryFrom<i64>>(&mut self, column: &str) -> Read<Option<T>> {
+        let Some(wide) = self.some_number(column)? else { return Ok(None) };
+        T::try_from(wide).map(Some).map_err(|_| bad_value(column, wide))
+    }
+
+    pub(crate) fn flag(&mut self, column: &str) -> Read<bool> {
+        Ok(self.number(column)? != 0)
+    }
+
+    pub(crate) fn code<T>(&mut self, column: &str, of: impl Fn(u8) -> Option<T>) -> Read<T> {
+        let code = self.number(column)?;
+        u8::try_from(code).ok().and_then(of).ok_or_else(|| bad_value(column, code))
+    }
+
+    pub(crate) fn time(&mut self, column: &str) -> Read<Time> {
+        Ok(Time::from_ms(self.number(column)?))
+    }
+
+    pub(crate) fn some_time(&mut self, column: &str) -> Read<Option<Time>> {
+        Ok(self.some_number(column)?.map(Time::from_ms))
+    }
+
+    pub(crate) fn some_span(&mut self, column: &str) -> Read<Option<Span>> {
+        Ok(self.some_number(column)?.map(|ms| Span::from_ms(ms.max(0).cast_unsigned())))
+    }
+
+    pub(crate) fn some_text(&mut self, column: &str) -> Read<Option<Cow<'r, str>>> {
+        let at = self.next();
+        self.row.text(at).map_err(|found| bad_value(column, found))
+    }
+
+    pub(crate) fn text(&mut self, column: &str) -> Read<Cow<'r, str>> {
+        self.some_text(column)?.ok_or_else(|| bad_value(column, "nothing"))
+    }
+
+    pub(crate) fn parse<T: FromStr>(&mut self, column: &str) -> Read<T> {
+        parse(&self.text(column)?, column)
+    }
+
+    pub(crate) fn some_parse<T: FromStr>(&mut self, column: &str) -> Read<Option<T>> {
+        self.some_text(column)?.map(|text| parse(&text, column)).transpose()
+    }
+
+    pub(crate) fn json<T: DeserializeOwned>(&mut self, column: &str) -> Read<T> {
+        from_json(&self.text(column)?, column)
+    }
+
+    pub(crate) fn some_json<T: DeserializeOwned>(&mut self, column: &str) -> Read<Option<T>> {
+        self.some_text(column)?.map(|text| from_json(&text, column)).transpose()
+    }
+
+    pub(crate) fn bytes(&mut self, column: &str) -> Read<Vec<u8>> {
+        let at = self.next();
+        self.row.bytes(at).map_err(|found| bad_value(column, found))
+    }
+}
+
+/// A lease; nothing is left of one whose end is not known.
+fn held(holder: Holder, since: Time, ttl: Option<Span>, left: Option<Span>) -> Held {
+    Held { holder, ttl, since, left: ttl.map(|_| left.unwrap_or(Span::ZERO)) }
+}
+
+/// Cells of what records hold.
+macro_rules! cells {
+    ($($number:ty),*) => {
+        $(impl From<$number> for Cell {
+            fn from(number: $number) -> Self {
+                Self::Number(number.into())
+            }
+        })*
+    };
+}
+
+cells!(i64, i32, u32, u8, bool);
+
+impl From<u64> for Cell {
+    fn from(number: u64) -> Self {
+        Self::Number(number.cast_signed())
+    }
+}
+
+impl From<Time> for Cell {
+    fn from(time: Time) -> Self {
+        Self::Number(time.as_ms())
+    }
+}
+
+impl From<Span> for Cell {
+    fn from(span: Span) -> Self {
+        span.as_ms().into()
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::None, Into::into)
+    }
+}

@@ -1,0 +1,235 @@
+//! Rows of the shared form in SQLite: the columns of each table, and values as they are bound and read.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use relight_core::node::NewNode;
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, Result, Row as SqlRow, params_from_iter};
+
+use super::error::bad_row;
+use super::lease_clock::LeaseNow;
+use crate::record::{BadValue, Cells, HOT, Reader};
+use crate::transfer::{Cell, Column, LEASE_LEFT, Row, Table};
+
+impl Cells for SqlRow<'_> {
+    fn number(&self, at: usize) -> std::result::Result<Option<i64>, String> {
+        match self.get_ref(at).map_err(|error| error.to_string())? {
+            ValueRef::Null => Ok(None),
+            ValueRef::Integer(number) => Ok(Some(number)),
+            other => Err(format!("{:?}", other.data_type())),
+        }
+    }
+
+    fn text(&self, at: usize) -> std::result::Result<Option<Cow<'_, str>>, String> {
+        let value = self.get_ref(at).map_err(|error| error.to_string())?;
+        let text = value.as_str_or_null().map_err(|error| error.to_string())?;
+        Ok(text.map(Cow::Borrowed))
+    }
+
+    fn bytes(&self, at: usize) -> std::result::Result<Vec<u8>, String> {
+        self.get(at).map_err(|error| error.to_string())
+    }
+}
+
+impl ToSql for Cell {
+    fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::None => ValueRef::Null,
+            Self::Number(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+/// A record out of a row.
+pub(super) fn read<T>(
+    row: &SqlRow<'_>,
+    read: impl Fn(&mut Reader<'_>) -> std::result::Result<T, BadValue>,
+) -> Result<T> {
+    read(&mut Reader::new(row)).map_err(bad_row)
+}
+
+/// The rows that cannot be read, with the reason: what they are, and the place of their name.
+pub(super) fn unreadable<T>(
+    db: &Connection,
+    sql: &str,
+    now: LeaseNow,
+    (what, name): (&str, usize),
+    read_one: impl Fn(&mut Reader<'_>) -> std::result::Result<T, BadValue>,
+) -> Result<Vec<String>> {
+    let mut select = db.prepare(sql)?;
+    let values = [now.ms, now.boot].into_iter().take(select.parameter_count());
+    let mut rows = select.query(params_from_iter(values))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        if let Err(error) = read(row, &read_one) {
+            found.push(format!("{what} {} cannot be read: {error}", row.get::<_, String>(name)?));
+        }
+    }
+    Ok(found)
+}
+
+/// Where a column of the shared form is kept; `?1` is the clock, `?2` the boot.
+fn expression(table: Table, (column, _): &Column) -> String {
+    let left = |from: &str| {
+        format!(
+            "CASE WHEN {from}lease_ttl IS NOT NULL THEN CASE WHEN {from}lease_boot = ?2
+             THEN MAX(0, {from}lease_until - ?1) ELSE 0 END END"
+        )
+    };
+    match (table, *column) {
+        (Table::Task, LEASE_LEFT) => left("t."),
+        (_, LEASE_LEFT) => left(""),
+        (Table::Task, "reason" | "key" | "folder" | "spec" | "context" | "door") => {
+            format!("b.{column}")
+        }
+        (Table::Task, "holder") => "l.holder".to_owned(),
+        (Table::Task, "held_since") => "l.since".to_owned(),
+        (Table::Task, "holder_attempt") => "l.attempt".to_owned(),
+        (Table::Task, column) => format!("t.{column}"),
+        (Table::Attempt, column) => format!("a.{column}"),
+        (Table::Journal, "body") => "COALESCE(j.body, o.body)".to_owned(),
+        (Table::Journal, column) => format!("j.{column}"),
+        (_, column) => column.to_owned(),
+    }
+}
+
+/// What is selected of a table, in the order of its columns; null for those that are not wanted.
+pub(super) fn some_columns(table: Table, is_wanted: impl Fn(usize) -> bool) -> String {
+    let columns = table.columns().iter().enumerate();
+    let all = columns.map(|(at, column)| match is_wanted(at) {
+        true => expression(table, column),
+        false => "NULL".to_owned(),
+    });
+    all.collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn columns(table: Table) -> String {
+    some_columns(table, |_| true)
+}
+
+/// The columns that stand in a table itself, with the places of their values: `?1` is the boot, cells
+/// follow in their order.
+fn own_columns(table: Table) -> Vec<(&'static str, String)> {
+    let columns = table.columns();
+    let mut own = Vec::new();
+    for (at, (name, _)) in columns.iter().enumerate() {
+        let value = format!("?{}", at + 2);
+        match (table, *name) {
+            (_, LEASE_LEFT) => {
+                own.push(("lease_boot", format!("iif({value} IS NULL, NULL, ?1)")));
+                own.push(("lease_until", value));
+            }
+            (Table::Task, "needs") => own.push(("needs", value)),
+            (Table::Task, _) if !HOT.contains(&at) => {}
+            (_, name) => own.push((name, value)),
+        }
+    }
+    match table {
+        Table::Node => own.push(("lease_ttl", format!("?{}", columns.len() + 2))),
+        Table::Journal => own.push(("output", format!("?{}", columns.len() + 2))),
+        _ => {}
+    }
+    own
+}
+
+/// The statement that inserts a row, or writes one over another of the same key.
+static INSERT: LazyLock<HashMap<Table, String>> = LazyLock::new(|| {
+    let sql = |table: Table| {
+        let (names, values): (Vec<_>, Vec<_>) = own_columns(table).into_iter().unzip();
+        let (names, values) = (names.join(", "), values.join(", "));
+        let (or, then) = match table {
+            Table::Node | Table::Kept => (" OR REPLACE", ""),
+            // Another of the same number, whose first commit was not heard of, keeps its place.
+            Table::Attempt => (
+                "",
+                " ON CONFLICT (agent, number) DO UPDATE SET tag = excluded.tag,
+                  begun_at = excluded.begun_at, cause = excluded.cause, body = excluded.body",
+            ),
+            _ => ("", ""),
+        };
+        format!("INSERT{or} INTO {table} ({names}) VALUES ({values}){then}")
+    };
+    Table::ALL.map(|table| (table, sql(table))).into()
+});
+
+/// Writes some columns of a table itself; `key` is the place of the cell that says which row.
+pub(super) fn update_sql(table: Table, is_wanted: impl Fn(&str) -> bool, key: usize) -> String {
+    let own = own_columns(table).into_iter().filter(|(name, _)| is_wanted(name));
+    let set: Vec<String> = own.map(|(name, value)| format!("{name} = {value}")).collect();
+    let name = table.columns()[key].0;
+    format!("UPDATE {table} SET {} WHERE {name} = ?{}", set.join(", "), key + 2)
+}
+
+/// Runs a statement with the boot and as many of these values as it takes.
+pub(super) fn run(db: &Connection, sql: &str, row: &[Cell], boot: i64) -> Result<()> {
+    let mut statement = db.prepare_cached(sql)?;
+    let boot = Cell::Number(boot);
+    let values = std::iter::once(&boot).chain(row).take(statement.parameter_count());
+    statement.execute(params_from_iter(values))?;
+    Ok(())
+}
+
+/// Inserts a row of the shared form, in whose lease's place stands when that ends.
+pub(super) fn insert(db: &Connection, table: Table, mut row: Row, now: LeaseNow) -> Result<()> {
+    match table {
+        Table::Task => insert_parts(db, &row)?,
+        Table::Journal => {
+            let (inline, apart) = keep_body(db, row.pop().unwrap_or(Cell::None))?;
+            row.extend([inline, apart]);
+        }
+        Table::Node => row.push(node_ttl(&row).into()),
+        _ => {}
+    }
+    run(db, &INSERT[&table], &row, now.boot)
+}
+
+/// A task is three rows; one whose body is gone has no third of itself here either.
+fn insert_parts(db: &Connection, row: &Row) -> Result<()> {
+    let at = |column| &row[Table::Task.place(column)];
+    if *at("spec") != Cell::None {
+        let sql = "INSERT INTO task_body (n, reason, key, folder, spec, context, door)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let values = ["n", "reason", "key", "folder", "spec", "context", "door"].map(at);
+        db.prepare_cached(sql)?.execute(params_from_iter(values))?;
+    }
+    if *at("holder") != Cell::None {
+        let values = ["n", "holder", "held_since", "holder_attempt"].map(at);
+        write_lease(db, values)?;
+    }
+    Ok(())
+}
+
+/// Who holds a task: its number, the holder, since when, and the attempt.
+pub(super) fn write_lease(db: &Connection, values: [&Cell; 4]) -> Result<()> {
+    let mut write = db.prepare_cached(
+        "INSERT INTO lease (n, holder, since, attempt) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (n) DO UPDATE
+         SET holder = excluded.holder, since = excluded.since, attempt = excluded.attempt",
+    )?;
+    write.execute(params_from_iter(values)).map(drop)
+}
+
+/// How long a node's lease is; of one whose body cannot be read, nothing.
+fn node_ttl(row: &Row) -> i64 {
+    let body = row[Table::Node.place("body")].text().unwrap_or_default();
+    let node: serde_json::Result<NewNode> = serde_json::from_str(body);
+    node.map_or(0, |node| node.ttl.as_ms().cast_signed())
+}
+
+/// A body up to this many bytes stays in its row; a longer one would push its neighbours apart.
+const BODY_BYTES_INLINE_MAX: usize = 8 << 10;
+
+/// Where a body goes: into the row, or apart; the other is null.
+fn keep_body(db: &Connection, body: Cell) -> Result<(Cell, Cell)> {
+    match body {
+        Cell::Bytes(bytes) if bytes.len() > BODY_BYTES_INLINE_MAX => {
+            let mut insert = db.prepare_cached("INSERT INTO output (body) VALUES (?1)")?;
+            Ok((Cell::None, Cell::Number(insert.insert([bytes])?)))
+        }
+        body => Ok((body, Cell::None)),
+    }
+}
