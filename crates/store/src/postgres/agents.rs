@@ -2,25 +2,19 @@
 
 use std::sync::LazyLock;
 
-use relight_core::agent::{Agent, AgentStateKind};
+use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
 use relight_core::node::Mark;
-use tokio_postgres::Row;
 
-use super::connection::{Connection, LONG_WAIT, values};
+use super::connection::{Connection, values};
 use super::error::Failure;
 use super::rows::{self, Lease, columns, insert_sql, update_sql};
-use super::tasks::readable;
 use crate::contract::AgentQuery;
-use crate::record::{BadValue, Reader, read_agent, state_code, state_from_code};
+use crate::record::{list_agents, read_agent};
 use crate::transfer::Table;
 
 static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM agent", columns(Table::Agent, Lease::Left)));
-
-fn read(row: &Row) -> Result<Agent, BadValue> {
-    Ok(rows::read(row, read_agent)?.agent)
-}
 
 pub(super) async fn by_name(
     db: &Connection,
@@ -29,7 +23,8 @@ pub(super) async fn by_name(
 ) -> Result<Option<Agent>, Failure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} WHERE name = $2", *SELECT));
     let row = db.query_opt(&SQL, &values![ahead_ms, name.as_str().to_owned()]).await?;
-    row.as_ref().map(read).transpose().map_err(|bad| db.damaged(&bad))
+    let entry = row.as_ref().map(|row| rows::read(row, read_agent)).transpose();
+    Ok(entry.map_err(|bad| db.damaged(&bad))?.map(|entry| entry.agent))
 }
 
 pub(super) async fn list(
@@ -37,18 +32,8 @@ pub(super) async fn list(
     query: &AgentQuery,
     ahead_ms: i64,
 ) -> Result<Vec<Agent>, Failure> {
-    static SQL: LazyLock<String> = LazyLock::new(|| {
-        format!(
-            "{} WHERE (cardinality($2::smallint[]) = 0 OR state = ANY($2))
-               AND ($3::text IS NULL OR name > $3) ORDER BY name LIMIT $4",
-            *SELECT
-        )
-    });
-    let states: Vec<i16> = query.states.iter().map(|state| state_code(*state).into()).collect();
-    let after = query.after.as_ref().map(|after| after.as_str().to_owned());
-    let limit = query.limit.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
-    let rows = db.query(&SQL, &values![ahead_ms, states, after, limit]).await?;
-    readable(rows.iter().map(read))
+    let list = list_agents(&SELECT, vec![ahead_ms.into()], query);
+    rows::list(db, list, |row| Ok(read_agent(row)?.agent)).await
 }
 
 /// The sums of `Store::agents_mark`, made where the rows are.
@@ -63,21 +48,7 @@ pub(super) async fn mark(db: &Connection) -> Result<Mark, Failure> {
 
 /// The agents that cannot be read, with the reason.
 pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, Failure> {
-    let sql = format!("{} ORDER BY name", *SELECT);
-    let rows = db.query_within(LONG_WAIT, &sql, &values![0_i64]).await?;
-    let bad = |row: &Row| {
-        let error = read(row).err()?;
-        Some(format!("agent {} cannot be read: {error}", row.get::<_, String>(1)))
-    };
-    Ok(rows.iter().filter_map(bad).collect())
-}
-
-pub(super) async fn count_by_state(db: &Connection) -> Result<Vec<(AgentStateKind, u64)>, Failure> {
-    let sql = "SELECT state, COUNT(*) FROM agent GROUP BY state ORDER BY state";
-    let rows = db.query(sql, &[]).await?;
-    let count =
-        |row: &mut Reader<'_>| Ok((row.code("agent.state", state_from_code)?, row.unsigned("n")?));
-    readable(rows.iter().map(|row| rows::read(row, count)))
+    rows::unreadable(db, &format!("{} ORDER BY name", *SELECT), ("agent", 1), read_agent).await
 }
 
 /// These agents, held until the transaction ends.

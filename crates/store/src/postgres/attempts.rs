@@ -5,13 +5,12 @@ use std::sync::LazyLock;
 use relight_core::agent::{Attempt, AttemptTag};
 use tokio_postgres::Row;
 
-use super::connection::{Connection, LONG_WAIT, values};
+use super::connection::{Connection, values};
 use super::error::Failure;
 use super::rows::{self, Lease, columns, insert_sql};
-use super::tasks::readable;
 use super::text;
 use crate::contract::AttemptQuery;
-use crate::record::{BadValue, read_attempt};
+use crate::record::{BadValue, list_attempts, read_attempt};
 use crate::transfer::{Column, Table};
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
@@ -30,34 +29,12 @@ pub(super) async fn by_tag(db: &Connection, tag: &AttemptTag) -> Result<Option<A
 }
 
 pub(super) async fn list(db: &Connection, query: &AttemptQuery) -> Result<Vec<Attempt>, Failure> {
-    let mut sql = format!("{} WHERE true", *SELECT);
-    let mut all = values![i64::try_from(query.limit).unwrap_or(i64::MAX)];
-    if let Some(agent) = &query.agent {
-        sql += " AND a.agent = (SELECT n FROM agent WHERE name = $2)";
-        all.push(Box::new(agent.as_str().to_owned()));
-    }
-    if query.ended {
-        sql += " AND a.cause IS NOT NULL";
-    }
-    // Both orders are the same for one agent, and each has its index.
-    let order = if query.agent.is_some() { "a.number" } else { "a.n" };
-    if let Some(before) = &query.before {
-        all.push(Box::new(kept_tag(before)));
-        let tag = all.len();
-        sql += &format!(" AND {order} < (SELECT {order} FROM attempt a WHERE a.tag = ${tag})");
-    }
-    sql += &format!(" ORDER BY {order} DESC LIMIT $1");
-    readable(db.query(&sql, &all).await?.iter().map(read))
+    rows::list(db, list_attempts(&SELECT, query), read_attempt).await
 }
 
 /// The attempts that cannot be read, with the reason.
 pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, Failure> {
-    let rows = db.query_within(LONG_WAIT, &format!("{} ORDER BY a.n", *SELECT), &[]).await?;
-    let bad = |row: &Row| {
-        let error = read(row).err()?;
-        Some(format!("attempt {} cannot be read: {error}", row.get::<_, String>(4)))
-    };
-    Ok(rows.iter().filter_map(bad).collect())
+    rows::unreadable(db, &format!("{} ORDER BY a.n", *SELECT), ("attempt", 4), read_attempt).await
 }
 
 /// The attempts of these numbers, and those with these tags, whosever they are.

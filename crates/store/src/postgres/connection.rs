@@ -18,7 +18,7 @@ use super::hosts::Hosts;
 use super::tls::Tls;
 use super::url::PostgresUrl;
 use crate::contract::StoreError;
-use crate::record::BadValue;
+use crate::record::{BadValue, bad_value};
 
 /// Longest time for what reads or removes much.
 pub(super) const LONG_WAIT: Duration = Duration::from_secs(600);
@@ -322,6 +322,6 @@ pub(super) fn get<'r, T: tokio_postgres::types::FromSql<'r>>(
 ) -> Result<T, BadValue> {
     row.try_get(at).map_err(|error| {
         let column = row.columns().get(at).map_or("?", |column| column.name());
-        BadValue { column: column.to_owned(), value: super::error::chain(&error) }
+        bad_value(column, super::error::chain(&error))
     })
 }

@@ -1,11 +1,16 @@
 //! What the schema holds and how the server is set, for `doctor`.
 
+use relight_core::session::SessionStateKind;
+use relight_core::status::TaskStatus;
 use tokio_postgres::Row;
 
 use super::connection::{Connection, LONG_WAIT, values};
 use super::error::Failure;
+use super::rows::count_by;
 use super::{agents, attempts, open, sessions, tasks};
 use crate::contract::{Inventory, Replication, Standby};
+use crate::record::state_from_code;
+use crate::transfer::Table;
 
 /// Most findings that a check of the whole reports.
 const DAMAGE_MAX: usize = 20;
@@ -23,9 +28,9 @@ pub(super) async fn take(db: &Connection, schema: &str, whole: bool) -> Result<I
         backend: format!("PostgreSQL {}", row.get::<_, String>(0)),
         place: db.place.to_string(),
         schema: open::schema(db).await?.0,
-        tasks: tasks::count_by_status(db).await?,
-        agents: agents::count_by_state(db).await?,
-        sessions: sessions::count_by_state(db).await?,
+        tasks: count_by(db, Table::Task, "status", TaskStatus::from_code).await?,
+        agents: count_by(db, Table::Agent, "state", state_from_code).await?,
+        sessions: count_by(db, Table::Session, "state", SessionStateKind::from_code).await?,
         events: row.get::<_, i64>(1).cast_unsigned(),
         in_doubt: row.get::<_, i64>(2).cast_unsigned(),
         bytes: row.get::<_, i64>(3).cast_unsigned(),

@@ -11,7 +11,6 @@ use super::error::Failure;
 use super::lease_clock::NOW_MS;
 use super::open;
 use super::rows::{self, Lease, columns, insert_sql, update_sql};
-use super::tasks::readable;
 use crate::apply::{NodeRow, left};
 use crate::record::{BadValue, read_node};
 use crate::transfer::Table;
@@ -22,7 +21,7 @@ static SELECT: LazyLock<String> =
 pub(super) async fn list(db: &Connection, ahead_ms: i64) -> Result<Vec<Node>, Failure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} ORDER BY name", *SELECT));
     let rows = db.query(&SQL, &values![ahead_ms]).await?;
-    readable(rows.iter().map(|row| rows::read(row, read_node)))
+    Ok(rows::readable(&rows, read_node))
 }
 
 /// The sums of `NodesGlance::of`, made where the rows are: one row goes over the wire, not all.

@@ -11,7 +11,6 @@ use super::connection::{Connection, values};
 use super::error::Failure;
 use super::lease_clock::NOW_MS;
 use super::rows;
-use super::tasks::readable;
 use super::text;
 
 /// Of those that waited for a time, the ones that are due longest are looked at.
@@ -82,7 +81,7 @@ pub(super) async fn claimable(
         i64::try_from(limit).unwrap_or(i64::MAX),
     ];
     let rows = db.query(&CLAIMABLE, &values).await?;
-    readable(rows.iter().map(|row| rows::read(row, |row| row.parse("task.id"))))
+    Ok(rows::readable(&rows, |row| row.parse("task.id")))
 }
 
 /// Of each status by itself the first one of the index; together it would be a walk.

@@ -4,46 +4,46 @@
 use std::borrow::Cow;
 
 use tokio_postgres::Row as SqlRow;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{FromSql, Type};
 
-use super::connection::{Value, get};
+use super::connection::{Connection, LONG_WAIT, Value, values};
+use super::error::{Failure, chain};
 use super::lease_clock::NOW_MS;
 use super::text;
 use crate::bodies::to_json;
-use crate::record::{BadValue, Cells, Reader, bad_value, from_json};
+use crate::record::{BadValue, Cells, Reader, Statement, bad_value, from_json};
 use crate::transfer::{Cell, Column, Kind, LEASE_LEFT, Row, Table};
 
 impl Cells for SqlRow {
     fn number(&self, at: usize) -> Result<Option<i64>, String> {
-        let number = match *self.columns()[at].type_() {
-            Type::INT8 => get(self, at),
-            Type::INT4 => get::<Option<i32>>(self, at).map(|number| number.map(i64::from)),
-            Type::INT2 => get::<Option<i16>>(self, at).map(|number| number.map(i64::from)),
-            Type::BOOL => get::<Option<bool>>(self, at).map(|flag| flag.map(i64::from)),
-            _ => match get::<Option<&str>>(self, at) {
-                Ok(Some(text)) => return Err(text.to_owned()),
-                other => other.map(|_| None),
+        match *self.columns()[at].type_() {
+            Type::INT8 => value(self, at),
+            Type::INT4 => Ok(value::<Option<i32>>(self, at)?.map(i64::from)),
+            Type::INT2 => Ok(value::<Option<i16>>(self, at)?.map(i64::from)),
+            Type::BOOL => Ok(value::<Option<bool>>(self, at)?.map(i64::from)),
+            _ => match value::<Option<&str>>(self, at)? {
+                Some(text) => Err(text.to_owned()),
+                None => Ok(None),
             },
-        };
-        number.map_err(|bad| bad.value)
+        }
     }
 
     fn text(&self, at: usize) -> Result<Option<Cow<'_, str>>, String> {
-        let text = match *self.columns()[at].type_() {
-            Type::TEXT_ARRAY => get::<Option<Vec<String>>>(self, at).map(|words| {
-                let read = |words: Vec<String>| -> Vec<String> {
-                    words.into_iter().map(text::read).collect()
-                };
-                words.map(|words| to_json(&read(words)).into())
-            }),
-            _ => get::<Option<&str>>(self, at).map(|kept| kept.map(text::read_kept)),
-        };
-        text.map_err(|bad| bad.value)
+        if *self.columns()[at].type_() != Type::TEXT_ARRAY {
+            return Ok(value::<Option<&str>>(self, at)?.map(text::read_kept));
+        }
+        let words = value::<Option<Vec<String>>>(self, at)?;
+        let read = |words: Vec<String>| words.into_iter().map(text::read).collect::<Vec<_>>();
+        Ok(words.map(|words| to_json(&read(words)).into()))
     }
 
     fn bytes(&self, at: usize) -> Result<Vec<u8>, String> {
-        get(self, at).map_err(|bad| bad.value)
+        value(self, at)
     }
+}
+
+fn value<'r, T: FromSql<'r>>(row: &'r SqlRow, at: usize) -> Result<T, String> {
+    row.try_get(at).map_err(|error| chain(&error))
 }
 
 /// A record out of a row.
@@ -52,6 +52,59 @@ pub(super) fn read<T>(
     read: impl Fn(&mut Reader<'_>) -> Result<T, BadValue>,
 ) -> Result<T, BadValue> {
     read(&mut Reader::new(row))
+}
+
+/// Passes over rows that hold what no version wrote: one of them must not hide the others. `doctor`
+/// tells of them.
+pub(super) fn readable<T>(
+    rows: &[SqlRow],
+    read_one: impl Fn(&mut Reader<'_>) -> Result<T, BadValue>,
+) -> Vec<T> {
+    rows.iter().filter_map(|row| read(row, &read_one).ok()).collect()
+}
+
+/// The records that a statement finds and that can be read.
+pub(super) async fn list<T>(
+    db: &Connection,
+    list: Statement,
+    read_one: impl Fn(&mut Reader<'_>) -> Result<T, BadValue>,
+) -> Result<Vec<T>, Failure> {
+    let value = |cell: Cell| -> Value {
+        match cell {
+            Cell::Text(plain) => Box::new(text::into_kept(plain)),
+            other => Box::new(other.number()),
+        }
+    };
+    let values: Vec<Value> = list.values.into_iter().map(value).collect();
+    Ok(readable(&db.query(&list.sql.replace('?', "$"), &values).await?, read_one))
+}
+
+/// How many rows there are of each code.
+pub(super) async fn count_by<T>(
+    db: &Connection,
+    table: Table,
+    column: &str,
+    of: impl Fn(u8) -> Option<T>,
+) -> Result<Vec<(T, u64)>, Failure> {
+    let sql = format!("SELECT {column}, COUNT(*) FROM {table} GROUP BY {column} ORDER BY {column}");
+    let rows = db.query_within(LONG_WAIT, &sql, &[]).await?;
+    Ok(readable(&rows, |row| Ok((row.code(column, &of)?, row.unsigned("count")?))))
+}
+
+/// The rows that cannot be read, with the reason: what they are, and the place of their name.
+pub(super) async fn unreadable<T>(
+    db: &Connection,
+    sql: &str,
+    (what, name): (&str, usize),
+    read_one: impl Fn(&mut Reader<'_>) -> Result<T, BadValue>,
+) -> Result<Vec<String>, Failure> {
+    let values = if sql.contains("$1") { values![0_i64] } else { Vec::new() };
+    let rows = db.query_within(LONG_WAIT, sql, &values).await?;
+    let bad = |row: &SqlRow| {
+        let error = read(row, &read_one).err()?;
+        Some(format!("{what} {} cannot be read: {error}", row.get::<_, String>(name)))
+    };
+    Ok(rows.iter().filter_map(bad).collect())
 }
 
 /// What is said of a lease's end.
@@ -151,7 +204,7 @@ pub(super) fn lists(columns: &[Column], rows: Vec<Row>) -> Result<Vec<Value>, Ba
             list.push(cell);
         }
     }
-    columns.iter().zip(cells).map(|(column, cells)| list(column, cells)).collect()
+    columns.iter().zip(cells).map(|(column, cells)| one_list(column, cells)).collect()
 }
 
 /// The same of rows that records became.
@@ -159,7 +212,7 @@ pub(super) fn lists_of(columns: &[Column], rows: Vec<Row>) -> Vec<Value> {
     lists(columns, rows).expect("a record's cells are of their columns' kinds")
 }
 
-fn list((name, kind): &Column, cells: Vec<Cell>) -> Result<Value, BadValue> {
+fn one_list((name, kind): &Column, cells: Vec<Cell>) -> Result<Value, BadValue> {
     let other = |cell: &Cell| bad_value(name, format!("{cell:?}"));
     let number = |cell: Cell| cell.number().ok_or_else(|| other(&cell));
     Ok(match kind {

@@ -7,12 +7,11 @@ use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use tokio_postgres::Row;
 
-use super::connection::{Connection, Value, values};
+use super::connection::{Connection, values};
 use super::error::Failure;
 use super::rows::{self, Lease, columns, names, some_columns, unnest, update_sql};
-use super::text;
 use crate::contract::{TaskGlance, TaskQuery};
-use crate::record::{BODY, BadValue, HOT, LEASE, REASON, Reader, agent_of, read_task};
+use crate::record::{BODY, BadValue, HOT, LEASE, REASON, Reader, agent_of, list_tasks, read_task};
 use crate::transfer::{Column, LEASE_LEFT, Table};
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
@@ -35,7 +34,7 @@ pub(super) async fn by_ids(
     let texts: Vec<String> = ids.iter().map(|id| id.as_str().to_owned()).collect();
     let sql = format!("{} WHERE t.id = ANY($2)", *SELECT);
     let rows = db.query(&sql, &values![ahead_ms, texts]).await?;
-    let found = readable(rows.iter().map(read))?;
+    let found = rows::readable(&rows, |row| Ok(read_task(row)?.task));
     let mut found: std::collections::HashMap<TaskId, Task> =
         found.into_iter().map(|task| (task.id.clone(), task)).collect();
     Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
@@ -66,57 +65,8 @@ pub(super) async fn list(
     query: &TaskQuery,
     ahead_ms: i64,
 ) -> Result<Vec<Task>, Failure> {
-    let (sql, values) = list_sql(query, ahead_ms);
-    readable(db.query(&sql, &values).await?.iter().map(read))
-}
-
-fn list_sql(query: &TaskQuery, ahead_ms: i64) -> (String, Vec<Value>) {
-    let mut sql = format!("{} WHERE true", *SELECT);
-    let mut all = values![ahead_ms];
-    let mut also = |condition: &str, value: Option<Value>| {
-        all.extend(value);
-        sql += &condition.replace('?', &format!("${}", all.len()));
-    };
-    if !query.statuses.is_empty() {
-        let codes: Vec<i16> = query.statuses.iter().map(|s| i16::from(s.code())).collect();
-        also(" AND t.status = ANY(?)", Some(Box::new(codes)));
-        if !query.statuses.iter().any(|status| status.is_terminal()) {
-            // Said once more in the words of the index, which knows open tasks alone.
-            also(" AND t.status < 10", None);
-        }
-    }
-    if let Some(agent) = &query.agent {
-        also(" AND t.agent = ?", Some(Box::new(agent.as_str().to_owned())));
-    }
-    if let Some(folder) = &query.checkpoint_folder {
-        also(" AND b.folder = ?", Some(Box::new(text::kept(folder).into_owned())));
-    }
-    if let Some(tag) = &query.held_by {
-        also(" AND l.attempt = ?", Some(Box::new(text::kept(tag.as_str()).into_owned())));
-    }
-    if query.held {
-        also(" AND l.n IS NOT NULL", None);
-    }
-    if query.in_doubt {
-        also(" AND t.steps_open > 0", None);
-    }
-    if let Some(after) = &query.after {
-        let value = Box::new(after.as_str().to_owned());
-        also(" AND t.n > (SELECT n FROM task WHERE id = ?)", Some(value));
-    }
-    also(" ORDER BY t.n", None);
-    if let Some(limit) = query.limit {
-        also(" LIMIT ?", Some(Box::new(i64::try_from(limit).unwrap_or(i64::MAX))));
-    }
-    (sql, all)
-}
-
-/// Passes over rows that hold what no version wrote: one of them must not hide the others. `doctor`
-/// tells of them.
-pub(super) fn readable<T>(
-    rows: impl Iterator<Item = Result<T, BadValue>>,
-) -> Result<Vec<T>, Failure> {
-    Ok(rows.filter_map(Result::ok).collect())
+    let list = list_tasks(&SELECT, vec![ahead_ms.into()], query, "l.n IS NOT NULL");
+    rows::list(db, list, |row| Ok(read_task(row)?.task)).await
 }
 
 /// The tasks that cannot be read, with the reason.
@@ -154,16 +104,7 @@ pub(super) async fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>, Failu
             expires_at: row.some_time("task.expires_at")?,
         })
     };
-    readable(rows.iter().map(|row| rows::read(row, glance)))
-}
-
-pub(super) async fn count_by_status(db: &Connection) -> Result<Vec<(TaskStatus, u64)>, Failure> {
-    let sql = "SELECT status, COUNT(*) FROM task GROUP BY status ORDER BY status";
-    let rows = db.query_within(super::connection::LONG_WAIT, sql, &[]).await?;
-    let count = |row: &mut Reader<'_>| {
-        Ok((row.code("task.status", TaskStatus::from_code)?, row.unsigned("n")?))
-    };
-    readable(rows.iter().map(|row| rows::read(row, count)))
+    Ok(rows::readable(&rows, glance))
 }
 
 // What a writer reads, in this order: the second and third see what the first waited for.

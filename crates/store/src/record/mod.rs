@@ -6,6 +6,7 @@
 
 mod agent;
 mod journal;
+mod list;
 mod node;
 mod session;
 mod task;
@@ -24,27 +25,29 @@ pub(crate) use self::agent::{
 pub(crate) use self::journal::{
     entry_row, newest_of_each, read_event, read_output, read_step, step_state,
 };
+pub(crate) use self::list::{Statement, list_agents, list_attempts, list_sessions, list_tasks};
 pub(crate) use self::node::{node_row, read_node};
 pub(crate) use self::session::{read_session, session_row};
 pub(crate) use self::task::{
     BODY, HOT, LEASE, REASON, agent_of, body_row, hot_row, lease_row, read_task, task_row,
 };
-use crate::transfer::Cell;
+use crate::transfer::{Cell, Row};
 
 /// A value in a row that none of our writers puts there.
 #[derive(Debug, thiserror::Error)]
-#[error("{column} holds {value}, which this version never wrote")]
-pub(crate) struct BadValue {
-    pub(crate) column: String,
-    pub(crate) value: String,
+pub(crate) enum BadValue {
+    #[error("{0} holds {1}, which this version never wrote")]
+    Unknown(String, String),
+    #[error("{0} cannot be read: {1}")]
+    Unreadable(String, serde_json::Error),
 }
 
 pub(crate) fn bad_value(column: &str, value: impl Display) -> BadValue {
-    BadValue { column: column.to_owned(), value: value.to_string() }
+    BadValue::Unknown(column.to_owned(), value.to_string())
 }
 
 pub(crate) fn from_json<T: DeserializeOwned>(text: &str, column: &str) -> Result<T, BadValue> {
-    serde_json::from_str(text).map_err(|error| bad_value(column, error))
+    serde_json::from_str(text).map_err(|error| BadValue::Unreadable(column.to_owned(), error))
 }
 
 pub(crate) fn parse<T: FromStr>(text: &str, column: &str) -> Result<T, BadValue> {
@@ -56,6 +59,31 @@ pub(crate) trait Cells {
     fn number(&self, at: usize) -> Result<Option<i64>, String>;
     fn text(&self, at: usize) -> Result<Option<Cow<'_, str>>, String>;
     fn bytes(&self, at: usize) -> Result<Vec<u8>, String>;
+}
+
+impl Cells for Row {
+    fn number(&self, at: usize) -> Result<Option<i64>, String> {
+        match &self[at] {
+            Cell::None => Ok(None),
+            Cell::Number(number) => Ok(Some(*number)),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    fn text(&self, at: usize) -> Result<Option<Cow<'_, str>>, String> {
+        match &self[at] {
+            Cell::None => Ok(None),
+            Cell::Text(text) => Ok(Some(Cow::Borrowed(text))),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    fn bytes(&self, at: usize) -> Result<Vec<u8>, String> {
+        match &self[at] {
+            Cell::Bytes(bytes) => Ok(bytes.clone()),
+            other => Err(format!("{other:?}")),
+        }
+    }
 }
 
 type Read<T> = Result<T, BadValue>;

@@ -2,17 +2,15 @@
 
 use std::sync::LazyLock;
 
-use relight_core::agent::{Agent, AgentStateKind};
+use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
-use rusqlite::types::Value as SqlValue;
-use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::lease_clock::LeaseNow;
 use super::rows::{self, columns, update_sql};
-use super::tasks::readable;
 use crate::apply::{AgentEntry, until};
 use crate::contract::AgentQuery;
-use crate::record::{agent_row, read_agent, state_code, state_from_code};
+use crate::record::{agent_row, list_agents, read_agent};
 use crate::transfer::Table;
 
 static SELECT: LazyLock<String> =
@@ -37,38 +35,13 @@ pub(super) fn for_write(
 }
 
 pub(super) fn list(db: &Connection, query: &AgentQuery, now: LeaseNow) -> Result<Vec<Agent>> {
-    let mut sql = format!("{} WHERE 1", *SELECT);
-    let mut values: Vec<SqlValue> = vec![now.ms.into(), now.boot.into()];
-    if !query.states.is_empty() {
-        let codes: Vec<String> =
-            query.states.iter().map(|state| state_code(*state).to_string()).collect();
-        sql += &format!(" AND state IN ({})", codes.join(","));
-    }
-    if let Some(after) = &query.after {
-        sql += " AND name > ?";
-        values.push(after.as_str().to_owned().into());
-    }
-    sql += " ORDER BY name";
-    if let Some(limit) = query.limit {
-        sql += &format!(" LIMIT {}", limit.min(i64::MAX as usize));
-    }
-    let mut select = db.prepare_cached(&sql)?;
-    let read = |row: &Row<'_>| Ok(rows::read(row, read_agent)?.agent);
-    readable(select.query_map(params_from_iter(values), read)?)
+    rows::list(db, &list_agents(&SELECT, now.values(), query), |row| Ok(read_agent(row)?.agent))
 }
 
 /// The agents that cannot be read, with the reason.
 pub(super) fn unreadable(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
     let sql = format!("{} ORDER BY name", *SELECT);
     rows::unreadable(db, &sql, now, ("agent", 1), read_agent)
-}
-
-pub(super) fn count_by_state(db: &Connection) -> Result<Vec<(AgentStateKind, u64)>> {
-    let mut select = db.prepare("SELECT state, COUNT(*) FROM agent GROUP BY state")?;
-    let rows = select.query_map([], |row| {
-        rows::read(row, |row| Ok((row.code("agent.state", state_from_code)?, row.unsigned("n")?)))
-    })?;
-    rows.collect()
 }
 
 /// A new one, or one that changed.

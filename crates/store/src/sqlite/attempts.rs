@@ -4,14 +4,12 @@ use std::sync::LazyLock;
 
 use relight_core::agent::{Attempt, AttemptTag};
 use relight_core::time::Time;
-use rusqlite::types::Value as SqlValue;
-use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 
 use super::lease_clock::LeaseNow;
 use super::rows::{self, columns};
-use super::tasks::readable;
 use crate::contract::AttemptQuery;
-use crate::record::{attempt_row, read_attempt};
+use crate::record::{Statement, attempt_row, list_attempts, read_attempt};
 use crate::transfer::Table;
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
@@ -35,29 +33,11 @@ pub(super) fn by_number(db: &Connection, agent: i64, number: u32) -> Result<Opti
 }
 
 pub(super) fn list(db: &Connection, query: &AttemptQuery) -> Result<Vec<Attempt>> {
-    let (sql, values) = list_sql(query);
-    let mut select = db.prepare_cached(&sql)?;
-    readable(select.query_map(params_from_iter(values), read)?)
+    rows::list(db, &list_sql(query), read_attempt)
 }
 
-pub(super) fn list_sql(query: &AttemptQuery) -> (String, Vec<SqlValue>) {
-    let mut sql = format!("{} WHERE 1", *SELECT);
-    let mut values: Vec<SqlValue> = Vec::new();
-    if let Some(agent) = &query.agent {
-        sql += " AND a.agent = (SELECT n FROM agent WHERE name = ?)";
-        values.push(agent.as_str().to_owned().into());
-    }
-    if query.ended {
-        sql += " AND a.cause IS NOT NULL";
-    }
-    // Both orders are the same for one agent, and each has its index.
-    let order = if query.agent.is_some() { "a.number" } else { "a.n" };
-    if let Some(before) = &query.before {
-        sql += &format!(" AND {order} < (SELECT {order} FROM attempt a WHERE a.tag = ?)");
-        values.push(before.as_str().to_owned().into());
-    }
-    sql += &format!(" ORDER BY {order} DESC LIMIT {}", query.limit.min(i64::MAX as usize));
-    (sql, values)
+pub(super) fn list_sql(query: &AttemptQuery) -> Statement {
+    list_attempts(&SELECT, query)
 }
 
 /// The attempts that cannot be read, with the reason.

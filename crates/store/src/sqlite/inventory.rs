@@ -2,14 +2,18 @@
 
 use std::path::Path;
 
+use relight_core::session::SessionStateKind;
 use relight_core::status::TaskStatus;
 use rusqlite::{Connection, Result};
 
 use super::file_system;
 use super::lease_clock::LeaseNow;
 use super::open::with_suffix;
-use super::{agents, attempts, rows, sessions, tasks};
+use super::rows::count_by;
+use super::{agents, attempts, sessions, tasks};
 use crate::contract::Inventory;
+use crate::record::state_from_code;
+use crate::transfer::Table;
 
 /// Most findings that a check of the whole reports.
 const DAMAGE_MAX: usize = 20;
@@ -22,9 +26,9 @@ pub(super) fn take(db: &Connection, path: &Path, now: LeaseNow, whole: bool) -> 
         backend: format!("SQLite {}", rusqlite::version()),
         place: path.display().to_string(),
         schema: db.pragma_query_value(None, "user_version", |row| row.get(0))?,
-        tasks: tasks_by_status(db)?,
-        agents: agents::count_by_state(db)?,
-        sessions: sessions::count_by_state(db)?,
+        tasks: count_by(db, Table::Task, "status", TaskStatus::from_code)?,
+        agents: count_by(db, Table::Agent, "state", state_from_code)?,
+        sessions: count_by(db, Table::Session, "state", SessionStateKind::from_code)?,
         events: count("SELECT COUNT(*) FROM journal")?,
         in_doubt: count("SELECT COUNT(*) FROM task WHERE steps_open > 0")?,
         bytes: ["", "-wal"].iter().map(|suffix| file_bytes(&with_suffix(path, suffix))).sum(),
@@ -32,16 +36,6 @@ pub(super) fn take(db: &Connection, path: &Path, now: LeaseNow, whole: bool) -> 
         replication: None,
         damage: if whole { check(db, now)? } else { Vec::new() },
     })
-}
-
-fn tasks_by_status(db: &Connection) -> Result<Vec<(TaskStatus, u64)>> {
-    let mut select = db.prepare("SELECT status, COUNT(*) FROM task GROUP BY status")?;
-    let rows = select.query_map([], |row| {
-        rows::read(row, |row| {
-            Ok((row.code("task.status", TaskStatus::from_code)?, row.unsigned("n")?))
-        })
-    })?;
-    rows.collect()
 }
 
 fn settings(db: &Connection, path: &Path) -> Result<Vec<(String, String)>> {

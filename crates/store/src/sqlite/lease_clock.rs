@@ -5,11 +5,20 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::transfer::Cell;
+
 /// A moment of one boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LeaseNow {
     pub(super) boot: i64,
     pub(super) ms: i64,
+}
+
+impl LeaseNow {
+    /// As the first two values of a statement that reads leases.
+    pub(super) fn values(self) -> Vec<Cell> {
+        vec![self.ms.into(), self.boot.into()]
+    }
 }
 
 /// The boot-time clock, with an offset that tests move.

@@ -8,7 +8,6 @@ use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::lease_clock::LeaseNow;
 use super::rows::{self, columns};
-use super::tasks::readable;
 use crate::apply::{NodeRow, Nodes};
 use crate::record::{node_row, read_node};
 use crate::transfer::Table;
@@ -18,7 +17,7 @@ static SELECT: LazyLock<String> =
 
 pub(super) fn list(db: &Connection, now: LeaseNow) -> Result<Vec<Node>> {
     let mut select = db.prepare_cached(&format!("{} ORDER BY name", *SELECT))?;
-    readable(select.query_map([now.ms, now.boot], |row| rows::read(row, read_node))?)
+    rows::readable(select.query_map([now.ms, now.boot], |row| rows::read(row, read_node))?)
 }
 
 pub(super) fn for_write(

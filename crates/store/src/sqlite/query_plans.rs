@@ -5,23 +5,34 @@ use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, SessionKey};
 use relight_core::session::SessionStateKind;
 use relight_core::status::TaskStatus;
-use rusqlite::types::Value as SqlValue;
+use rusqlite::types::{ToSql, Value as SqlValue};
 use rusqlite::{Connection, params_from_iter};
 
 use super::lease_clock::LeaseNow;
 use super::open::{self, Use};
 use super::{attempts, journal, queue, sessions, tasks};
 use crate::contract::{AttemptQuery, EventQuery, SessionQuery, TaskQuery};
+use crate::record::Statement;
 
 const NOW: LeaseNow = LeaseNow { boot: 1, ms: 1 };
 
 /// SQLite's words about how it would answer.
-fn plan_of((sql, values): (String, Vec<SqlValue>)) -> String {
+fn plan_of(list: Statement) -> String {
+    plan_of_sql((list.sql, list.values.into_iter()))
+}
+
+/// The same of any statement.
+fn plan_of_sql<V: ToSql>((sql, values): (String, impl Iterator<Item = V>)) -> String {
     let folder = tempfile::tempdir().unwrap();
     let db: Connection = open::open(&folder.path().join("relight.db"), Use::Long).unwrap();
     let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let lines = explain.query_map(params_from_iter(values), |row| row.get::<_, String>(3)).unwrap();
     lines.map(Result::unwrap).collect::<Vec<_>>().join("\n")
+}
+
+fn plan_of_events(query: &EventQuery) -> String {
+    let (sql, values) = journal::events_sql(query);
+    plan_of_sql((sql, values.into_iter()))
 }
 
 fn agent() -> Option<AgentName> {
@@ -40,7 +51,7 @@ fn events_of_an_agent_are_found_without_reading_the_journal() {
         limit: 5,
         newest: true,
     };
-    insta::assert_snapshot!(plan_of(journal::events_sql(&query)), @"
+    insta::assert_snapshot!(plan_of_events(&query), @"
     SEARCH j USING INDEX journal_agent (agent=? AND rowid>? AND rowid<?)
     SCALAR SUBQUERY 1
     SEARCH agent USING COVERING INDEX agent_name (name=?)
@@ -54,7 +65,7 @@ fn the_newest_deaths_are_found_without_reading_the_steps_between() {
     let kinds = vec![EventKind::AttemptDied, EventKind::AttemptBegun];
     let (after, before, limit) = (7, None, 5);
     let query = EventQuery { after, before, task: None, agent: None, kinds, limit, newest: true };
-    insta::assert_snapshot!(plan_of(journal::events_sql(&query)), @"
+    insta::assert_snapshot!(plan_of_events(&query), @"
     SEARCH j USING INTEGER PRIMARY KEY (rowid=?)
     LIST SUBQUERY 1
     SEARCH journal USING COVERING INDEX journal_attempt (kind=? AND rowid>? AND rowid<?)
@@ -109,7 +120,8 @@ fn attempts_of_an_agent_are_walked_newest_first() {
 
 #[test]
 fn claims_walk_along_indexes_whatever_else_is_in_the_store() {
-    let plan = plan_of((queue::claimable_sql().to_owned(), vec![SqlValue::Null; 7]));
+    let plan =
+        plan_of_sql((queue::claimable_sql().to_owned(), vec![SqlValue::Null; 7].into_iter()));
     let tasks: std::collections::BTreeSet<&str> =
         plan.lines().filter(|line| line.contains(" task ")).map(str::trim).collect();
     insta::assert_snapshot!(tasks.into_iter().collect::<Vec<_>>().join("\n"), @"
@@ -126,7 +138,7 @@ fn claims_walk_along_indexes_whatever_else_is_in_the_store() {
 
 #[test]
 fn the_next_time_that_something_is_due_is_the_first_of_an_index() {
-    let plan = plan_of((queue::next_due_sql().to_owned(), vec![SqlValue::Null]));
+    let plan = plan_of_sql((queue::next_due_sql().to_owned(), [SqlValue::Null].into_iter()));
     let tasks: std::collections::BTreeSet<&str> =
         plan.lines().filter(|line| line.contains(" task ")).map(str::trim).collect();
     insta::assert_snapshot!(tasks.into_iter().collect::<Vec<_>>().join("\n"), @"SEARCH task USING COVERING INDEX task_open (status=? AND not_before>?)");

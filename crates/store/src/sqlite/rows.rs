@@ -10,7 +10,7 @@ use rusqlite::{Connection, Result, Row as SqlRow, params_from_iter};
 
 use super::error::bad_row;
 use super::lease_clock::LeaseNow;
-use crate::record::{BadValue, Cells, HOT, Reader};
+use crate::record::{BadValue, Cells, HOT, Reader, Statement};
 use crate::transfer::{Cell, Column, LEASE_LEFT, Row, Table};
 
 impl Cells for SqlRow<'_> {
@@ -50,6 +50,35 @@ pub(super) fn read<T>(
     read: impl Fn(&mut Reader<'_>) -> std::result::Result<T, BadValue>,
 ) -> Result<T> {
     read(&mut Reader::new(row)).map_err(bad_row)
+}
+
+/// The records that a statement finds and that can be read.
+pub(super) fn list<T>(
+    db: &Connection,
+    list: &Statement,
+    read_one: impl Fn(&mut Reader<'_>) -> std::result::Result<T, BadValue>,
+) -> Result<Vec<T>> {
+    let mut select = db.prepare_cached(&list.sql)?;
+    readable(select.query_map(params_from_iter(&list.values), |row| read(row, &read_one))?)
+}
+
+/// Passes over rows that hold what no version wrote: one of them must not hide the others. `doctor`
+/// tells of them.
+pub(super) fn readable<T>(rows: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
+    rows.filter(|row| !matches!(row, Err(error) if error.sqlite_error_code().is_none())).collect()
+}
+
+/// How many rows there are of each code.
+pub(super) fn count_by<T>(
+    db: &Connection,
+    table: Table,
+    column: &str,
+    of: impl Fn(u8) -> Option<T>,
+) -> Result<Vec<(T, u64)>> {
+    let mut select =
+        db.prepare(&format!("SELECT {column}, COUNT(*) FROM {table} GROUP BY {column}"))?;
+    let count = |row: &mut Reader<'_>| Ok((row.code(column, &of)?, row.unsigned("count")?));
+    select.query_map([], |row| read(row, count))?.collect()
 }
 
 /// The rows that cannot be read, with the reason: what they are, and the place of their name.

@@ -4,74 +4,36 @@ use std::sync::LazyLock;
 
 use relight_core::ids::SessionKey;
 use relight_core::session::{Session, SessionStateKind};
-use rusqlite::types::Value as SqlValue;
-use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 
 use super::lease_clock::LeaseNow;
 use super::rows::{self, columns, update_sql};
-use super::tasks::readable;
 use crate::apply::SessionEntry;
 use crate::contract::SessionQuery;
-use crate::record::{read_session, session_row};
+use crate::record::{Statement, list_sessions, read_session, session_row};
 use crate::transfer::Table;
 
 static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM session", columns(Table::Session)));
 
-fn read(row: &Row<'_>) -> Result<Session> {
-    rows::read(row, read_session)
-}
-
 pub(super) fn by_key(db: &Connection, key: &SessionKey, now: LeaseNow) -> Result<Option<Session>> {
     let mut select = db.prepare_cached(&format!("{} WHERE key = ?3", *SELECT))?;
-    select.query_row(params![now.ms, now.boot, key.as_str()], read).optional()
+    let values = params![now.ms, now.boot, key.as_str()];
+    select.query_row(values, |row| rows::read(row, read_session)).optional()
 }
 
 pub(super) fn list(db: &Connection, query: &SessionQuery, now: LeaseNow) -> Result<Vec<Session>> {
-    let (sql, values) = list_sql(query, now);
-    let mut select = db.prepare_cached(&sql)?;
-    readable(select.query_map(params_from_iter(values), read)?)
+    rows::list(db, &list_sql(query, now), read_session)
 }
 
-pub(super) fn list_sql(query: &SessionQuery, now: LeaseNow) -> (String, Vec<SqlValue>) {
-    let mut sql = format!("{} WHERE 1", *SELECT);
-    let mut values: Vec<SqlValue> = vec![now.ms.into(), now.boot.into()];
-    if !query.states.is_empty() {
-        let codes: Vec<String> = query.states.iter().map(|s| s.code().to_string()).collect();
-        sql += &format!(" AND state IN ({})", codes.join(","));
-    }
-    if !query.states.is_empty() && !query.states.contains(&SessionStateKind::Idle) {
-        // The very words of the index, for SQLite proves nothing by arithmetic.
-        sql += " AND state > 1";
-    }
-    if query.seen {
-        sql += " AND seen_at IS NOT NULL";
-    }
-    if let Some(after) = &query.after {
-        sql += " AND key > ?";
-        values.push(after.as_str().to_owned().into());
-    }
-    sql += " ORDER BY key";
-    if let Some(limit) = query.limit {
-        sql += &format!(" LIMIT {}", limit.min(i64::MAX as usize));
-    }
-    (sql, values)
+pub(super) fn list_sql(query: &SessionQuery, now: LeaseNow) -> Statement {
+    list_sessions(&SELECT, now.values(), query)
 }
 
 /// The sessions that cannot be read, with the reason.
 pub(super) fn unreadable(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
     let sql = format!("{} ORDER BY key", *SELECT);
     rows::unreadable(db, &sql, now, ("session", 1), read_session)
-}
-
-pub(super) fn count_by_state(db: &Connection) -> Result<Vec<(SessionStateKind, u64)>> {
-    let mut select = db.prepare("SELECT state, COUNT(*) FROM session GROUP BY state")?;
-    let rows = select.query_map([], |row| {
-        rows::read(row, |row| {
-            Ok((row.code("session.state", SessionStateKind::from_code)?, row.unsigned("n")?))
-        })
-    })?;
-    rows.collect()
 }
 
 /// What the writer compares.

@@ -6,15 +6,15 @@ use relight_core::event::EventKind;
 use relight_core::ids::{IdempotencyKey, TaskId};
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
-use rusqlite::types::Value as SqlValue;
-use rusqlite::{Connection, OptionalExtension, Result, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 
 use super::lease_clock::LeaseNow;
 use super::rows::{self, columns, some_columns, update_sql};
 use crate::apply::{Parts, TaskEntry, until};
 use crate::contract::{TaskGlance, TaskQuery};
 use crate::record::{
-    HOT, LEASE, REASON, Reader, agent_of, body_row, hot_row, lease_row, read_task, task_row,
+    HOT, LEASE, REASON, Reader, Statement, agent_of, body_row, hot_row, lease_row, list_tasks,
+    read_task, task_row,
 };
 use crate::transfer::Table;
 
@@ -60,7 +60,7 @@ pub(super) fn by_key(db: &Connection, key: &IdempotencyKey, now: LeaseNow) -> Re
 pub(super) fn by_ids(db: &Connection, ids: &[TaskId], now: LeaseNow) -> Result<Vec<Task>> {
     let look = db.unchecked_transaction()?;
     let found = ids.iter().filter_map(|id| by_id(db, id, now).transpose());
-    let found = readable(found);
+    let found = rows::readable(found);
     look.finish()?;
     found
 }
@@ -93,58 +93,11 @@ pub(super) fn id_with_key(db: &Connection, key: &IdempotencyKey) -> Result<Optio
 }
 
 pub(super) fn list(db: &Connection, query: &TaskQuery, now: LeaseNow) -> Result<Vec<Task>> {
-    let (sql, values) = list_sql(query, now);
-    let mut select = db.prepare_cached(&sql)?;
-    let read = |row: &Row<'_>| Ok(rows::read(row, read_task)?.task);
-    readable(select.query_map(params_from_iter(values), read)?)
+    rows::list(db, &list_sql(query, now), |row| Ok(read_task(row)?.task))
 }
 
-pub(super) fn list_sql(query: &TaskQuery, now: LeaseNow) -> (String, Vec<SqlValue>) {
-    let mut sql = format!("{} WHERE 1", *SELECT);
-    let mut values: Vec<SqlValue> = vec![now.ms.into(), now.boot.into()];
-    if !query.statuses.is_empty() {
-        let codes: Vec<String> = query.statuses.iter().map(|s| s.code().to_string()).collect();
-        sql += &format!(" AND t.status IN ({})", codes.join(","));
-        let is_rarer = query.in_doubt || query.held || query.held_by.is_some();
-        if !is_rarer && !query.statuses.iter().any(|status| status.is_terminal()) {
-            // Said once more in the words of the index, which knows open tasks alone.
-            sql += " AND t.status < 10";
-        }
-    }
-    let mut also = |condition: &str, value: Option<SqlValue>| {
-        sql += condition;
-        values.extend(value);
-    };
-    if let Some(agent) = &query.agent {
-        also(" AND t.agent = ?", Some(agent.as_str().to_owned().into()));
-    }
-    if let Some(folder) = &query.checkpoint_folder {
-        also(" AND b.folder = ?", Some(folder.clone().into()));
-    }
-    if let Some(tag) = &query.held_by {
-        also(" AND l.attempt = ?", Some(tag.as_str().to_owned().into()));
-    }
-    if query.held {
-        also(" AND t.n IN (SELECT n FROM lease)", None);
-    }
-    if query.in_doubt {
-        also(" AND t.steps_open > 0", None);
-    }
-    if let Some(after) = &query.after {
-        let value = after.as_str().to_owned().into();
-        also(" AND t.n > (SELECT n FROM task WHERE id = ?)", Some(value));
-    }
-    sql += " ORDER BY t.n";
-    if let Some(limit) = query.limit {
-        sql += &format!(" LIMIT {}", limit.min(i64::MAX as usize));
-    }
-    (sql, values)
-}
-
-/// Passes over rows that hold what no version wrote: one of them must not hide the others. `doctor`
-/// tells of them.
-pub(super) fn readable<T>(rows: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
-    rows.filter(|row| !matches!(row, Err(error) if error.sqlite_error_code().is_none())).collect()
+pub(super) fn list_sql(query: &TaskQuery, now: LeaseNow) -> Statement {
+    list_tasks(&SELECT, now.values(), query, "t.n IN (SELECT n FROM lease)")
 }
 
 /// The tasks that cannot be read, with the reason.
@@ -183,7 +136,7 @@ pub(super) fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>> {
             expires_at: row.some_time("task.expires_at")?,
         })
     };
-    readable(select.query_map([], |row| rows::read(row, glance))?)
+    rows::readable(select.query_map([], |row| rows::read(row, glance))?)
 }
 
 /// Writes what was touched.

@@ -3,24 +3,23 @@
 //! Knows no backend. Of every task it remembers a few numbers, and of every step one word, until the
 //! journal was read: some 40 bytes a step.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::str::FromStr;
 
-use relight_core::agent::{AgentStateKind, Cause};
+use relight_core::agent::Cause;
 use relight_core::event::EventKind;
-use relight_core::ids::{AgentName, NodeName, SessionId, SessionKey, StepName, TaskId};
-use relight_core::lease::Holder;
-use relight_core::node::NewNode;
-use relight_core::session::{SessionStateKind, Suspender};
-use relight_core::status::TaskStatus;
+use relight_core::ids::{NodeName, StepName};
 use relight_core::step::{RepeatRule, StepState};
-use relight_core::task::{CheckpointDoor, MAX_RETRIES_DEFAULT, TaskSpec};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::table::{Cell, Row, Table};
-use crate::bodies::{AgentBody, AttemptBody, OutputDetail};
+use crate::bodies::{AttemptBody, OutputDetail};
+use crate::record::{
+    BadValue, Reader, agent_row, read_agent, read_node, read_session, read_task, step_state,
+    task_row,
+};
 
 /// Most findings that are told one by one.
 const TOLD_MAX: usize = 20;
@@ -128,45 +127,31 @@ impl Checker {
         };
         // Known whatever else is wrong with it: its records belong to it.
         self.tasks.insert(look.need("n")?, seen);
-        look.parse::<TaskId>("id")?;
-        look.code("status", |code| TaskStatus::from_code(code).is_some())?;
-        if let Some(agent) = look.text("agent") {
-            AgentName::of_workflow(agent).map_err(|_| format!("agent holds {agent:?}"))?;
-        }
+        look.need_text("spec")?;
         for column in ["fence", "seq", "steps_done", "steps_open", "steps_from", "cost", "turns"] {
             look.not_negative(column)?;
         }
-        look.lease_is_whole()?;
-        let spec: TaskSpec = look.json("spec")?;
-        look.json::<BTreeMap<String, String>>("context")?;
-        let door: Option<CheckpointDoor> = look.json_some("door")?;
-        let max_retries = spec.max_retries.unwrap_or(MAX_RETRIES_DEFAULT);
-        look.same("max_retries", Some(&Cell::Number(max_retries.into())))?;
-        look.same("priority", Some(&Cell::Number(spec.priority.into())))?;
-        let text = |text: &str| Cell::Text(text.to_owned());
-        look.same("key", spec.key.map(|key| text(key.as_str())).as_ref())?;
-        look.same("folder", door.map(|door| text(&door.folder)).as_ref())?;
-        let needs: Vec<String> = look.json_some("needs")?.unwrap_or_default();
-        if needs == spec.needs { Ok(()) } else { Err("needs and spec differ".to_owned()) }
+        match (look.need("held")?, look.text("holder")) {
+            (0, Some(holder)) => return Err(format!("it is free, but {holder} has a lease")),
+            (0, None) | (1, Some(_)) => {}
+            (1, None) => return Err("it is held by nobody".to_owned()),
+            (other, _) => return Err(format!("held holds {other}")),
+        }
+        let as_written = task_row(&look.read(read_task)?);
+        let twice = ["max_retries", "priority", "needs", "key", "folder", "holder_attempt"];
+        twice.into_iter().try_for_each(|column| look.same(column, &as_written))
     }
 
     fn agent(&mut self, look: &Look<'_>) -> Result<(), String> {
         let (name, n, fence) = (look.need_text("name")?, look.need("n")?, look.need("fence")?);
         let unread = AgentSeen { name: name.to_owned(), fence, attempt_number: i64::MAX };
         self.agents.insert(n, unread);
-        look.parse::<AgentName>("name")?;
         look.not_negative("fence")?;
         look.not_negative("seq")?;
-        let body: AgentBody = look.json("body")?;
-        let state = AgentStateKind::ALL.iter().position(|kind| *kind == body.state.kind());
-        let code = state.map(|place| Cell::Number(place as i64 + 1));
-        look.same("state", code.as_ref())?;
-        let is_held = look.need("held")? == 1;
-        if is_held && (body.holder.is_none() || body.held_since.is_none()) {
-            return Err("it is held by nobody".to_owned());
-        }
+        let entry = look.read(read_agent)?;
+        look.same("state", &agent_row(&entry))?;
         if let Some(seen) = self.agents.get_mut(&n) {
-            seen.attempt_number = body.attempt_number.into();
+            seen.attempt_number = entry.agent.attempt_number.into();
         }
         Ok(())
     }
@@ -184,8 +169,11 @@ impl Checker {
         let body: AttemptBody = look.json("body")?;
         let cause = body.ended.map(|ended| ended.cause);
         let place = cause.and_then(|cause| Cause::ALL.iter().position(|other| *other == cause));
-        let code = place.map(|place| Cell::Number(place as i64 + 1));
-        look.same("cause", code.as_ref())
+        let code = place.map(|place| place as i64 + 1);
+        if look.number("cause") == code {
+            return Ok(());
+        }
+        Err("cause is not what its body says".to_owned())
     }
 
     fn record(&mut self, look: &Look<'_>) -> Result<(), String> {
@@ -224,33 +212,18 @@ fn not_above(fence: i64, newest: i64, what: &str, whose: &str) -> Result<(), Str
 }
 
 fn session(look: &Look<'_>) -> Result<(), String> {
-    look.parse::<SessionKey>("key")?;
-    look.parse::<SessionId>("session_id")?;
-    let state = look.code("state", |code| SessionStateKind::from_code(code).is_some())?;
+    let session = look.read(read_session)?;
     look.not_negative("seq")?;
-    if look.need("finished")? > look.need("generation")? {
-        return Err("it finished a turn that was never begun".to_owned());
+    match session.finished > session.generation {
+        true => Err("it finished a turn that was never begun".to_owned()),
+        false => Ok(()),
     }
-    if SessionStateKind::from_code(state) != Some(SessionStateKind::Idle) {
-        look.need("since")?;
-    }
-    match SessionStateKind::from_code(state) {
-        Some(SessionStateKind::Suspended) => {
-            look.code("suspended_by", |code| Suspender::from_code(code).is_some())?;
-        }
-        Some(SessionStateKind::Expired) => {
-            look.need("also_at")?;
-        }
-        _ => {}
-    }
-    look.json_some::<Holder>("owner")?;
-    look.json_some::<BTreeMap<String, String>>("context").map(|_| ())
 }
 
 fn node(look: &Look<'_>) -> Result<(), String> {
     look.parse::<NodeName>("name")?;
     look.not_negative("epoch")?;
-    look.json::<NewNode>("body").map(|_| ())
+    look.read(read_node).map(|_| ())
 }
 
 fn kept(look: &Look<'_>) -> Result<(), String> {
@@ -308,10 +281,8 @@ impl Look<'_> {
         }
     }
 
-    fn code(&self, column: &str, is_one: impl Fn(u8) -> bool) -> Result<u8, String> {
-        let number = self.need(column)?;
-        let code = u8::try_from(number).ok().filter(|code| is_one(*code));
-        code.ok_or_else(|| format!("{column} holds {number}, which is none"))
+    fn read<T>(&self, read: fn(&mut Reader<'_>) -> Result<T, BadValue>) -> Result<T, String> {
+        read(&mut Reader::new(self.row)).map_err(|bad| bad.to_string())
     }
 
     fn parse<T: FromStr>(&self, column: &str) -> Result<T, String> {
@@ -329,29 +300,11 @@ impl Look<'_> {
     }
 
     /// What stands twice must be the same twice.
-    fn same(&self, column: &str, wanted: Option<&Cell>) -> Result<(), String> {
-        let is_same = match (self.cell(column), wanted) {
-            (Cell::None, None) => true,
-            (found, Some(wanted)) => found == wanted,
-            (_, None) => false,
-        };
-        if is_same { Ok(()) } else { Err(format!("{column} is not what its body says")) }
-    }
-
-    fn lease_is_whole(&self) -> Result<(), String> {
-        let holder: Option<Holder> = self.json_some("holder")?;
-        match (self.need("held")?, &holder) {
-            (0, None) => Ok(()),
-            (0, Some(holder)) => Err(format!("it is free, but {holder} has a lease")),
-            (1, None) => Err("it is held by nobody".to_owned()),
-            (1, Some(Holder::Attempt { attempt, .. })) => {
-                self.same("holder_attempt", Some(&Cell::Text(attempt.clone())))
-            }
-            (1, Some(Holder::Process(_) | Holder::Time { .. })) => {
-                self.same("holder_attempt", None)
-            }
-            (other, _) => Err(format!("held holds {other}")),
+    fn same(&self, column: &str, as_written: &Row) -> Result<(), String> {
+        if *self.cell(column) == as_written[self.table.place(column)] {
+            return Ok(());
         }
+        Err(format!("{column} is not what its body says"))
     }
 
     fn detail_of_an_event(&self) -> Result<(), String> {
@@ -359,24 +312,15 @@ impl Look<'_> {
     }
 
     fn step_state(&self, kind: EventKind) -> Result<StepState, String> {
-        self.code("rule", |code| RepeatRule::from_code(code).is_some())?;
+        let rule = self.need("rule")?;
+        if u8::try_from(rule).ok().and_then(RepeatRule::from_code).is_none() {
+            return Err(format!("rule holds {rule}, which is none"));
+        }
         self.not_negative("tries")?;
-        let state = match kind {
-            EventKind::StepBegun => StepState::Begun,
-            EventKind::StepDone => StepState::Done,
-            EventKind::StepFailed => StepState::Failed,
-            EventKind::StepSkipped => {
-                self.json::<Value>("detail")?;
-                return Ok(StepState::Skipped);
-            }
-            EventKind::StepResolved => {
-                let detail: Value = self.json("detail")?;
-                let happened = detail["happened"].as_bool().unwrap_or(false);
-                return Ok(if happened { StepState::Done } else { StepState::Failed });
-            }
-            other => return Err(format!("{} is no record of a step", other.as_str())),
-        };
-        self.json_some::<OutputDetail>("detail")?;
-        Ok(state)
+        match kind {
+            EventKind::StepResolved | EventKind::StepSkipped => drop(self.json::<Value>("detail")?),
+            _ => drop(self.json_some::<OutputDetail>("detail")?),
+        }
+        step_state(kind, self.text("detail")).map_err(|bad| bad.to_string())
     }
 }
