@@ -10,9 +10,11 @@ mod agents;
 mod concern;
 mod entry;
 mod nodes;
+mod steps;
 
 use std::borrow::Cow::Borrowed;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use relight_core::change::Change;
 use relight_core::decide::Guard;
@@ -28,6 +30,7 @@ pub(crate) use self::agents::{AgentEntry, Agents};
 pub(crate) use self::concern::{Concern, Parts};
 pub(crate) use self::entry::Entry;
 pub(crate) use self::nodes::{NodeRow, Nodes};
+pub(crate) use self::steps::{StepCounts, is_of_steps};
 use crate::check;
 use crate::contract::{Commit, CommitError, Committed, Done, Operation, Reply, Told};
 
@@ -37,8 +40,8 @@ pub(crate) struct WorkingSet {
     /// The lease clock, read once all rows were held.
     pub(crate) now_ms: i64,
     /// The store's name in errors.
-    pub(crate) place: String,
-    pub(crate) tasks: BTreeMap<TaskId, TaskEntry>,
+    pub(crate) place: Arc<str>,
+    pub(crate) tasks: BTreeMap<TaskId, Box<TaskEntry>>,
     /// Those that another writer is at, or that are not there.
     pub(crate) passed: BTreeSet<TaskId>,
     /// Whose the keys are that somebody wants.
@@ -171,7 +174,7 @@ impl WorkingSet {
             let n = self.task_numbers.pop().expect("there is a number for each task to be");
             let touched = Touched { is_new: true, ..Touched::default() };
             let entry = TaskEntry { touched, ..TaskEntry::new(n, Change::first(new, commit.at)) };
-            self.tasks.insert(commit.task.clone(), entry);
+            self.tasks.insert(commit.task.clone(), Box::new(entry));
         }
         let entry = self.tasks.get_mut(&commit.task).expect("a checked commit has its task");
         for change in &commit.changes {

@@ -47,7 +47,7 @@ enum Record {
 
 impl Default for State {
     fn default() -> Self {
-        let set = WorkingSet { place: "memory".to_owned(), ..WorkingSet::default() };
+        let set = WorkingSet { place: "memory".into(), ..WorkingSet::default() };
         let (records, events) = (HashMap::new(), BTreeMap::new());
         Self { set, records, numbers: 0, events, events_given: 0 }
     }
@@ -282,7 +282,7 @@ impl State {
     }
 
     fn in_order_added(&self) -> Vec<&TaskEntry> {
-        let mut all: Vec<&TaskEntry> = self.set.tasks.values().collect();
+        let mut all: Vec<&TaskEntry> = self.set.tasks.values().map(|entry| &**entry).collect();
         all.sort_by_key(|entry| entry.n);
         all
     }

@@ -2,17 +2,12 @@
 
 use relight_core::change::Change;
 
-use crate::contract::{Commit, Operation};
+use crate::apply::is_of_steps;
+use crate::contract::Operation;
 
 /// Whether it records steps under a fence, and nothing else.
 pub(super) fn is_step(operation: &Operation) -> bool {
     matches!(operation, Operation::Commit(commit) if is_of_steps(commit))
-}
-
-pub(super) fn is_of_steps(commit: &Commit) -> bool {
-    let is_step =
-        |change: &Change| matches!(change, Change::StepBegun(_) | Change::StepEnded { .. });
-    commit.guard.fence.is_some() && !commit.changes.is_empty() && commit.changes.iter().all(is_step)
 }
 
 /// Roughly how many bytes it writes.

@@ -15,6 +15,10 @@ use crate::record::{BadValue, Cells, Reader, Statement, bad_value, from_json};
 use crate::transfer::{Cell, Column, Kind, LEASE_LEFT, Row, Table};
 
 impl Cells for SqlRow {
+    fn width(&self) -> usize {
+        self.len()
+    }
+
     fn number(&self, at: usize) -> Result<Option<i64>, String> {
         match *self.columns()[at].type_() {
             Type::INT8 => value(self, at),
@@ -116,14 +120,15 @@ pub(super) enum Lease {
     Until,
 }
 
-/// What is selected of a table, in the order of its columns; null for those that are not wanted.
+/// What is selected of a table, in the order of its columns; null for those between that are not wanted.
 pub(super) fn some_columns(
     table: Table,
     lease: Lease,
     is_wanted: impl Fn(usize) -> bool,
 ) -> String {
-    let columns = table.columns().iter().enumerate();
-    let all = columns.map(|(at, column)| match is_wanted(at) {
+    let columns = table.columns();
+    let count = (0..columns.len()).rfind(|at| is_wanted(*at)).map_or(0, |last| last + 1);
+    let all = columns[..count].iter().enumerate().map(|(at, column)| match is_wanted(at) {
         true => expression(table, column, lease),
         false => format!("NULL AS {}", column.0),
     });

@@ -10,12 +10,12 @@ use relight_core::change::Change;
 use relight_core::decide::Guard;
 use relight_core::ids::TaskId;
 use relight_core::lease::Fence;
-use relight_core::step::{StepKey, StepOutcome};
+use relight_core::step::StepKey;
 use tokio_postgres::Row;
 
 use super::connection::{Value, get, values};
 use super::journal;
-use crate::apply::Entry;
+use crate::apply::{Entry, StepCounts};
 use crate::check;
 use crate::contract::{Commit, Committed, Done, Operation, Reply};
 use crate::record::BadValue;
@@ -58,10 +58,8 @@ struct TaskSteps {
     guard: Guard,
     fence: Fence,
     commits: i64,
-    opened: i64,
-    done: i64,
     at: i64,
-    progress_at: Option<i64>,
+    counts: StepCounts,
 }
 
 impl<'o> StepBatch<'o> {
@@ -86,7 +84,8 @@ impl<'o> StepBatch<'o> {
         seen: &mut HashSet<(&'o TaskId, &'o StepKey)>,
     ) -> Option<()> {
         let fence = commit.guard.fence.filter(|_| !commit.changes.is_empty())?;
-        let first = TaskSteps::new(commit.guard, fence);
+        let counts = StepCounts::default();
+        let first = TaskSteps { guard: commit.guard, fence, commits: 0, at: 0, counts };
         let steps = self.tasks.entry(&commit.task).or_insert(first);
         let is_first = steps.commits == 0;
         // Only the first of a task's commits knows the number that it was decided upon.
@@ -102,7 +101,7 @@ impl<'o> StepBatch<'o> {
             if !seen.insert((&commit.task, &mark.key)) {
                 return None;
             }
-            steps.add(change, mark.was_open);
+            steps.counts.add(change, commit.at);
             let entry = Entry::of_task(0, commit, change, None);
             self.records.push((&commit.task, mark.was_open, entry));
         }
@@ -124,10 +123,10 @@ impl<'o> StepBatch<'o> {
             self.commits[0].as_str().to_owned(),
             task.fence.0.cast_signed(),
             task.guard.seq.map(u64::cast_signed),
-            task.opened,
-            task.done,
+            task.counts.opened,
+            task.counts.done,
             task.at,
-            task.progress_at,
+            task.counts.progress_at,
         ];
         let (_, was_open, entry) = self.records.pop().expect("a commit of steps has a record");
         all.extend(values![was_open]);
@@ -143,14 +142,15 @@ impl<'o> StepBatch<'o> {
             |value: fn(&TaskSteps) -> i64| -> Vec<i64> { self.tasks.values().map(value).collect() };
         let seqs: Vec<Option<i64>> =
             self.tasks.values().map(|task| task.guard.seq.map(u64::cast_signed)).collect();
-        let progress: Vec<Option<i64>> = self.tasks.values().map(|task| task.progress_at).collect();
+        let progress: Vec<Option<i64>> =
+            self.tasks.values().map(|task| task.counts.progress_at).collect();
         let mut all = values![
             self.task_ids(),
             of_tasks(|task| task.fence.0.cast_signed()),
             seqs,
             of_tasks(|task| task.commits),
-            of_tasks(|task| task.opened),
-            of_tasks(|task| task.done),
+            of_tasks(|task| task.counts.opened),
+            of_tasks(|task| task.counts.done),
             of_tasks(|task| task.at),
             progress,
         ];
@@ -181,25 +181,5 @@ impl<'o> StepBatch<'o> {
             Ok(Done::Committed(Committed { seq: *seq, fence: *fence }))
         };
         Ok(self.commits.iter().map(answer).collect())
-    }
-}
-
-impl TaskSteps {
-    fn new(guard: Guard, fence: Fence) -> Self {
-        Self { guard, fence, commits: 0, opened: 0, done: 0, at: 0, progress_at: None }
-    }
-
-    /// As `Change::apply` does.
-    fn add(&mut self, change: &Change, was_open: bool) {
-        match change {
-            Change::StepEnded { outcome, .. } => {
-                self.opened -= i64::from(was_open);
-                if *outcome == StepOutcome::Done {
-                    self.done += 1;
-                    self.progress_at = Some(self.at);
-                }
-            }
-            _ => self.opened += i64::from(!was_open),
-        }
     }
 }

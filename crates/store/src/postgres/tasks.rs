@@ -84,7 +84,10 @@ pub(super) async fn unreadable(db: &Connection, most: i64) -> Result<Vec<String>
         after = last.get(0);
         for row in &rows {
             if let Err(error) = read(row) {
-                found.push(format!("task {} cannot be read: {error}", row.get::<_, String>(1)));
+                found.push(format!(
+                    "task {} cannot be read: {error}",
+                    row.get::<_, String>(Table::Task.place("id"))
+                ));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Loads what a batch of operations concerns, in one trip, and writes what it touched, in another.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, TaskId};
@@ -101,7 +101,7 @@ impl Load<'_, '_> {
         let places = self.ask(&mut script, ahead_ms);
         let answers = db.run(script).await?;
         let set = self.working_set(&answers, &places).map_err(|bad| db.damaged(&bad))?;
-        Ok((answers, WorkingSet { place: db.place.to_string(), ..set }))
+        Ok((answers, WorkingSet { place: Arc::clone(&db.place), ..set }))
     }
 
     fn working_set(&self, answers: &[Vec<Row>], places: &Places) -> Result<WorkingSet, BadValue> {
@@ -110,7 +110,7 @@ impl Load<'_, '_> {
         for row in rows(places.tasks).iter().chain(rows(places.free_tasks)) {
             let mut entry = rows::read(row, read_task)?;
             entry.lease_until = lease_end(entry.task.lease.held.as_ref());
-            batch.tasks.insert(entry.task.id.clone(), entry);
+            batch.tasks.insert(entry.task.id.clone(), Box::new(entry));
         }
         let passed = self.0.tasks.iter().filter(|(_, parts)| parts.is_passed_over());
         let passed = passed.map(|(id, _)| *id).filter(|id| !batch.tasks.contains_key(*id));
@@ -222,7 +222,7 @@ struct Places {
 /// last: its lock is held for the rest of the transaction.
 pub(super) fn write(set: &WorkingSet, entries: &[Entry<'_>], journal_key: i64) -> Script {
     let mut script = Script::default();
-    let cleared = write_tasks(set.tasks.values(), &mut script);
+    let cleared = write_tasks(set.tasks.values().map(|entry| &**entry), &mut script);
     let agents = &set.agents;
     let (new, changed): (Vec<_>, Vec<_>) =
         agents.rows.values().filter(|entry| entry.is_changed).partition(|entry| entry.is_new);

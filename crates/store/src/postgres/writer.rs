@@ -18,6 +18,7 @@ use super::desk::Desk;
 use super::operation;
 use super::pool::Pool;
 use super::watch::Watch;
+use crate::apply::is_of_steps;
 use crate::contract::{Commit, Operation, Recall, Reply, StoreError};
 
 /// Most operations in one transaction: bounds how long the first of them waits.
@@ -254,7 +255,7 @@ impl Job {
     fn is_step(&self) -> bool {
         match self {
             Self::Awaited(operation, _) => operation::is_step(operation),
-            Self::Soon(recall) => recall.looks(operation::is_of_steps),
+            Self::Soon(recall) => recall.looks(is_of_steps),
         }
     }
 
@@ -307,9 +308,7 @@ impl UnderWay {
         let is_free = |(_, tasks): &(Id, Option<HashSet<TaskId>>)| {
             tasks.as_ref().is_some_and(|tasks| !tasks.contains(&commit.task))
         };
-        self.tasks.len() < UNDER_WAY_MAX
-            && operation::is_of_steps(commit)
-            && self.tasks.iter().all(is_free)
+        self.tasks.len() < UNDER_WAY_MAX && is_of_steps(commit) && self.tasks.iter().all(is_free)
     }
 
     fn send(&mut self, batch: Batch, running: &mut Running, make_desk: &impl Fn() -> Desk) {

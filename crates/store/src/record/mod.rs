@@ -29,7 +29,8 @@ pub(crate) use self::list::{Statement, list_agents, list_attempts, list_sessions
 pub(crate) use self::node::{node_row, read_node};
 pub(crate) use self::session::{read_session, session_row};
 pub(crate) use self::task::{
-    BODY, HOT, LEASE, REASON, agent_of, body_row, hot_row, lease_row, read_task, task_row,
+    BODY, COUNTS, HOT, LEASE, REASON, agent_of, body_row, counts_row, hot_row, lease_row,
+    read_task, task_row,
 };
 use crate::transfer::{Cell, Row};
 
@@ -56,12 +57,18 @@ pub(crate) fn parse<T: FromStr>(text: &str, column: &str) -> Result<T, BadValue>
 
 /// A row as a database gives it: values by their place. An error says what is there instead.
 pub(crate) trait Cells {
+    /// How many there are; those after them were not asked for, and count as nothing.
+    fn width(&self) -> usize;
     fn number(&self, at: usize) -> Result<Option<i64>, String>;
     fn text(&self, at: usize) -> Result<Option<Cow<'_, str>>, String>;
     fn bytes(&self, at: usize) -> Result<Vec<u8>, String>;
 }
 
 impl Cells for Row {
+    fn width(&self) -> usize {
+        self.len()
+    }
+
     fn number(&self, at: usize) -> Result<Option<i64>, String> {
         match &self[at] {
             Cell::None => Ok(None),
@@ -99,13 +106,13 @@ impl<'r> Reader<'r> {
         Self { row, at: 0 }
     }
 
-    fn next(&mut self) -> usize {
+    fn next(&mut self) -> Option<usize> {
         self.at += 1;
-        self.at - 1
+        Some(self.at - 1).filter(|at| *at < self.row.width())
     }
 
     pub(crate) fn some_number(&mut self, column: &str) -> Read<Option<i64>> {
-        let at = self.next();
+        let Some(at) = self.next() else { return Ok(None) };
         self.row.number(at).map_err(|found| bad_value(column, found))
     }
 
@@ -150,7 +157,7 @@ impl<'r> Reader<'r> {
     }
 
     pub(crate) fn some_text(&mut self, column: &str) -> Read<Option<Cow<'r, str>>> {
-        let at = self.next();
+        let Some(at) = self.next() else { return Ok(None) };
         self.row.text(at).map_err(|found| bad_value(column, found))
     }
 
@@ -175,7 +182,7 @@ impl<'r> Reader<'r> {
     }
 
     pub(crate) fn bytes(&mut self, column: &str) -> Read<Vec<u8>> {
-        let at = self.next();
+        let at = self.next().ok_or_else(|| bad_value(column, "nothing"))?;
         self.row.bytes(at).map_err(|found| bad_value(column, found))
     }
 }

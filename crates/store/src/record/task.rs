@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use relight_core::ids::{AgentName, IdempotencyKey};
-use relight_core::lease::{Holder, Lease};
+use relight_core::lease::{Fence, Holder, Lease};
 use relight_core::status::TaskStatus;
 use relight_core::task::{Task, TaskSpec, TaskTally};
 use relight_core::time::Time;
@@ -13,7 +13,9 @@ use crate::apply::TaskEntry;
 use crate::bodies::to_json;
 use crate::transfer::Row;
 
-/// The columns that change with every commit; which of them an index stands on is each backend's.
+/// What changes with every commit.
+pub(crate) const COUNTS: Range<usize> = 0..14;
+/// The same with what the queue goes by.
 pub(crate) const HOT: Range<usize> = 0..26;
 pub(crate) const REASON: usize = 26;
 /// What people wrote, and what claims need of it.
@@ -25,31 +27,32 @@ pub(crate) const LEASE: Range<usize> = 33..36;
 /// `left` is what the row says of its lease's end.
 pub(crate) fn read_task(row: &mut Reader<'_>) -> Result<TaskEntry, BadValue> {
     let n = row.number("task.n")?;
-    let id = row.parse("task.id")?;
-    let status = row.code("task.status", TaskStatus::from_code)?;
-    let agent = row.some_text("task.agent")?.map(|text| agent_of(&text)).transpose()?;
-    let fence = relight_core::lease::Fence(row.unsigned("task.fence")?);
+    let fence = Fence(row.unsigned("task.fence")?);
     let is_held = row.flag("task.held")?;
     let (ttl, left) = (row.some_span("task.lease_ttl")?, row.some_span("task.lease_left")?);
     let seq = row.unsigned("task.seq")?;
     let steps_done = row.unsigned("task.steps_done")?;
-    let steps_open = row.unsigned("task.steps_open")?;
-    let steps_from = row.number("task.steps_from")?;
     let starts = row.small("task.starts")?;
-    let retries = row.small("task.retries")?;
-    let max_retries = Some(row.small("task.max_retries")?);
-    let priority = row.small("task.priority")?;
-    let created_at = row.time("task.created_at")?;
     let updated_at = row.time("task.updated_at")?;
-    let not_before = row.some_time("task.not_before")?;
-    let expires_at = row.some_time("task.expires_at")?;
-    let tally = TaskTally {
+    let mut tally = TaskTally {
         recoveries: row.small("task.recoveries")?,
         progress_at: row.some_time("task.progress_at")?,
         cost_micros: row.unsigned("task.cost")?,
         turns: row.unsigned("task.turns")?,
-        given_up: row.flag("task.given_up")?,
+        given_up: false,
     };
+    let steps_open = row.unsigned("task.steps_open")?;
+    let id = row.parse("task.id")?;
+    let status = row.code("task.status", TaskStatus::from_code)?;
+    let agent = row.some_text("task.agent")?.map(|text| agent_of(&text)).transpose()?;
+    let steps_from = row.number("task.steps_from")?;
+    let retries = row.small("task.retries")?;
+    let max_retries = Some(row.small("task.max_retries")?);
+    let priority = row.small("task.priority")?;
+    let created_at = row.time("task.created_at")?;
+    let not_before = row.some_time("task.not_before")?;
+    let expires_at = row.some_time("task.expires_at")?;
+    tally.given_up = row.flag("task.given_up")?;
     let pinned = row.flag("task.pinned")?;
     let reason = row.some_text("task.reason")?.map(String::from);
     // What they say stands in the specification and the checkpoint.
@@ -109,35 +112,44 @@ pub(crate) fn task_row(entry: &TaskEntry) -> Row {
 /// `HOT` and `REASON`.
 pub(crate) fn hot_row(entry: &TaskEntry) -> Row {
     let task = &entry.task;
-    let held = task.lease.held.as_ref();
-    vec![
-        entry.n.into(),
+    let mut row = counts_row(entry);
+    row.extend([
         task.id.as_str().into(),
         task.status.code().into(),
         task.agent.as_ref().map(AgentName::as_str).into(),
+        entry.steps_from.into(),
+        task.retries.into(),
+        task.max_retries().into(),
+        task.spec.priority.into(),
+        task.created_at.into(),
+        task.not_before.into(),
+        task.expires_at.into(),
+        task.tally.given_up.into(),
+        task.pinned.into(),
+        task.reason.as_deref().into(),
+    ]);
+    row
+}
+
+/// `COUNTS`.
+pub(crate) fn counts_row(entry: &TaskEntry) -> Row {
+    let task = &entry.task;
+    let held = task.lease.held.as_ref();
+    vec![
+        entry.n.into(),
         task.lease.fence.0.into(),
         held.is_some().into(),
         held.and_then(|held| held.ttl).into(),
         entry.lease_until.into(),
         task.seq.into(),
         task.steps_done.into(),
-        task.steps_open.into(),
-        entry.steps_from.into(),
         task.starts.into(),
-        task.retries.into(),
-        task.max_retries().into(),
-        task.spec.priority.into(),
-        task.created_at.into(),
         task.updated_at.into(),
-        task.not_before.into(),
-        task.expires_at.into(),
         task.tally.recoveries.into(),
         task.tally.progress_at.into(),
         task.tally.cost_micros.into(),
         task.tally.turns.into(),
-        task.tally.given_up.into(),
-        task.pinned.into(),
-        task.reason.as_deref().into(),
+        task.steps_open.into(),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! Operations inside the writer's transaction: load what one concerns, apply it, write what it touched.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use relight_core::change::Change;
 use relight_core::event::EventKind;
@@ -12,8 +13,8 @@ use serde_json::json;
 use super::lease_clock::LeaseNow;
 use super::refusal::Applied;
 use super::{agents, attempts, journal, kept, nodes, sessions, tasks};
-use crate::apply::{Concern, Entry, WorkingSet};
-use crate::contract::{AGENT_FORGOTTEN, Commit, Done, Operation, Removal};
+use crate::apply::{Concern, Entry, StepCounts, WorkingSet, is_of_steps};
+use crate::contract::{AGENT_FORGOTTEN, Commit, Committed, Done, Operation, Removal};
 
 /// Whether nothing but a value that cannot be kept makes it fail after its first write: the many small
 /// ones do without a savepoint.
@@ -34,24 +35,79 @@ pub(super) fn perform(
     db: &Connection,
     operation: &Operation,
     now: LeaseNow,
-    place: &str,
+    place: &Arc<str>,
 ) -> Applied<Done> {
     if let Operation::Remove(removal) = operation {
         return Ok(remove(db, removal, now)?);
     }
+    if let Operation::Commit(commit) = operation
+        && let Some(committed) = steps(db, commit, now)?
+    {
+        return Ok(Done::Committed(committed));
+    }
     let mut set = load(db, &Concern::of(std::slice::from_ref(operation)), now)?;
-    place.clone_into(&mut set.place);
+    set.place = Arc::clone(place);
     let mut entries = Vec::new();
     let done = set.perform(operation, &mut entries)?;
     write(db, &set, &entries, now)?;
     Ok(done)
 }
 
+/// The shortcut for steps. None when the commit has to go the long way: nothing was changed.
+fn steps(db: &Connection, commit: &Commit, now: LeaseNow) -> Result<Option<Committed>> {
+    let Some(fence) = commit.guard.fence.filter(|_| is_of_steps(commit)) else { return Ok(None) };
+    let mut select = db.prepare_cached(
+        "SELECT n, seq, steps_from FROM task WHERE id = ?1 AND fence = ?2 AND held = 1",
+    )?;
+    let values = params![commit.task.as_str(), fence.0.cast_signed()];
+    let found = select.query_row(values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    let Some((n, seq, steps_from)): Option<(i64, i64, i64)> = found.optional()? else {
+        return Ok(None);
+    };
+    if commit.guard.seq.is_some_and(|ours| ours != seq.cast_unsigned()) {
+        return Ok(None);
+    }
+    let (mut counts, mut entries) = (StepCounts::default(), Vec::new());
+    for (at, change) in commit.changes.iter().enumerate() {
+        let mark = change.mark().expect("only steps come this way");
+        let is_same = |other: &Change| other.mark().is_some_and(|other| other.key == mark.key);
+        let is_again = commit.changes[..at].iter().any(is_same);
+        if is_again || !change.follows(journal::step_state(db, n, steps_from, &mark.key)?) {
+            return Ok(None);
+        }
+        counts.add(change, commit.at);
+        entries.push(Entry::of_task(n, commit, change, None));
+    }
+    let StepCounts { opened, done, progress_at } = counts;
+    let values = params![n, commit.at.as_ms(), done, progress_at, now.ms, now.boot, opened];
+    match opened {
+        0 => db.prepare_cached(UPDATE_STEPS)?.execute(&values[..6])?,
+        _ => db.prepare_cached(UPDATE_OPEN_STEPS)?.execute(values)?,
+    };
+    journal::append(db, &entries, now)?;
+    Ok(Some(Committed { seq: seq.cast_unsigned() + 1, fence }))
+}
+
+macro_rules! update_steps {
+    ($open:literal) => {
+        concat!(
+            "UPDATE task SET seq = seq + 1, updated_at = ?2, steps_done = steps_done + ?3,
+                 recoveries = iif(?4 IS NULL, recoveries, 0), progress_at = COALESCE(?4, progress_at),
+                 lease_until = ?5 + lease_ttl, lease_boot = ?6",
+            $open,
+            " WHERE n = ?1"
+        )
+    };
+}
+const UPDATE_STEPS: &str = update_steps!("");
+/// Apart from the usual one, for it must look at an index.
+const UPDATE_OPEN_STEPS: &str = update_steps!(", steps_open = steps_open + ?7");
+
 fn load(db: &Connection, concern: &Concern<'_>, now: LeaseNow) -> Result<WorkingSet> {
     let mut set = WorkingSet { now_ms: now.ms, ..WorkingSet::default() };
     for (id, parts) in &concern.tasks {
         let entry = tasks::for_write(db, id, parts, now)?;
-        set.tasks.extend(entry.map(|entry| ((*id).clone(), entry)));
+        set.tasks.extend(entry.map(|entry| ((*id).clone(), Box::new(entry))));
     }
     for (id, key) in &concern.steps {
         let Some(entry) = set.tasks.get_mut(*id) else { continue };

@@ -14,6 +14,10 @@ use crate::record::{BadValue, Cells, HOT, Reader, Statement};
 use crate::transfer::{Cell, Column, LEASE_LEFT, Row, Table};
 
 impl Cells for SqlRow<'_> {
+    fn width(&self) -> usize {
+        self.as_ref().column_count()
+    }
+
     fn number(&self, at: usize) -> std::result::Result<Option<i64>, String> {
         match self.get_ref(at).map_err(|error| error.to_string())? {
             ValueRef::Null => Ok(None),
@@ -126,10 +130,11 @@ fn expression(table: Table, (column, _): &Column) -> String {
     }
 }
 
-/// What is selected of a table, in the order of its columns; null for those that are not wanted.
+/// What is selected of a table, in the order of its columns; null for those between that are not wanted.
 pub(super) fn some_columns(table: Table, is_wanted: impl Fn(usize) -> bool) -> String {
-    let columns = table.columns().iter().enumerate();
-    let all = columns.map(|(at, column)| match is_wanted(at) {
+    let columns = table.columns();
+    let count = (0..columns.len()).rfind(|at| is_wanted(*at)).map_or(0, |last| last + 1);
+    let all = columns[..count].iter().enumerate().map(|(at, column)| match is_wanted(at) {
         true => expression(table, column),
         false => "NULL".to_owned(),
     });

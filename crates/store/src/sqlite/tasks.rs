@@ -13,8 +13,8 @@ use super::rows::{self, columns, some_columns, update_sql};
 use crate::apply::{Parts, TaskEntry, until};
 use crate::contract::{TaskGlance, TaskQuery};
 use crate::record::{
-    HOT, LEASE, REASON, Reader, Statement, agent_of, body_row, hot_row, lease_row, list_tasks,
-    read_task, task_row,
+    COUNTS, HOT, LEASE, REASON, Reader, Statement, agent_of, body_row, counts_row, hot_row,
+    lease_row, list_tasks, read_task, task_row,
 };
 use crate::transfer::Table;
 
@@ -146,7 +146,7 @@ pub(super) fn write(db: &Connection, entry: &TaskEntry, now: LeaseNow) -> Result
         return rows::insert(db, Table::Task, task_row(entry), now);
     }
     if touched.hot {
-        rows::run(db, update(entry), &hot_row(entry), now.boot)?;
+        write_hot(db, entry, now)?;
     }
     if touched.body {
         write_body(db, *n, task)?;
@@ -163,23 +163,19 @@ pub(super) fn write(db: &Connection, entry: &TaskEntry, now: LeaseNow) -> Result
     Ok(())
 }
 
-/// What the indexes of the queue stand on.
-const QUEUE: [&str; 8] =
-    ["status", "priority", "not_before", "agent", "retries", "max_retries", "given_up", "pinned"];
-
 /// What an index stands on is named only when it changed: naming it would rewrite the index each time.
-fn update(entry: &TaskEntry) -> &'static str {
-    static ALL: LazyLock<[String; 3]> = LazyLock::new(|| {
+fn write_hot(db: &Connection, entry: &TaskEntry, now: LeaseNow) -> Result<()> {
+    static UPDATE: LazyLock<[String; 3]> = LazyLock::new(|| {
+        let of = |but: &[&str]| update_sql(Table::Task, |name| !but.contains(&name), 0);
         let never = ["n", "id", "created_at", "needs", "steps_from"];
-        let of = |but: &[&str]| {
-            update_sql(Table::Task, |name| !never.contains(&name) && !but.contains(&name), 0)
-        };
-        [of(&[]), of(&QUEUE), of(&[&QUEUE[..], &["steps_open"]].concat())]
+        let queue = Table::Task.columns()[COUNTS.end..HOT.end].iter().map(|(name, _)| *name);
+        let counts: Vec<&str> = never.into_iter().chain(queue).collect();
+        [of(&never), of(&counts), of(&[&counts[..], &["steps_open"]].concat())]
     });
     match (entry.touched.queue, entry.touched.open) {
-        (true, _) => &ALL[0],
-        (false, true) => &ALL[1],
-        (false, false) => &ALL[2],
+        (true, _) => rows::run(db, &UPDATE[0], &hot_row(entry), now.boot),
+        (false, true) => rows::run(db, &UPDATE[1], &counts_row(entry), now.boot),
+        (false, false) => rows::run(db, &UPDATE[2], &counts_row(entry), now.boot),
     }
 }
 

@@ -83,6 +83,8 @@ struct Desk {
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
+    /// The path in errors.
+    name: Arc<str>,
     place: Arc<Place>,
     usage: Use,
     clock: Arc<LeaseClock>,
@@ -111,6 +113,7 @@ impl Writer {
         let desk = Desk { connection: Some(connection), acknowledged: 0 };
         let shared = Shared {
             path: path.to_owned(),
+            name: path.display().to_string().into(),
             place: Arc::clone(place),
             usage,
             clock: Arc::clone(clock),
@@ -422,8 +425,7 @@ impl Shared {
             false => Ok(()),
         };
         run("SAVEPOINT operation")?;
-        let place = self.path.display().to_string();
-        let reply = match apply::perform(db, operation, self.clock.now(), &place) {
+        let reply = match apply::perform(db, operation, self.clock.now(), &self.name) {
             Err(error) => match self.own_fault(error) {
                 ApplyError::Sqlite(error) => return Err(error),
                 ApplyError::Refused(refusal) => {
