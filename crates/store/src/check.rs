@@ -12,7 +12,7 @@ use relight_core::node::{Epoch, NewNode, Node};
 use relight_core::step::{StepKey, StepState};
 use relight_core::task::Task;
 
-use crate::contract::{AgentCommit, AgentCommitError, Commit, CommitError, Joined};
+use crate::contract::{AgentCommitError, Commit, CommitError, Joined, Operation};
 
 /// A deliberately broken build lets every fence pass; see `./prove red`.
 pub(crate) fn fence_checked() -> bool {
@@ -45,10 +45,16 @@ pub(crate) fn assert_shape(commit: &Commit) {
     assert!(misshape.is_none(), "{}", misshape.unwrap_or_default());
 }
 
-/// The same for an agent.
-pub(crate) fn assert_agent_shape(commit: &AgentCommit) {
+/// The same for whatever is asked.
+pub(crate) fn assert_operation(operation: &Operation) {
     let creates = |change: &AgentChange| matches!(change, AgentChange::Created(_));
-    assert!(!commit.changes.iter().skip(1).any(creates), "an agent is created first");
+    match operation {
+        Operation::Commit(commit) | Operation::TryCommit(commit) => assert_shape(commit),
+        Operation::CommitAgent(commit) => {
+            assert!(!commit.changes.iter().skip(1).any(creates), "an agent is created first");
+        }
+        _ => {}
+    }
 }
 
 /// Whether the writer's lease is the newest and the task still the one that was read.

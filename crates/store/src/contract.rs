@@ -28,7 +28,6 @@ use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::check;
 use crate::refusal::Refusal;
 
 pub use self::error::StoreError;
@@ -216,7 +215,6 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Makes all changes durable, or none. Each commit that shows a fence also renews its lease. A
     /// change of a step that does not follow its newest record (`Change::follows`) is `Moved`.
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        check::assert_shape(&commit);
         let done = self.write(Operation::Commit(commit)).await.map_err(Refusal::of_task)?;
         Ok(done.committed())
     }
@@ -224,7 +222,6 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// As `commit`, for somebody to whom another task is as good: where another writer is at the task
     /// just now, it may be answered with `Moved` instead of being waited for.
     async fn try_commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        check::assert_shape(&commit);
         let done = self.write(Operation::TryCommit(commit)).await.map_err(Refusal::of_task)?;
         Ok(done.committed())
     }
@@ -296,7 +293,6 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// disk: many agents of one supervisor commit together. Each commit that shows a fence also
     /// renews its lease; without changes it only compares.
     async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError> {
-        check::assert_agent_shape(&commit);
         let done = self.write(Operation::CommitAgent(commit)).await.map_err(Refusal::of_agent)?;
         Ok(done.committed())
     }

@@ -55,6 +55,7 @@ impl MemoryStore {
     }
 
     fn write_now(&self, operation: &Operation) -> Reply {
+        check::assert_operation(operation);
         let mut state = self.state();
         let reply = state.write(operation);
         self.newest_event.send_replace(state.newest_event());
@@ -69,7 +70,6 @@ impl Store for MemoryStore {
     }
 
     fn commit_soon(&self, commit: Commit) -> Recall {
-        check::assert_shape(&commit);
         // The contract: a failure is not reported.
         let _ = self.write_now(&Operation::Commit(commit));
         Recall::default()

@@ -180,6 +180,7 @@ macro_rules! read {
 #[async_trait]
 impl Store for PostgresStore {
     async fn write(&self, operation: Operation) -> Reply {
+        check::assert_operation(&operation);
         match operation {
             Operation::Remove(removal) => self.removed(removal).await,
             operation => self.writer.run(operation).await,

@@ -50,6 +50,7 @@ pub use self::open::Use;
 use self::place::Place;
 pub use self::transfer::{SqliteExporter, SqliteImporter, raise_numbers};
 use self::writer::Writer;
+use crate::check;
 use crate::contract::{
     AgentQuery, AttemptQuery, Commit, EventQuery, Inventory, Operation, Recall, Reply,
     SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
@@ -115,6 +116,7 @@ impl SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn write(&self, operation: Operation) -> Reply {
+        check::assert_operation(&operation);
         match &operation {
             Operation::CommitAgent(_) => self.writer.run_apart(operation).await,
             // Many of them take a while, which whoever hands them in can use.
