@@ -15,7 +15,7 @@ use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
 use relight_core::recovery::TaskPolicy;
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
-use relight_core::task::{CheckpointDoor, NewTask, Task, TaskSpec};
+use relight_core::task::{CheckpointDoor, NewTask, Task, TaskSpec, TaskTally, Usage};
 use relight_core::time::{Span, Time};
 use relight_store::{Commit, EventQuery, TaskQuery};
 use serde_json::json;
@@ -49,7 +49,8 @@ impl Plan {
             0..10 => self.create(pair).await,
             10..34 => self.decided(pair).await,
             34..54 => self.supervise(pair).await,
-            54..65 => self.raw(pair).await,
+            54..61 => self.raw(pair).await,
+            61..65 => self.hold_steps(pair).await,
             65..72 => self.soon(pair).await,
             72..76 => self.renew(pair).await,
             76..82 => pair.advance(self.ticks(3)).await,
@@ -104,6 +105,25 @@ impl Plan {
             changes.push(self.change(&id));
         }
         let guard = self.guard(task.as_ref());
+        pair.commit(self.commit(id, guard, changes)).await;
+    }
+
+    /// Begins and ends of several steps under the holder's fence, and nothing else: what backends have a
+    /// shortcut for.
+    async fn hold_steps(&mut self, pair: &mut Pair<'_>) {
+        let id = self.task_id();
+        let Some(task) = pair.task(&id).await else { return };
+        let mut changes = Vec::new();
+        for _ in 0..1 + self.dice.below(3) {
+            let key = self.step_key();
+            let step = pair.step(&id, &key).await;
+            let change = self.step_change(key, step.as_ref());
+            changes.extend(
+                matches!(change, Change::StepBegun(_) | Change::StepEnded { .. }).then_some(change),
+            );
+        }
+        let seq = self.dice.chance(20).then(|| self.near(Fence(task.seq)).0);
+        let guard = Guard { fence: Some(self.near(task.lease.fence)), seq };
         pair.commit(self.commit(id, guard, changes)).await;
     }
 
@@ -263,7 +283,7 @@ impl Plan {
 
     fn change(&mut self, id: &TaskId) -> Change {
         let (holder, ttl) = self.holder();
-        match self.dice.below(13) {
+        match self.dice.below(16) {
             0 => {
                 Change::Status { to: self.status(), reason: self.dice.maybe(|_| "raw".to_owned()) }
             }
@@ -277,6 +297,15 @@ impl Plan {
             9 => Change::StepsDeclared(self.declared()),
             10 => Change::Noted(EventKind::CheckpointDamaged, json!({"why": self.text()})),
             11 => Change::Replaced(Box::new(NewTask { id: id.clone(), ..self.new_task() })),
+            12 => {
+                Change::Spent(Usage { cost_micros: self.dice.below(9), turns: self.dice.below(3) })
+            }
+            13 => Change::Tally(TaskTally {
+                recoveries: self.dice.below(4) as u32,
+                given_up: self.dice.chance(20),
+                ..TaskTally::default()
+            }),
+            14 => Change::Pinned(self.dice.chance(50)),
             _ => Change::StepsCleared,
         }
     }
