@@ -1,4 +1,4 @@
-//! The agents of a working set, with the attempts that operations speak of.
+//! The agents of a working set, with their attempts.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,34 +13,34 @@ use crate::contract::{AgentCommit, AgentCommitError, Committed, StoreError};
 /// One attempt of one agent.
 pub(crate) type AttemptKey = (AgentName, u32);
 
-/// All that operations concern of agents.
+/// The loaded agents and attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Agents {
     pub(crate) rows: BTreeMap<AgentName, AgentEntry>,
-    /// Numbers for agents to be.
+    /// Row numbers for new agents, taken from the end.
     pub(crate) numbers: Vec<i64>,
     pub(crate) attempts: HashMap<AttemptKey, Attempt>,
-    /// Whose the tags are that somebody wants.
+    /// Which attempt has a tag, of the tags that operations assign.
     pub(crate) tags: HashMap<AttemptTag, AttemptKey>,
-    /// Attempts to be written, in the order they were first spoken of.
+    /// Attempts to write, in the order of their first change.
     pub(crate) written: Vec<AttemptKey>,
 }
 
-/// An agent with what only a store knows of it.
+/// An agent and its store-internal fields.
 #[derive(Debug)]
 pub(crate) struct AgentEntry {
-    /// Its row's number.
+    /// Its row number.
     pub(crate) n: i64,
-    /// The `left` of its lease is of no meaning here.
+    /// The `left` of its lease is not maintained here; see `lease_until`.
     pub(crate) agent: Agent,
-    /// When its lease runs out, by the lease clock.
+    /// When its lease expires, by the lease clock.
     pub(crate) lease_until: Option<i64>,
     pub(crate) is_new: bool,
     pub(crate) is_changed: bool,
 }
 
 impl Agents {
-    /// Takes in an attempt as it was read.
+    /// Adds an attempt that was loaded.
     pub(crate) fn know(&mut self, attempt: Attempt) {
         let key = (attempt.agent.clone(), attempt.number);
         self.tags.insert(attempt.tag.clone(), key.clone());
@@ -76,7 +76,7 @@ impl Agents {
         Ok(Committed { seq: entry.agent.seq, fence: entry.agent.lease.fence })
     }
 
-    /// Everything that can refuse a commit, before anything is changed.
+    /// All reasons to refuse a commit; nothing is changed before.
     fn check(&self, commit: &AgentCommit, place: &str) -> Result<(), AgentCommitError> {
         let creates = matches!(commit.changes.first(), Some(AgentChange::Created(_)));
         match (creates, self.rows.get(&commit.agent)) {
@@ -88,7 +88,7 @@ impl Agents {
         self.check_tags(commit, place)
     }
 
-    /// A tag is given once, those of this commit included.
+    /// Tags are unique, including those that this commit assigns.
     fn check_tags(&self, commit: &AgentCommit, place: &str) -> Result<(), AgentCommitError> {
         let mut begun: HashMap<u32, &AttemptTag> = HashMap::new();
         for change in &commit.changes {

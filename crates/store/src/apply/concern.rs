@@ -1,4 +1,4 @@
-//! What operations look at: what a backend has to load before it applies them.
+//! What a backend has to load before it applies operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,39 +11,38 @@ use relight_core::step::StepKey;
 use crate::check;
 use crate::contract::{AgentCommit, Commit, Operation};
 
-/// Everything that some operations look at.
+/// The records that operations read or change.
 #[derive(Debug, Default)]
 pub(crate) struct Concern<'o> {
     pub(crate) tasks: BTreeMap<&'o TaskId, Parts>,
     pub(crate) steps: BTreeSet<(&'o TaskId, &'o StepKey)>,
-    /// Idempotency keys that somebody wants.
+    /// Idempotency keys that commits assign.
     pub(crate) keys: Vec<&'o IdempotencyKey>,
     pub(crate) tasks_to_be: usize,
     pub(crate) agents: BTreeSet<&'o AgentName>,
     pub(crate) agents_to_be: usize,
     pub(crate) attempts: BTreeSet<(&'o AgentName, u32)>,
-    /// Tags that somebody wants.
+    /// Attempt tags that commits assign.
     pub(crate) tags: Vec<&'o AttemptTag>,
     pub(crate) sessions: BTreeSet<&'o SessionKey>,
     pub(crate) records: BTreeSet<&'o str>,
     pub(crate) nodes: BTreeSet<&'o NodeName>,
 }
 
-/// What of a task is looked at beside what changes with every commit.
+/// Which parts of a task are needed beside its hot row.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     mentions: usize,
     is_tried: bool,
-    /// What people wrote: specification, context, checkpoint.
+    /// Specification, context and checkpoint.
     pub(crate) body: bool,
     pub(crate) reason: bool,
-    /// Who holds its lease.
+    /// The holder of its lease.
     pub(crate) holder: bool,
 }
 
 impl Parts {
-    /// Whether it is passed over where another writer is at it. One that others of the batch need too is
-    /// waited for.
+    /// Whether the task is skipped while another writer has it locked: only `TryCommit` needs it.
     pub(crate) fn is_passed_over(&self) -> bool {
         self.is_tried && self.mentions == 1
     }

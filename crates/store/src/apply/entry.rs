@@ -1,4 +1,4 @@
-//! A row of the journal to be.
+//! New rows of the journal.
 
 use std::borrow::Cow;
 
@@ -16,21 +16,21 @@ use serde_json::{Value, json};
 use crate::bodies::{OutputDetail, to_json};
 use crate::contract::{AgentCommit, Commit};
 
-/// What the journal gets.
+/// One new row of the journal.
 #[derive(Debug)]
 pub(crate) struct Entry<'o> {
     pub(crate) at: Time,
     pub(crate) kind: EventKind,
-    /// The row's number and the name of whose it is.
+    /// The row number and the id of the task.
     pub(crate) task: Option<(i64, &'o TaskId)>,
     pub(crate) agent: Option<(i64, &'o AgentName)>,
     pub(crate) fence: Option<Fence>,
-    /// Null for a step that ended: its output says it.
+    /// Null for a step that ended: the exit code is in its output.
     pub(crate) detail: Cow<'o, Value>,
     pub(crate) step: Option<StepEntry<'o>>,
 }
 
-/// What only the record of a step has.
+/// The fields that only step records have.
 #[derive(Debug)]
 pub(crate) struct StepEntry<'o> {
     pub(crate) mark: &'o StepMark,
@@ -38,7 +38,7 @@ pub(crate) struct StepEntry<'o> {
 }
 
 impl<'o> Entry<'o> {
-    /// The record of one change of a task; `before` is what it is applied to.
+    /// The record of one change of a task; `before` is the task without it.
     pub(crate) fn of_task(
         n: i64,
         commit: &'o Commit,
@@ -58,7 +58,7 @@ impl<'o> Entry<'o> {
         }
     }
 
-    /// The record of one change of an agent; `before` is what it is applied to.
+    /// The record of one change of an agent; `before` is the agent without it.
     pub(crate) fn of_agent(
         n: i64,
         commit: &'o AgentCommit,
@@ -73,7 +73,7 @@ impl<'o> Entry<'o> {
         }
     }
 
-    /// An event of no task and no agent.
+    /// An event that belongs to neither a task nor an agent.
     pub(crate) fn of_nothing(at: Time, kind: EventKind, detail: Cow<'o, Value>) -> Self {
         Self { detail, ..Self::new(at, kind) }
     }
@@ -83,8 +83,8 @@ impl<'o> Entry<'o> {
         Self { at, kind, task, agent, fence, detail: Cow::Owned(Value::Null), step }
     }
 
-    /// The detail of its row: of an output only what is rarely there, and nothing where there is nothing
-    /// to say.
+    /// The detail column: for an output its rare fields (`OutputDetail`), otherwise the detail unless it is
+    /// null.
     pub(crate) fn kept_detail(&self) -> Option<String> {
         match self.step.as_ref().and_then(|step| step.output) {
             Some(output) => OutputDetail::of(output).as_ref().map(to_json),
@@ -92,7 +92,7 @@ impl<'o> Entry<'o> {
         }
     }
 
-    /// As somebody reads it.
+    /// The event as readers get it.
     pub(crate) fn into_event(self, id: u64) -> Event {
         let output = self.step.as_ref().and_then(|step| step.output);
         Event {

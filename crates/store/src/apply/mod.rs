@@ -1,10 +1,8 @@
-//! The one applier: a working set in memory, operations applied to it in their order, and what is to be
-//! written.
+//! The applier of all backends: operations are applied to a working set in memory.
 //!
-//! Every backend uses it. The store in memory is a working set with everything loaded; the others load
-//! what a batch of operations concerns (`Concern`), apply, and write what was touched. The meaning of a
-//! change is `Change::apply`, what refuses it is in `check`. An operation that is refused has changed
-//! nothing here.
+//! The memory store is a working set with everything loaded. The databases load what a batch of operations
+//! needs (`Concern`), apply, and write what was touched. `Change::apply` defines what a change does, `check`
+//! what is refused. A refused operation leaves the working set unchanged.
 
 mod agents;
 mod concern;
@@ -34,19 +32,19 @@ pub(crate) use self::steps::{StepCounts, is_of_steps};
 use crate::check;
 use crate::contract::{Commit, CommitError, Committed, Done, Operation, Reply, Told};
 
-/// Everything that some operations concern.
+/// The loaded records.
 #[derive(Debug, Default)]
 pub(crate) struct WorkingSet {
-    /// The lease clock, read once all rows were held.
+    /// The lease clock, read after all rows were locked.
     pub(crate) now_ms: i64,
     /// The store's name in errors.
     pub(crate) place: Arc<str>,
     pub(crate) tasks: BTreeMap<TaskId, Box<TaskEntry>>,
-    /// Those that another writer is at, or that are not there.
+    /// Tasks that were skipped: locked by another writer, or absent.
     pub(crate) passed: BTreeSet<TaskId>,
-    /// Whose the keys are that somebody wants.
+    /// Which task has an idempotency key, of the keys that operations assign.
     pub(crate) keys: HashMap<IdempotencyKey, TaskId>,
-    /// Numbers for tasks to be, taken from the end.
+    /// Row numbers for new tasks, taken from the end.
     pub(crate) task_numbers: Vec<i64>,
     pub(crate) agents: Agents,
     pub(crate) sessions: BTreeMap<SessionKey, SessionEntry>,
@@ -54,34 +52,34 @@ pub(crate) struct WorkingSet {
     pub(crate) nodes: Nodes,
 }
 
-/// A task with what only a store knows of it.
+/// A task and its store-internal fields.
 #[derive(Debug)]
 pub(crate) struct TaskEntry {
-    /// Its row's number: the order of adding.
+    /// Its row number, in the order in which tasks were added.
     pub(crate) n: i64,
-    /// The `left` of its lease is of no meaning here.
+    /// The `left` of its lease is not maintained here; see `lease_until`.
     pub(crate) task: Task,
-    /// When its lease runs out, by the lease clock.
+    /// When its lease expires, by the lease clock.
     pub(crate) lease_until: Option<i64>,
-    /// Records of steps up to this row of the journal were cleared.
+    /// Step records up to this row of the journal were cleared.
     pub(crate) steps_from: i64,
-    /// Where its concerned steps stand.
+    /// The states of the steps that were loaded or changed.
     pub(crate) steps: HashMap<StepKey, StepState>,
     pub(crate) touched: Touched,
 }
 
-/// What must be written of a task.
+/// Which parts of a task have to be written.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     pub(crate) is_new: bool,
-    /// What changes with every commit.
+    /// Lease, counts and budgets.
     pub(crate) hot: bool,
-    /// What the queue goes by.
+    /// Fields that the indexes of the queue cover.
     pub(crate) queue: bool,
-    /// The count of open steps.
+    /// The number of open steps.
     pub(crate) open: bool,
     pub(crate) reason: bool,
-    /// What people wrote: specification, context, checkpoint.
+    /// Specification, context and checkpoint.
     pub(crate) body: bool,
     pub(crate) lease: bool,
     pub(crate) cleared: bool,
@@ -90,12 +88,12 @@ pub(crate) struct Touched {
 /// A session of the working set.
 #[derive(Debug, Default)]
 pub(crate) struct SessionEntry {
-    /// 0 when it is not there.
+    /// 0 if it does not exist.
     pub(crate) seq: u64,
     pub(crate) lease_until: Option<i64>,
-    /// Whether it was loaded.
+    /// Whether it exists in the database.
     pub(crate) is_there: bool,
-    /// What is to be written.
+    /// The session to write.
     pub(crate) next: Option<Session>,
 }
 
@@ -103,24 +101,24 @@ pub(crate) struct SessionEntry {
 #[derive(Debug, Default)]
 pub(crate) struct RecordEntry {
     pub(crate) value: Option<Value>,
-    /// Whether it was loaded.
+    /// Whether it exists in the database.
     pub(crate) is_there: bool,
     pub(crate) is_changed: bool,
 }
 
-/// When a lease renewed now runs out; none where no clock ends it.
+/// When a lease that is renewed now expires; none without a time limit.
 pub(crate) fn until(ttl: Option<Span>, now_ms: i64) -> Option<i64> {
     ttl.map(|ttl| now_ms.saturating_add_unsigned(ttl.as_ms()))
 }
 
-/// What is left of a lease that runs out then.
+/// The time left of a lease.
 pub(crate) fn left(until_ms: Option<i64>, now_ms: i64) -> Span {
     let left = until_ms.map_or(0, |until| until.saturating_sub(now_ms));
     Span::from_ms(left.max(0).cast_unsigned())
 }
 
 impl WorkingSet {
-    /// Does it, or says why not; what the journal gets is appended to `journal`.
+    /// Applies an operation, and appends its events to `journal`.
     pub(crate) fn perform<'o>(
         &mut self,
         operation: &'o Operation,
@@ -206,7 +204,7 @@ impl WorkingSet {
         Ok(())
     }
 
-    /// Everything that can refuse a commit, before anything is changed.
+    /// All reasons to refuse a commit; nothing is changed before.
     fn check(&self, commit: &Commit) -> Result<check::StepsAfter, CommitError> {
         let entry = self.tasks.get(&commit.task);
         let newest = |key: &StepKey| entry.and_then(|entry| entry.steps.get(key).copied());
@@ -227,7 +225,7 @@ impl WorkingSet {
         Ok(after)
     }
 
-    /// The key that the task has after the commit belongs to no other task.
+    /// The idempotency key that the commit assigns must not belong to another task.
     fn check_key(&self, commit: &Commit) -> Result<(), CommitError> {
         let Some(key) = check::key_given(commit) else { return Ok(()) };
         match self.keys.get(key).filter(|owner| **owner != commit.task) {
@@ -280,7 +278,7 @@ impl WorkingSet {
 }
 
 impl TaskEntry {
-    /// As it was read; when its lease runs out is told apart.
+    /// An entry without lease time and steps.
     pub(crate) fn new(n: i64, task: Task) -> Self {
         let (steps, touched) = (HashMap::new(), Touched::default());
         Self { n, task, lease_until: None, steps_from: 0, steps, touched }
@@ -294,7 +292,7 @@ impl TaskEntry {
         self.touched.reason |= self.task.reason != reason;
     }
 
-    /// The lease has its whole time again.
+    /// Restarts the time of the lease.
     fn renew(&mut self, now_ms: i64) {
         let ttl = self.task.lease.held.as_ref().and_then(|held| held.ttl);
         self.lease_until = until(ttl, now_ms);

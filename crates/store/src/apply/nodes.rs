@@ -13,28 +13,28 @@ use super::{Entry, left, until};
 use crate::check;
 use crate::contract::Joined;
 
-/// A node, and when its lease runs out.
+/// A node and the end of its lease.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeRow {
-    /// Its `left` is of no meaning here.
+    /// Its `left` is not maintained here; see `lease_until`.
     pub(crate) node: Node,
     pub(crate) lease_until: i64,
 }
 
 impl NodeRow {
-    /// As somebody would read it at this moment.
+    /// The node as readers get it at this time.
     pub(crate) fn read(&self, now_ms: i64) -> Node {
         Node { left: left(Some(self.lease_until), now_ms), ..self.node.clone() }
     }
 }
 
-/// The nodes that operations concern.
+/// The loaded nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes(BTreeMap<NodeName, NodeEntry>);
 
 #[derive(Debug, Default)]
 struct NodeEntry {
-    /// None when it is not there, or not any more.
+    /// None if it does not exist or was removed.
     row: Option<NodeRow>,
     was_there: bool,
     is_changed: bool,
@@ -50,13 +50,13 @@ impl NodeEntry {
 }
 
 impl Nodes {
-    /// Takes in a node as it was read.
+    /// Adds a node that was loaded.
     pub(crate) fn know(&mut self, row: NodeRow) {
         let name = row.node.new.name.clone();
         self.0.insert(name, NodeEntry { row: Some(row), was_there: true, is_changed: false });
     }
 
-    /// Those that are there, in the order of their names.
+    /// The existing nodes by name.
     pub(crate) fn rows(&self) -> impl Iterator<Item = &NodeRow> {
         self.0.values().filter_map(|entry| entry.row.as_ref())
     }
@@ -138,7 +138,7 @@ impl Nodes {
         true
     }
 
-    /// What is to be written: new ones, changed ones, and the names of those that are gone.
+    /// What to write: new nodes, changed nodes, and the names of removed ones.
     pub(crate) fn written(&self) -> (Vec<&NodeRow>, Vec<&NodeRow>, Vec<&NodeName>) {
         let (mut new, mut changed, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         for (name, entry) in self.0.iter().filter(|(_, entry)| entry.is_changed) {

@@ -1,8 +1,8 @@
-//! The shortcut for what is written most: a holder's begins and ends of steps.
+//! The shortcut for the most frequent writes: begins and ends of steps under a fence.
 //!
-//! A backend may write them without loading their task: compare the fence and each step's newest record,
-//! then add these counts to the row. Where anything is not as it should be, the commit goes the way of all
-//! others, which knows each reason to refuse. The differential suite compares both.
+//! A database may write them without a working set: it compares the fence and the newest record of each step,
+//! and adds these counts to the task's row. If a comparison fails, the commit goes through the working set,
+//! which finds the reason. The differential suite compares the shortcut with the applier.
 
 use relight_core::change::Change;
 use relight_core::step::StepOutcome;
@@ -10,19 +10,19 @@ use relight_core::time::Time;
 
 use crate::contract::Commit;
 
-/// Whether it records begins and ends of steps under a fence, and nothing else.
+/// Whether a commit has a fence, and only begins and ends of steps.
 pub(crate) fn is_of_steps(commit: &Commit) -> bool {
     let is_step =
         |change: &Change| matches!(change, Change::StepBegun(_) | Change::StepEnded { .. });
     commit.guard.fence.is_some() && !commit.changes.is_empty() && commit.changes.iter().all(is_step)
 }
 
-/// What steps change in their task's row.
+/// What the steps change in the task's row.
 #[derive(Debug, Default)]
 pub(crate) struct StepCounts {
     pub(crate) opened: i64,
     pub(crate) done: i64,
-    /// When one was last done: then recoveries are counted anew.
+    /// When the last step was done, if any; resets the recoveries.
     pub(crate) progress_at: Option<i64>,
 }
 

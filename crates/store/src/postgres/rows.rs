@@ -1,5 +1,4 @@
-//! Rows of the shared form in PostgreSQL: the columns of each table, many rows as one value for each
-//! column, and values as they are read.
+//! Statements for the shared columns in PostgreSQL. Many rows are sent as one array for each column.
 
 use std::borrow::Cow;
 
@@ -50,7 +49,7 @@ fn value<'r, T: FromSql<'r>>(row: &'r SqlRow, at: usize) -> Result<T, String> {
     row.try_get(at).map_err(|error| chain(&error))
 }
 
-/// A record out of a row.
+/// Reads a record from a row.
 pub(super) fn read<T>(
     row: &SqlRow,
     read: impl Fn(&mut Reader<'_>) -> Result<T, BadValue>,
@@ -58,8 +57,7 @@ pub(super) fn read<T>(
     read(&mut Reader::new(row))
 }
 
-/// Passes over rows that hold what no version wrote: one of them must not hide the others. `doctor`
-/// tells of them.
+/// Skips unreadable rows, so that one of them does not hide the others; `doctor` reports them.
 pub(super) fn readable<T>(
     rows: &[SqlRow],
     read_one: impl Fn(&mut Reader<'_>) -> Result<T, BadValue>,
@@ -67,7 +65,7 @@ pub(super) fn readable<T>(
     rows.iter().filter_map(|row| read(row, &read_one).ok()).collect()
 }
 
-/// The records that a statement finds and that can be read.
+/// The readable records of a list query.
 pub(super) async fn list<T>(
     db: &Connection,
     list: Statement,
@@ -83,7 +81,7 @@ pub(super) async fn list<T>(
     Ok(readable(&db.query(&list.sql.replace('?', "$"), &values).await?, read_one))
 }
 
-/// How many rows there are of each code.
+/// The number of rows by code.
 pub(super) async fn count_by<T>(
     db: &Connection,
     table: Table,
@@ -95,7 +93,7 @@ pub(super) async fn count_by<T>(
     Ok(readable(&rows, |row| Ok((row.code(column, &of)?, row.unsigned("count")?))))
 }
 
-/// The rows that cannot be read, with the reason: what they are, and the place of their name.
+/// The unreadable rows with the reason; `name` is the column to call them by.
 pub(super) async fn unreadable<T>(
     db: &Connection,
     sql: &str,
@@ -111,16 +109,16 @@ pub(super) async fn unreadable<T>(
     Ok(rows.iter().filter_map(bad).collect())
 }
 
-/// What is said of a lease's end.
+/// What `lease_left` is selected as.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lease {
-    /// What is left of it by the database's clock, which `$1` moves.
+    /// The time left by the database's clock, which `$1` moves.
     Left,
-    /// When it ends.
+    /// The end of the lease.
     Until,
 }
 
-/// What is selected of a table, in the order of its columns; null for those between that are not wanted.
+/// The select list up to the last wanted column; null for unwanted columns before it.
 pub(super) fn some_columns(
     table: Table,
     lease: Lease,
@@ -139,7 +137,7 @@ pub(super) fn columns(table: Table, lease: Lease) -> String {
     some_columns(table, lease, |_| true)
 }
 
-/// Where a column of the shared form is kept.
+/// The expression for a shared column.
 fn expression(table: Table, (column, _): &Column, lease: Lease) -> String {
     let end = |from: &str| match lease {
         Lease::Until => format!("{from}lease_until"),
@@ -162,7 +160,7 @@ fn expression(table: Table, (column, _): &Column, lease: Lease) -> String {
     }
 }
 
-/// A column's own name.
+/// The column's name in its table.
 fn own_name(column: &Column) -> &'static str {
     if column.0 == LEASE_LEFT { "lease_until" } else { column.0 }
 }
@@ -171,7 +169,7 @@ pub(super) fn names(columns: &[Column]) -> String {
     columns.iter().map(own_name).collect::<Vec<_>>().join(", ")
 }
 
-/// A list for each column, `u` with their names and the `place` of each row. The first list is `$first`.
+/// The rows as table `u`, from one array for each column (`$first` and following), with their `place`.
 pub(super) fn unnest(columns: &[Column], first: usize) -> String {
     let list = |(at, (_, kind)): (usize, &Column)| {
         let kind = match kind {
@@ -186,13 +184,13 @@ pub(super) fn unnest(columns: &[Column], first: usize) -> String {
     format!("unnest({lists}) WITH ORDINALITY AS u ({}, place)", names(columns))
 }
 
-/// Inserts rows in their order.
+/// Inserts the rows in their order.
 pub(super) fn insert_sql(into: &str, columns: &[Column]) -> String {
     let (names, unnest) = (names(columns), unnest(columns, 1));
     format!("INSERT INTO {into} ({names}) SELECT {names} FROM {unnest} ORDER BY place")
 }
 
-/// Writes the rows of the same key; columns of these names stay.
+/// Updates the rows with the same key, except the columns in `but`.
 pub(super) fn update_sql(into: &str, columns: &[Column], key: &str, but: &[&str]) -> String {
     let set = columns.iter().map(own_name).filter(|name| *name != key && !but.contains(name));
     let set: Vec<String> = set.map(|name| format!("{name} = u.{name}")).collect();
@@ -200,7 +198,7 @@ pub(super) fn update_sql(into: &str, columns: &[Column], key: &str, but: &[&str]
     format!("UPDATE {into} t SET {set} FROM {unnest} WHERE t.{key} = u.{key}")
 }
 
-/// The values of these statements: a list for each column.
+/// The parameters of these statements: one array for each column.
 pub(super) fn lists(columns: &[Column], rows: Vec<Row>) -> Result<Vec<Value>, BadValue> {
     let mut cells: Vec<Vec<Cell>> =
         columns.iter().map(|_| Vec::with_capacity(rows.len())).collect();
@@ -212,7 +210,7 @@ pub(super) fn lists(columns: &[Column], rows: Vec<Row>) -> Result<Vec<Value>, Ba
     columns.iter().zip(cells).map(|(column, cells)| one_list(column, cells)).collect()
 }
 
-/// The same of rows that records became.
+/// The same for rows that were made from records.
 pub(super) fn lists_of(columns: &[Column], rows: Vec<Row>) -> Vec<Value> {
     lists(columns, rows).expect("a record's cells are of their columns' kinds")
 }

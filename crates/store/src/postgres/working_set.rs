@@ -1,4 +1,4 @@
-//! Loads what a batch of operations concerns, in one trip, and writes what it touched, in another.
+//! Loads the working set of a batch in one round trip, and writes what was touched in another.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -22,15 +22,15 @@ use crate::record::{
 };
 use crate::transfer::{Column, Row as CellRow, Table};
 
-/// The lease clock, asked after all rows are held.
+/// The lease clock, read after all rows are locked.
 static CLOCK: LazyLock<String> = LazyLock::new(|| format!("SELECT {NOW_MS}"));
 
-/// How a concern is asked for.
+/// Loads what a concern names.
 pub(super) struct Load<'c, 'o>(pub(super) &'c Concern<'o>);
 
 impl Load<'_, '_> {
-    /// What is asked, after what the script has already. Rows are locked first, in one order for all;
-    /// what belongs to them is read by later statements, which see what the locks waited for.
+    /// Adds the queries to the script. Rows are locked first, in the same order by every writer; later
+    /// statements see what was committed while the locks were waited for.
     fn ask(&self, script: &mut Script, ahead_ms: i64) -> Places {
         let concern = self.0;
         let mut ask = |is_wanted: bool, sql: &'static str, values: Vec<_>| {
@@ -91,7 +91,7 @@ impl Load<'_, '_> {
         }
     }
 
-    /// Reads everything in one trip; `script` is sent before it, its own rows are passed over.
+    /// Reads everything in one round trip, after the statements of `script`.
     pub(super) async fn read(
         &self,
         db: &Connection,
@@ -152,7 +152,7 @@ impl Load<'_, '_> {
         Ok(batch)
     }
 
-    /// What the hot rows do not have.
+    /// Adds bodies, holders and step states.
     fn fill_tasks(
         &self,
         batch: &mut WorkingSet,
@@ -193,14 +193,14 @@ impl Load<'_, '_> {
     }
 }
 
-/// Taken from the end, the smallest comes first.
+/// Sorted so that the last is the smallest.
 fn descending(rows: &[Row]) -> Result<Vec<i64>, BadValue> {
     let mut numbers = rows.iter().map(|row| get(row, 0)).collect::<Result<Vec<i64>, _>>()?;
     numbers.sort_unstable_by(|a, b| b.cmp(a));
     Ok(numbers)
 }
 
-/// Where the rows of each question are among the answers.
+/// The place of each query's rows among the answers.
 struct Places {
     tasks: Option<usize>,
     free_tasks: Option<usize>,
@@ -218,8 +218,8 @@ struct Places {
     clock: usize,
 }
 
-/// What is to be written, without the commit itself; nothing when nothing changed. The journal comes
-/// last: its lock is held for the rest of the transaction.
+/// The statements that write what was touched, without COMMIT; empty if nothing changed. The journal comes
+/// last, because its lock is held until the end of the transaction.
 pub(super) fn write(set: &WorkingSet, entries: &[Entry<'_>], journal_key: i64) -> Script {
     let mut script = Script::default();
     let cleared = write_tasks(set.tasks.values().map(|entry| &**entry), &mut script);
@@ -253,7 +253,7 @@ pub(super) fn write(set: &WorkingSet, entries: &[Entry<'_>], journal_key: i64) -
     script
 }
 
-/// All rows of a statement, where there are any.
+/// Adds a statement, unless it has no rows.
 fn add(script: &mut Script, sql: &'static str, columns: &[Column], rows: Vec<CellRow>) {
     if !rows.is_empty() {
         script.add(sql, rows::lists_of(columns, rows));
@@ -264,7 +264,7 @@ fn without_number(row: CellRow) -> CellRow {
     row.into_iter().skip(1).collect()
 }
 
-/// Answers those whose steps were cleared.
+/// Returns the tasks whose steps were cleared.
 fn write_tasks<'e>(entries: impl Iterator<Item = &'e TaskEntry>, script: &mut Script) -> Vec<i64> {
     let (mut new, mut changed, mut bodies, mut leases) = Default::default();
     let (mut ended, mut cleared): (Vec<i64>, Vec<i64>) = Default::default();
@@ -320,7 +320,7 @@ fn write_records(entries: &BTreeMap<String, RecordEntry>, script: &mut Script) {
     }
 }
 
-/// The number in the place of what is left of a lease, where it was asked when that ends.
+/// The end of a lease that was selected with `Lease::Until`.
 fn lease_end(held: Option<&Held>) -> Option<i64> {
     held.and_then(|held| held.left).map(|end| end.as_ms().cast_signed())
 }

@@ -1,4 +1,4 @@
-//! Agents and attempts as rows: what statements compare in columns, the rest as JSON.
+//! Agents and attempts as rows: columns for what statements compare, JSON for the rest.
 
 use relight_core::agent::{AgentStateKind, Attempt, AttemptTag, Cause};
 use relight_core::ids::AgentName;
@@ -28,7 +28,7 @@ pub(crate) fn read_agent(row: &mut Reader<'_>) -> Result<AgentEntry, BadValue> {
     Ok(AgentEntry { n, agent, lease_until: None, is_new: false, is_changed: false })
 }
 
-/// In the place of what is left of its lease stands when that ends.
+/// `lease_left` holds the end of the lease.
 pub(crate) fn agent_row(entry: &AgentEntry) -> Row {
     let agent = &entry.agent;
     let held = agent.lease.held.as_ref();
@@ -46,7 +46,7 @@ pub(crate) fn agent_row(entry: &AgentEntry) -> Row {
     ]
 }
 
-/// Its place in the list of all, from 1.
+/// Its place in `AgentStateKind::ALL`, from 1.
 pub(crate) fn state_code(state: AgentStateKind) -> u8 {
     let place = AgentStateKind::ALL.iter().position(|other| *other == state);
     place.expect("the list has all states") as u8 + 1
@@ -56,7 +56,7 @@ pub(crate) fn state_from_code(code: u8) -> Option<AgentStateKind> {
     AgentStateKind::ALL.get(usize::from(code).checked_sub(1)?).copied()
 }
 
-/// Whose it is comes before its own columns.
+/// The row begins with the agent's name.
 pub(crate) fn read_attempt(row: &mut Reader<'_>) -> Result<Attempt, BadValue> {
     let agent: AgentName = row.parse("agent.name")?;
     row.number("attempt.n")?;
@@ -69,7 +69,7 @@ pub(crate) fn read_attempt(row: &mut Reader<'_>) -> Result<Attempt, BadValue> {
     Ok(Attempt { agent, number, tag, begun_at, process, shim, log, ended, post_mortem })
 }
 
-/// Its own number is the database's to give; that of its agent is told apart.
+/// Without a row number, which the database assigns; `agent` is the agent's row number.
 pub(crate) fn attempt_row(agent: i64, attempt: &Attempt) -> Row {
     let cause = attempt.ended.as_ref().map(|ended| ended.cause);
     let code = cause.and_then(|cause| Cause::ALL.iter().position(|other| *other == cause));

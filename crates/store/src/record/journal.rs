@@ -13,7 +13,7 @@ use crate::apply::Entry;
 use crate::bodies::OutputDetail;
 use crate::transfer::{Cell, Row};
 
-/// Its number is the database's to give.
+/// Without an id, which the database assigns.
 pub(crate) fn entry_row(entry: &Entry<'_>) -> Row {
     let mark = entry.step.as_ref().map(|step| step.mark);
     let output = entry.step.as_ref().and_then(|step| step.output);
@@ -35,7 +35,7 @@ pub(crate) fn entry_row(entry: &Entry<'_>) -> Row {
     ]
 }
 
-/// Where a step stands after a record of this kind; the detail is that of a person's word.
+/// The state of a step after a record of this kind; `detail` is needed for `StepResolved`.
 pub(crate) fn step_state(kind: EventKind, detail: Option<&str>) -> Result<StepState, BadValue> {
     match kind {
         EventKind::StepBegun => Ok(StepState::Begun),
@@ -51,7 +51,7 @@ pub(crate) fn step_state(kind: EventKind, detail: Option<&str>) -> Result<StepSt
     }
 }
 
-/// Kind, name, occurrence, rule, tries, fence, moment, exit code, fingerprint and detail.
+/// Columns: kind, name, occurrence, rule, tries, fence, at, exit_code, fingerprint, detail.
 pub(crate) fn read_step(row: &mut Reader<'_>) -> Result<Step, BadValue> {
     let kind = row.code("journal.kind", EventKind::from_code)?;
     let (name, occurrence) = (row.parse("journal.name")?, row.small("journal.occurrence")?);
@@ -66,7 +66,7 @@ pub(crate) fn read_step(row: &mut Reader<'_>) -> Result<Step, BadValue> {
     Ok(Step { key, state, rule, tries, fence, at, exit_code, fingerprint })
 }
 
-/// Of each step its newest record, in the order they were first recorded.
+/// The newest record of each step, in the order of their first records.
 pub(crate) fn newest_of_each(records: Vec<Step>) -> Vec<Step> {
     let mut found: Vec<Step> = Vec::new();
     let mut places: HashMap<StepKey, usize> = HashMap::new();
@@ -82,7 +82,7 @@ pub(crate) fn newest_of_each(records: Vec<Step>) -> Vec<Step> {
     found
 }
 
-/// Exit code, body and detail; none where nothing was given.
+/// Columns: exit_code, body, detail. None without an exit code.
 pub(crate) fn read_output(row: &mut Reader<'_>) -> Result<Option<Output>, BadValue> {
     let Some(exit_code) = row.some_small("journal.exit_code")? else { return Ok(None) };
     let body = row.bytes("journal.body")?;
@@ -91,8 +91,8 @@ pub(crate) fn read_output(row: &mut Reader<'_>) -> Result<Option<Output>, BadVal
     Ok(Some(Output { exit_code, body, stderr, cut, redacted }))
 }
 
-/// Id, moment, kind, task, step, occurrence, fence, detail, exit code and agent. Whatever it holds, it has
-/// its place: whoever reads in order must get past it.
+/// Columns: id, at, kind, task, name, occurrence, fence, detail, exit_code, agent. An unreadable event keeps
+/// its id, so that readers can continue after it.
 pub(crate) fn read_event(row: &mut Reader<'_>) -> Result<Event, BadValue> {
     let (id, at) = (row.unsigned("journal.id")?, row.time("journal.at")?);
     Ok(rest_of_event(row, id, at).unwrap_or_else(|bad| Event::unreadable(id, at, &bad)))
@@ -106,7 +106,7 @@ fn rest_of_event(row: &mut Reader<'_>, id: u64, at: Time) -> Result<Event, BadVa
     let occurrence = row.some_small("journal.occurrence")?.unwrap_or_default();
     let fence = row.some_number("journal.fence")?.map(|fence| Fence(fence.cast_unsigned()));
     let detail = row.some_text("journal.detail")?;
-    // What a step wrote is in its output; its event says only how it ended.
+    // The event of a step has only its exit code; the rest is in its output.
     let detail = match (row.some_number("journal.exit_code")?, detail) {
         (Some(exit_code), _) => serde_json::json!({"exit_code": exit_code}),
         (None, Some(text)) => from_json(&text, "journal.detail")?,

@@ -1,4 +1,4 @@
-//! Lists: the conditions of a query as SQL, once for both databases.
+//! The SQL of list queries, for both databases.
 
 use relight_core::session::SessionStateKind;
 
@@ -6,14 +6,14 @@ use super::state_code;
 use crate::contract::{AgentQuery, AttemptQuery, SessionQuery, TaskQuery};
 use crate::transfer::Cell;
 
-/// A statement and its values; `?3` is the place of the third, which PostgreSQL writes `$3`.
+/// A statement with numbered parameters (`?3`, which PostgreSQL writes `$3`).
 pub(crate) struct Statement {
     pub(crate) sql: String,
     pub(crate) values: Vec<Cell>,
 }
 
 impl Statement {
-    /// `values` are those of the selection.
+    /// `values` are the parameters of `select`.
     fn new(select: &str, values: Vec<Cell>) -> Self {
         Self { sql: format!("{select} WHERE true"), values }
     }
@@ -22,14 +22,14 @@ impl Statement {
         self.sql += &format!(" AND {condition}");
     }
 
-    /// `?` in the condition is the value, where there is one to compare with.
+    /// Adds the condition, in which `?` is the value; nothing without a value.
     fn compare(&mut self, condition: &str, value: Option<&str>) {
         let Some(value) = value else { return };
         self.values.push(value.into());
         self.and(&condition.replace('?', &format!("?{}", self.values.len())));
     }
 
-    /// Any when there are none.
+    /// Adds nothing if there are no codes.
     fn among(&mut self, column: &str, codes: impl Iterator<Item = u8>) {
         let codes: Vec<String> = codes.map(|code| code.to_string()).collect();
         if !codes.is_empty() {
@@ -47,7 +47,7 @@ impl Statement {
     }
 }
 
-/// Tasks `t` with bodies `b` and leases `l`; `held` is how the database best finds those with a lease.
+/// The tables are `task t`, `task_body b` and `lease l`; `held` is the database's condition for held tasks.
 pub(crate) fn list_tasks(
     select: &str,
     values: Vec<Cell>,
@@ -59,7 +59,7 @@ pub(crate) fn list_tasks(
     let is_rarer = query.in_doubt || query.held || query.held_by.is_some();
     let is_open = !query.statuses.iter().any(|status| status.is_terminal());
     if !query.statuses.is_empty() && is_open && !is_rarer {
-        // Said once more in the words of the index, which knows open tasks alone.
+        // Repeats the condition of the partial index on open tasks.
         list.and("t.status < 10");
     }
     list.compare("t.agent = ?", query.agent.as_ref().map(|agent| agent.as_str()));
@@ -83,7 +83,7 @@ pub(crate) fn list_agents(select: &str, values: Vec<Cell>, query: &AgentQuery) -
     list.ordered("name", query.limit)
 }
 
-/// Attempts `a`.
+/// The table is `attempt a`.
 pub(crate) fn list_attempts(select: &str, query: &AttemptQuery) -> Statement {
     let mut list = Statement::new(select, Vec::new());
     let agent = query.agent.as_ref().map(|agent| agent.as_str());
@@ -91,7 +91,7 @@ pub(crate) fn list_attempts(select: &str, query: &AttemptQuery) -> Statement {
     if query.ended {
         list.and("a.cause IS NOT NULL");
     }
-    // Both orders are the same for one agent, and each has its index.
+    // Within an agent both orders are the same; each has its own index.
     let order = if agent.is_some() { "a.number" } else { "a.n" };
     let before = format!("{order} < (SELECT {order} FROM attempt a WHERE a.tag = ?)");
     list.compare(&before, query.before.as_ref().map(|tag| tag.as_str()));
@@ -102,7 +102,7 @@ pub(crate) fn list_sessions(select: &str, values: Vec<Cell>, query: &SessionQuer
     let mut list = Statement::new(select, values);
     list.among("state", query.states.iter().map(|state| state.code()));
     if !query.states.is_empty() && !query.states.contains(&SessionStateKind::Idle) {
-        // The very words of the index: SQLite proves nothing by arithmetic.
+        // Repeats the condition of the partial index: SQLite does not derive it.
         list.and("state > 1");
     }
     if query.seen {

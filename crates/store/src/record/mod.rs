@@ -1,8 +1,7 @@
-//! Records as rows, once for every backend that speaks SQL and for transfers: which cells a record
-//! becomes, and how it is read from them, in the order of `Table::columns`.
+//! The mapping of records to rows, for SQLite, PostgreSQL and transfers.
 //!
-//! A new field of a task: its column in `Table::columns`, its two lines in `task`, and a migration for
-//! each database.
+//! Each record is written to and read from cells in the order of `Table::columns`. To add a field to a task,
+//! add its column there, read and write it in `task`, and add a migration for each database.
 
 mod agent;
 mod journal;
@@ -34,7 +33,7 @@ pub(crate) use self::task::{
 };
 use crate::transfer::{Cell, Row};
 
-/// A value in a row that none of our writers puts there.
+/// A value that no version of Relight writes.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadValue {
     #[error("{0} holds {1}, which this version never wrote")]
@@ -55,9 +54,9 @@ pub(crate) fn parse<T: FromStr>(text: &str, column: &str) -> Result<T, BadValue>
     text.parse().map_err(|_| bad_value(column, text))
 }
 
-/// A row as a database gives it: values by their place. An error says what is there instead.
+/// A row of a database. Errors say what was found instead.
 pub(crate) trait Cells {
-    /// How many there are; those after them were not asked for, and count as nothing.
+    /// The number of columns; columns after them were not selected and read as null.
     fn width(&self) -> usize;
     fn number(&self, at: usize) -> Result<Option<i64>, String>;
     fn text(&self, at: usize) -> Result<Option<Cow<'_, str>>, String>;
@@ -95,7 +94,7 @@ impl Cells for Row {
 
 type Read<T> = Result<T, BadValue>;
 
-/// Reads a row column by column; their names are for errors.
+/// Reads a row column by column; the names are used in errors.
 pub(crate) struct Reader<'r> {
     row: &'r dyn Cells,
     at: usize,
@@ -124,7 +123,7 @@ impl<'r> Reader<'r> {
         Ok(self.number(column)?.cast_unsigned())
     }
 
-    /// A number that has more room in the database than here.
+    /// A number of a smaller type than the database's.
     pub(crate) fn small<T: TryFrom<i64>>(&mut self, column: &str) -> Read<T> {
         let wide = self.number(column)?;
         T::try_from(wide).map_err(|_| bad_value(column, wide))
@@ -187,12 +186,12 @@ impl<'r> Reader<'r> {
     }
 }
 
-/// A lease; nothing is left of one whose end is not known.
+/// A timed lease without an end has expired.
 fn held(holder: Holder, since: Time, ttl: Option<Span>, left: Option<Span>) -> Held {
     Held { holder, ttl, since, left: ttl.map(|_| left.unwrap_or(Span::ZERO)) }
 }
 
-/// Cells of what records hold.
+/// Numbers as cells.
 macro_rules! cells {
     ($($number:ty),*) => {
         $(impl From<$number> for Cell {

@@ -18,7 +18,7 @@ pub(crate) fn read_node(row: &mut Reader<'_>) -> Result<Node, BadValue> {
     Ok(Node { new, epoch, draining, joined_at, left })
 }
 
-/// In the place of what is left of its lease stands when that ends.
+/// `lease_left` holds the end of the lease.
 pub(crate) fn node_row(row: &NodeRow) -> Row {
     let node = &row.node;
     vec![

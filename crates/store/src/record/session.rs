@@ -66,7 +66,7 @@ pub(crate) fn read_session(row: &mut Reader<'_>) -> Result<Session, BadValue> {
     })
 }
 
-/// Its number is the database's to give; in the place of what is left of its lease stands when that ends.
+/// Without a row number, which the database assigns; `lease_left` holds the end of the lease.
 pub(crate) fn session_row(session: &Session, lease_until: Option<i64>) -> Row {
     let (since, also_at, by) = match &session.state {
         SessionState::Idle => (None, None, None),

@@ -1,4 +1,4 @@
-//! A task as a row: what changes with every commit, what people wrote, and who holds it.
+//! Tasks as rows: the hot row, the body and the lease.
 
 use std::ops::Range;
 
@@ -13,18 +13,18 @@ use crate::apply::TaskEntry;
 use crate::bodies::to_json;
 use crate::transfer::Row;
 
-/// What changes with every commit.
+/// Lease, counts and budgets: what most commits change.
 pub(crate) const COUNTS: Range<usize> = 0..14;
-/// The same with what the queue goes by.
+/// `COUNTS`, and the fields that the queue's indexes cover.
 pub(crate) const HOT: Range<usize> = 0..26;
 pub(crate) const REASON: usize = 26;
-/// What people wrote, and what claims need of it.
+/// Specification, context and checkpoint, with the columns that repeat parts of them.
 pub(crate) const BODY: Range<usize> = 27..33;
-/// Who holds it.
+/// The holder of the lease.
 pub(crate) const LEASE: Range<usize> = 33..36;
 
-/// Without its body it has as much of that as stands in the hot row; a holder that was not read is nobody.
-/// `left` is what the row says of its lease's end.
+/// If the body was not selected, the specification has only what the hot row repeats, and a holder that was
+/// not selected is a placeholder. `left` of the lease is the value of `lease_left`.
 pub(crate) fn read_task(row: &mut Reader<'_>) -> Result<TaskEntry, BadValue> {
     let n = row.number("task.n")?;
     let fence = Fence(row.unsigned("task.fence")?);
@@ -55,7 +55,7 @@ pub(crate) fn read_task(row: &mut Reader<'_>) -> Result<TaskEntry, BadValue> {
     tally.given_up = row.flag("task.given_up")?;
     let pinned = row.flag("task.pinned")?;
     let reason = row.some_text("task.reason")?.map(String::from);
-    // What they say stands in the specification and the checkpoint.
+    // They repeat parts of the specification and the checkpoint.
     for column in ["task.needs", "task_body.key", "task_body.folder"] {
         row.some_text(column)?;
     }
@@ -96,12 +96,12 @@ pub(crate) fn read_task(row: &mut Reader<'_>) -> Result<TaskEntry, BadValue> {
     Ok(TaskEntry { steps_from, ..TaskEntry::new(n, task) })
 }
 
-/// Whose a task is.
+/// The agent of a task.
 pub(crate) fn agent_of(text: &str) -> Result<AgentName, BadValue> {
     AgentName::of_workflow(text).map_err(|_| bad_value("task.agent", text))
 }
 
-/// All of it; in the place of what is left of its lease stands when that ends.
+/// The whole row; `lease_left` holds the end of the lease.
 pub(crate) fn task_row(entry: &TaskEntry) -> Row {
     let mut row = hot_row(entry);
     row.extend(body_row(&entry.task));
@@ -153,7 +153,7 @@ pub(crate) fn counts_row(entry: &TaskEntry) -> Row {
     ]
 }
 
-/// `BODY`. Of what it needs nothing for a task that anybody can do.
+/// `BODY`. `needs` is null if the task needs nothing.
 pub(crate) fn body_row(task: &Task) -> Row {
     let needs = &task.spec.needs;
     let door = task.checkpoint.as_ref();

@@ -1,4 +1,4 @@
-//! Operations inside the writer's transaction: load what one concerns, apply it, write what it touched.
+//! One operation inside the writer's transaction: load, apply, write what was touched.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,8 +16,7 @@ use super::{agents, attempts, journal, kept, nodes, sessions, tasks};
 use crate::apply::{Concern, Entry, StepCounts, WorkingSet, is_of_steps};
 use crate::contract::{AGENT_FORGOTTEN, Commit, Committed, Done, Operation, Removal};
 
-/// Whether nothing but a value that cannot be kept makes it fail after its first write: the many small
-/// ones do without a savepoint.
+/// Small and frequent operations run without a savepoint: they are refused, if at all, before they write.
 pub(super) fn is_plain(operation: &Operation) -> bool {
     let has_names = |change: &Change| {
         matches!(change, Change::Created(_) | Change::Replaced(_) | Change::Door(_))
@@ -53,7 +52,7 @@ pub(super) fn perform(
     Ok(done)
 }
 
-/// The shortcut for steps. None when the commit has to go the long way: nothing was changed.
+/// The shortcut of `apply::steps`. None if the commit needs the working set; nothing was changed then.
 fn steps(db: &Connection, commit: &Commit, now: LeaseNow) -> Result<Option<Committed>> {
     let Some(fence) = commit.guard.fence.filter(|_| is_of_steps(commit)) else { return Ok(None) };
     let mut select = db.prepare_cached(
@@ -100,7 +99,7 @@ macro_rules! update_steps {
     };
 }
 const UPDATE_STEPS: &str = update_steps!("");
-/// Apart from the usual one, for it must look at an index.
+/// A statement of its own, because it updates an index.
 const UPDATE_OPEN_STEPS: &str = update_steps!(", steps_open = steps_open + ?7");
 
 fn load(db: &Connection, concern: &Concern<'_>, now: LeaseNow) -> Result<WorkingSet> {
@@ -150,7 +149,7 @@ fn load(db: &Connection, concern: &Concern<'_>, now: LeaseNow) -> Result<Working
     Ok(set)
 }
 
-/// One operation creates at most one of them.
+/// The next row number; an operation creates at most one row.
 fn next_number(db: &Connection, table: &str) -> Result<i64> {
     let sql = format!("SELECT COALESCE(MAX(n), 0) + 1 FROM {table}");
     db.prepare_cached(&sql)?.query_row([], |row| row.get(0))

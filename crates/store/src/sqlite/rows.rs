@@ -1,4 +1,4 @@
-//! Rows of the shared form in SQLite: the columns of each table, and values as they are bound and read.
+//! Statements for the shared columns in SQLite, and how values are bound and read.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -48,7 +48,7 @@ impl ToSql for Cell {
     }
 }
 
-/// A record out of a row.
+/// Reads a record from a row.
 pub(super) fn read<T>(
     row: &SqlRow<'_>,
     read: impl Fn(&mut Reader<'_>) -> std::result::Result<T, BadValue>,
@@ -56,7 +56,7 @@ pub(super) fn read<T>(
     read(&mut Reader::new(row)).map_err(bad_row)
 }
 
-/// The records that a statement finds and that can be read.
+/// The readable records of a list query.
 pub(super) fn list<T>(
     db: &Connection,
     list: &Statement,
@@ -66,13 +66,12 @@ pub(super) fn list<T>(
     readable(select.query_map(params_from_iter(&list.values), |row| read(row, &read_one))?)
 }
 
-/// Passes over rows that hold what no version wrote: one of them must not hide the others. `doctor`
-/// tells of them.
+/// Skips unreadable rows, so that one of them does not hide the others; `doctor` reports them.
 pub(super) fn readable<T>(rows: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
     rows.filter(|row| !matches!(row, Err(error) if error.sqlite_error_code().is_none())).collect()
 }
 
-/// How many rows there are of each code.
+/// The number of rows by code.
 pub(super) fn count_by<T>(
     db: &Connection,
     table: Table,
@@ -85,7 +84,7 @@ pub(super) fn count_by<T>(
     select.query_map([], |row| read(row, count))?.collect()
 }
 
-/// The rows that cannot be read, with the reason: what they are, and the place of their name.
+/// The unreadable rows with the reason; `name` is the column to call them by.
 pub(super) fn unreadable<T>(
     db: &Connection,
     sql: &str,
@@ -105,7 +104,7 @@ pub(super) fn unreadable<T>(
     Ok(found)
 }
 
-/// Where a column of the shared form is kept; `?1` is the clock, `?2` the boot.
+/// The expression for a shared column; `?1` is the lease clock, `?2` the boot.
 fn expression(table: Table, (column, _): &Column) -> String {
     let left = |from: &str| {
         format!(
@@ -130,7 +129,7 @@ fn expression(table: Table, (column, _): &Column) -> String {
     }
 }
 
-/// What is selected of a table, in the order of its columns; null for those between that are not wanted.
+/// The select list up to the last wanted column; null for unwanted columns before it.
 pub(super) fn some_columns(table: Table, is_wanted: impl Fn(usize) -> bool) -> String {
     let columns = table.columns();
     let count = (0..columns.len()).rfind(|at| is_wanted(*at)).map_or(0, |last| last + 1);
@@ -145,8 +144,8 @@ pub(super) fn columns(table: Table) -> String {
     some_columns(table, |_| true)
 }
 
-/// The columns that stand in a table itself, with the places of their values: `?1` is the boot, cells
-/// follow in their order.
+/// The columns of the table itself (not of its side tables) with their parameters: `?1` is the boot, then
+/// the cells of the row.
 fn own_columns(table: Table) -> Vec<(&'static str, String)> {
     let columns = table.columns();
     let mut own = Vec::new();
@@ -170,14 +169,14 @@ fn own_columns(table: Table) -> Vec<(&'static str, String)> {
     own
 }
 
-/// The statement that inserts a row, or writes one over another of the same key.
+/// Inserts a row; nodes, small records and attempts replace the row with the same key.
 static INSERT: LazyLock<HashMap<Table, String>> = LazyLock::new(|| {
     let sql = |table: Table| {
         let (names, values): (Vec<_>, Vec<_>) = own_columns(table).into_iter().unzip();
         let (names, values) = (names.join(", "), values.join(", "));
         let (or, then) = match table {
             Table::Node | Table::Kept => (" OR REPLACE", ""),
-            // Another of the same number, whose first commit was not heard of, keeps its place.
+            // An attempt that is begun again keeps its row number.
             Table::Attempt => (
                 "",
                 " ON CONFLICT (agent, number) DO UPDATE SET tag = excluded.tag,
@@ -190,7 +189,7 @@ static INSERT: LazyLock<HashMap<Table, String>> = LazyLock::new(|| {
     Table::ALL.map(|table| (table, sql(table))).into()
 });
 
-/// Writes some columns of a table itself; `key` is the place of the cell that says which row.
+/// Updates the wanted columns of the table itself; `key` is the place of the key column.
 pub(super) fn update_sql(table: Table, is_wanted: impl Fn(&str) -> bool, key: usize) -> String {
     let own = own_columns(table).into_iter().filter(|(name, _)| is_wanted(name));
     let set: Vec<String> = own.map(|(name, value)| format!("{name} = {value}")).collect();
@@ -198,7 +197,7 @@ pub(super) fn update_sql(table: Table, is_wanted: impl Fn(&str) -> bool, key: us
     format!("UPDATE {table} SET {} WHERE {name} = ?{}", set.join(", "), key + 2)
 }
 
-/// Runs a statement with the boot and as many of these values as it takes.
+/// Runs a statement with the boot and as many cells as it has parameters.
 pub(super) fn run(db: &Connection, sql: &str, row: &[Cell], boot: i64) -> Result<()> {
     let mut statement = db.prepare_cached(sql)?;
     let boot = Cell::Number(boot);
@@ -207,7 +206,7 @@ pub(super) fn run(db: &Connection, sql: &str, row: &[Cell], boot: i64) -> Result
     Ok(())
 }
 
-/// Inserts a row of the shared form, in whose lease's place stands when that ends.
+/// Inserts a row; `lease_left` holds the end of the lease.
 pub(super) fn insert(db: &Connection, table: Table, mut row: Row, now: LeaseNow) -> Result<()> {
     match table {
         Table::Task => insert_parts(db, &row)?,
@@ -221,7 +220,7 @@ pub(super) fn insert(db: &Connection, table: Table, mut row: Row, now: LeaseNow)
     run(db, &INSERT[&table], &row, now.boot)
 }
 
-/// A task is three rows; one whose body is gone has no third of itself here either.
+/// The body and the lease of a task, if it has them.
 fn insert_parts(db: &Connection, row: &Row) -> Result<()> {
     let at = |column| &row[Table::Task.place(column)];
     if *at("spec") != Cell::None {
@@ -237,7 +236,7 @@ fn insert_parts(db: &Connection, row: &Row) -> Result<()> {
     Ok(())
 }
 
-/// Who holds a task: its number, the holder, since when, and the attempt.
+/// Writes a lease: row number of the task, holder, since, attempt.
 pub(super) fn write_lease(db: &Connection, values: [&Cell; 4]) -> Result<()> {
     let mut write = db.prepare_cached(
         "INSERT INTO lease (n, holder, since, attempt) VALUES (?1, ?2, ?3, ?4)
@@ -247,17 +246,17 @@ pub(super) fn write_lease(db: &Connection, values: [&Cell; 4]) -> Result<()> {
     write.execute(params_from_iter(values)).map(drop)
 }
 
-/// How long a node's lease is; of one whose body cannot be read, nothing.
+/// The lease time of a node; 0 if its body is unreadable.
 fn node_ttl(row: &Row) -> i64 {
     let body = row[Table::Node.place("body")].text().unwrap_or_default();
     let node: serde_json::Result<NewNode> = serde_json::from_str(body);
     node.map_or(0, |node| node.ttl.as_ms().cast_signed())
 }
 
-/// A body up to this many bytes stays in its row; a longer one would push its neighbours apart.
+/// Bodies up to this size are kept in the journal's row.
 const BODY_BYTES_INLINE_MAX: usize = 8 << 10;
 
-/// Where a body goes: into the row, or apart; the other is null.
+/// Writes a long body to `output`. Answers the cells of the columns `body` and `output`.
 fn keep_body(db: &Connection, body: Cell) -> Result<(Cell, Cell)> {
     match body {
         Cell::Bytes(bytes) if bytes.len() > BODY_BYTES_INLINE_MAX => {
