@@ -11,7 +11,7 @@ use super::error::Failure;
 use super::rows::{self, names, unnest};
 use crate::apply::Entry;
 use crate::contract::EventQuery;
-use crate::record::{entry_row, newest_of_each, read_event, read_output, read_step};
+use crate::record::{entry_row, list_events, newest_of_each, read_event, read_output, read_step};
 use crate::transfer::{Column, Table};
 
 /// All but its number, which the database gives.
@@ -132,55 +132,12 @@ pub(super) async fn output(
 }
 
 pub(super) async fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>, Failure> {
-    let (sql, values) = events_sql(query);
-    let rows = db.query(&sql, &values).await?;
-    let found: Result<Vec<Event>, _> = rows.iter().map(|row| rows::read(row, read_event)).collect();
-    let mut found = found.map_err(|bad| db.damaged(&bad))?;
+    let by_index = |kinds: &str, _: &str, _| format!("j.{kinds} AND j.kind IN (21, 22, 23)");
+    let mut found = rows::list(db, list_events(query, by_index), read_event).await?;
     if query.newest {
         found.reverse();
     }
     Ok(found)
-}
-
-/// Kinds with an index of their own.
-const OF_ATTEMPTS: [EventKind; 3] =
-    [EventKind::AttemptBegun, EventKind::AttemptStarted, EventKind::AttemptDied];
-/// The index's own condition, to the letter: by it the database knows that the index has all of them.
-const IS_OF_ATTEMPTS: &str = " AND j.kind IN (21, 22, 23)";
-
-fn events_sql(query: &EventQuery) -> (String, Vec<Value>) {
-    let mut sql = "
-        SELECT j.id, j.at, j.kind, t.id, j.name, j.occurrence, j.fence,
-               CASE WHEN j.exit_code IS NULL THEN j.detail END, j.exit_code, a.name
-        FROM journal j LEFT JOIN task t ON t.n = j.task LEFT JOIN agent a ON a.n = j.agent
-        WHERE j.id > $1"
-        .to_owned();
-    let mut all = values![i64::try_from(query.after).unwrap_or(i64::MAX)];
-    let mut also = |condition: &str, value: Value| {
-        all.push(value);
-        sql += &condition.replace('?', &format!("${}", all.len()));
-    };
-    if let Some(task) = &query.task {
-        let value = Box::new(task.as_str().to_owned());
-        also(" AND j.task = (SELECT n FROM task WHERE id = ?)", value);
-    }
-    if let Some(agent) = &query.agent {
-        let value = Box::new(agent.as_str().to_owned());
-        also(" AND j.agent = (SELECT n FROM agent WHERE name = ?)", value);
-    }
-    if let Some(before) = query.before {
-        also(" AND j.id < ?", Box::new(i64::try_from(before).unwrap_or(i64::MAX)));
-    }
-    if !query.kinds.is_empty() {
-        let codes: Vec<i16> = query.kinds.iter().map(|kind| kind.code().into()).collect();
-        let are_of_attempts = query.kinds.iter().all(|kind| OF_ATTEMPTS.contains(kind));
-        let by_index = if are_of_attempts { IS_OF_ATTEMPTS } else { "" };
-        also(&format!(" AND j.kind = ANY(?){by_index}"), Box::new(codes));
-    }
-    let order = if query.newest { "DESC" } else { "ASC" };
-    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    also(&format!(" ORDER BY j.id {order} LIMIT ?"), Box::new(limit));
-    (sql, all)
 }
 
 pub(super) async fn newest(db: &Connection) -> Result<u64, Failure> {

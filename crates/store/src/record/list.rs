@@ -1,9 +1,10 @@
 //! The SQL of list queries, for both databases.
 
+use relight_core::event::EventKind;
 use relight_core::session::SessionStateKind;
 
 use super::state_code;
-use crate::contract::{AgentQuery, AttemptQuery, SessionQuery, TaskQuery};
+use crate::contract::{AgentQuery, AttemptQuery, EventQuery, SessionQuery, TaskQuery};
 use crate::transfer::Cell;
 
 /// A statement with numbered parameters (`?3`, which PostgreSQL writes `$3`).
@@ -110,4 +111,40 @@ pub(crate) fn list_sessions(select: &str, values: Vec<Cell>, query: &SessionQuer
     }
     list.compare("key > ?", query.after.as_ref().map(|after| after.as_str()));
     list.ordered("key", query.limit)
+}
+
+/// Event kinds with an index of their own, whose condition is `kind IN (21, 22, 23)`.
+const OF_ATTEMPTS: [EventKind; 3] =
+    [EventKind::AttemptBegun, EventKind::AttemptStarted, EventKind::AttemptDied];
+
+/// Columns as `read_event` needs them, of `journal j`; `?1` and `?2` are the ids between which events are
+/// looked for. `by_index` makes the database use the index of attempts: it gets the condition on the kind, the
+/// order and the limit.
+pub(crate) fn list_events(
+    query: &EventQuery,
+    by_index: impl Fn(&str, &str, usize) -> String,
+) -> Statement {
+    let select = "
+        SELECT j.id, j.at, j.kind, t.id, j.name, j.occurrence, j.fence,
+               CASE WHEN j.exit_code IS NULL THEN j.detail END, j.exit_code, a.name
+        FROM journal j LEFT JOIN task t ON t.n = j.task LEFT JOIN agent a ON a.n = j.agent";
+    let number = |id: u64| Cell::from(i64::try_from(id).unwrap_or(i64::MAX));
+    let values = vec![number(query.after), number(query.before.unwrap_or(u64::MAX))];
+    let mut list = Statement::new(select, values);
+    list.and("j.id > ?1 AND j.id < ?2");
+    let task = query.task.as_ref().map(|task| task.as_str());
+    list.compare("j.task = (SELECT n FROM task WHERE id = ?)", task);
+    let agent = query.agent.as_ref().map(|agent| agent.as_str());
+    list.compare("j.agent = (SELECT n FROM agent WHERE name = ?)", agent);
+    let order = if query.newest { "DESC" } else { "ASC" };
+    let are_of_attempts = query.kinds.iter().all(|kind| OF_ATTEMPTS.contains(kind));
+    let codes = query.kinds.iter().map(|kind| kind.code());
+    if are_of_attempts && !query.kinds.is_empty() && task.is_none() && agent.is_none() {
+        let codes: Vec<String> = codes.map(|code| code.to_string()).collect();
+        let limit = query.limit.min(i64::MAX as usize);
+        list.and(&by_index(&format!("kind IN ({})", codes.join(",")), order, limit));
+    } else {
+        list.among("j.kind", codes);
+    }
+    list.ordered(&format!("j.id {order}"), Some(query.limit))
 }

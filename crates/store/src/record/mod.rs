@@ -24,7 +24,9 @@ pub(crate) use self::agent::{
 pub(crate) use self::journal::{
     entry_row, newest_of_each, read_event, read_output, read_step, step_state,
 };
-pub(crate) use self::list::{Statement, list_agents, list_attempts, list_sessions, list_tasks};
+pub(crate) use self::list::{
+    Statement, list_agents, list_attempts, list_events, list_sessions, list_tasks,
+};
 pub(crate) use self::node::{node_row, read_node};
 pub(crate) use self::session::{read_session, session_row};
 pub(crate) use self::task::{

@@ -12,7 +12,10 @@ use super::lease_clock::LeaseNow;
 use super::rows;
 use crate::apply::Entry;
 use crate::contract::EventQuery;
-use crate::record::{self, Reader, entry_row, newest_of_each, read_event, read_output, read_step};
+use crate::record::{
+    self, Reader, Statement, entry_row, list_events, newest_of_each, read_event, read_output,
+    read_step,
+};
 use crate::transfer::Table;
 
 /// Most records that one statement appends.
@@ -114,57 +117,20 @@ pub(super) fn output(db: &Connection, task: &TaskId, key: &StepKey) -> Result<Op
 }
 
 pub(super) fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
-    let (sql, values) = events_sql(query);
-    let mut select = db.prepare_cached(&sql)?;
-    let rows = select.query_map(params_from_iter(values), |row| rows::read(row, read_event))?;
-    let mut found: Vec<Event> = rows.collect::<Result<_>>()?;
+    let mut found = rows::list(db, &events_sql(query), read_event)?;
     if query.newest {
         found.reverse();
     }
     Ok(found)
 }
 
-/// Kinds with an index of their own.
-const OF_ATTEMPTS: [EventKind; 3] =
-    [EventKind::AttemptBegun, EventKind::AttemptStarted, EventKind::AttemptDied];
-/// The index's own condition, to the letter: by it SQLite knows that the index has all of them.
-const IS_OF_ATTEMPTS: &str = "kind IN (21, 22, 23)";
-
-pub(super) fn events_sql(query: &EventQuery) -> (String, Vec<SqlValue>) {
-    let mut sql = "
-        SELECT j.id, j.at, j.kind, t.id, j.name, j.occurrence, j.fence, j.detail, j.exit_code,
-               a.name
-        FROM journal j LEFT JOIN task t ON t.n = j.task LEFT JOIN agent a ON a.n = j.agent
-        WHERE j.id > ?1 AND j.id < ?2"
-        .to_owned();
-    let order = if query.newest { "DESC" } else { "ASC" };
-    let limit = query.limit.min(i64::MAX as usize);
-    let number = |id: u64| SqlValue::from(i64::try_from(id).unwrap_or(i64::MAX));
-    let mut values = vec![number(query.after), number(query.before.unwrap_or(u64::MAX))];
-    if let Some(task) = &query.task {
-        sql += " AND j.task = (SELECT n FROM task WHERE id = ?)";
-        values.push(task.as_str().to_owned().into());
-    }
-    if let Some(agent) = &query.agent {
-        sql += " AND j.agent = (SELECT n FROM agent WHERE name = ?)";
-        values.push(agent.as_str().to_owned().into());
-    }
-    if !query.kinds.is_empty() {
-        let codes: Vec<String> = query.kinds.iter().map(|k| k.code().to_string()).collect();
-        let condition = format!("kind IN ({})", codes.join(","));
-        let are_of_attempts = query.kinds.iter().all(|kind| OF_ATTEMPTS.contains(kind));
-        if are_of_attempts && query.task.is_none() && query.agent.is_none() {
-            // By their own index, however many steps lie between.
-            sql += &format!(
-                " AND j.id IN (SELECT id FROM journal WHERE {IS_OF_ATTEMPTS} AND {condition}
-                    AND id > ?1 AND id < ?2 ORDER BY id {order} LIMIT {limit})"
-            );
-        } else {
-            sql += &format!(" AND j.{condition}");
-        }
-    }
-    sql += &format!(" ORDER BY j.id {order} LIMIT {limit}");
-    (sql, values)
+pub(super) fn events_sql(query: &EventQuery) -> Statement {
+    list_events(query, |kinds, order, limit| {
+        format!(
+            "j.id IN (SELECT id FROM journal WHERE kind IN (21, 22, 23) AND {kinds}
+                AND id > ?1 AND id < ?2 ORDER BY id {order} LIMIT {limit})"
+        )
+    })
 }
 
 pub(super) fn newest(db: &Connection) -> Result<u64> {

@@ -30,11 +30,6 @@ fn plan_of_sql<V: ToSql>((sql, values): (String, impl Iterator<Item = V>)) -> St
     lines.map(Result::unwrap).collect::<Vec<_>>().join("\n")
 }
 
-fn plan_of_events(query: &EventQuery) -> String {
-    let (sql, values) = journal::events_sql(query);
-    plan_of_sql((sql, values.into_iter()))
-}
-
 fn agent() -> Option<AgentName> {
     Some(AgentName::new("a").unwrap())
 }
@@ -51,7 +46,7 @@ fn events_of_an_agent_are_found_without_reading_the_journal() {
         limit: 5,
         newest: true,
     };
-    insta::assert_snapshot!(plan_of_events(&query), @"
+    insta::assert_snapshot!(plan_of(journal::events_sql(&query)), @"
     SEARCH j USING INDEX journal_agent (agent=? AND rowid>? AND rowid<?)
     SCALAR SUBQUERY 1
     SEARCH agent USING COVERING INDEX agent_name (name=?)
@@ -65,7 +60,7 @@ fn the_newest_deaths_are_found_without_reading_the_steps_between() {
     let kinds = vec![EventKind::AttemptDied, EventKind::AttemptBegun];
     let (after, before, limit) = (7, None, 5);
     let query = EventQuery { after, before, task: None, agent: None, kinds, limit, newest: true };
-    insta::assert_snapshot!(plan_of_events(&query), @"
+    insta::assert_snapshot!(plan_of(journal::events_sql(&query)), @"
     SEARCH j USING INTEGER PRIMARY KEY (rowid=?)
     LIST SUBQUERY 1
     SEARCH journal USING COVERING INDEX journal_attempt (kind=? AND rowid>? AND rowid<?)
