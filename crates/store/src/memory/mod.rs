@@ -1,7 +1,7 @@
-//! The store in memory: the oracle that other backends are compared with.
+//! The store in memory: the reference that other backends are compared with.
 //!
-//! Written to be read: what a change means is `Change::apply`, lists are scans, and the lease clock
-//! moves only by `advance`. Leaves durability to others: everything is gone with the last handle.
+//! A working set with everything loaded. Lists are scans, and the lease clock moves only by `advance`.
+//! Nothing is durable: everything is gone with the last handle.
 
 mod state;
 
