@@ -161,8 +161,9 @@ const COMMITTING: [&[u8]; 2] = [b"\0COMMIT\0", b"\0\n    SELECT append_step"];
 fn learn(asked: &[u8], names: &mut Vec<Vec<u8>>) {
     for statement in COMMITTING {
         let Some(at) = find(asked, statement) else { continue };
-        let start = asked[..at].iter().rposition(|byte| !byte.is_ascii_alphanumeric());
-        names.push(asked[start.map_or(0, |start| start + 1)..at].to_vec());
+        // A letter and a number; the length of the message before it may look like a letter too.
+        let letter = asked[..at].iter().rposition(|byte| !byte.is_ascii_digit());
+        names.push(asked[letter.unwrap_or(0)..at].to_vec());
     }
 }
 
