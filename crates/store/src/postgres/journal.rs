@@ -12,7 +12,7 @@ use super::rows::{self, names, unnest};
 use crate::apply::Entry;
 use crate::contract::EventQuery;
 use crate::record::{entry_row, list_events, newest_of_each, read_event, read_output, read_step};
-use crate::transfer::{Column, Table};
+use crate::transfer::{Column, Row, Table};
 
 /// All but its number, which the database gives.
 fn written() -> &'static [Column] {
@@ -26,15 +26,23 @@ fn step_columns() -> Vec<Column> {
     [&columns[1..3], &columns[5..]].concat()
 }
 
+fn step_row(entry: &Entry<'_>) -> Row {
+    let mut row = entry_row(entry);
+    row.drain(3..5);
+    row.remove(0);
+    row
+}
+
 /// What `append_steps` takes of records.
 pub(super) fn step_values(entries: &[Entry<'_>]) -> Vec<Value> {
-    let row = |entry: &Entry<'_>| {
-        let mut row = entry_row(entry);
-        row.drain(3..5);
-        row.remove(0);
-        row
-    };
-    rows::lists_of(&step_columns(), entries.iter().map(row).collect())
+    rows::lists_of(&step_columns(), entries.iter().map(step_row).collect())
+}
+
+/// What `append_step` takes of a record: moment and fence are those of its task.
+pub(super) fn one_step_values(entry: &Entry<'_>) -> Vec<Value> {
+    let columns = step_columns().into_iter().zip(step_row(entry));
+    let columns = columns.filter(|((name, _), _)| !["at", "fence"].contains(name));
+    columns.map(|((_, kind), cell)| rows::scalar(kind, cell)).collect()
 }
 
 /// From the lock until the transaction ends nobody else draws numbers of the journal: they become

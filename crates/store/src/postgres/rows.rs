@@ -71,13 +71,9 @@ pub(super) async fn list<T>(
     list: Statement,
     read_one: impl Fn(&mut Reader<'_>) -> Result<T, BadValue>,
 ) -> Result<Vec<T>, Failure> {
-    let value = |cell: Cell| -> Value {
-        match cell {
-            Cell::Text(plain) => Box::new(text::into_kept(plain)),
-            other => Box::new(other.number()),
-        }
-    };
-    let values: Vec<Value> = list.values.into_iter().map(value).collect();
+    let kind = |cell: &Cell| if cell.text().is_some() { Kind::Text } else { Kind::Number };
+    let values: Vec<Value> =
+        list.values.into_iter().map(|cell| scalar(kind(&cell), cell)).collect();
     Ok(readable(&db.query(&list.sql.replace('?', "$"), &values).await?, read_one))
 }
 
@@ -235,6 +231,17 @@ fn one_list((name, kind): &Column, cells: Vec<Cell>) -> Result<Value, BadValue> 
             cell => Err(other(&cell)),
         })?),
     })
+}
+
+/// A single value of a column.
+pub(super) fn scalar(kind: Kind, cell: Cell) -> Value {
+    match (kind, cell) {
+        (Kind::Text | Kind::Words, Cell::Text(plain)) => Box::new(Some(text::into_kept(plain))),
+        (Kind::Text | Kind::Words, _) => Box::new(None::<String>),
+        (Kind::Bytes, Cell::Bytes(bytes)) => Box::new(Some(bytes)),
+        (Kind::Bytes, _) => Box::new(None::<Vec<u8>>),
+        (Kind::Number | Kind::Flag, cell) => Box::new(cell.number()),
+    }
 }
 
 fn some<T>(

@@ -31,11 +31,9 @@ const APPEND: &str = "
 /// For one.
 const APPEND_ONE: &str = "
     SELECT append_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-                       s_kind => ($14::bigint[])[1]::smallint, s_name => ($15::text[])[1],
-                       s_occurrence => ($16::bigint[])[1], s_rule => ($17::bigint[])[1]::smallint,
-                       s_tries => ($18::bigint[])[1], s_fingerprint => ($19::bigint[])[1],
-                       s_exit_code => ($20::bigint[])[1]::integer, s_detail => ($21::text[])[1],
-                       s_body => ($22::bytea[])[1])";
+                       s_kind => $14::bigint::smallint, s_name => $15, s_occurrence => $16,
+                       s_rule => $17::bigint::smallint, s_tries => $18, s_fingerprint => $19,
+                       s_exit_code => $20::bigint::integer, s_detail => $21, s_body => $22)";
 
 /// The task's newest sequence number; none where it is gone.
 pub(super) const SEQS: &str = "
@@ -130,10 +128,7 @@ impl<'o> StepBatch<'o> {
         ];
         let (_, was_open, entry) = self.records.pop().expect("a commit of steps has a record");
         all.extend(values![was_open]);
-        let mut of_record = journal::step_values(&[entry]);
-        // Its moment and its fence are those of its task.
-        of_record.remove(2);
-        all.extend(of_record.into_iter().skip(1));
+        all.extend(journal::one_step_values(&entry));
         (APPEND_ONE, all)
     }
 
