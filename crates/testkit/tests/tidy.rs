@@ -1,0 +1,329 @@
+//! The size of the product's code, which may only fall: `tidy.toml` holds the numbers.
+//!
+//! A number that rises is a decision, and its commit says why. `UPDATE_TIDY=1 cargo test -p
+//! relight-testkit --test tidy` writes the numbers anew.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+use syn::visit::{self, Visit};
+
+const CRATES: [&str; 5] = ["core", "store", "runtime", "server", "cli"];
+const NUMBERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tidy.toml");
+/// A function of so few lines that is called once is a hop without a gain.
+const SMALL_LINES_MAX: usize = 3;
+
+/// One file of the product, without its tests.
+struct Source {
+    krate: &'static str,
+    path: PathBuf,
+    lines: usize,
+    types: Vec<String>,
+    functions: Vec<Function>,
+    /// Modules of the crate that it names.
+    uses: BTreeSet<String>,
+    /// How often each word stands in it.
+    words: HashMap<String, usize>,
+}
+
+struct Function {
+    name: String,
+    lines: usize,
+    is_private: bool,
+}
+
+#[test]
+fn the_numbers_only_fall() {
+    let sources: Vec<Source> = CRATES.into_iter().flat_map(sources_of).collect();
+    let found = measure(&sources);
+    if is_update() {
+        let lines = found.iter().map(|(name, (number, _))| format!("{name} = {number}\n"));
+        let text: String = lines.collect();
+        std::fs::write(NUMBERS, format!("# May only fall; see tidy.rs.\n{text}")).unwrap();
+    }
+    let told = std::fs::read_to_string(NUMBERS).unwrap();
+    let told: BTreeMap<String, usize> = told
+        .lines()
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(name, number)| (name.to_owned(), number.parse().unwrap()))
+        .collect();
+    let mut wrong = Vec::new();
+    for (name, (number, where_)) in &found {
+        let allowed = told.get(name).copied().unwrap_or(0);
+        let is_stale = number + number / 50 + 10 < allowed;
+        if *number > allowed {
+            wrong.push(format!("{name} is {number}, {allowed} are allowed: {where_}"));
+        } else if is_stale {
+            wrong
+                .push(format!("{name} fell from {allowed} to {number}: write the new number down"));
+        }
+    }
+    assert!(wrong.is_empty(), "UPDATE_TIDY=1 writes new numbers\n{}", wrong.join("\n"));
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test asks its caller, not the product's user")]
+fn is_update() -> bool {
+    std::env::var_os("UPDATE_TIDY").is_some_and(|value| value == "1")
+}
+
+/// Each number, with an example.
+fn measure(sources: &[Source]) -> BTreeMap<String, (usize, String)> {
+    let mut found = BTreeMap::new();
+    let mut tell = |name: &str, number: usize, example: String| {
+        found.insert(name.to_owned(), (number, example));
+    };
+    for krate in CRATES {
+        let files = || sources.iter().filter(move |source| source.krate == krate);
+        tell(&format!("lines_{krate}"), files().map(|source| source.lines).sum(), String::new());
+        let cycle = largest_cycle(files());
+        tell(&format!("modules_in_a_cycle_{krate}"), cycle.len(), cycle.join(", "));
+    }
+    let longest = sources.iter().max_by_key(|source| source.lines).unwrap();
+    tell("lines_of_a_file", longest.lines, longest.path.display().to_string());
+    let functions = sources.iter().flat_map(|source| &source.functions);
+    let longest = functions.max_by_key(|function| function.lines).unwrap();
+    tell("lines_of_a_function", longest.lines, longest.name.clone());
+    let mut types: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in sources.iter().flat_map(|source| &source.types) {
+        *types.entry(name).or_default() += 1;
+    }
+    let twice: Vec<&str> =
+        types.into_iter().filter(|(_, n)| *n > 1).map(|(name, _)| name).collect();
+    tell("type_names_used_twice", twice.len(), twice.join(", "));
+    let small = small_helpers(sources);
+    tell("small_functions_called_once", small.len(), small.join(", "));
+    found
+}
+
+/// Private functions of a few lines whose name stands in their crate only where they are and once more.
+fn small_helpers(sources: &[Source]) -> Vec<String> {
+    let mut words: HashMap<(&str, &str), usize> = HashMap::new();
+    for source in sources {
+        for (word, count) in &source.words {
+            *words.entry((source.krate, word)).or_default() += count;
+        }
+    }
+    let is_helper = |source: &Source, function: &Function| {
+        let count = words.get(&(source.krate, function.name.as_str()));
+        function.is_private && function.lines <= SMALL_LINES_MAX + 2 && count == Some(&2)
+    };
+    let helpers = sources
+        .iter()
+        .flat_map(|source| source.functions.iter().filter(|function| is_helper(source, function)));
+    helpers.map(|function| function.name.clone()).collect()
+}
+
+/// The largest group of a crate's own modules that all need each other.
+fn largest_cycle<'s>(sources: impl Iterator<Item = &'s Source>) -> Vec<String> {
+    let mut needs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in sources {
+        let module = source.path.iter().next().unwrap().to_string_lossy();
+        let module = module.trim_end_matches(".rs").to_owned();
+        let others = source.uses.iter().filter(|used| **used != module).cloned();
+        needs.entry(module.clone()).or_default().extend(others);
+    }
+    let reaches: BTreeMap<&String, BTreeSet<&String>> =
+        needs.keys().map(|module| (module, reached(&needs, module))).collect();
+    let groups = needs.keys().map(|module| {
+        let back = reaches[module].iter().filter(|other| reaches[**other].contains(module));
+        back.map(|other| (*other).clone()).collect::<Vec<String>>()
+    });
+    groups.max_by_key(Vec::len).unwrap_or_default()
+}
+
+fn reached<'n>(needs: &'n BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<&'n String> {
+    let mut found = BTreeSet::new();
+    let mut open: Vec<&str> = vec![from];
+    while let Some(module) = open.pop() {
+        for (other, _) in needs[module].iter().filter_map(|other| needs.get_key_value(other)) {
+            if found.insert(other) {
+                open.push(other);
+            }
+        }
+    }
+    found
+}
+
+fn sources_of(krate: &'static str) -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(krate).join("src");
+    let mut open = vec![root.clone()];
+    let (mut found, mut tests) = (Vec::new(), Vec::new());
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                open.push(entry);
+            } else if entry.extension().is_some_and(|end| end == "rs") {
+                let (source, modules) = read(krate, &root, &entry);
+                let folder = match entry.file_stem().unwrap().to_str().unwrap() {
+                    "mod" | "lib" => entry.parent().unwrap().to_owned(),
+                    stem => entry.with_file_name(stem),
+                };
+                let below =
+                    |module: String| folder.join(module).strip_prefix(&root).unwrap().to_owned();
+                tests.extend(modules.into_iter().map(below));
+                found.push(source);
+            }
+        }
+    }
+    let is_test = |path: &Path| {
+        tests.iter().any(|test| path.starts_with(test) || path == test.with_extension("rs"))
+    };
+    found.retain(|source| !is_test(&source.path) && !source.path.starts_with("conformance"));
+    found
+}
+
+/// The file without its tests, and the modules that are only compiled for tests.
+fn read(krate: &'static str, root: &Path, path: &Path) -> (Source, Vec<String>) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let file = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut seen = Seen::default();
+    seen.visit_file(&file);
+    let is_cut = |line: &usize| seen.cuts.iter().any(|(from, to)| (*from..=*to).contains(line));
+    let (mut lines, mut words, mut uses) = (BTreeSet::new(), HashMap::new(), BTreeSet::new());
+    walk(text.parse().unwrap(), &mut |tree, before| {
+        let (from, to) = (tree.span().start().line, tree.span().end().line);
+        if is_cut(&from) {
+            return;
+        }
+        lines.extend(from..=to);
+        if let TokenTree::Ident(word) = tree {
+            *words.entry(word.to_string()).or_default() += 1;
+            if before == ["crate", ":", ":"] {
+                uses.insert(word.to_string());
+            }
+        }
+    });
+    let functions = seen.functions.into_iter().filter(|(line, _)| !is_cut(line));
+    let types = seen.types.into_iter().filter(|(line, _)| !is_cut(line));
+    let source = Source {
+        krate,
+        path: path.strip_prefix(root).unwrap().to_owned(),
+        lines: lines.len(),
+        types: types.map(|(_, name)| name).collect(),
+        functions: functions.map(|(_, function)| function).collect(),
+        uses,
+        words,
+    };
+    (source, seen.test_modules)
+}
+
+/// Each token but comments, with the three before it; of a group its two ends.
+fn walk(stream: TokenStream, tell: &mut impl FnMut(&TokenTree, &[String])) {
+    let trees: Vec<TokenTree> = stream.into_iter().collect();
+    let mut before: Vec<String> = Vec::new();
+    for (at, tree) in trees.iter().enumerate() {
+        let is_doc = |tree: &TokenTree| {
+            matches!(tree, TokenTree::Group(group)
+            if group.delimiter() == Delimiter::Bracket && group.stream().to_string().starts_with("doc"))
+        };
+        let begins_doc = matches!(tree, TokenTree::Punct(punct) if punct.as_char() == '#')
+            && trees[at + 1..].iter().take(2).any(is_doc);
+        if is_doc(tree) || begins_doc {
+            continue;
+        }
+        match tree {
+            TokenTree::Group(group) => {
+                for span in [group.span_open(), group.span_close()] {
+                    tell(&marker(span), &[]);
+                }
+                walk(group.stream(), tell);
+                before.clear();
+            }
+            _ => {
+                tell(tree, &before);
+                before.push(tree.to_string());
+                if before.len() > 3 {
+                    before.remove(0);
+                }
+            }
+        }
+    }
+}
+
+fn marker(span: Span) -> TokenTree {
+    let mut punct = proc_macro2::Punct::new(';', proc_macro2::Spacing::Alone);
+    punct.set_span(span);
+    punct.into()
+}
+
+#[derive(Default)]
+struct Seen {
+    /// First and last lines of what is only compiled for tests.
+    cuts: Vec<(usize, usize)>,
+    test_modules: Vec<String>,
+    /// Where each begins, and what it is.
+    types: Vec<(usize, String)>,
+    functions: Vec<(usize, Function)>,
+}
+
+impl Seen {
+    fn cut(&mut self, attributes: &[syn::Attribute], item: &dyn Fn() -> Span) {
+        let is_test = |attribute: &syn::Attribute| {
+            let text = match &attribute.meta {
+                syn::Meta::List(list) if list.path.is_ident("cfg") => list.tokens.to_string(),
+                _ => return false,
+            };
+            text == "test" || text.starts_with("all (test")
+        };
+        if attributes.iter().any(is_test) {
+            let span = item();
+            let first = attributes.first().map_or(span, syn::spanned::Spanned::span);
+            self.cuts.push((first.start().line, span.end().line));
+        }
+    }
+
+    fn function(&mut self, name: &syn::Ident, item: Span, block: Span, is_private: bool) {
+        let lines = block.end().line - block.start().line + 1;
+        let name = name.to_string();
+        self.functions.push((item.start().line, Function { name, lines, is_private }));
+    }
+}
+
+impl<'a> Visit<'a> for Seen {
+    fn visit_item(&mut self, item: &'a syn::Item) {
+        let attributes = match item {
+            syn::Item::Mod(item) => &item.attrs,
+            syn::Item::Fn(item) => &item.attrs,
+            syn::Item::Impl(item) => &item.attrs,
+            syn::Item::Struct(item) => &item.attrs,
+            syn::Item::Enum(item) => &item.attrs,
+            syn::Item::Use(item) => &item.attrs,
+            syn::Item::Const(item) => &item.attrs,
+            _ => &Vec::new(),
+        };
+        let cuts = self.cuts.len();
+        self.cut(attributes, &|| syn::spanned::Spanned::span(item));
+        if let (true, syn::Item::Mod(module)) = (self.cuts.len() > cuts, item)
+            && module.content.is_none()
+        {
+            self.test_modules.push(module.ident.to_string());
+        }
+        let line = syn::spanned::Spanned::span(item).start().line;
+        match item {
+            syn::Item::Struct(item) => self.types.push((line, item.ident.to_string())),
+            syn::Item::Enum(item) => self.types.push((line, item.ident.to_string())),
+            _ => {}
+        }
+        visit::visit_item(self, item);
+    }
+
+    fn visit_item_fn(&mut self, item: &'a syn::ItemFn) {
+        let span = syn::spanned::Spanned::span(item);
+        let block = syn::spanned::Spanned::span(&*item.block);
+        let is_private = matches!(item.vis, syn::Visibility::Inherited);
+        self.function(&item.sig.ident, span, block, is_private);
+        visit::visit_item_fn(self, item);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'a syn::ImplItemFn) {
+        let span = syn::spanned::Spanned::span(item);
+        let block = syn::spanned::Spanned::span(&item.block);
+        // Those of a trait have no word of their own about it; they are called by others.
+        let is_private = matches!(item.vis, syn::Visibility::Inherited);
+        self.function(&item.sig.ident, span, block, is_private);
+        visit::visit_impl_item_fn(self, item);
+    }
+}
