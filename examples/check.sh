@@ -141,7 +141,7 @@ export RELIGHT_HOME="$work/state"
 # The checkpoint agent goes on with the step it had named, and does nothing once it is done.
 killed env CRASH_AT=migrate "$root/examples/checkpoint-agent.sh"
 out=$("$root/examples/checkpoint-agent.sh")
-same "checkpoint-agent.sh: goes on" "going on with migrate" "$(head -1 <<<"$out")"
+same "checkpoint-agent.sh: goes on" "continuing with migrate" "$(head -1 <<<"$out")"
 same "checkpoint-agent.sh: done before" "deploy-42 was completed before; nothing to do" \
   "$("$root/examples/checkpoint-agent.sh")"
 

@@ -14,17 +14,14 @@ perform() { # stands for the real work of a step
 
 next_step_of() { sed -n 's/^  "next_step": "\(.*\)",$/\1/p' <<<"$1"; }
 
-# At start-up: is something unfinished? 0 yes, 1 no, 75 somebody else has it or it waits for a person:
+# Takes the workflow: 0 it is ours, 1 there is none, 75 somebody else has it or it waits for a person:
 # then it must not be started over.
+take() { state=$(relight checkpoint resume --workflow "$workflow" --owner-pid $$ 2>resume.log) || code=$?; }
+
 code=0
-state=$(relight checkpoint resume --workflow "$workflow" --owner-pid $$ 2>resume.log) || code=$?
+take
 case $code in
-0)
-  next=$(next_step_of "$state")
-  fence=$(sed -n 's/^  "fence": \([0-9]*\),$/\1/p' <<<"$state")
-  export RELIGHT_TASK=$workflow RELIGHT_FENCE=$fence
-  echo "going on with $next"
-  ;;
+0) echo "continuing with $(next_step_of "$state")" ;;
 1)
   started=$(relight checkpoint start --workflow "$workflow" --agent ops --step backup \
     --remaining migrate restart --idempotency "$workflow-2026-05-01" --json)
@@ -32,13 +29,17 @@ case $code in
     echo "$workflow was completed before; nothing to do"
     exit 0
   fi
-  next=$(next_step_of "$started")
-  ;;
-*)
-  cat resume.log >&2
-  exit "$code"
+  code=0
+  take # start holds nothing: of two copies only one gets it
   ;;
 esac
+if [ "$code" != 0 ]; then
+  cat resume.log >&2
+  exit "$code"
+fi
+next=$(next_step_of "$state")
+fence=$(sed -n 's/^  "fence": \([0-9]*\),$/\1/p' <<<"$state")
+export RELIGHT_TASK=$workflow RELIGHT_FENCE=$fence
 
 steps=(backup migrate restart end)
 for ((at = 0; at < 3; at++)); do

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use relight_core::decide::TaskEvent;
 use relight_core::ids::{IdempotencyKey, NAME_BYTES_MAX, SessionKey, StepName};
+use relight_core::lease::Holder;
 use relight_core::redact::Redactor;
 use relight_core::session::SessionEvent;
 use relight_core::step::{Output, StepKey};
@@ -97,8 +98,11 @@ pub fn clean_session_event(
 ) -> Result<(), SecretName> {
     check_name(redactor, "session key", key.as_str())?;
     match event {
-        SessionEvent::Begin { session_id, context, .. } => {
+        SessionEvent::Begin { session_id, context, owner, .. } => {
             clean_pairs(redactor, context);
+            if let Holder::Time { by } = owner {
+                *by = redactor.text(by).into_owned();
+            }
             check_name(redactor, "session id", session_id.as_str())
         }
         SessionEvent::Touch { session_id, .. } | SessionEvent::Import { session_id, .. } => {

@@ -15,6 +15,7 @@ use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder};
 use relight_core::step::StepKey;
+use relight_core::task::Task;
 use relight_core::time::Time;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::FdFlags;
@@ -133,6 +134,17 @@ pub async fn check_start(
         Some(step) => Err(Refusal::StepRunning { task: id.clone(), step: step.clone() }.into()),
         None => Ok(()),
     }
+}
+
+/// Whether an orphan of the task's dead process is still at one of its steps. It is known only where the
+/// store is a file of this machine.
+pub(crate) async fn is_run_by_orphan(engine: &Engine, task: &Task) -> Result<bool, ActError> {
+    let file = engine.store().file();
+    let Some(folder) = file.as_deref().and_then(Path::parent).filter(|_| task.steps_open > 0)
+    else {
+        return Ok(false);
+    };
+    Ok(orphaned_step(folder, &engine.view(&task.id).await?).is_some())
 }
 
 /// A step that an orphan of the task's dead process is still at: a new lease would throw its result

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use relight::engine::Engine;
+use relight::funnel::check_name;
 use relight::supervise::log::LogLimits;
 use relight::supervise::shim::wire::Input;
 use relight::supervise::spec::AgentSpec;
@@ -107,6 +108,9 @@ fn spec(
 ) -> Result<AgentSpec, Failure> {
     let preset = supervision::preset(environment, Some(&agent.preset))?;
     let mut plan = agent.plan(&config.recovery);
+    check_name(engine.redactor(), "agent name", agent.name.as_str()).map_err(|error| {
+        Failure::new(Exit::Config, error.to_string()).hint("give the agent another `name`")
+    })?;
     engine.check_skills(&plan.skills).map_err(|error| {
         Failure::new(Exit::Config, format!("agent {}: {error}", agent.name))
             .hint("correct `skills` in relight.toml")

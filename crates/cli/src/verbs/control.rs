@@ -203,7 +203,8 @@ fn nobody(environment: &Environment, agent: Agent, request: &Request) -> Result<
         Failure::new(Exit::Unreachable, format!("nobody supervises agent {name} just now"));
     Err(match agent.state.kind() {
         AgentStateKind::Running => failure.hint(format!(
-            "relight up or relight run --name {name} -- CMD adopts it; relight stop {name} ends it"
+            "relight up adopts it, or: {}; relight stop {name} ends it",
+            agent.command_to_start(None)
         )),
         AgentStateKind::Created
         | AgentStateKind::Crashed

@@ -82,7 +82,9 @@ fn running(open: &OpenStep, now: Time) -> String {
 fn agent(found: &Unsupervised) -> String {
     let agent = &found.agent;
     if found.lives {
-        format!("{agent} lives; relight up, or relight run --name {agent} -- CMD, adopts it")
+        format!(
+            "{agent} lives; relight up adopts it, or its relight run (relight start {agent} prints that)"
+        )
     } else {
         format!("{agent} died unnoticed; relight recover records it")
     }

@@ -200,8 +200,8 @@ async fn put_right(environment: &Environment, work: Work) -> Result<Vec<String>,
 fn in_words(finding: &Finding, verb: &str) -> String {
     match finding {
         Finding::Agent { agent, lives: true } => format!(
-            "agent {agent} lives without a supervisor; relight up or relight run --name {agent} -- CMD \
-             adopts it, relight stop {agent} ends it"
+            "agent {agent} lives without a supervisor; relight up adopts it, or its relight run \
+             (relight start {agent} prints that); relight stop {agent} ends it"
         ),
         Finding::Agent { agent, lives: false } => {
             format!(

@@ -129,6 +129,7 @@ fn start(environment: &Environment, mut arguments: StartArguments) -> Outcome {
         check_start(&engine, &home, &id, arguments.fence.map(Fence)).await?;
         let new = new_task(id, arguments.new);
         let started = drain::start(&engine, new, right, holder, ttl, limits).await?;
+        checkpoint::refresh(&engine, &started.view.task.id).await?;
         refresh_state(environment, &engine, &started.view.task).await?;
         Ok::<_, Failure>(started)
     })?;

@@ -1213,3 +1213,19 @@ fn a_workflow_is_resumed_by_its_own_agent_alone() {
     let held = place.fails("checkpoint resume --workflow w", 75);
     held.says(&["held by agent other (a lease of 1h)"]);
 }
+
+#[test]
+fn the_dialect_does_not_touch_a_task_of_a_live_holder_that_is_no_workflow() {
+    let place = Place::new();
+    let holder = place.shell("sleep 1000").spawn();
+    place.ok(&format!("task start t --owner-pid {}", holder.pid()));
+    place.ok("step begin pay --task t --repeat once --fence 1");
+    place.fails("checkpoint complete --workflow t", 75);
+    place.fails("checkpoint update --workflow t --complete pay", 75);
+    let shown = place.json("task show t");
+    assert_eq!(
+        (&shown["status"], &shown["steps"][0]["state"]),
+        (&json!("in_progress"), &json!("begun"))
+    );
+    holder.kill();
+}

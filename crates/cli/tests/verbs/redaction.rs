@@ -283,3 +283,16 @@ fn equal_secrets_stay_equal_as_keys() {
     let second = place.relight("--json task add second --key").arg(&secret).run().with_code(0);
     assert_eq!(second.json()["task"]["id"], "first");
 }
+
+#[test]
+fn names_of_agents_and_owners_that_are_secrets_are_not_written() {
+    let place = Place::new();
+    let secret = concat!("ghp", "_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4");
+    place.fails(&format!("run --name {secret} --restart never -- true"), 2);
+    place.fails(&format!("run --name ok --task {secret} --restart never -- true"), 2);
+    let file = format!("[[agent]]\nname = \"{secret}\"\ncommand = [\"true\"]\n");
+    std::fs::write(place.work("secret.toml"), file).unwrap();
+    place.fails("up --no-http --config secret.toml", 78);
+    std::fs::remove_file(place.work("secret.toml")).unwrap();
+    assert_eq!(place.files_with(secret.as_bytes()), Vec::<std::path::PathBuf>::new());
+}

@@ -737,3 +737,26 @@ fn a_pipe_or_device_as_output_is_refused_and_not_waited_for() {
     }
     place.relight("step end s --task t --fence 1 --output -").input(b"made").run().with_code(0);
 }
+
+#[test]
+fn a_step_that_an_orphan_runs_is_not_given_to_anybody_else() {
+    let place = Place::new();
+    place.ok("task add t");
+    let script = "eval \"$(relight task claim --agent w1 --owner-pid $$ --export)\"\n\
+        relight step run long -- sh -c 'echo begun; until [ -e go ]; do sleep 0.05; done'\n";
+    let mut first = place.shell(script).spawn();
+    assert_eq!(first.line(), "begun");
+    cases::kill(first.pid());
+    place.fails("task claim --agent w2", 1).says(&["there is no task"]);
+    assert_eq!(place.json("recover --dry-run")["findings"], json!([]));
+    place.ok("recover");
+    assert_eq!(place.status("t"), "in_progress");
+    std::fs::write(place.work("go"), "").unwrap();
+    let wait = "for _ in $(seq 2000); do relight step list --task t | grep -q done && exit 0\n\
+        sleep 0.05; done; exit 1";
+    place.shell(wait).run().with_code(0);
+    place.ok("task claim --agent w2");
+    let again = place.ok("step run long --task t -- touch again").text();
+    assert_eq!(again, "begun\n");
+    assert!(!place.work("again").exists(), "it ran twice");
+}

@@ -609,7 +609,13 @@ fn check_holder(scene: &Scene<'_>, event: &TaskEvent) -> Result<(), Refusal> {
     let Some(held) = lease.held.as_ref().filter(|_| scene.life == HolderLife::Alive) else {
         return Ok(());
     };
-    if scene.right != Right::Unfenced || !is_a_holders(event) {
+    // The checkpoint dialect needs no fence, but only for its own workflows.
+    let is_strangers = match scene.right {
+        Right::Unfenced => is_a_holders(event),
+        Right::Dialect => scene.task.checkpoint.is_none() && !matches!(event, TaskEvent::Note(..)),
+        Right::Fence(_) | Right::Holder => false,
+    };
+    if !is_strangers {
         return Ok(());
     }
     let is_begun_under_it =

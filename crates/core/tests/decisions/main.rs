@@ -9,6 +9,7 @@ use relight_core::decide::{Refusal, Right, TaskEvent, decide, decide_in_turn};
 use relight_core::lease::{Fence, Held, Holder, HolderLife, Lease, ProcessIdentity};
 use relight_core::status::TaskStatus;
 use relight_core::step::{StepOutcome, StepState};
+use relight_core::task::CheckpointDoor;
 
 use given::{begin, later, noon, replace, step, step_key, task};
 
@@ -30,6 +31,8 @@ fn what_a_live_process_works_on_is_refused_to_who_is_not_part_of_it() {
     let held = Held { holder: Holder::Process(process), ttl: None, since: noon(), left: None };
     let mut held_task = task(TaskStatus::InProgress);
     held_task.lease = Lease { fence: Fence(3), held: Some(held) };
+    let mut workflow = held_task.clone();
+    workflow.checkpoint = Some(CheckpointDoor::default());
     let open = step(StepState::Begun);
     for event in [
         begin(),
@@ -40,15 +43,18 @@ fn what_a_live_process_works_on_is_refused_to_who_is_not_part_of_it() {
         TaskEvent::Block { reason: reason(), is_told: false },
         TaskEvent::Defer { until: later(), reason: None },
     ] {
-        let is_held = |life, right| {
-            let scene = given::scene(&held_task, Some(&open), life, right);
+        let is_held = |task, life, right| {
+            let scene = given::scene(task, Some(&open), life, right);
             matches!(decide(&scene, event.clone()), Err(Refusal::Held { .. }))
         };
-        assert!(is_held(HolderLife::Alive, Right::Unfenced), "{event:?}");
-        assert!(!is_held(HolderLife::Gone, Right::Unfenced), "{event:?}");
-        for right in [Right::Fence(Fence(3)), Right::Holder, Right::Dialect] {
-            assert!(!is_held(HolderLife::Alive, right), "{event:?}");
+        for right in [Right::Unfenced, Right::Dialect] {
+            assert!(is_held(&held_task, HolderLife::Alive, right), "{event:?}");
+            assert!(!is_held(&held_task, HolderLife::Gone, right), "{event:?}");
         }
+        for right in [Right::Fence(Fence(3)), Right::Holder] {
+            assert!(!is_held(&held_task, HolderLife::Alive, right), "{event:?}");
+        }
+        assert!(!is_held(&workflow, HolderLife::Alive, Right::Dialect), "{event:?}");
     }
 }
 

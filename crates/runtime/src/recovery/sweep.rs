@@ -19,6 +19,7 @@ use super::recoverer::{Recovered, Recoverer};
 use crate::doors::{clock, process};
 use crate::engine::{ActError, Engine};
 use crate::holders;
+use crate::running_step::is_run_by_orphan;
 
 /// Recoveries that are under way at a time: their commits share a sync.
 const AT_ONCE: usize = 64;
@@ -47,7 +48,12 @@ impl Lost {
 
 /// All of them, those whose holder is gone first.
 pub async fn lost(engine: &Engine) -> Result<Vec<Lost>, StoreError> {
-    let mut found = abandoned(page(engine, None, None).await?);
+    let mut found = Vec::new();
+    for lost in abandoned(page(engine, None, None).await?) {
+        if !is_run_by_orphan(engine, lost.task()).await.unwrap_or(false) {
+            found.push(lost);
+        }
+    }
     found.extend(left_by_terminated(engine).await?);
     Ok(found)
 }
@@ -191,6 +197,10 @@ pub async fn sweep(
 
 async fn one(recoverer: Recoverer, lost: Lost) -> Option<Result<Recovered, (Box<Task>, ActError)>> {
     let (task, recovered) = match lost {
+        // What it does is not in doubt: its end is recorded, and then it is recovered.
+        Lost::Holder(task) if is_run_by_orphan(recoverer.engine(), &task).await.ok()? => {
+            return None;
+        }
         Lost::Holder(task) => {
             let death = HolderDeath::vanished(&task, clock::now());
             let recovered = recoverer.recover_unwatched(&task, death, None).await;

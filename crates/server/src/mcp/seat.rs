@@ -142,6 +142,14 @@ impl Seat {
         }
     }
 
+    /// An agent takes work: over HTTP that is a report of one that reports by itself.
+    pub(super) async fn reported(&self, agent: Option<&AgentName>) -> Result<(), Problem> {
+        if let (Side::Http { app, .. }, Some(agent)) = (&self.side, agent) {
+            app.reported(agent).await?;
+        }
+        Ok(())
+    }
+
     /// The agent that was named, else the one that is known.
     pub(super) fn agent(&self, given: Option<String>) -> Result<Option<AgentName>, Problem> {
         Ok(given.map(AgentName::new).transpose()?.or_else(|| self.agent.clone()))

@@ -21,6 +21,7 @@ pub(super) async fn start(seat: &Seat, given: arguments::TaskStart) -> Result<Re
     let steps: Result<Vec<StepName>, _> = given.steps.into_iter().map(StepName::new).collect();
     let spec = TaskSpec { title: given.title, steps: steps?, ..TaskSpec::default() };
     check_start(&seat.engine, &seat.home, &id, given.fence.map(Fence)).await?;
+    seat.reported(agent.as_ref()).await?;
     let (context, expires_at, checkpoint) = (given.set, None, None);
     let new = NewTask { id: id.clone(), agent, spec, context, expires_at, checkpoint };
     let right = seat.fence(&id, given.fence).map_or(Right::Unfenced, Right::Fence);

@@ -116,7 +116,7 @@ pub(crate) async fn hear(app: &App, name: AgentName, given: Heartbeat) -> Result
 
 impl App {
     /// An agent takes work: where it reports by itself, that is a report. Others are left alone.
-    pub(super) async fn reported(&self, agent: &AgentName) -> Result<(), ApiError> {
+    pub(crate) async fn reported(&self, agent: &AgentName) -> Result<(), ApiError> {
         let reporters = &self.backend.reporters;
         if reporters.worked(agent) {
             return Ok(());

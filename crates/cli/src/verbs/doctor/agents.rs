@@ -74,7 +74,9 @@ impl Need {
             Self::DiedUnnoticed => ("died unnoticed", "relight recover".to_owned()),
             Self::Orphaned => (
                 "orphaned: alive without a supervisor",
-                format!("relight up, or relight run --name {first} -- CMD, adopts it"),
+                format!(
+                    "relight up adopts it, or its relight run (relight start {first} prints that)"
+                ),
             ),
             Self::Forgotten => (
                 "waiting to be brought back, but nobody does that",
