@@ -930,3 +930,109 @@ fn each_name_and_format_is_known_behind_a_colour_too() {
         }
     }
 }
+
+/// A generated value behind a word of credentials, however the service is called.
+#[test]
+fn words_of_credentials_before_a_generated_value_are_read_in_any_form() {
+    let (token, digest) = (random(32), hex(40));
+    let uuid = format!("{}-{}-{}-{}-{}", hex(8), hex(4), hex(4), hex(4), hex(12));
+    check(&[
+        (format!("acmePRIVATEkey-{digest}"), "acmePRIVATEkey-[assignment]"),
+        (format!("acmeACCESS:{uuid}"), "acmeACCESS:[assignment]"),
+        (format!("acmecorp PRIVATEkey {digest}"), "acmecorp PRIVATEkey [assignment]"),
+        (format!("acmecorp ACCESS code {digest}"), "acmecorp ACCESS code [assignment]"),
+        (format!("acmecorp private-key {uuid}"), "acmecorp private-key [assignment]"),
+        (format!("acmecorp key {digest}\n"), "acmecorp key [assignment]\n"),
+        (format!("acmecorp SECRET k_{token}"), "acmecorp SECRET [assignment]"),
+        (format!("acme_key = abcd-{digest}"), "acme_key = [assignment]"),
+        (format!("smartsheet '{digest}'"), "smartsheet '[assignment]'"),
+        (format!("azure_search_key = {token}"), "azure_search_key = [assignment]"),
+    ]);
+    check_plain(&[
+        ("acme_key: \"hfCnuVcYOgiRjlDEmAoRbN\"", "acme_key: \"[assignment]\""),
+        ("Activation key : ZAQWS-XCDER-VBGTR-FRTGU-KLMNX", "Activation key : [assignment]"),
+    ]);
+    check_kept(&[
+        "gpg: using RSA key 4AEE18F83AFDEB23D5A2C3A0B6D2F8B1C5A7E9F0",
+        "cache key 9f86d081884c7d659a2feaa0c55ad0159f86d081",
+        "Using key 9f86d081884c7d659a2feaa0c55ad0159f86d081",
+        "smartsheet 9f86d081884c7d659a2feaa0c55ad0159f86d081",
+        "acme_key = getTheKeyOfTheFirstItemOrDefault",
+        "google_public_key = dGhpc0lzQVRlc3Q0MgZx81kQp02mVnB7sT",
+    ]);
+}
+
+#[test]
+fn schemes_of_one_service_are_read() {
+    let token = random(30);
+    check(&[
+        (format!("Authorization: GenieKey {token}"), "Authorization: GenieKey [authorization]"),
+        (
+            format!("-H \"Authorization: SSWS {token}\""),
+            "-H \"Authorization: SSWS [authorization]\"",
+        ),
+    ]);
+    check_kept(&["Authorization: see the documentation of the service"]);
+}
+
+#[test]
+fn passwords_among_the_arguments_of_a_login_are_found() {
+    let word = format!("Tr0ub{}", "4dor3");
+    check(&[
+        (format!("smtp.login('ann@x.org', '{word}')"), "smtp.login('ann@x.org', '[password]')"),
+        (
+            format!("mysql_connect(\"localhost\", \"root\", \"{word}\")"),
+            "mysql_connect(\"localhost\", \"root\", \"[password]\")",
+        ),
+        (
+            format!("DriverManager.getConnection(url, \"root\", \"{word}\")"),
+            "DriverManager.getConnection(url, \"root\", \"[password]\")",
+        ),
+        (
+            format!("ConvertTo-SecureString -String '{word}' -AsPlainText"),
+            "ConvertTo-SecureString -String '[password]' -AsPlainText",
+        ),
+    ]);
+    check_kept(&[
+        "client.login(\"ann\", password)",
+        "socket.connect(\"example.com\", 8080, \"tcp\")",
+        "signal.connect(\"clicked\", handler, \"data\")",
+    ]);
+}
+
+#[test]
+fn passwords_of_somebody_and_in_settings_of_devices_are_found() {
+    let word = format!("Tr0ub{}", "4dor3");
+    check(&[
+        (format!("password for ann: {word}"), "password for ann: [assignment]"),
+        (format!("the password of root is {word}"), "the password of root is [assignment]"),
+        (format!("username ann password 0 {word}\n"), "username ann password 0 [assignment]\n"),
+        (format!("ppp chap password {word}\n"), "ppp chap password [assignment]\n"),
+        (format!("bindpw: {word}"), "bindpw: [assignment]"),
+        (
+            format!("<entry key=\"db.password\">{word}</entry>"),
+            "<entry key=\"db.password\">[assignment]</entry>",
+        ),
+        (
+            format!("<password encrypted=\"false\">{word}</password>"),
+            "<password encrypted=\"false\">[assignment]</password>",
+        ),
+    ]);
+    check_kept(&[
+        "[sudo] password for ann:",
+        "password for the account is required",
+        "use the password ${DB_PASS1}\n",
+        "<label for=\"password\">Password</label>",
+        "<input type=\"password\">Enter it</input>",
+    ]);
+}
+
+#[test]
+fn tokens_in_the_paths_of_hooks_are_found() {
+    let uuid = format!("{}-{}-{}-{}-{}", hex(8), hex(4), hex(4), hex(4), hex(12));
+    check(&[
+        (format!("https://x.example/api/v2/hook/{uuid}"), "https://x.example/api/v2/[webhook]"),
+        (format!("https://mainnet.infura.io/v3/{}", hex(32)), "https://mainnet.[infura]"),
+    ]);
+    check_kept(&["https://example.com/docs/webhooks/how-to-write-a-handler-for-events"]);
+}

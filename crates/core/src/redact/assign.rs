@@ -34,6 +34,7 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) ->
     let is_glued = tie == Tie::Colon
         && !name_quoted
         && !names::ends_with_key(name.bytes(text))
+        && !names::has_capitals(name.bytes(text))
         && text.get(from).is_some_and(|b| !is_quote(Some(b)) && *b > b' ');
     if key == KeyName::Plain || key == KeyName::Weak && is_glued {
         return None;
@@ -80,7 +81,7 @@ fn glued(text: &[u8], stem: usize, name: &Name, findings: &mut Vec<Finding<'_>>)
         && value::is_token(secret)
         && match names::judge(&text[name.start..from - 1]) {
             KeyName::Strong | KeyName::Loose => true,
-            KeyName::Weak => names::ends_in_capitals(&text[name.start..from - 1]),
+            KeyName::Weak => names::has_capitals(&text[name.start..from - 1]),
             KeyName::Plain => false,
         };
     let found = Finding::new(from, name.end, "assignment", Rank::Context);
@@ -164,7 +165,9 @@ impl Place {
         if is_harmless(self.key, value) {
             return self.behind_type(text, extent);
         }
-        if self.name_quoted {
+        // `<label for="password">` has a text too.
+        let is_element = self.tie == Tie::Markup && value::is_generated(value);
+        if self.name_quoted && !is_element {
             return value::is_number(value).then_some(extent);
         }
         if self.is_code_or_prose(text, extent) {
@@ -269,7 +272,10 @@ impl Place {
         let head = &text[extent.start..text.len().min(extent.start + HEADER_HEAD_LEN)];
         let head = head.split(|b| *b == b'\n').next()?;
         let is_cookie = self.name.bytes(text).to_ascii_lowercase().ends_with(b"cookie");
-        let scheme = scheme_len(head);
+        let scheme = match scheme_len(head) {
+            0 if !is_cookie => own_scheme_len(head),
+            len => len,
+        };
         let is_listed = is_cookie || LISTED_SCHEMES.contains(&scheme);
         let is_header = if is_cookie { head.contains(&b'=') } else { scheme > 0 };
         if extent.quoted || !is_header {
@@ -439,6 +445,17 @@ fn scheme_len(value: &[u8]) -> usize {
         value.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme.as_bytes()))
     };
     SCHEMES.iter().find(starts).map_or(0, |scheme| scheme.len())
+}
+
+/// `GenieKey x`, `SSWS x`: the same for a scheme of one service, before a generated value.
+fn own_scheme_len(value: &[u8]) -> usize {
+    let in_scheme = |b: &&u8| b.is_ascii_alphanumeric() || **b == b'-';
+    let len = value.iter().take(24).take_while(in_scheme).count();
+    let credential = value.get(len + 1..).unwrap_or_default();
+    let ends = |b: &u8| *b <= b' ' || is_quote(Some(b));
+    let end = credential.iter().position(ends).unwrap_or(credential.len());
+    let is_scheme = len >= 3 && value.get(len) == Some(&b' ');
+    if is_scheme && value::is_generated_long(&credential[..end]) { len + 1 } else { 0 }
 }
 
 /// `"tokens": ["x", "y"]`: each string of the array.

@@ -487,6 +487,99 @@ pub(super) const FORMATS: &[Format] = &[
     format("api.softlayer.com/soap/v3/", "softlayer", Alphanumeric, 50, Trust::Prefix),
     format("api.softlayer.com/soap/v3.1/", "softlayer", Alphanumeric, 50, Trust::Prefix),
     format("secret-token:", "secret-token", Wide, 8, Trust::Word),
+    format("RGAPI-", "riot", Uuid, 36, Trust::Word),
+    format("pdus+_", "pagerduty", Word, 24, Trust::Word),
+    format("ptla_", "pterodactyl", Alphanumeric, 36, Trust::Word),
+    format("ptlc_", "pterodactyl", Alphanumeric, 36, Trust::Word),
+    format("ZENPROKEY_", "zenml", Wide, 40, Trust::Word),
+    format("ZENKEY_", "zenml", Wide, 40, Trust::Word),
+    format("waka_", "wakatime", Uuid, 36, Trust::Word),
+    format("AIK_SECRET_", "aikido", Word, 30, Trust::Word),
+    format("AIK_CI_", "aikido", Word, 30, Trust::Word),
+    format("fnAE", "fauna", Url, 32, Trust::Random),
+    format("fnAD", "fauna", Url, 32, Trust::Random),
+    format("mlsn.", "mailersend", Hex, 48, Trust::Word),
+    format("KGAT_", "kaggle", Hex, 28, Trust::Word),
+    format("ovsxat_", "openvsx", Uuid, 36, Trust::Word),
+    format("ovsxp_", "openvsx", Uuid, 36, Trust::Word),
+    format("rf_", "roboflow", Alphanumeric, 20, Trust::Random),
+    format("AVNS_", "aiven", Url, 16, Trust::Random),
+    format("jca_", "jumpcloud", Alphanumeric, 32, Trust::Random),
+    format("BSA", "brave", Url, 27, Trust::Random),
+    format("nyk_v0_", "nylas", Alphanumeric, 40, Trust::Word),
+    format("VF.DM.", "voiceflow", Dotted, 30, Trust::Word),
+    format("SCW", "scaleway", Upper, 17, Trust::Random),
+    format("cbkey_", "crunchy", Alphanumeric, 24, Trust::Random),
+    format("pk-lf-", "langfuse", Uuid, 36, Trust::Word),
+    format("kit_", "convertkit", Alphanumeric, 20, Trust::Random),
+    format("bpk-", "builder", Hex, 32, Trust::Word),
+    format("orgsk_", "redocly", Word, 30, Trust::Random),
+    format("ak_", "api-key", Alphanumeric, 24, Trust::Random),
+    format("X1-ZWz", "zillow", Url, 12, Trust::Random),
+    format("ifttt.com/trigger/", "webhook", Path, 36, Trust::Prefix),
+    format("infura.io/v3/", "infura", Hex, 32, Trust::Prefix),
+    format("infura.io/ws/v3/", "infura", Hex, 32, Trust::Prefix),
+    format(".g.alchemy.com/v2/", "alchemy", Url, 20, Trust::Prefix),
+    format("hc-ping.com/", "healthchecks", Uuid, 36, Trust::Prefix),
+    format("quiknode.pro/", "quicknode", Hex, 36, Trust::Prefix),
+    format("apikey_", "api-key", Word, 24, Trust::Random),
+    format("apikey-", "api-key", Url, 24, Trust::Random),
+    format("pat_", "access-token", Alphanumeric, 24, Trust::Random),
+    format("pat-", "access-token", Url, 32, Trust::Random),
+    format("tok_", "access-token", Alphanumeric, 24, Trust::Random),
+    format("key_", "api-key", Alphanumeric, 24, Trust::Random),
+    format("priv_", "secret-key", Alphanumeric, 24, Trust::Random),
+    format("pw_", "secret-key", Alphanumeric, 24, Trust::Random),
+    format("api_", "api-key", Alphanumeric, 28, Trust::Random),
+    format("sk_", "secret-key", Word, 28, Trust::Random),
+    format("pk_", "api-key", Word, 28, Trust::Random),
+    format("sb_publishable_", "supabase", Url, 16, Trust::Word),
+    format("SK.", "secret-key", Dotted, 40, Trust::Random),
+    format("dapp_", "api-key", Alphanumeric, 30, Trust::Random),
+    format("cmk_", "checkmk", Alphanumeric, 24, Trust::Random),
+    format("lin_wh_", "linear", Alphanumeric, 24, Trust::Word),
+    format("atlasv1.", "terraform", Url, 50, Trust::Word),
+    format("dpt_", "api-key", Alphanumeric, 30, Trust::Random),
+    format("bkct_", "buildkite", Word, 24, Trust::Random),
+    format("bkpt_", "buildkite", Word, 24, Trust::Random),
+    format("bkaj_", "buildkite", Word, 24, Trust::Random),
+    format("ghsr_", "github", Alphanumeric, 30, Trust::Random),
+    format("zk_prod_", "zerion", Hex, 24, Trust::Word),
+    format("admi-", "keygen", Hex, 60, Trust::Word),
+    format("crx_", "api-key", Alphanumeric, 30, Trust::Random),
+    format("sup_sk_", "sumup", Alphanumeric, 24, Trust::Word),
+    format("klarna_live_api_", "klarna", Wide, 30, Trust::Word),
+    format("klarna_test_api_", "klarna", Wide, 30, Trust::Word),
+    format("oa2-client-id_", "blynk", Url, 24, Trust::Word),
+    format("gAAAAAB", "fernet", Url, 80, Trust::Word),
+    format("amzn1.oa2-cs.v1.", "amazon", Hex, 60, Trust::Prefix),
+    format("EAAAE", "square", Url, 50, Trust::Word),
+    format("sbx_", "api-key", Alphanumeric, 30, Trust::Random),
+    format("cpk_", "chutes", Dotted, 30, Trust::Random),
+    format("syn_", "api-key", Alphanumeric, 28, Trust::Random),
+    format("ms-", "api-key", Alphanumeric, 32, Trust::Random),
+    format("LA-", "llama", Alphanumeric, 60, Trust::Random),
+    format("BBFF-", "ubidots", Alphanumeric, 28, Trust::Word),
+    format("apik_", "ship24", Alphanumeric, 24, Trust::Random),
+    format("NF-", "nightfall", Alphanumeric, 30, Trust::Random),
+    format("na1.", "fullstory", Base64, 60, Trust::Random),
+    format("flp_", "friendli", Alphanumeric, 40, Trust::Random),
+    format("mka_", "mergify", Url, 30, Trust::Random),
+    format("hawk.", "stackhawk", Dotted, 36, Trust::Random),
+    format("KEY0", "telnyx", Word, 50, Trust::Word),
+    format("czu_", "coze", Alphanumeric, 40, Trust::Random),
+    format("czs_", "coze", Alphanumeric, 40, Trust::Random),
+    format("cfxk_", "cfx", Word, 20, Trust::Random),
+    format("salad_cloud_", "salad", Word, 36, Trust::Random),
+    format("IGQ", "instagram", Alphanumeric, 100, Trust::Word),
+    format("IGAA", "instagram", Alphanumeric, 100, Trust::Word),
+    format("web_", "percy", Hex, 32, Trust::Word),
+    format("mfa.", "discord", Url, 80, Trust::Word),
+    format("6Le", "recaptcha", Url, 37, Trust::Random),
+    format("6Ld", "recaptcha", Url, 37, Trust::Random),
+    format("6Lf", "recaptcha", Url, 37, Trust::Random),
+    format("6Lc", "recaptcha", Url, 37, Trust::Random),
+    format("APP_USR-", "mercadopago", Url, 40, Trust::Random),
     format("$2a$", "password-hash", Crypt, 40, Trust::Prefix),
     format("$2b$", "password-hash", Crypt, 40, Trust::Prefix),
     format("$2y$", "password-hash", Crypt, 40, Trust::Prefix),
@@ -547,6 +640,14 @@ pub(super) const INFIXES: &[Infix] = &[
     infix("_token_", "access-token", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120)),
     infix("_oauth_", "access-token", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120)),
     infix("_access_", "access-token", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120)),
+    infix("hook/", "webhook", (Alphanumeric, 0, 12), (Path, 20, 200)),
+    infix("hooks/", "webhook", (Alphanumeric, 0, 12), (Path, 20, 200)),
+    infix("-live-", "live-key", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
+    infix("-prod-", "live-key", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
+    infix("-api-", "api-key", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120)),
+    infix("-key-", "api-key", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120)),
+    infix("-pat-", "access-token", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
+    infix("-sk-", "secret-key", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
     infix("NRAL", "newrelic", (Alphanumeric, 36, 36), (Alphanumeric, 0, 0)),
     infix("-NRMA", "newrelic", (Alphanumeric, 42, 42), (Alphanumeric, 0, 0)),
     infix("!AQ", "salesforce", (Alphanumeric, 15, 18), (Dotted, 60, 200)),
@@ -586,6 +687,12 @@ pub(super) fn token_end(text: &[u8], start: usize, format: &Format) -> Option<us
 
 /// Place of the token whose literal stands at `at`.
 pub(super) fn around(text: &[u8], at: usize, infix: &Infix) -> Option<(usize, usize)> {
+    // Most places end here: what follows is too short.
+    let (alphabet, least, _) = infix.after;
+    let last = at + infix.literal.len() + least;
+    if least > 0 && !text.get(last - 1).is_some_and(|b| is_in(*b, alphabet)) {
+        return None;
+    }
     let (alphabet, min, max) = infix.before;
     let before = text[..at].iter().rev().take(max + 1).take_while(|b| is_in(**b, alphabet)).count();
     let start = at - before.min(max);
@@ -598,8 +705,11 @@ pub(super) fn around(text: &[u8], at: usize, infix: &Infix) -> Option<(usize, us
     let after = run - behind[..run].iter().rev().take_while(|b| **b == b'.').count();
     let end = at + infix.literal.len() + after;
     // `my_test_…` begins many names of functions.
-    let is_spoken =
-        || after > 0 && infix.literal.contains('_') && !value::is_random(&text[end - after..end]);
+    let is_spoken = || {
+        min >= 20
+            && infix.literal.contains(['_', '-', '/'])
+            && !value::is_random(&text[end - after..end])
+    };
     let is_token =
         (min..=max).contains(&after) && !value::is_monotonous(&text[start..end]) && !is_spoken();
     is_token.then_some((start, end))

@@ -59,7 +59,7 @@ impl Name {
     }
 
     /// `API key: x`: people write the two words apart.
-    fn with_word_before_key<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+    pub(super) fn with_word_before_key<'t>(&self, text: &'t [u8]) -> &'t [u8] {
         let name = self.bytes(text);
         let before = &text[..self.start];
         if !name.eq_ignore_ascii_case(b"key") || !before.ends_with(b" ") {
@@ -132,6 +132,11 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
         [b':', b'=', ..] => tied(Tie::SpacedEquals, 2),
         [b':', ..] => tied(Tie::Colon, 1),
         [b'>', ..] if name.before(text) == Some(b'<') => tied(Tie::Markup, 1),
+        // `<entry key="db.password">x</entry>`.
+        [b'>', ..] if quoted => tied(Tie::Markup, 1),
+        [_, ..] if at > end && name.before(text) == Some(b'<') => {
+            attributes_len(rest).and_then(|len| tied(Tie::Markup, len))
+        }
         [b',', ..] if quoted && (name.is_flag || names::is_credential_header(name.bytes(text))) => {
             tied(Tie::List, 1)
         }
@@ -163,6 +168,15 @@ fn element_behind(text: &[u8], name: &Name) -> Option<usize> {
         text.get(open..open + value.len()).is_some_and(|tag| tag.eq_ignore_ascii_case(value))
     };
     VALUES.iter().find(starts).map(|value| open + value.len())
+}
+
+/// Length of the attributes of an element up to the end of its tag.
+fn attributes_len(text: &[u8]) -> Option<usize> {
+    let tag = &text[..text.len().min(96)];
+    let close = tag.iter().position(|b| matches!(b, b'>' | b'<' | b'\n'))?;
+    let is_tag =
+        tag[close] == b'>' && tag[..close].contains(&b'=') && !tag[..close].ends_with(b"/");
+    is_tag.then_some(close + 1)
 }
 
 /// Length of `[25]` or `[]` behind the name of an array.

@@ -24,6 +24,7 @@ mod trigger;
 mod untied;
 mod url;
 mod value;
+mod vendors;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -253,6 +254,7 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
             Rule::Pgpass => shapes::pgpass(text, start),
             Rule::Piped => shapes::piped(text, start),
             Rule::HereString => shapes::here_string(text, start),
+            Rule::Call => shapes::called(text, start),
             Rule::Identified => shapes::identified_by(text, start),
         }?;
         if found.kind == "aws" {

@@ -3,6 +3,7 @@
 //!
 //! A name is split into segments at `_ - . space` and at camel case; whole segments are compared.
 
+use super::vendors::{QUIET_VENDORS, VENDORS};
 use super::{mark, trigger};
 
 /// What a key name says about its value.
@@ -59,14 +60,36 @@ pub(super) fn ends_with_key(name: &[u8]) -> bool {
     ends_with_any(name, &["key", "keys"])
 }
 
-/// `KEY`, `acmeACCESS`: in capitals a name, in a sentence too.
-pub(super) fn ends_in_capitals(name: &[u8]) -> bool {
-    [b"KEY".as_slice(), b"ACCESS", b"PRIVATE"].iter().any(|end| name.ends_with(end))
+/// `KEY`, `acmeACCESS`, `acmePRIVATEkey`: in capitals a name, in a sentence too.
+pub(super) fn has_capitals(name: &[u8]) -> bool {
+    let ends = [b"KEY".as_slice(), b"ACCESS", b"PRIVATE"];
+    let ends_in = |name: &[u8]| ends.iter().any(|end| name.ends_with(end));
+    let without_key = name.strip_suffix(b"key").unwrap_or(name);
+    ends_in(name) || ends_in(without_key) || without_key.ends_with(b"SECRET")
+}
+
+/// `private-key`, `API key`: the name of a key that opens something, and not of one that is public or
+/// known by its digest.
+pub(super) fn is_opening_key(name: &[u8]) -> bool {
+    let segments = Segments::split(name);
+    matches!(segments.all(), [.., before, key] if is(key, "key")
+        && is_any(before, &["private", "secret", "access", "api", "auth", "app", "master"]))
+}
+
+/// `acme key`: the word before tells whose key it is. Verbs and participles do not.
+pub(super) fn is_owned_key(name: &[u8]) -> bool {
+    let segments = Segments::split(name);
+    let is_owner = |word: &[u8]| {
+        word.len() >= 5
+            && word.iter().all(u8::is_ascii_lowercase)
+            && ![b"ing".as_slice(), b"ed", b"es"].iter().any(|end| word.ends_with(end))
+    };
+    matches!(segments.all(), [owner, key] if is(key, "key") && (is_owner(owner) || is_vendor(owner)))
 }
 
 /// Whether a service is called so.
 pub(super) fn is_vendor(name: &[u8]) -> bool {
-    is_any(name, VENDORS)
+    VENDORS.holds(name) || QUIET_VENDORS.holds(name)
 }
 
 /// Whether a call of this name takes a user and a password.
@@ -135,12 +158,16 @@ fn is_weak(all: &[&[u8]]) -> bool {
     let is_glued = last.len() > 3 && ends_with_any(last, &["key"]) && !is_any(last, WORDS_IN_KEY);
     is_glued
         || is_key && !before.is_some_and(|before| is_any(before, BEFORE_PLAIN_KEY))
+        // `azure_search_key`: these open something at a service; `google_public_key` does not.
+        || is_key
+            && before.is_some_and(|before| is_any(before, &["search", "query", "primary", "data"]))
+            && all.iter().any(|segment| is_vendor(segment))
         || is_any(last, &["api", "access", "private"])
         || has_vendor(all)
 }
 
 fn has_vendor(all: &[&[u8]]) -> bool {
-    all.iter().any(|segment| is_any(segment, VENDORS))
+    all.iter().any(|segment| VENDORS.holds(segment))
 }
 
 /// Secret wherever they stand in a name, unless the name ends in a description.
@@ -148,6 +175,7 @@ fn has_vendor(all: &[&[u8]]) -> bool {
 const STRONG: &[&str] = &[
     "pwd", "passwd", "passcode", "secret", "secrets", "credential", "credentials", "creds",
     "cred", "mnemonic", "apikeys", "phpsessid", "jsessionid", "pword", "passw", "secrete", "contrasena", "contraseña", "kennwort", "passwort", "senha", "wachtwoord", "masterauth",
+    "bindpw", "rootpw",
 ];
 #[rustfmt::skip]
 const STRONG_ENDINGS: &[&str] = &[
@@ -183,47 +211,6 @@ const BEFORE_PLAIN_KEY: &[&str] = &[
     "task", "step", "commit", "digest", "content", "etag", "image", "layer", "blob", "query",
     "react", "list", "press", "any", "by", "has", "get", "on", "is", "no", "known", "s3", "file",
     "test", "mark", "this", "the", "a", "each", "every", "last", "first", "next", "new", "old",
-];
-
-/// Services whose tokens have no prefix of their own: a generated value under such a name is one. Each
-/// is also a trigger.
-#[rustfmt::skip]
-pub(super) const VENDORS: &[&str] = &[
-    "adafruit", "adobe", "airtable", "algolia", "alibaba", "aliyun", "asana", "atlassian", "jira",
-    "confluence", "authress", "beamer", "bitbucket", "bittrex", "meraki", "cloudflare", "codecov",
-    "cohere", "coinbase", "confluent", "contentful", "datadog", "discord", "droneci", "dropbox",
-    "etsy", "facebook", "fastly", "finicity", "finnhub", "flickr", "freshbooks", "gitter",
-    "gocardless", "heroku", "hubspot", "intercom", "jfrog", "artifactory", "bintray", "xray",
-    "kraken", "kucoin", "launchdarkly", "linear", "linkedin", "lob", "looker", "mailchimp",
-    "mailgun", "mapbox", "mattermost", "maxmind", "messagebird", "netlify", "newrelic", "relic",
-    "nytimes", "okta", "plaid", "privateai", "rapidapi", "sendbird", "sendgrid", "sentry",
-    "contribsys", "snyk", "sonar", "squarespace", "sumo", "sumologic", "telegram", "travis",
-    "twilio", "twitch", "twitter", "typeform", "yandex", "zendesk", "cloudant", "softlayer",
-    "ibmcloud", "auth0", "circleci", "buildkite", "digitalocean", "pagerduty", "opsgenie",
-    "rollbar", "bugsnag", "mixpanel", "amplitude", "pusher", "pubnub", "openweather", "giphy",
-    "spotify", "youtube", "instagram", "trello", "wakatime", "coveralls", "browserstack",
-    "saucelabs", "sourcegraph", "deepl", "virustotal", "shodan", "alphavantage", "binance", "bybit", "infura",
-    "etherscan", "wandb", "snowflake", "logz", "loggly", "papertrail", "honeycomb", "supabase",
-    "postmark", "mandrill", "braintree", "paypal", "shopify", "dockerhub", "jenkins", "gitea",
-    "woodpecker", "vercel", "backblaze", "linode", "vultr", "hetzner", "scaleway", "ovh", "railway",
-    "telnyx", "freshworks", "freshdesk", "zapier", "calendly", "klaviyo", "mailerlite",
-    "mailjet", "sparkpost", "sendinblue", "brevo", "plivo", "vonage",
-    "nexmo", "clicksend", "pipedrive", "salesforce", "zoho", "clickup", "todoist", "basecamp",
-    "wrike", "toggl", "clockify", "xero", "quickbooks", "adyen", "mollie", "razorpay", "paystack",
-    "flutterwave", "coinmarketcap", "coingecko", "cryptocompare", "quicknode", "moralis",
-    "bitfinex", "bitmex", "bitstamp", "ipinfo", "ipstack", "accuweather", "openweathermap",
-    "mapquest", "geocodio", "opencage", "apilayer", "scraperapi",
-    "scrapingbee", "zenrows", "diffbot", "clearbit", "fullcontact", "rocketreach", "newsapi",
-    "unsplash", "pexels", "pixabay", "imgur", "cloudinary", "imagekit", "uploadcare",     "vimeo", "wistia", "webex", "ringcentral", "aircall", "helpscout", "gorgias", "statuspage",
-    "pingdom", "uptimerobot", "betterstack", "grafana", "honeybadger", "airbrake", "raygun",
-    "logdna", "logtail", "typesense", "meilisearch", "stytch", "workos", "onelogin", "doppler",
-    "infisical", "appveyor", "bitrise", "codacy", "codeclimate", "appsflyer",
-    "revenuecat", "storyblok", "datocms", "webflow", "bigcommerce", "gumroad",
-    "chargebee", "recurly", "taxjar", "easypost", "shippo", "aftership", "docusign",
-    "hellosign", "pandadoc", "wasabi", "deepgram", "assemblyai", "elevenlabs", "huggingface",
-    "mixcloud", "strava", "fitbit", "yelp", "foursquare", "ticketmaster",
-    "eventbrite", "surveymonkey", "typekit", "freemius", "mailsac", "mailtrap",
-    "zerobounce", "kickbox", "neverbounce",
 ];
 
 /// `key` alone is any key; after these it opens something.

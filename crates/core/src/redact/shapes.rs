@@ -203,12 +203,37 @@ pub(super) fn encoded(
         .then(|| Finding::new(start, start + run, "encoded", Rank::Format))
 }
 
+/// The password among the literals of the call that starts at `start`: the last of `user, password` of a
+/// `login`, the third argument of a `connect`.
+pub(super) fn called(text: &[u8], start: usize) -> Option<Finding<'static>> {
+    let open = start + memchr(b'(', &text[start..])? + 1;
+    let line = &text[open..text.len().min(open + LINE_LEN_MAX)];
+    let line = line.split(|b| *b == b'\n').next()?;
+    let mut at = 0;
+    // Two arguments of a login stand before its password or are it.
+    let before = if text[start].eq_ignore_ascii_case(&b'l') { 1 } else { 2 };
+    for _ in 0..before {
+        at += match extent::quoted_at(line, at, extent::Tie::List) {
+            Some(literal) => literal.end - at + 1,
+            None => 0,
+        };
+        at += memchr(b',', line.get(at..)?)? + 1;
+    }
+    let literal = extent::quoted_at(line, at, extent::Tie::List)?;
+    let secret = &line[literal.start..literal.end];
+    let (from, to) = (open + literal.start, open + literal.end);
+    (value::is_generated(secret) && !value::is_placeholder(secret))
+        .then(|| Finding::new(from, to, "password", Rank::Context))
+}
+
 /// `IDENTIFIED BY 'x'`, `IDENTIFIED WITH plugin BY 'x'`, `LOGIN PASSWORD x`, which stand at `start`.
 pub(super) fn identified_by(text: &[u8], start: usize) -> Option<Finding<'static>> {
     let line = &text[start..text.len().min(start + LINE_LEN_MAX)];
     let line = line.split(|b| *b == b'\n').next()?.to_ascii_lowercase();
     let words: &[&[u8]] = match line[..] {
         [b'l', ..] => &[b" password "],
+        // PowerShell: `ConvertTo-SecureString "x"`, `ConvertTo-SecureString -String "x"`.
+        [b's', ..] => &[b"string -string ", b"string "],
         _ => &[b" by ", b" as "],
     };
     let word = words.iter().find_map(|word| Some(memmem::find(&line, word)? + word.len()))?;

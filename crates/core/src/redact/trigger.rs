@@ -6,7 +6,7 @@
 //! one table look-up a byte.
 
 use super::formats::{FORMATS, INFIXES};
-use super::names::VENDORS;
+use super::vendors::TRIGGERING as VENDORS;
 
 /// What to try where a literal stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub(super) enum Rule {
     HereString,
     /// `IDENTIFIED BY 'x'` of SQL.
     Identified,
+    /// `login("ann", "x")`, `connect("host", "ann", "x")`.
+    Call,
     /// What was redacted before.
     Mark,
 }
@@ -137,6 +139,10 @@ const WORDS: &[(&str, Rule)] = &[
     ("pasw", Rule::Name),
     ("private", Rule::NameEnd),
     ("psk", Rule::Name),
+    ("connect(", Rule::Call),
+    ("connection(", Rule::Call),
+    ("login(", Rule::Call),
+    ("mysqli(", Rule::Call),
     ("contrase", Rule::Name),
     ("bundle_", Rule::Name),
     ("kennwort", Rule::Name),
@@ -157,6 +163,7 @@ const WORDS: &[(&str, Rule)] = &[
     ("private-lines: ", Rule::PuttyKey),
     (":5432:", Rule::Pgpass),
     ("identified by ", Rule::Identified),
+    ("securestring ", Rule::Identified),
     ("identified with ", Rule::Identified),
     ("login password ", Rule::Identified),
     ("echo ", Rule::Piped),
@@ -223,6 +230,7 @@ static TRIGGER: [(&str, Rule); TRIGGERS] = {
 
 /// Visits every place where a rule could begin, left to right. `visit` answers where to go on:
 /// a larger place than the one it was given when it found something, to skip over it.
+#[inline]
 pub(super) fn scan(text: &[u8], mut visit: impl FnMut(usize, Rule) -> Option<usize>) {
     let mut at = 0;
     let mut window = Window(0);
@@ -294,6 +302,7 @@ pub(super) fn may_be_secret_name(name: &[u8]) -> bool {
     found
 }
 
+#[inline]
 fn visit_slot(
     text: &[u8],
     start: usize,
@@ -315,12 +324,13 @@ fn visit_slot(
     None
 }
 
+#[inline]
 fn rule_at(text: &[u8], start: usize, index: usize) -> Option<Rule> {
     let (literal, rule) = TRIGGER[index];
     let here = text.get(start..start + literal.len())?;
     // The first three bytes agree but for case: the last tells most of the others apart.
     let last = literal.len() - 1;
-    if fold(here[last]) != fold(literal.as_bytes()[last]) {
+    if CLASS[here[last] as usize] != CLASS[literal.as_bytes()[last] as usize] {
         return None;
     }
     let stands = match rule {
@@ -369,7 +379,7 @@ const fn end_of(name: &'static str) -> &'static str {
     name.split_at(cut).1
 }
 
-const CLASS: [u32; 256] = {
+static CLASS: [u32; 256] = {
     let mut class = [0; 256];
     let mut byte = 0;
     while byte < 256 {

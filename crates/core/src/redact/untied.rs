@@ -33,6 +33,7 @@ pub(super) fn find(text: &[u8], name: &Name, findings: &mut Vec<Finding<'_>>) ->
         return None;
     }
     let found = named_value(text, name, key)
+        .or_else(|| of_somebody(text, name))
         .or_else(|| typed(text, name, key))
         .or_else(|| spaced(text, name, key))
         .or_else(|| in_prose(text, name, key))?;
@@ -193,7 +194,7 @@ fn is_in_netrc(text: &[u8], name: &Name) -> bool {
 fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> {
     const LINKS: &[&str] = &[
         "is", "was", "value", "=", "to", "key", "are", "now", "auth", "token", "secret", "api",
-        "bot",
+        "bot", "code", "access", "private", "0", "5", "7",
     ];
     let mut at = name.end;
     let mut links = 0;
@@ -214,32 +215,82 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> 
     let len = text[start..].iter().take(512).take_while(in_token).count();
     let token = &text[start..start + len];
     let word = name.bytes(text).to_ascii_lowercase();
-    let is_password = matches!(word.as_slice(), b"password" | b"passwd" | b"passphrase" | b"pwd");
+    let is_password = matches!(
+        word.as_slice(),
+        b"password"
+            | b"passwd"
+            | b"passphrase"
+            | b"pwd"
+            | b"pw"
+            | b"rootpw"
+            | b"bindpw"
+            | b"bind_pw"
+            | b"wpa-psk"
+    );
     let is_secret = is_password
         || [b"secret".as_slice(), b"token", b"apikey"].iter().any(|end| word.ends_with(end));
-    if is_password && links > 0 && start > at && is_told(text, start) {
+    if is_password && start > at && (links > 0 || is_setting(text, start)) && is_told(text, start) {
         let end = told_end(text, start);
         return Some(Finding::new(start, end, "assignment", Rank::Context));
     }
     // `KEY x`, `acmeACCESS x`: in capitals it is a name and not a word of the sentence.
-    let is_constant = names::ends_in_capitals(name.bytes(text));
-    let is_secret = is_secret || is_constant;
-    let is_digest =
-        links == 0 && !is_secret && token.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
+    let is_constant = names::has_capitals(name.bytes(text));
+    let full_name = name.with_word_before_key(text);
+    let is_vendor = names::is_vendor(name.bytes(text));
+    let is_quoted = start > 0 && is_quote(text.get(start - 1));
+    // `acme key x` begins a line; in a sentence the word before is any word.
+    let is_owned =
+        names::is_owned_key(full_name) && is_line_start(text, name.end - full_name.len());
+    let is_secret = is_secret || is_constant || names::is_opening_key(full_name) || is_owned;
+    let is_digest = links == 0
+        && !is_secret
+        && !(is_vendor && is_quoted)
+        && token.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
     let is_file =
         !token.iter().any(u8::is_ascii_uppercase) && token.iter().any(|b| b"/.".contains(b));
-    let is_generated = value::is_random(token) || is_secret && value::is_run(token);
+    let is_run =
+        |token| value::is_run(token) || value::is_signed_run(token) || value::is_uuid(token);
+    let is_generated = value::is_random(token) || (is_secret || is_vendor) && is_run(token);
     let is_token = start > at && is_generated && !is_digest && !is_file;
-    let is_quoted = start > 0 && is_quote(text.get(start - 1));
-    // `mixpanel x`: hashes and ids do not have letters of both cases.
-    let has_cases =
-        token.iter().any(u8::is_ascii_uppercase) && token.iter().any(u8::is_ascii_lowercase);
-    let is_named = is_constant || is_quoted || has_cases && names::is_vendor(name.bytes(text));
+    // `mixpanel x`: hashes and ids are hexadecimal.
+    let is_named = is_secret || is_quoted || is_vendor;
     if !is_token || key == KeyName::Weak && links == 0 && !is_named {
         return None;
     }
     let kind = assign::kind_of(token, b"");
     Some(Finding::new(start, start + len, kind, Rank::Context))
+}
+
+/// `enable password 7 x`: the last word of a line, with letters and digits.
+fn is_setting(text: &[u8], start: usize) -> bool {
+    let end = told_end(text, start);
+    let value = &text[start..end];
+    let is_name = value.iter().any(|b| b"$%<>{}()[]/\\".contains(b));
+    matches!(text.get(end), None | Some(b'\n' | b'\r')) && value::is_generated(value) && !is_name
+}
+
+/// `password for ann: x`, `the password of root is x`: one word at the end of the line.
+fn of_somebody(text: &[u8], name: &Name) -> Option<Finding<'static>> {
+    const LINKS: &[&[u8]] = &[b": ", b" is ", b":"];
+    let line = &text[name.end..text.len().min(name.end + VALUE_REACH)];
+    let line = line.split(|b| *b == b'\n').next()?;
+    let is_owned =
+        [b" for ".as_slice(), b" of ", b" to "].iter().any(|word| line.starts_with(word));
+    let word = name.bytes(text).to_ascii_lowercase();
+    if !is_owned
+        || ![b"password".as_slice(), b"passwd", b"pw"].iter().any(|end| word.ends_with(end))
+    {
+        return None;
+    }
+    let link = LINKS.iter().find_map(|link| Some(memmem::find(line, link)? + link.len()))?;
+    let start = name.end + link;
+    let is_value = start < text.len() && is_setting(text, start) && is_told(text, start);
+    is_value.then(|| Finding::new(start, told_end(text, start), "assignment", Rank::Context))
+}
+
+fn is_line_start(text: &[u8], at: usize) -> bool {
+    let margin = text[..at].iter().rev().take(32).take_while(|b| matches!(b, b' ' | b'\t')).count();
+    matches!(text[..at - margin], [] | [.., b'\n'])
 }
 
 /// `the password is hunter2.`: letters and digits or signs up to the end of the sentence or the quote.

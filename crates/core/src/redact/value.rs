@@ -288,10 +288,16 @@ pub(super) fn is_phrase(line: &[u8]) -> bool {
 pub(super) fn is_generated(value: &[u8]) -> bool {
     let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
     let others = value.iter().filter(|b| b.is_ascii_digit() || b"!#$%^&*+=~@".contains(b)).count();
-    let is_pattern = [b"{}".as_slice(), b"{:", b"%s", b"://"]
+    let is_pattern = [b"{}".as_slice(), b"{:", b"%s", b"://", b"${", b"{{", b"$(", b"%("]
         .iter()
         .any(|part| value.windows(part.len()).any(|window| window == *part));
-    value.len() >= 8 && letters >= 2 && others >= 1 && !value.contains(&b' ') && !is_pattern
+    let is_mixed = letters >= 2 && others >= 1 || is_scrambled(value);
+    value.len() >= 8 && is_mixed && !value.contains(&b' ') && !is_pattern
+}
+
+/// The same and as long as tokens are.
+pub(super) fn is_generated_long(value: &[u8]) -> bool {
+    value.len() >= 20 && is_generated(value) && !is_snake(value)
 }
 
 /// Whether a value looks like a generated token, judged by itself: for names that only hint at one.
@@ -305,7 +311,50 @@ pub(super) fn is_token(value: &[u8]) -> bool {
         && !is_number(value)
         && !is_spoken
         && !value.windows(3).any(|part| part == b"://")
-        && (is_uuid(value) || is_mixed(value) || is_run(value))
+        && (is_uuid(value)
+            || is_mixed(value)
+            || is_run(value)
+            || is_scrambled(value)
+            || is_signed_run(value)
+            || is_licence(value))
+}
+
+/// Letters of both cases in no order, as some services make keys without a digit. Words in camel case
+/// have no two capitals in a row.
+fn is_scrambled(value: &[u8]) -> bool {
+    let value = &value[..value.len().min(256)];
+    let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
+    let is_pair = |pair: &&[u8]| pair.iter().all(u8::is_ascii_uppercase);
+    let capitals = value.windows(2).filter(is_pair).count();
+    value.len() >= 20
+        && letters * 10 >= value.len() * 9
+        && changes(value) * 5 >= letters * 2
+        && capitals * 12 >= value.len()
+        && distinct(value) >= 12
+}
+
+/// `k_abcd1234efgh5678`: a long run of letters and digits in whatever order, with signs around it.
+pub(super) fn is_signed_run(value: &[u8]) -> bool {
+    let value = &value[..value.len().min(256)];
+    let in_token = |b: &u8| b.is_ascii_alphanumeric() || b"_-+/=.".contains(b);
+    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
+    value.len() >= 20
+        && value.iter().all(in_token)
+        && letters >= 4
+        && digits * 8 >= value.len()
+        && longest_run(value, u8::is_ascii_alphanumeric) >= 16
+        && (8..=60).contains(&distinct(value))
+}
+
+/// `ZAQ3S-XCDER-VBGTR-FRTGU`: four and more groups of one length, in capitals.
+fn is_licence(value: &[u8]) -> bool {
+    let len = value.iter().take_while(|b| **b != b'-').count();
+    let in_group = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit();
+    let is_group = |group: &[u8]| group.len() == len && group.iter().all(in_group);
+    (4..=8).contains(&len)
+        && value.split(|b| *b == b'-').count() >= 4
+        && value.split(|b| *b == b'-').all(is_group)
 }
 
 /// Many letters and digits without a sign between them, in whatever order.
@@ -326,7 +375,7 @@ fn is_asana(value: &[u8]) -> bool {
     value.get(1) == Some(&b'/') && value[0].is_ascii_digit() && value.contains(&b':')
 }
 
-fn is_uuid(value: &[u8]) -> bool {
+pub(super) fn is_uuid(value: &[u8]) -> bool {
     value.len() == 36
         && value.iter().enumerate().all(|(at, b)| match at {
             8 | 13 | 18 | 23 => *b == b'-',
@@ -339,7 +388,9 @@ pub(super) fn is_token_body(value: &[u8]) -> bool {
     let value = &value[..value.len().min(256)];
     let has_cases =
         value.iter().any(u8::is_ascii_uppercase) && value.iter().any(u8::is_ascii_lowercase);
-    is_random(value) || has_cases && is_mixed(value) || value.len() >= 20 && is_run(value)
+    is_random(value)
+        || has_cases && (is_mixed(value) || is_scrambled(value))
+        || value.len() >= 20 && is_run(value)
 }
 
 /// Letters and digits in no order; shorter ones than `is_random` asks for.
