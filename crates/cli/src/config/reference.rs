@@ -120,7 +120,10 @@ fn parts() -> Vec<Part<'static>> {
             part.settings.push(Setting { mark, key, value, why });
         } else {
             let text = line.trim_start_matches('#').trim();
-            comment = if text.is_empty() { String::new() } else { format!("{comment}{text}") };
+            comment = match text.is_empty() {
+                true => String::new(),
+                false => format!("{comment} {text}").trim_start().to_owned(),
+            };
         }
     }
     parts
