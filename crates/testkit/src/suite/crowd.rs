@@ -184,11 +184,13 @@ impl Crowd {
     /// A task that nobody else touches.
     fn own_task(&self, worker: usize, round: usize, pid: &str) -> anyhow::Result<()> {
         let task = format!("own-{worker}-{round}");
-        self.call(&["task", "start", &task, "--agent", "r", "--owner-pid", pid], &[0])?;
-        self.call(&["step", "run", "s01", "--task", &task, "--", "echo", &task], &[0])?;
-        self.call(&["step", "begin", "s02", "--task", &task, "--repeat", "once"], &[0])?;
-        self.call(&["step", "end", "s02", "--task", &task], &[0])?;
-        self.call(&["task", "done", &task], &[0])?;
+        let words = ["task", "start", &task, "--agent", "r", "--owner-pid", pid, "--json"];
+        let fence = self.call(&words, &[0])?.json()?["fence"].to_string();
+        let held = ["--task", &task, "--fence", &fence];
+        self.call(&[&["step", "run", "s01"], &held[..], &["--", "echo", &task]].concat(), &[0])?;
+        self.call(&[&["step", "begin", "s02", "--repeat", "once"], &held[..]].concat(), &[0])?;
+        self.call(&[&["step", "end", "s02"], &held[..]].concat(), &[0])?;
+        self.call(&["task", "done", &task, "--fence", &fence], &[0])?;
         self.seen().own.push(task);
         Ok(())
     }
