@@ -345,6 +345,8 @@ fn no_store_is_made_beside_a_live_daemon_whose_file_is_gone() {
     let ground = Ground::with_agent("exec sleep 300");
     ground.config("");
     let daemon = ground.up(&[]);
+    // Stopped, it does not notice, and does not end before the commands are through.
+    daemon.signal(Signal::STOP);
     for name in ["relight.db", "relight.db-wal", "relight.db-shm"] {
         std::fs::remove_file(ground.home(name)).unwrap();
     }
@@ -354,6 +356,7 @@ fn no_store_is_made_beside_a_live_daemon_whose_file_is_gone() {
         assert!(ran.stderr.contains("is gone"), "{ran:?}");
     }
     assert!(!ground.home("relight.db").exists());
+    daemon.signal(Signal::CONT);
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.end().code, 74);
     assert_eq!(ground.call(&["task", "add", "t"]).code, 0);
