@@ -153,7 +153,9 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         let Ok(mut stream) = UnixStream::connect(self.folder.shim_socket()) else { return };
-        for order in [Order::Hello { fence: Fence(u64::MAX) }, Order::Stop { ladder: Vec::new() }] {
+        for order in
+            [Order::Hello { fence: Fence(u64::MAX) }, Order::Stop { ladder: Vec::new(), tag: None }]
+        {
             let _ = writeln!(stream, "{}", serde_json::to_string(&order).unwrap());
         }
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -195,7 +197,7 @@ impl Shim {
 
     pub(crate) async fn stop(&mut self, ladder: &[(i32, u64)]) {
         let rung = |(signal, ms): &(i32, u64)| Rung { signal: *signal, wait: Span::from_ms(*ms) };
-        self.send(Order::Stop { ladder: ladder.iter().map(rung).collect() }).await;
+        self.send(Order::Stop { ladder: ladder.iter().map(rung).collect(), tag: None }).await;
     }
 
     pub(crate) async fn ended(&mut self) -> ExitRecord {

@@ -14,6 +14,25 @@ use rustix::process::Signal;
 use crate::stage::{SIGTERM, Stage, exists, gone, kill, next, read_to_end, tag};
 
 #[tokio::test]
+async fn a_stop_that_comes_late_does_not_end_the_next_attempt() {
+    let mut stage = Stage::new();
+    let mut shim = stage.shim().await;
+    shim.start(stage.script("echo $$ > $VOICES; exec sleep 600")).await;
+    stage.hear_pid().await;
+    let of_another = Order::Stop { ladder: Vec::new(), tag: Some(tag(9)) };
+    shim.send(of_another).await;
+    let identity = shim.identity.clone();
+    shim.send(Order::Quit).await;
+    let told = shim.next().await;
+    assert!(
+        matches!(&told, Some(Report::Status { shim, running: Some(_) }) if *shim == identity),
+        "{told:?}"
+    );
+    shim.send(Order::Stop { ladder: Vec::new(), tag: Some(tag(1)) }).await;
+    assert_eq!(shim.ended().await.how, HowEnded::Signal(9));
+}
+
+#[tokio::test]
 async fn stop_and_quit_say_how_things_are_when_they_do_not_apply() {
     let mut stage = Stage::new();
     let mut shim = stage.shim().await;

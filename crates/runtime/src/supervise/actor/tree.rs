@@ -33,7 +33,13 @@ pub(super) enum Tree {
     /// Nothing, and nobody to start it.
     None,
     /// Its shim, with or without an attempt.
-    Shim { connection: Connection, shim: ProcessIdentity, owes: Option<Owed> },
+    Shim {
+        connection: Connection,
+        shim: ProcessIdentity,
+        owes: Option<Owed>,
+        /// The newest one that it runs or was told to start.
+        attempt: Option<AttemptTag>,
+    },
     /// An attempt whose shim was killed: only the kernel tells of its end.
     Orphan(Orphan),
 }
@@ -110,7 +116,8 @@ impl Tree {
     fn met(connection: Connection, first: Option<Report>) -> Option<Met> {
         match first {
             Some(Report::Status { shim, running }) => {
-                Some(Met { tree: Self::Shim { connection, shim, owes: None }, running })
+                let attempt = running.as_ref().map(|(tag, _)| tag.clone());
+                Some(Met { tree: Self::Shim { connection, shim, owes: None, attempt }, running })
             }
             Some(Report::Refused { .. } | Report::Started { .. } | Report::Ended(_)) | None => None,
         }
@@ -120,7 +127,7 @@ impl Tree {
     pub(super) async fn next(&mut self) -> TreeEvent {
         match self {
             Self::None => std::future::pending().await,
-            Self::Shim { connection, shim, owes } => loop {
+            Self::Shim { connection, shim, owes, .. } => loop {
                 let look_at = owes.as_ref().map(|owed| owed.look_at);
                 let said = tokio::select! {
                     said = connection.next() => said,
@@ -163,13 +170,13 @@ impl Tree {
     pub(super) async fn stop(&mut self, ladder: Vec<Rung>) {
         match self {
             Self::None => {}
-            Self::Shim { connection, .. } => {
-                let orders = connection.orders();
+            Self::Shim { connection, attempt, .. } => {
+                let (orders, tag) = (connection.orders(), attempt.clone());
                 self.expect_end(sum(&ladder), Duration::ZERO);
                 tokio::spawn(async move {
                     if let Some(orders) = orders.upgrade() {
                         // A shim that cannot be told is gone, which comes as an event.
-                        let _ = orders.send(&Order::Stop { ladder }).await;
+                        let _ = orders.send(&Order::Stop { ladder, tag }).await;
                     }
                 });
             }
@@ -184,7 +191,8 @@ impl Tree {
     /// Starts an attempt.
     pub(super) async fn start(&mut self, order: StartOrder) -> io::Result<()> {
         match self {
-            Self::Shim { connection, owes, .. } => {
+            Self::Shim { connection, owes, attempt, .. } => {
+                *attempt = Some(order.tag.clone());
                 *owes = Some(Owed::new(Answer::Started, LOOK_EVERY * ANSWER_LOOKS));
                 connection.send(&Order::Start(Box::new(order))).await
             }

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
+use relight_core::agent::AttemptTag;
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -133,11 +134,16 @@ impl Shim {
                 _ if !self.peers.is_supervisor(number) => self.peers.close(number),
                 Order::Start(order) => self.start(&order),
                 Order::Guard(deadline) => self.guard.set(deadline),
-                Order::Stop { ladder } => self.stop(Ladder::new(ladder, since_boot())),
+                Order::Stop { tag: Some(tag), .. } if self.runs_another(&tag) => {}
+                Order::Stop { ladder, .. } => self.stop(Ladder::new(ladder, since_boot())),
                 Order::Quit if self.attempt.is_none() => self.is_told_to_quit = true,
                 Order::Quit => self.tell_status(),
             }
         }
+    }
+
+    fn runs_another(&self, tag: &AttemptTag) -> bool {
+        self.attempt.as_ref().is_some_and(|attempt| attempt.running().0 != *tag)
     }
 
     fn tell_status(&mut self) {

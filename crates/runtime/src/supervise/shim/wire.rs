@@ -30,6 +30,10 @@ pub enum Order {
     Stop {
         /// The ladder.
         ladder: Vec<Rung>,
+        /// The attempt that is meant; whichever runs when none. An order that comes late must not end the
+        /// next attempt.
+        #[serde(default)]
+        tag: Option<AttemptTag>,
     },
     /// What runs may live so long; the newest one counts.
     Guard(Deadline),
