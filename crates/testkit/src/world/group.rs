@@ -70,7 +70,7 @@ impl Group {
     /// SQLite's lock, and everybody waits.
     pub fn stop_outside_of_a_write(&self) -> anyhow::Result<()> {
         let pid = self.leader.as_raw_nonzero().to_string();
-        for _ in 0..STOPS_MAX {
+        for tries in 1..=STOPS_MAX {
             kill_process_group(self.leader, Signal::STOP)?;
             clock::pause(Duration::from_millis(2));
             let locks = std::fs::read_to_string("/proc/locks")?;
@@ -82,7 +82,8 @@ impl Group {
                 return Ok(());
             }
             kill_process_group(self.leader, Signal::CONT)?;
-            clock::pause(Duration::from_millis(1));
+            // A slow disk makes a write long: it gets more time each time.
+            clock::pause(Duration::from_millis(u64::from(tries)));
         }
         anyhow::bail!("it wrote every time it was stopped")
     }
