@@ -15,6 +15,8 @@ const PROGRAM: &str = "/usr/bin/chromedriver";
 const BROWSER: &str = "/usr/bin/chromium";
 /// No call takes longer, the start of the browser among them.
 const CALL_MAX: Duration = Duration::from_secs(180);
+/// The log of all that the shared browser asked for grows with every test; it is the longest answer.
+const ANSWER_MAX: u64 = 1 << 30;
 /// A name that leads to this machine, as one whose owner bent it would.
 pub(crate) const BENT_NAME: &str = "evil.example";
 
@@ -116,7 +118,8 @@ fn wanted() -> Value {
 }
 
 fn read(mut answer: ureq::http::Response<ureq::Body>) -> Result<Value, String> {
-    let text = answer.body_mut().read_to_string().map_err(|error| error.to_string())?;
+    let body = answer.body_mut().with_config().limit(ANSWER_MAX);
+    let text = body.read_to_string().map_err(|error| error.to_string())?;
     let mut value: Value =
         serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))?;
     match value["value"]["error"].as_str() {
