@@ -95,7 +95,7 @@ impl Exit {
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     /// What happened, for programs, and the HTTP status that says the same.
-    code: (&'static str, u16),
+    pub(crate) code: (&'static str, u16),
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }

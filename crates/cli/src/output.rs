@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use relight_core::agent::plain::harmless_json;
 use relight_core::ids::is_obeyed;
+pub(crate) use relight_core::shell::{shell_quote, shell_word};
 use serde::Serialize;
 
 use crate::environment::Environment;
@@ -163,17 +164,6 @@ pub(crate) fn shorten(text: &str, chars_max: usize) -> String {
 pub(crate) fn here() -> Option<String> {
     let here = std::env::current_dir().ok()?;
     Some(here.to_string_lossy().into_owned())
-}
-
-/// A name as one word of a shell command, quoted where it has to be.
-pub(crate) fn shell_word(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:@/-".contains(c);
-    if text.chars().all(is_plain) { text.to_owned() } else { shell_quote(text) }
-}
-
-/// Any text as one word of a shell command.
-pub(crate) fn shell_quote(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Text that must stay on one line: a line break in it is shown, not obeyed.

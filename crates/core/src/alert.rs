@@ -10,6 +10,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use crate::ids::{AgentName, TaskId};
+use crate::shell::{shell_word, show_then_retry};
 use crate::step::StepKey;
 use crate::time::Span;
 
@@ -173,7 +174,7 @@ impl Alert {
     pub fn task_given_up(id: &TaskId, why: &str) -> Self {
         let text = format!("task {id} is given up: {why}");
         Self::new(AlertKind::GivenUp, Subject::Task(id.clone()), text)
-            .hint(format!("relight task show {id}, then relight task retry {id} --force"))
+            .hint(format!("{} --force", show_then_retry(id)))
             .more(json!({"why": why}))
     }
 
@@ -181,7 +182,7 @@ impl Alert {
     pub fn task_parked(id: &TaskId, why: &str) -> Self {
         let text = format!("task {id} is parked: {why}");
         Self::new(AlertKind::Parked, Subject::Task(id.clone()), text)
-            .hint(format!("relight task show {id} says what it did last"))
+            .hint(format!("relight task show {} says what it did last", shell_word(id.as_str())))
             .more(json!({"why": why}))
     }
 
@@ -197,7 +198,7 @@ impl Alert {
     pub fn task_suspended(id: &TaskId, why: &str) -> Self {
         let text = format!("task {id} is suspended: {why}");
         Self::new(AlertKind::Suspended, Subject::Task(id.clone()), text)
-            .hint(format!("relight task show {id}"))
+            .hint(format!("relight task show {}", shell_word(id.as_str())))
             .more(json!({"why": why}))
     }
 
@@ -205,7 +206,7 @@ impl Alert {
     pub fn blocked(id: &TaskId, why: &str) -> Self {
         let text = format!("task {id} is blocked: {why}");
         Self::new(AlertKind::Blocked, Subject::Task(id.clone()), text)
-            .hint(format!("relight task show {id}, then relight task retry {id}"))
+            .hint(show_then_retry(id))
             .more(json!({"why": why}))
     }
 
@@ -284,16 +285,7 @@ pub fn resolve_command(id: &TaskId, step: &StepKey) -> String {
         nth => format!(" --occurrence {nth}"),
     };
     let name = shell_word(step.name.as_str());
-    format!("relight step resolve {name}{occurrence} --task {id}")
-}
-
-/// A word as a person pastes it into a shell: what is in it is never obeyed.
-pub fn shell_word(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:@/-".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
+    format!("relight step resolve {name}{occurrence} --task {}", shell_word(id.as_str()))
 }
 
 #[cfg(test)]
@@ -328,15 +320,6 @@ mod tests {
     fn words_and_kinds_go_both_ways() {
         for kind in AlertKind::ALL {
             assert_eq!(AlertKind::from_word(kind.as_str()), Some(kind));
-        }
-    }
-
-    #[test]
-    fn a_hint_can_be_pasted_into_a_shell() {
-        for (name, word) in
-            [("deploy", "deploy"), ("a b", "'a b'"), ("it's $(id)", r"'it'\''s $(id)'")]
-        {
-            assert_eq!(shell_word(name), word);
         }
     }
 

@@ -3,9 +3,9 @@
 
 use std::cmp::Ordering;
 
-use crate::alert::shell_word;
 use crate::decide::Refusal;
 use crate::session::SessionRefusal;
+use crate::shell::shell_word;
 use crate::status::TaskStatus;
 
 /// The name of an error, and the exit code and the HTTP status that say the same.
@@ -97,6 +97,10 @@ codes! {
     RATE_LIMITED = "rate_limited", 75, 429;
 }
 
+const TOO_LARGE_HINT: &str = "write it to a file and give the file's name; nothing was stored";
+const NEVER_GIVEN_HINT: &str =
+    "correct --fence or RELIGHT_FENCE; relight task start prints the fence it takes";
+
 impl Refusal {
     /// What it is for programs.
     pub fn code(&self) -> ErrorCode {
@@ -124,9 +128,7 @@ impl Refusal {
     /// What to do about it, in commands that can be pasted.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::TooLarge(_) => {
-                "write it to a file and give the file's name; nothing was stored".to_owned()
-            }
+            Self::TooLarge(_) => TOO_LARGE_HINT.to_owned(),
             Self::Illegal { task, from, .. } => illegal_hint(&shell_word(task.as_str()), *from),
             Self::Held { task, .. } => {
                 format!("relight task release {} --force takes it away", shell_word(task.as_str()))
@@ -143,11 +145,7 @@ impl Refusal {
                     let task = shell_word(task.as_str());
                     format!("relight task start {task} takes a new lease, unless it is finished")
                 }
-                Ordering::Greater => {
-                    "correct --fence or RELIGHT_FENCE; relight task start prints the \
-                                      fence it takes"
-                        .to_owned()
-                }
+                Ordering::Greater => NEVER_GIVEN_HINT.to_owned(),
             },
             Self::RetriesUsedUp { task, .. } | Self::GivenUp { task } => {
                 format!("relight task retry {} --force", shell_word(task.as_str()))
@@ -213,9 +211,7 @@ impl SessionRefusal {
     /// What to do about it, in commands that can be pasted.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::TooLarge(_) => {
-                "write it to a file and give the file's name; nothing was stored".to_owned()
-            }
+            Self::TooLarge(_) => TOO_LARGE_HINT.to_owned(),
             Self::Unknown(_) => "relight session list shows all sessions".to_owned(),
             Self::Held { key, .. } => format!(
                 "wait for its end; relight session suspend {} takes the turn away",

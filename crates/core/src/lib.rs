@@ -24,6 +24,7 @@ pub mod progress;
 pub mod recovery;
 pub mod redact;
 pub mod session;
+pub mod shell;
 pub mod status;
 pub mod step;
 pub mod task;

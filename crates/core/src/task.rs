@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use crate::lease::Lease;
+use crate::shell::{shell_word, show_then_retry};
 use crate::status::TaskStatus;
 use crate::time::Time;
 
@@ -143,12 +144,12 @@ impl Task {
 
     /// What a person types to let it go on when it waits for one. A step in doubt is resolved first.
     pub fn command_to_resume(&self) -> String {
-        let id = &self.id;
         match self.status == TaskStatus::Blocked && self.steps_open > 0 {
             true => {
+                let id = shell_word(self.id.as_str());
                 format!("relight step list --task {id}, then relight step resolve STEP --task {id}")
             }
-            false => format!("relight task show {id}, then relight task retry {id}"),
+            false => show_then_retry(&self.id),
         }
     }
 

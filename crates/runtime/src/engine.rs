@@ -2,26 +2,25 @@
 //!
 //! The only place that turns an event into a commit. Rules are `core`'s, memory is `store`'s.
 
+mod error;
+
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use relight_core::agent::AttemptTag;
-use relight_core::alert::shell_word;
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::{
     Decision, Guard, Refusal, Right, Scene, StartLimits, Starter, TaskEvent, decide, decide_in_turn,
 };
-use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, IdError, TaskId, check_skill};
 use relight_core::lease::{Fence, Holder, HolderLife};
 use relight_core::limits;
 use relight_core::progress::{Progress, left_open, progress};
 use relight_core::recovery::TaskPolicy;
 use relight_core::redact::Redactor;
-use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey, StepOutcome};
 use relight_core::task::{NewTask, Task, Usage};
 use relight_core::time::{Span, Time};
@@ -35,89 +34,13 @@ use crate::handover::{self, HandedOver};
 use crate::holders;
 use crate::meter::Meter;
 
+pub(crate) use self::error::act_error;
+pub use self::error::{ActError, DRAIN_HINT};
+
 /// How often a decision is made again because the task moved on meanwhile.
 const ROUNDS_MAX: usize = 1_000;
 /// How many tasks of the queue are tried before `claim` reads it again.
 const CLAIM_BATCH: usize = 16;
-
-/// What to do about work that is refused while draining.
-pub const DRAIN_HINT: &str = "later; relight drain --cancel allows new work again";
-
-/// Why something was not done. Nothing was changed.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum ActError {
-    /// The rules say no.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// There is no such task.
-    #[error("there is no task {0}")]
-    NoSuchTask(TaskId),
-    /// The task is there and is not the one that was asked for.
-    #[error("task {task} exists with another {}", .differs.join(", "))]
-    Exists {
-        /// Which task.
-        task: TaskId,
-        /// What differs.
-        differs: Vec<&'static str>,
-    },
-    /// A name that must not be written.
-    #[error(transparent)]
-    SecretName(#[from] funnel::SecretName),
-    /// A name that cannot be.
-    #[error(transparent)]
-    BadName(#[from] IdError),
-    /// Others were faster every time.
-    #[error("task {0} is being changed by others all the time")]
-    Contended(TaskId),
-    /// A drain lasts, and this would have begun new work. A task that was to be started is in the store
-    /// all the same, and waits there.
-    #[error("nothing is begun while draining; task {task} {}", was_left(*.status))]
-    Draining {
-        /// Which task.
-        task: TaskId,
-        /// Its status now; none when it was not added.
-        status: Option<TaskStatus>,
-    },
-    /// The store itself.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-impl ActError {
-    /// What it is for programs.
-    pub fn code(&self) -> ErrorCode {
-        match self {
-            Self::Refused(refusal) => refusal.code(),
-            Self::NoSuchTask(_) => ErrorCode::NOT_FOUND,
-            Self::Exists { .. } => ErrorCode::CONFLICT,
-            Self::SecretName(_) | Self::BadName(_) => ErrorCode::INVALID,
-            Self::Contended(_) => ErrorCode::CONTENDED,
-            Self::Draining { .. } => ErrorCode::DRAINING,
-            Self::Store(_) => ErrorCode::STORE_UNAVAILABLE,
-        }
-    }
-
-    /// What to do about it, in commands that can be pasted.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Refused(refusal) => refusal.hint(),
-            Self::NoSuchTask(task) => Some(format!(
-                "relight task list shows all tasks; relight task add {} adds it",
-                shell_word(task.as_str())
-            )),
-            Self::Exists { task, .. } => {
-                Some(format!("relight task show {}", shell_word(task.as_str())))
-            }
-            Self::Draining { .. } => Some(DRAIN_HINT.to_owned()),
-            Self::Contended(_) | Self::Store(_) => Some("try again".to_owned()),
-            Self::SecretName(_) | Self::BadName(_) => None,
-        }
-    }
-}
-
-fn was_left(status: Option<TaskStatus>) -> String {
-    status.map_or_else(|| "was not added".to_owned(), |status| format!("is {status}"))
-}
 
 /// A store with the funnel in front of it.
 #[derive(Debug, Clone)]
@@ -737,9 +660,23 @@ impl Engine {
         self.check_skills(&new.spec.needs)
     }
 
+    /// Refuses an agent whose name, task or skills would have to be redacted.
+    pub fn check_agent(
+        &self,
+        name: &AgentName,
+        task: Option<&TaskId>,
+        skills: &[String],
+    ) -> Result<(), ActError> {
+        funnel::check_name(&self.redactor, "agent name", name.as_str())?;
+        if let Some(task) = task {
+            funnel::check_name(&self.redactor, "task id", task.as_str())?;
+        }
+        self.check_skills(skills)
+    }
+
     /// Refuses skills that are too long, cannot be shown, or would have to be redacted: a marked one
     /// would match no agent.
-    pub fn check_skills(&self, skills: &[String]) -> Result<(), ActError> {
+    pub(crate) fn check_skills(&self, skills: &[String]) -> Result<(), ActError> {
         limits::check_skills(skills).map_err(Refusal::from)?;
         for skill in skills {
             check_skill(skill)?;
@@ -787,16 +724,5 @@ fn same_or_differs(new: &NewTask, task: Task, is_started: bool) -> Result<Added,
         Ok(Added::Same(task))
     } else {
         Err(ActError::Exists { task: task.id, differs })
-    }
-}
-
-/// A refusal of the store in the words of the rules.
-pub(crate) fn act_error(error: CommitError) -> ActError {
-    match error {
-        CommitError::Fenced { task, ours, newest } => Refusal::Fenced { task, ours, newest }.into(),
-        CommitError::Moved(task) | CommitError::Exists(task) => ActError::Contended(task),
-        CommitError::KeyTaken { task, .. } => ActError::Exists { task, differs: vec!["key"] },
-        CommitError::Absent(task) => ActError::NoSuchTask(task),
-        CommitError::Store(error) => ActError::Store(error),
     }
 }

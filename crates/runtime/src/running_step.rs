@@ -14,13 +14,14 @@ use std::path::{Path, PathBuf};
 use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder};
-use relight_core::step::StepKey;
+use relight_core::step::{Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
+use relight_store::{Store, StoreError};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::FdFlags;
 
-use crate::engine::{ActError, Engine, TaskView};
+use crate::engine::{ActError, Engine};
 
 const FOLDER: &str = "running";
 /// Two numbers.
@@ -130,7 +131,7 @@ pub async fn check_start(
     if let Some(ours) = fence.filter(|ours| !lease.admits(*ours)) {
         return Err(Refusal::Fenced { task: id.clone(), ours, newest: lease.fence }.into());
     }
-    match orphaned_step(home, &view) {
+    match orphaned_step(home, &view.task, &view.steps) {
         Some(step) => Err(Refusal::StepRunning { task: id.clone(), step: step.clone() }.into()),
         None => Ok(()),
     }
@@ -138,25 +139,25 @@ pub async fn check_start(
 
 /// Whether an orphan of the task's dead process is still at one of its steps. It is known only where the
 /// store is a file of this machine.
-pub(crate) async fn is_run_by_orphan(engine: &Engine, task: &Task) -> Result<bool, ActError> {
-    let file = engine.store().file();
+pub(crate) async fn is_run_by_orphan(store: &dyn Store, task: &Task) -> Result<bool, StoreError> {
+    let file = store.file();
     let Some(folder) = file.as_deref().and_then(Path::parent).filter(|_| task.steps_open > 0)
     else {
         return Ok(false);
     };
-    Ok(orphaned_step(folder, &engine.view(&task.id).await?).is_some())
+    Ok(orphaned_step(folder, task, &store.steps(&task.id).await?).is_some())
 }
 
 /// A step that an orphan of the task's dead process is still at: a new lease would throw its result
 /// away. (A timed lease is renewed by a live runner; once it ran out, the runner is frozen, and waiting
 /// for it would be for ever.)
-fn orphaned_step<'a>(home: &Path, view: &'a TaskView) -> Option<&'a StepKey> {
-    let held = view.task.lease.held.as_ref()?;
+fn orphaned_step<'a>(home: &Path, task: &Task, steps: &'a [Step]) -> Option<&'a StepKey> {
+    let held = task.lease.held.as_ref()?;
     if !matches!(held.holder, Holder::Process(_)) {
         return None;
     }
-    let mut open = view.steps.iter().filter(|step| step.is_open()).map(|step| &step.key);
-    open.find(|key| RunningStep::is_taken(home, &view.task.id, key).unwrap_or(false))
+    let mut open = steps.iter().filter(|step| step.is_open()).map(|step| &step.key);
+    open.find(|key| RunningStep::is_taken(home, &task.id, key).unwrap_or(false))
 }
 
 impl Drop for RunningStep {

@@ -11,8 +11,6 @@ use relight::dialect::{
 use relight::doors::clock;
 use relight::engine::Engine;
 use relight_core::checkpoint::{Checkpoint, Status as Word};
-use relight_core::decide::Refusal;
-use relight_core::error_code::ErrorCode;
 use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
@@ -24,7 +22,7 @@ use crate::arguments::checkpoint::{
     ShowArguments, StartArguments, Status, UpdateArguments, VerifyArguments,
 };
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome, chain, held_text};
+use crate::exit::{Exit, Failure, Outcome, held_text};
 use crate::output::shell_word;
 use crate::{block_on, output, work};
 
@@ -420,66 +418,22 @@ fn import(environment: &Environment, given: &ImportArguments) -> Outcome {
 
 impl From<DialectError> for Failure {
     fn from(error: DialectError) -> Self {
-        let text = chain(&error);
         match error {
             DialectError::Act(error) => error.into(),
-            DialectError::NoSuchWorkflow(_) => {
-                Self::of(ErrorCode::NOT_FOUND, text).hint("relight checkpoint list --all")
-            }
-            DialectError::Unfinished { id, .. } => {
-                Self::of(ErrorCode::CONFLICT, text).hint(format!(
-                    "relight checkpoint resume --workflow {}, or start --force to begin anew",
-                    shell_word(id.as_str())
-                ))
-            }
-            DialectError::Ended { .. } => Self::of(ErrorCode::ENDED, text)
-                .hint("start --force begins a new run of it; new work needs a new id"),
-            DialectError::Damaged { .. } | DialectError::BadName { .. } => {
-                Self::of(ErrorCode::DAMAGED, text)
-            }
-            DialectError::Older(_) => {
-                Self::of(ErrorCode::CONFLICT, text).hint("--force takes the file all the same")
-            }
-            DialectError::Io { .. } => Self::of(ErrorCode::IO, text),
+            error => Self { hint: error.hint(), ..Self::of(error.code(), error.to_string()) },
         }
     }
 }
 
 impl From<ResumeError> for Failure {
     fn from(error: ResumeError) -> Self {
-        let text = error.to_string();
-        match error {
-            ResumeError::Held { task, agent, held } => {
-                let text = held_text(&task, agent.as_ref(), &held);
-                let task = shell_word(task.as_str());
-                let hint = format!(
-                    "relight checkpoint resume --workflow {task} --steal-lock takes it over"
-                );
-                Self::of(ErrorCode::HELD, text).hint(hint)
+        let message = match error {
+            ResumeError::Dialect(error) => return error.into(),
+            ResumeError::Held { ref task, ref agent, ref held } => {
+                held_text(task, agent.as_ref(), held)
             }
-            ResumeError::Waits { task, why, .. } => {
-                let id = shell_word(task.id.as_str());
-                let resume = format!("relight checkpoint resume --workflow {id}");
-                let by_force = format!(
-                    "relight task show {id} tells why; relight task retry {id} lets it continue, \
-                     {resume} --force takes it now"
-                );
-                let code = ErrorCode { exit: Exit::Busy as u8, ..why.code() };
-                let busy = Self::of(code, text);
-                match why {
-                    Refusal::UsedUp { .. } => busy.hint(by_force),
-                    Refusal::WaitsForPerson { status, .. } => {
-                        let is_by_name = status == TaskStatus::Failed && task.has_retry_left();
-                        let by_name = format!("{resume} tries it once more");
-                        let hint = if is_by_name { by_name } else { by_force };
-                        busy.hint(hint)
-                    }
-                    _ => busy.hint(format!("{resume} takes it now")),
-                }
-            }
-            ResumeError::Over { .. } => Self::of(ErrorCode::ILLEGAL, text),
-            ResumeError::Nothing { .. } => Self::of(ErrorCode::NOTHING, text),
-            ResumeError::Dialect(error) => error.into(),
-        }
+            ref error => error.to_string(),
+        };
+        Self { hint: error.hint(), ..Self::of(error.code(), message) }
     }
 }

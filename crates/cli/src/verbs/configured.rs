@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use relight::engine::Engine;
-use relight::funnel::check_name;
 use relight::supervise::log::LogLimits;
 use relight::supervise::shim::wire::Input;
 use relight::supervise::spec::AgentSpec;
@@ -108,12 +107,9 @@ fn spec(
 ) -> Result<AgentSpec, Failure> {
     let preset = supervision::preset(environment, Some(&agent.preset))?;
     let mut plan = agent.plan(&config.recovery);
-    check_name(engine.redactor(), "agent name", agent.name.as_str()).map_err(|error| {
-        Failure::new(Exit::Config, error.to_string()).hint("give the agent another `name`")
-    })?;
-    engine.check_skills(&plan.skills).map_err(|error| {
-        Failure::new(Exit::Config, format!("agent {}: {error}", agent.name))
-            .hint("correct `skills` in relight.toml")
+    engine.check_agent(&agent.name, plan.task.as_ref(), &plan.skills).map_err(|error| {
+        Failure::new(Exit::Config, format!("an agent of relight.toml: {error}"))
+            .hint("correct its `name`, `task` or `skills`")
     })?;
     // The shim that starts it does not stand where we do.
     let folder = std::path::absolute(&plan.folder)

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use relight::doors::process;
-use relight::engine::{ActError, Engine};
-use relight::funnel::check_name;
+use relight::engine::Engine;
 use relight::holders;
 use relight::supervise::control::run_socket;
 use relight::supervise::folder::AgentFolder;
@@ -67,10 +66,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let engine = environment.long_engine()?;
     refuse_beside_a_node(environment, &engine).await?;
     log::redact_with(&engine);
-    check_name(engine.redactor(), "agent name", spec.name.as_str()).map_err(ActError::from)?;
-    if let Some(task) = &spec.plan.task {
-        check_name(engine.redactor(), "task id", task.as_str()).map_err(ActError::from)?;
-    }
+    engine.check_agent(&spec.name, spec.plan.task.as_ref(), &spec.plan.skills)?;
     spec.plan.command = supervision::readable(engine.redactor(), &spec.command);
     spec.plan.typed = Some(typed(engine.redactor(), &spec.plan));
     let home = environment.store_folder(&engine)?;

@@ -21,11 +21,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::alert::shell_word;
 use crate::budget::{RestartPolicy, Tally};
 use crate::claimant::Claimant;
 use crate::ids::{AgentName, TaskId};
 use crate::lease::Lease;
+use crate::shell::shell_word;
 use crate::time::{Span, Time};
 
 pub use attempt::{Attempt, AttemptTag};

@@ -4,6 +4,7 @@
 //! decides anything that the store knows better.
 
 mod copy;
+mod error;
 mod import;
 mod resume;
 mod start;
@@ -14,17 +15,18 @@ mod update;
 use std::path::PathBuf;
 
 use relight_core::decide::TaskEvent;
-use relight_core::ids::{IdError, TaskId};
+use relight_core::ids::TaskId;
 use relight_core::progress::left_open;
 use relight_core::status::TaskStatus;
 use relight_core::task::{CheckpointDoor, Task};
 
-use crate::checkpoint_files::{CheckpointFolder, FileDamage};
+use crate::checkpoint_files::CheckpointFolder;
 use crate::engine::{ActError, Engine, TaskView};
 
 pub use copy::{document, remove, sweep};
+pub use error::{DialectError, ResumeError};
 pub use import::Imported;
-pub use resume::{ResumeError, ResumeRequest, Resumed};
+pub use resume::{ResumeRequest, Resumed};
 pub use start::{StartOutcome, StartRequest};
 pub use survey::{Survey, Workflow};
 pub use update::UpdateRequest;
@@ -71,62 +73,6 @@ pub struct SetAside {
     pub is_damaged: bool,
     /// Where it is now; none when it was left in place, for nothing else knows of its workflow.
     pub now_at: Option<PathBuf>,
-}
-
-/// Why a verb of the dialect did nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum DialectError {
-    /// The rules or the store.
-    #[error(transparent)]
-    Act(#[from] ActError),
-    /// There is no such workflow.
-    #[error("there is no workflow {0}")]
-    NoSuchWorkflow(TaskId),
-    /// An unfinished workflow of this id is there under another key.
-    #[error("workflow {id} is unfinished ({status}) in {folder}")]
-    Unfinished {
-        /// Which.
-        id: TaskId,
-        /// The dialect's word for where it stands.
-        status: &'static str,
-        /// Where its file is.
-        folder: String,
-    },
-    /// It has ended, and is not begun anew by itself.
-    #[error("workflow {id} is {status}; nothing was started")]
-    Ended {
-        /// Which.
-        id: TaskId,
-        /// How.
-        status: TaskStatus,
-    },
-    /// The file is no good and nothing else knows of the workflow.
-    #[error("checkpoint file {} is damaged: {reason}", .file.display())]
-    Damaged {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong with it.
-        reason: FileDamage,
-    },
-    /// The file holds a name that cannot be one.
-    #[error("checkpoint file {} cannot be used: {source}", .file.display())]
-    BadName {
-        /// The file.
-        file: PathBuf,
-        /// Which.
-        source: IdError,
-    },
-    /// The store has a newer state.
-    #[error("the store has a newer state of workflow {0}")]
-    Older(TaskId),
-    /// The folder cannot be used.
-    #[error("cannot use {}", .place.display())]
-    Io {
-        /// What.
-        place: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
 }
 
 impl Dialect {

@@ -1,15 +1,15 @@
 //! `checkpoint resume`: the oldest unfinished workflow that nobody holds, or the named one.
 
 use relight_core::claimant::Claimant;
-use relight_core::decide::{Refusal, Right, StartLimits, Starter, TaskEvent, who_holds};
+use relight_core::decide::{Refusal, Right, StartLimits, Starter, TaskEvent};
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::{Held, Holder};
+use relight_core::lease::Holder;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 use relight_store::TaskQuery;
 
-use super::{Dialect, DialectError, Saved, SetAside};
+use super::{Dialect, DialectError, ResumeError, Saved, SetAside};
 use crate::checkpoint_files::ReadError;
 use crate::doors::clock;
 use crate::drain;
@@ -39,78 +39,6 @@ pub struct Resumed {
     pub started: Started,
     /// Its file.
     pub saved: Saved,
-}
-
-/// Why nothing was resumed.
-#[derive(Debug, thiserror::Error)]
-pub enum ResumeError {
-    /// There is nothing unfinished.
-    #[error("nothing to resume in {folder}")]
-    Nothing {
-        /// Where.
-        folder: String,
-    },
-    /// It is not finished, and does not continue before a person, or a time, lets it.
-    #[error("{}", waits_text(.task, .why, *.others))]
-    Waits {
-        /// Which.
-        task: Box<Task>,
-        /// What it waits for.
-        why: Refusal,
-        /// How many more of the folder wait.
-        others: usize,
-    },
-    /// Somebody else has it.
-    #[error("workflow {task} is held by {}", who_holds(.held, .agent.as_ref()))]
-    Held {
-        /// Which.
-        task: TaskId,
-        /// Whose it is.
-        agent: Option<AgentName>,
-        /// By whom.
-        held: Box<Held>,
-    },
-    /// It ended, or its time is over.
-    #[error("workflow {task} is {why}")]
-    Over {
-        /// Which.
-        task: TaskId,
-        /// `done`, `cancelled` or `expired`.
-        why: &'static str,
-    },
-    /// Anything else.
-    #[error(transparent)]
-    Dialect(#[from] DialectError),
-}
-
-impl From<ActError> for ResumeError {
-    fn from(error: ActError) -> Self {
-        match error {
-            ActError::Refused(Refusal::Held { task, agent, held }) => {
-                Self::Held { task, agent, held }
-            }
-            other => Self::Dialect(other.into()),
-        }
-    }
-}
-
-fn waits_text(task: &Task, why: &Refusal, others: usize) -> String {
-    let mut text = why.to_string();
-    if let Some(reason) = &task.reason {
-        text += &format!(": {reason}");
-    }
-    if others > 0 {
-        text += &format!(" ({others} more wait)");
-    }
-    text
-}
-
-impl ResumeError {
-    /// Whether another workflow may be resumed all the same: one that the caller holds already, perhaps.
-    fn is_of_this_one(&self) -> bool {
-        let draining = matches!(self, Self::Dialect(DialectError::Act(ActError::Draining { .. })));
-        draining || matches!(self, Self::Held { .. })
-    }
 }
 
 impl Dialect {

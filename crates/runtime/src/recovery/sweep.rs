@@ -50,7 +50,7 @@ impl Lost {
 pub async fn lost(engine: &Engine) -> Result<Vec<Lost>, StoreError> {
     let mut found = Vec::new();
     for lost in abandoned(page(engine, None, None).await?) {
-        if !is_run_by_orphan(engine, lost.task()).await.unwrap_or(false) {
+        if !is_run_by_orphan(engine.store().as_ref(), lost.task()).await? {
             found.push(lost);
         }
     }
@@ -196,11 +196,15 @@ pub async fn sweep(
 }
 
 async fn one(recoverer: Recoverer, lost: Lost) -> Option<Result<Recovered, (Box<Task>, ActError)>> {
-    let (task, recovered) = match lost {
-        // What it does is not in doubt: its end is recorded, and then it is recovered.
-        Lost::Holder(task) if is_run_by_orphan(recoverer.engine(), &task).await.ok()? => {
-            return None;
+    if let Lost::Holder(task) = &lost {
+        match is_run_by_orphan(recoverer.engine().store().as_ref(), task).await {
+            // What it does is not in doubt: its end is recorded, and then it is recovered.
+            Ok(true) => return None,
+            Ok(false) => {}
+            Err(error) => return Some(Err((Box::new(task.clone()), error.into()))),
         }
+    }
+    let (task, recovered) = match lost {
         Lost::Holder(task) => {
             let death = HolderDeath::vanished(&task, clock::now());
             let recovered = recoverer.recover_unwatched(&task, death, None).await;

@@ -23,9 +23,6 @@ pub(super) struct Problem {
     pub(super) inside: Option<String>,
 }
 
-const HELD: &str = "somebody else works on it: leave it, or try later; a person can take it away \
-                    with `relight task release`";
-
 impl Problem {
     pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: None, inside: None }
@@ -85,41 +82,18 @@ impl From<ActError> for Problem {
 
 impl From<DialectError> for Problem {
     fn from(error: DialectError) -> Self {
-        let text = error.to_string();
         match error {
             DialectError::Act(error) => error.into(),
-            DialectError::NoSuchWorkflow(_) => {
-                Self::new(ErrorCode::NOT_FOUND, text).hint("checkpoint_save begins it")
-            }
-            DialectError::Unfinished { .. } => {
-                Self::new(ErrorCode::CONFLICT, text).hint("checkpoint_resume goes on with it")
-            }
-            DialectError::Ended { .. } => Self::new(ErrorCode::ENDED, text)
-                .hint("there is nothing to do; new work needs a new id"),
-            DialectError::Damaged { .. } | DialectError::BadName { .. } => {
-                Self::new(ErrorCode::DAMAGED, text).hint("a person has to look at the file")
-            }
-            DialectError::Older(_) => Self::new(ErrorCode::CONFLICT, text),
-            DialectError::Io { ref source, .. } => {
-                let text = format!("{text}: {source}");
-                Self::new(ErrorCode::IO, text).hint("nothing was saved; try again")
-            }
+            error => Self { hint: error.hint(), ..Self::new(error.code(), error.to_string()) },
         }
     }
 }
 
 impl From<ResumeError> for Problem {
     fn from(error: ResumeError) -> Self {
-        let text = error.to_string();
         match error {
-            ResumeError::Nothing { .. } => {
-                Self::new(ErrorCode::NOTHING, text).hint("nothing was interrupted: begin new work")
-            }
-            ResumeError::Waits { why, .. } => Self { message: text, ..ActError::from(why).into() },
-            ResumeError::Held { .. } => Self::new(ErrorCode::HELD, text).hint(HELD),
-            ResumeError::Over { .. } => Self::new(ErrorCode::ILLEGAL, text)
-                .hint("there is nothing to do; new work needs a new id"),
             ResumeError::Dialect(error) => error.into(),
+            error => Self { hint: error.hint(), ..Self::new(error.code(), error.to_string()) },
         }
     }
 }

@@ -138,15 +138,12 @@ pub(super) async fn register(
             .hint("write it into relight.toml, or set [daemon] commands = true"));
     }
     let command_len = given.command.iter().flatten().map(String::len).sum();
-    app.backend.engine.check_skills(&given.skills)?;
     limits::COMMAND
         .check(command_len)
         .and_then(|()| limits::FOLDER.check(given.folder.as_ref().map_or(0, String::len)))
         .map_err(|error| ApiError::invalid(error.to_string()))?;
     let name = AgentName::new(given.name.clone())?;
-    let redactor = app.backend.engine.redactor();
-    relight::funnel::check_name(redactor, "agent name", name.as_str())
-        .map_err(|error| ApiError::invalid(error.to_string()))?;
+    app.backend.engine.check_agent(&name, None, &given.skills)?;
     let status = match given.command {
         Some(_) => app.supervise(&name, given).await?,
         None => app.listen_to(&name, given).await?,

@@ -7,6 +7,7 @@ use super::{Part, Report, Scheduler, name};
 use crate::arguments::other::Scheduled;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
+use crate::output::shell_quote;
 use crate::whole_file;
 
 pub(super) fn parts(environment: &Environment, plan: &Plan) -> Result<Vec<Part>, Failure> {
@@ -23,7 +24,7 @@ pub(super) fn install(parts: Vec<Part>) -> Result<Report, Failure> {
         whole_file::replace(path, text).map_err(|e| whole_file::failure("write", path, &e))?;
     }
     let type_next =
-        vec![format!("launchctl bootstrap gui/$(id -u) {}", shell_word(&parts[0].place))];
+        vec![format!("launchctl bootstrap gui/$(id -u) {}", shell_quote(&parts[0].place))];
     let notes = vec!["launchd is untested; see that it runs".to_owned()];
     Ok(Report { scheduler: Scheduler::Launchd, parts, changed, type_next, notes })
 }
@@ -135,8 +136,4 @@ fn path(environment: &Environment, what: Scheduled) -> Result<PathBuf, Failure> 
 
 fn xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-fn shell_word(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -1,0 +1,100 @@
+//! Why something was not done to a task.
+
+use relight_core::decide::Refusal;
+use relight_core::error_code::ErrorCode;
+use relight_core::ids::{IdError, TaskId};
+use relight_core::shell::shell_word;
+use relight_core::status::TaskStatus;
+use relight_store::{CommitError, StoreError};
+
+use crate::funnel;
+
+/// What to do about work that is refused while draining.
+pub const DRAIN_HINT: &str = "later; relight drain --cancel allows new work again";
+
+/// Why something was not done. Nothing was changed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ActError {
+    /// The rules say no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// There is no such task.
+    #[error("there is no task {0}")]
+    NoSuchTask(TaskId),
+    /// The task is there and is not the one that was asked for.
+    #[error("task {task} exists with another {}", .differs.join(", "))]
+    Exists {
+        /// Which task.
+        task: TaskId,
+        /// What differs.
+        differs: Vec<&'static str>,
+    },
+    /// A name that must not be written.
+    #[error(transparent)]
+    SecretName(#[from] funnel::SecretName),
+    /// A name that cannot be.
+    #[error(transparent)]
+    BadName(#[from] IdError),
+    /// Others were faster every time.
+    #[error("task {0} is being changed by others all the time")]
+    Contended(TaskId),
+    /// A drain lasts, and this would have begun new work. A task that was to be started is in the store
+    /// all the same, and waits there.
+    #[error("nothing is begun while draining; task {task} {}", was_left(*.status))]
+    Draining {
+        /// Which task.
+        task: TaskId,
+        /// Its status now; none when it was not added.
+        status: Option<TaskStatus>,
+    },
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ActError {
+    /// What it is for programs.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Refused(refusal) => refusal.code(),
+            Self::NoSuchTask(_) => ErrorCode::NOT_FOUND,
+            Self::Exists { .. } => ErrorCode::CONFLICT,
+            Self::SecretName(_) | Self::BadName(_) => ErrorCode::INVALID,
+            Self::Contended(_) => ErrorCode::CONTENDED,
+            Self::Draining { .. } => ErrorCode::DRAINING,
+            Self::Store(_) => ErrorCode::STORE_UNAVAILABLE,
+        }
+    }
+
+    /// What to do about it, in commands that can be pasted.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Refused(refusal) => refusal.hint(),
+            Self::NoSuchTask(task) => Some(format!(
+                "relight task list shows all tasks; relight task add {} adds it",
+                shell_word(task.as_str())
+            )),
+            Self::Exists { task, .. } => {
+                Some(format!("relight task show {}", shell_word(task.as_str())))
+            }
+            Self::Draining { .. } => Some(DRAIN_HINT.to_owned()),
+            Self::Contended(_) | Self::Store(_) => Some("try again".to_owned()),
+            Self::SecretName(_) | Self::BadName(_) => None,
+        }
+    }
+}
+
+fn was_left(status: Option<TaskStatus>) -> String {
+    status.map_or_else(|| "was not added".to_owned(), |status| format!("is {status}"))
+}
+
+/// A refusal of the store in the words of the rules.
+pub(crate) fn act_error(error: CommitError) -> ActError {
+    match error {
+        CommitError::Fenced { task, ours, newest } => Refusal::Fenced { task, ours, newest }.into(),
+        CommitError::Moved(task) | CommitError::Exists(task) => ActError::Contended(task),
+        CommitError::KeyTaken { task, .. } => ActError::Exists { task, differs: vec!["key"] },
+        CommitError::Absent(task) => ActError::NoSuchTask(task),
+        CommitError::Store(error) => ActError::Store(error),
+    }
+}
