@@ -18,7 +18,7 @@ use relight::core::session::{Scene, SessionChange, SessionEvent, decide};
 use relight::core::status::TaskStatus;
 use relight::core::task::NewTask;
 use relight::core::time::Span;
-use relight::doors::{clock, process};
+use relight::os::{clock, process};
 use relight::store::{AgentCommit, Commit, Joined};
 use relight::{Relight, RunningTask};
 use tokio::task::JoinSet;

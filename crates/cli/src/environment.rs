@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use relight::checkpoint_files::usual_folder;
-use relight::doors::file::{self, Stranger};
-use relight::doors::{fleet, process};
 use relight::engine::Engine;
+use relight::os::file::{self, Stranger};
+use relight::os::{fleet, process};
 use relight::store_url::{self, StoreUrl};
 use relight::supervise::control::{self, daemon_socket, run_socket};
 use relight::supervise::folder::AgentFolder;
@@ -69,7 +69,7 @@ impl Environment {
             store: global.store.clone(),
             configured: Arc::default(),
             decided: None,
-            variables: relight::doors::environment::variables(),
+            variables: relight::os::environment::variables(),
             of_agents: Vec::new(),
         }
     }
@@ -144,7 +144,7 @@ impl Environment {
 
     fn redactor_of(&self, folder: &Path) -> Result<Redactor, Failure> {
         let key = relight::mark_key_beside(folder).map_err(|error| cannot_use(folder, &error))?;
-        let own = relight::doors::environment::texts(&self.variables);
+        let own = relight::os::environment::texts(&self.variables);
         let of_agents = self.of_agents.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         Ok(Redactor::new(key).with_environment(own.chain(of_agents)))
     }

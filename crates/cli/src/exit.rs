@@ -237,7 +237,7 @@ pub(crate) fn held_text(
     agent: Option<&relight_core::ids::AgentName>,
     held: &relight_core::lease::Held,
 ) -> String {
-    let age = relight::doors::clock::now().since(held.since);
+    let age = relight::os::clock::now().since(held.since);
     let left = match held.left {
         Some(left) => format!("; its lease ends in {left}"),
         None => String::new(),

@@ -120,7 +120,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
 
 /// Waits for timers, sockets, signals and children, on this thread.
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    relight::doors::limits::check_room_for_runtime()?;
+    relight::os::limits::check_room_for_runtime()?;
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 

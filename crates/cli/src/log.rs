@@ -6,8 +6,8 @@
 use std::sync::OnceLock;
 
 use clap::ValueEnum;
-use relight::doors::clock;
 use relight::engine::Engine;
+use relight::os::clock;
 use serde_json::json;
 
 use crate::environment::Environment;

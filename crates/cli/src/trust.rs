@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use relight::doors::{clock, file};
+use relight::os::{clock, file};
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use relight::doors::clock;
+use relight::os::clock;
 use relight_core::agent::AgentStateKind;
 use relight_core::event::EventKind;
 use relight_core::ids::check_skill;

@@ -10,7 +10,7 @@ use crate::ids::{AgentName, StepName};
 use crate::lease::{Fence, Held, Holder};
 use crate::status::TaskStatus;
 use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
-use crate::task::{CheckpointDoor, NewTask, Task, TaskTally, Usage};
+use crate::task::{CheckpointSettings, NewTask, Task, TaskTally, Usage};
 use crate::time::{Span, Time};
 
 /// One change of one task. A commit holds several, all or nothing.
@@ -55,7 +55,7 @@ pub enum Change {
     /// The steps known ahead.
     StepsDeclared(Vec<StepName>),
     /// What the checkpoint dialect says beside.
-    Door(CheckpointDoor),
+    CheckpointSettings(CheckpointSettings),
     /// A step is begun.
     StepBegun(StepMark),
     /// A step is ended.
@@ -107,9 +107,10 @@ impl Change {
     pub fn kind(&self) -> EventKind {
         match self {
             Self::Created(_) => EventKind::TaskCreated,
-            Self::Replaced(_) | Self::StepsDeclared(_) | Self::Door(_) | Self::NotBefore(_) => {
-                EventKind::TaskChanged
-            }
+            Self::Replaced(_)
+            | Self::StepsDeclared(_)
+            | Self::CheckpointSettings(_)
+            | Self::NotBefore(_) => EventKind::TaskChanged,
             Self::Status { .. } => EventKind::TaskStatus,
             Self::Assigned(_) | Self::Pinned(_) | Self::Retried => EventKind::TaskAssigned,
             Self::Tally(_) | Self::Spent(_) => EventKind::TaskBudget,
@@ -199,7 +200,9 @@ impl Change {
             Self::ContextSet(pairs) => json!({"set": pairs}),
             Self::NotBefore(at) => json!({"not_before": at}),
             Self::StepsDeclared(names) => json!({"steps": names.len()}),
-            Self::Door(door) => json!({"notes": door.notes, "handoff_to": door.handoff_to}),
+            Self::CheckpointSettings(door) => {
+                json!({"notes": door.notes, "handoff_to": door.handoff_to})
+            }
             Self::StepResolved { happened, .. } => json!({"happened": happened}),
             Self::StepSkipped { reason, .. } => json!({"reason": reason}),
             Self::StepEnded { output: Some(output), .. } => json!({"exit_code": output.exit_code}),
@@ -234,7 +237,7 @@ impl Change {
             }
             Self::NotBefore(when) => task.not_before = *when,
             Self::StepsDeclared(names) => task.spec.steps.clone_from(names),
-            Self::Door(door) => {
+            Self::CheckpointSettings(door) => {
                 task.checkpoint = Some(door.clone());
                 task.pinned = true;
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::decide::TaskEvent;
 use crate::session::SessionEvent;
-use crate::task::{CheckpointDoor, NewTask, Task};
+use crate::task::{CheckpointSettings, NewTask, Task};
 
 /// A limit with its name, as errors and the reference show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +148,7 @@ pub fn check_skills(skills: &[String]) -> Result<(), TooLarge> {
     skills.iter().try_for_each(|skill| SKILL.check(skill.len()))
 }
 
-fn check_door(door: &CheckpointDoor) -> Result<(), TooLarge> {
+fn check_door(door: &CheckpointSettings) -> Result<(), TooLarge> {
     FOLDER.check(door.folder.len())?;
     HANDOFF.check_option(door.handoff_to.as_deref())?;
     NOTES.check_option(door.notes.as_deref())

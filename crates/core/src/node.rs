@@ -131,18 +131,18 @@ impl Node {
 
 /// All nodes at a glance: enough to know whether it is worth reading them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NodesGlance {
+pub struct NodesSummary {
     /// Another one whenever a node came, went, joined anew, began to drain or let its lease run out.
     /// Renewals do not change it.
-    pub mark: Mark,
+    pub mark: ChangeToken,
     /// How long until the first lease runs out that lasts now, unless it is renewed.
     pub first_end: Option<Span>,
 }
 
 /// Numbers that differ when what they were made of does; of one store alone.
-pub type Mark = [i64; 5];
+pub type ChangeToken = [i64; 5];
 
-impl NodesGlance {
+impl NodesSummary {
     /// Of no nodes.
     pub const EMPTY: Self = Self { mark: [0; 5], first_end: None };
 

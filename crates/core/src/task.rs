@@ -50,7 +50,7 @@ pub struct TaskSpec {
 
 /// What only the checkpoint dialect knows of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct CheckpointDoor {
+pub struct CheckpointSettings {
     /// The folder of its file copy, absolute.
     pub folder: String,
     /// Who should take over.
@@ -128,7 +128,7 @@ pub struct Task {
     /// What a successor needs: `issue`, `branch`, `workspace`, `stage`, anything.
     pub context: BTreeMap<String, String>,
     /// Set when the task is also a workflow of the checkpoint dialect.
-    pub checkpoint: Option<CheckpointDoor>,
+    pub checkpoint: Option<CheckpointSettings>,
 }
 
 impl Task {
@@ -178,7 +178,7 @@ pub struct NewTask {
     /// Not worth resuming after.
     pub expires_at: Option<Time>,
     /// Set when it comes by the checkpoint dialect.
-    pub checkpoint: Option<CheckpointDoor>,
+    pub checkpoint: Option<CheckpointSettings>,
 }
 
 impl NewTask {

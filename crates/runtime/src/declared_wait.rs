@@ -10,7 +10,7 @@ use relight_core::agent::silence::WAITING_MS_MAX;
 use relight_core::time::Span;
 use tokio::task::AbortHandle;
 
-use crate::doors::{clock, environment};
+use crate::os::{clock, environment};
 use crate::supervise::notify::{self, Sign, WaitId};
 
 /// Said again so often, for a supervisor that was replaced before it took note of it.

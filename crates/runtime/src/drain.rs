@@ -13,8 +13,8 @@ use relight_core::time::{Span, Time};
 use relight_store::{Store, StoreError, Told};
 use serde::{Deserialize, Serialize};
 
-use crate::doors::{clock, process};
 use crate::engine::{ActError, Engine, Started, TaskView};
+use crate::os::{clock, process};
 
 /// The name of the mark among the store's small records.
 pub const NAME: &str = "drain";

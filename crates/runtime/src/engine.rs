@@ -27,12 +27,12 @@ use relight_core::time::{Span, Time};
 use relight_store::{Commit, CommitError, Store, StoreError};
 
 use crate::dialect::Dialect;
-use crate::doors::{attempts, clock, process};
 use crate::drain;
 use crate::funnel;
 use crate::handover::{self, HandedOver};
 use crate::holders;
 use crate::meter::Meter;
+use crate::os::{attempts, clock, process};
 
 pub(crate) use self::error::act_error;
 pub use self::error::{ActError, DRAIN_HINT};

@@ -9,7 +9,7 @@ use relight_core::lease::Holder;
 use relight_core::redact::Redactor;
 use relight_core::session::SessionEvent;
 use relight_core::step::{Output, StepKey};
-use relight_core::task::{CheckpointDoor, NewTask};
+use relight_core::task::{CheckpointSettings, NewTask};
 
 /// An id that itself looks like a secret cannot be marked and is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -166,7 +166,7 @@ fn fitting(name: String) -> String {
     format!("{} {}", name[..end].trim_end(), &hash[..16])
 }
 
-fn clean_door(redactor: &Redactor, door: &mut CheckpointDoor) {
+fn clean_door(redactor: &Redactor, door: &mut CheckpointSettings) {
     clean_option(redactor, &mut door.notes);
     clean_option(redactor, &mut door.handoff_to);
 }

@@ -1,5 +1,5 @@
 //! What the store knows about the holders of leases: which nodes have lost theirs, which attempts of
-//! agents are over. `doors::process::holder_life` judges by what was learned here.
+//! agents are over. `os::process::holder_life` judges by what was learned here.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use relight_core::ids::AgentName;
 use relight_core::lease::{Held, Holder, ProcessIdentity};
 use relight_store::{AgentQuery, Store, StoreError};
 
-use crate::doors::attempts::{self, Known};
-use crate::doors::{fleet, process};
+use crate::os::attempts::{self, Known};
+use crate::os::{fleet, process};
 
 /// From this many agents on, one read of all of them is cheaper than one read for each.
 const READ_ALL_FROM: usize = 16;

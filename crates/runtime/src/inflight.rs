@@ -17,9 +17,9 @@ use relight_core::time::{Span, Time};
 use relight_store::{AgentQuery, SessionQuery, Store, StoreError, TaskQuery};
 use serde::Serialize;
 
-use crate::doors::{clock, process};
 use crate::engine::Engine;
 use crate::holders;
+use crate::os::{clock, process};
 use crate::running_step::RunningStep;
 use crate::supervise::recover::{self, Finding};
 

@@ -11,9 +11,9 @@ use relight_core::time::{Span, Time};
 use relight_store::{SessionQuery, TaskQuery};
 
 use crate::dialect;
-use crate::doors::process;
 use crate::engine::{ActError, Engine};
 use crate::holders;
+use crate::os::process;
 
 /// How many tasks are removed in one commit.
 const BATCH: usize = 256;

@@ -3,7 +3,7 @@
 //! Tasks whose holder died are given to their strategy on the way, so that a queue without a daemon
 //! is never stuck behind a dead worker.
 
-mod desk;
+mod dispatcher;
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use relight_core::time::Span;
 use relight_store::StoreError;
 use tokio::time::Instant;
 
-use self::desk::{Desk, Offer};
+use self::dispatcher::{ClaimDispatcher, Offer};
 use crate::declared_wait::DeclaredWait;
-use crate::doors::clock;
 use crate::engine::{ActError, Started};
 use crate::funnel;
+use crate::os::clock;
 use crate::recovery::{Recoverer, Swept};
 
 /// How many tasks that others were faster at are tried before there seems to be none.
@@ -30,7 +30,7 @@ const PASSED_OVER_MAX: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Queue {
     recoverer: Recoverer,
-    desk: Arc<Desk>,
+    dispatcher: Arc<ClaimDispatcher>,
 }
 
 /// What asking for work came to.
@@ -52,7 +52,7 @@ pub enum Claimed {
 impl Queue {
     /// The queue with these strategies and limits.
     pub fn new(recoverer: Recoverer) -> Self {
-        Self { recoverer, desk: Arc::default() }
+        Self { recoverer, dispatcher: Arc::default() }
     }
 
     /// The strategies and limits.
@@ -62,7 +62,7 @@ impl Queue {
 
     /// Gives what dead holders left to its strategies. Claims do not look for it meanwhile.
     pub async fn recover(&self) -> Result<Swept, StoreError> {
-        self.desk.sweep_all(&self.recoverer).await
+        self.dispatcher.sweep_all(&self.recoverer).await
     }
 
     /// Takes the best task there is for an agent: by priority, then by age, of those that the store
@@ -81,7 +81,7 @@ impl Queue {
         engine.check_skills(skills)?;
         for round in 0..ROUNDS_MAX {
             let (mut reserved, claimant) =
-                match self.desk.ask(&self.recoverer, agent, skills).await? {
+                match self.dispatcher.ask(&self.recoverer, agent, skills).await? {
                     Offer::Task(reserved, claimant) => (reserved, claimant),
                     Offer::Nothing => return Ok(Claimed::Nothing),
                     Offer::Draining => return Ok(Claimed::Draining),
@@ -95,7 +95,7 @@ impl Queue {
                 }
                 known => engine.claim_one(known, id, &claimant, holder, ttl, &policy).await?,
             };
-            self.desk.note(claimed.is_some());
+            self.dispatcher.note(claimed.is_some());
             if let Some(started) = claimed {
                 return Ok(Claimed::Task(Box::new(started)));
             }

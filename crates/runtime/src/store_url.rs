@@ -12,7 +12,7 @@ use relight_store::transfer::{Exporter, Importer};
 use relight_store::{MemoryStore, Store, StoreError};
 use serde_json::Value;
 
-use crate::doors::{environment, fleet};
+use crate::os::{environment, fleet};
 
 /// Which store.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight::fleet::asking::{Asked, NotGranted, ask};
+use relight::fleet::remote_control::{Asked, NotGranted, ask};
 use relight::supervise::control::Changed;
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::wish::{Outcome, Progress, Verb, Wish};
+use relight_core::agent::remote_command::{Outcome, Progress, RemoteCommand, Verb};
 use relight_core::agent::{Agent, AgentStateKind};
 use relight_core::decide::Guard;
 use relight_core::ids::{AgentName, NodeName};
@@ -72,7 +72,7 @@ async fn taken_by(store: &dyn Store, node: &str) {
 }
 
 /// What a node sees once somebody has asked it.
-async fn asked(store: &dyn Store) -> Wish {
+async fn asked(store: &dyn Store) -> RemoteCommand {
     loop {
         let newest = store.newest_event().await.unwrap();
         let wish = agent(store).await.wish.filter(|wish| wish.progress == Progress::Asked);
@@ -83,8 +83,8 @@ async fn asked(store: &dyn Store) -> Wish {
     }
 }
 
-async fn say(store: &dyn Store, wish: Wish) {
-    commit(store, vec![AgentChange::Wish(Box::new(wish))]).await;
+async fn say(store: &dyn Store, wish: RemoteCommand) {
+    commit(store, vec![AgentChange::RemoteCommand(Box::new(wish))]).await;
 }
 
 /// What another node has done.
@@ -192,7 +192,7 @@ async fn a_wish_that_somebody_left_behind_is_replaced() {
     let _turn = TURN.lock().await;
     let store = store().await;
     taken_by(&*store, "a").await;
-    let left = Wish {
+    let left = RemoteCommand {
         id: "left".to_owned(),
         verb: Verb::Stop,
         by: "somebody who is gone".to_owned(),
@@ -221,9 +221,9 @@ async fn an_answer_that_the_next_wish_replaced_is_found_and_nothing_is_done_twic
     taken_by(&*store, "a").await;
     let node = async {
         let wish = asked(&*store).await;
-        let other = Wish { id: "other".to_owned(), ..wish.clone() };
+        let other = RemoteCommand { id: "other".to_owned(), ..wish.clone() };
         let changes = [wish.at(done(None)), other];
-        let changes = changes.map(|wish| AgentChange::Wish(Box::new(wish)));
+        let changes = changes.map(|wish| AgentChange::RemoteCommand(Box::new(wish)));
         commit(&*store, changes.into()).await;
     };
     let name = x();

@@ -73,7 +73,7 @@ async fn the_end_of_another_lease_is_seen() {
         .await
         .unwrap();
     timeout(PATIENCE, nodes.wait_for(b_lives(false))).await.unwrap().unwrap();
-    assert!(relight::doors::fleet::is_gone(&node("b", "b").name));
+    assert!(relight::os::fleet::is_gone(&node("b", "b").name));
 }
 
 #[tokio::test(start_paused = true)]

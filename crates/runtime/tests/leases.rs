@@ -9,8 +9,8 @@ use relight::core::lease::Holder;
 use relight::core::redact::{MarkKey, Redactor};
 use relight::core::status::TaskStatus;
 use relight::core::time::Span;
-use relight::doors::clock;
 use relight::engine::{ActError, Engine};
+use relight::os::clock;
 use relight::store::MemoryStore;
 use relight::{Relight, RunningTask, StepError};
 

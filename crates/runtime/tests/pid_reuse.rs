@@ -11,8 +11,8 @@ use std::process::Child;
 use relight::core::agent::AttemptTag;
 use relight::core::lease::ProcessIdentity;
 use relight::core::time::Span;
-use relight::doors::environment;
-use relight::doors::process::{command, identity, is_alive};
+use relight::os::environment;
+use relight::os::process::{command, identity, is_alive};
 use relight::supervise::sweep;
 use relight::supervise::watch_process::ProcessWatch;
 

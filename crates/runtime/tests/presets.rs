@@ -77,7 +77,7 @@ impl Attempt {
         let usual = USUAL.iter().find(|(known, _)| *known == name).unwrap().1;
         let made = preset.command(&words(usual), launch);
         let arguments: Vec<_> = made.iter().skip(1).map(Word::as_os_str).collect();
-        let child = relight::doors::process::command(fake_program(name), &arguments)
+        let child = relight::os::process::command(fake_program(name), &arguments)
             .env("FAKE", fake)
             .env("FAKE_OUT", out.path())
             .stdin(Stdio::null())

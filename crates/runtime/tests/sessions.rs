@@ -10,7 +10,7 @@ use relight::core::session::{
     Generation, Policy, Rules, SessionEvent, SessionRefusal, SessionStateKind, read_marks,
 };
 use relight::core::time::Span;
-use relight::doors::process;
+use relight::os::process;
 use relight::sessions::{self, Owner, SessionError};
 
 struct Ground {

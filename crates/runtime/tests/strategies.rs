@@ -10,7 +10,7 @@ use relight::core::lease::{Holder, ProcessIdentity};
 use relight::core::status::TaskStatus;
 use relight::core::task::{NewTask, Task};
 use relight::core::time::{Span, Time};
-use relight::doors::clock;
+use relight::os::clock;
 use relight::recovery::{Exec, Recovered};
 use relight::store::{Commit, EventQuery};
 use relight::{

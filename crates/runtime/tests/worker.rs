@@ -10,8 +10,8 @@ use relight::core::ids::TaskId;
 use relight::core::status::TaskStatus;
 use relight::core::task::{Task, Usage};
 use relight::core::time::Span;
-use relight::doors::clock;
 use relight::engine::ActError;
+use relight::os::clock;
 use relight::store::EventQuery;
 use relight::{End, Ended, OpenError, Relight, TaskPolicy};
 use tempfile::TempDir;
@@ -348,7 +348,7 @@ fn the_example_with_a_strategy_of_its_own_does_what_the_guide_says() {
     }
     let folder = tempfile::tempdir().unwrap();
     let store = format!("sqlite:{}/relight.db", folder.path().display());
-    let output = relight::doors::process::command(&example, &[store]).output().unwrap();
+    let output = relight::os::process::command(&example, &[store]).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     let mut said: Vec<&str> = said.lines().collect();
     said.sort_unstable();

@@ -8,20 +8,20 @@ use std::time::Duration;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::post;
-use relight::doors::clock;
+use relight::os::clock;
 use relight_core::time::Time;
 
+use crate::activity::Pulse;
 use crate::backend::Backend;
+use crate::event_stream::Journal;
 use crate::guard::audit::Audit;
 use crate::guard::failures::Failures;
 use crate::guard::guard;
 use crate::guard::host::Hosts;
-use crate::journal::Journal;
+use crate::idempotency::{self, Remembered};
 use crate::login::{Codes, Visits};
 use crate::metrics::traffic::Traffic;
-use crate::pulse::Pulse;
 use crate::relay::{self, Answers};
-use crate::remembered::{self, Remembered};
 use crate::routes;
 use crate::serve::Settings;
 use crate::tokens::Keyring;
@@ -95,7 +95,7 @@ impl App {
     /// Everything that is served, behind the guard.
     pub(crate) fn router(&self) -> Router {
         routes::all()
-            .layer(from_fn_with_state(self.clone(), remembered::remember))
+            .layer(from_fn_with_state(self.clone(), idempotency::remember))
             // Reads its own bodies and remembers its own answers.
             .route(relay::PATH, post(relay::serve))
             .layer(from_fn_with_state(self.clone(), guard))

@@ -11,12 +11,12 @@ use relight_core::time::Time;
 use serde::de::DeserializeOwned;
 
 use crate::client;
-use crate::given::{BODY_BYTES_MAX, check_content, check_depth, parse};
+use crate::extract::{BODY_BYTES_MAX, check_content, check_depth, parse};
 use crate::guard::host::Hosts;
 use crate::guard::{caller, host, origin};
+use crate::idempotency;
 use crate::listen::Peer;
 use crate::relay;
-use crate::remembered;
 use crate::routes::{self, daemon, moment};
 use crate::wire::{agent, event, list, login, session, stats, step, task};
 
@@ -87,7 +87,7 @@ pub fn headers(data: &[u8]) {
     {
         assert!(kind.as_bytes().to_ascii_lowercase().starts_with(b"application/json"), "{kind:?}");
     }
-    if let Ok(Some(key)) = remembered::text_of(&headers) {
+    if let Ok(Some(key)) = idempotency::text_of(&headers) {
         assert!((1..=200).contains(&key.len()));
     }
     let _ = (caller::cookie("relight", &headers), routes::last_seen(&headers));

@@ -3,25 +3,25 @@
 //! Every request passes the guard (`guard/`) before anything else happens. The types of the wire live here
 //! alone (`wire`, one noun a file). Leaves to others: SQL, processes, decisions.
 
+mod activity;
 mod answer;
 mod app;
 mod backend;
 pub mod client;
 mod error;
+mod event_stream;
+mod extract;
 #[doc(hidden)]
 pub mod fuzz;
-mod given;
 mod guard;
-mod journal;
+mod idempotency;
 mod listen;
 mod login;
 pub mod mcp;
 mod metrics;
 mod openapi;
 mod pages;
-mod pulse;
 mod relay;
-mod remembered;
 mod routes;
 mod serve;
 pub mod tokens;

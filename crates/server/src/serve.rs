@@ -15,7 +15,7 @@ use crate::backend::Backend;
 use crate::guard::host::Hosts;
 use crate::guard::scope::Scope;
 use crate::listen::tls::Tls;
-use crate::listen::{self, Hall};
+use crate::listen::{self, ConnectionContext};
 use crate::login::Visits;
 use crate::tokens::{Keyring, TokenError};
 
@@ -147,13 +147,14 @@ impl Server {
         let (ends, ending) = watch::channel(false);
         let (open, all_closed) = mpsc::channel(1);
         let header_wait_max = settings.header_wait_max;
-        let hall = Hall { router: app.router(), ends: ending.clone(), open, header_wait_max };
+        let connections =
+            ConnectionContext { router: app.router(), ends: ending.clone(), open, header_wait_max };
         runtime.spawn(app.clone().read_journal(ending));
         if let Some(listener) = listener {
             let tls = settings.tls.map(|tls| tls.0);
-            runtime.spawn(listen::tcp(listener, tls, hall.clone()));
+            runtime.spawn(listen::tcp(listener, tls, connections.clone()));
         }
-        runtime.spawn(listen::socket(control, hall));
+        runtime.spawn(listen::socket(control, connections));
         Ok(Self { ends, open: all_closed, app, skipped, _threads: threads })
     }
 

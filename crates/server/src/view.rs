@@ -2,8 +2,8 @@
 //!
 //! Holders are judged here: call `holders::look_for` for them first.
 
-use relight::doors::clock;
 use relight::engine::{self, TaskView};
+use relight::os::clock;
 use relight_core::ids::TaskId;
 use relight_core::session::Session;
 use relight_core::step::Step;

@@ -1,7 +1,7 @@
 //! What of a record has no column, as JSON: one shape for every backend that speaks SQL.
 
 use relight_core::agent::{
-    Agent, AgentPlan, AgentState, Attempt, AttemptTag, Ended, PostMortem, Wish,
+    Agent, AgentPlan, AgentState, Attempt, AttemptTag, Ended, PostMortem, RemoteCommand,
 };
 use relight_core::budget::Tally;
 use relight_core::ids::AgentName;
@@ -24,7 +24,7 @@ pub(crate) struct AgentBody {
     pub(crate) iteration: u32,
     pub(crate) plan: AgentPlan,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) wish: Option<Wish>,
+    pub(crate) wish: Option<RemoteCommand>,
     pub(crate) created_at: Time,
 }
 

@@ -20,7 +20,7 @@ use relight_core::decide::Guard;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::lease::Fence;
-use relight_core::node::{Epoch, Mark, NewNode, Node, NodesGlance, name_number};
+use relight_core::node::{ChangeToken, Epoch, NewNode, Node, NodesSummary, name_number};
 use relight_core::session::{Session, SessionChange};
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
@@ -72,18 +72,18 @@ pub struct Committed {
     pub fence: Fence,
 }
 
-/// Takes back a commit that was handed in with `commit_soon`, if it is still time.
+/// Takes back a commit that was handed in with `commit_deferred`, if it is still time.
 #[derive(Debug, Clone, Default)]
-pub struct Recall(Arc<Mutex<Option<Commit>>>);
+pub struct DeferredCommit(Arc<Mutex<Option<Commit>>>);
 
-impl Recall {
+impl DeferredCommit {
     /// For a backend that keeps the commit in memory for a while.
     pub fn keep(commit: Commit) -> Self {
         Self(Arc::new(Mutex::new(Some(commit))))
     }
 
     /// True when the commit was not made and never will be.
-    pub fn recall(&self) -> bool {
+    pub fn cancel(&self) -> bool {
         self.take().is_some()
     }
 
@@ -92,12 +92,12 @@ impl Recall {
         self.0.lock().expect("nothing panics while it is locked").is_none()
     }
 
-    /// For the backend: what a look at the commit says; false when it was recalled.
+    /// For the backend: what a look at the commit says; false when it was cancelled.
     pub fn looks(&self, look: impl FnOnce(&Commit) -> bool) -> bool {
         self.0.lock().expect("nothing panics while it is locked").as_ref().is_some_and(look)
     }
 
-    /// For the backend: takes the commit to make it; none when it was recalled.
+    /// For the backend: takes the commit to make it; none when it was cancelled.
     pub fn take(&self) -> Option<Commit> {
         self.0.lock().expect("nothing panics while it is locked").take()
     }
@@ -229,7 +229,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Hands in a commit that need not be waited for: it becomes durable together with the next
     /// `commit` handed in after it, or by itself within milliseconds, in order. Its failure is not
     /// reported; only for records whose loss changes nothing (see `RepeatRule::needs_intent_first`).
-    fn commit_soon(&self, commit: Commit) -> Recall;
+    fn commit_deferred(&self, commit: Commit) -> DeferredCommit;
 
     /// One task.
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError>;
@@ -451,13 +451,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Whether it is worth reading them. Every node asks with each renewal: a backend that many share
     /// answers without sending all of them.
-    async fn nodes_at_a_glance(&self) -> Result<NodesGlance, StoreError> {
-        Ok(NodesGlance::of(&self.nodes().await?))
+    async fn nodes_summary(&self) -> Result<NodesSummary, StoreError> {
+        Ok(NodesSummary::of(&self.nodes().await?))
     }
 
     /// Another one whenever an agent came, went, was taken or given back: who has which agent is worth
     /// reading again only then.
-    async fn agents_mark(&self) -> Result<Mark, StoreError> {
+    async fn agents_mark(&self) -> Result<ChangeToken, StoreError> {
         let agents = self.agents(AgentQuery::default()).await?;
         let mut mark = [0_i64; 5];
         for agent in &agents {

@@ -17,9 +17,9 @@ pub mod transfer;
 mod upgrading;
 
 pub use contract::{
-    AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed, Done,
-    EventQuery, Inventory, Joined, Operation, Recall, Removal, Replication, Reply, SessionQuery,
-    Standby, Store, StoreError, TaskGlance, TaskQuery, Told,
+    AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
+    DeferredCommit, Done, EventQuery, Inventory, Joined, Operation, Removal, Replication, Reply,
+    SessionQuery, Standby, Store, StoreError, TaskGlance, TaskQuery, Told,
 };
 pub use memory::MemoryStore;
 pub use refusal::Refusal;

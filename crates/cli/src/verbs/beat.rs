@@ -3,7 +3,7 @@
 
 use std::io;
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::notify::{self, Sign};
 use relight_core::ids::AgentName;

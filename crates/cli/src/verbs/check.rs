@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use relight::check::{Alert, CheckError, CheckReport, check_files, check_store};
-use relight::doors::{clock, file};
+use relight::os::{clock, file};
 use relight::store_url::StoreUrl;
 use relight_core::time::{Span, Time};
 use relight_store::Store;

@@ -8,8 +8,8 @@ use relight::dialect::{
     Dialect, DialectError, Imported, ResumeError, ResumeRequest, Saved, SetAside, StartOutcome,
     StartRequest, Survey, UpdateRequest, document,
 };
-use relight::doors::clock;
 use relight::engine::Engine;
+use relight::os::clock;
 use relight_core::checkpoint::{Checkpoint, Status as Word};
 use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;

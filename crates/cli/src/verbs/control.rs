@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use relight::engine::Engine;
-use relight::fleet::asking::{self, Asked, NotGranted};
-use relight::supervise::beats::Beats;
+use relight::fleet::remote_control::{self, Asked, NotGranted};
 use relight::supervise::control::{
     self, AskError, Changed, Ending, Refused, RefusedCode, Reply, Request, daemon_socket,
     run_socket,
 };
 use relight::supervise::folder::AgentFolder;
+use relight::supervise::heartbeats::Beats;
 use relight::supervise::notice::Notices;
 use relight::supervise::recover;
 use relight::supervise::reporters::Reporters;
@@ -158,7 +158,7 @@ fn ask_node(
 ) -> Result<Option<Asked>, Failure> {
     let Some((name, verb)) = request.wish() else { return Ok(None) };
     let engine = environment.long_engine()?;
-    let asked = asking::ask(engine.store().as_ref(), name, verb, patience);
+    let asked = remote_control::ask(engine.store().as_ref(), name, verb, patience);
     match supervision::runtime()?.block_on(asked) {
         Ok(asked) => Ok(Some(asked)),
         Err(NotGranted::Store(error)) => Err(error.into()),
@@ -256,7 +256,7 @@ async fn stop_alone(environment: &Environment, agent: Agent) -> Result<Changed, 
     let (mut supervisor, _notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
     let spec = recover::spec_of(agent, preset);
-    supervisor.take_up(spec, Begin::HoldBack, false).await?;
+    supervisor.acquire(spec, Begin::HoldBack, false).await?;
     let stopped = supervisor.stop(&name).expect("it was just taken up").await;
     supervisor.leave().await;
     let lost = || Failure::new(Exit::Fenced, format!("agent {name} has another supervisor now"));

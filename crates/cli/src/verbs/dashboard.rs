@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use relight::doors::process;
+use relight::os::process;
 use relight::supervise::control::{AskError, daemon_socket};
 use relight_core::time::Span;
 use relight_server::client;

@@ -3,10 +3,10 @@
 use std::io::IsTerminal as _;
 
 use relight::declared_wait::DeclaredWait;
-use relight::doors::clock;
 use relight::drain;
 use relight::engine::Engine;
 use relight::inflight::{self, Holding, Inflight, OpenStep, Turn};
+use relight::os::clock;
 use relight_core::ids::AgentName;
 use relight_core::time::{Span, Time};
 use serde_json::json;

@@ -8,7 +8,7 @@ use relight::engine::Engine;
 use relight::fleet::key::FleetKey;
 use relight::queue::Queue;
 use relight::supervise::control::Control;
-use relight::supervise::reception::Reception;
+use relight::supervise::control_server::Reception;
 use relight::supervise::reporters::Reporters;
 use relight::supervise::supervisor::Supervisor;
 use relight_core::ids::NodeName;

@@ -1,7 +1,7 @@
 //! `relight inflight`: everything in doubt or in flight, the most urgent first.
 
-use relight::doors::clock;
 use relight::inflight::{self, Holding, Inflight, OpenStep, Turn, Unsupervised};
+use relight::os::clock;
 use relight_core::ids::TaskId;
 use relight_core::step::{RepeatRule, StepKey};
 use relight_core::time::Time;

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight::doors::{fleet as door, process};
 use relight::engine::Engine;
 use relight::fleet::{self, Fleet, JoinError, Standing};
-use relight::supervise::supervisor::{Outlook, Outlooks};
+use relight::os::{fleet as door, process};
+use relight::supervise::supervisor::{Outlooks, Takeover};
 use relight_core::ids::NodeName;
 use relight_core::node::{Epoch, NewNode, Node};
 use tokio::sync::watch;
@@ -85,7 +85,7 @@ pub(super) struct Membership {
 /// What a node hears of its fleet.
 pub(super) enum Heard {
     /// Agents are to be taken up here, or given back.
-    Outlook(Outlook),
+    Takeover(Takeover),
     /// The lease was renewed, lost or taken anew.
     Standing,
     /// Another node came or went, or this one is to drain.
@@ -122,7 +122,7 @@ impl Membership {
     }
 
     /// Where it is told from now on what becomes of agents; what the first look came to.
-    pub(super) async fn listen(&mut self, outlooks: Outlooks) -> Outlook {
+    pub(super) async fn listen(&mut self, outlooks: Outlooks) -> Takeover {
         let outlooks = self.outlooks.insert(outlooks);
         let first = timeout(FIRST_LOOK_MAX, outlooks.recv()).await;
         first.ok().flatten().unwrap_or_default()
@@ -133,7 +133,7 @@ impl Membership {
         tokio::select! {
             Ok(()) = self.standing.changed() => Heard::Standing,
             Ok(()) = self.nodes.changed() => Heard::Nodes,
-            Some(outlook) = next(self.outlooks.as_mut()) => Heard::Outlook(outlook),
+            Some(outlook) = next(self.outlooks.as_mut()) => Heard::Takeover(outlook),
         }
     }
 
@@ -157,7 +157,7 @@ impl Membership {
     }
 }
 
-async fn next(outlooks: Option<&mut Outlooks>) -> Option<Outlook> {
+async fn next(outlooks: Option<&mut Outlooks>) -> Option<Takeover> {
     match outlooks {
         Some(outlooks) => outlooks.recv().await,
         None => std::future::pending().await,

@@ -1,7 +1,7 @@
 //! `relight node`: the machines of a fleet. Needs no daemon: the store knows them all.
 
-use relight::doors::clock;
 use relight::fleet::agents_by_node;
+use relight::os::clock;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::NodeName;
 use relight_core::node::Node;

@@ -1,6 +1,6 @@
 //! `relight prune`.
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight::prune::{Candidate, OldSession, Pruned, candidates, old_sessions, prune};
 use relight::supervise::successor::task_state_file;
 use serde_json::{Value, json};

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use relight::doors::{clock, fleet, process};
 use relight::drain;
 use relight::engine::Engine;
+use relight::os::{clock, fleet, process};
 use relight::supervise::control::{self, Reply, Request, Signs, Status, daemon_socket, run_socket};
 use relight::supervise::folder::AgentFolder;
 use relight_core::agent::{

@@ -1,10 +1,10 @@
 //! `relight recover`: says of everything whose holder is gone what it really is, and does what its rule
-//! says; or what a person says (`desk`).
+//! says; or what a person says (`operator`).
 
 use std::collections::HashSet;
 
 use relight::engine::Engine;
-use relight::recovery::desk::Filter;
+use relight::recovery::operator::Filter;
 use relight::recovery::{Lost, Recovered, Recoverer, lost, sweep};
 use relight::sessions;
 use relight::supervise::recover::{self, Finding};
@@ -18,7 +18,7 @@ use relight_core::time::Span;
 use relight_store::EventQuery;
 use serde_json::json;
 
-use super::desk::{self, waiting_text};
+use super::operator::{self, waiting_text};
 use super::session::recovery::in_words as session_in_words;
 use super::supervision::{self, cannot_use};
 use super::task_queue::{recovered_text, trouble_text};
@@ -29,8 +29,8 @@ use crate::output;
 use crate::work::Work;
 
 pub(crate) fn run(environment: &Environment, arguments: &RecoverArguments) -> Outcome {
-    if let Some(verb) = desk::verb(arguments) {
-        return desk::act(environment, arguments, &verb);
+    if let Some(verb) = operator::verb(arguments) {
+        return operator::act(environment, arguments, &verb);
     }
     if !arguments.tasks.is_empty() || arguments.all {
         return Err(Failure::new(Exit::Usage, "what is to become of them?")
@@ -45,7 +45,8 @@ pub(crate) fn run(environment: &Environment, arguments: &RecoverArguments) -> Ou
         let engine = environment.long_engine()?;
         if arguments.dry_run {
             let recoverer = work.recoverer(engine);
-            return list(environment, &recoverer, &work.sessions, &desk::filter(arguments)).await;
+            return list(environment, &recoverer, &work.sessions, &operator::filter(arguments))
+                .await;
         }
         recover(environment, &engine, work).await
     })
@@ -59,7 +60,7 @@ async fn list(
     filter: &Filter,
 ) -> Outcome {
     let findings = recover::find(recoverer.engine()).await?;
-    let waiting = desk::list(recoverer, filter).await?;
+    let waiting = operator::list(recoverer, filter).await?;
     let of_agents = findings.iter().filter(|finding| matches!(finding, Finding::Agent { .. }));
     let mut lines: Vec<String> = of_agents.map(|finding| in_words(finding, "would be")).collect();
     lines.extend(waiting.iter().map(waiting_text));

@@ -4,14 +4,14 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use relight::doors::process;
 use relight::engine::Engine;
 use relight::holders;
+use relight::os::process;
 use relight::supervise::control::run_socket;
+use relight::supervise::control_server::Reception;
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::log::{Follow, Log, LogLimits};
 use relight::supervise::notice::{Notice, What};
-use relight::supervise::reception::Reception;
 use relight::supervise::recover;
 use relight::supervise::shim::wire::Input;
 use relight::supervise::spec::AgentSpec;
@@ -88,7 +88,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let alerting = alerting(environment, &engine, config, &home).await;
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
-    supervisor.mind_drain().await?;
+    supervisor.watch_drain().await?;
     supervisor.resume_after_drain();
     if supervisor.is_draining() && is_new_work(begin, known.as_ref()) {
         let text = format!("nothing is begun while draining; agent {name} was not started");
@@ -102,7 +102,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         }
         // After an earlier command was put right: its end is none of this one's.
         let ended_before = newest_end(supervisor.engine(), &name).await?;
-        supervisor.take_up(spec, begin, arguments.take_over).await?;
+        supervisor.acquire(spec, begin, arguments.take_over).await?;
         Ok::<_, Failure>(ended_before)
     };
     let tell = |notice: Notice| tell_what_was_missed(environment, &notice);
@@ -309,7 +309,7 @@ fn reception(folder: &AgentFolder, take_over: bool) -> Result<Option<Reception>,
     Ok(control.map(Reception::open))
 }
 
-async fn next_call(reception: Option<&mut Reception>) -> relight::supervise::reception::Call {
+async fn next_call(reception: Option<&mut Reception>) -> relight::supervise::control_server::Call {
     match reception {
         Some(reception) => reception.next().await,
         None => std::future::pending().await,
@@ -387,7 +387,7 @@ async fn put_right(
     let preset = supervision::preset(environment, Some(&known.plan.preset))
         .or_else(|_| supervision::preset(environment, None))?;
     let spec = recover::spec_of(known, preset);
-    supervisor.take_up(spec, Begin::HoldBack, false).await?;
+    supervisor.acquire(spec, Begin::HoldBack, false).await?;
     supervisor.leave().await;
     Ok(())
 }

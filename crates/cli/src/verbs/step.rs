@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::path::Path;
 
-use relight::doors::file;
 use relight::engine::{ActError, Acted, Engine};
+use relight::os::file;
 use relight_core::change::Change;
 use relight_core::decide::{Refusal, Right, TaskEvent};
 use relight_core::error_code::ErrorCode;

@@ -6,8 +6,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use relight::doors::{clock, process};
 use relight::engine::{ActError, Acted};
+use relight::os::{clock, process};
 use relight::running_step::RunningStep;
 use relight_core::alert::Alert;
 use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};

@@ -6,14 +6,14 @@ use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
-use relight::doors::fleet;
+use relight::os::fleet;
 use relight::presets::Preset;
 use relight::supervise::boots;
 use relight::supervise::cgroup::CgroupSetting;
 use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request, daemon_socket};
+use relight::supervise::control_server::Call;
 use relight::supervise::notice::{Notice, What};
 use relight::supervise::program;
-use relight::supervise::reception::Call;
 use relight::supervise::supervisor::{Settings, Supervisor, TakeUpError};
 use relight::supervise::word::Word;
 use relight_core::agent::Cause;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use relight::doors::clock;
 use relight::drain;
 use relight::engine::{Added, Engine, Started};
 use relight::holders;
+use relight::os::clock;
 use relight::running_step::check_start;
 use relight::supervise::successor::{self, RefreshError};
 use relight_core::decide::TaskEvent;

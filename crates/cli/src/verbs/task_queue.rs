@@ -1,6 +1,6 @@
 //! `relight task claim` and `relight task fail`: the ends of the queue, where strategies are asked.
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight::queue::Claimed;
 use relight::recovery::Recovered;
 use relight_core::error_code::ErrorCode;

@@ -1,7 +1,7 @@
 //! A task as people read it.
 
-use relight::doors::{clock, process};
 use relight::engine::TaskView;
+use relight::os::{clock, process};
 use relight_core::lease::{Held, HolderLife};
 use relight_core::recovery::limits::cost_text;
 use relight_core::status::TaskStatus;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::relight::doors::{clock, process};
+use ::relight::os::{clock, process};
 use ::relight::store_url::StoreUrl;
 use ::relight::supervise::folder::AgentFolder;
 use relight_core::agent::change::AgentChange;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight::store_url::StoreUrl;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::HowEnded;

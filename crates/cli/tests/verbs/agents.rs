@@ -3,7 +3,7 @@
 use crate::agent_store;
 use crate::relight;
 
-use ::relight::doors::clock;
+use ::relight::os::clock;
 use agent_store::{Told, alive, dead};
 use relight::Stage;
 use relight_core::agent::{AgentState, Ending, Pause, Stopper};

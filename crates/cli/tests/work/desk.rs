@@ -1,6 +1,6 @@
 //! `relight recover` as the operator's desk.
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight_core::time::Span;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::attempt::{Attempt, AttemptTag};
 use super::death::{Ended, PostMortem};
-use super::wish::{Progress, Wish};
+use super::remote_command::{Progress, RemoteCommand};
 use super::{Agent, AgentPlan, AgentState};
 use crate::budget::Tally;
 use crate::event::EventKind;
@@ -68,7 +68,7 @@ pub enum AgentChange {
     /// The supervisor gives it back.
     LeaseEnded,
     /// Another node wants something of its supervisor, or hears what came of it.
-    Wish(Box<Wish>),
+    RemoteCommand(Box<RemoteCommand>),
     /// Something worth telling that changes nothing.
     Noted(EventKind, Value),
 }
@@ -88,7 +88,7 @@ impl AgentChange {
             Self::Iteration(_) => EventKind::AgentIteration,
             Self::LeaseTaken { .. } => EventKind::AgentTaken,
             Self::LeaseEnded => EventKind::AgentLeft,
-            Self::Wish(_) => EventKind::AgentWish,
+            Self::RemoteCommand(_) => EventKind::AgentWish,
             Self::Noted(kind, _) => *kind,
         }
     }
@@ -97,7 +97,7 @@ impl AgentChange {
     pub fn is_told(&self) -> bool {
         match self {
             Self::Tally(_) | Self::Reserved(_) => false,
-            Self::Wish(wish) => wish.progress != Progress::Taken,
+            Self::RemoteCommand(wish) => wish.progress != Progress::Taken,
             _ => true,
         }
     }
@@ -121,7 +121,7 @@ impl AgentChange {
             Self::Iteration(number) => json!({"iteration": number}),
             Self::LeaseTaken { holder, .. } => json!({"holder": holder}),
             Self::LeaseEnded => Value::Null,
-            Self::Wish(wish) => wish_detail(wish),
+            Self::RemoteCommand(wish) => wish_detail(wish),
             Self::Noted(_, detail) => detail.clone(),
         }
     }
@@ -131,7 +131,7 @@ impl AgentChange {
         match self {
             Self::Created(_) | Self::Spawned { .. } | Self::Ended { .. } => {}
             Self::Noted(..) => return,
-            Self::Wish(wish) => {
+            Self::RemoteCommand(wish) => {
                 agent.wish = Some((**wish).clone());
                 return;
             }
@@ -221,8 +221,8 @@ impl AgentChange {
     }
 }
 
-fn wish_detail(wish: &Wish) -> Value {
-    let Wish { id, verb, by, progress } = wish;
+fn wish_detail(wish: &RemoteCommand) -> Value {
+    let RemoteCommand { id, verb, by, progress } = wish;
     let mut detail = json!({"id": id, "verb": verb, "by": by, "progress": progress.as_str()});
     if let Progress::Answered(outcome) = progress {
         detail["outcome"] = json!(outcome);

@@ -11,10 +11,10 @@ pub mod change;
 pub mod death;
 pub mod decide;
 pub mod plain;
+pub mod remote_command;
 mod reports;
 pub mod silence;
 pub mod step_deaths;
-pub mod wish;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +30,7 @@ use crate::time::{Span, Time};
 
 pub use attempt::{Attempt, AttemptTag};
 pub use death::{Cause, Death, Ended, PostMortem};
-pub use wish::Wish;
+pub use remote_command::RemoteCommand;
 
 /// An agent as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub struct Agent {
     pub plan: AgentPlan,
     /// What another node wants of whoever holds its lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wish: Option<Wish>,
+    pub wish: Option<RemoteCommand>,
     /// When it was first seen.
     pub created_at: Time,
     /// When it last changed.

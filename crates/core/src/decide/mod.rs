@@ -22,7 +22,7 @@ use crate::limits::{self, TooLarge};
 use crate::recovery::{Exhausted, Recovery, TaskPolicy};
 use crate::status::TaskStatus;
 use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
-use crate::task::{CheckpointDoor, NewTask, Task, Usage};
+use crate::task::{CheckpointSettings, NewTask, Task, Usage};
 use crate::time::{Span, Time};
 
 pub use hold::STARTED_WITHOUT_AGENT;
@@ -154,7 +154,7 @@ pub enum TaskEvent {
         force: bool,
     },
     /// Say what the checkpoint dialect has beside.
-    Door(CheckpointDoor),
+    Door(CheckpointSettings),
     /// A step is about to act.
     StepBegin {
         /// Which.

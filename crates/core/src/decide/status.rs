@@ -8,7 +8,7 @@ use crate::ids::{AgentName, StepName};
 use crate::lease::HolderLife;
 use crate::progress::left_open;
 use crate::status::TaskStatus;
-use crate::task::{CheckpointDoor, NewTask, Task, TaskTally};
+use crate::task::{CheckpointSettings, NewTask, Task, TaskTally};
 use crate::time::Time;
 
 /// What is said of a finished task is history and stays as it is.
@@ -106,13 +106,13 @@ pub(super) fn mark_block(task: &Task, by_dialect: bool, changes: &[Change]) -> O
     })?;
     let blocked = by_dialect && to == TaskStatus::Blocked;
     let door = task.checkpoint.clone().filter(|door| door.blocked != blocked)?;
-    Some(Change::Door(CheckpointDoor { blocked, ..door }))
+    Some(Change::CheckpointSettings(CheckpointSettings { blocked, ..door }))
 }
 
 /// What the dialect says beside; it does not change who blocked the task.
-pub(super) fn door(scene: &Scene<'_>, door: CheckpointDoor) -> Result<Vec<Change>, Refusal> {
+pub(super) fn door(scene: &Scene<'_>, door: CheckpointSettings) -> Result<Vec<Change>, Refusal> {
     let blocked = scene.task.checkpoint.as_ref().is_some_and(|door| door.blocked);
-    while_open(scene, Change::Door(CheckpointDoor { blocked, ..door }))
+    while_open(scene, Change::CheckpointSettings(CheckpointSettings { blocked, ..door }))
 }
 
 /// The statuses after `from` on the shortest way to `to`, through none that is an end of its own.

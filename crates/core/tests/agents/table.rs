@@ -1185,7 +1185,7 @@ fn short_change(before: &Agent, change: &AgentChange) -> String {
         | AgentChange::Session(_)
         | AgentChange::LeaseTaken { .. }
         | AgentChange::LeaseEnded
-        | AgentChange::Wish(_) => format!("{change:?}"),
+        | AgentChange::RemoteCommand(_) => format!("{change:?}"),
     }
 }
 

@@ -9,7 +9,7 @@ use relight_core::decide::{Refusal, Right, TaskEvent, decide, decide_in_turn};
 use relight_core::lease::{Fence, Held, Holder, HolderLife, Lease, ProcessIdentity};
 use relight_core::status::TaskStatus;
 use relight_core::step::{StepOutcome, StepState};
-use relight_core::task::CheckpointDoor;
+use relight_core::task::CheckpointSettings;
 
 use given::{begin, later, noon, replace, step, step_key, task};
 
@@ -32,7 +32,7 @@ fn what_a_live_process_works_on_is_refused_to_who_is_not_part_of_it() {
     let mut held_task = task(TaskStatus::InProgress);
     held_task.lease = Lease { fence: Fence(3), held: Some(held) };
     let mut workflow = held_task.clone();
-    workflow.checkpoint = Some(CheckpointDoor::default());
+    workflow.checkpoint = Some(CheckpointSettings::default());
     let open = step(StepState::Begun);
     for event in [
         begin(),

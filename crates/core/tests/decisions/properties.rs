@@ -9,7 +9,7 @@ use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
 use relight_core::recovery::TaskPolicy;
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
-use relight_core::task::{CheckpointDoor, Task};
+use relight_core::task::{CheckpointSettings, Task};
 use relight_core::time::Span;
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, proptest};
@@ -301,7 +301,7 @@ fn events() -> impl Strategy<Value = TaskEvent> {
         }),
         Just(TaskEvent::Set([("k".to_owned(), "v".to_owned())].into())),
         Just(TaskEvent::Declare(vec![step_key("a").name])),
-        Just(TaskEvent::Door(CheckpointDoor::default())),
+        Just(TaskEvent::Door(CheckpointSettings::default())),
         Just(TaskEvent::Replace(Box::new(new_task()))),
         statuses.prop_map(|to| TaskEvent::Move { to, reason: None }),
         Just(TaskEvent::Review),

@@ -12,7 +12,7 @@ use relight_core::lease::{Fence, HolderLife};
 use relight_core::recovery::{Decision, HolderDeath, Recovery, RecoveryContext, TaskPolicy};
 use relight_core::status::TaskStatus;
 use relight_core::step::{RepeatRule, Step, StepOutcome, StepState};
-use relight_core::task::{CheckpointDoor, NewTask, Task, Usage};
+use relight_core::task::{CheckpointSettings, NewTask, Task, Usage};
 use relight_core::time::Span;
 
 use crate::given::{
@@ -148,10 +148,11 @@ fn cases() -> Vec<Case> {
     let reason = || "why".to_owned();
     let defer = TaskEvent::Defer { until: later(), reason: None };
     let retry = |force| TaskEvent::Retry { agent: None, force };
-    let door = TaskEvent::Door(CheckpointDoor::default());
+    let door = TaskEvent::Door(CheckpointSettings::default());
     let move_to = |to| TaskEvent::Move { to, reason: None };
     let blocks_itself = |task: &mut Task| {
-        task.checkpoint = Some(CheckpointDoor { blocked: true, ..CheckpointDoor::default() });
+        task.checkpoint =
+            Some(CheckpointSettings { blocked: true, ..CheckpointSettings::default() });
     };
     let end = TaskEvent::StepEnd { key: step_key("s"), outcome: StepOutcome::Done, output: None };
     let resolve = TaskEvent::StepResolve { key: step_key("s"), happened: true };
@@ -216,7 +217,7 @@ fn cases() -> Vec<Case> {
             .prepared(blocks_itself),
         Case::new("move to blocked", move_to(TaskStatus::Blocked)),
         Case::new("move to blocked, a workflow", move_to(TaskStatus::Blocked))
-            .prepared(|task| task.checkpoint = Some(CheckpointDoor::default())),
+            .prepared(|task| task.checkpoint = Some(CheckpointSettings::default())),
         Case::new("move to completed", move_to(TaskStatus::Completed)),
         Case::new("move to completed, blocked by the dialect", move_to(TaskStatus::Completed))
             .prepared(blocks_itself),
@@ -307,7 +308,7 @@ fn short_change(change: &Change) -> String {
         Change::ContextSet(_) => "set".to_owned(),
         Change::NotBefore(at) => if at.is_some() { "wait" } else { "due" }.to_owned(),
         Change::StepsDeclared(_) => "declared".to_owned(),
-        Change::Door(_) => "door".to_owned(),
+        Change::CheckpointSettings(_) => "door".to_owned(),
         Change::StepBegun(mark) => format!("begun#{}", mark.tries),
         Change::StepEnded { mark, .. } => format!("ended#{}", mark.tries),
         Change::StepResolved { mark, .. } => format!("resolved#{}", mark.tries),

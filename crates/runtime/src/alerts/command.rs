@@ -11,7 +11,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use super::message::Message;
 use super::secret;
 use super::sink::NotSent;
-use crate::doors::{child, process};
+use crate::os::{child, process};
 use crate::store_url;
 use crate::supervise::word::Word;
 

@@ -6,8 +6,8 @@ use relight_store::{Store, StoreError, Told};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::doors::fleet::{self, Place};
-use crate::doors::{process, random};
+use crate::os::fleet::{self, Place};
+use crate::os::{process, random};
 
 /// No wait and no claim that this product writes is longer; a longer one was written by another clock.
 const LONGEST: Span = Span::from_secs(7 * 24 * 3_600);

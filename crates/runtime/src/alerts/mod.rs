@@ -5,25 +5,25 @@
 //! kill at any line tells the same thing again under the same id, and nothing is left untold. Beside
 //! supervision, never in its way.
 
+mod backoff;
 mod command;
-mod courier;
 mod cursor;
-mod episode;
+mod dedup;
+mod delivery;
 mod group;
 mod message;
 mod overview;
-mod pace;
 pub mod secret;
 mod signature;
 mod sink;
 pub mod stale;
 mod webhook;
 
+pub use backoff::Pace;
 pub use command::CommandSink;
-pub use courier::{Courier, Delivery, deliver_now, register, store_id};
+pub use delivery::{Courier, Delivery, deliver_now, register, store_id};
 pub use message::Message;
 pub use overview::{Overview, SinkOverview, Told, overview};
-pub use pace::Pace;
 pub use sink::{NotSent, Sink, try_out};
 pub(crate) use webhook::roots;
 pub use webhook::{BadWebhook, Webhook};

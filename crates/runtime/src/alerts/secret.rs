@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::doors::random;
+use crate::os::random;
 
 /// The variable that counts more than any file.
 pub const VARIABLE: &str = "RELIGHT_WEBHOOK_SECRET";

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::command::CommandSink;
 use super::message::Message;
 use super::webhook::Webhook;
-use crate::doors::{clock, random};
+use crate::os::{clock, random};
 
 /// One way to tell somebody.
 #[derive(Debug, Clone)]

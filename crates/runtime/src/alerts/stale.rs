@@ -15,10 +15,10 @@ use relight_store::TaskGlance;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::episode;
+use super::dedup;
 use crate::check;
-use crate::doors::clock;
 use crate::engine::{ActError, Engine};
+use crate::os::clock;
 
 /// Whoever was told by one of these knows that it waits.
 const TOLD_OTHERWISE: [AlertKind; 5] = [
@@ -85,7 +85,7 @@ impl StaleWatch {
         let alert = alert(task, now.since(task.updated_at));
         for kind in TOLD_OTHERWISE {
             let of_kind = Alert { kind, ..alert.clone() };
-            if episode::is_told(self.engine.store().as_ref(), &of_kind).await? {
+            if dedup::is_told(self.engine.store().as_ref(), &of_kind).await? {
                 return Ok(());
             }
         }

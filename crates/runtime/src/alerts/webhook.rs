@@ -10,7 +10,7 @@ use super::message::Message;
 use super::secret::Key;
 use super::signature::signatures;
 use super::sink::NotSent;
-use crate::doors::clock;
+use crate::os::clock;
 
 /// More headers than this are no answer.
 const HEADER_BYTES_MAX: usize = 16 << 10;

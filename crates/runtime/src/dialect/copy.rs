@@ -18,8 +18,8 @@ use rustix::io::Errno;
 
 use super::{Dialect, DialectError, Saved, SetAside};
 use crate::checkpoint_files::{CheckpointFolder, ReadError};
-use crate::doors::clock;
 use crate::engine::{TaskView, act_error};
+use crate::os::clock;
 
 /// The dialect's document of a task.
 pub fn document(view: &TaskView) -> Checkpoint {

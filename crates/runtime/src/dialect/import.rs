@@ -10,17 +10,17 @@ use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName, TaskId};
 use relight_core::lease::HolderLife;
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome};
-use relight_core::task::{CheckpointDoor, NewTask, Task, TaskSpec};
+use relight_core::task::{CheckpointSettings, NewTask, Task, TaskSpec};
 use relight_core::time::Time;
 use relight_store::{Commit, CommitError};
 
 use super::copy::document;
 use super::{Dialect, DialectError, Saved};
 use crate::checkpoint_files::{ReadError, read_file};
-use crate::doors::{clock, process};
 use crate::engine::{ActError, act_error};
 use crate::funnel;
 use crate::holders;
+use crate::os::{clock, process};
 
 /// What became of an import.
 #[derive(Debug)]
@@ -174,7 +174,7 @@ impl Dialect {
             spec: TaskSpec { steps, key, ..TaskSpec::default() },
             context: checkpoint.context.clone(),
             expires_at: checkpoint.expires_at.map(Time::from),
-            checkpoint: Some(CheckpointDoor {
+            checkpoint: Some(CheckpointSettings {
                 folder: self.folder_text(),
                 handoff_to: checkpoint.handoff_to.clone(),
                 notes: checkpoint.notes.clone(),

@@ -18,7 +18,7 @@ use relight_core::decide::TaskEvent;
 use relight_core::ids::TaskId;
 use relight_core::progress::left_open;
 use relight_core::status::TaskStatus;
-use relight_core::task::{CheckpointDoor, Task};
+use relight_core::task::{CheckpointSettings, Task};
 
 use crate::checkpoint_files::CheckpointFolder;
 use crate::engine::{ActError, Engine, TaskView};
@@ -89,7 +89,7 @@ impl Dialect {
         }
     }
 
-    fn door_of(&self, task: &Task) -> CheckpointDoor {
+    fn door_of(&self, task: &Task) -> CheckpointSettings {
         let mut door = task.checkpoint.clone().unwrap_or_default();
         if door.folder.is_empty() {
             door.folder = self.folder_text();

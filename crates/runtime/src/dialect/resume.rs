@@ -11,9 +11,9 @@ use relight_store::TaskQuery;
 
 use super::{Dialect, DialectError, ResumeError, Saved, SetAside};
 use crate::checkpoint_files::ReadError;
-use crate::doors::clock;
 use crate::drain;
 use crate::engine::{ActError, Started, TaskView};
+use crate::os::clock;
 
 /// What to resume, and for whom.
 #[derive(Debug, Clone)]

@@ -5,16 +5,16 @@ use relight_core::decide::{Guard, Right, TaskEvent};
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight_core::status::TaskStatus;
 use relight_core::step::{RepeatRule, StepKey};
-use relight_core::task::{CheckpointDoor, NewTask, SPENT_KEYS_MAX, Task, TaskSpec};
+use relight_core::task::{CheckpointSettings, NewTask, SPENT_KEYS_MAX, Task, TaskSpec};
 use relight_core::time::Time;
 use relight_store::{Commit, CommitError};
 
 use super::copy::dialect_status;
 use super::{Dialect, DialectError, Saved};
-use crate::doors::clock;
 use crate::drain;
 use crate::engine::{ActError, act_error};
 use crate::funnel;
+use crate::os::clock;
 
 /// How often another starter may be faster.
 const ROUNDS_MAX: usize = 100;
@@ -132,7 +132,7 @@ impl Dialect {
             spec: TaskSpec { steps, key: Some(request.key.clone()), ..TaskSpec::default() },
             context: std::collections::BTreeMap::new(),
             expires_at: request.expires_at,
-            checkpoint: Some(CheckpointDoor {
+            checkpoint: Some(CheckpointSettings {
                 folder: self.folder_text(),
                 handoff_to: request.handoff_to.clone(),
                 notes: request.notes.clone(),

@@ -17,8 +17,8 @@ use super::copy::dialect_status;
 use super::survey::is_from_elsewhere;
 use super::{Dialect, DialectError, UpdateRequest};
 use crate::checkpoint_files::ReadError;
-use crate::doors::clock;
 use crate::engine::{TaskView, act_error};
+use crate::os::clock;
 
 impl Dialect {
     /// Takes in what the file of a workflow has and the store has not; answers the file when the store

@@ -12,7 +12,7 @@ use ureq::tls::TlsConfig;
 use super::key::FleetKey;
 use super::look;
 use crate::alerts::roots;
-use crate::doors::{clock, fleet};
+use crate::os::{clock, fleet};
 
 /// How long another node may take.
 const PATIENCE: Span = Span::from_secs(5);

@@ -9,7 +9,7 @@ use relight_core::time::{Span, Time};
 use relight_store::{Store, StoreError};
 use serde_json::{Value, json};
 
-use crate::doors::random;
+use crate::os::random;
 
 /// The record of the store; nobody else's to read.
 pub const RECORD: &str = "fleet-key";

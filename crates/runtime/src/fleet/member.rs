@@ -15,9 +15,9 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::keeping::{Due, Keeping};
-use super::sight::Sight;
+use super::node_cache::NodeCache;
 use super::term::{Term, Timing};
-use crate::doors::clock;
+use crate::os::clock;
 
 /// How long a name that another installation uses is waited for beyond its lease.
 const TAKEN_WAIT: Span = Span::from_secs(1);
@@ -131,13 +131,13 @@ pub async fn join(
 ) -> Result<(Fleet, impl Future<Output = ()> + Send + 'static), JoinError> {
     let timing = Timing { lease: node.ttl, renew };
     let (epoch, mut keeping) = first_lease(store.as_ref(), &node, timing).await?;
-    let (sight, seen) = Sight::first(store.as_ref()).await?;
+    let (cache, seen) = NodeCache::first(store.as_ref()).await?;
     let node = Arc::new(node);
     let (standing, standings) = watch::channel(Standing::Member { epoch, term: keeping.term() });
     let (nodes, all) = watch::channel(seen.nodes);
     let fleet = Fleet { node: Arc::clone(&node), standing: standings, nodes: all };
     keeping.looked(clock::boot_ms(), seen.first_end);
-    let member = Member { store, node, last: epoch, timing, standing, sight, nodes, keeping };
+    let member = Member { store, node, last: epoch, timing, standing, cache, nodes, keeping };
     Ok((fleet, member.serve()))
 }
 
@@ -171,7 +171,7 @@ struct Member {
     last: Epoch,
     timing: Timing,
     standing: watch::Sender<Standing>,
-    sight: Sight,
+    cache: NodeCache,
     nodes: watch::Sender<Arc<[Node]>>,
     keeping: Keeping,
 }
@@ -218,7 +218,7 @@ impl Member {
     /// does not wait for that.
     async fn look(&mut self) {
         let patience = self.timing.renew.as_duration().min(self.left());
-        let looked = timeout(patience, self.sight.look(self.store.as_ref())).await;
+        let looked = timeout(patience, self.cache.look(self.store.as_ref())).await;
         let Ok(Ok(seen)) = looked else { return sleep(TROUBLE_PAUSE.min(self.left())).await };
         self.keeping.looked(clock::boot_ms(), seen.first_end);
         self.nodes.send_if_modified(|known| {

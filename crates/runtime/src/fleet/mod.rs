@@ -4,12 +4,12 @@
 //! Leaves to others: which agents it takes up (`supervise::standby`), and ending what runs when the
 //! lease is about to run out, which each shim does by itself (`supervise::shim`).
 
-pub mod asking;
 pub mod far_log;
 mod keeping;
 pub mod key;
 mod member;
-mod sight;
+mod node_cache;
+pub mod remote_control;
 mod term;
 
 use std::collections::BTreeMap;
@@ -21,15 +21,15 @@ use relight_store::{AgentQuery, Store, StoreError};
 
 pub use self::keeping::{Due, Keeping};
 pub use self::member::{Fleet, JoinError, Standing, join};
-pub(crate) use self::sight::Sight;
+pub(crate) use self::node_cache::NodeCache;
 pub use self::term::{LEASE_MIN, RENEWALS_MIN, Term, Timing};
-use crate::doors::fleet;
+use crate::os::fleet;
 
 /// Looks at all nodes, and remembers what is seen of their leases.
 pub async fn look(store: &dyn Store) -> Result<Arc<[Node]>, StoreError> {
-    let look = fleet::Look::begin();
+    let ticket = fleet::ReadTicket::begin();
     let nodes = store.nodes().await?;
-    look.learn(&nodes);
+    ticket.learn(&nodes);
     Ok(nodes.into())
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use relight_core::redact::MarkKey;
 
-use crate::doors::random;
+use crate::os::random;
 
 const FILE: &str = "redact.key";
 

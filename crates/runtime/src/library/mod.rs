@@ -4,9 +4,9 @@
 mod boundary;
 mod home;
 mod open;
+mod process_claims;
 mod queue;
 mod relight;
-mod seat;
 mod session;
 mod step;
 mod task;

@@ -10,8 +10,8 @@ use relight_store::sqlite::Use;
 
 use super::home::mark_key_beside;
 use super::relight::Relight;
-use crate::doors::{environment, random};
 use crate::engine::Engine;
+use crate::os::{environment, random};
 use crate::recovery::{Recoverer, RecoveryStrategy, Strategies, UnknownStrategy};
 use crate::store_url::{StoreUrl, StoreUrlError};
 

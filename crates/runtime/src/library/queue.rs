@@ -6,7 +6,7 @@ use relight_core::ids::AgentName;
 use relight_core::lease::LEASE_MAX;
 use relight_core::time::Span;
 
-use super::seat::{Place, Seat, lease};
+use super::process_claims::{Place, ProcessClaims, lease};
 use super::task::RunningTask;
 use super::task_builder::holder;
 use crate::declared_wait::DeclaredWait;
@@ -102,7 +102,7 @@ impl TaskQueue {
         let claim = tokio::spawn(async move {
             Ok(match queue.claim(&agent, &skills, &holder(ttl), ttl).await? {
                 Claimed::Task(started) => {
-                    let seat = Seat::join(&place, &started.view.task.id);
+                    let seat = ProcessClaims::join(&place, &started.view.task.id);
                     Some(RunningTask::new(queue.recoverer().clone(), *started, ttl, seat))
                 }
                 Claimed::Nothing | Claimed::Draining | Claimed::Full { .. } => None,

@@ -11,8 +11,8 @@ use relight_store::StoreError;
 
 use super::boundary::End;
 use super::open::{OpenError, RelightBuilder};
+use super::process_claims::{Place, own_lease, own_process};
 use super::queue::TaskQueue;
-use super::seat::{Place, own_lease, own_process};
 use super::session::SessionBuilder;
 use super::task::RunningTask;
 use super::task_builder::TaskBuilder;

@@ -9,9 +9,9 @@ use relight_core::session::{Generation, Session, SessionEvent};
 use relight_core::time::Span;
 use tokio::task::JoinHandle;
 
-use super::seat::{lease, own_lease, own_process};
-use crate::doors::clock;
+use super::process_claims::{lease, own_lease, own_process};
 use crate::engine::Engine;
+use crate::os::clock;
 use crate::sessions::{self, Acted, SessionError};
 
 /// A session whose turn is to be begun.

@@ -5,14 +5,14 @@ use relight_core::checkpoint::hash::canonical_json;
 use relight_core::decide::{Refusal, StepAdvice, TaskEvent, advise};
 use relight_core::ids::{IdError, StepName};
 use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
-use relight_store::Recall;
+use relight_store::DeferredCommit;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::task::{RunningTask, Shared};
-use crate::doors::clock;
 use crate::engine::ActError;
 use crate::funnel;
+use crate::os::clock;
 
 /// Why a step gave no value.
 #[derive(Debug, thiserror::Error)]
@@ -301,8 +301,8 @@ where
     let begun = begin(shared, &mark).await?;
     let result = run(step_run(shared, &mark, in_doubt)).await;
     // Still in memory: begin and end become one record. Else the store has it.
-    let recalled = begun.is_some_and(|begun| begun.recall());
-    mark.was_open = mark.was_open || !recalled;
+    let cancelled = begun.is_some_and(|begun| begun.cancel());
+    mark.was_open = mark.was_open || !cancelled;
     let value = match result {
         Ok(value) => value,
         Err(error) => {
@@ -350,13 +350,16 @@ impl Drop for GivenUp<'_> {
 }
 
 /// Records the begin: before the step acts where its rule needs that, else on the way.
-async fn begin<E>(shared: &Shared, mark: &StepMark) -> Result<Option<Recall>, StepError<E>> {
+async fn begin<E>(
+    shared: &Shared,
+    mark: &StepMark,
+) -> Result<Option<DeferredCommit>, StepError<E>> {
     let change = Change::StepBegun(mark.clone());
     if mark.rule.needs_intent_first() {
         shared.commit(vec![change]).await?;
         return Ok(None);
     }
-    Ok(Some(shared.engine.store().commit_soon(shared.under_fence(vec![change]))))
+    Ok(Some(shared.engine.store().commit_deferred(shared.under_fence(vec![change]))))
 }
 
 /// Records the end. A begin that nobody waited for may have been lost, or an earlier one may have

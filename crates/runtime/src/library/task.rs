@@ -20,11 +20,11 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::seat::Seat;
+use super::process_claims::ProcessClaims;
 use super::step::{StepBuilder, StepError};
-use crate::doors::clock;
 use crate::engine::{ActError, Engine, Started, act_error};
 use crate::funnel;
+use crate::os::clock;
 use crate::recovery::{Recovered, Recoverer};
 
 /// A task under this process's lease. Steps are recorded under its fence; once somebody else has
@@ -38,7 +38,7 @@ pub struct RunningTask {
     resumed: bool,
     record: Task,
     progress: Progress,
-    _seat: Seat,
+    _seat: ProcessClaims,
 }
 
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl RunningTask {
         recoverer: Recoverer,
         started: Started,
         ttl: Option<Span>,
-        seat: Seat,
+        seat: ProcessClaims,
     ) -> Self {
         let steps = started.view.steps.into_iter().map(|step| (step.key.clone(), step));
         let record = started.view.task;
@@ -248,7 +248,7 @@ impl Drop for RunningTask {
             return;
         }
         let reason = Some("its handle was dropped".to_owned());
-        self.shared.engine.store().commit_soon(Commit {
+        self.shared.engine.store().commit_deferred(Commit {
             task: self.shared.id.clone(),
             guard: Guard { fence: Some(self.shared.fence), seq: None },
             at: clock::now(),

@@ -8,11 +8,11 @@ use relight_core::lease::{Holder, LEASE_MAX};
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
 
-use super::seat::{Place, Seat, lease, own_lease, own_process};
+use super::process_claims::{Place, ProcessClaims, lease, own_lease, own_process};
 use super::task::RunningTask;
-use crate::doors::clock;
 use crate::drain;
 use crate::engine::ActError;
+use crate::os::clock;
 use crate::recovery::{Recoverer, UnknownStrategy};
 
 /// A task to be added, started or continued.
@@ -137,7 +137,7 @@ impl TaskBuilder {
         {
             drain::put_off(engine, &task.id).await?;
         }
-        let seat = Seat::take(&self.place, &task.id)?;
+        let seat = ProcessClaims::take(&self.place, &task.id)?;
         // Nobody sits there, so what this process still holds belongs to a handle that is gone. A
         // lease of its own keeps what that one left behind from ending it.
         let left_over = task.lease.held.is_some_and(|held| held.holder == holder);

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Preset;
-use crate::doors::file;
+use crate::os::file;
 
 /// The presets in the binary.
 pub const BUILT_IN: [(&str, &str); 7] = [

@@ -6,8 +6,8 @@
 
 mod launch;
 mod library;
-mod moment;
 mod prompt;
+mod reset_time;
 mod stream;
 
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use relight_core::time::{Span, Time};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Preset, moment};
+use super::{Preset, reset_time};
 
 /// A longer line is not read.
 pub const LINE_BYTES_MAX: usize = 1024 * 1024;
@@ -280,15 +280,15 @@ impl Match {
     fn moment(&self, event: Option<&Value>, line: &str, now: Time) -> Option<Time> {
         let in_ms = self.at_ms.as_ref().zip(event).and_then(|(path, event)| at_path(event, path));
         if let Some(ms) = in_ms.and_then(Value::as_u64) {
-            return moment::to_come(now.plus(Span::from_ms(ms)), now);
+            return reset_time::to_come(now.plus(Span::from_ms(ms)), now);
         }
         let at = self.at.as_ref().zip(event).and_then(|(path, event)| at_path(event, path));
-        if let Some(time) = at.and_then(|value| moment::in_value(value, now)) {
+        if let Some(time) = at.and_then(|value| reset_time::in_value(value, now)) {
             return Some(time);
         }
         let text = self.words(event, line)?;
         let after = self.after.iter().find_map(|words| behind(&text, words))?;
-        moment::in_text(after, now)
+        reset_time::in_text(after, now)
     }
 }
 

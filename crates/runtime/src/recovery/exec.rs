@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::strategy::{Answer, RecoveryStrategy, StrategyError};
-use crate::doors::{child, clock, process};
+use crate::os::{child, clock, process};
 use crate::store_url;
 
 /// Most bytes of an answer that are read.

@@ -2,8 +2,8 @@
 //!
 //! Rules are `core::recovery`'s. Leaves to others: agents and their processes (`supervise`).
 
-pub mod desk;
 mod exec;
+pub mod operator;
 mod recoverer;
 mod strategies;
 mod strategy;

@@ -19,8 +19,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::strategies::Strategies;
-use crate::doors::{clock, random};
 use crate::engine::{ActError, Acted, Engine, TaskView};
+use crate::os::{clock, random};
 
 /// Most events of a task that are looked at.
 const EVENTS_MAX: usize = 1_000;

@@ -16,9 +16,9 @@ use relight_store::{AgentQuery, StoreError, TaskQuery};
 use tokio::task::JoinSet;
 
 use super::recoverer::{Recovered, Recoverer};
-use crate::doors::{clock, process};
 use crate::engine::{ActError, Engine};
 use crate::holders;
+use crate::os::{clock, process};
 use crate::running_step::is_run_by_orphan;
 
 /// Recoveries that are under way at a time: their commits share a sync.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use relight_core::lease::{Held, Holder, HolderLife};
 use relight_core::session::Session;
 
-use crate::doors::process;
+use crate::os::process;
 
 /// What was found out so far.
 #[derive(Debug, Default)]

@@ -9,10 +9,10 @@ use relight_core::time::{Span, Time};
 use relight_store::{SessionQuery, StoreError};
 
 use super::{Acted, PAGE, SessionError, act, owner_life};
-use crate::doors::clock;
 use crate::engine::Engine;
 use crate::funnel::{self, SecretName};
 use crate::holders;
+use crate::os::clock;
 
 /// What became of the marks of a file.
 #[derive(Debug, Clone, Default)]

@@ -18,10 +18,10 @@ pub use marks::{Imported, NotImported, import, in_flight};
 pub use recovery::{Decided, Tell, find, find_each, recover, recover_each};
 pub use shutdown::{Owner, shutdown};
 
-use crate::doors::{clock, process};
 use crate::engine::Engine;
 use crate::funnel;
 use crate::holders;
+use crate::os::{clock, process};
 
 /// How often a decision is made again because the session moved on meanwhile.
 const ROUNDS_MAX: usize = 1_000;

@@ -15,9 +15,9 @@ use serde::Serialize;
 
 use super::lives::Lives;
 use super::{PAGE, SessionError, owner_life};
-use crate::doors::clock;
 use crate::engine::Engine;
 use crate::holders;
+use crate::os::clock;
 
 /// A session about which something was decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

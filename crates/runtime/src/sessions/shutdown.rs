@@ -8,9 +8,9 @@ use relight_core::session::{
 use relight_store::SessionQuery;
 
 use super::{PAGE, SessionError, owner_life};
-use crate::doors::{clock, process};
 use crate::engine::Engine;
 use crate::holders;
+use crate::os::{clock, process};
 
 /// Whose marks are discarded.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use relight_core::event::EventKind;
 use relight_store::{Store, StoreError, Told};
 use serde_json::{Value, json};
 
-use crate::doors::{clock, fleet};
+use crate::os::{clock, fleet};
 
 /// How often a change is tried while others write too.
 const ROUNDS_MAX: usize = 100;

@@ -21,7 +21,7 @@ use rustix::fs::{Access, access, getxattr};
 use rustix::io::Errno;
 
 use crate::checkpoint_files::encoded_name;
-use crate::doors::clock;
+use crate::os::clock;
 
 /// The leaf that a supervisor moves into, so that the delegated cgroup itself holds no process.
 const SUPERVISOR: &str = "supervisor";
@@ -349,8 +349,8 @@ mod tests {
     use std::process::Child;
 
     use super::*;
-    use crate::doors::process::command;
-    use crate::doors::random;
+    use crate::os::process::command;
+    use crate::os::random;
 
     const LONG: Span = Span::from_secs(30);
 

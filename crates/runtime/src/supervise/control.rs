@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight_core::agent::wish::Verb;
+use relight_core::agent::remote_command::Verb;
 use relight_core::agent::{AgentStateKind, RestartRule};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::time::{Span, Time};
@@ -28,7 +28,7 @@ use tokio::time::timeout;
 
 use super::folder::AgentFolder;
 use super::socket_path::SocketPath;
-use crate::doors::process;
+use crate::os::process;
 
 /// The longest line that a supervisor takes.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;

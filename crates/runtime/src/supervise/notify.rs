@@ -24,7 +24,7 @@ use rustix::net::{
 use tokio::io::unix::AsyncFd;
 
 use super::folder::AgentFolder;
-use crate::doors::descriptor;
+use crate::os::descriptor;
 
 pub(super) use sign::clean;
 pub(crate) use sign::signs;

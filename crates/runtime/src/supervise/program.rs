@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 
 use super::word::Word;
-use crate::doors::limits;
+use crate::os::limits;
 
 /// What a shell exits with when there is no such program.
 pub(super) const NO_SUCH_PROGRAM: i32 = 127;

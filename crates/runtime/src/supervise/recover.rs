@@ -14,8 +14,8 @@ use super::log::LogLimits;
 use super::shim::wire::Input;
 use super::spec::AgentSpec;
 use super::supervisor::{Begin, Supervisor, TakeUpError};
-use crate::doors::process;
 use crate::engine::{ActError, Engine};
+use crate::os::process;
 use crate::presets::Preset;
 use crate::recovery::{self, Lost, sweep};
 

@@ -19,14 +19,14 @@ use relight_store::StoreError;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::desk::Desk;
+use super::context::SupervisorContext;
 use super::notice::What;
 use super::roster::Roster;
+use super::store_changes::StoreChanges;
 use super::supervisor::QueueSettings;
-use super::tidings::Tidings;
-use crate::doors::clock;
 use crate::drain;
 use crate::engine::{ActError, Acted};
+use crate::os::clock;
 
 /// How many tasks are looked at for one agent.
 const CANDIDATES_MAX: usize = 64;
@@ -35,9 +35,9 @@ const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
 
 /// The router of one supervisor.
 pub(super) struct Router {
-    desk: Arc<Desk>,
+    context: Arc<SupervisorContext>,
     roster: Roster,
-    tidings: Tidings,
+    changes: StoreChanges,
     pace: Pace,
     /// With the most recovered tasks that are worked on at a time; any number when zero.
     settings: watch::Receiver<QueueSettings>,
@@ -67,16 +67,16 @@ enum Round {
 
 impl Router {
     pub(super) fn new(
-        desk: Arc<Desk>,
+        context: Arc<SupervisorContext>,
         roster: Roster,
-        tidings: Tidings,
+        changes: StoreChanges,
         mut settings: watch::Receiver<QueueSettings>,
     ) -> Self {
         let rate = settings.borrow_and_update().resume_rate;
         Self {
-            desk,
+            context,
             roster,
-            tidings,
+            changes,
             pace: Pace::new(rate, clock::monotonic_ms()),
             settings,
             recovered: BTreeMap::new(),
@@ -85,7 +85,7 @@ impl Router {
 
     /// Routes for as long as it is polled.
     pub(super) async fn serve(mut self) {
-        let bell = Arc::clone(&self.desk.bell);
+        let bell = Arc::clone(&self.context.bell);
         loop {
             let mut next = Next::default();
             if self.look(&mut next).await.is_err() {
@@ -94,7 +94,7 @@ impl Router {
             let somebody_waits = !self.roster.idle().is_empty();
             tokio::select! {
                 () = bell.notified() => {}
-                () = self.tidings.next(), if somebody_waits => {}
+                () = self.changes.next(), if somebody_waits => {}
                 () = at(next.0) => {}
                 // Nobody changes them any more once the supervisor ends, which ends this too.
                 Ok(()) = self.settings.changed() => {
@@ -107,7 +107,7 @@ impl Router {
 
     /// Gives out what there is.
     async fn look(&mut self, next: &mut Next) -> Result<(), StoreError> {
-        let store = Arc::clone(self.desk.engine.store());
+        let store = Arc::clone(self.context.engine.store());
         let idle = self.roster.idle();
         let waiting = self.roster.waiting();
         if idle.is_empty() && waiting.is_empty() {
@@ -151,7 +151,7 @@ impl Router {
         round: Round,
         next: &mut Next,
     ) -> Result<bool, StoreError> {
-        let store = Arc::clone(self.desk.engine.store());
+        let store = Arc::clone(self.context.engine.store());
         for id in store.claimable(claimant, clock::now(), CANDIDATES_MAX).await? {
             let Some(task) = store.task(&id).await? else { continue };
             let failed_with_it =
@@ -177,15 +177,15 @@ impl Router {
 
     /// False when it was parked, or somebody else was faster.
     async fn give(&self, claimant: &Claimant, id: &TaskId) -> Result<bool, StoreError> {
-        let policy = self.desk.recoverer.policy();
+        let policy = self.context.recoverer.policy();
         let assign = TaskEvent::Assign { claimant: claimant.clone(), policy };
-        let acted = match self.desk.engine.act(id, Right::Unfenced, assign).await {
+        let acted = match self.context.engine.act(id, Right::Unfenced, assign).await {
             Ok(acted) => acted,
             Err(ActError::Store(error)) => return Err(error),
             Err(ActError::Refused(_) | ActError::NoSuchTask(_)) => return Ok(false),
             Err(error) => {
                 let text = format!("task {id} cannot be given to it: {error}");
-                self.desk.notices.tell(&claimant.agent, What::Trouble(text));
+                self.context.notices.tell(&claimant.agent, What::Trouble(text));
                 return Ok(false);
             }
         };
@@ -193,7 +193,7 @@ impl Router {
             return Ok(false);
         }
         if !self.roster.give(&claimant.agent, id.clone()) {
-            self.desk.give_back(id, &claimant.agent).await;
+            self.context.give_back(id, &claimant.agent).await;
             return Ok(false);
         }
         Ok(true)

@@ -8,7 +8,7 @@ use relight_core::time::Time;
 
 use super::folder::AgentFolder;
 use super::log::{Log, LogPosition, LogReader};
-use crate::doors::clock;
+use crate::os::clock;
 use crate::presets::{Fact, Preset, StreamReader};
 
 /// Most bytes of one line; what is longer is no event of ours.

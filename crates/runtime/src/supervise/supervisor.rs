@@ -18,27 +18,27 @@ use tokio::time::Instant;
 
 use super::actor::{self, Mail};
 pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
-use super::beats::{Beats, Slot};
 use super::cgroup::{CgroupSetting, Cgroups};
-use super::desk::Desk;
+use super::context::SupervisorContext;
+use super::event_subscription::EventSubscription;
 use super::folder::AgentFolder;
-use super::hearing::Hearing;
+use super::heartbeats::{Beats, Slot};
 use super::log::Growth;
 use super::notice::{Notice, Notices};
+use super::remote_commands;
 use super::reporters::Reporters;
 use super::roster::Roster;
 use super::router::Router;
 use super::shim::client;
 use super::spec::AgentSpec;
-pub use super::standby::Outlook;
-use super::standby::{self, Waiting};
+use super::store_changes::StoreChanges;
 use super::sweeper::Sweeper;
-use super::tidings::Tidings;
-use super::wishes;
+pub use super::takeover::Takeover;
+use super::takeover::{self, Waiting};
 use super::word::Word;
-use crate::doors::{limits, process};
 use crate::engine::Engine;
 use crate::fleet::Fleet;
+use crate::os::{limits, process};
 use crate::recovery::{Recoverer, Strategies};
 
 /// At most so many look at repositories at once while nobody waits for it.
@@ -94,18 +94,18 @@ pub struct Settings {
 }
 
 /// Where it comes out what this node is to take up and to give back.
-pub type Outlooks = mpsc::UnboundedReceiver<Outlook>;
+pub type Outlooks = mpsc::UnboundedReceiver<Takeover>;
 
 /// Many agents under one roof.
 #[derive(Debug)]
 pub struct Supervisor {
-    desk: Arc<Desk>,
+    context: Arc<SupervisorContext>,
     agents: BTreeMap<AgentName, Handle>,
     beats: Beats,
     retiring: Retiring,
     /// The same agents, for whoever serves the queue.
     roster: Roster,
-    tidings: Option<Tidings>,
+    changes: Option<StoreChanges>,
     /// How the queue is served, for whoever does.
     queue: Option<watch::Sender<QueueSettings>>,
     /// Who serves the queue.
@@ -151,7 +151,7 @@ impl Supervisor {
         let nofile = limits::raise_open_files();
         let cgroups = Cgroups::find(&settings.cgroups, &settings.home);
         let recoverer = Recoverer::new(engine.clone(), settings.strategies, settings.policy);
-        let desk = Arc::new(Desk {
+        let context = Arc::new(SupervisorContext {
             recoverer,
             draining: watch::Sender::new(false),
             bell: Arc::default(),
@@ -171,12 +171,12 @@ impl Supervisor {
             standby: Waiting::default(),
         });
         let supervisor = Self {
-            desk,
+            context,
             agents: BTreeMap::new(),
             beats: Beats::default(),
             retiring: Retiring::default(),
             roster: Roster::default(),
-            tidings: None,
+            changes: None,
             queue: None,
             servants: Vec::new(),
             standby: BTreeMap::new(),
@@ -187,15 +187,15 @@ impl Supervisor {
     }
 
     /// Obeys the mark of a drain from now on. To be called before anything is taken up.
-    pub async fn mind_drain(&mut self) -> Result<(), StoreError> {
-        self.desk.read_drain().await?;
-        let mut tidings = self.tidings();
-        let desk = Arc::clone(&self.desk);
+    pub async fn watch_drain(&mut self) -> Result<(), StoreError> {
+        self.context.read_drain().await?;
+        let mut changes = self.changes();
+        let context = Arc::clone(&self.context);
         self.serve(async move {
             loop {
-                tidings.next().await;
+                changes.next().await;
                 // A store that is away just now is read at the next change.
-                let _ = desk.read_drain().await;
+                let _ = context.read_drain().await;
             }
         });
         Ok(())
@@ -204,11 +204,11 @@ impl Supervisor {
     /// Lets those that a drain paused continue as soon as it is over. Only for a supervisor that does not
     /// serve the queue: whoever does wakes them at its pace.
     pub fn resume_after_drain(&mut self) {
-        let (desk, roster) = (Arc::clone(&self.desk), self.roster.clone());
+        let (context, roster) = (Arc::clone(&self.context), self.roster.clone());
         self.serve(async move {
             loop {
-                desk.bell.notified().await;
-                if !desk.is_draining() {
+                context.bell.notified().await;
+                if !context.is_draining() {
                     roster.waiting().iter().for_each(|(name, _)| roster.wake(name));
                 }
             }
@@ -217,20 +217,20 @@ impl Supervisor {
 
     /// Whether nothing is begun: a drain lasts.
     pub fn is_draining(&self) -> bool {
-        self.desk.is_draining()
+        self.context.is_draining()
     }
 
     /// Gives out tasks of the queue, and recovers those whose holder is gone, from now on. To be called
     /// once everything is taken up: what lives is adopted first.
     pub fn serve_queue(&mut self, settings: &QueueSettings) {
-        let (desk, roster) = (Arc::clone(&self.desk), self.roster.clone());
-        let tidings = self.tidings();
+        let (context, roster) = (Arc::clone(&self.context), self.roster.clone());
+        let changes = self.changes();
         let (queue, settings) = watch::channel(settings.clone());
         self.queue = Some(queue);
-        let router = Router::new(desk, roster, tidings.clone(), settings.clone());
+        let router = Router::new(context, roster, changes.clone(), settings.clone());
         self.serve(router.serve());
-        let (desk, roster) = (Arc::clone(&self.desk), self.roster.clone());
-        self.serve(Sweeper { desk, roster, tidings, settings }.serve());
+        let (context, roster) = (Arc::clone(&self.context), self.roster.clone());
+        self.serve(Sweeper { context, roster, changes, settings }.serve());
     }
 
     /// Serves the queue so from now on; what was given out stays given out.
@@ -246,17 +246,18 @@ impl Supervisor {
 
     /// Where agents that report by themselves are heard. One is enough for all.
     pub fn reporters(&self) -> Reporters {
-        let notices = self.desk.notices.clone();
-        Reporters::new(self.desk.recoverer.clone(), self.beats.clone(), notices)
+        let notices = self.context.notices.clone();
+        Reporters::new(self.context.recoverer.clone(), self.beats.clone(), notices)
     }
 
-    fn tidings(&mut self) -> Tidings {
-        if let Some(tidings) = &self.tidings {
-            return tidings.clone();
+    fn changes(&mut self) -> StoreChanges {
+        if let Some(changes) = &self.changes {
+            return changes.clone();
         }
-        let (tidings, bring) = Tidings::of(self.desk.engine.clone(), self.desk.fleet.clone());
+        let (changes, bring) =
+            StoreChanges::of(self.context.engine.clone(), self.context.fleet.clone());
         self.serve(bring);
-        self.tidings.insert(tidings).clone()
+        self.changes.insert(changes).clone()
     }
 
     fn serve(&mut self, servant: impl Future<Output = ()> + Send + 'static) {
@@ -270,11 +271,11 @@ impl Supervisor {
 
     /// Gives tasks to their strategy.
     pub fn recoverer(&self) -> &Recoverer {
-        &self.desk.recoverer
+        &self.context.recoverer
     }
 
     /// Takes an agent up and supervises it from now on.
-    pub async fn take_up(
+    pub async fn acquire(
         &mut self,
         spec: AgentSpec,
         begin: Begin,
@@ -296,13 +297,13 @@ impl Supervisor {
     ) -> Vec<(AgentName, TakeUpError)> {
         let mut taking = JoinSet::new();
         for spec in specs {
-            let desk = Arc::clone(&self.desk);
+            let context = Arc::clone(&self.context);
             taking.spawn(async move {
                 let name = spec.name.clone();
                 let (mail, letters) = mpsc::unbounded_channel();
                 let slot = Arc::new(Slot::default());
                 let heard = Arc::clone(&slot);
-                let taken = actor::take_up(desk, spec, begin, take_over, heard, letters).await;
+                let taken = actor::acquire(context, spec, begin, take_over, heard, letters).await;
                 (name, taken.map(|(actor, view)| (actor, view, mail, slot)))
             });
         }
@@ -323,23 +324,24 @@ impl Supervisor {
 
     /// Takes these up when they are this node's to take, and not before: another node may have them, or be
     /// the one that all agree upon. The first call answers where those are named whose turn has come.
-    pub fn stand_by(&mut self, specs: Vec<AgentSpec>) -> Option<Outlooks> {
+    pub fn wait_for_agents(&mut self, specs: Vec<AgentSpec>) -> Option<Outlooks> {
         for spec in specs {
-            self.desk.standby.add(&spec, Duration::ZERO);
+            self.context.standby.add(&spec, Duration::ZERO);
             self.standby.insert(spec.name.clone(), spec);
         }
-        let fleet = self.desk.fleet.clone().filter(|_| !self.looks_for_ripe)?;
+        let fleet = self.context.fleet.clone().filter(|_| !self.looks_for_ripe)?;
         self.looks_for_ripe = true;
         let (tell, outlooks) = mpsc::unbounded_channel();
-        let (waiting, store) = (self.desk.standby.clone(), Arc::clone(self.desk.engine.store()));
-        let tidings = self.tidings();
-        let (desk, roster) = (Arc::clone(&self.desk), self.roster.clone());
+        let (waiting, store) =
+            (self.context.standby.clone(), Arc::clone(self.context.engine.store()));
+        let changes = self.changes();
+        let (context, roster) = (Arc::clone(&self.context), self.roster.clone());
         self.serve(async move {
             // Heard from before anything is taken up: what is asked for after that is not missed.
             let kinds = vec![EventKind::AgentWish];
-            let wished = Hearing::begin(Arc::clone(&store), tidings.clone(), kinds).await;
-            let looks = standby::serve(waiting, fleet, store, tidings, roster.clone(), tell);
-            tokio::join!(looks, wishes::serve(desk, roster, wished));
+            let wished = EventSubscription::begin(Arc::clone(&store), changes.clone(), kinds).await;
+            let looks = takeover::serve(waiting, fleet, store, changes, roster.clone(), tell);
+            tokio::join!(looks, remote_commands::serve(context, roster, wished));
         });
         Some(outlooks)
     }
@@ -377,7 +379,11 @@ impl Supervisor {
         view: watch::Receiver<AgentView>,
     ) {
         if self.roster.add(name.clone(), mail, view) {
-            tokio::spawn(wishes::grant(Arc::clone(&self.desk), self.roster.clone(), name));
+            tokio::spawn(remote_commands::grant(
+                Arc::clone(&self.context),
+                self.roster.clone(),
+                name,
+            ));
         }
     }
 
@@ -405,7 +411,7 @@ impl Supervisor {
 
     fn wait_again_after(&self, name: &AgentName, pause: Duration) {
         if let Some(spec) = self.standby.get(name) {
-            self.desk.standby.add(spec, pause);
+            self.context.standby.add(spec, pause);
         }
     }
 
@@ -413,18 +419,18 @@ impl Supervisor {
     /// node may want them. Those that are wanted after all, or on their way out already, are left alone.
     /// Answers those that cannot be had now.
     pub async fn give_back(&mut self, specs: Vec<AgentSpec>) -> Vec<(AgentName, TakeUpError)> {
-        let mut forsaken = Vec::new();
+        let mut unwanted = Vec::new();
         self.given_back.retain(|_, at| at.elapsed() < GIVE_BACK_PAUSE);
         for spec in specs {
             let is_known = self.knows(&spec.name) || self.retiring.has(&spec.name);
             let was_tried = self.given_back.contains_key(&spec.name);
             if !is_known && !was_tried && self.is_held_here(&spec.name).await {
                 self.given_back.insert(spec.name.clone(), Instant::now());
-                forsaken.push(spec);
+                unwanted.push(spec);
             }
         }
-        let names: Vec<AgentName> = forsaken.iter().map(|spec| spec.name.clone()).collect();
-        let refused = self.take_up_all(forsaken, Begin::GiveBack, false).await;
+        let names: Vec<AgentName> = unwanted.iter().map(|spec| spec.name.clone()).collect();
+        let refused = self.take_up_all(unwanted, Begin::GiveBack, false).await;
         for name in &names {
             drop(self.retire(name));
         }
@@ -434,11 +440,11 @@ impl Supervisor {
     /// Whether this node still has it: since it was looked at it may have been given back. A store that
     /// cannot be read just now is asked again at the next look.
     async fn is_held_here(&self, name: &AgentName) -> bool {
-        let (Some(fleet), store) = (&self.desk.fleet, self.desk.engine.store()) else {
+        let (Some(fleet), store) = (&self.context.fleet, self.context.engine.store()) else {
             return false;
         };
         let agent = store.agent(name).await.ok().flatten();
-        agent.is_some_and(|agent| standby::is_held_here(&agent, fleet))
+        agent.is_some_and(|agent| takeover::is_held_here(&agent, fleet))
     }
 
     /// Whether it is supervised here, or stands by.
@@ -493,7 +499,7 @@ impl Supervisor {
 
     /// This machine's fleet; none where it is alone.
     pub fn fleet(&self) -> Option<&Fleet> {
-        self.desk.fleet.as_ref()
+        self.context.fleet.as_ref()
     }
 
     /// Where agents that are supervised here are told to live, from any thread.
@@ -548,7 +554,7 @@ impl Supervisor {
     pub async fn pass_on_growth(&self) {
         loop {
             // A watch that cannot be read tells nothing; silence is then judged by looking.
-            let Ok(name) = self.desk.growth.next().await else {
+            let Ok(name) = self.context.growth.next().await else {
                 return std::future::pending().await;
             };
             if let Some(handle) = self.agents.get(&name) {
@@ -570,7 +576,7 @@ impl Supervisor {
     pub fn hurry(&self) {
         let retiring = self.retiring.mail.iter().map(|(_, mail)| mail);
         for mail in self.agents.values().map(|handle| &handle.mail).chain(retiring) {
-            let _ = mail.send(Mail::Hurry);
+            let _ = mail.send(Mail::KillNow);
         }
     }
 
@@ -586,7 +592,7 @@ impl Supervisor {
 
     /// How many agents have something that lives here, whoever supervises it: their locks tell.
     pub fn living(&self) -> io::Result<usize> {
-        let folders = AgentFolder::all(&self.desk.home)?;
+        let folders = AgentFolder::all(&self.context.home)?;
         Ok(folders.iter().filter(|folder| client::is_lock_held(folder)).count())
     }
 
@@ -595,7 +601,7 @@ impl Supervisor {
     /// supervised here.
     pub fn retire(&mut self, name: &AgentName) -> Option<oneshot::Receiver<Answer>> {
         self.standby.remove(name);
-        self.desk.standby.remove(name);
+        self.context.standby.remove(name);
         let stopped = self.ask(name, |answer| Mail::Stop(Stopper::Shutdown, answer));
         self.roster.remove(name);
         let handle = self.agents.remove(name)?;
@@ -618,12 +624,12 @@ impl Supervisor {
 
     /// This boot of the machine.
     pub fn boot_id(&self) -> &str {
-        &self.desk.owner.boot
+        &self.context.owner.boot
     }
 
     /// The store, with the funnel in front of it.
     pub fn engine(&self) -> &Engine {
-        &self.desk.engine
+        &self.context.engine
     }
 
     /// The agents that another supervisor has taken since, or that were given up. In a fleet they stand

@@ -16,13 +16,13 @@ use relight_store::StoreError;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::desk::Desk;
+use super::context::SupervisorContext;
 use super::notice::What;
 use super::roster::{AttemptIs, Roster};
+use super::store_changes::StoreChanges;
 use super::supervisor::QueueSettings;
-use super::tidings::Tidings;
-use crate::doors::process;
 use crate::fleet::Fleet;
+use crate::os::process;
 use crate::recovery::{self, Lost, Recovered};
 
 /// Most tasks that are recovered at one look.
@@ -30,9 +30,9 @@ const SWEPT_MAX: usize = 1_000;
 
 /// The sweeper of one supervisor.
 pub(super) struct Sweeper {
-    pub(super) desk: Arc<Desk>,
+    pub(super) context: Arc<SupervisorContext>,
     pub(super) roster: Roster,
-    pub(super) tidings: Tidings,
+    pub(super) changes: StoreChanges,
     /// Its period is the shortest time between two looks, and the longest while there is something to
     /// watch.
     pub(super) settings: watch::Receiver<QueueSettings>,
@@ -48,7 +48,7 @@ struct Look {
 impl Sweeper {
     /// Sweeps for as long as it is polled.
     pub(super) async fn serve(mut self) {
-        let mut nodes = self.desk.fleet.as_ref().map(Fleet::nodes);
+        let mut nodes = self.context.fleet.as_ref().map(Fleet::nodes);
         loop {
             let every = self.settings.borrow_and_update().sweep_every();
             let again_at = Instant::now() + every;
@@ -67,7 +67,7 @@ impl Sweeper {
 
     async fn rest(&mut self, watches: bool, again_at: Instant) {
         if !watches {
-            self.tidings.next().await;
+            self.changes.next().await;
         }
         tokio::select! {
             () = sleep_until(again_at) => {}
@@ -77,7 +77,7 @@ impl Sweeper {
     }
 
     async fn look(&self) -> Result<Look, StoreError> {
-        let engine = &self.desk.engine;
+        let engine = &self.context.engine;
         let mut look = Look { lost: Vec::new(), has_to_look_again: false };
         for task in recovery::held(engine).await? {
             if look.lost.len() >= SWEPT_MAX {
@@ -100,7 +100,7 @@ impl Sweeper {
     /// Whether an agent does not come back by itself: it is terminated, or was of a queue's and nobody
     /// supervises it any more, for it is not in the configuration.
     async fn is_gone(&self, name: &AgentName) -> Result<bool, StoreError> {
-        let Some(agent) = self.desk.engine.store().agent(name).await? else { return Ok(false) };
+        let Some(agent) = self.context.engine.store().agent(name).await? else { return Ok(false) };
         let is_terminated = matches!(agent.state, AgentState::Terminated { .. });
         let held = agent.lease.held.as_ref();
         let is_supervised = self.roster.has(name)
@@ -120,7 +120,7 @@ impl Sweeper {
         // Whoever takes its agent up gives it to the strategy that the agent has.
         if let Holder::Attempt { attempt, .. } = &held.holder
             && let Some(agent) = AttemptTag::from_text(attempt.clone()).agent()
-            && self.desk.standby.has(agent)
+            && self.context.standby.has(agent)
         {
             *has_to_look_again = true;
             return false;
@@ -131,7 +131,7 @@ impl Sweeper {
                 *has_to_look_again |= held.ttl.is_some() && !is_over;
                 is_over
             }
-            AttemptIs::Over => !self.desk.is_asked_about(&task.id),
+            AttemptIs::Over => !self.context.is_asked_about(&task.id),
             AttemptIs::Elsewhere => {
                 let is_lost = process::holder_life(held) == HolderLife::Gone;
                 *has_to_look_again |= !is_lost;
@@ -141,13 +141,13 @@ impl Sweeper {
     }
 
     async fn recover(&self, lost: Vec<Lost>) {
-        for recovered in recovery::sweep(&self.desk.recoverer, lost).await {
+        for recovered in recovery::sweep(&self.context.recoverer, lost).await {
             match recovered {
                 Ok(recovered) => self.tell(recovered),
                 Err((task, error)) => {
                     if let Some(agent) = &task.agent {
                         let text = format!("task {}: {error}", task.id);
-                        self.desk.notices.tell(agent, What::Trouble(text));
+                        self.context.notices.tell(agent, What::Trouble(text));
                     }
                 }
             }
@@ -158,7 +158,7 @@ impl Sweeper {
     fn tell(&self, recovered: Recovered) {
         if let Some(agent) = recovered.agent.clone() {
             let (task, status) = (recovered.task, recovered.status);
-            self.desk.notices.tell(&agent, What::TaskRecovered { task, status });
+            self.context.notices.tell(&agent, What::TaskRecovered { task, status });
         }
     }
 }

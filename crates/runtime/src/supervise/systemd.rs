@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use super::notify::{Sign, send};
-use crate::doors::environment;
+use crate::os::environment;
 
 /// What systemd wants to hear; nothing when it did not start us.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::AgentFolder;
 use super::notify::WaitId;
-use crate::doors::process;
+use crate::os::process;
 
 /// So many verbs that wait at the same time are taken note of; no agent has so many.
 const VERBS_MAX: usize = 256;

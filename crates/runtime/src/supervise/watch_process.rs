@@ -15,7 +15,7 @@ use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::unix::AsyncFd;
 
-use crate::doors::{descriptor, process};
+use crate::os::{descriptor, process};
 
 /// A process that is being watched, known by its pidfd.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ mod tests {
     use std::process::Child;
 
     use super::*;
-    use crate::doors::process::{command, identity};
+    use crate::os::process::{command, identity};
 
     fn child(program: &str, arguments: &[&str]) -> (Child, ProcessIdentity) {
         let child = command(program, arguments).spawn().unwrap();

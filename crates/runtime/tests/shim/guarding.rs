@@ -1,6 +1,6 @@
 //! A shim as the guardian of its tree: it ends it in time, whether or not anybody is there to say so.
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight::supervise::shim::wire::{Deadline, Order, Rung};
 use relight_core::time::Span;
 

@@ -42,7 +42,7 @@ async fn at_rest(home: &TempDir, store: &Arc<dyn Store>) -> (Supervisor, Heard) 
         ..Settings::default()
     };
     let (mut supervisor, notices) = Supervisor::new(engine, settings).unwrap();
-    supervisor.take_up(spec(home), Begin::HoldBack, false).await.unwrap();
+    supervisor.acquire(spec(home), Begin::HoldBack, false).await.unwrap();
     let stopped = supervisor.stop(&x()).unwrap().await.unwrap();
     assert_eq!(stopped.state, AgentStateKind::Stopped);
     (supervisor, notices)

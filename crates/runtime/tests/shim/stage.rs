@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use relight::doors::{pidfd, process};
+use relight::os::{pidfd, process};
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::shim::client::{self, Connection};
 use relight::supervise::shim::wire::{ExitRecord, Input, Order, Report, Rung, StartOrder};

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use relight::doors::pidfd;
+use relight::os::pidfd;
 use relight::supervise::shim::client;
 use relight::supervise::shim::wire::{Order, Report};
 use relight_core::agent::death::HowEnded;

@@ -10,9 +10,9 @@ use relight::engine::Engine;
 use relight::queue::Queue;
 use relight::recovery::{Recoverer, Strategies};
 use relight::store_url::StoreUrl;
-use relight::supervise::beats::Beats;
+use relight::supervise::control_server::Reception;
+use relight::supervise::heartbeats::Beats;
 use relight::supervise::notice::Notices;
-use relight::supervise::reception::Reception;
 use relight::supervise::reporters::Reporters;
 use relight_core::recovery::TaskPolicy;
 use relight_core::redact::{MarkKey, Redactor};
@@ -25,7 +25,7 @@ use super::{HOSTS, PORT};
 use crate::app::{App, Shared};
 use crate::backend::Backend;
 use crate::guard::host::Hosts;
-use crate::listen::{Hall, Peer, attend};
+use crate::listen::{ConnectionContext, Peer, attend};
 use crate::tokens::Keyring;
 
 /// Lets in.
@@ -77,9 +77,10 @@ async fn answer(data: &[u8]) -> Vec<u8> {
     let (mut ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     let (_ends, ending) = watch::channel(false);
     let (open, _closed) = mpsc::channel(1);
-    let hall = Hall { router: app().router(), ends: ending, open, header_wait_max: WAIT_MAX };
+    let connections =
+        ConnectionContext { router: app().router(), ends: ending, open, header_wait_max: WAIT_MAX };
     let peer = Peer::Tcp { ip: [127, 0, 0, 1].into() };
-    let served = tokio::spawn(attend(theirs, peer, hall));
+    let served = tokio::spawn(attend(theirs, peer, connections));
     let mut answered = Vec::new();
     let talk = async {
         let _ = ours.write_all(data).await;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight_core::event::EventKind;
 use relight_store::{Store, StoreError, Told};
 use serde_json::json;

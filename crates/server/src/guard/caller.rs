@@ -3,8 +3,8 @@
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
-use relight::doors::clock;
 use relight::fleet::key::{FleetKey, SCHEME};
+use relight::os::clock;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::NodeName;
 use subtle::ConstantTimeEq as _;
@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq as _;
 use super::scope::Scope;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::is_write;
+use crate::extract::is_write;
 use crate::listen::Peer;
 use crate::login::hash;
 

@@ -20,7 +20,7 @@ use relight_core::error_code::ErrorCode;
 use crate::answer::seal;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given;
+use crate::extract;
 use crate::listen::Peer;
 use crate::pages;
 
@@ -52,7 +52,7 @@ fn check(app: &App, request: &mut Request) -> Result<(), ApiError> {
         caller.check_csrf(&method, request.headers())?;
         request.extensions_mut().insert(caller);
     }
-    given::check_content(&method, &path, request.headers())
+    extract::check_content(&method, &path, request.headers())
 }
 
 /// What needs no login: whether the daemon lives, and how to log in.

@@ -7,7 +7,7 @@ use axum::http::Method;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
-use crate::given::is_write;
+use crate::extract::is_write;
 
 /// What a caller may do; each includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

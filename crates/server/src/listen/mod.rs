@@ -3,7 +3,7 @@
 //! The socket and TCP have places of their own, so that ten thousand idle connections from anywhere
 //! leave the socket free. Whoever is slow to speak or to listen is cut off.
 
-mod patient;
+mod timeout_io;
 pub(crate) mod tls;
 
 use std::io;
@@ -18,14 +18,14 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use relight::doors::limits;
+use relight::os::limits;
 use relight::supervise::control::Control;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
-use patient::Patient;
+use timeout_io::TimeoutIo;
 
 /// TCP connections at a time; further ones wait to be taken. At most an eighth of all descriptors: agents
 /// need theirs, whoever connects.
@@ -56,7 +56,7 @@ pub(crate) enum Peer {
 
 /// What every connection shares.
 #[derive(Clone)]
-pub(crate) struct Hall {
+pub(crate) struct ConnectionContext {
     pub(crate) router: Router,
     /// Turns true when the daemon ends.
     pub(crate) ends: watch::Receiver<bool>,
@@ -67,9 +67,9 @@ pub(crate) struct Hall {
 }
 
 /// Takes connections of the socket until the end.
-pub(crate) async fn socket(control: Control, hall: Hall) {
+pub(crate) async fn socket(control: Control, connections: ConnectionContext) {
     let places = places(SOCKET_MAX, SOCKET_SHARE);
-    let mut ends = hall.ends.clone();
+    let mut ends = connections.ends.clone();
     loop {
         let place = Arc::clone(&places).acquire_owned().await.expect("it is never closed");
         let stream = tokio::select! {
@@ -78,9 +78,9 @@ pub(crate) async fn socket(control: Control, hall: Hall) {
         };
         match stream {
             Ok(stream) => {
-                let hall = hall.clone();
+                let connections = connections.clone();
                 tokio::spawn(async move {
-                    attend(stream, Peer::Socket, hall).await;
+                    attend(stream, Peer::Socket, connections).await;
                     drop(place);
                 });
             }
@@ -96,9 +96,13 @@ fn places(most: usize, share: u64) -> Arc<Semaphore> {
 }
 
 /// Takes TCP connections until the end.
-pub(crate) async fn tcp(listener: TcpListener, tls: Option<TlsAcceptor>, hall: Hall) {
+pub(crate) async fn tcp(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    connections: ConnectionContext,
+) {
     let places = places(TCP_MAX, TCP_SHARE);
-    let mut ends = hall.ends.clone();
+    let mut ends = connections.ends.clone();
     loop {
         let place = Arc::clone(&places).acquire_owned().await.expect("it is never closed");
         let taken = tokio::select! {
@@ -115,14 +119,15 @@ pub(crate) async fn tcp(listener: TcpListener, tls: Option<TlsAcceptor>, hall: H
         };
         // Small answers go at once.
         let _ = stream.set_nodelay(true);
-        let (hall, tls, peer) = (hall.clone(), tls.clone(), Peer::Tcp { ip: address.ip() });
+        let (connections, tls, peer) =
+            (connections.clone(), tls.clone(), Peer::Tcp { ip: address.ip() });
         tokio::spawn(async move {
             match tls {
-                None => attend(stream, peer, hall).await,
+                None => attend(stream, peer, connections).await,
                 Some(tls) => {
                     let shaken = tokio::time::timeout(HANDSHAKE_MAX, tls.accept(stream)).await;
                     if let Ok(Ok(stream)) = shaken {
-                        attend(stream, peer, hall).await;
+                        attend(stream, peer, connections).await;
                     }
                 }
             }
@@ -132,11 +137,11 @@ pub(crate) async fn tcp(listener: TcpListener, tls: Option<TlsAcceptor>, hall: H
 }
 
 /// Answers the requests of one connection, one after the other.
-pub(crate) async fn attend<S>(stream: S, peer: Peer, hall: Hall)
+pub(crate) async fn attend<S>(stream: S, peer: Peer, connections: ConnectionContext)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Hall { router, mut ends, open, header_wait_max } = hall;
+    let ConnectionContext { router, mut ends, open, header_wait_max } = connections;
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
@@ -147,7 +152,7 @@ where
         .header_read_timeout(header_wait_max)
         .max_headers(HEADERS_MAX)
         .max_buf_size(HEADER_BYTES_MAX);
-    let connection = http.serve_connection(TokioIo::new(Patient::new(stream)), service);
+    let connection = http.serve_connection(TokioIo::new(TimeoutIo::new(stream)), service);
     tokio::pin!(connection);
     // A connection that breaks has nobody to tell.
     tokio::select! {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight_core::time::Span;
 use subtle::ConstantTimeEq as _;
 

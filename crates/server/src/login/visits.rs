@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use relight::doors::{clock, process};
+use relight::os::{clock, process};
 use relight_core::time::Span;
 use serde::{Deserialize, Serialize};
 

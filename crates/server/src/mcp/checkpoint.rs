@@ -3,7 +3,7 @@
 use relight::dialect::{
     Dialect, ResumeRequest, Saved, StartOutcome, StartRequest, UpdateRequest, document,
 };
-use relight::doors::clock;
+use relight::os::clock;
 use relight_core::checkpoint::Status;
 use relight_core::decide::Right;
 use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName, TaskId};
@@ -12,15 +12,15 @@ use relight_core::time::Span;
 use serde_json::{Value, json};
 
 use super::arguments::{CheckpointResume, CheckpointSave};
+use super::call_context::CallContext;
 use super::problem::Problem;
 use super::reply::{Reply, first};
-use super::seat::Seat;
 use super::task::{started_data, started_text};
 
 /// How long a workflow is worth resuming.
 const LIFETIME: Span = Span::from_secs(7 * 24 * 60 * 60);
 
-pub(super) async fn save(seat: &Seat, given: CheckpointSave) -> Result<Reply, Problem> {
+pub(super) async fn save(seat: &CallContext, given: CheckpointSave) -> Result<Reply, Problem> {
     let dialect = Dialect::new(seat.engine.clone(), seat.checkpoints.clone());
     let id = TaskId::new(given.workflow.clone())?;
     let known = seat.engine.store().task(&id).await?;
@@ -52,7 +52,7 @@ pub(super) async fn save(seat: &Seat, given: CheckpointSave) -> Result<Reply, Pr
 }
 
 fn start_request(
-    seat: &Seat,
+    seat: &CallContext,
     id: &TaskId,
     given: &CheckpointSave,
 ) -> Result<StartRequest, Problem> {
@@ -80,7 +80,7 @@ fn start_request(
 }
 
 /// The agent of a workflow, which may have any name; the caller when none is given.
-fn agent(seat: &Seat, given: Option<&str>) -> Result<Option<AgentName>, Problem> {
+fn agent(seat: &CallContext, given: Option<&str>) -> Result<Option<AgentName>, Problem> {
     match given {
         Some(name) => Ok(Some(AgentName::of_workflow(name)?)),
         None => seat.agent(None),
@@ -92,7 +92,7 @@ fn names(given: &[String]) -> Result<Vec<StepName>, IdError> {
 }
 
 async fn update(
-    seat: &Seat,
+    seat: &CallContext,
     dialect: &Dialect,
     id: &TaskId,
     given: &CheckpointSave,
@@ -149,7 +149,7 @@ fn tell_copy(saved: &Saved, text: &mut String, data: &mut Value) {
     }
 }
 
-pub(super) async fn resume(seat: &Seat, given: CheckpointResume) -> Result<Reply, Problem> {
+pub(super) async fn resume(seat: &CallContext, given: CheckpointResume) -> Result<Reply, Problem> {
     let dialect = Dialect::new(seat.engine.clone(), seat.checkpoints.clone());
     let workflow = given.workflow.map(TaskId::new).transpose()?;
     let agent = agent(seat, given.agent.as_deref())?;

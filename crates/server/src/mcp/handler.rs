@@ -11,9 +11,9 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::arguments::read;
+use super::call_context::CallContext;
 use super::problem::Problem;
 use super::reply::Reply;
-use super::seat::Seat;
 use super::tool::Tool;
 use super::{INSTRUCTIONS, INSTRUCTIONS_OVER_HTTP, checkpoint, look, step, task};
 use crate::error::ApiError;
@@ -25,7 +25,7 @@ const MARKDOWN: &str = "text/markdown";
 /// A server for one caller.
 #[derive(Debug, Clone)]
 pub(super) struct Handler {
-    pub(super) seat: Seat,
+    pub(super) seat: CallContext,
 }
 
 impl Handler {
@@ -93,7 +93,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-async fn run(seat: &Seat, tool: Tool, given: JsonObject) -> Result<Reply, Problem> {
+async fn run(seat: &CallContext, tool: Tool, given: JsonObject) -> Result<Reply, Problem> {
     if !tool.is_read_only() && !seat.may_write() {
         return Err(seat.refuse());
     }

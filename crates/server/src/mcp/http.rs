@@ -14,11 +14,11 @@ use relight_core::ids::AgentName;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
+use super::call_context::CallContext;
 use super::handler::Handler;
-use super::seat::Seat;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::BODY_BYTES_MAX;
+use crate::extract::BODY_BYTES_MAX;
 use crate::guard::Caller;
 
 /// The header by which a client says which agent it serves.
@@ -39,7 +39,7 @@ pub(crate) async fn serve(
     request: Request,
 ) -> Result<Response, ApiError> {
     let agent = agent(request.headers())?;
-    let handler = Handler { seat: Seat::over_http(app, caller, agent) };
+    let handler = Handler { seat: CallContext::over_http(app, caller, agent) };
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)

@@ -1,7 +1,7 @@
 //! Looking around, and being seen: `inflight`, `resume_brief`, `heartbeat`.
 
-use relight::doors::clock;
 use relight::inflight::{self, Holding, OpenStep};
+use relight::os::clock;
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::notify::{self, Sign};
 use relight::supervise::successor::{About, current_brief};
@@ -9,13 +9,13 @@ use relight_core::ids::{AgentName, TaskId};
 use serde_json::{Value, json};
 
 use super::arguments;
+use super::call_context::{CallContext, Process, Side};
 use super::problem::Problem;
 use super::reply::{Reply, first};
-use super::seat::{Process, Seat, Side};
 use crate::routes::{heartbeat, moment};
 use crate::wire;
 
-pub(super) async fn inflight(seat: &Seat, _: arguments::Inflight) -> Result<Reply, Problem> {
+pub(super) async fn inflight(seat: &CallContext, _: arguments::Inflight) -> Result<Reply, Problem> {
     let found = inflight::look(&seat.engine, &seat.home).await?;
     let (in_doubt, lost, held) = (&found.in_doubt, &found.lost, &found.held);
     let mut text = format!(
@@ -49,7 +49,10 @@ pub(super) async fn inflight(seat: &Seat, _: arguments::Inflight) -> Result<Repl
     Ok(Reply::new(text, data))
 }
 
-pub(super) async fn brief(seat: &Seat, given: arguments::ResumeBrief) -> Result<Reply, Problem> {
+pub(super) async fn brief(
+    seat: &CallContext,
+    given: arguments::ResumeBrief,
+) -> Result<Reply, Problem> {
     let task = given.task.map(TaskId::new).transpose()?;
     let agent = seat.agent(given.agent)?;
     Ok(Reply::text(brief_text(seat, task, agent).await?))
@@ -57,7 +60,7 @@ pub(super) async fn brief(seat: &Seat, given: arguments::ResumeBrief) -> Result<
 
 /// The brief of this task, else of the one that was started, else of the agent's own.
 pub(super) async fn brief_text(
-    seat: &Seat,
+    seat: &CallContext,
     task: Option<TaskId>,
     agent: Option<AgentName>,
 ) -> Result<String, Problem> {
@@ -78,7 +81,10 @@ pub(super) async fn brief_text(
     }
 }
 
-pub(super) async fn heartbeat(seat: &Seat, given: arguments::Heartbeat) -> Result<Reply, Problem> {
+pub(super) async fn heartbeat(
+    seat: &CallContext,
+    given: arguments::Heartbeat,
+) -> Result<Reply, Problem> {
     let name = given.agent.clone().map(AgentName::new).transpose()?;
     let is_heard = match &seat.side {
         Side::Process(process) => beat(seat, process, name, &given).await?,
@@ -96,7 +102,7 @@ pub(super) async fn heartbeat(seat: &Seat, given: arguments::Heartbeat) -> Resul
 
 /// Whether somebody listens. Blocks for a moment at most, on a thread of its own.
 async fn beat(
-    seat: &Seat,
+    seat: &CallContext,
     process: &Process,
     name: Option<AgentName>,
     given: &arguments::Heartbeat,

@@ -6,6 +6,7 @@
 //! refusal is a tool's result with a hint, for the agent to read, and not an error of the protocol.
 
 mod arguments;
+mod call_context;
 mod checkpoint;
 mod handler;
 pub(crate) mod http;
@@ -13,7 +14,6 @@ mod lines;
 mod look;
 mod problem;
 mod reply;
-mod seat;
 mod stdio;
 mod step;
 mod task;

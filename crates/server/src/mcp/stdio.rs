@@ -14,9 +14,9 @@ use relight_core::lease::{Fence, Holder};
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::io::stdio_pipes;
 
+use super::call_context::CallContext;
 use super::handler::Handler;
 use super::lines::Lines;
-use super::seat::Seat;
 
 /// What the process stands on.
 pub struct Stdio {
@@ -61,7 +61,7 @@ pub enum StdioError {
 
 /// Serves until the input ends or `ending` comes, and finishes what is under way then.
 pub async fn serve_stdio(stdio: Stdio, ending: impl Future<Output = ()>) -> Result<(), StdioError> {
-    let handler = Handler { seat: Seat::at_stdio(stdio) };
+    let handler = Handler { seat: CallContext::at_stdio(stdio) };
     let mut ending = std::pin::pin!(ending);
     let (read, write) = stdio_pipes();
     let begun = tokio::select! {

@@ -9,15 +9,18 @@ use relight_core::task::Usage;
 use serde_json::json;
 
 use super::arguments;
+use super::call_context::CallContext;
 use super::problem::Problem;
 use super::reply::Reply;
-use super::seat::Seat;
 use crate::routes::steps::{self, micros};
 
 /// So much of a finished step's output is told; all of it is in the store.
 const OUTPUT_BYTES_MAX: usize = 4 << 10;
 
-pub(super) async fn begin(seat: &Seat, given: arguments::StepBegin) -> Result<Reply, Problem> {
+pub(super) async fn begin(
+    seat: &CallContext,
+    given: arguments::StepBegin,
+) -> Result<Reply, Problem> {
     let id = seat.task(given.task)?;
     let right = seat.right(&id, given.fence)?;
     let key = steps::step_key(&seat.engine, given.step, given.occurrence)?;
@@ -75,7 +78,7 @@ fn meaning(advice: StepAdvice) -> &'static str {
     }
 }
 
-pub(super) async fn skip(seat: &Seat, given: arguments::StepSkip) -> Result<Reply, Problem> {
+pub(super) async fn skip(seat: &CallContext, given: arguments::StepSkip) -> Result<Reply, Problem> {
     if given.reason.trim().is_empty() {
         return Err(Problem::invalid("a reason is needed").hint("say why it is not needed"));
     }
@@ -93,7 +96,7 @@ pub(super) async fn skip(seat: &Seat, given: arguments::StepSkip) -> Result<Repl
     Ok(Reply::new(text, json!({"step": key.to_string(), "state": "skipped", "next_step": next})))
 }
 
-pub(super) async fn end(seat: &Seat, given: arguments::StepEnd) -> Result<Reply, Problem> {
+pub(super) async fn end(seat: &CallContext, given: arguments::StepEnd) -> Result<Reply, Problem> {
     let id = seat.task(given.task)?;
     let right = seat.right(&id, given.fence)?;
     let key = steps::step_key(&seat.engine, given.step, given.occurrence)?;

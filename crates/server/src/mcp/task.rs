@@ -10,11 +10,14 @@ use relight_core::task::{NewTask, TaskSpec};
 use serde_json::{Value, json};
 
 use super::arguments;
+use super::call_context::CallContext;
 use super::problem::Problem;
 use super::reply::{Reply, first, last};
-use super::seat::Seat;
 
-pub(super) async fn start(seat: &Seat, given: arguments::TaskStart) -> Result<Reply, Problem> {
+pub(super) async fn start(
+    seat: &CallContext,
+    given: arguments::TaskStart,
+) -> Result<Reply, Problem> {
     let id = seat.task(given.task)?;
     let agent = seat.agent(given.agent)?;
     let (holder, ttl) = seat.holder(agent.as_ref(), given.lease.as_deref())?;
@@ -75,11 +78,14 @@ pub(super) fn started_data(started: &Started) -> Value {
     data
 }
 
-pub(super) async fn done(seat: &Seat, given: arguments::TaskDone) -> Result<Reply, Problem> {
+pub(super) async fn done(seat: &CallContext, given: arguments::TaskDone) -> Result<Reply, Problem> {
     end(seat, given.task, given.fence, TaskEvent::Done { force: given.force }).await
 }
 
-pub(super) async fn block(seat: &Seat, given: arguments::TaskBlock) -> Result<Reply, Problem> {
+pub(super) async fn block(
+    seat: &CallContext,
+    given: arguments::TaskBlock,
+) -> Result<Reply, Problem> {
     if given.reason.trim().is_empty() {
         return Err(Problem::invalid("a reason is needed").hint("say what the person must do"));
     }
@@ -88,7 +94,7 @@ pub(super) async fn block(seat: &Seat, given: arguments::TaskBlock) -> Result<Re
 }
 
 async fn end(
-    seat: &Seat,
+    seat: &CallContext,
     task: Option<String>,
     fence: Option<u64>,
     event: TaskEvent,

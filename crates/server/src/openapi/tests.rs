@@ -119,7 +119,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operati
 /// Adds what the guard answers; what a handler says itself stays.
 fn describe_door(method: &Method, path: &str, operation: &mut Operation) {
     let is_open = is_open(method, path);
-    let is_write = crate::given::is_write(method);
+    let is_write = crate::extract::is_write(method);
     let guarded = GUARDED.iter().filter(|_| !is_open);
     let writes = WRITES.iter().filter(|_| is_write);
     for &(status, name, _) in EVERYWHERE.iter().chain(guarded).chain(writes) {

@@ -1,21 +1,21 @@
 //! Lends the daemon's store to the agents of its node: they ask at its socket, and are never told where
 //! the store is or how it is opened.
 //!
-//! On the daemon's side `route` is the door, `desk` asks the store, and `answers` remembers what became
+//! On the daemon's side `route` is the door, `store_proxy` asks the store, and `answers` remembers what became
 //! of each write. On the agent's side `RelayedStore` is a store like any other, `asker` and `line` its way to the
-//! daemon, `soon` what need not be waited for, and `read_back` finds out what became of a write whose
+//! daemon, `deferred` what need not be waited for, and `read_back` finds out what became of a write whose
 //! answer was lost together with the daemon. `call` is what goes over the wire; both sides are of one
 //! version of Relight, or tell each other that they are not.
 
 mod answers;
-mod asker;
 mod call;
-mod desk;
-mod line;
+mod deferred;
 mod read_back;
+mod relay_client;
 mod route;
-mod soon;
+mod socket_client;
 mod store;
+mod store_proxy;
 mod thread;
 
 pub(crate) use answers::Answers;

@@ -13,10 +13,10 @@ use tokio::time::timeout;
 
 use super::answers::Seen;
 use super::call::{Asked, AskedBy, BYTES_MAX, Call, VERSION, Write};
-use super::desk::{self, Desk};
+use super::store_proxy::{self, StoreProxy};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::collect;
+use crate::extract::collect;
 use crate::guard::{Caller, Via};
 
 /// Nobody waits longer for a change in one question.
@@ -34,7 +34,7 @@ pub(crate) async fn serve(
     let bytes = collect(request.into_body(), BYTES_MAX, app.body_wait_max).await?;
     match understood(&bytes)? {
         Call::Read(read) => {
-            Ok(answer(false, &desk(&app, app.backend.engine.store().as_ref()).read(read).await))
+            Ok(answer(false, &proxy(&app, app.backend.engine.store().as_ref()).read(read).await))
         }
         Call::Write { id, write } => done(&app, &id, write).await,
         Call::Changed(after) => Ok(answer(false, &changed(&app, after).await)),
@@ -64,10 +64,10 @@ pub(super) fn understood(bytes: &[u8]) -> Result<Call, ApiError> {
 /// Does a write, or waits for what it comes to when it was asked for before. Once begun it is done,
 /// whether or not whoever asked is still there.
 async fn done(app: &App, id: &str, write: Write) -> Result<Response, ApiError> {
-    if !desk::is_for_agents(&write) {
+    if !store_proxy::is_for_agents(&write) {
         return Err(ApiError::forbidden("this record is the daemon's own"));
     }
-    if let Some(why) = desk::misshape(&write) {
+    if let Some(why) = store_proxy::misshape(&write) {
         return Err(ApiError::invalid(why));
     }
     let (mut became, again) = match app.relayed.look(id) {
@@ -75,7 +75,7 @@ async fn done(app: &App, id: &str, write: Write) -> Result<Response, ApiError> {
         Seen::New(tell, became) => {
             let (app, store) = (app.clone(), Arc::clone(app.backend.engine.store()));
             tokio::spawn(async move {
-                let said = desk(&app, store.as_ref()).write(write).await;
+                let said = proxy(&app, store.as_ref()).write(write).await;
                 tell.send_replace(Some(Bytes::from(said)));
             });
             (became, false)
@@ -92,14 +92,14 @@ async fn changed(app: &App, after: u64) -> Vec<u8> {
     let store = app.backend.engine.store();
     tokio::select! {
         told = timeout(CHANGE_WAIT_MAX, store.changed(after)) => {
-            desk(app, store.as_ref()).said(told.unwrap_or(Ok(())))
+            proxy(app, store.as_ref()).said(told.unwrap_or(Ok(())))
         }
-        () = app.journal.ended() => desk::written(&Ok::<(), ()>(())),
+        () = app.journal.ended() => store_proxy::written(&Ok::<(), ()>(())),
     }
 }
 
-fn desk<'a>(app: &App, store: &'a dyn Store) -> Desk<'a> {
-    Desk::of(store, app.backend.node_name().as_deref())
+fn proxy<'a>(app: &App, store: &'a dyn Store) -> StoreProxy<'a> {
+    StoreProxy::of(store, app.backend.node_name().as_deref())
 }
 
 fn answer(again: bool, said: &[u8]) -> Response {

@@ -15,17 +15,17 @@ use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::{
-    AgentQuery, AttemptQuery, Commit, CommitError, Committed, Done, EventQuery, Inventory,
-    Operation, Recall, Removal, Reply as StoreReply, SessionQuery, Store, StoreError, TaskGlance,
-    TaskQuery, Told,
+    AgentQuery, AttemptQuery, Commit, CommitError, Committed, DeferredCommit, Done, EventQuery,
+    Inventory, Operation, Removal, Reply as StoreReply, SessionQuery, Store, StoreError,
+    TaskGlance, TaskQuery, Told,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::asker::{Asker, Reply};
 use super::call::{Call, Maybe, Read, Write};
+use super::deferred::Soon;
 use super::read_back;
-use super::soon::Soon;
+use super::relay_client::{RelayClient, Reply};
 use super::thread::Thread;
 
 /// How long a commit that nobody waits for waits for one to go with.
@@ -39,7 +39,7 @@ const END_MAX: Duration = Duration::from_secs(5);
 /// as refused when it was made.
 #[derive(Debug)]
 pub struct RelayedStore {
-    asker: Arc<Asker>,
+    asker: Arc<RelayClient>,
     soon: Arc<Soon>,
     thread: Thread,
 }
@@ -47,17 +47,17 @@ pub struct RelayedStore {
 impl RelayedStore {
     /// The store behind this socket. Nobody is asked yet.
     pub fn open(socket: &Path) -> Result<Self, StoreError> {
-        Self::with(Asker::new(socket))
+        Self::with(RelayClient::new(socket))
     }
 
     /// The same, for whoever waits no longer than this for a daemon that is away.
     pub fn open_with_patience(socket: &Path, away_max: Duration) -> Result<Self, StoreError> {
-        let mut asker = Asker::new(socket);
+        let mut asker = RelayClient::new(socket);
         asker.set_patience(away_max);
         Self::with(asker)
     }
 
-    fn with(asker: Asker) -> Result<Self, StoreError> {
+    fn with(asker: RelayClient) -> Result<Self, StoreError> {
         let asker = Arc::new(asker);
         let thread = Thread::start().map_err(|error| asker.unreachable(error.to_string()))?;
         Ok(Self { asker, soon: Arc::default(), thread })
@@ -140,7 +140,7 @@ impl RelayedStore {
 }
 
 /// Sends what waits, unless a commit has taken it along meanwhile.
-async fn send_soon(asker: &Asker, soon: &Soon) {
+async fn send_soon(asker: &RelayClient, soon: &Soon) {
     let mut turn = soon.turn().await;
     let commits = std::mem::take(&mut turn.before);
     if !commits.is_empty() {
@@ -189,16 +189,16 @@ impl Store for RelayedStore {
         Err(self.not_for_agents(refused).into())
     }
 
-    fn commit_soon(&self, commit: Commit) -> Recall {
-        let recall = Recall::keep(commit);
-        if self.soon.hand_in(recall.clone()) {
+    fn commit_deferred(&self, commit: Commit) -> DeferredCommit {
+        let deferred = DeferredCommit::keep(commit);
+        if self.soon.hand_in(deferred.clone()) {
             let (asker, soon) = (Arc::clone(&self.asker), Arc::clone(&self.soon));
             self.thread.spawn(async move {
                 tokio::time::sleep(SOON).await;
                 send_soon(&asker, &soon).await;
             });
         }
-        recall
+        deferred
     }
 
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {

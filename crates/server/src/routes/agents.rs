@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use relight::doors::{clock, process};
 use relight::fleet;
-use relight::fleet::asking::{self, NotGranted};
+use relight::fleet::remote_control::{self, NotGranted};
+use relight::os::{clock, process};
 use relight::supervise::control::{
     self, Changed, Refused, RefusedCode, Registered, Reply, Request, run_socket,
 };
@@ -27,7 +27,7 @@ use super::span;
 use crate::answer::{Answer, json_bytes};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::{Asked, Given, Named};
+use crate::extract::{Asked, Given, Named};
 use crate::wire;
 use crate::wire::agent::{AgentChanged, NewAgent, StartAgent};
 use crate::wire::list::List;
@@ -113,7 +113,7 @@ impl App {
     /// Has the supervisor do something.
     pub(super) async fn call(&self, request: Request) -> Result<Reply, ApiError> {
         let (reply, answer) = tokio::sync::oneshot::channel();
-        let call = relight::supervise::reception::Call { request, reply };
+        let call = relight::supervise::control_server::Call { request, reply };
         let ending = || {
             let text = "the daemon is ending";
             ApiError::new(ErrorCode::ENDING, text)
@@ -368,9 +368,11 @@ impl App {
             let grace_ms = agent.plan.grace.as_ms();
             let patience = Span::from_ms(NODE_PATIENCE.as_ms().saturating_add(grace_ms));
             let store = self.backend.engine.store();
-            match asking::ask(store.as_ref(), name, verb, patience).await {
-                Ok(asking::Asked::Done(changed)) => return Ok(Reply::ok(&changed)),
-                Ok(asking::Asked::Left(verb)) => request = Request::of(agent.name.clone(), verb),
+            match remote_control::ask(store.as_ref(), name, verb, patience).await {
+                Ok(remote_control::Asked::Done(changed)) => return Ok(Reply::ok(&changed)),
+                Ok(remote_control::Asked::Left(verb)) => {
+                    request = Request::of(agent.name.clone(), verb)
+                }
                 Err(NotGranted::Store(error)) => return Err(error.into()),
                 Err(error) => return Ok(Reply::Error(error.into())),
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use relight::doors::clock;
+use relight::os::clock;
 use relight::queue::Claimed;
 use relight_core::ids::AgentName;
 use relight_core::lease::Holder;
@@ -17,7 +17,7 @@ use super::tasks::{holder, lease};
 use crate::answer::json_bytes;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::Given;
+use crate::extract::Given;
 use crate::wire::task::{Claim, Started};
 
 /// No request waits longer.

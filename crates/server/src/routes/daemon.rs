@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::Given;
+use crate::extract::Given;
 
 /// How the daemon ends.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

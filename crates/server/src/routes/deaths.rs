@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::{Asked, Named};
+use crate::extract::{Asked, Named};
 use crate::wire;
 use crate::wire::death::Death;
 use crate::wire::list::{List, Page};

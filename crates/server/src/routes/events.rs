@@ -10,8 +10,8 @@ use relight_store::EventQuery;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::Asked;
-use crate::journal::Wanted;
+use crate::event_stream::Wanted;
+use crate::extract::Asked;
 use crate::wire::event::{Event, WhichEvents};
 use crate::wire::list::{List, Page};
 

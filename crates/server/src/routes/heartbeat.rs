@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use axum::extract::State;
-use relight::doors::clock;
-use relight::supervise::beats::Beat;
+use relight::os::clock;
+use relight::supervise::heartbeats::Beat;
 use relight::supervise::reporters::ReportError;
 use relight_core::agent::plain::{clipped, plain_line};
 use relight_core::ids::AgentName;
@@ -15,7 +15,7 @@ use super::moment;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::{Given, Named};
+use crate::extract::{Given, Named};
 use crate::wire::agent::Heartbeat;
 
 /// Agents whose signs are kept in memory.

@@ -4,13 +4,13 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, http::StatusCode};
-use relight::doors::clock;
+use relight::os::clock;
 
 use crate::VERSION;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::Given;
+use crate::extract::Given;
 use crate::guard::caller::{cookie, failed};
 use crate::guard::{Caller, Via};
 use crate::login::{AGE_MAX, Begun, GOOD_FOR};

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::{Asked, Named};
+use crate::extract::{Asked, Named};
 use crate::guard::{Caller, Via};
 use crate::wire::agent::Logs;
 

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
-use relight::doors::clock;
 use relight::meter::{STEP_BOUNDS_US, Times};
+use relight::os::clock;
 use relight_core::agent::{AgentStateKind, Cause};
 use relight_core::node::NodeState;
 use relight_core::session::SessionStateKind;
@@ -15,6 +15,7 @@ use relight_store::Inventory;
 
 use super::stats::{by_state, named};
 use crate::VERSION;
+use crate::activity::{BOUNDS_MS, TASK_OUTCOMES, Totals};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::metrics::page::{Buckets, Page, seconds, seconds_of_us};
@@ -23,7 +24,6 @@ use crate::metrics::{
     HTTP_REQUESTS, IN_DOUBT, NODES, RECOVERIES, RECOVERY_DURATION, SESSIONS, SSE_WATCHERS, STARTED,
     STEP_COMMIT, STEPS, STORE_BYTES, STORE_EVENTS, TASK_RECOVERIES, TASKS,
 };
-use crate::pulse::{BOUNDS_MS, TASK_OUTCOMES, Totals};
 
 /// Agents that are named.
 const AGENTS_NAMED_MAX: usize = 100;

@@ -1,7 +1,7 @@
 //! What waits for a person, each with what to type.
 
-use relight::doors::process;
 use relight::holders;
+use relight::os::process;
 use relight_core::agent::{Agent, AgentState, AgentStateKind};
 use relight_core::alert::{Alert, AlertKind, resolve_command};
 use relight_core::event::EventKind;
@@ -13,7 +13,7 @@ use relight_core::task::Task;
 use relight_store::{AgentQuery, EventQuery, Inventory, SessionQuery, StoreError, TaskQuery};
 
 use crate::app::App;
-use crate::journal::every_event;
+use crate::event_stream::every_event;
 use crate::wire::stats::NeedsMe;
 
 /// So many are listed; the rest is only counted.

@@ -1,14 +1,14 @@
 //! The machines of a fleet.
 
 use axum::extract::State;
-use relight::doors::clock;
 use relight::fleet::agents_by_node;
+use relight::os::clock;
 use relight_core::ids::NodeName;
 
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::{Given, Named};
+use crate::extract::{Given, Named};
 use crate::wire::list::List;
 use crate::wire::node::{Drain, Node};
 

@@ -2,7 +2,7 @@
 
 use axum::Extension;
 use axum::extract::State;
-use relight::doors::clock;
+use relight::os::clock;
 use relight::sessions;
 use relight_core::ids::{OwnerName, SessionId, SessionKey};
 use relight_core::session::{Generation, SessionEvent, SessionStateKind};
@@ -14,7 +14,7 @@ use super::tasks::{holder, lease};
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::{Asked, Given, Named};
+use crate::extract::{Asked, Given, Named};
 use crate::guard::Caller;
 use crate::wire::list::{List, Page};
 use crate::wire::session::{Because, BeginTurn, Session, Turn};

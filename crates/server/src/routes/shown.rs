@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use relight::doors::{clock, process};
+use relight::os::{clock, process};
 use relight::supervise::supervisor::AgentView;
 use relight_core::agent::{Agent, AgentState, Attempt, Ending, Pause, Stopper, Takes};
 use relight_core::ids::AgentName;

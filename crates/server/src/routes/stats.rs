@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use axum::extract::State;
-use relight::doors::clock;
+use relight::os::clock;
 use relight_core::node::Node;
 use relight_core::time::Time;
 
 use crate::VERSION;
+use crate::activity::{Counts, HOURS_MAX, hour, hour_of, minute};
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::Asked;
-use crate::pulse::{Counts, HOURS_MAX, hour, hour_of, minute};
+use crate::extract::Asked;
 use crate::wire::stats::{
     DeathsOfHour, RecoveriesOfHour, Stats, StepsOfMinute, TimeToRecover, WhichHours,
 };

@@ -13,7 +13,7 @@ use super::tasks::right;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::{Given, Named};
+use crate::extract::{Given, Named};
 use crate::wire::step::{Advice, BeginStep, EndStep, ResolveStep, SkipStep};
 use crate::wire::task::Task;
 

@@ -1,7 +1,7 @@
 //! What a task's holder or a person says of it.
 
 use axum::extract::State;
-use relight::doors::clock;
+use relight::os::clock;
 use relight_core::decide::TaskEvent;
 use relight_core::ids::{AgentName, TaskId};
 
@@ -10,7 +10,7 @@ use super::tasks::right;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::{Given, Named};
+use crate::extract::{Given, Named};
 use crate::wire::task::{Task, TaskVerb};
 
 macro_rules! verb {

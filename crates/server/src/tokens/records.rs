@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use relight::doors::{clock, random};
+use relight::os::{clock, random};
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 

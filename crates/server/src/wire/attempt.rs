@@ -1,6 +1,6 @@
 //! An attempt, as far as a timeline needs it.
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight_core::agent;
 use relight_core::time::Time;
 use serde::Serialize;

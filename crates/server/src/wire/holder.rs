@@ -1,6 +1,6 @@
 //! Who works on something.
 
-use relight::doors::process;
+use relight::os::process;
 use relight_core::lease::{Held, Holder, HolderLife};
 use relight_core::time::{Span, Time};
 use serde::Serialize;

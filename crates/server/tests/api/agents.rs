@@ -1,6 +1,6 @@
 //! Agents over HTTP.
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight::supervise::control::Request;
 use relight_core::agent::change::AgentChange;
 use relight_core::decide::Guard;

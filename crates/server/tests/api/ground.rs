@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use relight::doors::limits;
 use relight::engine::Engine;
+use relight::os::limits;
 use relight::queue::Queue;
 use relight::recovery::{Recoverer, Strategies};
 use relight::store_url::StoreUrl;
-use relight::supervise::beats::Beats;
 use relight::supervise::control::{
     Changed, Control, Ending, RefusedCode, Registered, Reply, Request, Status, daemon_socket,
 };
+use relight::supervise::control_server::Reception;
+use relight::supervise::heartbeats::Beats;
 use relight::supervise::notice::Notices;
-use relight::supervise::reception::Reception;
 use relight::supervise::reporters::Reporters;
 use relight_core::agent::AgentStateKind;
 use relight_core::ids::AgentName;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use relight::doors::process;
 use relight::engine::{ActError, TaskView};
+use relight::os::process;
 use relight::running_step::RunningStep;
 use relight_core::alert::Alert;
 use relight_core::decide::{Right, StartLimits, TaskEvent};

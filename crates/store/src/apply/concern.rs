@@ -83,7 +83,9 @@ impl<'o> Concern<'o> {
             match change {
                 Change::Created(_) => self.tasks_to_be += 1,
                 Change::Replaced(_) => (parts.body, parts.reason) = (true, true),
-                Change::Door(_) | Change::ContextSet(_) | Change::StepsDeclared(_) => {
+                Change::CheckpointSettings(_)
+                | Change::ContextSet(_)
+                | Change::StepsDeclared(_) => {
                     parts.body = true;
                 }
                 Change::Status { .. } => parts.reason = true,

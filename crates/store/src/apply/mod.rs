@@ -304,7 +304,9 @@ impl Touched {
     fn add(&mut self, change: &Change) {
         self.hot |= !matches!(change, Change::Created(_));
         match change {
-            Change::Replaced(_) | Change::Door(_) => (self.body, self.queue) = (true, true),
+            Change::Replaced(_) | Change::CheckpointSettings(_) => {
+                (self.body, self.queue) = (true, true);
+            }
             Change::ContextSet(_) | Change::StepsDeclared(_) => self.body = true,
             Change::Status { .. }
             | Change::Assigned(_)

@@ -1,7 +1,7 @@
 //! Agents: all changes of a commit or none, only by whoever holds the agent.
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::wish::{Outcome, Progress, Verb, Wish};
+use relight_core::agent::remote_command::{Outcome, Progress, RemoteCommand, Verb};
 use relight_core::agent::{
     AgentPlan, AgentState, AgentStateKind, Ending, Pause, RestartRule, Stopper, Takes, Typed,
 };
@@ -199,13 +199,14 @@ pub async fn a_wish_is_for_one_lease(harness: &dyn Harness) {
     let (store, other) = (harness.open().await, harness.open().await);
     let fence = add_supervised(&*store, "a").await;
     let seen = read_agent(&*other, "a").await;
-    let asked = Wish {
+    let asked = RemoteCommand {
         id: "w".to_owned(),
         verb: Verb::Restart,
         by: ODD.to_owned(),
         progress: Progress::Asked,
     };
-    let wish = |progress: Progress| AgentChange::Wish(Box::new(asked.clone().at(progress)));
+    let wish =
+        |progress: Progress| AgentChange::RemoteCommand(Box::new(asked.clone().at(progress)));
     done_agent(&*other, "a", at_seq(seen.seq), vec![wish(Progress::Asked)]).await;
     let late = put_agent(&*other, "a", at_seq(seen.seq), vec![wish(Progress::Withdrawn)]).await;
     assert!(matches!(late, Err(AgentCommitError::Moved(_))), "{late:?}");

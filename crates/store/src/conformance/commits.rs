@@ -8,7 +8,7 @@ use relight_core::event::EventKind;
 use relight_core::lease::Fence;
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, StepOutcome, StepState};
-use relight_core::task::{CheckpointDoor, NewTask, TaskSpec};
+use relight_core::task::{CheckpointSettings, NewTask, TaskSpec};
 use relight_core::time::Span;
 use serde_json::json;
 
@@ -53,8 +53,8 @@ fn full(task: &str) -> NewTask {
     }
 }
 
-fn door() -> CheckpointDoor {
-    CheckpointDoor {
+fn door() -> CheckpointSettings {
+    CheckpointSettings {
         folder: "/srv/memory/checkpoints".to_owned(),
         handoff_to: Some("reviewer".to_owned()),
         notes: Some("two lines\nof notes".to_owned()),
@@ -103,7 +103,7 @@ pub async fn every_change_means_what_apply_says(harness: &dyn Harness) {
         Change::NotBefore(Some(later(5))),
         Change::NotBefore(None),
         Change::StepsDeclared(vec![super::given::step_key("declared").name]),
-        Change::Door(door()),
+        Change::CheckpointSettings(door()),
         Change::Noted(EventKind::CheckpointImported, json!({"from": "elsewhere"})),
         Change::Replaced(Box::new(full("t"))),
         Change::StepsCleared,
@@ -315,7 +315,7 @@ pub async fn commit_soon_is_there_after_the_next_commit(harness: &dyn Harness) {
     let (store, other) = (harness.open().await, harness.open().await);
     add(&*store, "t").await;
     add(&*store, "u").await;
-    store.commit_soon(commit_of(&id("t"), FREE, vec![begun("s")]));
+    store.commit_deferred(commit_of(&id("t"), FREE, vec![begun("s")]));
     done(&*store, "u", FREE, vec![note("x")]).await;
     let seen = step(&*other, "t", "s").await.expect("the step was begun");
     assert_eq!(seen.state, StepState::Begun);
@@ -328,7 +328,7 @@ pub async fn commit_soon_keeps_its_order(harness: &dyn Harness) {
     let fence = add_held(&*store, "t").await;
     for number in 0..20 {
         let name = format!("s{number}");
-        store.commit_soon(commit_of(&id("t"), fenced(fence), vec![begun(&name)]));
+        store.commit_deferred(commit_of(&id("t"), fenced(fence), vec![begun(&name)]));
         if number % 5 == 4 {
             done(&*store, "t", fenced(fence), vec![ended(&name, "x")]).await;
         }
@@ -344,7 +344,7 @@ pub async fn commit_soon_gets_there_by_itself(harness: &dyn Harness) {
     let (store, other) = (harness.open().await, harness.open().await);
     add(&*store, "t").await;
     let before = store.newest_event().await.expect("a store that can be read");
-    store.commit_soon(commit_of(&id("t"), FREE, vec![begun("s")]));
+    store.commit_deferred(commit_of(&id("t"), FREE, vec![begun("s")]));
     let arrived = async {
         while step(&*other, "t", "s").await.is_none() {
             other.changed(before).await.expect("a store that can be read");
@@ -357,27 +357,27 @@ pub async fn commit_soon_gets_there_by_itself(harness: &dyn Harness) {
 pub async fn commit_soon_that_is_refused_harms_nobody(harness: &dyn Harness) {
     let store = harness.open().await;
     let fence = add_held(&*store, "t").await;
-    store.commit_soon(commit_of(&id("t"), fenced(Fence(9)), vec![begun("lost")]));
-    store.commit_soon(commit_of(&id("absent"), FREE, vec![begun("lost")]));
-    store.commit_soon(commit_of(&id("t"), fenced(fence), vec![begun("kept")]));
+    store.commit_deferred(commit_of(&id("t"), fenced(Fence(9)), vec![begun("lost")]));
+    store.commit_deferred(commit_of(&id("absent"), FREE, vec![begun("lost")]));
+    store.commit_deferred(commit_of(&id("t"), fenced(fence), vec![begun("kept")]));
     assert_eq!(done(&*store, "t", fenced(fence), vec![note("x")]).await.seq, 4);
     assert_eq!(steps(&*store, "t").await, ["kept"]);
 }
 
 /// Recalled or made, never both and never neither; too late is said to be too late.
-pub async fn what_was_recalled_is_never_made(harness: &dyn Harness) {
+pub async fn what_was_cancelled_is_never_made(harness: &dyn Harness) {
     let store = harness.open().await;
     let fence = add_held(&*store, "t").await;
     for number in 0..20 {
         let name = format!("s{number}");
         let commit = commit_of(&id("t"), fenced(fence), vec![begun(&name)]);
-        let recalled = store.commit_soon(commit).recall();
+        let cancelled = store.commit_deferred(commit).cancel();
         done(&*store, "t", fenced(fence), vec![note("x")]).await;
-        assert_eq!(step(&*store, "t", &name).await.is_none(), recalled);
+        assert_eq!(step(&*store, "t", &name).await.is_none(), cancelled);
     }
-    let soon = store.commit_soon(commit_of(&id("t"), fenced(fence), vec![begun("made")]));
+    let soon = store.commit_deferred(commit_of(&id("t"), fenced(fence), vec![begun("made")]));
     done(&*store, "t", fenced(fence), vec![note("x")]).await;
-    assert!(!soon.recall(), "it was made");
+    assert!(!soon.cancel(), "it was made");
     assert!(step(&*store, "t", "made").await.is_some());
 }
 

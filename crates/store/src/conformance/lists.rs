@@ -3,7 +3,7 @@
 use relight_core::change::Change;
 use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
-use relight_core::task::{CheckpointDoor, NewTask, Task};
+use relight_core::task::{CheckpointSettings, NewTask, Task};
 
 use super::Harness;
 use super::given::{
@@ -65,7 +65,7 @@ pub async fn tasks_can_be_asked_for_by_status_agent_and_folder(harness: &dyn Har
         move |new: &mut NewTask| {
             new.agent = name;
             new.checkpoint =
-                folder.map(|folder| CheckpointDoor { folder, ..CheckpointDoor::default() });
+                folder.map(|folder| CheckpointSettings { folder, ..CheckpointSettings::default() });
         }
     };
     add(&*store, "bare").await;

@@ -79,7 +79,7 @@ macro_rules! conformance_suite {
                 commit_soon_keeps_its_order,
                 commit_soon_gets_there_by_itself,
                 commit_soon_that_is_refused_harms_nobody,
-                what_was_recalled_is_never_made,
+                what_was_cancelled_is_never_made,
                 a_commit_may_hold_everything_at_once,
             ]
             leases: [

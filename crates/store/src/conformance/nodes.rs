@@ -209,7 +209,7 @@ pub async fn what_happens_to_a_node_is_told(harness: &dyn Harness) {
 /// Whoever compares marks reads all nodes exactly when there is something to see.
 pub async fn a_glance_at_the_nodes_tells_everything_but_renewals(harness: &dyn Harness) {
     let store = harness.open().await;
-    let glance = async || store.nodes_at_a_glance().await.expect("a store that can be read");
+    let glance = async || store.nodes_summary().await.expect("a store that can be read");
     let mut marks = vec![glance().await.mark];
     assert_eq!(glance().await.first_end, None);
     let epoch = joined(&*store, new("a")).await;

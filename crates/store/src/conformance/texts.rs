@@ -3,7 +3,7 @@
 use relight_core::change::Change;
 use relight_core::ids::{AgentName, StepName};
 use relight_core::status::TaskStatus;
-use relight_core::task::CheckpointDoor;
+use relight_core::task::CheckpointSettings;
 use relight_core::time::Time;
 use serde_json::json;
 
@@ -19,7 +19,7 @@ const SCRIPTS: &str = "Grüße, Привет, こんにちは, 🏴󠁧󠁢󠁳�
 /// Control characters and combined ones, in every field that takes free text.
 pub async fn texts_of_every_script_come_back(harness: &dyn Harness) {
     let store = harness.open().await;
-    let door = CheckpointDoor {
+    let door = CheckpointSettings {
         folder: format!("/{SCRIPTS}"),
         handoff_to: Some(SCRIPTS.to_owned()),
         notes: Some(SCRIPTS.to_owned()),
@@ -58,7 +58,7 @@ pub async fn empty_and_long_texts_come_back(harness: &dyn Harness) {
         add_with(&*store, task, |new| {
             new.spec.title = Some(text.clone());
             new.context.insert(String::new(), text.clone());
-            new.checkpoint = Some(CheckpointDoor {
+            new.checkpoint = Some(CheckpointSettings {
                 folder: text.clone(),
                 handoff_to: Some(text.clone()),
                 notes: Some(text.clone()),

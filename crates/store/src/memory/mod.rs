@@ -12,7 +12,7 @@ use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::claimant::Claimant;
 use relight_core::event::Event;
 use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
-use relight_core::node::{Node, NodesGlance};
+use relight_core::node::{Node, NodesSummary};
 use relight_core::session::Session;
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 use crate::check;
 use crate::contract::{
-    AgentQuery, AttemptQuery, Commit, EventQuery, Inventory, Operation, Recall, Reply,
+    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation, Reply,
     SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
 };
 use state::State;
@@ -69,10 +69,10 @@ impl Store for MemoryStore {
         self.write_now(&operation)
     }
 
-    fn commit_soon(&self, commit: Commit) -> Recall {
+    fn commit_deferred(&self, commit: Commit) -> DeferredCommit {
         // The contract: a failure is not reported.
         let _ = self.write_now(&Operation::Commit(commit));
-        Recall::default()
+        DeferredCommit::default()
     }
 
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
@@ -156,8 +156,8 @@ impl Store for MemoryStore {
         Ok(self.state().nodes())
     }
 
-    async fn nodes_at_a_glance(&self) -> Result<NodesGlance, StoreError> {
-        Ok(self.state().nodes_at_a_glance())
+    async fn nodes_summary(&self) -> Result<NodesSummary, StoreError> {
+        Ok(self.state().nodes_summary())
     }
 
     async fn newest_event(&self) -> Result<u64, StoreError> {

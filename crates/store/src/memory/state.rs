@@ -9,7 +9,7 @@ use relight_core::claimant::Claimant;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
 use relight_core::lease::{Held, Holder};
-use relight_core::node::{Node, NodesGlance};
+use relight_core::node::{Node, NodesSummary};
 use relight_core::session::{Session, SessionState, SessionStateKind};
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, Step, StepKey};
@@ -377,8 +377,8 @@ impl State {
     }
 
     /// Without a copy of any.
-    pub(super) fn nodes_at_a_glance(&self) -> NodesGlance {
-        self.set.nodes.rows().fold(NodesGlance::EMPTY, |glance, row| {
+    pub(super) fn nodes_summary(&self) -> NodesSummary {
+        self.set.nodes.rows().fold(NodesSummary::EMPTY, |glance, row| {
             glance.with(&row.node, left(Some(row.lease_until), self.set.now_ms))
         })
     }

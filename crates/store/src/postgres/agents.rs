@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
-use relight_core::node::Mark;
+use relight_core::node::ChangeToken;
 
 use super::connection::{Connection, values};
 use super::error::Failure;
@@ -37,7 +37,7 @@ pub(super) async fn list(
 }
 
 /// The sums of `Store::agents_mark`, made where the rows are.
-pub(super) async fn mark(db: &Connection) -> Result<Mark, Failure> {
+pub(super) async fn mark(db: &Connection) -> Result<ChangeToken, Failure> {
     let sql = "SELECT count(*), sum(fence)::bigint, max(n),
                       (sum(hashtextextended(name, 0) >> 20) FILTER (WHERE NOT held))::bigint
                FROM agent";

@@ -2,14 +2,14 @@
 //!
 //! Everything that talks to the server runs on one thread of the store's own (`background`), so that
 //! callers need no runtime that knows sockets. Writes of a process are gathered into batches
-//! (`writer`), each one transaction in one trip or two (`desk`); reads share a few connections (`pool`).
+//! (`writer`), each one transaction in one trip or two (`batch_committer`); reads share a few connections (`pool`).
 //! Leases are measured by the database's clock.
 
 mod agents;
 mod attempts;
 mod background;
+mod batch_committer;
 mod connection;
-mod desk;
 mod error;
 mod forget;
 mod hosts;
@@ -42,7 +42,7 @@ use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::claimant::Claimant;
 use relight_core::event::Event;
 use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
-use relight_core::node::{Epoch, Mark, Node, NodesGlance};
+use relight_core::node::{ChangeToken, Epoch, Node, NodesSummary};
 use relight_core::session::Session;
 use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
@@ -50,8 +50,8 @@ use relight_core::time::{Span, Time};
 use serde_json::Value;
 
 use self::background::Background;
+use self::batch_committer::BatchCommitter;
 use self::connection::{AS_LONG_AS_IT_TAKES, Connection, Server};
-use self::desk::Desk;
 use self::error::Failure;
 use self::lease_clock::LeaseClock;
 use self::open::Expected;
@@ -63,8 +63,8 @@ use self::watch::Watch;
 use self::writer::Writer;
 use crate::check;
 use crate::contract::{
-    AgentQuery, AttemptQuery, Commit, EventQuery, Inventory, Operation, Recall, Removal, Reply,
-    SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation, Removal,
+    Reply, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
 };
 
 /// One schema of a PostgreSQL database.
@@ -97,10 +97,12 @@ impl PostgresStore {
         let watch = Watch::new(Arc::clone(&server));
         let writer = Writer::new(&server.place);
         let pool = Arc::new(Pool::new(Arc::clone(&server), opened.connection));
-        let (desk_server, desk_clock) = (Arc::clone(&server), Arc::clone(&clock));
+        let (committer_server, committer_clock) = (Arc::clone(&server), Arc::clone(&clock));
         let key = opened.journal_key;
-        let make_desk = move || Desk::new(Arc::clone(&desk_server), Arc::clone(&desk_clock), key);
-        let work = Arc::clone(&writer).work(make_desk, Arc::clone(&watch), Arc::clone(&pool));
+        let make_committer = move || {
+            BatchCommitter::new(Arc::clone(&committer_server), Arc::clone(&committer_clock), key)
+        };
+        let work = Arc::clone(&writer).work(make_committer, Arc::clone(&watch), Arc::clone(&pool));
         background.handle().spawn(work);
         Ok(Self { server, clock, watch, writer, pool, journal_key: key, background })
     }
@@ -187,11 +189,11 @@ impl Store for PostgresStore {
         }
     }
 
-    fn commit_soon(&self, commit: Commit) -> Recall {
+    fn commit_deferred(&self, commit: Commit) -> DeferredCommit {
         check::assert_shape(&commit);
-        let recall = Recall::keep(commit);
-        self.writer.run_soon(recall.clone());
-        recall
+        let deferred = DeferredCommit::keep(commit);
+        self.writer.run_soon(deferred.clone());
+        deferred
     }
 
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
@@ -314,12 +316,12 @@ impl Store for PostgresStore {
         read!(self, |db| nodes::list(&db, ahead))
     }
 
-    async fn nodes_at_a_glance(&self) -> Result<NodesGlance, StoreError> {
+    async fn nodes_summary(&self) -> Result<NodesSummary, StoreError> {
         let ahead = self.clock.ahead_ms();
         self.read_for_lease(move |db| async move { nodes::glance(&db, ahead).await }).await
     }
 
-    async fn agents_mark(&self) -> Result<Mark, StoreError> {
+    async fn agents_mark(&self) -> Result<ChangeToken, StoreError> {
         read!(self, |db| agents::mark(&db))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use relight_core::ids::NodeName;
-use relight_core::node::{Epoch, Node, NodesGlance};
+use relight_core::node::{Epoch, Node, NodesSummary};
 use tokio_postgres::Row;
 
 use super::connection::{Connection, values};
@@ -24,8 +24,8 @@ pub(super) async fn list(db: &Connection, ahead_ms: i64) -> Result<Vec<Node>, Fa
     Ok(rows::readable(&rows, read_node))
 }
 
-/// The sums of `NodesGlance::of`, made where the rows are: one row goes over the wire, not all.
-pub(super) async fn glance(db: &Connection, ahead_ms: i64) -> Result<NodesGlance, Failure> {
+/// The sums of `NodesSummary::of`, made where the rows are: one row goes over the wire, not all.
+pub(super) async fn glance(db: &Connection, ahead_ms: i64) -> Result<NodesSummary, Failure> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         format!(
             "SELECT count(*), sum(epoch)::bigint, sum(joined_at)::bigint,
@@ -40,7 +40,7 @@ pub(super) async fn glance(db: &Connection, ahead_ms: i64) -> Result<NodesGlance
     let sum = |at| row.get::<_, Option<i64>>(at).unwrap_or_default();
     let (first_end, now_ms) = (row.get::<_, Option<i64>>(5), sum(6));
     let mark = [sum(0), sum(1), sum(2), sum(3), sum(4)];
-    Ok(NodesGlance { mark, first_end: first_end.map(|end_ms| left(Some(end_ms), now_ms)) })
+    Ok(NodesSummary { mark, first_end: first_end.map(|end_ms| left(Some(end_ms), now_ms)) })
 }
 
 /// Gives a lease its whole time again, in one trip and one row: the most frequent write of a fleet. It goes

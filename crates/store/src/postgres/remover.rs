@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::batch_committer::{TRIES_MAX, pause};
 use super::connection::{Connection, Server};
-use super::desk::{TRIES_MAX, pause};
 use super::error::Failure;
 use super::forget;
 use crate::contract::{Done, Removal, Reply};

@@ -14,12 +14,12 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::desk::Desk;
+use super::batch_committer::BatchCommitter;
 use super::operation;
 use super::pool::Pool;
 use super::watch::Watch;
 use crate::apply::is_of_steps;
-use crate::contract::{Commit, Operation, Recall, Reply, StoreError};
+use crate::contract::{Commit, DeferredCommit, Operation, Reply, StoreError};
 
 /// Most operations in one transaction: bounds how long the first of them waits.
 const BATCH_MAX: usize = 512;
@@ -41,8 +41,8 @@ const STEPS_BESIDE_MIN: usize = 16;
 enum Job {
     /// Somebody waits for the answer.
     Awaited(Operation, oneshot::Sender<Reply>),
-    /// Nobody does, and it may be recalled.
-    Soon(Recall),
+    /// Nobody does, and it may be cancelled.
+    Soon(DeferredCommit),
 }
 
 #[derive(Debug, Default)]
@@ -101,9 +101,9 @@ impl Writer {
     }
 
     /// Durable with the next one, or soon.
-    pub(super) fn run_soon(&self, recall: Recall) {
+    pub(super) fn run_soon(&self, deferred: DeferredCommit) {
         let mut queue = self.queue();
-        queue.jobs.push_back(Job::Soon(recall));
+        queue.jobs.push_back(Job::Soon(deferred));
         if queue.due.is_none() {
             queue.due = Some(Instant::now() + SOON);
             drop(queue);
@@ -119,10 +119,10 @@ impl Writer {
     }
 
     /// Until it is closed: waits, takes all that waits, commits, answers. A batch that panics costs
-    /// its callers their answer and the desk its connection, and no more.
+    /// its callers their answer and the committer its connection, and no more.
     pub(super) async fn work(
         self: Arc<Self>,
-        make_desk: impl Fn() -> Desk,
+        make_desk: impl Fn() -> BatchCommitter,
         watch: Arc<Watch>,
         pool: Arc<Pool>,
     ) {
@@ -198,7 +198,7 @@ impl Writer {
 impl Queue {
     /// Whether anything can be sent beside what is under way.
     fn front_may_go(&self, under_way: &UnderWay) -> bool {
-        match self.jobs.iter().find(|job| !job.is_recalled()) {
+        match self.jobs.iter().find(|job| !job.is_cancelled()) {
             Some(_) if under_way.is_empty() => true,
             Some(job) => self.awaited >= STEPS_BESIDE_MIN && job.is_step_beside(under_way),
             None => under_way.is_empty(),
@@ -212,7 +212,7 @@ impl Queue {
         let mut bytes = 0;
         while batch.operations.len() < most && bytes < BATCH_BYTES_MAX {
             let Some(job) = self.jobs.front() else { break };
-            if !under_way.is_empty() && !job.is_recalled() && !job.is_step_beside(under_way) {
+            if !under_way.is_empty() && !job.is_cancelled() && !job.is_step_beside(under_way) {
                 break;
             }
             let (operation, reply) = match self.jobs.pop_front() {
@@ -220,7 +220,7 @@ impl Queue {
                     self.awaited -= 1;
                     (operation, Some(reply))
                 }
-                Some(Job::Soon(recall)) => match recall.take() {
+                Some(Job::Soon(deferred)) => match deferred.take() {
                     Some(commit) => (Operation::Commit(commit), None),
                     None => continue,
                 },
@@ -238,7 +238,7 @@ impl Queue {
     /// Of many steps one half, so that callers and server are at work at the same time.
     fn most(&self, under_way: &UnderWay) -> usize {
         let is_alone = under_way.is_empty();
-        let all_steps = || self.jobs.iter().all(|job| job.is_recalled() || job.is_step());
+        let all_steps = || self.jobs.iter().all(|job| job.is_cancelled() || job.is_step());
         match self.awaited {
             many if many >= STEPS_TO_SPLIT && is_alone && all_steps() => many.div_ceil(2),
             _ => BATCH_MAX,
@@ -248,14 +248,14 @@ impl Queue {
 }
 
 impl Job {
-    fn is_recalled(&self) -> bool {
-        matches!(self, Self::Soon(recall) if recall.is_over())
+    fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Soon(deferred) if deferred.is_over())
     }
 
     fn is_step(&self) -> bool {
         match self {
             Self::Awaited(operation, _) => operation::is_step(operation),
-            Self::Soon(recall) => recall.looks(is_of_steps),
+            Self::Soon(deferred) => deferred.looks(is_of_steps),
         }
     }
 
@@ -264,7 +264,7 @@ impl Job {
         match self {
             Self::Awaited(Operation::Commit(commit), _) => under_way.has_place_for(commit),
             Self::Awaited(..) => false,
-            Self::Soon(recall) => recall.looks(|commit| under_way.has_place_for(commit)),
+            Self::Soon(deferred) => deferred.looks(|commit| under_way.has_place_for(commit)),
         }
     }
 }
@@ -282,10 +282,10 @@ impl Batch {
     }
 }
 
-/// Batches at the server, each with its desk, which comes back with how many waited for it.
-type Running = JoinSet<(Desk, usize)>;
+/// Batches at the server, each with its committer, which comes back with how many waited for it.
+type Running = JoinSet<(BatchCommitter, usize)>;
 /// How one ended.
-type Ended = Result<(Id, (Desk, usize)), JoinError>;
+type Ended = Result<(Id, (BatchCommitter, usize)), JoinError>;
 
 /// What is known of the batches that were sent and not answered.
 #[derive(Debug, Default)]
@@ -293,7 +293,7 @@ struct UnderWay {
     /// Whose steps each of them has; none when it suffers no other beside it.
     tasks: Vec<(Id, Option<HashSet<TaskId>>)>,
     /// Those that nobody sits at.
-    desks: Vec<Desk>,
+    desks: Vec<BatchCommitter>,
     /// Completes when the newest has answered its callers.
     newest: Option<oneshot::Receiver<()>>,
 }
@@ -311,23 +311,28 @@ impl UnderWay {
         self.tasks.len() < UNDER_WAY_MAX && is_of_steps(commit) && self.tasks.iter().all(is_free)
     }
 
-    fn send(&mut self, batch: Batch, running: &mut Running, make_desk: &impl Fn() -> Desk) {
+    fn send(
+        &mut self,
+        batch: Batch,
+        running: &mut Running,
+        make_desk: &impl Fn() -> BatchCommitter,
+    ) {
         if batch.operations.is_empty() {
             return;
         }
-        let desk = self.desks.pop().unwrap_or_else(make_desk);
+        let committer = self.desks.pop().unwrap_or_else(make_desk);
         let (has_answered, answered) = oneshot::channel();
         let before = self.newest.replace(answered);
         let Batch { operations, replies, steps_of } = batch;
-        let sent = running.spawn(commit(desk, operations, replies, before, has_answered));
+        let sent = running.spawn(commit(committer, operations, replies, before, has_answered));
         self.tasks.push((sent.id(), steps_of));
     }
 
     /// How many waited for it.
     fn take_back(&mut self, ended: Ended) -> usize {
         let (id, crowd) = match ended {
-            Ok((id, (desk, crowd))) => {
-                self.desks.push(desk);
+            Ok((id, (committer, crowd))) => {
+                self.desks.push(committer);
                 (id, crowd)
             }
             Err(error) => (error.id(), 0),
@@ -340,14 +345,14 @@ impl UnderWay {
 /// Answers in the order in which batches were sent: whoever is answered may rely on all that was
 /// handed in before.
 async fn commit(
-    mut desk: Desk,
+    mut committer: BatchCommitter,
     operations: Vec<Operation>,
     replies: Vec<Option<oneshot::Sender<Reply>>>,
     before: Option<oneshot::Receiver<()>>,
     has_answered: oneshot::Sender<()>,
-) -> (Desk, usize) {
+) -> (BatchCommitter, usize) {
     let crowd = replies.iter().flatten().count();
-    let answers = desk.commit(&operations).await;
+    let answers = committer.commit(&operations).await;
     if let Some(before) = before {
         // One that panicked answers nobody.
         let _ = before.await;
@@ -359,5 +364,5 @@ async fn commit(
         }
     }
     drop(has_answered);
-    (desk, crowd)
+    (committer, crowd)
 }

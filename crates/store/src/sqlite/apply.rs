@@ -19,7 +19,7 @@ use crate::contract::{AGENT_FORGOTTEN, Commit, Committed, Done, Operation, Remov
 /// Small and frequent operations run without a savepoint: they are refused, if at all, before they write.
 pub(super) fn is_plain(operation: &Operation) -> bool {
     let has_names = |change: &Change| {
-        matches!(change, Change::Created(_) | Change::Replaced(_) | Change::Door(_))
+        matches!(change, Change::Created(_) | Change::Replaced(_) | Change::CheckpointSettings(_))
     };
     let has_no_names = |commit: &Commit| !commit.changes.iter().any(has_names);
     match operation {

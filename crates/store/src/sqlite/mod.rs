@@ -52,7 +52,7 @@ pub use self::transfer::{SqliteExporter, SqliteImporter, raise_numbers};
 use self::writer::Writer;
 use crate::check;
 use crate::contract::{
-    AgentQuery, AttemptQuery, Commit, EventQuery, Inventory, Operation, Recall, Reply,
+    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation, Reply,
     SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
 };
 
@@ -118,19 +118,19 @@ impl Store for SqliteStore {
     async fn write(&self, operation: Operation) -> Reply {
         check::assert_operation(&operation);
         match &operation {
-            Operation::CommitAgent(_) => self.writer.run_apart(operation).await,
+            Operation::CommitAgent(_) => self.writer.run_on_writer_thread(operation).await,
             // Many of them take a while, which whoever hands them in can use.
             Operation::CommitSessions(changes, _) if changes.len() > 1 => {
-                self.writer.run_apart(operation).await
+                self.writer.run_on_writer_thread(operation).await
             }
             _ => self.writer.run(operation).await,
         }
     }
 
-    fn commit_soon(&self, commit: Commit) -> Recall {
-        let recall = Recall::keep(commit);
-        self.writer.run_soon(recall.clone());
-        recall
+    fn commit_deferred(&self, commit: Commit) -> DeferredCommit {
+        let deferred = DeferredCommit::keep(commit);
+        self.writer.run_soon(deferred.clone());
+        deferred
     }
 
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {

@@ -1,6 +1,6 @@
 //! The one writer: queued operations share one transaction and one sync.
 //!
-//! A lone caller commits on its own thread without a hand-over, unless it asks not to (`run_apart`)
+//! A lone caller commits on its own thread without a hand-over, unless it asks not to (`run_on_writer_thread`)
 //! or several came together the last time. While somebody commits, others queue; a thread then takes
 //! all that waits into one transaction, each operation in its own savepoint where it needs one, so
 //! that one that fails fails alone. Nobody is answered before the commit is durable.
@@ -20,7 +20,7 @@ use super::open::{self, Use};
 use super::place::Place;
 use super::refusal::ApplyError;
 use super::{apply, journal, watch};
-use crate::contract::{Operation, Recall, Reply, StoreError};
+use crate::contract::{DeferredCommit, Operation, Reply, StoreError};
 
 /// Most operations in one transaction: bounds how long the first of them waits.
 const BATCH_MAX: usize = 512;
@@ -31,8 +31,8 @@ const SOON: Duration = Duration::from_millis(2);
 enum Job {
     /// Somebody waits for the answer.
     Awaited(Operation, oneshot::Sender<Reply>),
-    /// Nobody does, and it may be recalled.
-    Soon(Recall),
+    /// Nobody does, and it may be cancelled.
+    Soon(DeferredCommit),
 }
 
 impl Job {
@@ -40,11 +40,11 @@ impl Job {
         matches!(self, Self::Awaited(..))
     }
 
-    /// None when it was recalled.
+    /// None when it was cancelled.
     fn open(self) -> Option<(Operation, Option<oneshot::Sender<Reply>>)> {
         match self {
             Self::Awaited(operation, reply) => Some((operation, Some(reply))),
-            Self::Soon(recall) => recall.take().map(|commit| (Operation::Commit(commit), None)),
+            Self::Soon(deferred) => deferred.take().map(|commit| (Operation::Commit(commit), None)),
         }
     }
 }
@@ -73,10 +73,10 @@ struct Queue {
 
 /// The connection, and what is known to be durable.
 #[derive(Debug)]
-struct Desk {
+struct WriterConnection {
     /// None after an I/O error: the handle cannot be trusted any more.
     connection: Option<Connection>,
-    /// The newest journal row that was acknowledged through this desk.
+    /// The newest journal row that was acknowledged through this slot.
     acknowledged: u64,
 }
 
@@ -91,7 +91,7 @@ struct Shared {
     watch: Arc<watch::Watch>,
     queue: Mutex<Queue>,
     wake: Condvar,
-    desk: Mutex<Desk>,
+    slot: Mutex<WriterConnection>,
 }
 
 /// Hands operations to the one transaction at a time.
@@ -110,7 +110,7 @@ impl Writer {
         clock: &Arc<LeaseClock>,
         watch: &Arc<watch::Watch>,
     ) -> Self {
-        let desk = Desk { connection: Some(connection), acknowledged: 0 };
+        let slot = WriterConnection { connection: Some(connection), acknowledged: 0 };
         let shared = Shared {
             path: path.to_owned(),
             name: path.display().to_string().into(),
@@ -120,7 +120,7 @@ impl Writer {
             watch: Arc::clone(watch),
             queue: Mutex::default(),
             wake: Condvar::new(),
-            desk: Mutex::new(desk),
+            slot: Mutex::new(slot),
         };
         Self { shared: Arc::new(shared), thread: Mutex::default() }
     }
@@ -137,7 +137,7 @@ impl Writer {
 
     /// Durable when it returns `Ok`; the thread commits it, with all that comes meanwhile. For those
     /// that share one thread of their own and must not hold each other up.
-    pub(super) async fn run_apart(&self, operation: Operation) -> Reply {
+    pub(super) async fn run_on_writer_thread(&self, operation: Operation) -> Reply {
         let answer = self.hand_over(operation);
         answer.await.unwrap_or_else(|_| Err(self.shared.stopped().into()))
     }
@@ -171,9 +171,9 @@ impl Writer {
     }
 
     /// Durable with the next one, or soon.
-    pub(super) fn run_soon(&self, recall: Recall) {
+    pub(super) fn run_soon(&self, deferred: DeferredCommit) {
         let mut queue = self.shared.queue();
-        queue.jobs.push_back(Job::Soon(recall));
+        queue.jobs.push_back(Job::Soon(deferred));
         if queue.due.is_none() {
             queue.due = Some(now() + SOON);
         }
@@ -195,8 +195,8 @@ impl Writer {
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let mut desk = self.shared.desk();
-        let connection = self.shared.connection(&mut desk)?;
+        let mut slot = self.shared.slot();
+        let connection = self.shared.connection(&mut slot)?;
         read(connection).map_err(|e| store_error(&self.shared.path, e))
     }
 
@@ -250,7 +250,7 @@ impl Drop for Writer {
         let is_short = self.shared.usage == Use::Short;
         let left = jobs.into_iter().filter_map(Job::open).map(|(operation, _)| operation);
         self.shared.batch(&left.collect::<Vec<_>>());
-        if let (true, Some(connection)) = (is_short, &mut self.shared.desk().connection) {
+        if let (true, Some(connection)) = (is_short, &mut self.shared.slot().connection) {
             open::shorten_log(&self.shared.path, connection);
         }
     }
@@ -289,12 +289,12 @@ impl Shared {
         self.queue.lock().expect("nothing panics while the queue is locked")
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(|poisoned| {
+    fn slot(&self) -> MutexGuard<'_, WriterConnection> {
+        self.slot.lock().unwrap_or_else(|poisoned| {
             // A panic in the middle of a transaction: that handle is finished.
-            let mut desk = poisoned.into_inner();
-            desk.connection = None;
-            desk
+            let mut slot = poisoned.into_inner();
+            slot.connection = None;
+            slot
         })
     }
 
@@ -367,9 +367,9 @@ impl Shared {
         if operations.is_empty() {
             return Vec::new();
         }
-        let mut desk = self.desk();
-        let result = self.transaction(&mut desk, operations);
-        drop(desk);
+        let mut slot = self.slot();
+        let result = self.transaction(&mut slot, operations);
+        drop(slot);
         self.watch.tell();
         match result {
             Ok(answers) => answers,
@@ -379,12 +379,12 @@ impl Shared {
 
     fn transaction(
         &self,
-        desk: &mut Desk,
+        slot: &mut WriterConnection,
         operations: &[Operation],
     ) -> Result<Vec<Reply>, StoreError> {
         // Or the log of this file would be taken for the one of another.
         self.place.check()?;
-        let connection = self.connection(desk)?;
+        let connection = self.connection(slot)?;
         let run = || {
             connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
             let answers = self.operations(connection, operations)?;
@@ -395,7 +395,7 @@ impl Shared {
         match run() {
             Ok((answers, newest)) => {
                 self.place.check_all()?;
-                desk.acknowledged = newest;
+                slot.acknowledged = newest;
                 Ok(answers)
             }
             Err(error) => {
@@ -403,7 +403,7 @@ impl Shared {
                 let error = store_error(&self.path, error);
                 if matches!(error, StoreError::Io { .. }) {
                     // A sync that failed once proves nothing when it succeeds later.
-                    desk.connection = None;
+                    slot.connection = None;
                 }
                 Err(error)
             }
@@ -454,21 +454,21 @@ impl Shared {
     }
 
     /// The connection; after an I/O error a new one, once it shows everything that was acknowledged.
-    fn connection<'a>(&self, desk: &'a mut Desk) -> Result<&'a Connection, StoreError> {
-        if desk.connection.is_none() {
+    fn connection<'a>(&self, slot: &'a mut WriterConnection) -> Result<&'a Connection, StoreError> {
+        if slot.connection.is_none() {
             let connection = open::open(&self.path, self.usage)?;
             let newest = journal::newest(&connection).map_err(|e| store_error(&self.path, e))?;
-            if newest < desk.acknowledged {
+            if newest < slot.acknowledged {
                 let what = format!(
                     "after an I/O error it ends at event {newest}, but {} was acknowledged",
-                    desk.acknowledged
+                    slot.acknowledged
                 );
                 return Err(StoreError::Damaged { place: self.path.display().to_string(), what });
             }
             self.place.reopened()?;
-            desk.connection = Some(connection);
+            slot.connection = Some(connection);
         }
-        Ok(desk.connection.as_ref().expect("it was opened just now"))
+        Ok(slot.connection.as_ref().expect("it was opened just now"))
     }
 
     fn stopped(&self) -> StoreError {

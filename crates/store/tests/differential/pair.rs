@@ -55,10 +55,10 @@ impl<'a> Pair<'a> {
     }
 
     /// Neither answers; the caller commits something before it reads again.
-    pub(crate) fn commit_soon(&mut self, commit: Commit) {
+    pub(crate) fn commit_deferred(&mut self, commit: Commit) {
         let [a, b] = &self.stores;
-        a.commit_soon(commit.clone());
-        b.commit_soon(commit);
+        a.commit_deferred(commit.clone());
+        b.commit_deferred(commit);
     }
 
     pub(crate) async fn renew(&mut self, task: &TaskId, fence: Fence) {

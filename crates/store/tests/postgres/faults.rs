@@ -155,7 +155,7 @@ async fn a_lease_is_renewed_though_every_connection_is_dead_and_looks_alive() {
     trap.silence_all();
     let renewed = timeout(RENEWAL_MAX, store.renew_node(&node.name, epoch)).await;
     assert!(renewed.expect("the lease is not lost meanwhile").unwrap());
-    let glance = timeout(RENEWAL_MAX, store.nodes_at_a_glance()).await;
+    let glance = timeout(RENEWAL_MAX, store.nodes_summary()).await;
     glance.expect("the others are seen as well").unwrap();
 }
 
@@ -395,7 +395,7 @@ async fn a_commit_that_hangs_is_told_of_as_open_and_made_once() {
     // The server takes its new setting when it likes; both go in one transaction.
     let mut hung = None;
     for what in 0..1_000 {
-        store.commit_soon(note("a", what));
+        store.commit_deferred(note("a", what));
         let answer = tokio::time::timeout(Duration::from_secs(120), store.commit(note("b", what)));
         if let Err(error) = answer.await.expect("callers are told in time") {
             assert!(is_unreachable(&error), "{error:?}");

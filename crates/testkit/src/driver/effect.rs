@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use relight::doors::random;
+use relight::os::random;
 
 use crate::world::ledger::{Entry, Ledger};
 

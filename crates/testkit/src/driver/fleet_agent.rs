@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use relight::doors::environment;
+use relight::os::environment;
 use relight_core::time::Span;
 use relight_server::client;
 use serde_json::{Value, json};

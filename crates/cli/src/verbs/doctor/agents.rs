@@ -1,6 +1,6 @@
 //! Agents that somebody should look at: a finding a kind, with what to type for the first of it.
 
-use relight::doors::process;
+use relight::os::process;
 use relight_core::agent::{Agent, AgentState, Attempt, Pause};
 use relight_store::{AgentQuery, Store, StoreError};
 

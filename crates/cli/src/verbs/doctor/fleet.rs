@@ -1,6 +1,6 @@
 //! The fleet, where there is one: its nodes, their leases, their versions, and the clocks.
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight_core::node::Node;
 use relight_core::time::{Span, Time};
 use relight_store::{Store, StoreError};

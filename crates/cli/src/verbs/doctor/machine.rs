@@ -4,7 +4,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight_core::time::Time;
 use rustix::process::{Resource, getrlimit};
 

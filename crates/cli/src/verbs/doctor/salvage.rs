@@ -4,7 +4,7 @@ use relight_core::error_code::ErrorCode;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight::store_url::StoreUrl;
 use relight_store::sqlite::salvage::{Salvaged, salvage};
 use serde_json::{Value, json};

@@ -5,9 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use relight::doors::{clock, process};
 use relight::drain;
 use relight::holders;
+use relight::os::{clock, process};
 use relight::store_url::StoreUrl;
 use relight_core::lease::HolderLife;
 use relight_core::status::TaskStatus;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use relight::doors::process;
+use relight::os::process;
 use relight_core::time::Span;
 
 use super::plan::{Job, Plan};

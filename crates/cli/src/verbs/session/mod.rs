@@ -118,7 +118,7 @@ fn end(environment: &Environment, arguments: EndArguments) -> Outcome {
 fn touch(environment: &Environment, arguments: TouchArguments) -> Outcome {
     let key = environment.session(arguments.key)?;
     let engine = environment.engine()?;
-    let at = relight::doors::clock::now();
+    let at = relight::os::clock::now();
     let event = SessionEvent::Touch { session_id: arguments.id, at };
     let acted = block_on(sessions::act(&engine, &key, event))?;
     let text = format!("session {key} was seen");
@@ -197,7 +197,7 @@ fn persons_verb(
 fn shutdown(environment: &Environment, arguments: &ShutdownArguments) -> Outcome {
     let engine = environment.engine()?;
     let whose = match arguments.owner_pid {
-        Some(pid) => match relight::doors::process::identity(pid) {
+        Some(pid) => match relight::os::process::identity(pid) {
             Some(process) => Owner::Holder(Holder::Process(process)),
             None => Owner::GonePid(pid),
         },

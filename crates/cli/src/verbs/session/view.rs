@@ -1,6 +1,6 @@
 //! Sessions for people.
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight::sessions::owner_life;
 use relight_core::lease::HolderLife;
 use relight_core::session::{Session, SessionState, SessionStateKind};

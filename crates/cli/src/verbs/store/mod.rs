@@ -3,7 +3,7 @@
 mod copy;
 mod progress;
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight::store_url::StoreUrl;
 use relight_store::transfer::{self, Findings, TableSum};
 use serde_json::json;

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use relight::doors::clock;
 use relight::fleet::key::FleetKey;
+use relight::os::clock;
 use relight::supervise::boots;
 use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request, daemon_socket};
+use relight::supervise::control_server::{Call, Reception};
 use relight::supervise::notice::{Notice, What};
-use relight::supervise::reception::{Call, Reception};
 use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{
     AgentView, Answer, Begin, QueueSettings, Settings, Supervisor,
@@ -205,7 +205,7 @@ impl Daemon<'_> {
     /// Takes every agent up, or holds them back after a boot loop.
     async fn begin(&mut self, specs: Vec<AgentSpec>, queue: &QueueSettings) -> Result<(), Failure> {
         let count = specs.len();
-        self.supervisor.mind_drain().await?;
+        self.supervisor.watch_drain().await?;
         let store = self.supervisor.engine().store().as_ref();
         let boot = self.supervisor.boot_id();
         let forgive = self.arguments.resume_anyway;

@@ -1,6 +1,6 @@
 //! Agents that are registered over HTTP while the daemon runs.
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight::supervise::control::{NewAgent, Refused, RefusedCode, Registered, Reply};
 use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::Begin;
@@ -39,7 +39,7 @@ impl Daemon<'_> {
         let taken = match &self.membership {
             Some(_) => self.create(spec, known.is_some()).await.map_err(|e| e.to_string()),
             None => {
-                let taken = self.supervisor.take_up(spec, Begin::Wake, false).await;
+                let taken = self.supervisor.acquire(spec, Begin::Wake, false).await;
                 taken.map_err(|error| error.to_string())
             }
         };
@@ -61,7 +61,7 @@ impl Daemon<'_> {
             self.supervisor.engine().store().commit_agent(commit).await?;
         }
         if !self.supervisor.knows(&spec.name) {
-            drop(self.supervisor.stand_by(vec![spec]));
+            drop(self.supervisor.wait_for_agents(vec![spec]));
         }
         Ok(())
     }

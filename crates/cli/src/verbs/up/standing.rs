@@ -3,7 +3,7 @@
 use relight::fleet::Fleet;
 use relight::supervise::recover;
 use relight::supervise::spec::AgentSpec;
-use relight::supervise::supervisor::Outlook;
+use relight::supervise::supervisor::Takeover;
 use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
 
@@ -21,9 +21,9 @@ impl Daemon<'_> {
         let (name, labels) = (membership.fleet().name(), membership.fleet().labels());
         let (admitted, others): (Vec<AgentSpec>, Vec<AgentSpec>) =
             specs.into_iter().partition(|spec| spec.placement.admits(name, labels));
-        let outlook = match self.supervisor.stand_by(admitted) {
+        let outlook = match self.supervisor.wait_for_agents(admitted) {
             Some(outlooks) => membership.listen(outlooks).await,
-            None => Outlook::default(),
+            None => Takeover::default(),
         };
         if !others.is_empty() {
             self.say(&format!("{} agents are placed on other nodes", others.len()));
@@ -32,11 +32,11 @@ impl Daemon<'_> {
     }
 
     /// Does what a look at all agents of the fleet came to.
-    pub(super) async fn look_out(&mut self, outlook: Outlook, take_over: bool) {
+    pub(super) async fn look_out(&mut self, outlook: Takeover, take_over: bool) {
         self.supervisor.forget_registered(&outlook.removed);
         self.stand_by_for_registered(outlook.registered);
-        self.fill(outlook.ripe, take_over).await;
-        self.give_back(outlook.forsaken).await;
+        self.fill(outlook.ready, take_over).await;
+        self.give_back(outlook.unwanted).await;
     }
 
     /// Agents that were registered on any node come here too, when it is this one's turn.
@@ -50,7 +50,7 @@ impl Daemon<'_> {
             }
             let name = agent.name;
             match registered::spec(self.environment, &self.config, name.clone(), agent.plan) {
-                Ok(spec) => drop(self.supervisor.stand_by(vec![spec])),
+                Ok(spec) => drop(self.supervisor.wait_for_agents(vec![spec])),
                 Err(failure) => self.say(&format!("{name} is left alone: {}", failure.message)),
             }
         }
@@ -79,10 +79,10 @@ impl Daemon<'_> {
 
     pub(super) async fn hear(&mut self, heard: Heard) {
         match heard {
-            Heard::Outlook(outlook) if matches!(self.phase, Phase::Serving) => {
+            Heard::Takeover(outlook) if matches!(self.phase, Phase::Serving) => {
                 self.look_out(outlook, false).await;
             }
-            Heard::Outlook(_) => {}
+            Heard::Takeover(_) => {}
             Heard::Standing => {
                 if self.membership.as_mut().is_some_and(Membership::has_lost) {
                     self.say("the lease of this node ran out; its agents are given up");

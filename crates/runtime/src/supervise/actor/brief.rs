@@ -15,8 +15,8 @@ use relight_core::time::Span;
 use tokio::task::JoinSet;
 
 use super::Actor;
-use crate::doors::clock;
 use crate::engine::TaskView;
+use crate::os::clock;
 use crate::supervise::notice::What;
 use crate::supervise::successor::{self, Asker};
 
@@ -103,12 +103,12 @@ impl Actor {
             host: host.as_deref(),
         };
         let text = brief(&facts)?;
-        Some(self.desk.engine.redactor().text(&text).into_owned())
+        Some(self.context.engine.redactor().text(&text).into_owned())
     }
 
     /// Where it runs, and where it ran before; none where it is alone, or still there.
     fn moved(&self) -> Option<String> {
-        let own = self.desk.owner.node.as_ref()?;
+        let own = self.context.owner.node.as_ref()?;
         let last = self.last.as_ref()?;
         let before = last.process.as_ref().or(last.shim.as_ref())?.node.as_ref()?;
         (before != own).then(|| {
@@ -127,7 +127,7 @@ impl Actor {
     /// For whom git is asked; to be called where nothing waits, for it may make a cgroup.
     fn asker(&self, tag: &AttemptTag) -> impl FnOnce() -> Asker + Send + 'static {
         let (name, tag, user) = (self.spec.name.clone(), tag.clone(), self.spec.user);
-        let (cgroups, folder) = (self.desk.cgroups.clone(), self.folder.clone());
+        let (cgroups, folder) = (self.context.cgroups.clone(), self.folder.clone());
         move || {
             let cgroup = cgroups.and_then(|cgroups| cgroups.for_attempt(&name, &tag).ok());
             Asker { folder, user, tag, cgroup }
@@ -140,7 +140,7 @@ impl Actor {
         let Some(asker) = self.life.as_ref().map(|life| self.asker(&life.tag)) else { return };
         let Some(open) = &mut self.open_brief else { return };
         let workspace = open.brief.workspace.clone();
-        let places = Arc::clone(&self.desk.git_places);
+        let places = Arc::clone(&self.context.git_places);
         open.looking.spawn(async move {
             let place = places.acquire_owned().await.ok()?;
             let ask = move || {
@@ -171,7 +171,7 @@ impl Actor {
     }
 
     async fn view_of(&self, task: Option<&TaskId>) -> Option<TaskView> {
-        self.desk.engine.view(task?).await.ok()
+        self.context.engine.view(task?).await.ok()
     }
 
     /// Both files are on disk before the attempt begins.

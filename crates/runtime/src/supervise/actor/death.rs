@@ -18,8 +18,8 @@ use relight_core::time::Span;
 
 use super::tree::{Orphan, Tree, TreeEvent};
 use super::{Actor, Lost, guard};
-use crate::doors::{clock, process};
 use crate::engine::ActError;
+use crate::os::{clock, process};
 use crate::recovery::Recoverer;
 use crate::supervise::log::{Log, LogPosition};
 use crate::supervise::notice::What;
@@ -70,7 +70,7 @@ impl Actor {
         let died = last.and_then(|last| last.ended.as_ref()).filter(|ended| ended.is_unwanted());
         let down = died.map(|ended| clock::now().since(ended.down_since()));
         self.tell(What::Started { number, resumed, process: process.clone(), down });
-        self.commit_soon(vec![AgentChange::Spawned { number, process, shim, log }]);
+        self.commit_deferred(vec![AgentChange::Spawned { number, process, shim, log }]);
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl Actor {
             return Ok(());
         }
         // A watch that stays fires once more and is passed over.
-        let _ = self.desk.growth.forget(&self.spec.name);
+        let _ = self.context.growth.forget(&self.spec.name);
         let session = match &mut life.stream {
             Some(stream) => stream.read_all().await,
             None => None,
@@ -108,11 +108,11 @@ impl Actor {
             self.tree.dismiss().await;
         }
         self.keep_captured().await?;
-        self.bury(attempt, record, said).await
+        self.record_death(attempt, record, said).await
     }
 
     /// Finds out what there is to know, lets go of its tasks, and has its end decided.
-    pub(super) async fn bury(
+    pub(super) async fn record_death(
         &mut self,
         attempt: Attempt,
         record: ExitRecord,
@@ -137,7 +137,7 @@ impl Actor {
         } else {
             Log::of(&self.folder).last_bytes(LOG_END_BYTES, begins).unwrap_or_default()
         };
-        let engine = &self.desk.engine;
+        let engine = &self.context.engine;
         let found = post_mortem::take(engine, &log_end, attempt, Some(record)).await;
         let mut found = found.unwrap_or_else(|error| {
             self.tell(What::Trouble(error.to_string()));
@@ -201,7 +201,7 @@ impl Actor {
     async fn leaves_steps_open(&self, held: &[Task]) -> bool {
         let its_own = held.iter().find(|task| self.spec.plan.task.as_ref() == Some(&task.id));
         let Some(task) = its_own.filter(|task| !task.spec.steps.is_empty()) else { return false };
-        match self.desk.engine.store().steps(&task.id).await {
+        match self.context.engine.store().steps(&task.id).await {
             Ok(steps) => !left_open(&task.spec.steps, &steps).is_empty(),
             // The end of the task will ask again.
             Err(_) => false,
@@ -243,10 +243,10 @@ impl Actor {
 
     async fn end_hold(&self, task: &Task, event: TaskEvent) -> Result<(), ActError> {
         if self.died_unwatched {
-            return self.desk.recoverer.interrupt_unwatched(task, event).await;
+            return self.context.recoverer.interrupt_unwatched(task, event).await;
         }
         let right = Right::Fence(task.lease.fence);
-        self.desk.engine.act(&task.id, right, event).await.map(drop)
+        self.context.engine.act(&task.id, right, event).await.map(drop)
     }
 
     /// Gives a task to its strategy. What the agent goes on with waits for the answer; the rest does not
@@ -266,15 +266,15 @@ impl Actor {
         if is_its_own || answers_at_once {
             return lost.recover(&recoverer).await;
         }
-        let desk = Arc::clone(&self.desk);
+        let context = Arc::clone(&self.context);
         let agent = self.spec.name.clone();
-        desk.asks(&lost.task.id, true);
+        context.asks(&lost.task.id, true);
         tokio::spawn(async move {
             let recovered = lost.recover(&recoverer).await;
-            desk.asks(&lost.task.id, false);
+            context.asks(&lost.task.id, false);
             if let Err(error) = recovered {
                 let text = format!("task {}: {error}", lost.task.id);
-                desk.notices.tell(&agent, What::Trouble(text));
+                context.notices.tell(&agent, What::Trouble(text));
             }
         });
         Ok(())
@@ -293,17 +293,17 @@ impl Actor {
     /// and the task's does not end it a second time.
     fn recoverer_for(&self, task: &Task) -> Recoverer {
         if self.is_named_for(task) {
-            return self.desk.recoverer.without_max_attempts();
+            return self.context.recoverer.without_max_attempts();
         }
-        self.desk.recoverer.clone()
+        self.context.recoverer.clone()
     }
 
     /// Its supervisor or it itself has named the task: the queue did not give it.
     fn is_named_for(&self, task: &Task) -> bool {
         let is_planned = self.spec.plan.task.as_ref() == Some(&task.id);
         let asked = task.spec.strategy.as_deref().or(self.spec.strategy.as_deref());
-        let is_by_default =
-            asked.is_none() && self.desk.recoverer.strategies().name_for(task) == STRATEGY_DEFAULT;
+        let is_by_default = asked.is_none()
+            && self.context.recoverer.strategies().name_for(task) == STRATEGY_DEFAULT;
         let is_started_by_name = task.pinned && is_by_default;
         !self.is_started_with_tasks() && (is_planned || is_started_by_name)
     }
@@ -345,7 +345,7 @@ impl Actor {
             self.tree = Tree::Orphan(Orphan { watch, tag });
             // In a fleet nothing may live that no shim guards. When that is dead its tree is being ended
             // already, whether or not the store could be asked.
-            let is_in_fleet = self.desk.fleet.is_some();
+            let is_in_fleet = self.context.fleet.is_some();
             let is_dead = shim.is_none_or(|shim| !process::is_alive(&shim));
             if (self.ending().is_some() || is_in_fleet) && !(is_in_fleet && is_dead) {
                 let ladder = if is_overdue { Vec::new() } else { self.ladder_in_time() };
@@ -397,7 +397,7 @@ impl Actor {
         leader: Option<&ProcessIdentity>,
         shim: Option<&ProcessIdentity>,
     ) -> Option<String> {
-        if self.desk.cgroups.is_some() {
+        if self.context.cgroups.is_some() {
             self.clear_cgroups().await;
             return None;
         }
@@ -415,7 +415,7 @@ impl Actor {
 
     /// The shim of an attempt, as it was recorded.
     async fn shim_of(&self, tag: &AttemptTag) -> Option<ProcessIdentity> {
-        self.desk.engine.store().attempt(tag).await.ok()??.shim
+        self.context.engine.store().attempt(tag).await.ok()??.shim
     }
 
     /// What its shim left about an attempt.

@@ -16,8 +16,8 @@ use tokio::task::AbortHandle;
 
 use super::Actor;
 use super::tree::{self, Tree};
-use crate::doors::{clock, pidfd};
 use crate::fleet::{Fleet, Standing};
+use crate::os::{clock, pidfd};
 use crate::supervise::shim::client::Orders;
 use crate::supervise::shim::kill_below;
 use crate::supervise::shim::wire::{Order, Rung};
@@ -41,7 +41,7 @@ struct Guard {
 impl Actor {
     /// From now on, until the attempt's end is known. Outside of a fleet there is nothing to guard.
     pub(super) fn stand_guard(&mut self) {
-        let (fleet, epoch) = (self.desk.fleet.clone(), self.node_right.epoch());
+        let (fleet, epoch) = (self.context.fleet.clone(), self.node_right.epoch());
         let (Some(fleet), Some(epoch), Some(life)) = (fleet, epoch, &self.life) else { return };
         let Tree::Shim { connection, shim, .. } = &self.tree else { return };
         let guard = Guard {
@@ -62,7 +62,7 @@ impl Actor {
     /// How what no shim holds is told to end: by the node's deadline at the latest.
     pub(super) fn ladder_in_time(&self) -> Vec<Rung> {
         let ladder = self.ladder();
-        let Some(fleet) = &self.desk.fleet else { return ladder };
+        let Some(fleet) = &self.context.fleet else { return ladder };
         let term = self.node_right.epoch().and_then(|epoch| fleet.term_of(epoch));
         let kill_at_ms = term.map_or(0, |term| term.deadline(ladder.clone()).kill_at_ms);
         tree::cut(ladder, Span::from_ms(kill_at_ms.saturating_sub(clock::boot_ms())))

@@ -20,12 +20,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::time::Instant;
 
 use super::brief::{Brief, OpenBrief};
-use super::life::Life;
+use super::live_attempt::LiveAttempt;
 use super::tree::{KILL_WAIT, Met, Tree, kill_shim};
 use super::{Actor, Lost};
-use crate::doors::limits::{self, Room};
-use crate::doors::{clock, pidfd, process, random};
 use crate::engine::ActError;
+use crate::os::limits::{self, Room};
+use crate::os::{clock, pidfd, process, random};
 use crate::presets::Launch;
 use crate::supervise::cgroup::Cleared;
 use crate::supervise::log::{Log, LogStart};
@@ -202,7 +202,7 @@ impl Actor {
         let mut order = self.start_order(number, tag, &log, task.as_ref(), launch, guard);
         order.input = input;
         let mut life =
-            Life::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
+            LiveAttempt::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
         life.room = Some(room);
         self.life = Some(life);
         self.tree.start(order).await.map_err(LaunchError::Shim)?;
@@ -245,7 +245,7 @@ impl Actor {
         }
         let streams = self.streams().map_err(LaunchError::Shim)?;
         let connection = client::spawn(
-            &self.desk.program,
+            &self.context.program,
             &self.folder,
             lock,
             streams,
@@ -333,7 +333,7 @@ impl Actor {
     /// Ends what is left in the cgroups of earlier attempts, and removes them; to be called while
     /// nothing of the agent may live. False when something does.
     pub(super) async fn clear_cgroups(&self) -> bool {
-        let Some(cgroups) = self.desk.cgroups.clone() else { return true };
+        let Some(cgroups) = self.context.cgroups.clone() else { return true };
         let name = self.spec.name.clone();
         let clear = move || cgroups.clear(&name, KILL_WAIT);
         match tokio::task::spawn_blocking(clear).await {
@@ -415,7 +415,7 @@ impl Actor {
         let Some(id) = self.spec.plan.task.clone() else { return Ok(None) };
         let shim = self.tree.shim().cloned().ok_or(LaunchError::Survivors)?;
         let holder = Holder::Attempt { attempt: tag.to_string(), shim };
-        let engine = &self.desk.engine;
+        let engine = &self.context.engine;
         let is_there = engine.store().task(&id).await.map_err(ActError::from);
         let is_there = is_there.map_err(LaunchError::Task)?;
         let is_its_own = |task: &Task| task.agent.as_ref() == Some(&self.spec.name);
@@ -532,7 +532,7 @@ impl Actor {
         guard: Option<Deadline>,
     ) -> StartOrder {
         let command = self.spec.preset.command(&self.spec.command, launch);
-        let cgroups = self.desk.cgroups.as_ref().and_then(|cgroups| {
+        let cgroups = self.context.cgroups.as_ref().and_then(|cgroups| {
             let next = self.agent.next_attempt.clone().filter(|next| next != tag);
             let next = next.unwrap_or_else(|| AttemptTag::new(&self.spec.name, number + 1, 0));
             let own = cgroups.for_attempt(&self.spec.name, tag).ok()?;
@@ -550,7 +550,7 @@ impl Actor {
             cgroups,
             leftover_grace: LEFTOVER_GRACE,
             guard,
-            nofile: self.desk.nofile,
+            nofile: self.context.nofile,
         }
     }
 
@@ -575,7 +575,7 @@ impl Actor {
         for (name, value) in self.spec.preset.environment(launch) {
             set(&name, value);
         }
-        for (name, value) in &self.desk.places {
+        for (name, value) in &self.context.places {
             set(&name.to_text(), value.to_text());
         }
         set("RELIGHT_AGENT", self.spec.name.to_string());
@@ -608,7 +608,7 @@ impl Actor {
 
     pub(super) fn environment_of_until(&self) -> Vec<(Word, Word)> {
         let mut variables = self.spec.environment.clone();
-        variables.extend(self.desk.places.iter().cloned());
+        variables.extend(self.context.places.iter().cloned());
         variables.push(("RELIGHT_AGENT".into(), self.spec.name.to_string().into()));
         variables.push(("RELIGHT_ITERATION".into(), self.agent.iteration.to_string().into()));
         if let Some(task) = &self.spec.plan.task {

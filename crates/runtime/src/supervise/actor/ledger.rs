@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
 use super::Lost;
-use crate::supervise::desk::{Desk, NodeRight};
+use crate::supervise::context::{NodeRight, SupervisorContext};
 use crate::supervise::notice::What;
 
 /// Longest wait before a store that cannot be written is tried again.
@@ -52,10 +52,15 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Commits by this right, from now on.
-    pub(super) fn open(desk: Arc<Desk>, agent: AgentName, fence: Fence, right: NodeRight) -> Self {
+    pub(super) fn open(
+        context: Arc<SupervisorContext>,
+        agent: AgentName,
+        fence: Fence,
+        right: NodeRight,
+    ) -> Self {
         let (entries, received) = mpsc::unbounded_channel();
         let (written, seen) = watch::channel(Written::UpTo(0));
-        tokio::spawn(write(desk, agent.clone(), fence, right, received, written));
+        tokio::spawn(write(context, agent.clone(), fence, right, received, written));
         Self { agent, entries, handed_in: 0, written: seen }
     }
 
@@ -85,7 +90,7 @@ impl Ledger {
 }
 
 async fn write(
-    desk: Arc<Desk>,
+    context: Arc<SupervisorContext>,
     agent: AgentName,
     fence: Fence,
     right: NodeRight,
@@ -98,7 +103,7 @@ async fn write(
         let guard = Guard { fence: Some(fence), seq: None };
         let commit =
             AgentCommit { agent: agent.clone(), guard, at: entry.at, changes: entry.changes };
-        if !make_durable(&desk, right, &commit, told.before(&commit)).await {
+        if !make_durable(&context, right, &commit, told.before(&commit)).await {
             let _ = written.send(Written::Lost);
             return;
         }
@@ -130,7 +135,7 @@ fn told_by(commit: &AgentCommit) -> usize {
 /// False when another supervisor has the agent. A store that cannot be written is tried again: the
 /// agent lives on meanwhile.
 async fn make_durable(
-    desk: &Desk,
+    context: &SupervisorContext,
     right: NodeRight,
     commit: &AgentCommit,
     told_before: usize,
@@ -139,10 +144,10 @@ async fn make_durable(
     let (mut is_open, mut moved) = (false, 0);
     loop {
         // By now others may have what this node held: what is true is for them to find out.
-        if !desk.still_has(right) {
+        if !context.still_has(right) {
             return false;
         }
-        let store = desk.engine.store().as_ref();
+        let store = context.engine.store().as_ref();
         let made = match is_open {
             false => store.commit_agent(commit.clone()).await.map(drop),
             true => make_once(store, commit, told_before).await,
@@ -150,7 +155,7 @@ async fn make_durable(
         match made {
             Ok(()) => return true,
             Err(AgentCommitError::Store(error)) => {
-                desk.notices.tell(&commit.agent, What::Trouble(error.to_string()));
+                context.notices.tell(&commit.agent, What::Trouble(error.to_string()));
                 // It may have been made, or may still be.
                 is_open = true;
                 sleep(pause).await;

@@ -3,14 +3,14 @@
 //! Contains no rule: those are in `core::agent`. One task a agent, so that a slow disk or a slow
 //! death of one holds up no other.
 
+mod acquire;
 mod brief;
 mod death;
 mod guard;
 mod launch;
 mod ledger;
-mod life;
+mod live_attempt;
 mod open_work;
-mod take_up;
 mod tree;
 mod work;
 
@@ -34,16 +34,16 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+pub(super) use self::acquire::acquire;
+pub use self::acquire::{Begin, TakeUpError};
 use self::brief::{OpenBrief, changes};
 use self::launch::Postponed;
 use self::ledger::Ledger;
-use self::life::Life;
-pub(super) use self::take_up::take_up;
-pub use self::take_up::{Begin, TakeUpError};
+use self::live_attempt::LiveAttempt;
 use self::tree::{LOOK_EVERY, Tree, TreeEvent};
-use super::beats::Slot;
-use super::desk::{Desk, NodeRight};
+use super::context::{NodeRight, SupervisorContext};
 use super::folder::AgentFolder;
+use super::heartbeats::Slot;
 use super::notice::What;
 use super::notify::{NotifySocket, Sign};
 use super::oom::Oom;
@@ -51,7 +51,7 @@ use super::program::NotStarted;
 use super::shim::client;
 use super::shim::wire::{Deadline, Rung};
 use super::spec::AgentSpec;
-use crate::doors::{clock, process, random};
+use crate::os::{clock, process, random};
 
 /// What is wanted of an agent.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub(super) enum Mail {
     /// End, and stay so; answered when nothing lives any more.
     Stop(Stopper, oneshot::Sender<Answer>),
     /// End at once what is being ended with patience.
-    Hurry,
+    KillNow,
     /// Let the agent live, and go: the next supervisor adopts it.
     Leave(oneshot::Sender<()>),
     /// Give the agent back and go, but only when it rests and nothing of it lives; answered whether so.
@@ -142,14 +142,14 @@ enum Wants {
 
 /// The supervision of one agent.
 pub(super) struct Actor {
-    desk: Arc<Desk>,
+    context: Arc<SupervisorContext>,
     spec: AgentSpec,
     folder: AgentFolder,
     agent: Agent,
     fence: Fence,
     ledger: Ledger,
     tree: Tree,
-    life: Option<Life>,
+    life: Option<LiveAttempt>,
     notify: Option<NotifySocket>,
     /// When what it waits for is due, in boot time, and the moment that was asked for.
     due: Option<(u64, Time)>,
@@ -226,7 +226,9 @@ impl Actor {
         self.mail.close();
         match ended {
             Ok(()) => {}
-            Err(Lost::Fenced(_)) if self.desk.still_has(self.node_right) => self.tell(What::Lost),
+            Err(Lost::Fenced(_)) if self.context.still_has(self.node_right) => {
+                self.tell(What::Lost);
+            }
             Err(Lost::Fenced(_) | Lost::Node(_)) => self.tell(What::NodeLost),
         }
         ended
@@ -263,7 +265,7 @@ impl Actor {
     }
 
     async fn next(&mut self) -> Happening {
-        let look = self.life.as_ref().and_then(Life::next_look);
+        let look = self.life.as_ref().and_then(LiveAttempt::next_look);
         let due = self.due.map(|(at_ms, _)| at_ms);
         tokio::select! {
             event = self.tree.next() => Happening::Tree(event),
@@ -305,7 +307,7 @@ impl Actor {
                 self.await_state(Wants::Rest, answer);
                 self.events.push_back(AgentEvent::Stop(by));
             }
-            Mail::Hurry => self.hurry().await,
+            Mail::KillNow => self.hurry().await,
             Mail::Leave(done) => {
                 self.give_back().await?;
                 self.leaving = true;
@@ -336,7 +338,7 @@ impl Actor {
         }
         self.ledger.settle().await?;
         let runs = matches!(self.agent.state, AgentState::Running { ending: None, .. })
-            && self.life.as_ref().is_some_and(Life::has_started);
+            && self.life.as_ref().is_some_and(LiveAttempt::has_started);
         let rests = self.at_rest;
         // It is started as soon as there is work for it.
         let is_idle = rests && self.agent.is_idle();
@@ -401,9 +403,9 @@ impl Actor {
             // What allocated the tag must be on disk; it is, unless it died within moments.
             self.ledger.settle().await?;
             self.act_on_spawns(&effects, &changes).await?;
-            self.commit_soon(changes);
+            self.commit_deferred(changes);
         } else {
-            self.commit_soon(changes);
+            self.commit_deferred(changes);
             self.ledger.settle().await?;
         }
         for effect in effects {
@@ -474,7 +476,7 @@ impl Actor {
                 }
                 self.tell(What::AtRest);
                 self.show();
-                self.desk.bell.notify_one();
+                self.context.bell.notify_one();
             }
         }
         Ok(())
@@ -482,12 +484,12 @@ impl Actor {
 
     /// Durable when it returns.
     async fn commit(&mut self, changes: Vec<AgentChange>) -> Result<(), Lost> {
-        self.commit_soon(changes);
+        self.commit_deferred(changes);
         self.ledger.settle().await
     }
 
     /// Durable soon, and before whatever is committed after it.
-    fn commit_soon(&mut self, changes: Vec<AgentChange>) {
+    fn commit_deferred(&mut self, changes: Vec<AgentChange>) {
         if changes.is_empty() {
             return;
         }
@@ -519,7 +521,7 @@ impl Actor {
     /// Goes, and gives the lease back. Where others would start the agent at once, not while anything of
     /// it lives: then it stays this machine's until its node's lease ends.
     async fn give_back(&mut self) -> Result<(), Lost> {
-        if self.desk.is_one_of_many() && self.is_anything_left().await {
+        if self.context.is_one_of_many() && self.is_anything_left().await {
             self.tree.leave();
             self.tell(What::Trouble(KEPT.to_owned()));
             return Ok(());
@@ -602,17 +604,17 @@ impl Actor {
     }
 
     fn tell(&self, what: What) {
-        self.desk.notices.tell(&self.spec.name, what);
+        self.context.notices.tell(&self.spec.name, what);
     }
 
     fn show(&self) {
         let life = self.life.as_ref();
         let view = AgentView {
             agent: self.agent.clone(),
-            last_sign: life.map(Life::last_sign),
+            last_sign: life.map(LiveAttempt::last_sign),
             waiting_until: life.and_then(|life| life.waits.last()),
-            waits_for_work: life.is_some_and(Life::waits_for_work),
-            phase: life.map(Life::phase),
+            waits_for_work: life.is_some_and(LiveAttempt::waits_for_work),
+            phase: life.map(LiveAttempt::phase),
             status: life.and_then(|life| life.status.clone()),
             at_rest: self.at_rest,
             last_attempt: self.last.clone(),
@@ -653,7 +655,7 @@ impl Actor {
 }
 
 /// Returns when the leader of the live attempt has ended, once.
-async fn leader_ended(life: Option<&mut Life>) {
+async fn leader_ended(life: Option<&mut LiveAttempt>) {
     let Some(life) = life.filter(|life| !life.has_leader_ended) else {
         return std::future::pending().await;
     };
@@ -708,7 +710,7 @@ impl Actor {
     /// Nothing is begun when the node's lease has nearly run out, by a clock that goes on while this
     /// process is frozen.
     fn prove_term(&self) -> Result<(), Lost> {
-        match self.desk.still_has(self.node_right) {
+        match self.context.still_has(self.node_right) {
             true => Ok(()),
             false => Err(Lost::Node(self.spec.name.clone())),
         }
@@ -717,7 +719,7 @@ impl Actor {
     /// Until when what runs may live by itself; for ever outside of a fleet. Under another lease it is
     /// another supervision's to say.
     fn deadline(&self) -> Result<Option<Deadline>, Lost> {
-        let Some(fleet) = &self.desk.fleet else { return Ok(None) };
+        let Some(fleet) = &self.context.fleet else { return Ok(None) };
         self.prove_term()?;
         let term = fleet.term().ok_or_else(|| Lost::Node(self.spec.name.clone()))?;
         Ok(Some(term.deadline(self.ladder())))
@@ -730,17 +732,17 @@ impl Actor {
     /// Decides by what the mark of a drain says now, not by what was last heard of it, where an attempt would
     /// begin: whoever drains waits for those that run and for nobody else.
     async fn decide_by_mark(&self, event: AgentEvent, moment: Moment) -> AgentDecision {
-        let known = self.desk.is_draining();
+        let known = self.context.is_draining();
         let decision = self.decide(event.clone(), moment);
         let begins = decision.effects.iter().any(|e| matches!(e, AgentEffect::Spawn { .. }));
-        match begins && !known && self.desk.read_drain().await.unwrap_or(false) {
+        match begins && !known && self.context.read_drain().await.unwrap_or(false) {
             true => self.decide(event, moment),
             false => decision,
         }
     }
 
     fn decide(&self, event: AgentEvent, moment: Moment) -> AgentDecision {
-        let draining = self.desk.is_draining().then_some(Pause::Draining);
+        let draining = self.context.is_draining().then_some(Pause::Draining);
         match self.holds.or(draining) {
             Some(why) => decide_held(&self.agent, event, moment, why),
             None => decide(&self.agent, event, moment),

@@ -10,8 +10,8 @@ use relight_core::time::Time;
 use relight_store::{StoreError, TaskQuery};
 
 use super::Actor;
-use super::life::StepUsage;
-use crate::doors::{clock, process};
+use super::live_attempt::StepUsage;
+use crate::os::{clock, process};
 use crate::running_step::{Runner, RunningStep};
 use crate::supervise::stream::Stream;
 
@@ -22,7 +22,7 @@ impl Actor {
     /// Tasks that the attempt holds, and those that its agent holds over HTTP.
     async fn held_tasks(&self) -> Result<Vec<Task>, StoreError> {
         let Some(life) = &self.life else { return Ok(Vec::new()) };
-        let (store, limit) = (self.desk.engine.store(), Some(TASKS_MAX));
+        let (store, limit) = (self.context.engine.store(), Some(TASKS_MAX));
         let of_attempt =
             TaskQuery { held_by: Some(life.tag.clone()), limit, ..TaskQuery::default() };
         let agent = Some(self.spec.name.clone());
@@ -46,7 +46,7 @@ impl Actor {
         let known = self.life.as_mut().map(|life| std::mem::take(&mut life.step_usage));
         let known = known.unwrap_or_default();
         for task in held.iter().filter(|task| task.steps_open > 0) {
-            let steps = self.desk.engine.store().steps(&task.id).await?;
+            let steps = self.context.engine.store().steps(&task.id).await?;
             for step in steps.iter().filter(|step| step.is_open()) {
                 work.extend(self.running_step(task, step, &known));
             }
@@ -66,7 +66,7 @@ impl Actor {
     /// The step as open work; none when whoever ran it is gone, or it was begun by an earlier holder.
     fn running_step(&mut self, task: &Task, step: &Step, known: &StepUsage) -> Option<OpenWork> {
         let is_ours = step.fence == task.lease.fence || step.fence == Fence::default();
-        let runner = RunningStep::runner(&self.desk.home, &task.id, &step.key);
+        let runner = RunningStep::runner(&self.context.home, &task.id, &step.key);
         // A lock that cannot be looked at tells nothing.
         match runner.unwrap_or(Runner::None) {
             Runner::Gone => None,

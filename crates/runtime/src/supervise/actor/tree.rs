@@ -10,7 +10,7 @@ use relight_core::time::Span;
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout};
 
-use crate::doors::{clock, pidfd};
+use crate::os::{clock, pidfd};
 use crate::supervise::shim;
 use crate::supervise::shim::client::Connection;
 use crate::supervise::shim::wire::{Order, Report, Rung, StartOrder};

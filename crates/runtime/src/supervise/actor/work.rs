@@ -10,7 +10,7 @@ use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 
 use super::{Actor, Lost};
-use crate::doors::clock;
+use crate::os::clock;
 use crate::recovery::{self, Recovered};
 use crate::supervise::notice::What;
 
@@ -37,10 +37,10 @@ impl Actor {
     /// run, gives it back.
     pub(super) async fn given(&mut self, task: TaskId) -> Result<(), Lost> {
         if !self.agent.is_idle() {
-            self.desk.give_back(&task, &self.spec.name).await;
+            self.context.give_back(&task, &self.spec.name).await;
             return Ok(());
         }
-        let was_begun = self.desk.engine.task(&task).await.is_ok_and(|task| task.was_started());
+        let was_begun = self.context.engine.task(&task).await.is_ok_and(|task| task.was_started());
         let is_the_same = self.last_task() == Some(task.as_str());
         self.takes_over = was_begun && !is_the_same;
         if !is_the_same {
@@ -67,7 +67,7 @@ impl Actor {
         });
         let Some(task) = failed.filter(|_| !self.is_started_with_tasks()) else { return };
         let event = TaskEvent::Retry { agent: Some(self.spec.name.clone()), force: true };
-        if let Err(error) = self.desk.engine.act(&task.id, Right::Unfenced, event).await {
+        if let Err(error) = self.context.engine.act(&task.id, Right::Unfenced, event).await {
             self.tell(What::Trouble(format!("task {}: {error}", task.id)));
         }
     }
@@ -75,7 +75,7 @@ impl Actor {
     /// It is terminated: what waits for it goes where its strategy says, now and not only when somebody
     /// sweeps.
     pub(super) async fn leave_tasks(&self) {
-        let recoverer = &self.desk.recoverer;
+        let recoverer = &self.context.recoverer;
         let left = match recovery::left_by(recoverer.engine(), &self.spec.name).await {
             Ok(left) => left,
             Err(error) => return self.tell(What::Trouble(error.to_string())),
@@ -96,7 +96,7 @@ impl Actor {
     /// The task of its plan, as long as it is its own: one of the queue may be another's by now.
     pub(super) async fn own_task(&self) -> Option<Task> {
         let id = self.spec.plan.task.as_ref()?;
-        let task = self.desk.engine.store().task(id).await.ok()??;
+        let task = self.context.engine.store().task(id).await.ok()??;
         let is_own = task.agent.as_ref() == Some(&self.spec.name);
         (is_own || !self.is_started_with_tasks()).then_some(task)
     }
@@ -118,7 +118,7 @@ impl Actor {
             None => Right::Unfenced,
         };
         let strategy = self.strategy_for(&task);
-        let recovered = self.desk.recoverer.recover(&task, right, death, strategy).await;
+        let recovered = self.context.recoverer.recover(&task, right, death, strategy).await;
         if let Err(error) = recovered {
             self.tell(What::Trouble(format!("task {}: {error}", task.id)));
         }

@@ -9,7 +9,7 @@ use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
-use crate::doors::descriptor;
+use crate::os::descriptor;
 
 const EVENTS_BYTES: usize = 8 * 1024;
 

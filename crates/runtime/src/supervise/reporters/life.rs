@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Reporters;
-use crate::doors::clock;
+use crate::os::clock;
 use crate::supervise::actor::AgentView;
-use crate::supervise::beats::{Beat, Slot};
+use crate::supervise::heartbeats::{Beat, Slot};
 use crate::supervise::notice::What;
 use crate::supervise::notify::Sign;
 

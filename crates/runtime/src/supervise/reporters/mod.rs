@@ -24,12 +24,12 @@ use tokio::task::AbortHandle;
 
 use self::life::Life;
 use super::actor::AgentView;
-use super::beats::{Beat, Beats, Slot};
 use super::control::Changed;
+use super::heartbeats::{Beat, Beats, Slot};
 use super::notice::{Notices, What};
 use super::post_mortem;
-use crate::doors::{clock, process, random};
 use crate::engine::{ActError, Engine};
+use crate::os::{clock, process, random};
 use crate::recovery::Recoverer;
 
 /// How often a decision is made anew while others change the agent.

@@ -10,8 +10,8 @@ use super::ladder::Ladder;
 use super::system::DeadChild;
 use super::tree;
 use super::wire::{ExitRecord, StartOrder};
-use crate::doors::clock::{now, since_boot};
-use crate::doors::process;
+use crate::os::clock::{now, since_boot};
+use crate::os::process;
 use crate::supervise::program::NotStarted;
 
 /// An attempt about to be started.

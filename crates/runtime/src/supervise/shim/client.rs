@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use super::ARGUMENT;
 use super::wire::{Order, Report};
-use crate::doors::{fleet, pidfd, process};
+use crate::os::{fleet, pidfd, process};
 use crate::supervise::folder::AgentFolder;
 
 /// The longest report; a shim says little.

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use relight_core::time::Span;
 
 use super::wire::Deadline;
-use crate::doors::clock;
+use crate::os::clock;
 
 /// The newest deadline, and what wakes the shim when it comes. None: what runs may live for ever.
 #[derive(Debug, Default)]

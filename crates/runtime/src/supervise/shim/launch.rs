@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::wire::{Input, StartOrder};
-use crate::doors::process::command;
+use crate::os::process::command;
 use crate::supervise::program::{self, CANNOT_BE_RUN, NO_SUCH_PROGRAM, NotStarted};
 use crate::supervise::word::Word;
 

@@ -19,7 +19,7 @@ use super::peers::Peers;
 use super::system::{DeadChild, Reaped, reap};
 use super::wire::{ExitRecord, Input, Order, Report, StartOrder};
 use super::{record, tree};
-use crate::doors::clock::since_boot;
+use crate::os::clock::since_boot;
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::program::{CANNOT_BE_RUN, NotStarted};
 
@@ -61,7 +61,7 @@ impl Shim {
         while !self.is_done() {
             let ready = self.wait()?;
             if ready.death {
-                self.bury();
+                self.record_death();
             }
             for number in ready.peers {
                 self.peers.read(number);
@@ -189,7 +189,7 @@ impl Shim {
     }
 
     /// Waits for the dead. When the leader is among them, what is left of its tree has to go too.
-    fn bury(&mut self) {
+    fn record_death(&mut self) {
         let mut bytes = [0; 64];
         while matches!(self.deaths.read(&mut bytes), Ok(len) if len == bytes.len()) {}
         loop {

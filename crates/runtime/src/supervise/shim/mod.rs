@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use crate::doors::process;
+use crate::os::process;
 use crate::supervise::folder::AgentFolder;
 use cgroup::Place;
 use guard::Guard;

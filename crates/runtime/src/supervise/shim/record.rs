@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::wire::ExitRecord;
-use crate::doors::file;
+use crate::os::file;
 use crate::supervise::folder::AgentFolder;
 
 /// More than any record has.

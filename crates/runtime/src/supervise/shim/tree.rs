@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use relight_core::lease::ProcessIdentity;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::doors::{pidfd, process};
+use crate::os::{pidfd, process};
 
 /// Deeper ones come up when those above them are gone.
 const DEPTH_MAX: usize = 100;

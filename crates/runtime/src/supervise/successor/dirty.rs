@@ -25,7 +25,7 @@ use rustix::time::{
 };
 
 use super::git::Repository;
-use crate::doors::{environment, process, random};
+use crate::os::{environment, process, random};
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::program;
 use crate::supervise::word::Word;

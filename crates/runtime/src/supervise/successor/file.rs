@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use relight_core::agent::active_state::ActiveState;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::doors::{clock, file};
+use crate::os::{clock, file};
 use crate::supervise::folder::AgentFolder;
 
 /// More than either file can have; whatever is longer is not ours.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use relight_core::agent::brief::GitFacts;
 use relight_core::time::{Span, Time};
 
-use crate::doors::{clock, file};
+use crate::os::{clock, file};
 
 /// Most bytes of a small file of git.
 const SMALL_BYTES_MAX: u64 = 4 << 10;

@@ -13,8 +13,8 @@ use relight_store::{AttemptQuery, StoreError};
 
 use super::file::{read_state, write_state};
 use crate::checkpoint_files::encoded_name;
-use crate::doors::clock;
 use crate::engine::Engine;
+use crate::os::clock;
 use crate::supervise::folder::AgentFolder;
 
 /// How often it is written again because the task moved on meanwhile.

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::{
     Asker, complete_brief, dirty_files, git_facts, git_head, sweep, write_brief, write_state,
 };
-use crate::doors::process;
+use crate::os::process;
 use crate::supervise::folder::AgentFolder;
 
 const WHILE: Span = Span::from_secs(30);

@@ -26,7 +26,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 pub use self::lock::Lock;
 use self::tag::Tagged;
-use crate::doors::{clock, process};
+use crate::os::{clock, process};
 
 /// A forker whose children outrun this many scans is left to the caller, by name.
 const KILL_ROUNDS_MAX: u32 = 100;

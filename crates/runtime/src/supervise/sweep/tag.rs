@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::Proc;
-use crate::doors::clock;
+use crate::os::clock;
 
 /// What a tag is given by.
 const VARIABLE: &[u8] = b"RELIGHT_ATTEMPT=";

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use relight::doors::clock;
 use relight::engine::Engine;
+use relight::os::clock;
 use relight::supervise::control::daemon_socket;
 use relight_core::change::Change;
 use relight_core::decide::Guard;

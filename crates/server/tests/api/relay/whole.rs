@@ -12,8 +12,8 @@ use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_server::RelayedStore;
 use relight_store::{
-    AgentQuery, AttemptQuery, Commit, EventQuery, Inventory, MemoryStore, Operation, Recall, Reply,
-    SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, MemoryStore,
+    Operation, Reply, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
 };
 use serde_json::Value;
 
@@ -37,8 +37,8 @@ impl Store for Whole {
         }
     }
 
-    fn commit_soon(&self, commit: Commit) -> Recall {
-        self.relayed.commit_soon(commit)
+    fn commit_deferred(&self, commit: Commit) -> DeferredCommit {
+        self.relayed.commit_deferred(commit)
     }
 
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {

@@ -15,7 +15,7 @@ use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
 use relight_core::recovery::TaskPolicy;
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
-use relight_core::task::{CheckpointDoor, NewTask, Task, TaskSpec, TaskTally, Usage};
+use relight_core::task::{CheckpointSettings, NewTask, Task, TaskSpec, TaskTally, Usage};
 use relight_core::time::{Span, Time};
 use relight_store::{Commit, EventQuery, TaskQuery};
 use serde_json::json;
@@ -143,7 +143,7 @@ impl Plan {
         all.sort_by(|a, b| a.task.cmp(&b.task));
         all.dedup_by(|a, b| a.task == b.task);
         for commit in all {
-            pair.commit_soon(commit);
+            pair.commit_deferred(commit);
         }
         let note =
             vec![Change::Noted(EventKind::CheckpointImported, json!({"n": self.dice.roll()}))];
@@ -381,8 +381,8 @@ impl Plan {
         }
     }
 
-    fn door(&mut self) -> CheckpointDoor {
-        CheckpointDoor {
+    fn door(&mut self) -> CheckpointSettings {
+        CheckpointSettings {
             folder: self.folder(),
             handoff_to: self.dice.maybe(|_| "somebody".to_owned()),
             notes: self.dice.chance(50).then(|| self.text()),

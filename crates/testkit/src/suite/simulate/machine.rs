@@ -6,7 +6,7 @@ use std::time::Duration;
 use relight::fleet::Keeping;
 use relight::supervise::shim::wire::Rung;
 use relight_core::ids::NodeName;
-use relight_core::node::{Epoch, Mark, Turn};
+use relight_core::node::{ChangeToken, Epoch, Turn};
 use relight_core::time::Span;
 
 /// Moments of true time, in microseconds from the beginning.
@@ -54,7 +54,7 @@ pub(super) struct Machine {
     /// The question that its member waits for.
     pub(super) awaited: Option<u64>,
     /// The mark of the nodes that it knows.
-    pub(super) mark: Mark,
+    pub(super) mark: ChangeToken,
     /// Whether its daemon had a lease in this life.
     pub(super) was_member: bool,
     /// From when on it takes what is free, by its own clock.
@@ -62,7 +62,7 @@ pub(super) struct Machine {
     /// Since when it has seen agents free, and whose turn they are among the nodes that it knows.
     pub(super) free: BTreeMap<usize, (Duration, Turn)>,
     /// The mark of those nodes.
-    pub(super) free_mark: Mark,
+    pub(super) free_mark: ChangeToken,
     /// The next look for agents is due then.
     pub(super) looks_at: Option<Moment>,
     /// One is under way.

@@ -12,7 +12,7 @@ use relight_core::agent::change::AgentChange;
 use relight_core::decide::Guard;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::{Holder, ProcessIdentity};
-use relight_core::node::{Epoch, Mark, NewNode, Node, NodesGlance, Placement, ranking};
+use relight_core::node::{ChangeToken, Epoch, NewNode, Node, NodesSummary, Placement, ranking};
 use relight_core::time::{Span, Time};
 use relight_store::{AgentCommit, AgentQuery, Joined, MemoryStore, Store};
 
@@ -80,7 +80,7 @@ pub(super) struct Server {
     unheld: BTreeSet<usize>,
     /// What each node has.
     pub(super) of_node: Vec<BTreeMap<usize, u64>>,
-    views: BTreeMap<Mark, Rc<View>>,
+    views: BTreeMap<ChangeToken, Rc<View>>,
 }
 
 /// How many of a server's processors work for the fleet.
@@ -159,12 +159,12 @@ impl Server {
         at_once(self.store.renew_node(name, epoch)).unwrap_or(false)
     }
 
-    pub(super) fn glance(&self) -> NodesGlance {
-        at_once(self.store.nodes_at_a_glance()).expect("memory can be read")
+    pub(super) fn glance(&self) -> NodesSummary {
+        at_once(self.store.nodes_summary()).expect("memory can be read")
     }
 
     /// All nodes as of this mark, which is the present one.
-    pub(super) fn view(&mut self, mark: Mark) -> Rc<View> {
+    pub(super) fn view(&mut self, mark: ChangeToken) -> Rc<View> {
         if let Some(view) = self.views.get(&mark) {
             return Rc::clone(view);
         }

@@ -87,7 +87,7 @@ fn a_file_system_without_holes_is_reported() {
         let folder = stage.log.folder().to_str().unwrap();
         let arguments = [arguments, &[folder]].concat();
         let (program, arguments) = arguments.split_first().unwrap();
-        let output = crate::doors::process::command(program, arguments).output();
+        let output = crate::os::process::command(program, arguments).output();
         output.is_ok_and(|output| output.status.success())
     };
     if !mount(&["mount", "-t", "ramfs", "ramfs"]) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relight_core::node::{NodesGlance, Turn};
+use relight_core::node::{NodesSummary, Turn};
 
 use super::wire::What;
 use super::{Happening, World};
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    pub(super) fn looked(&mut self, node: usize, glance: NodesGlance, view: &View, free: &[Free]) {
+    pub(super) fn looked(&mut self, node: usize, glance: NodesSummary, view: &View, free: &[Free]) {
         let now = self.now;
         let machine = &mut self.machines[node];
         machine.is_looking = false;

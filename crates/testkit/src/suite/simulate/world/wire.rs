@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use relight_core::node::{Epoch, NodesGlance};
+use relight_core::node::{Epoch, NodesSummary};
 
 use super::daemon::JOIN_PAUSE_US;
 use super::{Happening, World};
@@ -46,8 +46,8 @@ pub(super) struct Question {
 pub(super) enum Answer {
     Joined(Option<Epoch>),
     Renewed(bool),
-    Glanced(NodesGlance),
-    Looked(NodesGlance, Rc<View>, Vec<Free>),
+    Glanced(NodesSummary),
+    Looked(NodesSummary, Rc<View>, Vec<Free>),
     Taken(bool),
     /// The store could not be reached for too long.
     Failed,

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use relight::doors::clock;
+use relight::os::clock;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::AgentName;
 use relight_core::time::Time;
@@ -14,7 +14,7 @@ use relight_store::{EventQuery, Store, StoreError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
-use crate::journal::every_event;
+use crate::event_stream::every_event;
 
 const HOUR_MS: i64 = 3_600_000;
 const MINUTE_MS: i64 = 60_000;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, HolderLife};
-use relight_core::node::{Epoch, HeldBy, Mark, Node, Placement, SETTLE, SETTLE_ANEW, Turn};
+use relight_core::node::{ChangeToken, Epoch, HeldBy, Node, Placement, SETTLE, SETTLE_ANEW, Turn};
 use relight_core::time::Span;
 use relight_store::{AgentQuery, Store, StoreError};
 use tokio::sync::{Notify, mpsc};
@@ -22,32 +22,32 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::roster::Roster;
 use super::spec::AgentSpec;
-use super::tidings::Tidings;
-use crate::doors::process;
-use crate::fleet::{Fleet, Sight};
+use super::store_changes::StoreChanges;
+use crate::fleet::{Fleet, NodeCache};
+use crate::os::process;
 
 /// How long a store that cannot be read is left alone.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 /// How soon it is looked again at what nobody here wants: it may just be on its way out.
-const FORSAKEN_PAUSE: Duration = Duration::from_millis(500);
+const UNWANTED_PAUSE: Duration = Duration::from_millis(500);
 
 /// What a look at all agents came to, for this node.
 #[derive(Debug, Default)]
-pub struct Outlook {
+pub struct Takeover {
     /// Stood by, and are this node's to take up now.
-    pub ripe: Vec<AgentName>,
+    pub ready: Vec<AgentName>,
     /// This node has them, says the store, and nobody here stands by for them.
-    pub forsaken: Vec<Agent>,
+    pub unwanted: Vec<Agent>,
     /// Have been registered since the look before, on whichever node.
     pub registered: Vec<Agent>,
     /// Are registered no longer.
     pub removed: Vec<AgentName>,
 }
 
-impl Outlook {
+impl Takeover {
     fn is_empty(&self) -> bool {
-        self.ripe.is_empty()
-            && self.forsaken.is_empty()
+        self.ready.is_empty()
+            && self.unwanted.is_empty()
             && self.registered.is_empty()
             && self.removed.is_empty()
     }
@@ -102,10 +102,10 @@ impl Waiting {
 }
 
 /// What one who looks for agents remembers between two looks.
-struct Lookout {
-    sight: Sight,
+struct TakeoverWatcher {
+    cache: NodeCache,
     /// Who had which agent, and the mark of that: read again when it is another one.
-    agents: Option<(Mark, Vec<Agent>)>,
+    agents: Option<(ChangeToken, Vec<Agent>)>,
     /// Those of them that were registered over HTTP.
     registered: BTreeSet<AgentName>,
     /// Under which lease of this node it looks, and from when on that one takes what is free.
@@ -113,12 +113,12 @@ struct Lookout {
     settled_at: Instant,
 }
 
-impl Lookout {
+impl TakeoverWatcher {
     async fn new(fleet: &Fleet, store: &dyn Store) -> Result<Self, StoreError> {
-        let (sight, _) = Sight::first(store).await?;
+        let (cache, _) = NodeCache::first(store).await?;
         let epoch = fleet.standing().borrow().epoch();
         let settled_at = Instant::now() + SETTLE;
-        Ok(Self { sight, agents: None, registered: BTreeSet::new(), epoch, settled_at })
+        Ok(Self { cache, agents: None, registered: BTreeSet::new(), epoch, settled_at })
     }
 
     /// Gives the others time to come back too, where this node has joined anew.
@@ -137,27 +137,27 @@ impl Lookout {
         roster: &Roster,
         fleet: &Fleet,
         store: &dyn Store,
-    ) -> Result<(Outlook, Option<Instant>), StoreError> {
+    ) -> Result<(Takeover, Option<Instant>), StoreError> {
         self.settle(fleet);
         // The agents first: what is seen of the nodes afterwards is true of what was read.
         let agents = held_now(&mut self.agents, store).await?;
-        let nodes = self.sight.look(store).await?.nodes;
+        let nodes = self.cache.look(store).await?.nodes;
         let (registered, removed) = news(&mut self.registered, agents);
         if fleet.term().is_none() {
-            return Ok((Outlook { registered, removed, ..Outlook::default() }, None));
+            return Ok((Takeover { registered, removed, ..Takeover::default() }, None));
         }
         let now = Instant::now();
-        let forsaken = forsaken(agents, waiting, roster, fleet);
-        let look_again = (!forsaken.is_empty()).then(|| now + FORSAKEN_PAUSE);
-        let (ripe, ripens) = ripe(agents, waiting, fleet, &nodes, (now, self.settled_at));
+        let unwanted = unwanted(agents, waiting, roster, fleet);
+        let look_again = (!unwanted.is_empty()).then(|| now + UNWANTED_PAUSE);
+        let (ready, ripens) = ready(agents, waiting, fleet, &nodes, (now, self.settled_at));
         let first_end = first_end(agents).map(|left| now + left);
         let again_at = [look_again, ripens, first_end].into_iter().flatten().min();
-        Ok((Outlook { ripe, forsaken, registered, removed }, again_at))
+        Ok((Takeover { ready, unwanted, registered, removed }, again_at))
     }
 }
 
 /// Takes out those whose turn has come, and says when that of the next does.
-fn ripe(
+fn ready(
     agents: &[Agent],
     waiting: &Waiting,
     fleet: &Fleet,
@@ -165,7 +165,7 @@ fn ripe(
     (now, settled_at): (Instant, Instant),
 ) -> (Vec<AgentName>, Option<Instant>) {
     let mut entries = waiting.entries();
-    let (mut ripe, mut again_at): (Vec<AgentName>, Option<Instant>) = (Vec::new(), None);
+    let (mut ready, mut again_at): (Vec<AgentName>, Option<Instant>) = (Vec::new(), None);
     for (name, entry) in entries.iter_mut() {
         let at = agents.binary_search_by(|agent| agent.name.cmp(name));
         let agent = at.ok().map(|at| &agents[at]);
@@ -181,18 +181,18 @@ fn ripe(
         let Some(due) = turn.ripe_at(now, settled_at, free) else { continue };
         let due = due.max(entry.rests_until);
         if due <= now {
-            ripe.push(name.clone());
+            ready.push(name.clone());
         } else {
             again_at = Some(again_at.map_or(due, |at| at.min(due)));
         }
     }
-    entries.retain(|name, _| !ripe.contains(name));
-    (ripe, again_at)
+    entries.retain(|name, _| !ready.contains(name));
+    (ready, again_at)
 }
 
 /// What this node has that neither is supervised here nor waits here. One that is just being taken up or
 /// given back is among them too.
-fn forsaken(agents: &[Agent], waiting: &Waiting, roster: &Roster, fleet: &Fleet) -> Vec<Agent> {
+fn unwanted(agents: &[Agent], waiting: &Waiting, roster: &Roster, fleet: &Fleet) -> Vec<Agent> {
     let entries = waiting.entries();
     let is_known = |agent: &Agent| entries.contains_key(&agent.name) || roster.has(&agent.name);
     let is_forsaken = |agent: &&Agent| is_held_here(agent, fleet) && !is_known(agent);
@@ -223,13 +223,14 @@ fn news(known: &mut BTreeSet<AgentName>, agents: &[Agent]) -> (Vec<Agent>, Vec<A
 
 /// All agents, as far as who has them goes.
 async fn held_now<'a>(
-    known: &'a mut Option<(Mark, Vec<Agent>)>,
+    known: &'a mut Option<(ChangeToken, Vec<Agent>)>,
     store: &dyn Store,
 ) -> Result<&'a [Agent], StoreError> {
     // The mark first: what changes between the two is read with the next look.
     let mark = store.agents_mark().await?;
-    let is_as_read =
-        |(before, agents): &(Mark, Vec<Agent>)| *before == mark && first_end(agents).is_none();
+    let is_as_read = |(before, agents): &(ChangeToken, Vec<Agent>)| {
+        *before == mark && first_end(agents).is_none()
+    };
     let agents = match known.take().filter(is_as_read) {
         Some((_, agents)) => agents,
         None => store.agents(AgentQuery::default()).await?,
@@ -257,13 +258,13 @@ pub(super) async fn serve(
     waiting: Waiting,
     fleet: Fleet,
     store: Arc<dyn Store>,
-    mut tidings: Tidings,
+    mut changes: StoreChanges,
     roster: Roster,
-    tell: mpsc::UnboundedSender<Outlook>,
+    tell: mpsc::UnboundedSender<Takeover>,
 ) {
     let mut nodes = fleet.nodes();
     let mut lookout = loop {
-        match Lookout::new(&fleet, store.as_ref()).await {
+        match TakeoverWatcher::new(&fleet, store.as_ref()).await {
             Ok(lookout) => break lookout,
             Err(_) => sleep(TROUBLE_PAUSE).await,
         }
@@ -281,7 +282,7 @@ pub(super) async fn serve(
             return;
         }
         tokio::select! {
-            () = tidings.next() => {}
+            () = changes.next() => {}
             changed = nodes.changed() => if changed.is_err() { return },
             () = waiting.bell.notified() => {}
             () = at(again_at) => {}
@@ -344,10 +345,10 @@ mod tests {
         let ((fleet, nodes), now) = (alone().await, Instant::now());
         let waiting = Waiting::default();
         waiting.add(&spec(agent(false)), Duration::from_secs(60));
-        let (none, again_at) = ripe(&[], &waiting, &fleet, &nodes, (now, now));
+        let (none, again_at) = ready(&[], &waiting, &fleet, &nodes, (now, now));
         assert!(none.is_empty() && again_at.is_some_and(|at| at > now), "{none:?} {again_at:?}");
         let later = now + Duration::from_secs(61);
-        assert_eq!(ripe(&[], &waiting, &fleet, &nodes, (later, now)).0.len(), 1);
+        assert_eq!(ready(&[], &waiting, &fleet, &nodes, (later, now)).0.len(), 1);
     }
 
     #[tokio::test]
@@ -357,7 +358,7 @@ mod tests {
         waiting.add(&spec(agent(true)), Duration::ZERO);
         let later = now + Duration::from_secs(1);
         let ripens =
-            |agents: &[Agent]| ripe(agents, &waiting, &fleet, &nodes, (later, now)).0.len();
+            |agents: &[Agent]| ready(agents, &waiting, &fleet, &nodes, (later, now)).0.len();
         assert_eq!([ripens(&[]), ripens(&[agent(false)])], [0, 0]);
         assert_eq!(ripens(&[agent(true)]), 1);
     }

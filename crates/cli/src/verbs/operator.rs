@@ -3,9 +3,9 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use relight::doors::clock;
 use relight::engine::{ActError, Engine};
-use relight::recovery::desk::{self, Filter, Then, Verb, Waiting};
+use relight::os::clock;
+use relight::recovery::operator::{self, Filter, Then, Verb, Waiting};
 use relight::recovery::{Recovered, Recoverer};
 use relight_core::decide::Refusal;
 use relight_core::error_code::ErrorCode;
@@ -58,7 +58,7 @@ pub(super) fn act(environment: &Environment, arguments: &RecoverArguments, verb:
     let engine = environment.engine()?;
     block_on(async {
         let tasks = if arguments.all {
-            let found = desk::tasks(&engine, &filter(arguments)).await?;
+            let found = operator::tasks(&engine, &filter(arguments)).await?;
             found.into_iter().map(|task| task.id).collect()
         } else {
             arguments.tasks.clone()
@@ -155,9 +155,9 @@ async fn one(
     dry_run: bool,
 ) -> (TaskId, Result<Task, Failure>) {
     let done = if dry_run {
-        desk::foresee(engine, &id, verb).await
+        operator::foresee(engine, &id, verb).await
     } else {
-        desk::act(engine, &id, verb).await
+        operator::act(engine, &id, verb).await
     };
     let done = match done {
         Ok(task) if !dry_run => checkpoint::refresh(engine, &id).await.map(|()| task),
@@ -208,8 +208,8 @@ fn whose(task: &Task) -> &str {
 /// Everything that waits, with all that a person needs.
 pub(super) async fn list(recoverer: &Recoverer, filter: &Filter) -> Result<Vec<Waiting>, Failure> {
     let mut list = Vec::new();
-    for task in desk::tasks(recoverer.engine(), filter).await? {
-        match desk::waiting(recoverer, task).await {
+    for task in operator::tasks(recoverer.engine(), filter).await? {
+        match operator::waiting(recoverer, task).await {
             Ok(waiting) => list.push(waiting),
             // Somebody removed it meanwhile.
             Err(ActError::NoSuchTask(_)) => {}

@@ -16,13 +16,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::backoff::Pace;
 use super::cursor::{self, Batch, Claim, Cursor, Read};
 use super::message::{Item, Message};
-use super::pace::Pace;
 use super::sink::{NotSent, Sink, send};
-use super::{episode, group};
-use crate::doors::{clock, process, random};
+use super::{dedup, group};
 use crate::engine::Engine;
+use crate::os::{clock, process, random};
 
 /// Most alerts that are told together.
 const BATCH_MAX: usize = 1_000;
@@ -444,7 +444,7 @@ impl Route {
             let is_own_trouble = item.alert.kind == AlertKind::Undelivered
                 && item.alert.more["sink"] == self.sink.name();
             if is_own_trouble
-                || episode::is_repeat(self.store(), item.event, &item.alert, cursor.since).await?
+                || dedup::is_repeat(self.store(), item.event, &item.alert, cursor.since).await?
             {
                 continue;
             }

@@ -16,12 +16,12 @@ use tokio::sync::{Notify, Semaphore, watch};
 use super::cgroup::Cgroups;
 use super::log::Growth;
 use super::notice::{Notices, What};
-use super::standby::Waiting;
+use super::takeover::Waiting;
 use super::word::Word;
-use crate::doors::fleet as door;
 use crate::drain;
 use crate::engine::{ActError, Engine, TaskView};
 use crate::fleet::Fleet;
+use crate::os::fleet as door;
 use crate::recovery::Recoverer;
 
 /// Under which lease of this node something was taken up; outside of a fleet there is none. A node that
@@ -38,7 +38,7 @@ impl NodeRight {
 
 /// What all agents of one supervisor share.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct SupervisorContext {
     /// The store, with the funnel in front of it.
     pub(super) engine: Engine,
     /// The folder that the store is in.
@@ -76,7 +76,7 @@ pub(super) struct Desk {
     pub(super) standby: Waiting,
 }
 
-impl Desk {
+impl SupervisorContext {
     /// Who holds what is supervised here: this process, or whoever a clock ends.
     pub(super) fn holder(&self) -> Holder {
         match self.hold {

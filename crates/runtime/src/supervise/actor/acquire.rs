@@ -19,16 +19,16 @@ use tokio::sync::{mpsc, watch};
 
 use super::death::bare_record;
 use super::ledger::Ledger;
-use super::life::Life;
+use super::live_attempt::LiveAttempt;
 use super::tree::{Met, Orphan, Tree};
 use super::{Actor, AgentView, Lost, Mail};
-use crate::doors::limits::{self, Room};
-use crate::doors::{clock, file, fleet as door, process};
 use crate::holders;
-use crate::supervise::beats::Slot;
+use crate::os::limits::{self, Room};
+use crate::os::{clock, file, fleet as door, process};
+use crate::supervise::context::{NodeRight, SupervisorContext};
 use crate::supervise::control::DEATH_MAX;
-use crate::supervise::desk::{Desk, NodeRight};
 use crate::supervise::folder::AgentFolder;
+use crate::supervise::heartbeats::Slot;
 use crate::supervise::log::{Log, LogPosition, LogStart};
 use crate::supervise::notice::What;
 use crate::supervise::oom::Oom;
@@ -84,21 +84,21 @@ pub enum Begin {
 }
 
 /// Takes the lease, finds out what lives, and puts the record right.
-pub(in crate::supervise) async fn take_up(
-    desk: Arc<Desk>,
+pub(in crate::supervise) async fn acquire(
+    context: Arc<SupervisorContext>,
     mut spec: AgentSpec,
     begin: Begin,
     take_over: bool,
     beats: Arc<Slot>,
     mail: mpsc::UnboundedReceiver<Mail>,
 ) -> Result<(Actor, watch::Receiver<AgentView>), TakeUpError> {
-    let right = desk.node_right();
-    let (agent, was_on) = take_lease(&desk, right, &mut spec, take_over).await?;
-    let folder = AgentFolder::of(&desk.home, &spec.name);
+    let right = context.node_right();
+    let (agent, was_on) = take_lease(&context, right, &mut spec, take_over).await?;
+    let folder = AgentFolder::of(&context.home, &spec.name);
     successor::sweep(&folder);
     let query =
         AttemptQuery { agent: Some(spec.name.clone()), ended: true, limit: 1, before: None };
-    let last = desk.engine.store().attempts(query).await?.pop();
+    let last = context.engine.store().attempts(query).await?.pop();
     let first_view = AgentView {
         agent: agent.clone(),
         last_sign: None,
@@ -116,9 +116,9 @@ pub(in crate::supervise) async fn take_up(
         Begin::Turn => (agent.attempt_number > 0).then_some(Pause::Turn),
         Begin::Wake | Begin::Start | Begin::Anew => None,
     };
-    let ledger = Ledger::open(Arc::clone(&desk), spec.name.clone(), fence, right);
+    let ledger = Ledger::open(Arc::clone(&context), spec.name.clone(), fence, right);
     let mut actor = Actor {
-        desk,
+        context,
         spec,
         folder,
         agent,
@@ -167,19 +167,19 @@ pub(in crate::supervise) async fn take_up(
 
 /// The agent with its new lease, and the node whose lease was on it before.
 async fn take_lease(
-    desk: &Desk,
+    context: &SupervisorContext,
     right: NodeRight,
     spec: &mut AgentSpec,
     take_over: bool,
 ) -> Result<(Agent, Option<NodeName>), TakeUpError> {
-    let store = desk.engine.store();
+    let store = context.engine.store();
     for _ in 0..ROUNDS_MAX {
         let at = clock::now();
         let before = store.agent(&spec.name).await?;
         let held = before.as_ref().and_then(|agent| agent.lease.held.as_ref());
         let was_on = held.and_then(|held| held.holder.node()).cloned();
         holders::look_for(store.as_ref(), held).await?;
-        if !desk.still_has(right) {
+        if !context.still_has(right) {
             return Err(Lost::Node(spec.name.clone()).into());
         }
         let mut changes = Vec::new();
@@ -189,7 +189,7 @@ async fn take_lease(
                 AgentChange::first(&spec.name, &spec.plan, at)
             }
             Some(agent) => {
-                if let Some(held) = held_by_another(agent, &desk.holder())
+                if let Some(held) = held_by_another(agent, &context.holder())
                     && !take_over
                 {
                     if has_died(&held.holder).await {
@@ -208,7 +208,7 @@ async fn take_lease(
                 agent.clone()
             }
         };
-        changes.push(AgentChange::LeaseTaken { holder: desk.holder(), ttl: desk.hold });
+        changes.push(AgentChange::LeaseTaken { holder: context.holder(), ttl: context.hold });
         let guard = Guard { fence: None, seq: before.as_ref().map(|agent| agent.seq) };
         let commit = AgentCommit { agent: spec.name.clone(), guard, at, changes: changes.clone() };
         match store.commit_agent(commit).await {
@@ -307,7 +307,9 @@ impl Actor {
     /// The attempt that the store takes for alive.
     async fn live_attempt(&self) -> Result<Option<Attempt>, StoreError> {
         match &self.agent.state {
-            AgentState::Running { attempt, .. } => self.desk.engine.store().attempt(attempt).await,
+            AgentState::Running { attempt, .. } => {
+                self.context.engine.store().attempt(attempt).await
+            }
             AgentState::Created
             | AgentState::Crashed { .. }
             | AgentState::Suspended { .. }
@@ -374,7 +376,7 @@ impl Actor {
         let log = self.log_start(log);
         let began = attempt.as_ref().map_or(self.agent.updated_at, |attempt| attempt.begun_at);
         let lived = process::age(&process).as_duration();
-        let mut life = Life::new(&self.spec, tag.clone(), number, log, &self.folder, lived);
+        let mut life = LiveAttempt::new(&self.spec, tag.clone(), number, log, &self.folder, lived);
         life.begun_at = began;
         life.started(process.clone());
         if let Some(waits) = waiting::kept(&self.folder, tag) {
@@ -390,7 +392,7 @@ impl Actor {
         let without_shim = !self.tree.is_ready();
         self.tell(What::Adopted { number, process: process.clone(), without_shim });
         // In a fleet nothing may live that no shim guards.
-        let is_unguarded = without_shim && self.desk.fleet.is_some();
+        let is_unguarded = without_shim && self.context.fleet.is_some();
         if self.ending().is_some() || is_unguarded {
             let ladder = if without_shim { self.ladder_in_time() } else { self.ladder() };
             self.tree.stop(ladder).await;
@@ -468,7 +470,8 @@ impl Actor {
     /// Whether the last supervisor died before any shim was told to start this attempt: while it waited for
     /// room on the host, most likely. Nothing of it ran, so it is started now and not charged.
     fn was_never_started(&self, attempt: &Attempt) -> bool {
-        let may_start = self.holds.is_none() && self.ending().is_none() && !self.desk.is_draining();
+        let may_start =
+            self.holds.is_none() && self.ending().is_none() && !self.context.is_draining();
         let is_known = attempt.process.is_some() || attempt.shim.is_some();
         may_start && !is_known && !record::was_begun(&self.folder, attempt.number, &attempt.tag)
     }
@@ -481,7 +484,7 @@ impl Actor {
             // It was begun, and whoever began it did not come to say what its process was.
             None => self.agent_was_on.as_ref(),
         };
-        node.filter(|node| self.desk.owner.node.as_ref() != Some(node)).cloned()
+        node.filter(|node| self.context.owner.node.as_ref() != Some(node)).cloned()
     }
 
     /// Its node is gone, and with it whatever could tell how it ended; its shim ended it in time.
@@ -490,7 +493,7 @@ impl Actor {
         let record = self.lost_record(&attempt, door::last_renewed(node), note).await;
         // Logs of the same number here are of other attempts.
         (self.wrote_nothing, self.died_unwatched, self.node_lost) = (true, true, true);
-        let buried = self.bury(attempt, record, None).await;
+        let buried = self.record_death(attempt, record, None).await;
         (self.wrote_nothing, self.died_unwatched, self.node_lost) = (false, false, false);
         Ok(buried?)
     }
@@ -510,7 +513,7 @@ impl Actor {
 
     async fn bury_unwatched(&mut self, attempt: Attempt, record: ExitRecord) -> Result<(), Lost> {
         let said = self.read_back(&attempt, record.how).await?;
-        self.bury(attempt, record, said).await
+        self.record_death(attempt, record, said).await
     }
 
     /// What an attempt said in its output while nobody read it; its session is kept.
@@ -543,7 +546,7 @@ impl Actor {
     /// write to a task that it held.
     async fn lost_record(&self, attempt: &Attempt, seen: Option<Time>, note: String) -> ExitRecord {
         let held = TaskQuery { held_by: Some(attempt.tag.clone()), ..TaskQuery::default() };
-        let held = self.desk.engine.store().tasks(held).await.unwrap_or_default();
+        let held = self.context.engine.store().tasks(held).await.unwrap_or_default();
         let moved_at = held.iter().map(|task| task.updated_at).max();
         let at = seen.max(moved_at).map_or(attempt.begun_at, |at| at.max(attempt.begun_at));
         let at = at.min(clock::now());
@@ -557,7 +560,7 @@ impl Actor {
 
     fn boot_is_the_same(&self, attempt: &Attempt) -> bool {
         let process = attempt.process.as_ref().or(attempt.shim.as_ref());
-        process.is_none_or(|process| process.boot == self.desk.owner.boot)
+        process.is_none_or(|process| process.boot == self.context.owner.boot)
     }
 
     /// All tags under which something of the agent may live.
@@ -568,7 +571,7 @@ impl Actor {
             limit: 8,
             before: None,
         };
-        let attempts = self.desk.engine.store().attempts(query).await.unwrap_or_default();
+        let attempts = self.context.engine.store().attempts(query).await.unwrap_or_default();
         let mut tags: Vec<AttemptTag> = attempts.into_iter().map(|attempt| attempt.tag).collect();
         tags.extend(self.agent.next_attempt.clone());
         tags

@@ -40,7 +40,7 @@ fn ends_within(child: &Child, at_most: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doors::process::command;
+    use crate::os::process::command;
 
     #[test]
     fn a_child_that_takes_too_long_is_killed() {

@@ -4,19 +4,19 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use relight::doors::random;
+use relight::os::random;
 use relight_store::StoreError;
 use serde::de::DeserializeOwned;
 
 use super::call::{Answered, Asked, Call, VERSION, Write};
-use super::desk::written;
-use super::line::{Heard, Line};
+use super::socket_client::{Heard, SocketClient};
+use super::store_proxy::written;
 use crate::wire::problem::ProblemBody;
 
 /// Asks the daemon.
 #[derive(Debug)]
-pub(super) struct Asker {
-    line: Line,
+pub(super) struct RelayClient {
+    line: SocketClient,
     /// Tells the writes of this one from those of all others.
     name: String,
     writes: AtomicU64,
@@ -31,10 +31,10 @@ pub(super) struct Reply<T> {
     pub(super) in_doubt: bool,
 }
 
-impl Asker {
+impl RelayClient {
     pub(super) fn new(socket: &Path) -> Self {
         let name = random::bytes::<12>().iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { line: Line::new(socket), name, writes: AtomicU64::new(0) }
+        Self { line: SocketClient::new(socket), name, writes: AtomicU64::new(0) }
     }
 
     /// Waits so long for a daemon that is away.

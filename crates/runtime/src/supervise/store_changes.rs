@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::engine::Engine;
 use crate::fleet::Fleet;
 
-/// The shortest time between two tidings, so that many commits cost a few looks.
+/// The shortest time between two changes, so that many commits cost a few looks.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The same for each node of a fleet: however many there are, all of them together look a thousand times
 /// a second at most.
@@ -22,9 +22,9 @@ const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Tells that the store has changed.
 #[derive(Debug, Clone)]
-pub(super) struct Tidings(watch::Receiver<u64>);
+pub(super) struct StoreChanges(watch::Receiver<u64>);
 
-impl Tidings {
+impl StoreChanges {
     /// With what brings them, to be polled.
     pub(super) fn of(engine: Engine, fleet: Option<Fleet>) -> (Self, impl Future<Output = ()>) {
         let (tell, told) = watch::channel(0);

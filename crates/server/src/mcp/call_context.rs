@@ -25,7 +25,7 @@ const TASKS_MAX: usize = 1_000;
 
 /// Who calls.
 #[derive(Debug, Clone)]
-pub(super) struct Seat {
+pub(super) struct CallContext {
     pub(super) engine: Engine,
     /// The folder of the store.
     pub(super) home: PathBuf,
@@ -78,7 +78,7 @@ struct Memory {
     current: Option<TaskId>,
 }
 
-impl Seat {
+impl CallContext {
     pub(super) fn at_stdio(stdio: Stdio) -> Self {
         let mut memory = Memory::default();
         if let Some((task, fence)) = stdio.task {

@@ -32,7 +32,7 @@ const HEAD_BYTES_MAX: usize = 32 << 10;
 
 /// The way to one daemon.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct SocketClient {
     socket: PathBuf,
     idle: Mutex<Vec<UnixStream>>,
     away_max: Duration,
@@ -58,7 +58,7 @@ enum Lost {
     Slow,
 }
 
-impl Line {
+impl SocketClient {
     pub(super) fn new(socket: &Path) -> Self {
         Self { socket: socket.to_path_buf(), idle: Mutex::default(), away_max: AWAY_MAX }
     }

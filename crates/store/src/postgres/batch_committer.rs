@@ -38,7 +38,7 @@ const LITTLE_BYTES_MAX: usize = 64 << 10;
 
 /// One writer's connection and mark.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct BatchCommitter {
     server: Arc<Server>,
     clock: Arc<LeaseClock>,
     connection: Option<Connection>,
@@ -101,7 +101,7 @@ const READ_MARK: &str = "
 /// While a long message arrives the transaction counts as idle: who sends much has more time for it.
 const NOT_IDLE: &str = "SELECT set_config('idle_in_transaction_session_timeout', $1, true)";
 
-impl Desk {
+impl BatchCommitter {
     pub(super) fn new(server: Arc<Server>, clock: Arc<LeaseClock>, journal_key: i64) -> Self {
         Self { server, clock, connection: None, mark: None, journal_key }
     }

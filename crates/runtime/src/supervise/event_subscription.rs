@@ -8,7 +8,7 @@ use relight_core::event::{Event, EventKind};
 use relight_store::{EventQuery, Store};
 use tokio::time::sleep;
 
-use super::tidings::Tidings;
+use super::store_changes::StoreChanges;
 
 /// Most events that are read at once.
 const PAGE: usize = 256;
@@ -17,18 +17,18 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Hears events of some kinds.
 #[derive(Debug)]
-pub(super) struct Hearing {
+pub(super) struct EventSubscription {
     store: Arc<dyn Store>,
-    tidings: Tidings,
+    changes: StoreChanges,
     kinds: Vec<EventKind>,
     seen: u64,
 }
 
-impl Hearing {
+impl EventSubscription {
     /// Of all that is told after this has returned, and perhaps of some that was before.
     pub(super) async fn begin(
         store: Arc<dyn Store>,
-        tidings: Tidings,
+        changes: StoreChanges,
         kinds: Vec<EventKind>,
     ) -> Self {
         let seen = loop {
@@ -37,15 +37,15 @@ impl Hearing {
                 Err(_) => sleep(TROUBLE_PAUSE).await,
             }
         };
-        Self { store, tidings, kinds, seen }
+        Self { store, changes, kinds, seen }
     }
 
     /// The next ones, oldest first. Nothing is lost when it is dropped.
     pub(super) async fn next(&mut self) -> Vec<Event> {
         loop {
-            let newest = self.tidings.newest();
+            let newest = self.changes.newest();
             if newest <= self.seen {
-                self.tidings.next().await;
+                self.changes.next().await;
                 continue;
             }
             let query = EventQuery {

@@ -34,7 +34,7 @@ impl Verb {
 
 /// What somebody wants of an agent, and what came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wish {
+pub struct RemoteCommand {
     /// Apart from all others.
     pub id: String,
     /// What is wanted.
@@ -75,7 +75,7 @@ pub struct Outcome {
     pub problem: Option<String>,
 }
 
-impl Wish {
+impl RemoteCommand {
     /// The same, further on.
     pub fn at(self, progress: Progress) -> Self {
         Self { progress, ..self }

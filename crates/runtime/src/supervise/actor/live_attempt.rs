@@ -14,9 +14,9 @@ use tokio::time::Instant;
 
 use super::Actor;
 use super::guard::Leader;
-use crate::doors::clock;
-use crate::doors::limits::Room;
-use crate::doors::process::TreeUsage;
+use crate::os::clock;
+use crate::os::limits::Room;
+use crate::os::process::TreeUsage;
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::log::{Log, LogStart};
 use crate::supervise::notice::What;
@@ -39,7 +39,7 @@ const SESSION_PAUSE: Duration = Duration::from_millis(10);
 pub(super) type StepUsage = HashMap<(TaskId, StepKey), (TreeUsage, u64)>;
 
 /// The live attempt.
-pub(super) struct Life {
+pub(super) struct LiveAttempt {
     pub(super) tag: AttemptTag,
     pub(super) number: u32,
     pub(super) begun_at: Time,
@@ -75,7 +75,7 @@ pub(super) struct Life {
     tasks_moved_at: Option<Time>,
 }
 
-impl Life {
+impl LiveAttempt {
     /// Of an attempt that began `lived` ago.
     pub(super) fn new(
         spec: &AgentSpec,
@@ -254,7 +254,7 @@ impl Actor {
             match sign {
                 Sign::Ready => life.silence.ready(now_ms),
                 Sign::Status(text) => {
-                    life.status = Some(self.desk.engine.redactor().text(&text).into_owned());
+                    life.status = Some(self.context.engine.redactor().text(&text).into_owned());
                     // What waits may still say what for.
                     life.sign(SignSource::Hook);
                     continue;
@@ -284,7 +284,7 @@ impl Actor {
             let kept = waiting::keep(&self.folder, &life.tag, &life.waits);
             if let Err(error) = kept {
                 let text = format!("that it waits cannot be kept: {error}");
-                self.desk.notices.tell(&self.spec.name, What::Trouble(text));
+                self.context.notices.tell(&self.spec.name, What::Trouble(text));
             }
         }
     }
@@ -334,9 +334,9 @@ impl Actor {
     pub(super) fn watch_output(&mut self) {
         let Some(life) = &mut self.life else { return };
         life.look_again_at = None;
-        if let Err(error) = self.desk.growth.watch(&self.spec.name, &life.log.path) {
+        if let Err(error) = self.context.growth.watch(&self.spec.name, &life.log.path) {
             let text = format!("its output cannot be watched: {error}");
-            self.desk.notices.tell(&self.spec.name, What::Trouble(text));
+            self.context.notices.tell(&self.spec.name, What::Trouble(text));
         }
         let mut session = None;
         if life.log_grew() {

@@ -24,14 +24,14 @@ pub(super) fn misshape(write: &Write) -> Option<&'static str> {
 }
 
 /// A store as agents know it: by the name of its node, and by no address.
-pub(super) struct Desk<'a> {
+pub(super) struct StoreProxy<'a> {
     pub(super) store: &'a dyn Store,
     /// What the store is called to agents.
     pub(super) name: String,
 }
 
-impl<'a> Desk<'a> {
-    /// The desk of this node, or of a daemon that is alone.
+impl<'a> StoreProxy<'a> {
+    /// The proxy of this node, or of a daemon that is alone.
     pub(super) fn of(store: &'a dyn Store, node: Option<&str>) -> Self {
         let name = match node {
             Some(node) => format!("of node {node}"),
@@ -86,11 +86,11 @@ impl<'a> Desk<'a> {
         let store = self.store;
         match write {
             Write::Commit { soon, commit } => {
-                soon.into_iter().for_each(|commit| drop(store.commit_soon(commit)));
+                soon.into_iter().for_each(|commit| drop(store.commit_deferred(commit)));
                 self.said(store.commit(commit).await)
             }
             Write::CommitSoon(commits) => {
-                commits.into_iter().for_each(|commit| drop(store.commit_soon(commit)));
+                commits.into_iter().for_each(|commit| drop(store.commit_deferred(commit)));
                 written(&())
             }
             Write::Renew(task, fence) => self.said(store.renew(&task, fence).await),
@@ -165,17 +165,17 @@ mod tests {
     #[tokio::test]
     async fn no_answer_tells_where_the_store_is() {
         let store = MemoryStore::new();
-        let desk = Desk::of(&store, Some("n"));
+        let proxy = StoreProxy::of(&store, Some("n"));
         for error in every_error() {
             let said = [
-                desk.said::<(), _>(Err(error.clone())),
-                desk.said::<(), _>(Err(CommitError::from(error))),
+                proxy.said::<(), _>(Err(error.clone())),
+                proxy.said::<(), _>(Err(CommitError::from(error))),
             ];
             for said in said.map(|said| String::from_utf8(said).unwrap()) {
                 assert!(said.contains("of node n") && !said.contains("db.internal"), "{said}");
             }
         }
-        let found = desk.read(Read::Inventory { whole: false }).await;
+        let found = proxy.read(Read::Inventory { whole: false }).await;
         let found = String::from_utf8(found).unwrap();
         assert!(found.contains(r#""place":"the store of node n""#), "{found}");
     }

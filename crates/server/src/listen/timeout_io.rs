@@ -14,14 +14,14 @@ const STALL_MAX: Duration = Duration::from_secs(30);
 
 /// A connection with a limit on how long a write may wait.
 #[derive(Debug)]
-pub(super) struct Patient<S> {
+pub(super) struct TimeoutIo<S> {
     stream: S,
     /// Set while a write waits.
     limit: Option<Pin<Box<Sleep>>>,
     stall_max: Duration,
 }
 
-impl<S> Patient<S> {
+impl<S> TimeoutIo<S> {
     pub(super) fn new(stream: S) -> Self {
         Self { stream, limit: None, stall_max: STALL_MAX }
     }
@@ -47,7 +47,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimeoutIo<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -57,7 +57,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutIo<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -100,7 +100,7 @@ mod tests {
     #[tokio::test]
     async fn one_who_does_not_listen_is_cut_off() {
         let (stream, _deaf) = tokio::io::duplex(8);
-        let mut patient = Patient::new(stream);
+        let mut patient = TimeoutIo::new(stream);
         patient.stall_max = Duration::from_millis(20);
         let written = patient.write_all(&[0; 64]).await;
         assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);

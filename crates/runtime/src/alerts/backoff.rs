@@ -2,7 +2,7 @@
 
 use relight_core::time::{Span, Time};
 
-use crate::doors::random;
+use crate::os::random;
 
 /// Longest wait between two tries.
 pub(super) const RETRY_MAX: Span = Span::from_secs(3_600);

@@ -14,11 +14,11 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
-use relight::doors::clock;
+use relight::os::clock;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::given::{is_write, read_body};
+use crate::extract::{is_write, read_body};
 use crate::guard::Caller;
 
 const HEADER: &str = "idempotency-key";

@@ -14,9 +14,9 @@ use relight_store::{StoreError, TaskQuery};
 use serde::Serialize;
 
 use super::recoverer::{Recovered, Recoverer};
-use crate::doors::{clock, process};
 use crate::engine::{ActError, Engine, TaskView};
 use crate::holders;
+use crate::os::{clock, process};
 
 /// The statuses of work that waits for somebody or something.
 const WAITING: [TaskStatus; 5] = [

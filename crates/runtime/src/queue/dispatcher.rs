@@ -16,8 +16,8 @@ use relight_core::task::Task;
 use relight_store::{StoreError, TaskQuery};
 use tokio::sync::oneshot;
 
-use crate::doors::{clock, random};
 use crate::drain;
+use crate::os::{clock, random};
 use crate::recovery::{Recoverer, Swept, sweep_all};
 
 /// Looking for dead holders takes at most one part in so many of the time.
@@ -50,7 +50,7 @@ pub(super) enum Offer {
 
 /// Where claimers of this process meet.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
+pub(super) struct ClaimDispatcher {
     state: Mutex<State>,
     /// Whoever looks for dead holders.
     sweeping: tokio::sync::Mutex<()>,
@@ -79,7 +79,7 @@ struct Asking {
 /// A task that is being claimed; others of this process leave it alone until this is dropped.
 #[derive(Debug)]
 pub(super) struct Reserved {
-    desk: Arc<Desk>,
+    dispatcher: Arc<ClaimDispatcher>,
     id: TaskId,
     task: Option<Box<Task>>,
 }
@@ -97,11 +97,11 @@ impl Reserved {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        self.desk.state().reserved.remove(&self.id);
+        self.dispatcher.state().reserved.remove(&self.id);
     }
 }
 
-impl Desk {
+impl ClaimDispatcher {
     /// What there is for an agent with these skills.
     pub(super) async fn ask(
         self: &Arc<Self>,
@@ -143,7 +143,7 @@ impl Desk {
     fn reserve(self: &Arc<Self>, task: Task, agent: &AgentName) -> Reserved {
         let id = task.id.clone();
         self.state().reserved.insert(id.clone(), agent.clone());
-        Reserved { desk: Arc::clone(self), id, task: Some(Box::new(task)) }
+        Reserved { dispatcher: Arc::clone(self), id, task: Some(Box::new(task)) }
     }
 
     /// The duty to serve, where nobody has it.
@@ -151,7 +151,7 @@ impl Desk {
         let mut state = self.state();
         state.asking.push(asking);
         let is_served = std::mem::replace(&mut state.is_served, true);
-        (!is_served).then(|| Serving { desk: Arc::clone(self), is_over: false })
+        (!is_served).then(|| Serving { dispatcher: Arc::clone(self), is_over: false })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -161,14 +161,14 @@ impl Desk {
 
 /// The duty to serve until nobody asks; one has it at a time.
 struct Serving {
-    desk: Arc<Desk>,
+    dispatcher: Arc<ClaimDispatcher>,
     is_over: bool,
 }
 
 impl Drop for Serving {
     fn drop(&mut self) {
         if !self.is_over {
-            let mut state = self.desk.state();
+            let mut state = self.dispatcher.state();
             state.is_served = false;
             // They are told by the missing answer, and ask again.
             state.asking.clear();
@@ -181,7 +181,7 @@ impl Serving {
         while !self.ends() {
             // Those who are about to ask join in.
             tokio::task::yield_now().await;
-            let asking = std::mem::take(&mut self.desk.state().asking);
+            let asking = std::mem::take(&mut self.dispatcher.state().asking);
             self.answer(&recoverer, asking).await;
         }
     }
@@ -189,7 +189,7 @@ impl Serving {
     /// Whether nobody asks; then the duty is over, under the same lock, or somebody could ask in
     /// between and wait for ever.
     fn ends(&mut self) -> bool {
-        let mut state = self.desk.state();
+        let mut state = self.dispatcher.state();
         state.is_served = !state.asking.is_empty();
         self.is_over = !state.is_served;
         self.is_over
@@ -263,13 +263,13 @@ impl Serving {
     ) -> Result<Vec<Offer>, StoreError> {
         let store = recoverer.engine().store();
         let (spread, reserved) = {
-            let state = self.desk.state();
+            let state = self.dispatcher.state();
             (1 + state.lost, state.reserved.len())
         };
         let limit = wanted * spread + reserved + UNREADABLE_MAX;
         let mut candidates = store.claimable(claimant, clock::now(), limit).await?;
         {
-            let state = self.desk.state();
+            let state = self.dispatcher.state();
             candidates.retain(|id| !state.reserved.contains_key(id));
         }
         let mut offers = Vec::with_capacity(wanted);
@@ -277,7 +277,7 @@ impl Serving {
             let mut tasks = store.tasks_by_id(&candidates).await?;
             shuffle_alike(&mut tasks, u64::from_le_bytes(random::bytes()));
             for task in tasks.into_iter().take(wanted) {
-                let reserved = self.desk.reserve(task, &claimant.agent);
+                let reserved = self.dispatcher.reserve(task, &claimant.agent);
                 offers.push(Offer::Task(reserved, Arc::clone(claimant)));
             }
             return Ok(offers);
@@ -286,7 +286,7 @@ impl Serving {
             let more = (wanted - offers.len()).min(candidates.len());
             let ids: Vec<TaskId> = candidates.drain(..more).collect();
             for task in store.tasks_by_id(&ids).await? {
-                let reserved = self.desk.reserve(task, &claimant.agent);
+                let reserved = self.dispatcher.reserve(task, &claimant.agent);
                 offers.push(Offer::Task(reserved, Arc::clone(claimant)));
             }
         }
@@ -296,15 +296,15 @@ impl Serving {
     /// Whether dead holders were looked for, and some were found.
     async fn sweep(&self, recoverer: &Recoverer) -> Result<bool, StoreError> {
         let began_ms = clock::monotonic_ms();
-        if began_ms < self.desk.state().swept_until_ms {
+        if began_ms < self.dispatcher.state().swept_until_ms {
             return Ok(false);
         }
         // Who sweeps already has a commit to tell of whatever it finds.
-        let Ok(_alone) = self.desk.sweeping.try_lock() else { return Ok(false) };
+        let Ok(_alone) = self.dispatcher.sweeping.try_lock() else { return Ok(false) };
         // One that cannot be recovered is in nobody's way; `recover` tells of it.
         let swept = sweep_all(recoverer).await?;
         let ended_ms = clock::monotonic_ms();
-        self.desk.state().swept_until_ms = ended_ms + (ended_ms - began_ms) * SWEEP_SHARE;
+        self.dispatcher.state().swept_until_ms = ended_ms + (ended_ms - began_ms) * SWEEP_SHARE;
         Ok(!swept.recovered.is_empty())
     }
 
@@ -316,7 +316,7 @@ impl Serving {
         let tasks = recoverer.engine().store().tasks(query).await?;
         let mut all: std::collections::HashSet<TaskId> =
             tasks.into_iter().map(|task| task.id).collect();
-        let state = self.desk.state();
+        let state = self.dispatcher.state();
         let reserved = state.reserved.iter().filter(|(_, for_whom)| *for_whom == agent);
         all.extend(reserved.map(|(id, _)| id.clone()));
         Ok(all.len())
@@ -405,14 +405,14 @@ mod tests {
 
     #[test]
     fn whoever_loses_often_looks_further_until_it_wins_again() {
-        let desk = Desk::default();
+        let dispatcher = ClaimDispatcher::default();
         for _ in 0..100 {
-            desk.note(false);
+            dispatcher.note(false);
         }
-        assert_eq!(desk.state().lost + 1, SPREAD_MAX);
+        assert_eq!(dispatcher.state().lost + 1, SPREAD_MAX);
         for _ in 0..100 {
-            desk.note(true);
+            dispatcher.note(true);
         }
-        assert_eq!(desk.state().lost, 0);
+        assert_eq!(dispatcher.state().lost, 0);
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 
 use super::actor::AgentView;
 use super::notify::{Sign, WaitId, clean};
-use crate::doors::clock;
+use crate::os::clock;
 
 /// Plain beats wake the supervision of an agent at most so often.
 const RING_EVERY_MS: u64 = 1_000;

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::wish::{Outcome, Progress, Verb, Wish};
+use relight_core::agent::remote_command::{Outcome, Progress, RemoteCommand, Verb};
 use relight_core::agent::{Agent, AgentState, Stopper};
 use relight_core::decide::Guard;
 use relight_core::event::EventKind;
@@ -17,8 +17,8 @@ use relight_core::time::Span;
 use relight_store::{AgentCommit, AgentCommitError, EventQuery, Store, StoreError};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::sight::Sight;
-use crate::doors::{clock, fleet, process, random};
+use super::node_cache::NodeCache;
+use crate::os::{clock, fleet, process, random};
 use crate::supervise::control::{Changed, Refused, RefusedCode};
 
 /// How long a node has to take a wish up, beyond its lease: a node that is gone is found out by then.
@@ -107,8 +107,8 @@ pub async fn ask(
     patience: Span,
 ) -> Result<Asked, NotGranted> {
     let deadline = Instant::now() + patience.as_duration();
-    let (sight, _) = Sight::first(store).await?;
-    let mut question = Question { store, name: agent, verb, deadline, sight };
+    let (cache, _) = NodeCache::first(store).await?;
+    let mut question = Question { store, name: agent, verb, deadline, cache };
     let mut before: Option<Passed> = None;
     loop {
         let Some(found) = question.holder().await? else {
@@ -146,7 +146,7 @@ struct Question<'a> {
     verb: Verb,
     deadline: Instant,
     /// The nodes as they are seen meanwhile.
-    sight: Sight,
+    cache: NodeCache,
 }
 
 /// An agent, and the other node that has it.
@@ -204,7 +204,7 @@ impl Question<'_> {
         loop {
             let newest = self.store.newest_event().await?;
             let Some(agent) = self.store.agent(self.name).await? else { return Ok(None) };
-            let nodes = self.sight.look(self.store).await?.nodes;
+            let nodes = self.cache.look(self.store).await?.nodes;
             let held = agent.lease.held.as_ref();
             let is_held = held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
             let place = held.and_then(|held| held.holder.node()).cloned();
@@ -262,7 +262,7 @@ impl Question<'_> {
                     }
                 }
             }
-            self.sight.look(self.store).await?;
+            self.cache.look(self.store).await?;
             if fleet::is_gone(&found.node) {
                 return Ok(Put::Passed { was_taken });
             }
@@ -272,7 +272,7 @@ impl Question<'_> {
 
     /// How far our wish is. One that was answered may be replaced by the next before it was read: the
     /// journal has its answer.
-    async fn progress(&self, now: &Agent, ours: &Wish) -> Result<Progress, NotGranted> {
+    async fn progress(&self, now: &Agent, ours: &RemoteCommand) -> Result<Progress, NotGranted> {
         if let Some(wish) = now.wish.as_ref().filter(|wish| wish.id == ours.id) {
             return Ok(wish.progress.clone());
         }
@@ -294,7 +294,7 @@ impl Question<'_> {
 
     /// Writes the wish into the agent's record, once no other one waits there. One that nobody took in
     /// time was left behind by somebody who is gone.
-    async fn place(&self, now: &Agent, is_over: bool) -> Result<Option<Wish>, NotGranted> {
+    async fn place(&self, now: &Agent, is_over: bool) -> Result<Option<RemoteCommand>, NotGranted> {
         let waits = now.wish.as_ref().filter(|wish| wish.is_open());
         if waits.is_some_and(|wish| !is_over || wish.progress != Progress::Asked) {
             return Ok(None);
@@ -305,7 +305,7 @@ impl Question<'_> {
         };
         let id = u128::from_le_bytes(random::bytes());
         let id = format!("{id:032x}");
-        let wish = Wish { id, verb: self.verb, by, progress: Progress::Asked };
+        let wish = RemoteCommand { id, verb: self.verb, by, progress: Progress::Asked };
         Ok(self.commit(now, wish.clone()).await?.then_some(wish))
     }
 
@@ -316,9 +316,9 @@ impl Question<'_> {
     }
 
     /// False when the agent is not any more as it was read.
-    async fn commit(&self, now: &Agent, wish: Wish) -> Result<bool, NotGranted> {
+    async fn commit(&self, now: &Agent, wish: RemoteCommand) -> Result<bool, NotGranted> {
         let guard = Guard { fence: None, seq: Some(now.seq) };
-        let changes = vec![AgentChange::Wish(Box::new(wish))];
+        let changes = vec![AgentChange::RemoteCommand(Box::new(wish))];
         let commit = AgentCommit { agent: now.name.clone(), guard, at: clock::now(), changes };
         match self.store.commit_agent(commit).await {
             Ok(_) => Ok(true),

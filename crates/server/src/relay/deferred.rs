@@ -3,13 +3,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use relight_store::{Commit, Recall};
+use relight_store::{Commit, DeferredCommit};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What was handed in and is not on its way yet.
 #[derive(Debug, Default)]
 pub(super) struct Soon {
-    waiting: Mutex<Vec<Recall>>,
+    waiting: Mutex<Vec<DeferredCommit>>,
     /// Whoever carries what waited goes alone: nothing that was handed in later overtakes it.
     order: RwLock<()>,
 }
@@ -24,7 +24,7 @@ pub(super) struct Turn<'a> {
 
 impl Soon {
     /// Hands in; true when nothing waited before.
-    pub(super) fn hand_in(&self, commit: Recall) -> bool {
+    pub(super) fn hand_in(&self, commit: DeferredCommit) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.push(commit);
         waiting.len() == 1
@@ -44,10 +44,10 @@ impl Soon {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// All that waits and was not recalled.
+    /// All that waits and was not cancelled.
     fn take(&self) -> Vec<Commit> {
         let waiting =
             std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-        waiting.iter().filter_map(Recall::take).collect()
+        waiting.iter().filter_map(DeferredCommit::take).collect()
     }
 }

@@ -11,8 +11,8 @@ use relight_core::time::Span;
 use relight_store::{Store, StoreError};
 use tokio::time::Instant;
 
-use crate::doors::{clock, fleet, process};
 use crate::engine::{ActError, Engine};
+use crate::os::{clock, fleet, process};
 
 /// How long a lease lasts where other machines use the store, unless somebody says otherwise. It is renewed
 /// three times meanwhile.
@@ -72,11 +72,11 @@ impl Place {
 
 /// The right of one handle in this process to hold a task.
 #[derive(Debug)]
-pub(super) struct Seat(SeatKey);
+pub(super) struct ProcessClaims(SeatKey);
 
 type SeatKey = (Place, TaskId);
 
-impl Seat {
+impl ProcessClaims {
     /// Takes the seat; refused when a handle of this process has it.
     pub(super) fn take(place: &Place, task: &TaskId) -> Result<Self, ActError> {
         let key = (place.clone(), task.clone());
@@ -99,7 +99,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ProcessClaims {
     fn drop(&mut self) {
         let mut seats = seats();
         if let Some(count) = seats.get_mut(&self.0) {

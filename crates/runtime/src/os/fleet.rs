@@ -64,9 +64,9 @@ pub fn shares_store() -> bool {
 /// began later: what was read before a look began is judged by what that look saw, or a later one.
 #[derive(Debug)]
 #[must_use]
-pub struct Look(u64);
+pub struct ReadTicket(u64);
 
-impl Look {
+impl ReadTicket {
     /// To be called before the store is asked.
     pub fn begin() -> Self {
         Self(LOOKS.fetch_add(1, Ordering::Relaxed) + 1)
@@ -97,7 +97,7 @@ enum Life {
 }
 
 impl Seen {
-    fn take_in(&mut self, look: &Look, nodes: &[Node], now: Time) {
+    fn take_in(&mut self, look: &ReadTicket, nodes: &[Node], now: Time) {
         if look.0 < self.by {
             return;
         }
@@ -185,12 +185,12 @@ mod tests {
     fn a_slow_look_does_not_take_back_what_a_later_one_saw() {
         let mut seen = Seen { by: 0, lives: None };
         assert!(!seen.is_gone(&name("a")), "nothing was seen");
-        let (slow, quick) = (Look(1), Look(2));
+        let (slow, quick) = (ReadTicket(1), ReadTicket(2));
         let now = Time::from_ms(20_000);
         seen.take_in(&quick, &[node("a", 1)], now);
         seen.take_in(&slow, &[node("a", 0)], now);
         assert!(!seen.is_gone(&name("a")), "it had joined anew");
-        seen.take_in(&Look(3), &[node("a", 0)], now);
+        seen.take_in(&ReadTicket(3), &[node("a", 0)], now);
         assert!(seen.is_gone(&name("a")));
     }
 
@@ -198,9 +198,9 @@ mod tests {
     fn the_last_renewal_is_known_of_a_lease_that_was_seen_to_end() {
         let mut seen = Seen { by: 0, lives: None };
         let at = |secs: i64| Time::from_ms(secs * 1_000);
-        seen.take_in(&Look(1), &[node("a", 1), node("b", 0)], at(10));
-        seen.take_in(&Look(2), &[node("a", 0), node("b", 0)], at(20));
-        seen.take_in(&Look(3), &[node("a", 0), node("b", 0)], at(30));
+        seen.take_in(&ReadTicket(1), &[node("a", 1), node("b", 0)], at(10));
+        seen.take_in(&ReadTicket(2), &[node("a", 0), node("b", 0)], at(20));
+        seen.take_in(&ReadTicket(3), &[node("a", 0), node("b", 0)], at(30));
         assert_eq!(seen.last_renewed(&name("a")), Some(at(12)));
         assert_eq!(seen.last_renewed(&name("b")), None, "it was gone before");
     }

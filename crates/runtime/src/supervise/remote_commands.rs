@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::wish::{Outcome, Progress, Verb, Wish};
+use relight_core::agent::remote_command::{Outcome, Progress, RemoteCommand, Verb};
 use relight_core::agent::{Agent, Stopper};
 use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
@@ -16,35 +16,39 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::actor::{Answer, Mail};
-use super::desk::Desk;
-use super::hearing::Hearing;
+use super::context::SupervisorContext;
+use super::event_subscription::EventSubscription;
 use super::roster::Roster;
-use crate::doors::clock;
+use crate::os::clock;
 
 /// How often a commit is tried while the agent changes.
 const ROUNDS_MAX: usize = 100;
 
 /// Looks for wishes, for as long as it is polled.
-pub(super) async fn serve(desk: Arc<Desk>, roster: Roster, mut hearing: Hearing) {
+pub(super) async fn serve(
+    context: Arc<SupervisorContext>,
+    roster: Roster,
+    mut subscription: EventSubscription,
+) {
     let mut doing = JoinSet::new();
     loop {
         let mut names: Vec<AgentName> =
-            hearing.next().await.into_iter().filter_map(|event| event.agent).collect();
+            subscription.next().await.into_iter().filter_map(|event| event.agent).collect();
         names.sort();
         names.dedup();
         while doing.try_join_next().is_some() {}
         for name in names.into_iter().filter(|name| roster.hears(name)) {
-            doing.spawn(grant(Arc::clone(&desk), roster.clone(), name));
+            doing.spawn(grant(Arc::clone(&context), roster.clone(), name));
         }
     }
 }
 
 /// Does what is wanted of this agent, if anything is.
-pub(super) async fn grant(desk: Arc<Desk>, roster: Roster, name: AgentName) {
-    let right = desk.node_right();
-    let Some((agent, wish)) = take(&desk, &name).await else { return };
+pub(super) async fn grant(context: Arc<SupervisorContext>, roster: Roster, name: AgentName) {
+    let right = context.node_right();
+    let Some((agent, wish)) = take(&context, &name).await else { return };
     // Whoever was frozen since has nothing to say any more; the next supervisor owes nothing.
-    if !desk.still_has(right) {
+    if !context.still_has(right) {
         return;
     }
     let (answer, answered) = oneshot::channel();
@@ -58,7 +62,7 @@ pub(super) async fn grant(desk: Arc<Desk>, roster: Roster, name: AgentName) {
     }
     // When its supervision ends the wish ends with the lease, which tells whoever asked.
     if let Ok(answer) = answered.await {
-        reply(&desk, &agent, wish.at(Progress::Answered(outcome(answer)))).await;
+        reply(&context, &agent, wish.at(Progress::Answered(outcome(answer)))).await;
     }
 }
 
@@ -68,13 +72,13 @@ fn outcome(answer: Answer) -> Outcome {
 }
 
 /// Takes the wish that somebody has asked for; none when there is none, or it is not for this lease.
-async fn take(desk: &Desk, name: &AgentName) -> Option<(Agent, Wish)> {
+async fn take(context: &SupervisorContext, name: &AgentName) -> Option<(Agent, RemoteCommand)> {
     for _ in 0..ROUNDS_MAX {
-        let agent = desk.engine.store().agent(name).await.ok()??;
-        let is_ours = agent.lease.held.as_ref().is_some_and(|held| held.holder == desk.holder());
+        let agent = context.engine.store().agent(name).await.ok()??;
+        let is_ours = agent.lease.held.as_ref().is_some_and(|held| held.holder == context.holder());
         let asked = agent.wish.clone().filter(|wish| wish.progress == Progress::Asked);
         let wish = asked.filter(|_| is_ours)?.at(Progress::Taken);
-        match commit(desk, &agent, wish.clone()).await {
+        match commit(context, &agent, wish.clone()).await {
             Ok(()) => return Some((agent, wish)),
             Err(AgentCommitError::Moved(_)) => {}
             Err(_) => return None,
@@ -84,14 +88,14 @@ async fn take(desk: &Desk, name: &AgentName) -> Option<(Agent, Wish)> {
 }
 
 /// Answers, unless the lease under which it was done is over.
-async fn reply(desk: &Desk, taken: &Agent, wish: Wish) {
+async fn reply(context: &SupervisorContext, taken: &Agent, wish: RemoteCommand) {
     for _ in 0..ROUNDS_MAX {
-        let Ok(Some(agent)) = desk.engine.store().agent(&taken.name).await else { return };
+        let Ok(Some(agent)) = context.engine.store().agent(&taken.name).await else { return };
         let is_waited_for = agent.wish.as_ref().is_some_and(|known| known.id == wish.id);
         if !is_waited_for || agent.lease.fence != taken.lease.fence {
             return;
         }
-        match commit(desk, &agent, wish.clone()).await {
+        match commit(context, &agent, wish.clone()).await {
             Err(AgentCommitError::Moved(_)) => {}
             Ok(()) | Err(_) => return,
         }
@@ -99,9 +103,13 @@ async fn reply(desk: &Desk, taken: &Agent, wish: Wish) {
 }
 
 /// Only while the agent is as it was read, and ours.
-async fn commit(desk: &Desk, agent: &Agent, wish: Wish) -> Result<(), AgentCommitError> {
+async fn commit(
+    context: &SupervisorContext,
+    agent: &Agent,
+    wish: RemoteCommand,
+) -> Result<(), AgentCommitError> {
     let guard = Guard { fence: Some(agent.lease.fence), seq: Some(agent.seq) };
-    let changes = vec![AgentChange::Wish(Box::new(wish))];
+    let changes = vec![AgentChange::RemoteCommand(Box::new(wish))];
     let commit = AgentCommit { agent: agent.name.clone(), guard, at: clock::now(), changes };
-    desk.engine.store().commit_agent(commit).await.map(drop)
+    context.engine.store().commit_agent(commit).await.map(drop)
 }
