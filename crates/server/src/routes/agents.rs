@@ -371,7 +371,7 @@ impl App {
             match remote_control::ask(store.as_ref(), name, verb, patience).await {
                 Ok(remote_control::Asked::Done(changed)) => return Ok(Reply::ok(&changed)),
                 Ok(remote_control::Asked::Left(verb)) => {
-                    request = Request::of(agent.name.clone(), verb)
+                    request = Request::of(agent.name.clone(), verb);
                 }
                 Err(NotGranted::Store(error)) => return Err(error.into()),
                 Err(error) => return Ok(Reply::Error(error.into())),
