@@ -11,11 +11,11 @@ use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
 use relight_store::{Store, StoreError, TaskGlance};
 
-use crate::checkpoint_files::{CheckpointFolder, Found, usual_folder};
+use crate::checkpoint_files::{CheckpointFolder, ScannedFile, usual_folder};
 
 /// Why somebody should look.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Alert {
+pub enum CheckFinding {
     /// Unfinished, and older than the threshold.
     Stale {
         /// The task or workflow.
@@ -42,7 +42,7 @@ pub enum Alert {
 #[derive(Debug, Default)]
 pub struct CheckReport {
     /// One each, in the order of the store, then of the files.
-    pub alerts: Vec<Alert>,
+    pub alerts: Vec<CheckFinding>,
     /// Unfinished tasks and files that were looked at.
     pub checked: usize,
 }
@@ -83,10 +83,12 @@ pub async fn check_files(
     };
     for alert in judged.into_iter().flatten() {
         let told = match (&alert, store) {
-            (Alert::Stale { id, .. }, Some(store)) if !empty => match TaskId::new(id.as_str()) {
-                Ok(id) => known.contains(&id) || store.task(&id).await?.is_some(),
-                Err(_) => false,
-            },
+            (CheckFinding::Stale { id, .. }, Some(store)) if !empty => {
+                match TaskId::new(id.as_str()) {
+                    Ok(id) => known.contains(&id) || store.task(&id).await?.is_some(),
+                    Err(_) => false,
+                }
+            }
             _ => false,
         };
         if !told {
@@ -118,8 +120,8 @@ fn checkpoint_folder(root: &Path) -> std::io::Result<CheckpointFolder> {
     Ok(CheckpointFolder::at(if usual.is_dir() { usual } else { root.to_path_buf() }))
 }
 
-fn task_alert(task: &TaskGlance, stale: Span, now: Time) -> Option<Alert> {
-    (stale_in(task, stale, now) == Some(Span::ZERO)).then(|| Alert::Stale {
+fn task_alert(task: &TaskGlance, stale: Span, now: Time) -> Option<CheckFinding> {
+    (stale_in(task, stale, now) == Some(Span::ZERO)).then(|| CheckFinding::Stale {
         id: task.id.to_string(),
         status: task.status.to_string(),
         agent: task.agent.as_ref().map(ToString::to_string),
@@ -140,20 +142,25 @@ pub(crate) fn stale_in(task: &TaskGlance, stale: Span, now: Time) -> Option<Span
     Some(waits_for.unwrap_or_default().max(Span::from_ms(left)))
 }
 
-fn judge(found: Found, stale: Span, now: Time) -> Option<Alert> {
+fn judge(found: ScannedFile, stale: Span, now: Time) -> Option<CheckFinding> {
     match found {
-        Found::Damaged { path, reason } => {
-            Some(Alert::Damaged { file: path, reason: reason.to_string() })
+        ScannedFile::Damaged { path, reason } => {
+            Some(CheckFinding::Damaged { file: path, reason: reason.to_string() })
         }
-        Found::Good { path, checkpoint } => file_alert(path, &checkpoint, stale, now),
+        ScannedFile::Good { path, checkpoint } => file_alert(path, &checkpoint, stale, now),
     }
 }
 
-fn file_alert(path: PathBuf, checkpoint: &Checkpoint, stale: Span, now: Time) -> Option<Alert> {
+fn file_alert(
+    path: PathBuf,
+    checkpoint: &Checkpoint,
+    stale: Span,
+    now: Time,
+) -> Option<CheckFinding> {
     let finished = checkpoint.status == Status::Done;
     let expired = checkpoint.expires_at.is_some_and(|at| Time::from(at) <= now);
     let age = now.since(Time::from(checkpoint.updated_at));
-    (!finished && !expired && age >= stale).then(|| Alert::Stale {
+    (!finished && !expired && age >= stale).then(|| CheckFinding::Stale {
         id: checkpoint.workflow_id.clone(),
         status: checkpoint.status.as_str().to_owned(),
         agent: Some(checkpoint.agent_id.clone()),

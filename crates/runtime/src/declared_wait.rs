@@ -11,7 +11,7 @@ use relight_core::time::Span;
 use tokio::task::AbortHandle;
 
 use crate::os::{clock, environment};
-use crate::supervise::notify::{self, Sign, WaitId};
+use crate::supervise::notify::{self, NotifySign, WaitId};
 
 /// Said again so often, for a supervisor that was replaced before it took note of it.
 const AGAIN: Duration = Duration::from_secs(30);
@@ -23,10 +23,10 @@ static WAITS: AtomicU64 = AtomicU64::new(1);
 /// Waiting is declared for as long as this lives. Outside of an agent it does nothing.
 #[derive(Debug)]
 #[must_use = "the wait is over when this is dropped"]
-pub struct DeclaredWait(Option<Said>);
+pub struct DeclaredWait(Option<AnnouncedWait>);
 
 #[derive(Debug)]
-struct Said {
+struct AnnouncedWait {
     address: String,
     id: WaitId,
     saying: AbortHandle,
@@ -39,7 +39,7 @@ impl DeclaredWait {
         let id = WaitId { pid: 0, number: WAITS.fetch_add(1, Ordering::Relaxed) };
         let longest = Span::from_ms(WAITING_MS_MAX);
         let most = most.map_or(longest, |most| most.min(longest));
-        let sign = [Sign::Verb(id, Some(clock::now().plus(most)))];
+        let sign = [NotifySign::Verb(id, Some(clock::now().plus(most)))];
         let to = address.clone();
         let saying = tokio::spawn(async move {
             loop {
@@ -47,7 +47,7 @@ impl DeclaredWait {
                 tokio::time::sleep(if said.is_ok() { AGAIN } else { SOON }).await;
             }
         });
-        Self(Some(Said { address, id, saying: saying.abort_handle() }))
+        Self(Some(AnnouncedWait { address, id, saying: saying.abort_handle() }))
     }
 }
 
@@ -56,6 +56,6 @@ impl Drop for DeclaredWait {
         let Some(said) = self.0.take() else { return };
         said.saying.abort();
         // When nobody hears it, it is over with this process, or at its time.
-        let _ = notify::try_send(&said.address, &[Sign::Verb(said.id, None)]);
+        let _ = notify::try_send(&said.address, &[NotifySign::Verb(said.id, None)]);
     }
 }

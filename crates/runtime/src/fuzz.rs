@@ -15,15 +15,15 @@ use serde::de::DeserializeOwned;
 use crate::presets::{BUILT_IN, Fact, Preset};
 use crate::recovery::read_exec_answer;
 use crate::store_url::StoreUrl;
-use crate::supervise::control::{Reply, Request};
-use crate::supervise::notify::{STATUS_BYTES_MAX, Sign, signs};
+use crate::supervise::control::{ControlReply, Request};
+use crate::supervise::notify::{NotifySign, STATUS_BYTES_MAX, signs};
 use crate::supervise::shim::record;
-use crate::supervise::shim::wire::{ExitRecord, Order, Report};
+use crate::supervise::shim::wire::{ExitRecord, Order, ShimReport};
 
 /// `sd_notify` datagrams: a status is short and steers no terminal.
 pub fn notify(data: &[u8]) {
     for sign in signs(data) {
-        if let Sign::Status(text) = &sign {
+        if let NotifySign::Status(text) = &sign {
             assert!(text.len() <= STATUS_BYTES_MAX && !text.contains(is_obeyed));
         }
         assert_eq!(signs(sign.to_line().as_bytes()), [sign], "what is heard can be said");
@@ -34,9 +34,9 @@ pub fn notify(data: &[u8]) {
 pub fn wire(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         said_again::<Order>(line);
-        said_again::<Report>(line);
+        said_again::<ShimReport>(line);
         said_again::<Request>(line);
-        said_again::<Reply>(line);
+        said_again::<ControlReply>(line);
     }
 }
 

@@ -8,7 +8,7 @@ use relight_core::ids::AgentName;
 use relight_core::lease::{Held, Holder, ProcessIdentity};
 use relight_store::{AgentQuery, Store, StoreError};
 
-use crate::os::attempts::{self, Known};
+use crate::os::attempts::{self, KnownAttempt};
 use crate::os::{fleet, process};
 
 /// From this many agents on, one read of all of them is cheaper than one read for each.
@@ -25,7 +25,7 @@ pub async fn look_for<'a>(
     for Held { holder, .. } in leases {
         is_on_another_node |= holder.node().is_some_and(|node| fleet::node() != Some(node));
         let Holder::Attempt { attempt, shim } = holder else { continue };
-        if attempts::known(attempt) == Some(Known::Over) {
+        if attempts::known(attempt) == Some(KnownAttempt::Over) {
             continue;
         }
         let tag = AttemptTag::from_text(attempt);
@@ -40,11 +40,13 @@ pub async fn look_for<'a>(
     for agent in read_agents(store, by_agent.keys()).await? {
         for (tag, shim) in by_agent.remove(&agent.name).unwrap_or_default() {
             if agent.has_ended(&tag, attempts::own()) {
-                attempts::learn(&tag, Known::Over);
+                attempts::learn(&tag, KnownAttempt::Over);
             } else if !process::is_alive(shim) {
                 // Its shim was killed, and the attempt may live on without it.
                 let leader = store.attempt(&tag).await?.and_then(|attempt| attempt.process);
-                leader.into_iter().for_each(|leader| attempts::learn(&tag, Known::Leader(leader)));
+                leader
+                    .into_iter()
+                    .for_each(|leader| attempts::learn(&tag, KnownAttempt::Leader(leader)));
             }
         }
     }

@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::holders;
 use crate::os::{clock, process};
 use crate::running_step::RunningStep;
-use crate::supervise::recover::{self, Finding};
+use crate::supervise::recover::{self, Discrepancy};
 
 /// What was found, the most urgent first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -37,7 +37,7 @@ pub struct Inflight {
     /// Agents that run without a supervisor.
     pub agents: Vec<Unsupervised>,
     /// Sessions with a turn in flight.
-    pub sessions: Vec<Turn>,
+    pub sessions: Vec<OpenTurn>,
 }
 
 impl Inflight {
@@ -124,7 +124,7 @@ pub struct Unsupervised {
 
 /// A turn that is being run, or was cut off and not decided about yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Turn {
+pub struct OpenTurn {
     /// Of which session.
     pub session: SessionKey,
     /// Its number.
@@ -217,20 +217,20 @@ fn holding(task: &Task, held: &Held, steps: Vec<String>) -> Holding {
 async fn agents(engine: &Engine) -> Result<Vec<Unsupervised>, StoreError> {
     let found = recover::find(engine).await?.into_iter();
     let of_agents = found.filter_map(|finding| match finding {
-        Finding::Agent { agent, lives } => Some(Unsupervised { agent, lives }),
-        Finding::Task { .. } => None,
+        Discrepancy::Agent { agent, lives } => Some(Unsupervised { agent, lives }),
+        Discrepancy::Task { .. } => None,
     });
     Ok(of_agents.collect())
 }
 
-async fn turns(store: &dyn Store) -> Result<Vec<Turn>, StoreError> {
+async fn turns(store: &dyn Store) -> Result<Vec<OpenTurn>, StoreError> {
     let states = vec![SessionStateKind::Active];
     let sessions = store.sessions(SessionQuery { states, ..SessionQuery::default() }).await?;
     holders::look_for(store, sessions.iter().filter_map(Session::owner)).await?;
     let turns = sessions.into_iter().filter_map(|session| {
         let SessionState::Active { since, owner } = session.state else { return None };
         let owner = owner.as_ref();
-        Some(Turn {
+        Some(OpenTurn {
             session: session.key,
             generation: session.generation,
             since,

@@ -18,7 +18,7 @@ use crate::declared_wait::DeclaredWait;
 use crate::engine::{ActError, Started};
 use crate::funnel;
 use crate::os::clock;
-use crate::recovery::{Recoverer, Swept};
+use crate::recovery::{Recoverer, TaskSweep};
 
 /// How many tasks that others were faster at are tried before there seems to be none.
 const ROUNDS_MAX: usize = 1_000;
@@ -61,7 +61,7 @@ impl Queue {
     }
 
     /// Gives what dead holders left to its strategies. Claims do not look for it meanwhile.
-    pub async fn recover(&self) -> Result<Swept, StoreError> {
+    pub async fn recover(&self) -> Result<TaskSweep, StoreError> {
         self.dispatcher.sweep_all(&self.recoverer).await
     }
 

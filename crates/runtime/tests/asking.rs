@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight::fleet::remote_control::{Asked, NotGranted, ask};
+use relight::fleet::remote_control::{NotGranted, RemoteDelivery, ask};
 use relight::supervise::control::Changed;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::remote_command::{Outcome, Progress, RemoteCommand, Verb};
@@ -88,10 +88,10 @@ async fn say(store: &dyn Store, wish: RemoteCommand) {
 }
 
 /// What another node has done.
-fn of(asked: Result<Asked, NotGranted>) -> Changed {
+fn of(asked: Result<RemoteDelivery, NotGranted>) -> Changed {
     match asked.unwrap() {
-        Asked::Done(changed) => changed,
-        Asked::Left(verb) => panic!("{verb:?} is left to be done"),
+        RemoteDelivery::Done(changed) => changed,
+        RemoteDelivery::Left(verb) => panic!("{verb:?} is left to be done"),
     }
 }
 
@@ -237,7 +237,7 @@ async fn nobody_is_asked_where_nobody_has_it() {
     let _turn = TURN.lock().await;
     let store = store().await;
     let asked = ask(&*store, &x(), Verb::Restart, PATIENCE).await.unwrap();
-    assert_eq!(asked, Asked::Left(Verb::Restart));
+    assert_eq!(asked, RemoteDelivery::Left(Verb::Restart));
     assert_eq!(agent(&*store).await.wish, None);
 }
 
@@ -254,5 +254,9 @@ async fn a_restart_that_its_node_did_not_come_to_is_a_start_for_whoever_takes_ov
     };
     let name = x();
     let left = beside(ask(&*store, &name, Verb::Restart, PATIENCE), node).await.unwrap();
-    assert_eq!(left, Asked::Left(Verb::Start), "its new holder has begun a new attempt already");
+    assert_eq!(
+        left,
+        RemoteDelivery::Left(Verb::Start),
+        "its new holder has begun a new attempt already"
+    );
 }

@@ -19,7 +19,7 @@ use relight::engine::Engine;
 use relight::os::{clock, process};
 use relight::store::{AgentCommit, MemoryStore};
 use relight::supervise::folder::AgentFolder;
-use relight::supervise::post_mortem::{Found, LOG_END_BYTES, take};
+use relight::supervise::post_mortem::{DeathFindings, LOG_END_BYTES, take};
 use relight::supervise::shim::wire::ExitRecord;
 use relight::supervise::successor::refresh_state;
 
@@ -72,7 +72,7 @@ async fn finish(engine: &Engine, task: &(TaskId, Fence), step: &str) {
     engine.act(&task.0, Right::Fence(task.1), event).await.expect("the step ends");
 }
 
-async fn found(engine: &Engine, log_end: &[u8]) -> Found {
+async fn found(engine: &Engine, log_end: &[u8]) -> DeathFindings {
     take(engine, log_end, &attempt(1, clock::now()), None).await.expect("the store answers")
 }
 

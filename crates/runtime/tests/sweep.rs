@@ -12,7 +12,7 @@ use relight::core::ids::AgentName;
 use relight::core::time::Span;
 use relight::os::process::{command, identity, is_alive};
 use relight::os::{clock, random};
-use relight::supervise::sweep::{self, Found, Lock, Swept};
+use relight::supervise::sweep::{self, Lock, SweepOutcome, TaggedProcess};
 use rustix::event::{Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 
@@ -38,7 +38,7 @@ fn ready(tag: &AttemptTag, script: &str) -> Child {
     child
 }
 
-fn pids(found: &[Found]) -> Vec<u32> {
+fn pids(found: &[TaggedProcess]) -> Vec<u32> {
     found.iter().map(|one| one.process.pid).collect()
 }
 
@@ -276,7 +276,7 @@ fn a_part_of_relight_is_left_alone_unless_it_inherited_the_lock() {
     };
     let mut supervisor = start().spawn().unwrap();
     until_locked(&file);
-    assert_eq!(sweep::clear_lock(&lock_at(&file), LONG, LONG).unwrap(), Swept::default());
+    assert_eq!(sweep::clear_lock(&lock_at(&file), LONG, LONG).unwrap(), SweepOutcome::default());
     assert!(supervisor.try_wait().unwrap().is_none());
     supervisor.kill().unwrap();
     supervisor.wait().unwrap();
@@ -317,7 +317,7 @@ fn what_another_user_runs_is_not_touched() {
     let mut theirs = untagged(&file, "sleep");
     until_locked(&file);
     let nobody = Lock::at(&file, vec![u32::MAX - 1]).unwrap();
-    assert_eq!(sweep::clear_lock(&nobody, LONG, LONG).unwrap(), Swept::default());
+    assert_eq!(sweep::clear_lock(&nobody, LONG, LONG).unwrap(), SweepOutcome::default());
     assert!(theirs.try_wait().unwrap().is_none());
     theirs.kill().unwrap();
     theirs.wait().unwrap();

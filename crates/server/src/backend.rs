@@ -8,7 +8,7 @@ use relight::engine::Engine;
 use relight::fleet::key::FleetKey;
 use relight::queue::Queue;
 use relight::recovery::Recoverer;
-use relight::supervise::control_server::Call;
+use relight::supervise::control_server::ControlCall;
 use relight::supervise::heartbeats::Beats;
 use relight::supervise::reporters::Reporters;
 use relight_core::ids::NodeName;
@@ -25,7 +25,7 @@ pub struct Backend {
     /// Who is asked about tasks that failed.
     pub recoverer: Recoverer,
     /// What only the supervisor can do.
-    pub calls: mpsc::Sender<Call>,
+    pub calls: mpsc::Sender<ControlCall>,
     /// Where agents that are supervised here are told to live.
     pub beats: Beats,
     /// Where agents that report by themselves are heard.

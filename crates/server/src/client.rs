@@ -7,7 +7,7 @@
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-use relight::supervise::control::{AskError, Refused, RefusedCode, Reply, Request, call};
+use relight::supervise::control::{AskError, ControlReply, Refused, RefusedCode, Request, call};
 use relight_core::ids::in_path;
 use relight_core::time::Span;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ impl Answered {
 }
 
 /// Asks the daemon that listens there what a supervisor can be asked.
-pub fn ask(socket: &Path, request: &Request, patience: Span) -> Result<Reply, AskError> {
+pub fn ask(socket: &Path, request: &Request, patience: Span) -> Result<ControlReply, AskError> {
     let agent = |agent: &relight_core::ids::AgentName, verb: &str| {
         format!("/api/agents/{}/{verb}", in_path(agent.as_str()))
     };
@@ -76,8 +76,8 @@ pub fn ask(socket: &Path, request: &Request, patience: Span) -> Result<Reply, As
     };
     let answered = send(socket, method, &path, body.as_ref(), patience)?;
     Ok(match answered.refusal() {
-        Some(refused) => Reply::Error(refused),
-        None => Reply::Ok(answered.body),
+        Some(refused) => ControlReply::Error(refused),
+        None => ControlReply::Ok(answered.body),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use relight::alerts::{BadWebhook, Pace, Webhook};
+use relight::alerts::{AlertTiming, BadWebhook, Webhook};
 use relight_core::time::Span;
 
 use super::section::Section;
@@ -34,7 +34,7 @@ pub(crate) struct Alert {
     /// How long one message may take.
     pub(crate) timeout: Span,
     /// How alerts are spread over time.
-    pub(crate) pace: Pace,
+    pub(crate) pace: AlertTiming,
     /// How long unfinished work may lie; none when that is no alert.
     pub(crate) stale: Option<Span>,
 }
@@ -46,7 +46,7 @@ impl Alert {
     }
 
     pub(super) fn read(section: &Section<'_>, folder: &Path) -> Self {
-        let usual = Pace::default();
+        let usual = AlertTiming::default();
         let plain_http = section.flag("plain_http").unwrap_or(false);
         let timeout = section.span("timeout").unwrap_or(Span::from_secs(10));
         if timeout == Span::ZERO {
@@ -58,7 +58,7 @@ impl Alert {
             secret_file: section.text("secret_file").map(|file| folder.join(file)),
             plain_http,
             timeout,
-            pace: Pace {
+            pace: AlertTiming {
                 group: section.span("group").unwrap_or(usual.group),
                 retry: section.span("retry").unwrap_or(usual.retry),
                 give_up: section.span("give_up").unwrap_or(usual.give_up),

@@ -1,6 +1,6 @@
 //! `relight alerts`: what somebody was told, and whether telling works.
 
-use relight::alerts::{self, Delivery, SinkOverview, Told, deliver_now, overview, try_out};
+use relight::alerts::{self, AlertRecord, Delivery, SinkOverview, deliver_now, overview, try_out};
 use relight::engine::Engine;
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn list(environment: &Environment, arguments: &ListArguments) -> Outcome {
     Ok(0)
 }
 
-fn line(told: &Told) -> String {
+fn line(told: &AlertRecord) -> String {
     let (at, event, alert) = (told.at, told.event, &told.alert);
     let who = match (told.told.as_slice(), told.pending.as_slice()) {
         ([], []) => "nobody".to_owned(),
@@ -64,7 +64,7 @@ fn trouble(sink: &SinkOverview) -> Option<String> {
     Some(output::one_line(&format!("{name}: {} tries{next}: {why}", sink.tries)))
 }
 
-fn told_json(told: &Told) -> Value {
+fn told_json(told: &AlertRecord) -> Value {
     let mut value = told.alert.detail();
     value["event"] = json!(told.event);
     value["at"] = json!(told.at);

@@ -5,7 +5,7 @@ use std::io;
 
 use relight::os::clock;
 use relight::supervise::folder::AgentFolder;
-use relight::supervise::notify::{self, Sign};
+use relight::supervise::notify::{self, NotifySign};
 use relight_core::ids::AgentName;
 use serde_json::json;
 
@@ -24,15 +24,17 @@ pub(crate) fn run(environment: &Environment, arguments: &BeatArguments) -> Outco
     Ok(0)
 }
 
-fn signs(arguments: &BeatArguments) -> Vec<Sign> {
-    let mut signs = vec![Sign::Alive];
-    signs.extend(arguments.waiting_until.map(|until| Sign::WaitingUntil(until.from(clock::now()))));
-    signs.extend(arguments.status.clone().map(Sign::Status));
+fn signs(arguments: &BeatArguments) -> Vec<NotifySign> {
+    let mut signs = vec![NotifySign::Alive];
+    signs.extend(
+        arguments.waiting_until.map(|until| NotifySign::WaitingUntil(until.from(clock::now()))),
+    );
+    signs.extend(arguments.status.clone().map(NotifySign::Status));
     signs
 }
 
 /// To the first at which somebody listens; says which. When nobody does, the likeliest is told.
-fn send(addresses: Vec<String>, signs: &[Sign]) -> Result<String, Failure> {
+fn send(addresses: Vec<String>, signs: &[NotifySign]) -> Result<String, Failure> {
     let mut first = None;
     for address in addresses {
         match notify::send(&address, signs) {

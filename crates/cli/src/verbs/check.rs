@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use relight::check::{Alert, CheckError, CheckReport, check_files, check_store};
+use relight::check::{CheckError, CheckFinding, CheckReport, check_files, check_store};
 use relight::os::{clock, file};
 use relight::store_url::StoreUrl;
 use relight_core::time::{Span, Time};
@@ -80,7 +80,7 @@ async fn look(
 }
 
 fn code(report: &CheckReport) -> u8 {
-    let damaged = report.alerts.iter().any(|alert| matches!(alert, Alert::Damaged { .. }));
+    let damaged = report.alerts.iter().any(|alert| matches!(alert, CheckFinding::Damaged { .. }));
     match (damaged, report.alerts.is_empty()) {
         (true, _) => Exit::Data as u8,
         (false, false) => Exit::No as u8,
@@ -88,24 +88,26 @@ fn code(report: &CheckReport) -> u8 {
     }
 }
 
-fn line(alert: &Alert) -> String {
+fn line(alert: &CheckFinding) -> String {
     match alert {
-        Alert::Stale { id, status, agent, age, file } => {
+        CheckFinding::Stale { id, status, agent, age, file } => {
             let agent = agent.as_deref().map(|agent| format!(" agent={agent}")).unwrap_or_default();
             let file = file.as_ref().map(|file| format!(" file={}", file.display()));
             format!("ALERT stale {id} status={status}{agent} age={age}{}", file.unwrap_or_default())
         }
-        Alert::Damaged { file, reason } => format!("ALERT damaged {}: {reason}", file.display()),
+        CheckFinding::Damaged { file, reason } => {
+            format!("ALERT damaged {}: {reason}", file.display())
+        }
     }
 }
 
-fn alert_json(alert: &Alert) -> Value {
+fn alert_json(alert: &CheckFinding) -> Value {
     match alert {
-        Alert::Stale { id, status, agent, age, file } => json!({
+        CheckFinding::Stale { id, status, agent, age, file } => json!({
             "kind": "stale", "id": id, "status": status, "agent": agent,
             "age_ms": age.as_ms(), "file": file,
         }),
-        Alert::Damaged { file, reason } => {
+        CheckFinding::Damaged { file, reason } => {
             json!({"kind": "damaged", "file": file, "reason": reason})
         }
     }

@@ -362,7 +362,7 @@ fn verify(environment: &Environment, given: VerifyArguments) -> Outcome {
 }
 
 fn folder_files(environment: &Environment, folder: &Folder) -> Result<Vec<PathBuf>, Failure> {
-    use relight::checkpoint_files::Found;
+    use relight::checkpoint_files::ScannedFile;
     let path = environment.checkpoint_folder(folder.dir.as_deref())?;
     let found = CheckpointFolder::at(&path).scan().map_err(|error| {
         Failure::new(Exit::Io, format!("cannot read {}: {error}", path.display()))
@@ -370,7 +370,7 @@ fn folder_files(environment: &Environment, folder: &Folder) -> Result<Vec<PathBu
     Ok(found
         .into_iter()
         .map(|found| match found {
-            Found::Good { path, .. } | Found::Damaged { path, .. } => path,
+            ScannedFile::Good { path, .. } | ScannedFile::Damaged { path, .. } => path,
         })
         .collect())
 }

@@ -4,17 +4,17 @@
 use std::path::{Path, PathBuf};
 
 use relight::engine::Engine;
-use relight::fleet::remote_control::{self, Asked, NotGranted};
+use relight::fleet::remote_control::{self, NotGranted, RemoteDelivery};
 use relight::supervise::control::{
-    self, AskError, Changed, Ending, Refused, RefusedCode, Reply, Request, daemon_socket,
-    run_socket,
+    self, AskError, Changed, ControlReply, Refused, RefusedCode, Request, ShutdownSummary,
+    daemon_socket, run_socket,
 };
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::heartbeats::Beats;
 use relight::supervise::notice::Notices;
 use relight::supervise::recover;
 use relight::supervise::reporters::Reporters;
-use relight::supervise::supervisor::{Begin, Supervisor};
+use relight::supervise::supervisor::{AcquireMode, Supervisor};
 use relight_core::agent::{Agent, AgentState, AgentStateKind, FOREGROUND, Stopper};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
@@ -122,8 +122,9 @@ fn change(
             Err(AskError::Broken(_)) if matches!(request, Request::Stop { .. }) => {}
             Err(error) => return Err(no_answer(&format!("agent {name}"), &error)),
             // The daemon runs, but this agent is not in its configuration.
-            Ok(Reply::Error(Refused {
-                code: RefusedCode::NotFound | RefusedCode::Ending, ..
+            Ok(ControlReply::Error(Refused {
+                code: RefusedCode::NotFound | RefusedCode::Ending,
+                ..
             })) => {}
             Ok(reply) => return answer(reply),
         }
@@ -133,8 +134,8 @@ fn change(
             None | Some(Holding { elsewhere: Some(_), .. }) => {
                 let is_free = supervisor.is_none();
                 match ask_node(environment, &request, patience)? {
-                    Some(Asked::Done(changed)) => return Ok(changed),
-                    Some(Asked::Left(verb)) => request = Request::of(name.clone(), verb),
+                    Some(RemoteDelivery::Done(changed)) => return Ok(changed),
+                    Some(RemoteDelivery::Left(verb)) => request = Request::of(name.clone(), verb),
                     None => {}
                 }
                 if is_free {
@@ -155,7 +156,7 @@ fn ask_node(
     environment: &Environment,
     request: &Request,
     patience: Span,
-) -> Result<Option<Asked>, Failure> {
+) -> Result<Option<RemoteDelivery>, Failure> {
     let Some((name, verb)) = request.wish() else { return Ok(None) };
     let engine = environment.long_engine()?;
     let asked = remote_control::ask(engine.store().as_ref(), name, verb, patience);
@@ -167,7 +168,11 @@ fn ask_node(
 }
 
 /// Asks whoever listens, in this order: those that supervise one agent, then the daemon.
-fn ask_first(sockets: &[PathBuf], request: &Request, patience: Span) -> Result<Reply, AskError> {
+fn ask_first(
+    sockets: &[PathBuf],
+    request: &Request,
+    patience: Span,
+) -> Result<ControlReply, AskError> {
     let (last, others) = sockets.split_last().expect("there is a socket");
     for socket in others {
         match control::ask(socket, request, patience) {
@@ -256,7 +261,7 @@ async fn stop_alone(environment: &Environment, agent: Agent) -> Result<Changed, 
     let (mut supervisor, _notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
     let spec = recover::spec_of(agent, preset);
-    supervisor.acquire(spec, Begin::HoldBack, false).await?;
+    supervisor.acquire(spec, AcquireMode::HoldBack, false).await?;
     let stopped = supervisor.stop(&name).expect("it was just taken up").await;
     supervisor.leave().await;
     let lost = || Failure::new(Exit::Fenced, format!("agent {name} has another supervisor now"));
@@ -265,16 +270,16 @@ async fn stop_alone(environment: &Environment, agent: Agent) -> Result<Changed, 
     Ok(Changed { agent: name, previous_state, state, task_cancelled })
 }
 
-fn answer<A: DeserializeOwned>(reply: Reply) -> Result<A, Failure> {
+fn answer<A: DeserializeOwned>(reply: ControlReply) -> Result<A, Failure> {
     match reply {
-        Reply::Ok(value) => serde_json::from_value(value).map_err(|error| {
+        ControlReply::Ok(value) => serde_json::from_value(value).map_err(|error| {
             Failure::new(
                 Exit::Unreachable,
                 format!("the supervisor's answer is not known: {error}"),
             )
             .hint("it may be of another version: relight down, then relight up")
         }),
-        Reply::Error(refused) => Err(refusal(refused)),
+        ControlReply::Error(refused) => Err(refusal(refused)),
     }
 }
 
@@ -313,7 +318,7 @@ pub(crate) fn down(environment: &Environment, arguments: &DownArguments) -> Outc
         }
         other => other.map_err(|error| no_answer("the daemon", &error))?,
     };
-    let ending: Ending = answer(reply)?;
+    let ending: ShutdownSummary = answer(reply)?;
     if let Some(problem) = ending.problem {
         let has_ended = has_ended(ending.pid, PATIENCE);
         let how = if has_ended { "has ended" } else { "is ending" };

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use relight::declared_wait::DeclaredWait;
 use relight::drain;
 use relight::engine::Engine;
-use relight::inflight::{self, Holding, Inflight, OpenStep, Turn};
+use relight::inflight::{self, Holding, Inflight, OpenStep, OpenTurn};
 use relight::os::clock;
 use relight_core::ids::AgentName;
 use relight_core::time::{Span, Time};
@@ -51,7 +51,7 @@ struct StillRunning {
     tasks: Vec<Holding>,
     /// Steps of tasks that nobody holds.
     steps: Vec<OpenStep>,
-    sessions: Vec<Turn>,
+    sessions: Vec<OpenTurn>,
     /// Agents that run, but those that wait for work: what they do, only they know.
     agents: Vec<AgentName>,
 }

@@ -1,6 +1,6 @@
 //! `relight inflight`: everything in doubt or in flight, the most urgent first.
 
-use relight::inflight::{self, Holding, Inflight, OpenStep, Turn, Unsupervised};
+use relight::inflight::{self, Holding, Inflight, OpenStep, OpenTurn, Unsupervised};
 use relight::os::clock;
 use relight_core::ids::TaskId;
 use relight_core::step::{RepeatRule, StepKey};
@@ -90,8 +90,8 @@ fn agent(found: &Unsupervised) -> String {
     }
 }
 
-fn turn(turn: &Turn, now: Time) -> String {
-    let Turn { session, generation, since, owner, lives } = turn;
+fn turn(turn: &OpenTurn, now: Time) -> String {
+    let OpenTurn { session, generation, since, owner, lives } = turn;
     let owner = owner.as_deref().unwrap_or("nobody knows whose");
     let gone = if *lives == Some(false) { ", gone; relight recover decides about it" } else { "" };
     format!("{session} · turn {generation} · {owner}, for {}{gone}", now.since(*since))

@@ -10,7 +10,7 @@ use std::time::Duration;
 use relight::engine::Engine;
 use relight::fleet::far_log;
 use relight::supervise::folder::AgentFolder;
-use relight::supervise::log::{Log, LogPosition};
+use relight::supervise::log::{AgentLog, LogPosition};
 use relight_core::agent::{Agent, Attempt};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::NodeName;
@@ -47,7 +47,7 @@ pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outco
     }
     let folder = AgentFolder::of(&environment.store_folder(&engine)?, name);
     folder.create().map_err(|error| failure(&error))?;
-    let log = Log::of(&folder);
+    let log = AgentLog::of(&folder);
     let mut printer = Printer::new(environment, arguments, engine.redactor());
     let watch = arguments.follow.then(Watch::begin).transpose();
     let watch = watch.map_err(|error| failure(&error))?;
@@ -111,7 +111,7 @@ fn part_of(engine: &Engine, agent: &Agent, number: u32) -> Result<Part, Failure>
 }
 
 fn print_end(
-    log: &Log,
+    log: &AgentLog,
     arguments: &LogsArguments,
     printer: &mut Printer<'_>,
 ) -> io::Result<LogPosition> {
@@ -122,7 +122,7 @@ fn print_end(
 }
 
 fn print_part(
-    log: &Log,
+    log: &AgentLog,
     arguments: &LogsArguments,
     part: &Part,
     printer: &mut Printer<'_>,
@@ -133,7 +133,7 @@ fn print_part(
 }
 
 /// What stands before the first line that is wanted tells of it: a key may have begun there.
-fn look_before(log: &Log, from: LogPosition, printer: &mut Printer<'_>) -> io::Result<()> {
+fn look_before(log: &AgentLog, from: LogPosition, printer: &mut Printer<'_>) -> io::Result<()> {
     let offset = from.offset.saturating_sub(SIGHT_BYTES as u64);
     if offset == from.offset {
         return Ok(());
@@ -143,7 +143,7 @@ fn look_before(log: &Log, from: LogPosition, printer: &mut Printer<'_>) -> io::R
 }
 
 /// Where the last lines of a part begin.
-fn last_lines_of(log: &Log, part: &Part, count: usize) -> io::Result<LogPosition> {
+fn last_lines_of(log: &AgentLog, part: &Part, count: usize) -> io::Result<LogPosition> {
     let mut starts = VecDeque::from([part.from]);
     let mut last_end = part.from;
     let end = each_chunk(log, part, |at, chunk| {
@@ -165,7 +165,7 @@ fn last_lines_of(log: &Log, part: &Part, count: usize) -> io::Result<LogPosition
 
 /// Gives what is there, piece by piece, each with its place; answers where it ended.
 fn each_chunk(
-    log: &Log,
+    log: &AgentLog,
     part: &Part,
     mut take: impl FnMut(LogPosition, &[u8]),
 ) -> io::Result<LogPosition> {
@@ -208,7 +208,12 @@ impl Watch {
     }
 
     /// Prints what comes, until somebody ends it.
-    fn follow(mut self, log: &Log, from: LogPosition, printer: &mut Printer<'_>) -> io::Result<()> {
+    fn follow(
+        mut self,
+        log: &AgentLog,
+        from: LogPosition,
+        printer: &mut Printer<'_>,
+    ) -> io::Result<()> {
         end_when_nobody_reads();
         self.runtime.block_on(async {
             let mut following = log.follow(from)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use relight::engine::{ActError, Engine};
 use relight::os::clock;
-use relight::recovery::operator::{self, Filter, Then, Verb, Waiting};
+use relight::recovery::operator::{self, AwaitingOperator, Filter, OperatorCommand, Then};
 use relight::recovery::{Recovered, Recoverer};
 use relight_core::decide::Refusal;
 use relight_core::error_code::ErrorCode;
@@ -32,20 +32,24 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 const ABANDONED: &str = "abandoned by a person";
 
 /// What a person asked for; none when a strategy decides.
-pub(super) fn verb(arguments: &RecoverArguments) -> Option<Verb> {
+pub(super) fn verb(arguments: &RecoverArguments) -> Option<OperatorCommand> {
     let deed = &arguments.deed;
     let reason = || Some(arguments.reason.clone().unwrap_or_else(|| ABANDONED.to_owned()));
     let flags = [
-        deed.resume.then_some(Verb::Resume),
-        deed.restart.then_some(Verb::Restart),
-        deed.abandon.then(|| Verb::Abandon { reason: reason() }),
-        deed.hand_over.clone().map(|agent| Verb::HandOver { agent }),
+        deed.resume.then_some(OperatorCommand::Resume),
+        deed.restart.then_some(OperatorCommand::Restart),
+        deed.abandon.then(|| OperatorCommand::Abandon { reason: reason() }),
+        deed.hand_over.clone().map(|agent| OperatorCommand::HandOver { agent }),
     ];
     flags.into_iter().flatten().next()
 }
 
 /// Does it with each of the tasks, at the wanted pace.
-pub(super) fn act(environment: &Environment, arguments: &RecoverArguments, verb: &Verb) -> Outcome {
+pub(super) fn act(
+    environment: &Environment,
+    arguments: &RecoverArguments,
+    verb: &OperatorCommand,
+) -> Outcome {
     if arguments.tasks.is_empty() && !arguments.all {
         return Err(Failure::new(Exit::Usage, "no task is named")
             .hint("name the tasks, or give --all; relight recover --dry-run lists them"));
@@ -77,7 +81,7 @@ pub(super) fn filter(arguments: &RecoverArguments) -> Filter {
 struct Deeds<'a> {
     environment: &'a Environment,
     engine: Engine,
-    verb: &'a Verb,
+    verb: &'a OperatorCommand,
     dry_run: bool,
     done: Vec<(TaskId, Result<Task, Failure>)>,
 }
@@ -136,14 +140,18 @@ impl Deeds<'_> {
     fn in_words(&self, task: &Task) -> String {
         let (id, whose) = (&task.id, whose(task));
         match (self.verb, self.dry_run) {
-            (Verb::Resume, false) => format!("task {id} goes on with {whose}"),
-            (Verb::Resume, true) => format!("task {id} would go on with {whose}"),
-            (Verb::Restart, false) => format!("task {id} begins anew with {whose}"),
-            (Verb::Restart, true) => format!("task {id} would begin anew with {whose}"),
-            (Verb::Abandon { .. }, false) => format!("task {id} is cancelled"),
-            (Verb::Abandon { .. }, true) => format!("task {id} would be cancelled"),
-            (Verb::HandOver { .. }, false) => format!("task {id} is handed over to {whose}"),
-            (Verb::HandOver { .. }, true) => format!("task {id} would be handed over to {whose}"),
+            (OperatorCommand::Resume, false) => format!("task {id} goes on with {whose}"),
+            (OperatorCommand::Resume, true) => format!("task {id} would go on with {whose}"),
+            (OperatorCommand::Restart, false) => format!("task {id} begins anew with {whose}"),
+            (OperatorCommand::Restart, true) => format!("task {id} would begin anew with {whose}"),
+            (OperatorCommand::Abandon { .. }, false) => format!("task {id} is cancelled"),
+            (OperatorCommand::Abandon { .. }, true) => format!("task {id} would be cancelled"),
+            (OperatorCommand::HandOver { .. }, false) => {
+                format!("task {id} is handed over to {whose}")
+            }
+            (OperatorCommand::HandOver { .. }, true) => {
+                format!("task {id} would be handed over to {whose}")
+            }
         }
     }
 }
@@ -151,7 +159,7 @@ impl Deeds<'_> {
 async fn one(
     engine: &Engine,
     id: TaskId,
-    verb: &Verb,
+    verb: &OperatorCommand,
     dry_run: bool,
 ) -> (TaskId, Result<Task, Failure>) {
     let done = if dry_run {
@@ -192,12 +200,12 @@ fn item(id: &TaskId, done: &Result<Task, Failure>) -> Value {
     }
 }
 
-fn word(verb: &Verb) -> &'static str {
+fn word(verb: &OperatorCommand) -> &'static str {
     match verb {
-        Verb::Resume => "resume",
-        Verb::Restart => "restart",
-        Verb::Abandon { .. } => "abandon",
-        Verb::HandOver { .. } => "hand_over",
+        OperatorCommand::Resume => "resume",
+        OperatorCommand::Restart => "restart",
+        OperatorCommand::Abandon { .. } => "abandon",
+        OperatorCommand::HandOver { .. } => "hand_over",
     }
 }
 
@@ -206,7 +214,10 @@ fn whose(task: &Task) -> &str {
 }
 
 /// Everything that waits, with all that a person needs.
-pub(super) async fn list(recoverer: &Recoverer, filter: &Filter) -> Result<Vec<Waiting>, Failure> {
+pub(super) async fn list(
+    recoverer: &Recoverer,
+    filter: &Filter,
+) -> Result<Vec<AwaitingOperator>, Failure> {
     let mut list = Vec::new();
     for task in operator::tasks(recoverer.engine(), filter).await? {
         match operator::waiting(recoverer, task).await {
@@ -220,8 +231,8 @@ pub(super) async fn list(recoverer: &Recoverer, filter: &Filter) -> Result<Vec<W
 }
 
 /// A task on the desk: what it is, why, how far, and what becomes of it.
-pub(super) fn waiting_text(waiting: &Waiting) -> String {
-    let Waiting { task, status, strategy, .. } = waiting;
+pub(super) fn waiting_text(waiting: &AwaitingOperator) -> String {
+    let AwaitingOperator { task, status, strategy, .. } = waiting;
     let mut text = format!("task {task} is {status}");
     if waiting.then == Then::Recovered {
         text += ", and its holder is gone";
@@ -239,7 +250,7 @@ pub(super) fn waiting_text(waiting: &Waiting) -> String {
     format!("{text}\n    {}\n    {}", facts.join(" · "), then_text(waiting, clock::now()))
 }
 
-fn then_text(waiting: &Waiting, now: Time) -> String {
+fn then_text(waiting: &AwaitingOperator, now: Time) -> String {
     let id = &waiting.task;
     let when = match waiting.not_before.filter(|at| *at > now) {
         Some(at) => format!("in {}", at.since(now)),

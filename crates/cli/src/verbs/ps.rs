@@ -7,7 +7,9 @@ use std::path::Path;
 use relight::drain;
 use relight::engine::Engine;
 use relight::os::{clock, fleet, process};
-use relight::supervise::control::{self, Reply, Request, Signs, Status, daemon_socket, run_socket};
+use relight::supervise::control::{
+    self, AgentSigns, ControlReply, Request, SupervisorStatus, daemon_socket, run_socket,
+};
 use relight::supervise::folder::AgentFolder;
 use relight_core::agent::{
     Agent, AgentState, AgentStateKind, Attempt, Cause, Ended, Ending, FOREGROUND, Pause, Stopper,
@@ -141,7 +143,7 @@ struct View {
     task: Option<(Task, Option<String>)>,
     supervisor: Option<Supervisor>,
     truth: Truth,
-    signs: Option<Signs>,
+    signs: Option<AgentSigns>,
 }
 
 async fn views(engine: &Engine, arguments: &PsArguments) -> Result<Vec<View>, Failure> {
@@ -226,7 +228,7 @@ pub(super) fn waits_for_work(home: &Path, agent: &Agent) -> bool {
 /// What a supervisor answered.
 struct Answer {
     kind: &'static str,
-    signs: HashMap<AgentName, Signs>,
+    signs: HashMap<AgentName, AgentSigns>,
 }
 
 /// Asks where a `relight run` of this agent would listen, then where the daemon does.
@@ -237,8 +239,8 @@ fn ask_for_signs(home: &Path, name: &AgentName, pid: u32) -> Option<Answer> {
         ("up", client::ask(&daemon_socket(home), &Request::Status, SIGNS_WAIT_MAX)),
     ];
     for (kind, reply) in asked {
-        let Ok(Reply::Ok(value)) = reply else { continue };
-        let Ok(status) = serde_json::from_value::<Status>(value) else { continue };
+        let Ok(ControlReply::Ok(value)) = reply else { continue };
+        let Ok(status) = serde_json::from_value::<SupervisorStatus>(value) else { continue };
         if status.pid == pid {
             let signs = status.agents.into_iter().map(|signs| (signs.agent.clone(), signs));
             return Some(Answer { kind, signs: signs.collect() });

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 
 use relight::engine::Engine;
 use relight::recovery::operator::Filter;
-use relight::recovery::{Lost, Recovered, Recoverer, lost, sweep};
+use relight::recovery::{OrphanedTask, Recovered, Recoverer, lost, sweep};
 use relight::sessions;
-use relight::supervise::recover::{self, Finding};
+use relight::supervise::recover::{self, Discrepancy};
 use relight::supervise::supervisor::Supervisor;
 use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
@@ -61,14 +61,14 @@ async fn list(
 ) -> Outcome {
     let findings = recover::find(recoverer.engine()).await?;
     let waiting = operator::list(recoverer, filter).await?;
-    let of_agents = findings.iter().filter(|finding| matches!(finding, Finding::Agent { .. }));
+    let of_agents = findings.iter().filter(|finding| matches!(finding, Discrepancy::Agent { .. }));
     let mut lines: Vec<String> = of_agents.map(|finding| in_words(finding, "would be")).collect();
     lines.extend(waiting.iter().map(waiting_text));
     // One that has a lease and is not at work is on no desk.
     let on_desk = |id: &TaskId| waiting.iter().any(|waiting| waiting.task == *id);
     let others = findings.iter().filter(|finding| match finding {
-        Finding::Task { task, .. } => !on_desk(task),
-        Finding::Agent { .. } => false,
+        Discrepancy::Task { task, .. } => !on_desk(task),
+        Discrepancy::Agent { .. } => false,
     });
     lines.extend(others.map(|finding| in_words(finding, "would be")));
     let sessions = sessions::find(recoverer.engine(), &marked(rules)).await?;
@@ -117,7 +117,7 @@ fn marked(rules: &Rules) -> Rules {
 
 /// Gives tasks of workers to their strategies; those of agents are put right with their agents.
 async fn sweep_workers(recoverer: &Recoverer) -> Result<Vec<Failure>, Failure> {
-    let is_a_workers = |lost: &Lost| {
+    let is_a_workers = |lost: &OrphanedTask| {
         let held = lost.task().lease.held.as_ref();
         !held.is_some_and(|held| matches!(held.holder, Holder::Attempt { .. }))
     };
@@ -150,14 +150,14 @@ async fn decisions(engine: &Engine, after: u64) -> Result<Vec<(Recovered, Task)>
 }
 
 /// A line for each thing that was found, then for what else was decided.
-fn told(findings: &[Finding], decided: &[(Recovered, Task)]) -> Vec<String> {
+fn told(findings: &[Discrepancy], decided: &[(Recovered, Task)]) -> Vec<String> {
     let of_task = |id: &TaskId| decided.iter().find(|(recovered, _)| recovered.task == *id);
     let mut lines = Vec::new();
     let mut named = HashSet::new();
     for finding in findings {
         let decided = match finding {
-            Finding::Task { task, .. } => of_task(task),
-            Finding::Agent { .. } => None,
+            Discrepancy::Task { task, .. } => of_task(task),
+            Discrepancy::Agent { .. } => None,
         };
         lines.push(match decided {
             Some((recovered, task)) => {
@@ -198,18 +198,18 @@ async fn put_right(environment: &Environment, work: Work) -> Result<Vec<String>,
     Ok(refused.into_iter().map(|(name, _)| name.to_string()).collect())
 }
 
-fn in_words(finding: &Finding, verb: &str) -> String {
+fn in_words(finding: &Discrepancy, verb: &str) -> String {
     match finding {
-        Finding::Agent { agent, lives: true } => format!(
+        Discrepancy::Agent { agent, lives: true } => format!(
             "agent {agent} lives without a supervisor; relight up adopts it, or its relight run \
              (relight start {agent} prints that); relight stop {agent} ends it"
         ),
-        Finding::Agent { agent, lives: false } => {
+        Discrepancy::Agent { agent, lives: false } => {
             format!(
                 "agent {agent} died unnoticed; its death {verb} recorded (relight deaths {agent})"
             )
         }
-        Finding::Task { task, holder } => {
+        Discrepancy::Task { task, holder } => {
             format!("task {task} {verb} given to its strategy: its holder, {holder}, is gone")
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use relight::engine::Engine;
-use relight::supervise::control::NewAgent;
+use relight::supervise::control::AgentRegistration;
 use relight::supervise::log::LogLimits;
 use relight::supervise::shim::wire::Input;
 use relight::supervise::spec::AgentSpec;
@@ -22,7 +22,7 @@ use crate::exit::Failure;
 use crate::output;
 
 /// What somebody wants of an agent, with what the configuration says of all.
-pub(super) fn plan(config: &Config, new: NewAgent) -> AgentPlan {
+pub(super) fn plan(config: &Config, new: AgentRegistration) -> AgentPlan {
     let recovery = &config.recovery;
     let folder = new.folder.unwrap_or_else(|| config.folder.clone());
     let silence_max = match new.silence_max {

@@ -10,12 +10,12 @@ use relight::os::process;
 use relight::supervise::control::run_socket;
 use relight::supervise::control_server::Reception;
 use relight::supervise::folder::AgentFolder;
-use relight::supervise::log::{Follow, Log, LogLimits};
+use relight::supervise::log::{AgentLog, Follow, LogLimits};
 use relight::supervise::notice::{Notice, What};
 use relight::supervise::recover;
 use relight::supervise::shim::wire::Input;
 use relight::supervise::spec::AgentSpec;
-use relight::supervise::supervisor::{AgentView, Begin, Supervisor};
+use relight::supervise::supervisor::{AcquireMode, AgentView, Supervisor};
 use relight::supervise::word::Word;
 use relight_core::agent::death::HowEnded;
 use relight_core::agent::{
@@ -97,7 +97,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     // Before anything is started: whoever is told to end then has something to stop.
     let mut signals = Signals::new()?;
     let taking = async {
-        if let (Begin::Anew, Some(known)) = (begin, known) {
+        if let (AcquireMode::Anew, Some(known)) = (begin, known) {
             put_right(&mut supervisor, environment, known).await?;
         }
         // After an earlier command was put right: its end is none of this one's.
@@ -296,7 +296,7 @@ fn from_here_on(
     arguments: &RunArguments,
     folder: &AgentFolder,
 ) -> Option<Show> {
-    let log = Log::of(folder);
+    let log = AgentLog::of(folder);
     let is_filtered = output::is_terminal() && !arguments.raw;
     let filter = is_filtered.then(|| TerminalFilter::new(output::has_colours(environment)));
     let follow = log.end().and_then(|end| log.follow(end));
@@ -309,7 +309,9 @@ fn reception(folder: &AgentFolder, take_over: bool) -> Result<Option<Reception>,
     Ok(control.map(Reception::open))
 }
 
-async fn next_call(reception: Option<&mut Reception>) -> relight::supervise::control_server::Call {
+async fn next_call(
+    reception: Option<&mut Reception>,
+) -> relight::supervise::control_server::ControlCall {
     match reception {
         Some(reception) => reception.next().await,
         None => std::future::pending().await,
@@ -318,7 +320,11 @@ async fn next_call(reception: Option<&mut Reception>) -> relight::supervise::con
 
 /// A person who types the command wants an agent to run that has come to rest; one that was cut off
 /// goes on as its state says, with its counts.
-async fn begin(engine: &Engine, known: Option<&Agent>, spec: &AgentSpec) -> Result<Begin, Failure> {
+async fn begin(
+    engine: &Engine,
+    known: Option<&Agent>,
+    spec: &AgentSpec,
+) -> Result<AcquireMode, Failure> {
     let leader = match known {
         Some(known) => recover::live_leader(engine, known).await?,
         None => None,
@@ -326,26 +332,26 @@ async fn begin(engine: &Engine, known: Option<&Agent>, spec: &AgentSpec) -> Resu
     if leader.is_none() {
         supervision::check_program(&spec.command, &spec.environment, &spec.plan.folder)?;
     }
-    let Some(known) = known else { return Ok(Begin::Wake) };
+    let Some(known) = known else { return Ok(AcquireMode::Wake) };
     if is_another(&known.plan, &spec.plan) {
         refuse_if_it_lives(known, leader.as_ref())?;
-        return Ok(Begin::Anew);
+        return Ok(AcquireMode::Anew);
     }
     Ok(match known.state {
         AgentState::Stopped { .. }
         | AgentState::Terminated { .. }
-        | AgentState::Crashed { again_at: None } => Begin::Start,
+        | AgentState::Crashed { again_at: None } => AcquireMode::Start,
         AgentState::Created
         | AgentState::Running { .. }
         | AgentState::Crashed { again_at: Some(_) }
-        | AgentState::Suspended { .. } => Begin::Wake,
+        | AgentState::Suspended { .. } => AcquireMode::Wake,
     })
 }
 
 /// Whether starting it is new work. What was under way is taken up: it may live, or its end is recorded.
-fn is_new_work(begin: Begin, known: Option<&Agent>) -> bool {
+fn is_new_work(begin: AcquireMode, known: Option<&Agent>) -> bool {
     let was_begun = known.is_some_and(|known| known.state != AgentState::Created);
-    begin != Begin::Wake || !was_begun
+    begin != AcquireMode::Wake || !was_begun
 }
 
 fn is_paused_by_drain(view: &AgentView) -> bool {
@@ -387,7 +393,7 @@ async fn put_right(
     let preset = supervision::preset(environment, Some(&known.plan.preset))
         .or_else(|_| supervision::preset(environment, None))?;
     let spec = recover::spec_of(known, preset);
-    supervisor.acquire(spec, Begin::HoldBack, false).await?;
+    supervisor.acquire(spec, AcquireMode::HoldBack, false).await?;
     supervisor.leave().await;
     Ok(())
 }

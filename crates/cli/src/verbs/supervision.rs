@@ -10,11 +10,13 @@ use relight::os::fleet;
 use relight::presets::Preset;
 use relight::supervise::boots;
 use relight::supervise::cgroup::CgroupSetting;
-use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request, daemon_socket};
-use relight::supervise::control_server::Call;
+use relight::supervise::control::{
+    Control, ControlReply, RefusedCode, Request, ShutdownSummary, daemon_socket,
+};
+use relight::supervise::control_server::ControlCall;
 use relight::supervise::notice::{Notice, What};
 use relight::supervise::program;
-use relight::supervise::supervisor::{Settings, Supervisor, TakeUpError};
+use relight::supervise::supervisor::{Supervisor, SupervisorSettings, TakeUpError};
 use relight::supervise::word::Word;
 use relight_core::agent::Cause;
 use relight_core::agent::silence::SignSource;
@@ -82,7 +84,10 @@ pub(crate) fn cannot_wait(error: &std::io::Error) -> Failure {
     Failure::new(Exit::Io, format!("cannot wait for events: {error}"))
 }
 
-pub(crate) fn settings(environment: &Environment, home: &Path) -> Result<Settings, Failure> {
+pub(crate) fn settings(
+    environment: &Environment,
+    home: &Path,
+) -> Result<SupervisorSettings, Failure> {
     let mut places =
         vec![(Word::from("RELIGHT_HOME"), environment.home()?.into_os_string().into())];
     if let Some(url) = environment.local_store()? {
@@ -94,7 +99,12 @@ pub(crate) fn settings(environment: &Environment, home: &Path) -> Result<Setting
         places.push((Word::from("RELIGHT_SOCKET"), Word::from(socket)));
     }
     let cgroups = cgroup_setting(environment);
-    Ok(Settings { home: home.to_path_buf(), places, cgroups, ..Settings::default() })
+    Ok(SupervisorSettings {
+        home: home.to_path_buf(),
+        places,
+        cgroups,
+        ..SupervisorSettings::default()
+    })
 }
 
 /// For a command that takes an agent up for a moment. On a machine that is no node of the fleet its hold
@@ -102,10 +112,10 @@ pub(crate) fn settings(environment: &Environment, home: &Path) -> Result<Setting
 pub(crate) fn settings_for_a_moment(
     environment: &Environment,
     home: &Path,
-) -> Result<Settings, Failure> {
+) -> Result<SupervisorSettings, Failure> {
     let is_no_node = environment.is_shared()? && fleet::node().is_none();
     let settings = settings(environment, home)?;
-    Ok(Settings { hold: is_no_node.then_some(MOMENT), ..settings })
+    Ok(SupervisorSettings { hold: is_no_node.then_some(MOMENT), ..settings })
 }
 
 /// Which cgroup agents are to be in.
@@ -118,8 +128,8 @@ pub(crate) fn cgroup_setting(environment: &Environment) -> CgroupSetting {
 }
 
 /// With what the configuration says of work.
-pub(crate) fn with_work(settings: Settings, work: Work) -> Settings {
-    Settings { strategies: work.strategies, policy: work.policy, ..settings }
+pub(crate) fn with_work(settings: SupervisorSettings, work: Work) -> SupervisorSettings {
+    SupervisorSettings { strategies: work.strategies, policy: work.policy, ..settings }
 }
 
 /// The environment that `relight run` passes on: all of its own, or the short list.
@@ -199,7 +209,11 @@ pub(crate) fn user(name: &str) -> Result<(u32, u32), Failure> {
 
 /// Answers what concerns agents; hands back the rest. One that ends begins nothing any more: nobody
 /// would be there to stop it.
-pub(crate) fn answer(supervisor: &Supervisor, call: Call, is_ending: bool) -> Option<Call> {
+pub(crate) fn answer(
+    supervisor: &Supervisor,
+    call: ControlCall,
+    is_ending: bool,
+) -> Option<ControlCall> {
     let begins = match call.request {
         Request::Start { .. }
         | Request::Restart { .. }
@@ -214,21 +228,21 @@ pub(crate) fn answer(supervisor: &Supervisor, call: Call, is_ending: bool) -> Op
     if !(begins && is_ending) {
         return supervisor.answer(call);
     }
-    let reply = Reply::error(RefusedCode::Conflict, "the supervisor is ending", None);
+    let reply = ControlReply::error(RefusedCode::Conflict, "the supervisor is ending", None);
     let _ = call.reply.send(reply);
     None
 }
 
 /// What a client of a `run` may ask for beside its agent: the end.
-pub(crate) fn end_or_answer(supervisor: &Supervisor, call: Call, told: &mut Option<i32>) {
+pub(crate) fn end_or_answer(supervisor: &Supervisor, call: ControlCall, told: &mut Option<i32>) {
     let Some(call) = answer(supervisor, call, told.is_some()) else { return };
     let reply = match call.request {
         Request::Down { .. } => {
             *told = Some(15);
             drop(supervisor.shut_down());
-            Reply::ok(&Ending { pid: std::process::id(), agents: 1, problem: None })
+            ControlReply::ok(&ShutdownSummary { pid: std::process::id(), agents: 1, problem: None })
         }
-        _ => Reply::error(RefusedCode::Refused, "only a daemon can do that", None),
+        _ => ControlReply::error(RefusedCode::Refused, "only a daemon can do that", None),
     };
     let _ = call.reply.send(reply);
 }

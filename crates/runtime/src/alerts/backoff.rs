@@ -11,7 +11,7 @@ const REFUSED_MAX: Span = Span::from_secs(3_600);
 
 /// How alerts are spread over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct AlertTiming {
     /// What comes within this time is told together.
     pub group: Span,
     /// What the first further try waits for; each one after it twice as long, up to an hour.
@@ -20,7 +20,7 @@ pub struct Pace {
     pub give_up: Span,
 }
 
-impl Default for Pace {
+impl Default for AlertTiming {
     fn default() -> Self {
         Self {
             group: Span::from_secs(2),
@@ -30,7 +30,7 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl AlertTiming {
     /// When the next try is, after so many; `asked` is what the other side wants.
     pub(super) fn next_try(&self, tries: u32, asked: Option<Span>, now: Time) -> Time {
         now.plus(match asked {
@@ -65,14 +65,14 @@ fn chance() -> f64 {
 mod tests {
     use super::*;
 
-    fn wait(pace: &Pace, tries: u32, asked: Option<Span>) -> u64 {
+    fn wait(pace: &AlertTiming, tries: u32, asked: Option<Span>) -> u64 {
         let now = Time::from_ms(1_000_000);
         pace.next_try(tries, asked, now).since(now).as_ms() / 1_000
     }
 
     #[test]
     fn waits_grow_up_to_an_hour_and_never_come_in_step() {
-        let pace = Pace::default();
+        let pace = AlertTiming::default();
         for (tries, at_least, at_most) in
             [(1, 5, 6), (2, 10, 12), (5, 80, 96), (12, 3_600, 4_320), (u32::MAX, 3_600, 4_320)]
         {
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_the_other_side_asks_for_is_kept_within_the_limit() {
-        let pace = Pace::default();
+        let pace = AlertTiming::default();
         assert_eq!(wait(&pace, 1, Some(Span::from_secs(120))), 120);
         assert_eq!(wait(&pace, 1, Some(Span::ZERO)), 5);
         assert_eq!(wait(&pace, 1, Some(Span::from_secs(u64::from(u32::MAX)))), 24 * 3_600);
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_message_that_is_refused_does_not_hold_up_the_others_for_a_day() {
-        let pace = Pace::default();
+        let pace = AlertTiming::default();
         let (first, hours) =
             (Time::from_ms(0), |n: u64| Time::from_ms(0).plus(Span::from_secs(n * 3_600)));
         assert!(!pace.is_over(first, false, hours(23)));

@@ -6,7 +6,7 @@ use relight_store::{Store, StoreError, Told};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::os::fleet::{self, Place};
+use crate::os::fleet::{self, ProcessLocation};
 use crate::os::{process, random};
 
 /// No wait and no claim that this product writes is longer; a longer one was written by another clock.
@@ -24,7 +24,7 @@ pub(super) struct Cursor {
     pub(super) after: u64,
     /// What is being told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) batch: Option<Batch>,
+    pub(super) batch: Option<AlertBatch>,
     /// Where nobody is to be called any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) gone: Option<String>,
@@ -33,7 +33,7 @@ pub(super) struct Cursor {
 /// The alerts that are told together. Fixed before the first of them is, so that all tries make the
 /// same messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Batch {
+pub(super) struct AlertBatch {
     /// Up to this event.
     pub(super) upto: u64,
     /// The ids of its messages that are told or given up.
@@ -53,12 +53,12 @@ pub(super) struct Batch {
     pub(super) why: Option<String>,
     /// Who tells it now.
     #[serde(default)]
-    pub(super) claim: Option<Claim>,
+    pub(super) claim: Option<DeliveryClaim>,
 }
 
 /// The right to tell a batch, for a while.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Claim {
+pub(super) struct DeliveryClaim {
     /// Which of the process's couriers.
     pub(super) token: u64,
     /// Which process.
@@ -73,7 +73,7 @@ impl Cursor {
     }
 }
 
-impl Batch {
+impl AlertBatch {
     pub(super) fn upto(event: u64) -> Self {
         Self {
             upto: event,
@@ -102,7 +102,7 @@ impl Batch {
         let claim = self.claim.as_ref().filter(|claim| claim.token != token)?;
         let boot = process::boot_id();
         let can_be_looked_at =
-            claim.by.boot == boot && fleet::place_of(&claim.by, &boot) == Place::Here;
+            claim.by.boot == boot && fleet::place_of(&claim.by, &boot) == ProcessLocation::Here;
         let is_dead = can_be_looked_at && !process::is_alive(&claim.by);
         (!is_dead && lies_ahead(claim.until, now)).then_some(claim.until)
     }
@@ -114,7 +114,7 @@ fn lies_ahead(at: Time, now: Time) -> bool {
 
 /// A cursor as it was read, with what it must still be to be written.
 #[derive(Debug)]
-pub(super) struct Read {
+pub(super) struct CursorRead {
     pub(super) cursor: Option<Cursor>,
     raw: Option<Value>,
 }
@@ -124,24 +124,24 @@ fn name_of(sink: &str) -> String {
     format!("alerts/{sink}")
 }
 
-pub(super) async fn read(store: &dyn Store, sink: &str) -> Result<Read, StoreError> {
+pub(super) async fn read(store: &dyn Store, sink: &str) -> Result<CursorRead, StoreError> {
     let raw = store.kept(&name_of(sink)).await?;
     // One that cannot be read is written anew, as if the sink was new.
     let cursor = raw.clone().and_then(|raw| serde_json::from_value(raw).ok());
-    Ok(Read { cursor, raw })
+    Ok(CursorRead { cursor, raw })
 }
 
 /// Writes it, if it is still what was read; what was written is what the next write compares with.
 pub(super) async fn write(
     store: &dyn Store,
     sink: &str,
-    read: Read,
+    read: CursorRead,
     cursor: Cursor,
     told: Vec<Told>,
-) -> Result<Option<Read>, StoreError> {
+) -> Result<Option<CursorRead>, StoreError> {
     let now = serde_json::to_value(&cursor).expect("a cursor has string keys");
     let is_kept = store.keep_and_tell(&name_of(sink), read.raw, now.clone(), told).await?;
-    Ok(is_kept.then_some(Read { cursor: Some(cursor), raw: Some(now) }))
+    Ok(is_kept.then_some(CursorRead { cursor: Some(cursor), raw: Some(now) }))
 }
 
 /// The store's own name: made by whoever asks first, the same ever after.
@@ -180,8 +180,8 @@ mod tests {
             (&dead, soon, 1, false),
             (&elsewhere, soon, 1, true),
         ] {
-            let claim = Some(Claim { token, by: by.clone(), until });
-            let batch = Batch { claim, ..Batch::upto(1) };
+            let claim = Some(DeliveryClaim { token, by: by.clone(), until });
+            let batch = AlertBatch { claim, ..AlertBatch::upto(1) };
             assert_eq!(batch.claimed_until(2, now).is_some(), is_held, "{batch:?}");
         }
     }

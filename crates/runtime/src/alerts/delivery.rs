@@ -16,8 +16,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::backoff::Pace;
-use super::cursor::{self, Batch, Claim, Cursor, Read};
+use super::backoff::AlertTiming;
+use super::cursor::{self, AlertBatch, Cursor, CursorRead, DeliveryClaim};
 use super::message::{Item, Message};
 use super::sink::{NotSent, Sink, send};
 use super::{dedup, group};
@@ -53,7 +53,7 @@ impl Courier {
     pub async fn start(
         engine: &Engine,
         sinks: Vec<Sink>,
-        pace: Pace,
+        pace: AlertTiming,
         say: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self, StoreError> {
         let (hurry, hurried) = watch::channel(false);
@@ -93,7 +93,7 @@ pub struct Delivery {
 pub async fn deliver_now(
     engine: &Engine,
     sinks: Vec<Sink>,
-    pace: Pace,
+    pace: AlertTiming,
 ) -> Result<Vec<Delivery>, StoreError> {
     let mut deliveries = Vec::new();
     for sink in sinks {
@@ -105,7 +105,7 @@ pub async fn deliver_now(
 /// Notes the sinks that are new: what happens from now on is told there.
 pub async fn register(engine: &Engine, sinks: &[Sink]) -> Result<(), StoreError> {
     for sink in sinks {
-        Route::new(engine, sink.clone(), Pace::default(), Arc::new(|_| {})).cursor().await?;
+        Route::new(engine, sink.clone(), AlertTiming::default(), Arc::new(|_| {})).cursor().await?;
     }
     Ok(())
 }
@@ -117,7 +117,7 @@ pub async fn store_id(engine: &Engine) -> Result<String, StoreError> {
 
 /// What to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum NextWait {
     /// Look again.
     Again,
     /// An event after this one.
@@ -136,7 +136,7 @@ enum Next {
 struct Route {
     engine: Engine,
     sink: Arc<Sink>,
-    pace: Pace,
+    pace: AlertTiming,
     say: Say,
     token: u64,
     owner: Option<ProcessIdentity>,
@@ -149,7 +149,7 @@ struct Route {
 }
 
 impl Route {
-    fn new(engine: &Engine, sink: Sink, pace: Pace, say: Say) -> Self {
+    fn new(engine: &Engine, sink: Sink, pace: AlertTiming, say: Say) -> Self {
         Self {
             engine: engine.clone(),
             sink: Arc::new(sink),
@@ -173,12 +173,12 @@ impl Route {
             let is_hurried = *hurry.borrow_and_update();
             let round = self.round(&mut hurry).await;
             let next = match round {
-                Ok(Next::Again) => continue,
+                Ok(NextWait::Again) => continue,
                 Ok(next) => next,
                 Err(error) => {
                     self.say_once(&format!("alerts wait for the store: {error}"));
                     self.last_error = Some(error.to_string());
-                    Next::Trouble
+                    NextWait::Trouble
                 }
             };
             if is_hurried {
@@ -191,21 +191,21 @@ impl Route {
         }
     }
 
-    async fn wait(&self, next: Next) {
+    async fn wait(&self, next: NextWait) {
         match next {
-            Next::Again => {}
-            Next::Changed(after) => {
+            NextWait::Again => {}
+            NextWait::Changed(after) => {
                 // Whoever writes all the time is not looked at each time.
                 sleep(LOOK_PAUSE).await;
                 if self.store().changed(after).await.is_err() {
                     sleep(TROUBLE_PAUSE).await;
                 }
             }
-            Next::Retry(at) | Next::Claimed(at) => {
+            NextWait::Retry(at) | NextWait::Claimed(at) => {
                 sleep(at.since(clock::now()).as_duration().min(WAIT_MAX)).await;
             }
-            Next::Trouble => sleep(TROUBLE_PAUSE).await,
-            Next::Nothing => std::future::pending().await,
+            NextWait::Trouble => sleep(TROUBLE_PAUSE).await,
+            NextWait::Nothing => std::future::pending().await,
         }
     }
 
@@ -216,12 +216,15 @@ impl Route {
         // Bounded by the batches that can come while one is told.
         for _ in 0..BATCH_MAX {
             match self.round(&mut hurried).await? {
-                Next::Again => {}
-                Next::Claimed(_) => {
+                NextWait::Again => {}
+                NextWait::Claimed(_) => {
                     is_busy = true;
                     break;
                 }
-                Next::Changed(_) | Next::Retry(_) | Next::Trouble | Next::Nothing => break,
+                NextWait::Changed(_)
+                | NextWait::Retry(_)
+                | NextWait::Trouble
+                | NextWait::Nothing => break,
             }
         }
         let (sink, sent, failed) = (self.sink.name(), self.sent, self.last_error);
@@ -229,18 +232,18 @@ impl Route {
     }
 
     /// Looks once, and tells one batch.
-    async fn round(&mut self, hurry: &mut watch::Receiver<bool>) -> Result<Next, StoreError> {
-        let Some((read, cursor)) = self.cursor().await? else { return Ok(Next::Again) };
+    async fn round(&mut self, hurry: &mut watch::Receiver<bool>) -> Result<NextWait, StoreError> {
+        let Some((read, cursor)) = self.cursor().await? else { return Ok(NextWait::Again) };
         if cursor.gone.is_some() {
-            return Ok(Next::Nothing);
+            return Ok(NextWait::Nothing);
         }
         let now = clock::now();
         let Some(batch) = &cursor.batch else { return self.begin(read, cursor, hurry).await };
         if let Some(until) = batch.claimed_until(self.token, now) {
-            return Ok(Next::Claimed(until));
+            return Ok(NextWait::Claimed(until));
         }
         match batch.waits_until(now) {
-            Some(at) if !self.is_forced => Ok(Next::Retry(at)),
+            Some(at) if !self.is_forced => Ok(NextWait::Retry(at)),
             _ => {
                 // Once a call.
                 self.is_forced = false;
@@ -251,7 +254,7 @@ impl Route {
 
     /// How far the sink is told. One that is new, or leads to another place than the one where nobody
     /// is to be called, begins with what happens next. None when another process was faster.
-    async fn cursor(&self) -> Result<Option<(Read, Cursor)>, StoreError> {
+    async fn cursor(&self) -> Result<Option<(CursorRead, Cursor)>, StoreError> {
         let read = cursor::read(self.store(), self.sink.name()).await?;
         if let Some(cursor) = read.cursor.clone().filter(|cursor| !self.is_elsewhere(cursor)) {
             return Ok(Some((read, cursor)));
@@ -269,10 +272,10 @@ impl Route {
     /// Fixes what is told together, once no more comes within the window.
     async fn begin(
         &mut self,
-        read: Read,
+        read: CursorRead,
         mut cursor: Cursor,
         hurry: &mut watch::Receiver<bool>,
-    ) -> Result<Next, StoreError> {
+    ) -> Result<NextWait, StoreError> {
         let newest = self.store().newest_event().await?;
         let after = cursor.after.max(self.looked);
         if self.alerts(after, u64::MAX).await?.is_empty() {
@@ -281,24 +284,24 @@ impl Route {
                 cursor.after = newest;
                 self.write(read, cursor, Vec::new()).await?;
             }
-            return Ok(Next::Changed(newest));
+            return Ok(NextWait::Changed(newest));
         }
         if !*hurry.borrow() {
             let _ = timeout(self.pace.group.as_duration(), hurry.changed()).await;
         }
         let pending = self.alerts(after, u64::MAX).await?;
         // They may be forgotten with their task meanwhile.
-        let Some(last) = pending.last() else { return Ok(Next::Again) };
-        cursor.batch = Some(Batch::upto(last.event));
+        let Some(last) = pending.last() else { return Ok(NextWait::Again) };
+        cursor.batch = Some(AlertBatch::upto(last.event));
         self.tell(read, cursor).await
     }
 
     /// Claims the batch, and tells one message after the other.
-    async fn tell(&mut self, read: Read, mut cursor: Cursor) -> Result<Next, StoreError> {
+    async fn tell(&mut self, read: CursorRead, mut cursor: Cursor) -> Result<NextWait, StoreError> {
         let upto = cursor.batch.as_ref().map_or(cursor.after, |batch| batch.upto);
         self.claim(&mut cursor);
         let Some(mut read) = self.write(read, cursor.clone(), Vec::new()).await? else {
-            return Ok(Next::Again);
+            return Ok(NextWait::Again);
         };
         let store_id = cursor::store_id(self.store()).await?;
         let items = self.worth_telling(self.alerts(cursor.after, upto).await?, &cursor).await?;
@@ -319,24 +322,24 @@ impl Route {
                     Failed::Over(told) => told,
                     Failed::TryAgain(at) => {
                         self.write(read, cursor, Vec::new()).await?;
-                        return Ok(Next::Retry(at));
+                        return Ok(NextWait::Retry(at));
                     }
                     Failed::Gone(told) => {
                         self.write(read, cursor, told).await?;
-                        return Ok(Next::Nothing);
+                        return Ok(NextWait::Nothing);
                     }
                 },
             };
             self.claim(&mut cursor);
             let Some(written) = self.write(read, cursor.clone(), told).await? else {
-                return Ok(Next::Again);
+                return Ok(NextWait::Again);
             };
             read = written;
         }
         cursor.after = upto;
         cursor.batch = None;
         self.write(read, cursor, Vec::new()).await?;
-        Ok(Next::Again)
+        Ok(NextWait::Again)
     }
 
     /// What becomes of a message that was not told.
@@ -456,15 +459,15 @@ impl Route {
     fn claim(&self, cursor: &mut Cursor) {
         let until = clock::now().plus(self.sink.timeout()).plus(CLAIM_MORE);
         let (Some(batch), Some(by)) = (cursor.batch.as_mut(), self.owner.clone()) else { return };
-        batch.claim = Some(Claim { token: self.token, by, until });
+        batch.claim = Some(DeliveryClaim { token: self.token, by, until });
     }
 
     async fn write(
         &self,
-        read: Read,
+        read: CursorRead,
         cursor: Cursor,
         told: Vec<Told>,
-    ) -> Result<Option<Read>, StoreError> {
+    ) -> Result<Option<CursorRead>, StoreError> {
         cursor::write(self.store(), self.sink.name(), read, cursor, told).await
     }
 

@@ -19,11 +19,11 @@ mod sink;
 pub mod stale;
 mod webhook;
 
-pub use backoff::Pace;
+pub use backoff::AlertTiming;
 pub use command::CommandSink;
 pub use delivery::{Courier, Delivery, deliver_now, register, store_id};
 pub use message::Message;
-pub use overview::{Overview, SinkOverview, Told, overview};
+pub use overview::{AlertRecord, Overview, SinkOverview, overview};
 pub use sink::{NotSent, Sink, try_out};
 pub(crate) use webhook::roots;
 pub use webhook::{BadWebhook, Webhook};

@@ -14,14 +14,14 @@ const SINKS: [&str; 2] = ["command", "webhook"];
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overview {
     /// The newest alerts, oldest first.
-    pub alerts: Vec<Told>,
+    pub alerts: Vec<AlertRecord>,
     /// The sinks that this store was ever used with.
     pub sinks: Vec<SinkOverview>,
 }
 
 /// One alert of the journal.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct AlertRecord {
     /// The event's id.
     pub event: u64,
     /// When it happened.
@@ -73,7 +73,7 @@ pub async fn overview(store: &dyn Store, limit: usize) -> Result<Overview, Store
         };
         let told = which(&|cursor| event.id > cursor.since && event.id <= cursor.after);
         let pending = which(&|cursor| event.id > cursor.after && cursor.gone.is_none());
-        alerts.push(Told { event: event.id, at: event.at, alert, told, pending });
+        alerts.push(AlertRecord { event: event.id, at: event.at, alert, told, pending });
     }
     let sinks = cursors.into_iter().map(|(name, cursor)| sink(name, cursor)).collect();
     Ok(Overview { alerts, sinks })

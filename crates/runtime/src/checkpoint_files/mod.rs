@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub use file_name::{encoded_name, file_name, is_name_of};
 pub use quarantine::QUARANTINE;
 pub use read::{FileDamage, ReadError, read_file};
-pub use scan::Found;
+pub use scan::ScannedFile;
 
 /// Where a workspace keeps its checkpoint files.
 const USUAL: &str = "memory/checkpoints";

@@ -22,7 +22,7 @@ const BLOCK_NAMES: usize = 256;
 
 /// One file of the folder.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Found {
+pub enum ScannedFile {
     /// A verified checkpoint.
     Good {
         /// Its file.
@@ -45,7 +45,7 @@ impl CheckpointFolder {
     /// Temporary, hidden and quarantined files and those not ending in `.json` are passed over. An
     /// absent folder is an empty one. Only what is no single file's fault is an error: an
     /// unreadable folder, no free descriptors, no memory.
-    pub fn scan(&self) -> io::Result<Vec<Found>> {
+    pub fn scan(&self) -> io::Result<Vec<ScannedFile>> {
         let threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         self.scan_with(threads, Some)
     }
@@ -54,7 +54,7 @@ impl CheckpointFolder {
     pub fn scan_with<T: Send>(
         &self,
         threads: NonZeroUsize,
-        pick: impl Fn(Found) -> Option<T> + Sync,
+        pick: impl Fn(ScannedFile) -> Option<T> + Sync,
     ) -> io::Result<Vec<T>> {
         let Some(directory) = Directory::open(self.path())? else {
             return Ok(Vec::new());
@@ -78,7 +78,7 @@ impl CheckpointFolder {
         &self,
         directory: &Directory,
         names: &[CString],
-        pick: impl Fn(Found) -> Option<T>,
+        pick: impl Fn(ScannedFile) -> Option<T>,
     ) -> io::Result<Vec<T>> {
         let mut buffer = Vec::new();
         let mut picked = Vec::new();
@@ -95,19 +95,19 @@ impl CheckpointFolder {
         directory: &Directory,
         name: &CStr,
         buffer: &mut Vec<u8>,
-    ) -> io::Result<Option<Found>> {
+    ) -> io::Result<Option<ScannedFile>> {
         let path = || self.path().join(OsStr::from_bytes(name.to_bytes()));
         match read_entry(directory, name, buffer) {
             Ok(checkpoint) => {
-                Ok(Some(Found::Good { path: path(), checkpoint: Box::new(checkpoint) }))
+                Ok(Some(ScannedFile::Good { path: path(), checkpoint: Box::new(checkpoint) }))
             }
-            Err(Unread::Damaged(reason)) => Ok(Some(Found::Damaged { path: path(), reason })),
+            Err(Unread::Damaged(reason)) => Ok(Some(ScannedFile::Damaged { path: path(), reason })),
             // Finished and removed since the folder was listed.
             Err(Unread::Absent) => Ok(None),
             Err(Unread::Refused(errno)) if is_our_own_lack(errno) => Err(errno.into()),
             Err(Unread::Refused(errno)) => {
                 let reason = FileDamage::Unreadable(errno);
-                Ok(Some(Found::Damaged { path: path(), reason }))
+                Ok(Some(ScannedFile::Damaged { path: path(), reason }))
             }
         }
     }

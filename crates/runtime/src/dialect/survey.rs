@@ -10,7 +10,7 @@ use relight_core::time::Time;
 use relight_store::TaskQuery;
 
 use super::{Dialect, DialectError, SetAside};
-use crate::checkpoint_files::{FileDamage, Found, QUARANTINE};
+use crate::checkpoint_files::{FileDamage, QUARANTINE, ScannedFile};
 use crate::engine::ActError;
 
 /// Workflows, strange files and what was set aside earlier.
@@ -61,18 +61,20 @@ impl Dialect {
         let mut survey = Survey::default();
         for found in self.folder.scan().map_err(|error| self.io_error(error))? {
             match found {
-                Found::Damaged { path, reason } => survey.damaged.push((path, reason)),
-                Found::Good { path, checkpoint } => match self.known(&checkpoint, &known).await? {
-                    None => survey.unknown.push((path, *checkpoint)),
-                    Some(task) if !is_from_elsewhere(&checkpoint, &task) => {
-                        if checkpoint.seq < task.seq && self.is_here(&task) {
-                            survey.behind.push(task.id);
+                ScannedFile::Damaged { path, reason } => survey.damaged.push((path, reason)),
+                ScannedFile::Good { path, checkpoint } => {
+                    match self.known(&checkpoint, &known).await? {
+                        None => survey.unknown.push((path, *checkpoint)),
+                        Some(task) if !is_from_elsewhere(&checkpoint, &task) => {
+                            if checkpoint.seq < task.seq && self.is_here(&task) {
+                                survey.behind.push(task.id);
+                            }
                         }
+                        Some(task) if self.is_here(&task) => survey.written_elsewhere.push(task.id),
+                        Some(task) if checkpoint.foreign => survey.of_others.push((path, task.id)),
+                        Some(_) => survey.unknown.push((path, *checkpoint)),
                     }
-                    Some(task) if self.is_here(&task) => survey.written_elsewhere.push(task.id),
-                    Some(task) if checkpoint.foreign => survey.of_others.push((path, task.id)),
-                    Some(_) => survey.unknown.push((path, *checkpoint)),
-                },
+                }
             }
         }
         let damaged: HashSet<&PathBuf> = survey.damaged.iter().map(|(path, _)| path).collect();

@@ -37,7 +37,7 @@ pub struct FarLog {
 
 /// What a node answers.
 #[derive(Debug, Deserialize)]
-struct Answered {
+struct RemoteLogLines {
     lines: Vec<String>,
     truncated: bool,
 }
@@ -90,7 +90,7 @@ pub async fn read(
         Err(why) => Err(why),
     };
     match asked {
-        Ok(Answered { lines, truncated }) => {
+        Ok(RemoteLogLines { lines, truncated }) => {
             Ok(FarLog { node: node.clone(), lines, truncated, note: None })
         }
         Err(why) => kept(store, agent, node, &why).await,
@@ -108,7 +108,7 @@ fn address(node: Option<&Node>) -> Result<&str, String> {
 }
 
 /// One read, signed for it. Redirects are not followed, and what is too long is no answer.
-fn fetch(address: &str, path: &str, ticket: &str) -> Result<Answered, String> {
+fn fetch(address: &str, path: &str, ticket: &str) -> Result<RemoteLogLines, String> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .timeout_global(Some(PATIENCE.as_duration()))
         .http_status_as_error(false)

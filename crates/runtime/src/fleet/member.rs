@@ -137,7 +137,7 @@ pub async fn join(
     let (nodes, all) = watch::channel(seen.nodes);
     let fleet = Fleet { node: Arc::clone(&node), standing: standings, nodes: all };
     keeping.looked(clock::boot_ms(), seen.first_end);
-    let member = Member { store, node, last: epoch, timing, standing, cache, nodes, keeping };
+    let member = LeaseKeeper { store, node, last: epoch, timing, standing, cache, nodes, keeping };
     Ok((fleet, member.serve()))
 }
 
@@ -164,7 +164,7 @@ async fn first_lease(
 }
 
 /// Keeps the lease.
-struct Member {
+struct LeaseKeeper {
     store: Arc<dyn Store>,
     node: Arc<NewNode>,
     /// Under which lease it was last.
@@ -176,7 +176,7 @@ struct Member {
     keeping: Keeping,
 }
 
-impl Member {
+impl LeaseKeeper {
     async fn serve(mut self) {
         loop {
             let standing = *self.standing.borrow();

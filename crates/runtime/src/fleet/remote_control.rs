@@ -91,7 +91,7 @@ impl From<NotGranted> for Refused {
 
 /// What asking came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub enum RemoteDelivery {
     /// Another node has done it.
     Done(Changed),
     /// No other node has the agent: it is this node's, or nobody's. This is left to be done of it.
@@ -105,16 +105,16 @@ pub async fn ask(
     agent: &AgentName,
     verb: Verb,
     patience: Span,
-) -> Result<Asked, NotGranted> {
+) -> Result<RemoteDelivery, NotGranted> {
     let deadline = Instant::now() + patience.as_duration();
     let (cache, _) = NodeCache::first(store).await?;
-    let mut question = Question { store, name: agent, verb, deadline, cache };
+    let mut question = PendingCommand { store, name: agent, verb, deadline, cache };
     let mut before: Option<Passed> = None;
     loop {
         let Some(found) = question.holder().await? else {
             // Whoever takes over from a node that was asked begins a new attempt by itself.
             let is_renewed = verb == Verb::Restart && before.is_some();
-            return Ok(Asked::Left(if is_renewed { Verb::Start } else { verb }));
+            return Ok(RemoteDelivery::Left(if is_renewed { Verb::Start } else { verb }));
         };
         // Another attempt than the one that was to be ended has begun, or is about to.
         let is_renewed = before.as_ref().is_some_and(|before| before.is_renewed_by(&found));
@@ -122,11 +122,11 @@ pub async fn ask(
             question.verb = Verb::Start;
         }
         if verb == Verb::Stop && is_stopped(&found.agent) {
-            return Ok(Asked::Done(unchanged(&found.agent)));
+            return Ok(RemoteDelivery::Done(unchanged(&found.agent)));
         }
         match question.put_to(&found).await? {
             Put::Answered(outcome) => {
-                return question.granted(found.node, outcome).map(Asked::Done);
+                return question.granted(found.node, outcome).map(RemoteDelivery::Done);
             }
             Put::Passed { was_taken } => {
                 let (node, attempt_number) = (found.node, found.agent.attempt_number);
@@ -140,7 +140,7 @@ pub async fn ask(
 }
 
 /// What somebody wants to know, and until when.
-struct Question<'a> {
+struct PendingCommand<'a> {
     store: &'a dyn Store,
     name: &'a AgentName,
     verb: Verb,
@@ -197,7 +197,7 @@ impl Passed {
     }
 }
 
-impl Question<'_> {
+impl PendingCommand<'_> {
     /// The live node that has the agent. One that is free is waited for: it changes hands just now.
     async fn holder(&mut self) -> Result<Option<Elsewhere>, NotGranted> {
         let until = self.deadline.min(Instant::now() + FREE_MAX);

@@ -19,7 +19,7 @@ use super::task_builder::TaskBuilder;
 use super::worker::{Worked, Worker};
 use crate::engine::{ActError, Engine};
 use crate::queue::Queue;
-use crate::recovery::{Recoverer, Strategies, Swept};
+use crate::recovery::{Recoverer, Strategies, TaskSweep};
 use crate::sessions::{self, Decided, Owner, SessionError};
 
 /// An open store.
@@ -154,7 +154,7 @@ impl Relight {
 
     /// Finds what dead holders left and gives each task to its strategy. Claims do the same when the
     /// queue is empty; a program calls it at its start to know at once where it stands.
-    pub async fn recover(&self) -> Result<Swept, StoreError> {
+    pub async fn recover(&self) -> Result<TaskSweep, StoreError> {
         self.queue.recover().await
     }
 

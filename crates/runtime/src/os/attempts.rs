@@ -19,7 +19,7 @@ const REMEMBERED_MAX: usize = 65_536;
 
 /// What the store said about an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Known {
+pub enum KnownAttempt {
     /// It has ended.
     Over,
     /// It has not ended, and this is its first process: that one may outlive the shim.
@@ -27,13 +27,13 @@ pub enum Known {
 }
 
 #[derive(Debug, Default)]
-struct Memory {
-    known: HashMap<String, Known>,
+struct AttemptCache {
+    known: HashMap<String, KnownAttempt>,
     order: VecDeque<String>,
 }
 
-impl Memory {
-    fn learn(&mut self, tag: &AttemptTag, what: Known) {
+impl AttemptCache {
+    fn learn(&mut self, tag: &AttemptTag, what: KnownAttempt) {
         if self.known.insert(tag.to_string(), what).is_none() {
             self.order.push_back(tag.to_string());
         }
@@ -45,9 +45,9 @@ impl Memory {
     }
 }
 
-static MEMORY: OnceLock<RwLock<Memory>> = OnceLock::new();
+static MEMORY: OnceLock<RwLock<AttemptCache>> = OnceLock::new();
 
-fn memory() -> &'static RwLock<Memory> {
+fn memory() -> &'static RwLock<AttemptCache> {
     MEMORY.get_or_init(RwLock::default)
 }
 
@@ -63,12 +63,12 @@ pub fn own() -> Option<&'static AttemptTag> {
 }
 
 /// Remembers what the store said about an attempt.
-pub fn learn(tag: &AttemptTag, what: Known) {
+pub fn learn(tag: &AttemptTag, what: KnownAttempt) {
     memory().write().unwrap_or_else(PoisonError::into_inner).learn(tag, what);
 }
 
 /// What the store said about the attempt with this tag; none before it was asked.
-pub fn known(tag: &str) -> Option<Known> {
+pub fn known(tag: &str) -> Option<KnownAttempt> {
     memory().read().unwrap_or_else(PoisonError::into_inner).known.get(tag).cloned()
 }
 
@@ -78,10 +78,10 @@ mod tests {
 
     #[test]
     fn the_oldest_are_forgotten() {
-        let mut memory = Memory::default();
+        let mut memory = AttemptCache::default();
         let tag = |number: usize| AttemptTag::from_text(format!("a.{number}.0"));
-        (0..=REMEMBERED_MAX).for_each(|number| memory.learn(&tag(number), Known::Over));
-        memory.learn(&tag(1), Known::Over);
+        (0..=REMEMBERED_MAX).for_each(|number| memory.learn(&tag(number), KnownAttempt::Over));
+        memory.learn(&tag(1), KnownAttempt::Over);
         assert_eq!((memory.known.len(), memory.order.len()), (REMEMBERED_MAX, REMEMBERED_MAX));
         assert!(!memory.known.contains_key("a.0.0") && memory.known.contains_key("a.1.0"));
     }

@@ -19,13 +19,13 @@ use super::{clock, environment};
 pub const VARIABLE: &str = "RELIGHT_NODE";
 
 static NODE: OnceLock<Option<NodeName>> = OnceLock::new();
-static SEEN: RwLock<Seen> = RwLock::new(Seen { by: 0, lives: None });
+static SEEN: RwLock<NodeLives> = RwLock::new(NodeLives { by: 0, lives: None });
 static LOOKS: AtomicU64 = AtomicU64::new(0);
 static SHARED: AtomicBool = AtomicBool::new(false);
 
 /// Where a process is, seen from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum ProcessLocation<'a> {
     /// On this machine: it can be looked at.
     Here,
     /// On another node, whose lease tells.
@@ -81,49 +81,49 @@ impl ReadTicket {
 
 /// What is known of the leases of all nodes.
 #[derive(Debug)]
-struct Seen {
+struct NodeLives {
     /// The look that saw it; they are numbered as they begin.
     by: u64,
     /// Which of them live; none before the first look.
-    lives: Option<BTreeMap<NodeName, Life>>,
+    lives: Option<BTreeMap<NodeName, NodeLife>>,
 }
 
 /// What is known of the lease of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Life {
+enum NodeLife {
     Lives,
     /// With its last renewal, where its lease was seen to end.
     Gone(Option<Time>),
 }
 
-impl Seen {
+impl NodeLives {
     fn take_in(&mut self, look: &ReadTicket, nodes: &[Node], now: Time) {
         if look.0 < self.by {
             return;
         }
         let before = self.lives.take().unwrap_or_default();
         let life = |node: &Node| match before.get(&node.new.name) {
-            _ if node.is_live() => Life::Lives,
-            Some(Life::Gone(renewed)) => Life::Gone(*renewed),
+            _ if node.is_live() => NodeLife::Lives,
+            Some(NodeLife::Gone(renewed)) => NodeLife::Gone(*renewed),
             // Its lease ended just now, and was renewed for the last time its length before.
-            Some(Life::Lives) => {
+            Some(NodeLife::Lives) => {
                 let ttl_ms = i64::try_from(node.new.ttl.as_ms()).unwrap_or(i64::MAX);
-                Life::Gone(Some(Time::from_ms(now.as_ms().saturating_sub(ttl_ms))))
+                NodeLife::Gone(Some(Time::from_ms(now.as_ms().saturating_sub(ttl_ms))))
             }
-            None => Life::Gone(None),
+            None => NodeLife::Gone(None),
         };
         let lives = nodes.iter().map(|node| (node.new.name.clone(), life(node))).collect();
         *self = Self { by: look.0, lives: Some(lives) };
     }
 
     fn is_gone(&self, name: &NodeName) -> bool {
-        self.lives.as_ref().is_some_and(|lives| lives.get(name) != Some(&Life::Lives))
+        self.lives.as_ref().is_some_and(|lives| lives.get(name) != Some(&NodeLife::Lives))
     }
 
     fn last_renewed(&self, name: &NodeName) -> Option<Time> {
         match self.lives.as_ref()?.get(name)? {
-            Life::Lives => None,
-            Life::Gone(renewed) => *renewed,
+            NodeLife::Lives => None,
+            NodeLife::Gone(renewed) => *renewed,
         }
     }
 }
@@ -139,7 +139,7 @@ pub fn is_gone(name: &NodeName) -> bool {
 }
 
 /// Where a process is, seen from this boot of this machine.
-pub fn place_of<'a>(process: &'a ProcessIdentity, boot: &str) -> Place<'a> {
+pub fn place_of<'a>(process: &'a ProcessIdentity, boot: &str) -> ProcessLocation<'a> {
     place(process, node(), boot, shares_store())
 }
 
@@ -148,11 +148,11 @@ fn place<'a>(
     own: Option<&NodeName>,
     boot: &str,
     is_shared: bool,
-) -> Place<'a> {
+) -> ProcessLocation<'a> {
     match &process.node {
-        Some(node) if Some(node) != own => Place::Node(node),
-        None if is_shared && process.boot != boot => Place::Elsewhere,
-        Some(_) | None => Place::Here,
+        Some(node) if Some(node) != own => ProcessLocation::Node(node),
+        None if is_shared && process.boot != boot => ProcessLocation::Elsewhere,
+        Some(_) | None => ProcessLocation::Here,
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_slow_look_does_not_take_back_what_a_later_one_saw() {
-        let mut seen = Seen { by: 0, lives: None };
+        let mut seen = NodeLives { by: 0, lives: None };
         assert!(!seen.is_gone(&name("a")), "nothing was seen");
         let (slow, quick) = (ReadTicket(1), ReadTicket(2));
         let now = Time::from_ms(20_000);
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_last_renewal_is_known_of_a_lease_that_was_seen_to_end() {
-        let mut seen = Seen { by: 0, lives: None };
+        let mut seen = NodeLives { by: 0, lives: None };
         let at = |secs: i64| Time::from_ms(secs * 1_000);
         seen.take_in(&ReadTicket(1), &[node("a", 1), node("b", 0)], at(10));
         seen.take_in(&ReadTicket(2), &[node("a", 0), node("b", 0)], at(20));
@@ -220,8 +220,11 @@ mod tests {
         assert_eq!(seen(Some(&a), "now", Some(&a), true), "Here");
         // Its boot tells on its own machine that it is dead.
         assert_eq!(seen(Some(&a), "before", Some(&a), true), "Here");
-        assert_eq!(seen(Some(&b), "now", Some(&a), false), format!("{:?}", Place::Node(&b)));
-        assert_eq!(seen(Some(&b), "now", None, true), format!("{:?}", Place::Node(&b)));
+        assert_eq!(
+            seen(Some(&b), "now", Some(&a), false),
+            format!("{:?}", ProcessLocation::Node(&b))
+        );
+        assert_eq!(seen(Some(&b), "now", None, true), format!("{:?}", ProcessLocation::Node(&b)));
         assert_eq!(seen(None, "now", Some(&a), true), "Here");
         assert_eq!(seen(None, "before", Some(&a), true), "Elsewhere");
         assert_eq!(seen(None, "before", None, false), "Here");

@@ -16,8 +16,8 @@ use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, test_kill_process};
 
-use super::attempts::{self, Known};
-use super::fleet::{self, Place};
+use super::attempts::{self, KnownAttempt};
+use super::fleet::{self, ProcessLocation};
 use super::{clock, limits};
 
 /// The identity of a live process; none when there is no such process.
@@ -61,7 +61,7 @@ fn pause() {
 /// by looking at pids. Where there is no descriptor to look with, a process of that pid counts as the one.
 pub fn is_alive(process: &ProcessIdentity) -> bool {
     let boot = boot_id();
-    let is_here = fleet::place_of(process, &boot) == Place::Here && process.boot == boot;
+    let is_here = fleet::place_of(process, &boot) == ProcessLocation::Here && process.boot == boot;
     if !is_here {
         return false;
     }
@@ -120,9 +120,9 @@ pub fn age(process: &ProcessIdentity) -> Span {
 /// that it is over (`holders::look_for` asks), or its shim is gone.
 pub fn holder_life(held: &Held) -> HolderLife {
     let lives = |process: &ProcessIdentity| match fleet::place_of(process, &boot_id()) {
-        Place::Here => is_alive(process),
-        Place::Node(node) => !fleet::is_gone(node),
-        Place::Elsewhere => true,
+        ProcessLocation::Here => is_alive(process),
+        ProcessLocation::Node(node) => !fleet::is_gone(node),
+        ProcessLocation::Elsewhere => true,
     };
     // Whoever holds it: where a lease has a time, that ends it.
     let has_time_left = held.left.is_none_or(|left| left.as_ms() > 0);
@@ -130,8 +130,8 @@ pub fn holder_life(held: &Held) -> HolderLife {
         _ if !has_time_left => false,
         Holder::Process(process) => lives(process),
         Holder::Attempt { attempt, shim } => match attempts::known(attempt) {
-            Some(Known::Over) => false,
-            Some(Known::Leader(leader)) => lives(shim) || lives(&leader),
+            Some(KnownAttempt::Over) => false,
+            Some(KnownAttempt::Leader(leader)) => lives(shim) || lives(&leader),
             None => lives(shim),
         },
         Holder::Time { .. } => true,

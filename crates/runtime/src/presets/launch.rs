@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::prompt::Found;
+use super::prompt::PromptPosition;
 use super::{Preset, SessionSource};
 use crate::supervise::word::Word;
 
@@ -36,7 +36,7 @@ pub(super) struct StreamRule {
 /// Where in the command the preset's words go.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Place {
+pub(super) enum ArgumentPosition {
     /// After the program.
     Program,
     /// After everything.
@@ -85,7 +85,7 @@ impl Launch<'_> {
 }
 
 /// How an attempt begins.
-enum Beginning {
+enum LaunchMode {
     Anew,
     /// With these words.
     Again(Vec<Word>),
@@ -96,8 +96,8 @@ impl Preset {
     /// the session's id is needed and not known.
     pub fn command(&self, given: &[Word], launch: Launch<'_>) -> Vec<Word> {
         match self.beginning(given, launch) {
-            Beginning::Anew => self.anew(given, launch),
-            Beginning::Again(words) => self.again(given, &words, launch),
+            LaunchMode::Anew => self.anew(given, launch),
+            LaunchMode::Again(words) => self.again(given, &words, launch),
         }
     }
 
@@ -109,20 +109,20 @@ impl Preset {
             || self.environment(launch) != self.environment(untold)
     }
 
-    fn beginning(&self, given: &[Word], launch: Launch<'_>) -> Beginning {
+    fn beginning(&self, given: &[Word], launch: Launch<'_>) -> LaunchMode {
         if launch.first {
-            return Beginning::Anew;
+            return LaunchMode::Anew;
         }
         let with_stream =
             |resume: &[String]| [self.stream_words(given, launch), words(resume)].concat();
         let resume = launch.resume_args.map_or_else(|| with_stream(&self.resume), <[Word]>::to_vec);
         let needs_session = self.prompt.needs_session() || resume.iter().any(asks_for_session);
         if !needs_session || launch.session.is_some() {
-            return Beginning::Again(resume);
+            return LaunchMode::Again(resume);
         }
         match &self.resume_latest {
-            Some(latest) => Beginning::Again(with_stream(latest)),
-            None => Beginning::Anew,
+            Some(latest) => LaunchMode::Again(with_stream(latest)),
+            None => LaunchMode::Anew,
         }
     }
 
@@ -162,9 +162,9 @@ impl Preset {
     /// The command with our words; none where there is no place for them.
     fn put(&self, mut command: Vec<Word>, ours: Vec<Word>) -> Option<Vec<Word>> {
         let at = match &self.place {
-            Place::Program => command.len().min(1),
-            Place::End => command.len(),
-            Place::After(anchors) => {
+            ArgumentPosition::Program => command.len().min(1),
+            ArgumentPosition::End => command.len(),
+            ArgumentPosition::After(anchors) => {
                 let is_anchor = |word: &Word| anchors.iter().any(|anchor| is(word, anchor));
                 command.iter().skip(1).position(is_anchor)? + 2
             }
@@ -177,14 +177,14 @@ impl Preset {
         let mut command = given.to_vec();
         let becomes = words(&self.prompt.becomes);
         match self.prompt.find(given) {
-            Some(Found::Words(at)) if !becomes.is_empty() => {
+            Some(PromptPosition::Words(at)) if !becomes.is_empty() => {
                 let first = at[0];
                 for at in at.iter().rev() {
                     command.remove(*at);
                 }
                 command.splice(first..first, launch.fill_words(&becomes));
             }
-            Some(Found::Joined { at, flag }) if becomes.len() == 1 => {
+            Some(PromptPosition::Joined { at, flag }) if becomes.len() == 1 => {
                 let value = launch.fill_words(&becomes)[0].to_text();
                 command[at] = Word::Text(format!("{flag}={value}"));
             }

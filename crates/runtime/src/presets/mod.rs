@@ -23,7 +23,7 @@ pub use launch::Launch;
 pub use library::{BUILT_IN, PresetError, nearest};
 pub use stream::{Fact, LINE_BYTES_MAX, StreamReader};
 
-use launch::{Place, StreamRule};
+use launch::{ArgumentPosition, StreamRule};
 use prompt::PromptRule;
 use stream::{Match, ToolCallRule};
 
@@ -45,7 +45,7 @@ pub struct Preset {
     #[serde(default)]
     stream: StreamRule,
     #[serde(default)]
-    place: Place,
+    place: ArgumentPosition,
     #[serde(default)]
     prompt: PromptRule,
     #[serde(default)]

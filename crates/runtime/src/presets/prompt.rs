@@ -43,7 +43,7 @@ impl Default for PromptRule {
 
 /// Where it was found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum PromptPosition {
     /// These words, at least one.
     Words(Vec<usize>),
     /// The value in `FLAG=VALUE`.
@@ -57,27 +57,27 @@ impl PromptRule {
     }
 
     /// The prompt of this command, whose first word is the program.
-    pub(super) fn find(&self, command: &[Word]) -> Option<Found> {
+    pub(super) fn find(&self, command: &[Word]) -> Option<PromptPosition> {
         self.after_option(command).or_else(|| self.as_words(command))
     }
 
-    fn after_option(&self, command: &[Word]) -> Option<Found> {
+    fn after_option(&self, command: &[Word]) -> Option<PromptPosition> {
         for (at, word) in command.iter().enumerate().skip(1) {
             let Word::Text(text) = word else { continue };
             if self.after.contains(text) {
                 let next = command.get(at + 1).filter(|next| !is_option(next));
-                return next.map(|_| Found::Words(vec![at + 1]));
+                return next.map(|_| PromptPosition::Words(vec![at + 1]));
             }
             if let Some((flag, _)) = text.split_once('=')
                 && self.after.iter().any(|known| known == flag)
             {
-                return Some(Found::Joined { at, flag: flag.to_owned() });
+                return Some(PromptPosition::Joined { at, flag: flag.to_owned() });
             }
         }
         None
     }
 
-    fn as_words(&self, command: &[Word]) -> Option<Found> {
+    fn as_words(&self, command: &[Word]) -> Option<PromptPosition> {
         if !self.words {
             return None;
         }
@@ -86,7 +86,7 @@ impl PromptRule {
             found.retain(|at| *at > begin);
         }
         let last = *found.last()?;
-        Some(Found::Words(if self.many { found } else { vec![last] }))
+        Some(PromptPosition::Words(if self.many { found } else { vec![last] }))
     }
 
     /// The words that are neither options nor their values.
@@ -133,10 +133,10 @@ mod tests {
         let words: Vec<Word> = command.split(' ').map(Word::from).collect();
         match Preset::by_name(preset, None).unwrap().prompt.find(&words) {
             None => "none".to_owned(),
-            Some(Found::Words(at)) => {
+            Some(PromptPosition::Words(at)) => {
                 at.iter().map(|at| words[*at].to_text()).collect::<Vec<_>>().join(" ")
             }
-            Some(Found::Joined { at, flag }) => format!("{flag}= in {at}"),
+            Some(PromptPosition::Joined { at, flag }) => format!("{flag}= in {at}"),
         }
     }
 

@@ -141,9 +141,9 @@ impl StreamReader {
             return Vec::new();
         }
         match read(line.trim_ascii()) {
-            Line::Event(event) => self.event(&event, now),
-            Line::Text(text) => self.text(text, now),
-            Line::Nothing => Vec::new(),
+            ParsedLine::Event(event) => self.event(&event, now),
+            ParsedLine::Text(text) => self.text(text, now),
+            ParsedLine::Nothing => Vec::new(),
         }
     }
 
@@ -292,20 +292,20 @@ impl Match {
     }
 }
 
-enum Line<'a> {
+enum ParsedLine<'a> {
     Event(Value),
     Text(&'a str),
     Nothing,
 }
 
-fn read(line: &[u8]) -> Line<'_> {
+fn read(line: &[u8]) -> ParsedLine<'_> {
     if line.first() == Some(&b'{') {
         // Depth is limited by the parser.
-        return serde_json::from_slice(line).map_or(Line::Nothing, Line::Event);
+        return serde_json::from_slice(line).map_or(ParsedLine::Nothing, ParsedLine::Event);
     }
     match std::str::from_utf8(line) {
-        Ok(text) if !text.is_empty() => Line::Text(text),
-        _ => Line::Nothing,
+        Ok(text) if !text.is_empty() => ParsedLine::Text(text),
+        _ => ParsedLine::Nothing,
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::drain;
 use crate::os::{clock, random};
-use crate::recovery::{Recoverer, Swept, sweep_all};
+use crate::recovery::{Recoverer, TaskSweep, sweep_all};
 
 /// Looking for dead holders takes at most one part in so many of the time.
 const SWEEP_SHARE: u64 = 20;
@@ -51,14 +51,14 @@ pub(super) enum Offer {
 /// Where claimers of this process meet.
 #[derive(Debug, Default)]
 pub(super) struct ClaimDispatcher {
-    state: Mutex<State>,
+    state: Mutex<DispatcherState>,
     /// Whoever looks for dead holders.
     sweeping: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    asking: Vec<Asking>,
+struct DispatcherState {
+    asking: Vec<ClaimRequest>,
     /// Somebody serves them.
     is_served: bool,
     /// Tasks that are being claimed right now, and for whom.
@@ -70,7 +70,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Asking {
+struct ClaimRequest {
     agent: AgentName,
     skills: Vec<String>,
     tell: oneshot::Sender<Result<Offer, StoreError>>,
@@ -111,7 +111,7 @@ impl ClaimDispatcher {
     ) -> Result<Offer, StoreError> {
         for _ in 0..ASKED_MAX {
             let (tell, told) = oneshot::channel();
-            let asking = Asking { agent: agent.clone(), skills: skills.to_vec(), tell };
+            let asking = ClaimRequest { agent: agent.clone(), skills: skills.to_vec(), tell };
             if let Some(serving) = self.enter(asking) {
                 // On its own: whoever asked first may go away while others wait. Serving them on the
                 // way to one's own commit would let each go off alone, and their commits share no sync.
@@ -126,7 +126,7 @@ impl ClaimDispatcher {
     }
 
     /// Recovers what dead holders left; one at a time.
-    pub(super) async fn sweep_all(&self, recoverer: &Recoverer) -> Result<Swept, StoreError> {
+    pub(super) async fn sweep_all(&self, recoverer: &Recoverer) -> Result<TaskSweep, StoreError> {
         let _alone = self.sweeping.lock().await;
         sweep_all(recoverer).await
     }
@@ -147,14 +147,14 @@ impl ClaimDispatcher {
     }
 
     /// The duty to serve, where nobody has it.
-    fn enter(self: &Arc<Self>, asking: Asking) -> Option<Serving> {
+    fn enter(self: &Arc<Self>, asking: ClaimRequest) -> Option<Serving> {
         let mut state = self.state();
         state.asking.push(asking);
         let is_served = std::mem::replace(&mut state.is_served, true);
         (!is_served).then(|| Serving { dispatcher: Arc::clone(self), is_over: false })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DispatcherState> {
         self.state.lock().expect("nothing panics while it is locked")
     }
 }
@@ -195,7 +195,7 @@ impl Serving {
         self.is_over
     }
 
-    async fn answer(&self, recoverer: &Recoverer, asking: Vec<Asking>) {
+    async fn answer(&self, recoverer: &Recoverer, asking: Vec<ClaimRequest>) {
         match drain::now(recoverer.engine().store().as_ref()).await {
             Ok(None) => {}
             Ok(Some(_)) => return tell_all(asking, || Ok(Offer::Draining)),
@@ -358,18 +358,19 @@ impl NoMore {
     }
 }
 
-fn tell_all(asking: Vec<Asking>, answer: impl Fn() -> Result<Offer, StoreError>) {
+fn tell_all(asking: Vec<ClaimRequest>, answer: impl Fn() -> Result<Offer, StoreError>) {
     for asking in asking {
         let _ = asking.tell.send(answer());
     }
 }
 
 /// In the order in which they came.
-fn by_claimant(asking: Vec<Asking>) -> Vec<Vec<Asking>> {
-    let mut groups: Vec<Vec<Asking>> = Vec::new();
+fn by_claimant(asking: Vec<ClaimRequest>) -> Vec<Vec<ClaimRequest>> {
+    let mut groups: Vec<Vec<ClaimRequest>> = Vec::new();
     for one in asking {
-        let is_alike =
-            |group: &&mut Vec<Asking>| group[0].agent == one.agent && group[0].skills == one.skills;
+        let is_alike = |group: &&mut Vec<ClaimRequest>| {
+            group[0].agent == one.agent && group[0].skills == one.skills
+        };
         match groups.iter_mut().find(is_alike) {
             Some(group) => group.push(one),
             None => groups.push(vec![one]),

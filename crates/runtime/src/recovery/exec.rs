@@ -73,7 +73,7 @@ pub enum ExecError {
 
 /// What a command answers.
 #[derive(Debug, Deserialize)]
-struct Said {
+struct StrategyOutput {
     decision: String,
     reason: Option<String>,
     until: Option<String>,
@@ -139,7 +139,8 @@ impl Exec {
 
 /// What a command answered.
 pub(crate) fn read(text: &str, now: Time) -> Result<Answer, String> {
-    let said: Said = serde_json::from_str(text.trim()).map_err(|error| error.to_string())?;
+    let said: StrategyOutput =
+        serde_json::from_str(text.trim()).map_err(|error| error.to_string())?;
     let decision = match said.decision.as_str() {
         "resume" => Decision::Resume,
         "reassign" => Decision::Reassign { keep_progress: said.keep_progress.unwrap_or(true) },

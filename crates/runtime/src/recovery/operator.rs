@@ -38,7 +38,7 @@ pub struct Filter {
 
 /// A task on the desk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Waiting {
+pub struct AwaitingOperator {
     /// Which.
     pub task: TaskId,
     /// Where it stands.
@@ -81,7 +81,7 @@ pub enum Then {
 
 /// What a person wants of a task on the desk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verb {
+pub enum OperatorCommand {
     /// It goes on where it was, with its agent, now.
     Resume,
     /// It begins anew, with its agent, now.
@@ -98,7 +98,7 @@ pub enum Verb {
     },
 }
 
-impl Verb {
+impl OperatorCommand {
     fn event(&self) -> TaskEvent {
         match self {
             Self::Resume => TaskEvent::Retry { agent: None, force: true },
@@ -146,14 +146,14 @@ fn is_held(task: &Task) -> bool {
 }
 
 /// A task with all that a person needs to decide.
-pub async fn waiting(recoverer: &Recoverer, task: Task) -> Result<Waiting, ActError> {
+pub async fn waiting(recoverer: &Recoverer, task: Task) -> Result<AwaitingOperator, ActError> {
     let view = recoverer.engine().view(&task.id).await?;
     let foreseen = if is_lost(&task) {
         recoverer.foresee(&task, HolderDeath::vanished(&task, clock::now())).await
     } else {
         None
     };
-    Ok(Waiting {
+    Ok(AwaitingOperator {
         strategy: recoverer.strategies().name_for(&task).to_owned(),
         last_step: last_finished(&view.steps),
         next_step: view.progress.next_step,
@@ -191,7 +191,7 @@ fn then(task: &Task) -> Then {
 }
 
 /// Does what a person wants with a task that nobody works on; answers it as it is then.
-pub async fn act(engine: &Engine, id: &TaskId, verb: &Verb) -> Result<Task, ActError> {
+pub async fn act(engine: &Engine, id: &TaskId, verb: &OperatorCommand) -> Result<Task, ActError> {
     let plan = |view: &TaskView| {
         check(&view.task, verb)?;
         Ok::<_, ActError>(vec![verb.event()])
@@ -201,7 +201,11 @@ pub async fn act(engine: &Engine, id: &TaskId, verb: &Verb) -> Result<Task, ActE
 }
 
 /// What `act` would make of a task; nothing is done.
-pub async fn foresee(engine: &Engine, id: &TaskId, verb: &Verb) -> Result<Task, ActError> {
+pub async fn foresee(
+    engine: &Engine,
+    id: &TaskId,
+    verb: &OperatorCommand,
+) -> Result<Task, ActError> {
     let mut task = engine.task(id).await?;
     holders::look_for(engine.store().as_ref(), &task.lease.held).await?;
     check(&task, verb)?;
@@ -213,14 +217,15 @@ pub async fn foresee(engine: &Engine, id: &TaskId, verb: &Verb) -> Result<Task, 
     Ok(task)
 }
 
-fn check(task: &Task, verb: &Verb) -> Result<(), Refusal> {
+fn check(task: &Task, verb: &OperatorCommand) -> Result<(), Refusal> {
     if is_held(task) {
         let held = task.lease.held.clone().expect("only a held task is held");
         let (agent, held) = (task.agent.clone(), Box::new(held));
         return Err(Refusal::Held { task: task.id.clone(), agent, held });
     }
     // One that an agent was given may be given to another.
-    let is_handed_on = task.status == TaskStatus::Assigned && matches!(verb, Verb::HandOver { .. });
+    let is_handed_on =
+        task.status == TaskStatus::Assigned && matches!(verb, OperatorCommand::HandOver { .. });
     if WAITING.contains(&task.status) || is_lost(task) || is_handed_on {
         return Ok(());
     }

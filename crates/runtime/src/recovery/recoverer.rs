@@ -29,13 +29,13 @@ const EVENTS_MAX: usize = 1_000;
 #[derive(Debug, Clone)]
 pub struct Recoverer {
     engine: Engine,
-    rules: Arc<RwLock<Rules>>,
+    rules: Arc<RwLock<RecoveryRules>>,
     has_no_max_attempts: bool,
 }
 
 /// What a configuration says of recovery.
 #[derive(Debug, Clone)]
-struct Rules {
+struct RecoveryRules {
     strategies: Arc<Strategies>,
     policy: TaskPolicy,
 }
@@ -66,17 +66,17 @@ pub struct Recovered {
 impl Recoverer {
     /// With these strategies and limits.
     pub fn new(engine: Engine, strategies: Strategies, policy: TaskPolicy) -> Self {
-        let rules = Rules { strategies: Arc::new(strategies), policy };
+        let rules = RecoveryRules { strategies: Arc::new(strategies), policy };
         Self { engine, rules: Arc::new(RwLock::new(rules)), has_no_max_attempts: false }
     }
 
     /// Other strategies and limits from now on, for all clones. What is being asked goes on as it was.
     pub fn replace_rules(&self, strategies: Strategies, policy: TaskPolicy) {
-        let rules = Rules { strategies: Arc::new(strategies), policy };
+        let rules = RecoveryRules { strategies: Arc::new(strategies), policy };
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
     }
 
-    fn rules(&self) -> Rules {
+    fn rules(&self) -> RecoveryRules {
         self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -40,7 +40,7 @@ pub struct UnknownStrategy {
 
 /// What asking came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct StrategyAnswer {
     /// Which strategy was asked.
     pub strategy: String,
     /// What is to become of the task.
@@ -119,7 +119,7 @@ impl Strategies {
         task: &Task,
         death: &HolderDeath,
         context: &RecoveryContext,
-    ) -> Asked {
+    ) -> StrategyAnswer {
         let name = instead.or(task.spec.strategy.as_deref()).unwrap_or(&self.default).to_owned();
         let answered = match self.registered.get(&name) {
             Some(strategy) => {
@@ -134,7 +134,7 @@ impl Strategies {
                 None => Err(self.check(&name).expect_err("nothing has this name").to_string()),
             },
         };
-        let answered = answered.map(|Answer { decision, reason }| Asked {
+        let answered = answered.map(|Answer { decision, reason }| StrategyAnswer {
             strategy: name.clone(),
             decision,
             reason: reason.map(|reason| limits::REASON.shorten(reason)),
@@ -143,7 +143,7 @@ impl Strategies {
         answered.unwrap_or_else(|trouble| {
             let default = Builtin::FailAndReassign;
             let (decision, reason) = default.recover(task, death, context);
-            Asked {
+            StrategyAnswer {
                 strategy: name,
                 decision,
                 reason: Some(reason),
@@ -168,7 +168,7 @@ impl Strategies {
         let (tell, told) = oneshot::channel::<Result<Answer, StrategyError>>();
         let thread = std::thread::Builder::new().name("relight-strategy".to_owned());
         let spawned = thread.spawn(move || {
-            let _counted = Counted(asking);
+            let _counted = ThreadSlot(asking);
             // Who asked may have given up.
             let _ = tell.send(strategy.recover(&task, &death, &context));
         });
@@ -195,9 +195,9 @@ impl fmt::Debug for Strategies {
 }
 
 /// Counts down when its thread ends, however it does.
-struct Counted(Arc<AtomicUsize>);
+struct ThreadSlot(Arc<AtomicUsize>);
 
-impl Drop for Counted {
+impl Drop for ThreadSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -30,14 +30,14 @@ const HOLDERS_REMEMBERED: usize = 16;
 
 /// A task that lost whoever was to do it.
 #[derive(Debug, Clone)]
-pub enum Lost {
+pub enum OrphanedTask {
     /// Its holder is gone.
     Holder(Task),
     /// It waits for an agent that does not come back by itself.
     Agent(Task, AgentName),
 }
 
-impl Lost {
+impl OrphanedTask {
     /// The task.
     pub fn task(&self) -> &Task {
         match self {
@@ -47,7 +47,7 @@ impl Lost {
 }
 
 /// All of them, those whose holder is gone first.
-pub async fn lost(engine: &Engine) -> Result<Vec<Lost>, StoreError> {
+pub async fn lost(engine: &Engine) -> Result<Vec<OrphanedTask>, StoreError> {
     let mut found = Vec::new();
     for lost in abandoned(page(engine, None, None).await?) {
         if !is_run_by_orphan(engine.store().as_ref(), lost.task()).await? {
@@ -83,24 +83,27 @@ pub(crate) async fn interrupted(engine: &Engine) -> Result<Vec<Task>, StoreError
 }
 
 /// Those of them that wait for an agent which is terminated.
-async fn left_by_terminated(engine: &Engine) -> Result<Vec<Lost>, StoreError> {
+async fn left_by_terminated(engine: &Engine) -> Result<Vec<OrphanedTask>, StoreError> {
     let gone = terminated(engine).await?;
     if gone.is_empty() {
         return Ok(Vec::new());
     }
     let left = interrupted(engine).await?.into_iter().filter_map(|task| {
         let agent = task.agent.clone().filter(|agent| gone.contains(agent))?;
-        Some(Lost::Agent(task, agent))
+        Some(OrphanedTask::Agent(task, agent))
     });
     Ok(left.collect())
 }
 
 /// Those that wait for this agent, which does not come back by itself.
-pub(crate) async fn left_by(engine: &Engine, agent: &AgentName) -> Result<Vec<Lost>, StoreError> {
+pub(crate) async fn left_by(
+    engine: &Engine,
+    agent: &AgentName,
+) -> Result<Vec<OrphanedTask>, StoreError> {
     let (statuses, agent) = (vec![TaskStatus::Interrupted], agent.clone());
     let query = TaskQuery { statuses, agent: Some(agent.clone()), ..TaskQuery::default() };
     let tasks = engine.store().tasks(query).await?;
-    Ok(tasks.into_iter().map(|task| Lost::Agent(task, agent.clone())).collect())
+    Ok(tasks.into_iter().map(|task| OrphanedTask::Agent(task, agent.clone())).collect())
 }
 
 /// Whether the holder of a task is gone.
@@ -110,7 +113,7 @@ fn is_abandoned(task: &Task) -> bool {
 }
 
 /// Those whose holder is gone. By the clock each for itself, by a process once for all that it held.
-fn abandoned(tasks: Vec<Task>) -> Vec<Lost> {
+fn abandoned(tasks: Vec<Task>) -> Vec<OrphanedTask> {
     let mut lives: VecDeque<(Holder, bool)> = VecDeque::new();
     let mut found = Vec::new();
     for task in tasks {
@@ -124,7 +127,7 @@ fn abandoned(tasks: Vec<Task>) -> Vec<Lost> {
             lives.truncate(HOLDERS_REMEMBERED);
         }
         if is_gone {
-            found.push(Lost::Holder(task));
+            found.push(OrphanedTask::Holder(task));
         }
     }
     found
@@ -138,7 +141,7 @@ async fn terminated(engine: &Engine) -> Result<Vec<AgentName>, StoreError> {
 
 /// What a sweep over the whole store came to.
 #[derive(Debug, Default)]
-pub struct Swept {
+pub struct TaskSweep {
     /// What became of each.
     pub recovered: Vec<Recovered>,
     /// Those that could not be recovered, and why.
@@ -147,9 +150,9 @@ pub struct Swept {
 
 /// Finds and recovers all there is, some at a time: the first goes on while others are looked for,
 /// and however many there are, few are in memory.
-pub async fn sweep_all(recoverer: &Recoverer) -> Result<Swept, StoreError> {
+pub async fn sweep_all(recoverer: &Recoverer) -> Result<TaskSweep, StoreError> {
     let engine = recoverer.engine();
-    let mut swept = Swept::default();
+    let mut swept = TaskSweep::default();
     let mut after = None;
     loop {
         let page = page(engine, after, Some(PAGE)).await?;
@@ -164,7 +167,7 @@ pub async fn sweep_all(recoverer: &Recoverer) -> Result<Swept, StoreError> {
     Ok(swept)
 }
 
-impl Swept {
+impl TaskSweep {
     fn add(&mut self, results: Vec<Result<Recovered, (Box<Task>, ActError)>>) {
         for result in results {
             match result {
@@ -179,7 +182,7 @@ impl Swept {
 /// out.
 pub async fn sweep(
     recoverer: &Recoverer,
-    found: Vec<Lost>,
+    found: Vec<OrphanedTask>,
 ) -> Vec<Result<Recovered, (Box<Task>, ActError)>> {
     let mut done = Vec::new();
     let mut under_way = JoinSet::new();
@@ -195,8 +198,11 @@ pub async fn sweep(
     done
 }
 
-async fn one(recoverer: Recoverer, lost: Lost) -> Option<Result<Recovered, (Box<Task>, ActError)>> {
-    if let Lost::Holder(task) = &lost {
+async fn one(
+    recoverer: Recoverer,
+    lost: OrphanedTask,
+) -> Option<Result<Recovered, (Box<Task>, ActError)>> {
+    if let OrphanedTask::Holder(task) = &lost {
         match is_run_by_orphan(recoverer.engine().store().as_ref(), task).await {
             // What it does is not in doubt: its end is recorded, and then it is recovered.
             Ok(true) => return None,
@@ -205,12 +211,12 @@ async fn one(recoverer: Recoverer, lost: Lost) -> Option<Result<Recovered, (Box<
         }
     }
     let (task, recovered) = match lost {
-        Lost::Holder(task) => {
+        OrphanedTask::Holder(task) => {
             let death = HolderDeath::vanished(&task, clock::now());
             let recovered = recoverer.recover_unwatched(&task, death, None).await;
             (task, recovered)
         }
-        Lost::Agent(task, agent) => {
+        OrphanedTask::Agent(task, agent) => {
             let death = HolderDeath {
                 reason: format!("its agent {agent} does not come back"),
                 agent_gone: true,

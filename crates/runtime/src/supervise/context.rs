@@ -16,7 +16,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use super::cgroup::Cgroups;
 use super::log::Growth;
 use super::notice::{Notices, What};
-use super::takeover::Waiting;
+use super::takeover::WaitingAgents;
 use super::word::Word;
 use crate::drain;
 use crate::engine::{ActError, Engine, TaskView};
@@ -73,7 +73,7 @@ pub(super) struct SupervisorContext {
     /// How long an agent is held without a commit; for as long as this process lives when none.
     pub(super) hold: Option<Span>,
     /// Agents that are taken up here once their node is gone.
-    pub(super) standby: Waiting,
+    pub(super) standby: WaitingAgents,
 }
 
 impl SupervisorContext {

@@ -55,7 +55,7 @@ pub fn run_socket(folder: &AgentFolder) -> PathBuf {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "snake_case")]
 pub enum Request {
-    /// What it knows beyond the store. Answered with [`Status`].
+    /// What it knows beyond the store. Answered with [`SupervisorStatus`].
     Status,
     /// A person wants the agent to run. Answered with [`Changed`].
     Start {
@@ -72,7 +72,7 @@ pub enum Request {
         /// Which.
         agent: AgentName,
     },
-    /// End. Answered with [`Ending`] before the connection is closed.
+    /// End. Answered with [`ShutdownSummary`] before the connection is closed.
     Down {
         /// Leave the agents to be adopted.
         #[serde(default)]
@@ -80,7 +80,7 @@ pub enum Request {
     },
     /// Supervise an agent that is not in the configuration, from now on and after every start. Answered
     /// with [`Registered`].
-    Register(Box<NewAgent>),
+    Register(Box<AgentRegistration>),
     /// Stop an agent that was registered so, and supervise it no more. Answered once it is given back.
     Unregister {
         /// Which.
@@ -124,7 +124,7 @@ impl Request {
 
 /// An agent that somebody registers with its command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NewAgent {
+pub struct AgentRegistration {
     /// Its name.
     pub name: AgentName,
     /// Program and arguments; nothing in it is a secret.
@@ -156,7 +156,7 @@ pub struct Registered {
 /// What a supervisor answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reply {
+pub enum ControlReply {
     /// It was done.
     Ok(Value),
     /// It was not.
@@ -208,7 +208,7 @@ pub struct Changed {
 
 /// What `down` does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ending {
+pub struct ShutdownSummary {
     /// The supervisor's pid.
     pub pid: u32,
     /// How many agents it had.
@@ -220,17 +220,17 @@ pub struct Ending {
 
 /// What a supervisor knows beyond the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Status {
+pub struct SupervisorStatus {
     /// The supervisor's pid.
     pub pid: u32,
     /// Of each agent with a live attempt.
     #[serde(default)]
-    pub agents: Vec<Signs>,
+    pub agents: Vec<AgentSigns>,
 }
 
 /// Signs of life of one agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Signs {
+pub struct AgentSigns {
     /// Which agent.
     pub agent: AgentName,
     /// When the last one came.
@@ -244,7 +244,7 @@ pub struct Signs {
     pub status: Option<String>,
 }
 
-impl Reply {
+impl ControlReply {
     /// An answer in its own type.
     pub fn ok(answer: &impl Serialize) -> Self {
         Self::Ok(serde_json::to_value(answer).expect("answers have string keys"))
@@ -407,14 +407,14 @@ impl Client {
                 Ok(request) => return Ok(Some(request)),
                 Err(error) => {
                     let message = format!("this is no request: {error}");
-                    self.reply(&Reply::error(RefusedCode::Refused, message, None)).await?;
+                    self.reply(&ControlReply::error(RefusedCode::Refused, message, None)).await?;
                 }
             }
         }
     }
 
     /// Answers.
-    pub async fn reply(&mut self, reply: &Reply) -> Result<(), ClientError> {
+    pub async fn reply(&mut self, reply: &ControlReply) -> Result<(), ClientError> {
         let line = line_of(reply)?;
         timeout(PATIENCE, self.say(&line)).await.map_err(|_| ClientError::TooSlow)?
     }
@@ -467,7 +467,7 @@ pub enum AskError {
 }
 
 /// Asks whoever listens there, and waits for the answer, but not for longer than this.
-pub fn ask(path: &Path, request: &Request, patience: Span) -> Result<Reply, AskError> {
+pub fn ask(path: &Path, request: &Request, patience: Span) -> Result<ControlReply, AskError> {
     let read = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             AskError::Nobody(path.to_path_buf())
@@ -518,7 +518,7 @@ mod tests {
     }
 
     /// Asks from a thread, as another process would.
-    fn asking(path: &Path, request: Request) -> JoinHandle<Result<Reply, AskError>> {
+    fn asking(path: &Path, request: Request) -> JoinHandle<Result<ControlReply, AskError>> {
         let path = path.to_path_buf();
         std::thread::spawn(move || ask(&path, &request, Span::from_secs(20)))
     }
@@ -537,8 +537,8 @@ mod tests {
             state: AgentStateKind::Stopped,
             task_cancelled: None,
         };
-        client.reply(&Reply::ok(&changed)).await.unwrap();
-        assert_eq!(asked.join().unwrap().unwrap(), Reply::ok(&changed));
+        client.reply(&ControlReply::ok(&changed)).await.unwrap();
+        assert_eq!(asked.join().unwrap().unwrap(), ControlReply::ok(&changed));
         assert_eq!(client.request().await.unwrap(), None);
     }
 
@@ -547,8 +547,8 @@ mod tests {
         let said = |message: Value| message.to_string();
         let down = serde_json::to_value(Request::Down { keep_agents: true }).unwrap();
         let stop = serde_json::to_value(Request::Stop { agent: writer() }).unwrap();
-        let no = Reply::error(RefusedCode::NotFound, "no", None);
-        let ok = Reply::Ok(json!({"pid": 1}));
+        let no = ControlReply::error(RefusedCode::NotFound, "no", None);
+        let ok = ControlReply::Ok(json!({"pid": 1}));
         let lines = [down, stop, serde_json::to_value(no).unwrap(), json!(ok)].map(said);
         insta::assert_snapshot!(lines.join("\n"), @r#"
         {"verb":"down","keep_agents":true}
@@ -609,8 +609,8 @@ mod tests {
         let asked = asking(&path, Request::Reload);
         let mut client = control.accept().await.unwrap();
         assert_eq!(client.request().await.unwrap(), Some(Request::Reload));
-        client.reply(&Reply::Ok(Value::Null)).await.unwrap();
-        assert_eq!(asked.join().unwrap().unwrap(), Reply::Ok(Value::Null));
+        client.reply(&ControlReply::Ok(Value::Null)).await.unwrap();
+        assert_eq!(asked.join().unwrap().unwrap(), ControlReply::Ok(Value::Null));
     }
 
     #[tokio::test]

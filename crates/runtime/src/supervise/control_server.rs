@@ -4,24 +4,26 @@
 use relight_core::ids::AgentName;
 use tokio::sync::{mpsc, oneshot};
 
-use super::control::{Changed, Client, Control, RefusedCode, Reply, Request, Signs, Status};
-use super::supervisor::{AgentView, Answer, Supervisor};
+use super::control::{
+    AgentSigns, Changed, Client, Control, ControlReply, RefusedCode, Request, SupervisorStatus,
+};
+use super::supervisor::{AgentView, StateChangeResult, Supervisor};
 
 /// Most requests that wait to be looked at.
 const QUEUE_MAX: usize = 64;
 
 /// A request and where its answer goes.
 #[derive(Debug)]
-pub struct Call {
+pub struct ControlCall {
     /// What is asked.
     pub request: Request,
     /// Where the answer goes.
-    pub reply: oneshot::Sender<Reply>,
+    pub reply: oneshot::Sender<ControlReply>,
 }
 
 /// Requests as they come in.
 #[derive(Debug)]
-pub struct Reception(mpsc::Receiver<Call>);
+pub struct Reception(mpsc::Receiver<ControlCall>);
 
 impl Reception {
     /// Lets clients in from now on.
@@ -32,13 +34,13 @@ impl Reception {
     }
 
     /// For clients that somebody else lets in, in any thread.
-    pub fn channel() -> (mpsc::Sender<Call>, Self) {
+    pub fn channel() -> (mpsc::Sender<ControlCall>, Self) {
         let (calls, waiting) = mpsc::channel(QUEUE_MAX);
         (calls, Self(waiting))
     }
 
     /// The next request. Nothing is lost when it is dropped.
-    pub async fn next(&mut self) -> Call {
+    pub async fn next(&mut self) -> ControlCall {
         match self.0.recv().await {
             Some(call) => call,
             None => std::future::pending().await,
@@ -46,7 +48,7 @@ impl Reception {
     }
 }
 
-async fn let_in(control: Control, calls: mpsc::Sender<Call>) {
+async fn let_in(control: Control, calls: mpsc::Sender<ControlCall>) {
     while !calls.is_closed() {
         let client = tokio::select! {
             client = control.accept() => client,
@@ -62,13 +64,13 @@ async fn let_in(control: Control, calls: mpsc::Sender<Call>) {
     }
 }
 
-async fn attend(mut client: Client, calls: mpsc::Sender<Call>) {
+async fn attend(mut client: Client, calls: mpsc::Sender<ControlCall>) {
     while let Ok(Some(request)) = client.request().await {
         let (reply, answer) = oneshot::channel();
-        if calls.send(Call { request, reply }).await.is_err() {
+        if calls.send(ControlCall { request, reply }).await.is_err() {
             return;
         }
-        let answer = answer.await.unwrap_or_else(|_| Reply::ending());
+        let answer = answer.await.unwrap_or_else(|_| ControlReply::ending());
         if client.reply(&answer).await.is_err() {
             return;
         }
@@ -77,13 +79,13 @@ async fn attend(mut client: Client, calls: mpsc::Sender<Call>) {
 
 impl Supervisor {
     /// Answers what concerns one agent, or all of them without a change; hands back the rest.
-    pub fn answer(&self, call: Call) -> Option<Call> {
+    pub fn answer(&self, call: ControlCall) -> Option<ControlCall> {
         let (name, answered) = match &call.request {
             Request::Start { agent } => (agent, self.start(agent)),
             Request::Stop { agent } => (agent, self.stop(agent)),
             Request::Restart { agent } => (agent, self.restart(agent)),
             Request::Status => {
-                let _ = call.reply.send(Reply::ok(&self.status()));
+                let _ = call.reply.send(ControlReply::ok(&self.status()));
                 return None;
             }
             Request::Down { .. }
@@ -100,17 +102,17 @@ impl Supervisor {
             None => {
                 let message = format!("agent {name} is not supervised here");
                 let hint = Some("relight ps shows all agents".to_owned());
-                let _ = call.reply.send(Reply::error(RefusedCode::NotFound, message, hint));
+                let _ = call.reply.send(ControlReply::error(RefusedCode::NotFound, message, hint));
             }
         }
         None
     }
 
     /// What is known beyond the store.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> SupervisorStatus {
         let signs = |view: AgentView| {
             view.phase?;
-            Some(Signs {
+            Some(AgentSigns {
                 agent: view.agent.name,
                 last_sign_at: view.last_sign,
                 waiting_until: view.waiting_until,
@@ -119,27 +121,27 @@ impl Supervisor {
             })
         };
         let agents = self.beats().views().into_iter().filter_map(signs).collect();
-        Status { pid: std::process::id(), agents }
+        SupervisorStatus { pid: std::process::id(), agents }
     }
 }
 
 async fn pass_on(
     agent: AgentName,
-    answered: oneshot::Receiver<Answer>,
-    reply: oneshot::Sender<Reply>,
+    answered: oneshot::Receiver<StateChangeResult>,
+    reply: oneshot::Sender<ControlReply>,
 ) {
     let answer = match answered.await {
-        Ok(Answer { problem: Some(problem), hint, has_ended, .. }) => {
+        Ok(StateChangeResult { problem: Some(problem), hint, has_ended, .. }) => {
             let code = if has_ended { RefusedCode::Ended } else { RefusedCode::Conflict };
-            Reply::error(code, problem, hint)
+            ControlReply::error(code, problem, hint)
         }
-        Ok(answer) => Reply::ok(&Changed {
+        Ok(answer) => ControlReply::ok(&Changed {
             agent,
             previous_state: answer.previous,
             state: answer.state,
             task_cancelled: answer.task_cancelled,
         }),
-        Err(_) => Reply::ending(),
+        Err(_) => ControlReply::ending(),
     };
     let _ = reply.send(answer);
 }

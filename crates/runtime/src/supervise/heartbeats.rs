@@ -13,7 +13,7 @@ use relight_core::time::{Span, Time};
 use tokio::sync::{Notify, watch};
 
 use super::actor::AgentView;
-use super::notify::{Sign, WaitId, clean};
+use super::notify::{NotifySign, WaitId, clean};
 use crate::os::clock;
 
 /// Plain beats wake the supervision of an agent at most so often.
@@ -30,11 +30,11 @@ pub struct Beat {
 
 /// The agents that are supervised here, for other threads.
 #[derive(Debug, Clone, Default)]
-pub struct Beats(Arc<RwLock<HashMap<AgentName, Entry>>>);
+pub struct Beats(Arc<RwLock<HashMap<AgentName, AgentBeats>>>);
 
 #[derive(Debug, Clone)]
-struct Entry {
-    slot: Arc<Slot>,
+struct AgentBeats {
+    slot: Arc<BeatSlot>,
     view: watch::Receiver<AgentView>,
 }
 
@@ -77,9 +77,14 @@ impl Beats {
         names.iter().filter_map(|name| self.view(name)).collect()
     }
 
-    pub(super) fn add(&self, agent: AgentName, slot: Arc<Slot>, view: watch::Receiver<AgentView>) {
+    pub(super) fn add(
+        &self,
+        agent: AgentName,
+        slot: Arc<BeatSlot>,
+        view: watch::Receiver<AgentView>,
+    ) {
         let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        entries.insert(agent, Entry { slot, view });
+        entries.insert(agent, AgentBeats { slot, view });
     }
 
     pub(super) fn remove(&self, agent: &AgentName) {
@@ -89,18 +94,18 @@ impl Beats {
 
 /// Where the beats of one agent are put down.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
+pub(super) struct BeatSlot {
     last_ms: AtomicU64,
     rung_ms: AtomicU64,
     /// The next beat ends a declared wait, and must be heard at once.
     waits: AtomicBool,
-    said: Mutex<Said>,
+    said: Mutex<PendingSigns>,
     bell: Notify,
 }
 
 /// What the supervision has not heard yet.
 #[derive(Debug, Default)]
-struct Said {
+struct PendingSigns {
     beat: Option<Beat>,
     /// Waits that began, and those that ended.
     waits: Vec<(WaitId, Option<Time>)>,
@@ -110,7 +115,7 @@ struct Said {
 #[derive(Debug)]
 #[must_use = "the wait is over when this is dropped"]
 pub struct RequestWait {
-    slot: Arc<Slot>,
+    slot: Arc<BeatSlot>,
     id: WaitId,
 }
 
@@ -120,7 +125,7 @@ impl Drop for RequestWait {
     }
 }
 
-impl Slot {
+impl BeatSlot {
     pub(super) fn beat(&self, beat: Beat) {
         let now_ms = clock::monotonic_ms();
         self.last_ms.store(now_ms, Ordering::Relaxed);
@@ -151,15 +156,15 @@ impl Slot {
     }
 
     /// Waits for a beat that the supervision must hear of. May be given up at any time.
-    pub(super) async fn heard(&self) -> Vec<Sign> {
+    pub(super) async fn heard(&self) -> Vec<NotifySign> {
         self.bell.notified().await;
         let said = std::mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut signs: Vec<Sign> = Vec::new();
-        signs.extend(said.waits.into_iter().map(|(id, until)| Sign::Verb(id, until)));
+        let mut signs: Vec<NotifySign> = Vec::new();
+        signs.extend(said.waits.into_iter().map(|(id, until)| NotifySign::Verb(id, until)));
         if let Some(beat) = said.beat {
-            signs.push(Sign::Alive);
-            signs.extend(beat.waiting_until.map(Sign::WaitingUntil));
-            signs.extend(beat.status.map(|text| Sign::Status(clean(&text))));
+            signs.push(NotifySign::Alive);
+            signs.extend(beat.waiting_until.map(NotifySign::WaitingUntil));
+            signs.extend(beat.status.map(|text| NotifySign::Status(clean(&text))));
         }
         signs
     }
@@ -191,9 +196,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_flood_of_beats_wakes_once_and_is_not_queued() {
-        let slot = Slot::default();
+        let slot = BeatSlot::default();
         (0..10_000).for_each(|_| slot.beat(Beat::default()));
-        assert_eq!(slot.heard().await, [Sign::Alive]);
+        assert_eq!(slot.heard().await, [NotifySign::Alive]);
         let again = tokio::time::timeout(std::time::Duration::from_millis(20), slot.heard()).await;
         assert!(again.is_err());
         assert!(slot.last_ms() > 0);
@@ -201,28 +206,31 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_waits_is_told_until_it_is_dropped() {
-        let slot = Arc::new(Slot::default());
+        let slot = Arc::new(BeatSlot::default());
         let id = WaitId { pid: 0, number: 1 };
         let until = Some(Time::from_ms(5));
         slot.waits(id, until);
-        assert_eq!(slot.heard().await, [Sign::Verb(id, until)]);
+        assert_eq!(slot.heard().await, [NotifySign::Verb(id, until)]);
         drop(RequestWait { slot: Arc::clone(&slot), id });
-        assert_eq!(slot.heard().await, [Sign::Verb(id, None)]);
+        assert_eq!(slot.heard().await, [NotifySign::Verb(id, None)]);
     }
 
     #[tokio::test]
     async fn what_says_more_is_heard_at_once_and_a_beat_ends_a_wait() {
-        let slot = Slot::default();
+        let slot = BeatSlot::default();
         slot.beat(Beat::default());
         slot.heard().await;
         slot.beat(waiting());
-        assert_eq!(slot.heard().await, [Sign::Alive, Sign::WaitingUntil(Time::from_ms(5))]);
+        assert_eq!(
+            slot.heard().await,
+            [NotifySign::Alive, NotifySign::WaitingUntil(Time::from_ms(5))]
+        );
         slot.beat(Beat::default());
-        assert_eq!(slot.heard().await, [Sign::Alive]);
+        assert_eq!(slot.heard().await, [NotifySign::Alive]);
         slot.beat(status("reading\u{1b}[31m"));
         slot.beat(waiting());
         let heard = slot.heard().await;
         assert_eq!(heard.len(), 3);
-        assert_eq!(heard[2], Sign::Status("reading [31m".to_owned()));
+        assert_eq!(heard[2], NotifySign::Status("reading [31m".to_owned()));
     }
 }

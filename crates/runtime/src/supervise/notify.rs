@@ -28,7 +28,7 @@ use crate::os::descriptor;
 
 pub(super) use sign::clean;
 pub(crate) use sign::signs;
-pub use sign::{STATUS_BYTES_MAX, Sign, WaitId};
+pub use sign::{NotifySign, STATUS_BYTES_MAX, WaitId};
 
 /// Longer datagrams are dropped whole.
 pub const DATAGRAM_BYTES_MAX: usize = 8 * 1024;
@@ -84,7 +84,7 @@ impl NotifySocket {
     }
 
     /// Waits for signs; at least one, in the order they came. May be given up at any time.
-    pub async fn recv(&self) -> io::Result<Vec<Sign>> {
+    pub async fn recv(&self) -> io::Result<Vec<NotifySign>> {
         if self.is_flooded.swap(false, Ordering::Relaxed) {
             tokio::task::yield_now().await;
         }
@@ -104,7 +104,7 @@ impl NotifySocket {
     }
 
     /// The signs that are there now: for a look at the agent that must not miss one.
-    pub fn recv_now(&self) -> io::Result<Vec<Sign>> {
+    pub fn recv_now(&self) -> io::Result<Vec<NotifySign>> {
         let mut heard = Vec::new();
         self.take_in(DATAGRAMS_AT_ONCE, &mut heard)?;
         Ok(heard)
@@ -116,7 +116,7 @@ impl NotifySocket {
     }
 
     /// Reads at most so many datagrams; says whether there are no more.
-    fn take_in(&self, datagrams_max: usize, heard: &mut Vec<Sign>) -> io::Result<bool> {
+    fn take_in(&self, datagrams_max: usize, heard: &mut Vec<NotifySign>) -> io::Result<bool> {
         for _ in 0..datagrams_max {
             match self.take_one() {
                 Ok(signs) => heard.extend(signs),
@@ -130,7 +130,7 @@ impl NotifySocket {
 
     /// The signs of one datagram. There is room for the sender's credentials alone, so the kernel drops
     /// descriptors that came along before they reach us.
-    fn take_one(&self) -> Result<Vec<Sign>, Errno> {
+    fn take_one(&self) -> Result<Vec<NotifySign>, Errno> {
         let mut datagram = [0; DATAGRAM_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -150,7 +150,7 @@ impl NotifySocket {
         let mut signs = sign::signs(&datagram[..received.bytes]);
         for sign in &mut signs {
             // Whose wait it is, the kernel says and not the sender.
-            if let Sign::Verb(id, _) = sign {
+            if let NotifySign::Verb(id, _) = sign {
                 id.pid = sender.pid.as_raw_nonzero().get().unsigned_abs();
             }
         }
@@ -165,17 +165,17 @@ pub fn addresses(folder: &AgentFolder) -> Vec<String> {
 
 /// Says these signs to whoever listens at `address` (the value of `NOTIFY_SOCKET`), in one datagram.
 /// Waits for a listener that does not read, but not for ever.
-pub fn send(address: &str, signs: &[Sign]) -> io::Result<()> {
+pub fn send(address: &str, signs: &[NotifySign]) -> io::Result<()> {
     send_with(address, signs, SendFlags::NOSIGNAL)
 }
 
 /// The same, without waiting for a listener that does not read.
-pub fn try_send(address: &str, signs: &[Sign]) -> io::Result<()> {
+pub fn try_send(address: &str, signs: &[NotifySign]) -> io::Result<()> {
     send_with(address, signs, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
 }
 
-fn send_with(address: &str, signs: &[Sign], flags: SendFlags) -> io::Result<()> {
-    let lines: Vec<String> = signs.iter().map(Sign::to_line).collect();
+fn send_with(address: &str, signs: &[NotifySign], flags: SendFlags) -> io::Result<()> {
+    let lines: Vec<String> = signs.iter().map(NotifySign::to_line).collect();
     let name = name_of(address)?;
     let socket = datagram_socket(SocketFlags::CLOEXEC)?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(SEND_MAX))?;

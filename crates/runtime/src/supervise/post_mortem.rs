@@ -33,7 +33,7 @@ const LOOKED_AT_MAX: usize = 100;
 
 /// All that is known once an attempt is dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct DeathFindings {
     /// To keep.
     pub post_mortem: PostMortem,
     /// A step was finished under this attempt's lease.
@@ -44,7 +44,7 @@ pub struct Found {
     pub held: Vec<Task>,
 }
 
-impl Found {
+impl DeathFindings {
     /// Where the store could not be read.
     pub(super) fn nothing() -> Self {
         let post_mortem = PostMortem::default();
@@ -58,7 +58,7 @@ pub async fn take(
     log_end: &[u8],
     attempt: &Attempt,
     record: Option<&ExitRecord>,
-) -> Result<Found, StoreError> {
+) -> Result<DeathFindings, StoreError> {
     let held_by = Some(attempt.tag.clone());
     let query = TaskQuery { held_by, ..TaskQuery::default() };
     let mut held = engine.store().tasks(query).await?;
@@ -75,7 +75,7 @@ pub async fn take(
     }
     let unfinished = held.iter().find(|task| is_unfinished(task.status));
     let unfinished_task = unfinished.map(|task| task.id.to_string());
-    Ok(Found { post_mortem, made_progress, unfinished_task, held })
+    Ok(DeathFindings { post_mortem, made_progress, unfinished_task, held })
 }
 
 /// Whether a task that the attempt has let go of went forward in it: it was finished, or a step of it

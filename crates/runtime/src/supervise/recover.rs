@@ -13,16 +13,16 @@ use serde::Serialize;
 use super::log::LogLimits;
 use super::shim::wire::Input;
 use super::spec::AgentSpec;
-use super::supervisor::{Begin, Supervisor, TakeUpError};
+use super::supervisor::{AcquireMode, Supervisor, TakeUpError};
 use crate::engine::{ActError, Engine};
 use crate::os::process;
 use crate::presets::Preset;
-use crate::recovery::{self, Lost, sweep};
+use crate::recovery::{self, OrphanedTask, sweep};
 
 /// Something that is not what the store says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Finding {
+pub enum Discrepancy {
     /// An agent without a supervisor.
     Agent {
         /// Which.
@@ -40,24 +40,24 @@ pub enum Finding {
 }
 
 /// What is not as the store says, agents first.
-pub async fn find(engine: &Engine) -> Result<Vec<Finding>, StoreError> {
+pub async fn find(engine: &Engine) -> Result<Vec<Discrepancy>, StoreError> {
     let mut findings = Vec::new();
     for agent in unsupervised(engine).await? {
         let lives = lives(engine, &agent).await?;
-        findings.push(Finding::Agent { agent: agent.name, lives });
+        findings.push(Discrepancy::Agent { agent: agent.name, lives });
     }
     findings.extend(recovery::lost(engine).await?.iter().map(finding));
     Ok(findings)
 }
 
-fn finding(lost: &Lost) -> Finding {
+fn finding(lost: &OrphanedTask) -> Discrepancy {
     let task = lost.task();
     let held = task.lease.held.as_ref();
     let holder = match lost {
-        Lost::Agent(_, agent) => format!("agent {agent}"),
-        Lost::Holder(_) => held.map_or_else(String::new, |held| held.holder.to_string()),
+        OrphanedTask::Agent(_, agent) => format!("agent {agent}"),
+        OrphanedTask::Holder(_) => held.map_or_else(String::new, |held| held.holder.to_string()),
     };
-    Finding::Task { task: task.id.clone(), holder }
+    Discrepancy::Task { task: task.id.clone(), holder }
 }
 
 /// Agents that run, says the store, and that no live supervisor has.
@@ -115,7 +115,7 @@ pub async fn put_right(
         spec_of(agent, preset)
     };
     let specs = agents.into_iter().map(spec).collect();
-    let refused = supervisor.take_up_all(specs, Begin::HoldBack, false).await;
+    let refused = supervisor.take_up_all(specs, AcquireMode::HoldBack, false).await;
     supervisor.leave().await;
     for recovered in sweep(supervisor.recoverer(), recovery::lost(&engine).await?).await {
         recovered.map_err(|(_, error)| error)?;

@@ -15,7 +15,7 @@ use relight_store::{AgentCommit, AgentCommitError};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::actor::{Answer, Mail};
+use super::actor::{Mail, StateChangeResult};
 use super::context::SupervisorContext;
 use super::event_subscription::EventSubscription;
 use super::roster::Roster;
@@ -66,8 +66,8 @@ pub(super) async fn grant(context: Arc<SupervisorContext>, roster: Roster, name:
     }
 }
 
-fn outcome(answer: Answer) -> Outcome {
-    let Answer { previous, state, task_cancelled, problem, .. } = answer;
+fn outcome(answer: StateChangeResult) -> Outcome {
+    let StateChangeResult { previous, state, task_cancelled, problem, .. } = answer;
     Outcome { previous, now: state, task_cancelled, problem }
 }
 

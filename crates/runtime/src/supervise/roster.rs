@@ -13,13 +13,13 @@ use super::actor::{AgentView, Mail};
 /// All agents that are supervised here.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Roster {
-    members: Arc<Mutex<BTreeMap<AgentName, Member>>>,
+    members: Arc<Mutex<BTreeMap<AgentName, RosterEntry>>>,
     /// Agents of which others wanted something while they were not here. Locked after the members.
     missed: Arc<Mutex<BTreeSet<AgentName>>>,
 }
 
 #[derive(Debug)]
-struct Member {
+struct RosterEntry {
     mail: mpsc::UnboundedSender<Mail>,
     view: watch::Receiver<AgentView>,
     /// It was told something that its view does not show yet.
@@ -38,7 +38,7 @@ pub(super) enum AttemptIs {
 }
 
 impl Roster {
-    fn members(&self) -> MutexGuard<'_, BTreeMap<AgentName, Member>> {
+    fn members(&self) -> MutexGuard<'_, BTreeMap<AgentName, RosterEntry>> {
         self.members.lock().expect("nothing panics while it is locked")
     }
 
@@ -55,7 +55,7 @@ impl Roster {
     ) -> bool {
         let mut members = self.members();
         let was_missed = self.missed().remove(&name);
-        members.insert(name, Member { mail, view, is_told: false });
+        members.insert(name, RosterEntry { mail, view, is_told: false });
         was_missed
     }
 
@@ -146,7 +146,7 @@ impl Roster {
     }
 }
 
-impl Member {
+impl RosterEntry {
     /// The agent, when it is at rest and has shown what became of what it was told.
     fn seen(&mut self) -> Option<Agent> {
         if self.is_told && !self.view.has_changed().unwrap_or(false) {

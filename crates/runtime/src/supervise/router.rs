@@ -47,9 +47,9 @@ pub(super) struct Router {
 
 /// When to look again by the clock.
 #[derive(Debug, Default)]
-struct Next(Option<Instant>);
+struct NextCheck(Option<Instant>);
 
-impl Next {
+impl NextCheck {
     fn within(&mut self, wait: Span) {
         let at = Instant::now() + wait.as_duration();
         self.0 = Some(self.0.map_or(at, |known| known.min(at)));
@@ -87,9 +87,9 @@ impl Router {
     pub(super) async fn serve(mut self) {
         let bell = Arc::clone(&self.context.bell);
         loop {
-            let mut next = Next::default();
+            let mut next = NextCheck::default();
             if self.look(&mut next).await.is_err() {
-                next = Next(Some(Instant::now() + TROUBLE_PAUSE));
+                next = NextCheck(Some(Instant::now() + TROUBLE_PAUSE));
             }
             let somebody_waits = !self.roster.idle().is_empty();
             tokio::select! {
@@ -106,7 +106,7 @@ impl Router {
     }
 
     /// Gives out what there is.
-    async fn look(&mut self, next: &mut Next) -> Result<(), StoreError> {
+    async fn look(&mut self, next: &mut NextCheck) -> Result<(), StoreError> {
         let store = Arc::clone(self.context.engine.store());
         let idle = self.roster.idle();
         let waiting = self.roster.waiting();
@@ -149,7 +149,7 @@ impl Router {
         &mut self,
         claimant: &Claimant,
         round: Round,
-        next: &mut Next,
+        next: &mut NextCheck,
     ) -> Result<bool, StoreError> {
         let store = Arc::clone(self.context.engine.store());
         for id in store.claimable(claimant, clock::now(), CANDIDATES_MAX).await? {
@@ -200,7 +200,7 @@ impl Router {
     }
 
     /// Takes a turn to bring something back.
-    fn may_resume(&mut self, is_task: bool, next: &mut Next) -> bool {
+    fn may_resume(&mut self, is_task: bool, next: &mut NextCheck) -> bool {
         if is_task && self.is_full() {
             return false;
         }
@@ -214,7 +214,7 @@ impl Router {
     }
 
     /// Whether a turn could be taken for a task.
-    fn may_resume_soon(&self, next: &mut Next) -> bool {
+    fn may_resume_soon(&self, next: &mut NextCheck) -> bool {
         if self.is_full() {
             return false;
         }

@@ -7,7 +7,7 @@ use relight_core::agent::death::{HowEnded, Said};
 use relight_core::time::Time;
 
 use super::folder::AgentFolder;
-use super::log::{Log, LogPosition, LogReader};
+use super::log::{AgentLog, LogPosition, LogReader};
 use crate::os::clock;
 use crate::presets::{Fact, Preset, StreamReader};
 
@@ -29,18 +29,18 @@ pub(super) struct Facts {
 }
 
 /// The output of one attempt, from its beginning.
-pub(super) struct Stream {
+pub(super) struct AttemptStream {
     reader: StreamReader,
     log: LogReader,
     line: Vec<u8>,
     overlong: bool,
 }
 
-impl Stream {
+impl AttemptStream {
     pub(super) fn new(preset: &Preset, from: LogPosition, folder: &AgentFolder) -> Self {
         Self {
             reader: preset.reader(),
-            log: Log::of(folder).reader(from),
+            log: AgentLog::of(folder).reader(from),
             line: Vec::new(),
             overlong: false,
         }

@@ -17,12 +17,12 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::actor::{self, Mail};
-pub use super::actor::{AgentView, Answer, Begin, Lost, TakeUpError};
+pub use super::actor::{AcquireMode, AgentView, StateChangeResult, SupervisionLost, TakeUpError};
 use super::cgroup::{CgroupSetting, Cgroups};
 use super::context::SupervisorContext;
 use super::event_subscription::EventSubscription;
 use super::folder::AgentFolder;
-use super::heartbeats::{Beats, Slot};
+use super::heartbeats::{BeatSlot, Beats};
 use super::log::Growth;
 use super::notice::{Notice, Notices};
 use super::remote_commands;
@@ -34,7 +34,7 @@ use super::spec::AgentSpec;
 use super::store_changes::StoreChanges;
 use super::sweeper::Sweeper;
 pub use super::takeover::Takeover;
-use super::takeover::{self, Waiting};
+use super::takeover::{self, WaitingAgents};
 use super::word::Word;
 use crate::engine::Engine;
 use crate::fleet::Fleet;
@@ -73,7 +73,7 @@ impl QueueSettings {
 
 /// How a supervisor is set up.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct SupervisorSettings {
     /// What becomes of tasks whose holder died.
     pub strategies: Strategies,
     /// What tasks may use up.
@@ -137,14 +137,14 @@ impl Retiring {
 pub struct Handle {
     mail: mpsc::UnboundedSender<Mail>,
     view: watch::Receiver<AgentView>,
-    task: JoinHandle<Result<(), Lost>>,
+    task: JoinHandle<Result<(), SupervisionLost>>,
 }
 
 impl Supervisor {
     /// With nothing to supervise yet, and the end where its notices come out.
     pub fn new(
         engine: Engine,
-        settings: Settings,
+        settings: SupervisorSettings,
     ) -> io::Result<(Self, mpsc::UnboundedReceiver<Notice>)> {
         let (notices, heard) = Notices::channel();
         let owner = process::know_me()?.clone();
@@ -168,7 +168,7 @@ impl Supervisor {
             places: settings.places,
             fleet: settings.fleet,
             hold: settings.hold,
-            standby: Waiting::default(),
+            standby: WaitingAgents::default(),
         });
         let supervisor = Self {
             context,
@@ -278,7 +278,7 @@ impl Supervisor {
     pub async fn acquire(
         &mut self,
         spec: AgentSpec,
-        begin: Begin,
+        begin: AcquireMode,
         take_over: bool,
     ) -> Result<(), TakeUpError> {
         match self.take_up_all(vec![spec], begin, take_over).await.pop() {
@@ -292,7 +292,7 @@ impl Supervisor {
     pub async fn take_up_all(
         &mut self,
         specs: Vec<AgentSpec>,
-        begin: Begin,
+        begin: AcquireMode,
         take_over: bool,
     ) -> Vec<(AgentName, TakeUpError)> {
         let mut taking = JoinSet::new();
@@ -301,7 +301,7 @@ impl Supervisor {
             taking.spawn(async move {
                 let name = spec.name.clone();
                 let (mail, letters) = mpsc::unbounded_channel();
-                let slot = Arc::new(Slot::default());
+                let slot = Arc::new(BeatSlot::default());
                 let heard = Arc::clone(&slot);
                 let taken = actor::acquire(context, spec, begin, take_over, heard, letters).await;
                 (name, taken.map(|(actor, view)| (actor, view, mail, slot)))
@@ -392,7 +392,7 @@ impl Supervisor {
     pub async fn fill(
         &mut self,
         names: Vec<AgentName>,
-        begin: Begin,
+        begin: AcquireMode,
         take_over: bool,
     ) -> Vec<(AgentName, TakeUpError)> {
         let specs = names.iter().filter_map(|name| self.standby.get(name).cloned()).collect();
@@ -430,7 +430,7 @@ impl Supervisor {
             }
         }
         let names: Vec<AgentName> = unwanted.iter().map(|spec| spec.name.clone()).collect();
-        let refused = self.take_up_all(unwanted, Begin::GiveBack, false).await;
+        let refused = self.take_up_all(unwanted, AcquireMode::GiveBack, false).await;
         for name in &names {
             drop(self.retire(name));
         }
@@ -454,7 +454,7 @@ impl Supervisor {
 
     /// Stops an agent that was registered and gives it back, so that no node wants it any more. One that
     /// another node has, or nobody, is that node's and the store's to forget.
-    pub fn unregister(&mut self, name: &AgentName) -> Option<oneshot::Receiver<Answer>> {
+    pub fn unregister(&mut self, name: &AgentName) -> Option<oneshot::Receiver<StateChangeResult>> {
         let handle = self.agents.get(name)?;
         if let Some(mut spec) = self.standby.get(name).cloned() {
             spec.plan.labels.remove(REGISTERED);
@@ -491,7 +491,7 @@ impl Supervisor {
     }
 
     /// Stops every agent and gives each back as soon as it has ended, so that another node takes it up.
-    pub fn hand_over(&mut self) -> Vec<oneshot::Receiver<Answer>> {
+    pub fn hand_over(&mut self) -> Vec<oneshot::Receiver<StateChangeResult>> {
         self.dismiss_servants();
         let names: Vec<AgentName> = self.agents.keys().cloned().collect();
         names.iter().filter_map(|name| self.retire(name)).collect()
@@ -523,17 +523,17 @@ impl Supervisor {
     }
 
     /// A person wants it to run.
-    pub fn start(&self, name: &AgentName) -> Option<oneshot::Receiver<Answer>> {
+    pub fn start(&self, name: &AgentName) -> Option<oneshot::Receiver<StateChangeResult>> {
         self.ask(name, Mail::Start)
     }
 
     /// A person wants a new attempt.
-    pub fn restart(&self, name: &AgentName) -> Option<oneshot::Receiver<Answer>> {
+    pub fn restart(&self, name: &AgentName) -> Option<oneshot::Receiver<StateChangeResult>> {
         self.ask(name, Mail::Restart)
     }
 
     /// A person does not want it any more.
-    pub fn stop(&self, name: &AgentName) -> Option<oneshot::Receiver<Answer>> {
+    pub fn stop(&self, name: &AgentName) -> Option<oneshot::Receiver<StateChangeResult>> {
         self.ask(name, |answer| Mail::Stop(Stopper::Person, answer))
     }
 
@@ -565,7 +565,7 @@ impl Supervisor {
 
     /// Stops every agent, as the end of this supervisor; the next one starts them again. Answered one
     /// by one, as they come to rest.
-    pub fn shut_down(&self) -> Vec<oneshot::Receiver<Answer>> {
+    pub fn shut_down(&self) -> Vec<oneshot::Receiver<StateChangeResult>> {
         self.dismiss_servants();
         let names: Vec<AgentName> = self.agents.keys().cloned().collect();
         let stop = |answer| Mail::Stop(Stopper::Shutdown, answer);
@@ -599,7 +599,7 @@ impl Supervisor {
     /// Stops one agent as if this supervisor ended, and gives it back. That takes its grace, and only
     /// the end of this supervisor waits for it. Answered when it was given back; none when it is not
     /// supervised here.
-    pub fn retire(&mut self, name: &AgentName) -> Option<oneshot::Receiver<Answer>> {
+    pub fn retire(&mut self, name: &AgentName) -> Option<oneshot::Receiver<StateChangeResult>> {
         self.standby.remove(name);
         self.context.standby.remove(name);
         let stopped = self.ask(name, |answer| Mail::Stop(Stopper::Shutdown, answer));
@@ -651,8 +651,8 @@ impl Supervisor {
     fn ask(
         &self,
         name: &AgentName,
-        mail: impl FnOnce(oneshot::Sender<Answer>) -> Mail,
-    ) -> Option<oneshot::Receiver<Answer>> {
+        mail: impl FnOnce(oneshot::Sender<StateChangeResult>) -> Mail,
+    ) -> Option<oneshot::Receiver<StateChangeResult>> {
         let (answer, answered) = oneshot::channel();
         self.agents.get(name)?.mail.send(mail(answer)).ok()?;
         Some(answered)

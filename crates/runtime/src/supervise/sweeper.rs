@@ -23,7 +23,7 @@ use super::store_changes::StoreChanges;
 use super::supervisor::QueueSettings;
 use crate::fleet::Fleet;
 use crate::os::process;
-use crate::recovery::{self, Lost, Recovered};
+use crate::recovery::{self, OrphanedTask, Recovered};
 
 /// Most tasks that are recovered at one look.
 const SWEPT_MAX: usize = 1_000;
@@ -39,8 +39,8 @@ pub(super) struct Sweeper {
 }
 
 /// What a look came to.
-struct Look {
-    lost: Vec<Lost>,
+struct SweepResult {
+    lost: Vec<OrphanedTask>,
     /// Somebody has a lease whose end nobody tells us of.
     has_to_look_again: bool,
 }
@@ -76,22 +76,22 @@ impl Sweeper {
         }
     }
 
-    async fn look(&self) -> Result<Look, StoreError> {
+    async fn look(&self) -> Result<SweepResult, StoreError> {
         let engine = &self.context.engine;
-        let mut look = Look { lost: Vec::new(), has_to_look_again: false };
+        let mut look = SweepResult { lost: Vec::new(), has_to_look_again: false };
         for task in recovery::held(engine).await? {
             if look.lost.len() >= SWEPT_MAX {
                 look.has_to_look_again = true;
                 break;
             }
             if self.is_lost(&task, &mut look.has_to_look_again) {
-                look.lost.push(Lost::Holder(task));
+                look.lost.push(OrphanedTask::Holder(task));
             }
         }
         for task in recovery::interrupted(engine).await? {
             let Some(agent) = task.agent.clone() else { continue };
             if self.is_gone(&agent).await? {
-                look.lost.push(Lost::Agent(task, agent));
+                look.lost.push(OrphanedTask::Agent(task, agent));
             }
         }
         Ok(look)
@@ -140,7 +140,7 @@ impl Sweeper {
         }
     }
 
-    async fn recover(&self, lost: Vec<Lost>) {
+    async fn recover(&self, lost: Vec<OrphanedTask>) {
         for recovered in recovery::sweep(&self.context.recoverer, lost).await {
             match recovered {
                 Ok(recovered) => self.tell(recovered),

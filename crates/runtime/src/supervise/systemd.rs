@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-use super::notify::{Sign, send};
+use super::notify::{NotifySign, send};
 use crate::os::environment;
 
 /// What systemd wants to hear; nothing when it did not start us.
@@ -36,25 +36,25 @@ impl Systemd {
 
     /// The daemon is up.
     pub fn ready(&self) -> io::Result<()> {
-        self.say(Sign::Ready)
+        self.say(NotifySign::Ready)
     }
 
     /// The daemon ends.
     pub fn stopping(&self) -> io::Result<()> {
-        self.say(Sign::Stopping)
+        self.say(NotifySign::Stopping)
     }
 
     /// What it is doing, for `systemctl status`.
     pub fn status(&self, text: &str) -> io::Result<()> {
-        self.say(Sign::Status(text.to_owned()))
+        self.say(NotifySign::Status(text.to_owned()))
     }
 
     /// The daemon lives.
     pub fn alive(&self) -> io::Result<()> {
-        self.say(Sign::Alive)
+        self.say(NotifySign::Alive)
     }
 
-    fn say(&self, sign: Sign) -> io::Result<()> {
+    fn say(&self, sign: NotifySign) -> io::Result<()> {
         let Some(address) = &self.address else { return Ok(()) };
         send(address, &[sign])
     }
@@ -105,7 +105,12 @@ mod tests {
         systemd.status("3 agents").unwrap();
         systemd.alive().unwrap();
         systemd.stopping().unwrap();
-        let said = [Sign::Ready, Sign::Status("3 agents".into()), Sign::Alive, Sign::Stopping];
+        let said = [
+            NotifySign::Ready,
+            NotifySign::Status("3 agents".into()),
+            NotifySign::Alive,
+            NotifySign::Stopping,
+        ];
         assert_eq!(socket.recv().await.unwrap(), said);
     }
 }

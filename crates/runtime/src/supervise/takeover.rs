@@ -55,14 +55,14 @@ impl Takeover {
 
 /// Which agents wait, and since when they could be taken up.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Waiting {
-    entries: Arc<Mutex<BTreeMap<AgentName, Entry>>>,
+pub(super) struct WaitingAgents {
+    entries: Arc<Mutex<BTreeMap<AgentName, WaitingAgent>>>,
     /// Rung when one more waits.
     bell: Arc<Notify>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct WaitingAgent {
     placement: Placement,
     /// The store is its configuration: it is taken up only while that has it.
     is_registered: bool,
@@ -71,15 +71,15 @@ struct Entry {
     free_since: Option<Instant>,
 }
 
-impl Entry {
+impl WaitingAgent {
     /// Whether there is still somebody who wants it.
     fn is_wanted(&self, agent: Option<&Agent>) -> bool {
         !self.is_registered || agent.is_some_and(|agent| agent.plan.is_registered())
     }
 }
 
-impl Waiting {
-    fn entries(&self) -> MutexGuard<'_, BTreeMap<AgentName, Entry>> {
+impl WaitingAgents {
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<AgentName, WaitingAgent>> {
         self.entries.lock().expect("nothing panics while it is locked")
     }
 
@@ -87,7 +87,7 @@ impl Waiting {
     pub(super) fn add(&self, spec: &AgentSpec, pause: Duration) {
         let (placement, is_registered) = (spec.placement.clone(), spec.plan.is_registered());
         let rests_until = Instant::now() + pause;
-        let entry = Entry { placement, is_registered, rests_until, free_since: None };
+        let entry = WaitingAgent { placement, is_registered, rests_until, free_since: None };
         self.entries().insert(spec.name.clone(), entry);
         self.bell.notify_one();
     }
@@ -133,7 +133,7 @@ impl TakeoverWatcher {
     /// alone brings that.
     async fn look(
         &mut self,
-        waiting: &Waiting,
+        waiting: &WaitingAgents,
         roster: &Roster,
         fleet: &Fleet,
         store: &dyn Store,
@@ -159,7 +159,7 @@ impl TakeoverWatcher {
 /// Takes out those whose turn has come, and says when that of the next does.
 fn ready(
     agents: &[Agent],
-    waiting: &Waiting,
+    waiting: &WaitingAgents,
     fleet: &Fleet,
     nodes: &[Node],
     (now, settled_at): (Instant, Instant),
@@ -192,7 +192,12 @@ fn ready(
 
 /// What this node has that neither is supervised here nor waits here. One that is just being taken up or
 /// given back is among them too.
-fn unwanted(agents: &[Agent], waiting: &Waiting, roster: &Roster, fleet: &Fleet) -> Vec<Agent> {
+fn unwanted(
+    agents: &[Agent],
+    waiting: &WaitingAgents,
+    roster: &Roster,
+    fleet: &Fleet,
+) -> Vec<Agent> {
     let entries = waiting.entries();
     let is_known = |agent: &Agent| entries.contains_key(&agent.name) || roster.has(&agent.name);
     let is_forsaken = |agent: &&Agent| is_held_here(agent, fleet) && !is_known(agent);
@@ -255,7 +260,7 @@ fn held_by(agent: Option<&Agent>, fleet: &Fleet) -> HeldBy {
 /// Looks for agents to take up or to give back, and names them, for as long as it is polled. The first
 /// look is told of even when it found none.
 pub(super) async fn serve(
-    waiting: Waiting,
+    waiting: WaitingAgents,
     fleet: Fleet,
     store: Arc<dyn Store>,
     mut changes: StoreChanges,
@@ -343,7 +348,7 @@ mod tests {
     #[tokio::test]
     async fn one_that_could_not_be_taken_up_is_left_alone_for_a_while() {
         let ((fleet, nodes), now) = (alone().await, Instant::now());
-        let waiting = Waiting::default();
+        let waiting = WaitingAgents::default();
         waiting.add(&spec(agent(false)), Duration::from_secs(60));
         let (none, again_at) = ready(&[], &waiting, &fleet, &nodes, (now, now));
         assert!(none.is_empty() && again_at.is_some_and(|at| at > now), "{none:?} {again_at:?}");
@@ -354,7 +359,7 @@ mod tests {
     #[tokio::test]
     async fn one_that_was_registered_is_not_taken_up_once_it_was_removed() {
         let ((fleet, nodes), now) = (alone().await, Instant::now());
-        let waiting = Waiting::default();
+        let waiting = WaitingAgents::default();
         waiting.add(&spec(agent(true)), Duration::ZERO);
         let later = now + Duration::from_secs(1);
         let ripens =

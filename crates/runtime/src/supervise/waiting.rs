@@ -73,7 +73,7 @@ impl Waits {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct WaitRecord {
     attempt: AttemptTag,
     waits: Waits,
 }
@@ -89,7 +89,7 @@ pub(super) fn keep(folder: &AgentFolder, tag: &AttemptTag, waits: &Waits) -> io:
     }
     let mut open = OpenOptions::new();
     open.write(true).create(true).truncate(false).mode(0o600);
-    let line = serde_json::to_string(&Line { attempt: tag.clone(), waits })?;
+    let line = serde_json::to_string(&WaitRecord { attempt: tag.clone(), waits })?;
     open.open(folder.waiting())?.write_all_at(format!("{line}\n").as_bytes(), 0)
 }
 
@@ -97,7 +97,7 @@ pub(super) fn keep(folder: &AgentFolder, tag: &AttemptTag, waits: &Waits) -> io:
 pub(super) fn kept(folder: &AgentFolder, tag: &AttemptTag) -> Option<Waits> {
     let text = std::fs::read_to_string(folder.waiting()).ok()?;
     let (line, _) = text.split_once('\n')?;
-    let line: Line = serde_json::from_str(line).ok()?;
+    let line: WaitRecord = serde_json::from_str(line).ok()?;
     (line.attempt == *tag).then_some(line.waits)
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ureq::http::Uri;
 
-use super::span::{Span, request};
+use super::span::{TraceSpan, request};
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -72,7 +72,7 @@ impl Collector {
     }
 
     /// Tells it some spans. Blocks for as long as that takes, which is bounded.
-    pub(super) fn post(&self, spans: &[Span]) -> Result<(), String> {
+    pub(super) fn post(&self, spans: &[TraceSpan]) -> Result<(), String> {
         let body = request(&self.service, spans).to_string();
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(TIMEOUT))

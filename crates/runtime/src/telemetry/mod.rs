@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 pub use self::export::{BadCollector, Collector};
-use self::span::Span;
+use self::span::TraceSpan;
 use self::tracer::Tracer;
 use crate::engine::Engine;
 
@@ -86,7 +86,7 @@ struct Exporter {
     tracer: Tracer,
     /// The last event that was read.
     after: u64,
-    waiting: Vec<Span>,
+    waiting: Vec<TraceSpan>,
     dropped: u64,
     /// When the next try may be, after one that failed.
     retry: Option<Instant>,

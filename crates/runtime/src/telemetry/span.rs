@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// One thing that began and ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct TraceSpan {
     pub(super) trace: TraceId,
     pub(super) id: SpanId,
     pub(super) parent: Option<SpanId>,
@@ -55,7 +55,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl Span {
+impl TraceSpan {
     pub(super) fn json(&self) -> Value {
         let attributes = self.attributes.iter().map(|(name, value)| attribute(name, value));
         let status = match &self.error {
@@ -77,13 +77,13 @@ impl Span {
 }
 
 /// All of them as one request.
-pub(super) fn request(service: &str, spans: &[Span]) -> Value {
+pub(super) fn request(service: &str, spans: &[TraceSpan]) -> Value {
     let resource = [
         attribute("service.name", service),
         attribute("service.version", env!("CARGO_PKG_VERSION")),
     ];
     let scope = json!({"name": "relight", "version": env!("CARGO_PKG_VERSION")});
-    let spans: Vec<Value> = spans.iter().map(Span::json).collect();
+    let spans: Vec<Value> = spans.iter().map(TraceSpan::json).collect();
     json!({"resourceSpans": [{
         "resource": {"attributes": resource},
         "scopeSpans": [{"scope": scope, "spans": spans}],
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_span_is_written_as_the_protocol_wants_it() {
-        let span = Span {
+        let span = TraceSpan {
             trace: TraceId([0xab; 16]),
             id: SpanId([1; 8]),
             parent: None,

@@ -15,7 +15,7 @@ use relight_core::ids::{AgentName, TaskId};
 use relight_core::step::StepKey;
 use relight_core::time::Time;
 
-use super::span::{Span, SpanId, TraceId};
+use super::span::{SpanId, TraceId, TraceSpan};
 
 /// What is followed.
 pub(super) const KINDS: [EventKind; 9] = [
@@ -47,7 +47,7 @@ pub(super) struct Tracer {
 
 impl Tracer {
     /// The spans that end with this event.
-    pub(super) fn follow(&mut self, event: &Event) -> Vec<Span> {
+    pub(super) fn follow(&mut self, event: &Event) -> Vec<TraceSpan> {
         match event.kind {
             EventKind::AttemptBegun => self.begun(event),
             EventKind::AttemptStarted => return self.started(event).into_iter().collect(),
@@ -76,12 +76,12 @@ impl Tracer {
     }
 
     /// An agent that is back.
-    fn started(&mut self, event: &Event) -> Option<Span> {
+    fn started(&mut self, event: &Event) -> Option<TraceSpan> {
         let agent = event.agent.as_ref()?;
         let (cause, died_at) = self.gone.remove(agent)?;
         let number = event.detail["number"].as_u64()?.to_string();
         let parts = [agent.as_str(), number.as_str()];
-        Some(Span {
+        Some(TraceSpan {
             trace: TraceId::of(&parts),
             id: SpanId::of(&["recovery", parts[0], parts[1]]),
             parent: Some(SpanId::of(&["attempt", parts[0], parts[1]])),
@@ -97,7 +97,7 @@ impl Tracer {
         })
     }
 
-    fn died(&mut self, event: &Event) -> Option<Span> {
+    fn died(&mut self, event: &Event) -> Option<TraceSpan> {
         let agent = event.agent.as_ref()?;
         let word = |name: &str| event.detail[name].as_str().unwrap_or_default().to_owned();
         let cause = word("cause");
@@ -113,7 +113,7 @@ impl Tracer {
         let begun_at = begun.map_or(Time::from_ms(died_at.as_ms() - lived_ms), |(_, at)| at);
         let number = number.to_string();
         let parts = [agent.as_str(), number.as_str()];
-        Some(Span {
+        Some(TraceSpan {
             trace: TraceId::of(&parts),
             id: SpanId::of(&["attempt", parts[0], parts[1]]),
             parent: None,
@@ -130,19 +130,19 @@ impl Tracer {
     }
 
     /// A hold begins; the one before it, if nobody ended it, does then.
-    fn held(&mut self, event: &Event) -> Option<Span> {
+    fn held(&mut self, event: &Event) -> Option<TraceSpan> {
         let task = event.task.as_ref()?;
         let before = self.let_go(event);
         put(&mut self.holds, task.clone(), (event.at, event.id));
         before
     }
 
-    fn let_go(&mut self, event: &Event) -> Option<Span> {
+    fn let_go(&mut self, event: &Event) -> Option<TraceSpan> {
         let task = event.task.as_ref()?;
         let (begun_at, taken) = self.holds.remove(task)?;
         let mut attributes = vec![("relight.task", task.to_string())];
         attributes.extend(event.agent.as_ref().map(|agent| ("relight.agent", agent.to_string())));
-        Some(Span {
+        Some(TraceSpan {
             trace: TraceId::of(&[task.as_str()]),
             id: hold_id(task, taken),
             parent: None,
@@ -155,7 +155,7 @@ impl Tracer {
     }
 
     /// A step whose begin was not recorded by itself ended when it was.
-    fn step_ended(&mut self, event: &Event) -> Option<Span> {
+    fn step_ended(&mut self, event: &Event) -> Option<TraceSpan> {
         let (task, step) = (event.task.as_ref()?, event.step.as_ref()?);
         let begun_at = self.steps.remove(&(task.clone(), step.clone())).unwrap_or(event.at);
         let parent = self.holds.get(task).map(|(_, taken)| hold_id(task, *taken));
@@ -165,7 +165,7 @@ impl Tracer {
         attributes.extend(event.agent.as_ref().map(|agent| ("relight.agent", agent.to_string())));
         attributes.extend(exit_code.map(|code| ("relight.exit_code", code.to_string())));
         let failed = event.kind == EventKind::StepFailed;
-        Some(Span {
+        Some(TraceSpan {
             trace: TraceId::of(&[task.as_str()]),
             id: SpanId::of(&["step", task.as_str(), &event.id.to_string()]),
             parent,
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    fn told(span: &Span) -> String {
+    fn told(span: &TraceSpan) -> String {
         let (from, to) = (span.begun_at.as_ms() / 1_000, span.ended_at.as_ms() / 1_000);
         let error = span.error.as_ref().map(|error| format!(" ! {error}")).unwrap_or_default();
         let below = if span.parent.is_some() { " below" } else { "" };
@@ -228,7 +228,7 @@ mod tests {
             event(9, EventKind::AttemptDied, None, died),
             event(10, EventKind::AttemptStarted, None, json!({"number": 2})),
         ];
-        let spans: Vec<Span> = story.iter().flat_map(|event| tracer.follow(event)).collect();
+        let spans: Vec<TraceSpan> = story.iter().flat_map(|event| tracer.follow(event)).collect();
         let text: Vec<String> = spans.iter().map(told).collect();
         assert_eq!(text, ["attempt 1..6 ! ", "recovery 4..10 below"]);
     }
@@ -254,7 +254,7 @@ mod tests {
             event(10, EventKind::AttemptStarted, None, json!({"number": 2})),
             event(11, EventKind::AttemptDied, None, json!({"number": 2, "cause": "completed"})),
         ];
-        let spans: Vec<Span> = story.iter().flat_map(|event| tracer.follow(event)).collect();
+        let spans: Vec<TraceSpan> = story.iter().flat_map(|event| tracer.follow(event)).collect();
         let text: Vec<String> = spans.iter().map(told).collect();
         assert_eq!(
             text,

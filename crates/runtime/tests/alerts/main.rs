@@ -10,7 +10,8 @@ use base64::prelude::BASE64_STANDARD;
 use receiver::{Answer, Post, Receiver};
 use relight::alerts::stale::StaleWatch;
 use relight::alerts::{
-    CommandSink, Courier, Pace, Sink, Webhook, deliver_now, overview, register, secret, try_out,
+    AlertTiming, CommandSink, Courier, Sink, Webhook, deliver_now, overview, register, secret,
+    try_out,
 };
 use relight::core::agent::change::AgentChange;
 use relight::core::alert::{Alert, AlertKind};
@@ -30,8 +31,11 @@ use sha2::{Digest as _, Sha256};
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 /// Short enough for a test; nothing is given up.
-const QUICK: Pace =
-    Pace { group: Span::from_ms(50), retry: Span::from_ms(20), give_up: Span::from_secs(3_600) };
+const QUICK: AlertTiming = AlertTiming {
+    group: Span::from_ms(50),
+    retry: Span::from_ms(20),
+    give_up: Span::from_secs(3_600),
+};
 
 fn engine() -> Engine {
     Engine::new(Arc::new(MemoryStore::default()), Redactor::new(MarkKey::new([7; 32])))
@@ -160,7 +164,7 @@ async fn what_was_not_taken_is_sent_again_under_the_same_id() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_courier_goes_on_with_what_the_last_one_left() {
     let (engine, receiver) = (engine(), Receiver::answering(&[Answer::Status(500, "")]));
-    let slow = Pace { retry: Span::from_secs(3_600), ..QUICK };
+    let slow = AlertTiming { retry: Span::from_secs(3_600), ..QUICK };
     let first = Courier::start(&engine, vec![webhook(&receiver)], slow, |_| {}).await.unwrap();
     terminate(&engine, "a").await;
     let failed = next(&receiver).await;
@@ -275,7 +279,7 @@ async fn what_cannot_be_told_is_given_up_and_holds_up_nothing() {
     let (engine, receiver) = (engine(), Receiver::answering(&[Answer::Status(500, "")]));
     let folder = tempfile::tempdir().unwrap();
     let told = folder.path().join("told");
-    let pace = Pace { give_up: Span::ZERO, ..QUICK };
+    let pace = AlertTiming { give_up: Span::ZERO, ..QUICK };
     let sinks = vec![webhook(&receiver), appending(&told, 0)];
     let _courier = Courier::start(&engine, sinks, pace, |_| {}).await.unwrap();
     terminate(&engine, "a").await;

@@ -7,7 +7,7 @@ use relight::presets::Preset;
 use relight::supervise::notice::{Notice, What};
 use relight::supervise::recover::spec_of;
 use relight::supervise::spec::AgentSpec;
-use relight::supervise::supervisor::{Begin, Settings, Supervisor};
+use relight::supervise::supervisor::{AcquireMode, Supervisor, SupervisorSettings};
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::{Agent, AgentPlan, AgentStateKind};
 use relight_core::ids::AgentName;
@@ -36,13 +36,13 @@ type Heard = UnboundedReceiver<Notice>;
 /// One that supervises an agent which has come to rest.
 async fn at_rest(home: &TempDir, store: &Arc<dyn Store>) -> (Supervisor, Heard) {
     let engine = Engine::new(Arc::clone(store), Redactor::new(MarkKey::new([0; 32])));
-    let settings = Settings {
+    let settings = SupervisorSettings {
         home: home.path().to_owned(),
         program: Some(env!("CARGO_BIN_EXE_relight-shim").into()),
-        ..Settings::default()
+        ..SupervisorSettings::default()
     };
     let (mut supervisor, notices) = Supervisor::new(engine, settings).unwrap();
-    supervisor.acquire(spec(home), Begin::HoldBack, false).await.unwrap();
+    supervisor.acquire(spec(home), AcquireMode::HoldBack, false).await.unwrap();
     let stopped = supervisor.stop(&x()).unwrap().await.unwrap();
     assert_eq!(stopped.state, AgentStateKind::Stopped);
     (supervisor, notices)

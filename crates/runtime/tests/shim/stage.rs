@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use relight::os::{pidfd, process};
 use relight::supervise::folder::AgentFolder;
-use relight::supervise::shim::client::{self, Connection};
-use relight::supervise::shim::wire::{ExitRecord, Input, Order, Report, Rung, StartOrder};
+use relight::supervise::shim::client::{self, ShimConnection};
+use relight::supervise::shim::wire::{ExitRecord, Input, Order, Rung, ShimReport, StartOrder};
 use relight::supervise::word::Word;
 use relight_core::agent::AttemptTag;
 use relight_core::ids::AgentName;
@@ -165,16 +165,18 @@ impl Drop for Stage {
 }
 
 pub(crate) struct Shim {
-    pub(crate) connection: Connection,
+    pub(crate) connection: ShimConnection,
     pub(crate) identity: ProcessIdentity,
     pub(crate) running: Option<(AttemptTag, ProcessIdentity)>,
 }
 
 impl Shim {
-    async fn greeted(connection: Connection) -> Self {
+    async fn greeted(connection: ShimConnection) -> Self {
         let mut connection = connection;
         match next(&mut connection).await {
-            Some(Report::Status { shim, running }) => Self { connection, identity: shim, running },
+            Some(ShimReport::Status { shim, running }) => {
+                Self { connection, identity: shim, running }
+            }
             other => panic!("no status but {other:?}"),
         }
     }
@@ -183,14 +185,14 @@ impl Shim {
         timeout(PATIENCE, self.connection.send(&order)).await.unwrap().unwrap();
     }
 
-    pub(crate) async fn next(&mut self) -> Option<Report> {
+    pub(crate) async fn next(&mut self) -> Option<ShimReport> {
         next(&mut self.connection).await
     }
 
     pub(crate) async fn start(&mut self, order: StartOrder) -> ProcessIdentity {
         self.send(Order::Start(Box::new(order))).await;
         match self.next().await {
-            Some(Report::Started { process, .. }) => process,
+            Some(ShimReport::Started { process, .. }) => process,
             other => panic!("not started but {other:?}"),
         }
     }
@@ -202,7 +204,7 @@ impl Shim {
 
     pub(crate) async fn ended(&mut self) -> ExitRecord {
         match self.next().await {
-            Some(Report::Ended(record)) => record,
+            Some(ShimReport::Ended(record)) => record,
             other => panic!("not ended but {other:?}"),
         }
     }
@@ -225,7 +227,7 @@ impl Shim {
     }
 }
 
-pub(crate) async fn next(connection: &mut Connection) -> Option<Report> {
+pub(crate) async fn next(connection: &mut ShimConnection) -> Option<ShimReport> {
     timeout(PATIENCE, connection.next()).await.expect("the shim answers").unwrap()
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use relight::os::pidfd;
 use relight::supervise::shim::client;
-use relight::supervise::shim::wire::{Order, Report};
+use relight::supervise::shim::wire::{Order, ShimReport};
 use relight_core::agent::death::HowEnded;
 use relight_core::lease::Fence;
 use rustix::process::Signal;
@@ -25,7 +25,7 @@ async fn a_stop_that_comes_late_does_not_end_the_next_attempt() {
     shim.send(Order::Quit).await;
     let told = shim.next().await;
     assert!(
-        matches!(&told, Some(Report::Status { shim, running: Some(_) }) if *shim == identity),
+        matches!(&told, Some(ShimReport::Status { shim, running: Some(_) }) if *shim == identity),
         "{told:?}"
     );
     shim.send(Order::Stop { ladder: Vec::new(), tag: Some(tag(1)) }).await;
@@ -38,13 +38,16 @@ async fn stop_and_quit_say_how_things_are_when_they_do_not_apply() {
     let mut shim = stage.shim().await;
     shim.stop(&[(SIGTERM, 10)]).await;
     let identity = shim.identity.clone();
-    assert_eq!(shim.next().await, Some(Report::Status { shim: identity.clone(), running: None }));
+    assert_eq!(
+        shim.next().await,
+        Some(ShimReport::Status { shim: identity.clone(), running: None })
+    );
 
     let leader = shim.start(stage.script("echo $$ > $VOICES; exec sleep 600")).await;
     stage.hear_pid().await;
     let running = Some((tag(1), leader));
     shim.send(Order::Quit).await;
-    let status = Report::Status { shim: identity, running };
+    let status = ShimReport::Status { shim: identity, running };
     assert_eq!(shim.next().await, Some(status.clone()));
     shim.send(Order::Start(Box::new(stage.script("true")))).await;
     assert_eq!(shim.next().await, Some(status));
@@ -71,7 +74,7 @@ async fn a_newer_supervisor_takes_over_and_an_older_one_is_refused() {
     let _second = stage.adopted(5).await;
     assert_eq!(first.next().await, None);
     let mut stale = client::connect(&stage.folder, Fence(4)).await.unwrap().unwrap();
-    assert_eq!(next(&mut stale).await, Some(Report::Refused { newest: Fence(5) }));
+    assert_eq!(next(&mut stale).await, Some(ShimReport::Refused { newest: Fence(5) }));
     assert_eq!(next(&mut stale).await, None);
     let _same = stage.adopted(5).await;
 }

@@ -3,8 +3,8 @@
 use relight::inflight::{self, Holding, OpenStep};
 use relight::os::clock;
 use relight::supervise::folder::AgentFolder;
-use relight::supervise::notify::{self, Sign};
-use relight::supervise::successor::{About, current_brief};
+use relight::supervise::notify::{self, NotifySign};
+use relight::supervise::successor::{BriefSubject, current_brief};
 use relight_core::ids::{AgentName, TaskId};
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ pub(super) async fn brief_text(
         Side::Process(process) => process.workspace.as_deref(),
         Side::Http { .. } => None,
     };
-    let about = About { agent: agent.as_ref(), task: task.as_ref(), workspace };
+    let about = BriefSubject { agent: agent.as_ref(), task: task.as_ref(), workspace };
     match current_brief(&seat.engine, about).await {
         Ok(Some(text)) => Ok(text),
         Ok(None) => Ok("Nothing was interrupted: begin at the beginning.\n".to_owned()),
@@ -111,11 +111,11 @@ async fn beat(
         Some(name) => notify::addresses(&AgentFolder::of(&seat.home, &name)),
         None => process.addresses.clone(),
     };
-    let mut signs = vec![Sign::Alive];
+    let mut signs = vec![NotifySign::Alive];
     if let Some(text) = &given.waiting_until {
-        signs.push(Sign::WaitingUntil(moment(text, clock::now())?));
+        signs.push(NotifySign::WaitingUntil(moment(text, clock::now())?));
     }
-    signs.extend(given.status.clone().map(Sign::Status));
+    signs.extend(given.status.clone().map(NotifySign::Status));
     let send = move || addresses.iter().any(|address| notify::send(address, &signs).is_ok());
     Ok(tokio::task::spawn_blocking(send).await.unwrap_or(false))
 }

@@ -9,7 +9,7 @@ use relight::fleet;
 use relight::fleet::remote_control::{self, NotGranted};
 use relight::os::{clock, process};
 use relight::supervise::control::{
-    self, Changed, Refused, RefusedCode, Registered, Reply, Request, run_socket,
+    self, Changed, ControlReply, Refused, RefusedCode, Registered, Request, run_socket,
 };
 use relight::supervise::folder::AgentFolder;
 use relight_core::agent::change::AgentChange;
@@ -111,9 +111,9 @@ impl App {
     }
 
     /// Has the supervisor do something.
-    pub(super) async fn call(&self, request: Request) -> Result<Reply, ApiError> {
+    pub(super) async fn call(&self, request: Request) -> Result<ControlReply, ApiError> {
         let (reply, answer) = tokio::sync::oneshot::channel();
-        let call = relight::supervise::control_server::Call { request, reply };
+        let call = relight::supervise::control_server::ControlCall { request, reply };
         let ending = || {
             let text = "the daemon is ending";
             ApiError::new(ErrorCode::ENDING, text)
@@ -198,7 +198,7 @@ impl App {
             return Err(ApiError::invalid("there is a secret in the command, which would be kept")
                 .hint("let the agent read it from a file or a variable of its own"));
         }
-        let new = control::NewAgent {
+        let new = control::AgentRegistration {
             name: name.clone(),
             command,
             folder: given.folder.map(folder).transpose()?,
@@ -208,16 +208,16 @@ impl App {
             skills: given.skills,
         };
         let registered: Registered = match self.call(Request::Register(Box::new(new))).await? {
-            Reply::Ok(value) => serde_json::from_value(value)
+            ControlReply::Ok(value) => serde_json::from_value(value)
                 .map_err(|error| ApiError::internal(error.to_string()))?,
-            Reply::Error(Refused { code: RefusedCode::Refused, message, hint }) => {
+            ControlReply::Error(Refused { code: RefusedCode::Refused, message, hint }) => {
                 let error = ApiError::invalid(message);
                 return Err(match hint {
                     Some(hint) => error.hint(hint),
                     None => error,
                 });
             }
-            Reply::Error(refused) => return Err(refused.into()),
+            ControlReply::Error(refused) => return Err(refused.into()),
         };
         Ok(if registered.created { StatusCode::CREATED } else { StatusCode::OK })
     }
@@ -329,7 +329,7 @@ impl App {
             return self.change_reporter(&name, &request).await;
         }
         let reply = match self.call(request.clone()).await? {
-            Reply::Error(Refused { code: RefusedCode::NotFound, .. }) => {
+            ControlReply::Error(Refused { code: RefusedCode::NotFound, .. }) => {
                 match self.ask_elsewhere(&agent, request.clone()).await {
                     Some(reply) => reply,
                     None => self.ask_node(&agent, request).await?,
@@ -338,12 +338,12 @@ impl App {
             reply => reply,
         };
         match reply {
-            Reply::Ok(value) => {
+            ControlReply::Ok(value) => {
                 let changed: Changed = serde_json::from_value(value)
                     .map_err(|error| ApiError::internal(error.to_string()))?;
                 Ok(Answer(changed.into()))
             }
-            Reply::Error(refused) => Err(refused.into()),
+            ControlReply::Error(refused) => Err(refused.into()),
         }
     }
 
@@ -363,25 +363,31 @@ impl App {
     }
 
     /// Another node of the fleet may have it. When none has, it may have come here meanwhile.
-    async fn ask_node(&self, agent: &Agent, mut request: Request) -> Result<Reply, ApiError> {
+    async fn ask_node(
+        &self,
+        agent: &Agent,
+        mut request: Request,
+    ) -> Result<ControlReply, ApiError> {
         if let (Some(_), Some((name, verb))) = (&self.backend.node, request.wish()) {
             let grace_ms = agent.plan.grace.as_ms();
             let patience = Span::from_ms(NODE_PATIENCE.as_ms().saturating_add(grace_ms));
             let store = self.backend.engine.store();
             match remote_control::ask(store.as_ref(), name, verb, patience).await {
-                Ok(remote_control::Asked::Done(changed)) => return Ok(Reply::ok(&changed)),
-                Ok(remote_control::Asked::Left(verb)) => {
+                Ok(remote_control::RemoteDelivery::Done(changed)) => {
+                    return Ok(ControlReply::ok(&changed));
+                }
+                Ok(remote_control::RemoteDelivery::Left(verb)) => {
                     request = Request::of(agent.name.clone(), verb);
                 }
                 Err(NotGranted::Store(error)) => return Err(error.into()),
-                Err(error) => return Ok(Reply::Error(error.into())),
+                Err(error) => return Ok(ControlReply::Error(error.into())),
             }
         }
         self.call(request).await
     }
 
     /// A `relight run` may have it.
-    async fn ask_elsewhere(&self, agent: &Agent, request: Request) -> Option<Reply> {
+    async fn ask_elsewhere(&self, agent: &Agent, request: Request) -> Option<ControlReply> {
         let socket = run_socket(&AgentFolder::of(&self.backend.home, &agent.name));
         let patience = Span::from_ms(PATIENCE.as_ms().saturating_add(agent.plan.grace.as_ms()));
         let asked = move || control::ask(&socket, &request, patience);

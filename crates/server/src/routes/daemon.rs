@@ -1,7 +1,7 @@
 //! The daemon itself: what it knows beyond the store, and its end.
 
 use axum::extract::State;
-use relight::supervise::control::{Ending, Reply, Request, Status};
+use relight::supervise::control::{ControlReply, Request, ShutdownSummary, SupervisorStatus};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +33,7 @@ pub(crate) struct Recover {
 /// What the daemon knows beyond the store: its pid, and the signs of life of its agents.
 #[cfg_attr(test, utoipa::path(get, path = "/api/status", tag = "daemon",
     responses((status = 200, body = Object), (status = 503))))]
-pub(super) async fn status(State(app): State<App>) -> Result<Answer<Status>, ApiError> {
+pub(super) async fn status(State(app): State<App>) -> Result<Answer<SupervisorStatus>, ApiError> {
     app.answer(Request::Status).await.map(Answer)
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn status(State(app): State<App>) -> Result<Answer<Status>, Api
 pub(super) async fn down(
     State(app): State<App>,
     Given(given): Given<Down>,
-) -> Result<Answer<Ending>, ApiError> {
+) -> Result<Answer<ShutdownSummary>, ApiError> {
     app.answer(Request::Down { keep_agents: given.keep_agents }).await.map(Answer)
 }
 
@@ -69,10 +69,10 @@ pub(super) async fn recover(
 impl App {
     async fn answer<A: DeserializeOwned>(&self, request: Request) -> Result<A, ApiError> {
         match self.call(request).await? {
-            Reply::Ok(value) => {
+            ControlReply::Ok(value) => {
                 serde_json::from_value(value).map_err(|error| ApiError::internal(error.to_string()))
             }
-            Reply::Error(refused) => Err(refused.into()),
+            ControlReply::Error(refused) => Err(refused.into()),
         }
     }
 }

@@ -4,7 +4,7 @@ use axum::Extension;
 use axum::extract::State;
 use relight::fleet::far_log;
 use relight::supervise::folder::AgentFolder;
-use relight::supervise::log::{Log, LogPosition};
+use relight::supervise::log::{AgentLog, LogPosition};
 use relight_core::agent::Agent;
 use relight_core::agent::plain::plain_line;
 use relight_core::ids::{AgentName, NodeName};
@@ -63,7 +63,7 @@ impl App {
     async fn own_log(&self, agent: &Agent, count: usize) -> Result<Logs, ApiError> {
         let folder = AgentFolder::of(&self.backend.home, &agent.name);
         // One more than wanted tells whether there are more.
-        let read = move || Log::of(&folder).last_lines(count + 1, LogPosition::START);
+        let read = move || AgentLog::of(&folder).last_lines(count + 1, LogPosition::START);
         let read = tokio::task::spawn_blocking(read).await;
         let read = read.map_err(|error| ApiError::internal(error.to_string()))?;
         let found = match read {

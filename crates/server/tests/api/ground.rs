@@ -14,7 +14,8 @@ use relight::queue::Queue;
 use relight::recovery::{Recoverer, Strategies};
 use relight::store_url::StoreUrl;
 use relight::supervise::control::{
-    Changed, Control, Ending, RefusedCode, Registered, Reply, Request, Status, daemon_socket,
+    Changed, Control, ControlReply, RefusedCode, Registered, Request, ShutdownSummary,
+    SupervisorStatus, daemon_socket,
 };
 use relight::supervise::control_server::Reception;
 use relight::supervise::heartbeats::Beats;
@@ -211,25 +212,27 @@ fn supervise(mut reception: Reception, asked: Arc<Mutex<Vec<Request>>>) {
     });
 }
 
-fn answer(request: &Request) -> Reply {
+fn answer(request: &Request) -> ControlReply {
     match request {
         Request::Start { agent } | Request::Stop { agent } | Request::Restart { agent } => {
             if agent.as_str() != "writer" {
                 let text = format!("agent {agent} is not supervised here");
-                return Reply::error(RefusedCode::NotFound, text, None);
+                return ControlReply::error(RefusedCode::NotFound, text, None);
             }
-            Reply::ok(&Changed {
+            ControlReply::ok(&Changed {
                 agent: AgentName::new("writer").unwrap(),
                 previous_state: AgentStateKind::Running,
                 state: AgentStateKind::Running,
                 task_cancelled: None,
             })
         }
-        Request::Status => Reply::ok(&Status { pid: 1, agents: Vec::new() }),
-        Request::Down { .. } => Reply::ok(&Ending { pid: 1, agents: 0, problem: None }),
-        Request::Register(_) => Reply::ok(&Registered { created: true }),
+        Request::Status => ControlReply::ok(&SupervisorStatus { pid: 1, agents: Vec::new() }),
+        Request::Down { .. } => {
+            ControlReply::ok(&ShutdownSummary { pid: 1, agents: 0, problem: None })
+        }
+        Request::Register(_) => ControlReply::ok(&Registered { created: true }),
         Request::Unregister { .. } | Request::Reload | Request::Recover { .. } => {
-            Reply::ok(&json!({}))
+            ControlReply::ok(&json!({}))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use relight::supervise::control::{AskError, Status, daemon_socket};
+use relight::supervise::control::{AskError, SupervisorStatus, daemon_socket};
 use relight_core::time::Span;
 use relight_server::{client, tokens};
 
@@ -50,7 +50,8 @@ fn daemon(socket: &Path) -> Finding {
     };
     let version = health["version"].as_str().unwrap_or("unknown").to_owned();
     let status = client::send(socket, "GET", "/api/status", None, PATIENCE).ok();
-    let status = status.and_then(|status| serde_json::from_value::<Status>(status.body).ok());
+    let status =
+        status.and_then(|status| serde_json::from_value::<SupervisorStatus>(status.body).ok());
     let who = status.map(|status| format!(" (pid {})", status.pid)).unwrap_or_default();
     let own = env!("CARGO_PKG_VERSION");
     if version != own {

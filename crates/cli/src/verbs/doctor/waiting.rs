@@ -5,7 +5,7 @@ use std::sync::Arc;
 use relight::alerts::overview;
 use relight::engine::Engine;
 use relight::sessions;
-use relight::supervise::recover::{self, Finding as Lost};
+use relight::supervise::recover::{self, Discrepancy};
 use relight_core::redact::{MarkKey, Redactor};
 use relight_core::session::Rules;
 use relight_core::time::Span;
@@ -36,8 +36,9 @@ async fn to_recover(store: &Arc<dyn Store>) -> Result<Finding, Failure> {
     let lost = recover::find(&engine).await?;
     let rules = Rules { window: Span::ZERO, ..Rules::default() };
     let sessions = sessions::find(&engine, &rules).await?.len();
-    let tasks = lost.iter().filter(|one| matches!(one, Lost::Task { .. })).count();
-    let dead = lost.iter().filter(|one| matches!(one, Lost::Agent { lives: false, .. })).count();
+    let tasks = lost.iter().filter(|one| matches!(one, Discrepancy::Task { .. })).count();
+    let dead =
+        lost.iter().filter(|one| matches!(one, Discrepancy::Agent { lives: false, .. })).count();
     if tasks + dead + sessions == 0 {
         return Ok(Finding::ok("recover", "nothing waits to be recovered"));
     }

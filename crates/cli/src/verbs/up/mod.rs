@@ -14,12 +14,14 @@ use std::time::Duration;
 use relight::fleet::key::FleetKey;
 use relight::os::clock;
 use relight::supervise::boots;
-use relight::supervise::control::{Control, Ending, RefusedCode, Reply, Request, daemon_socket};
-use relight::supervise::control_server::{Call, Reception};
+use relight::supervise::control::{
+    Control, ControlReply, RefusedCode, Request, ShutdownSummary, daemon_socket,
+};
+use relight::supervise::control_server::{ControlCall, Reception};
 use relight::supervise::notice::{Notice, What};
 use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{
-    AgentView, Answer, Begin, QueueSettings, Settings, Supervisor,
+    AcquireMode, AgentView, QueueSettings, StateChangeResult, Supervisor, SupervisorSettings,
 };
 use relight::supervise::systemd::Systemd;
 use relight::supervise::word::Word;
@@ -89,7 +91,7 @@ struct Daemon<'a> {
     /// This machine's place in a fleet; none where it is alone.
     membership: Option<Membership>,
     /// How agents are taken up that come to this node later.
-    begin: Begin,
+    begin: AcquireMode,
     /// Traces, where somebody collects them.
     telemetry: Option<Telemetry>,
     /// As it was read last.
@@ -100,7 +102,7 @@ enum Phase {
     /// Agents are supervised.
     Serving,
     /// Agents are being stopped; those whose end is still awaited.
-    Stopping(Vec<oneshot::Receiver<Answer>>),
+    Stopping(Vec<oneshot::Receiver<StateChangeResult>>),
     /// Agents live on without us.
     Leaving,
     /// The same, because the store's files are gone: nothing can be recorded.
@@ -110,7 +112,7 @@ enum Phase {
 enum Woken {
     Notice(Notice),
     Signal(Told),
-    Call(Call),
+    Call(ControlCall),
     Fleet(Heard),
     Stable,
     Watchdog,
@@ -135,7 +137,7 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         Some(fleet) => Some((fleet.name().clone(), FleetKey::of(engine.store().as_ref()).await?)),
         None => None,
     };
-    let mut settings = Settings { fleet, ..supervision::settings(environment, &home)? };
+    let mut settings = SupervisorSettings { fleet, ..supervision::settings(environment, &home)? };
     if settings.fleet.is_some() {
         let lease = format!("{}ms", config.node.lease.as_ms());
         settings.places.push((Word::from(NODE_LEASE), Word::from(lease)));
@@ -178,7 +180,7 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         told: None,
         alerting,
         membership,
-        begin: Begin::Wake,
+        begin: AcquireMode::Wake,
         telemetry,
         config,
     };
@@ -217,9 +219,9 @@ impl Daemon<'_> {
         self.held_back.store(holds_back, Ordering::Relaxed);
         let is_paced = queue.resume_rate > 0 || queue.resume_at_once > 0;
         let begin = match (holds_back, is_paced) {
-            (true, _) => Begin::HoldBack,
-            (false, true) => Begin::Turn,
-            (false, false) => Begin::Wake,
+            (true, _) => AcquireMode::HoldBack,
+            (false, true) => AcquireMode::Turn,
+            (false, false) => AcquireMode::Wake,
         };
         self.begin = begin;
         if count > 100 {
@@ -291,7 +293,7 @@ impl Daemon<'_> {
         Ok(())
     }
 
-    async fn take_up(&mut self, specs: Vec<AgentSpec>, begin: Begin) {
+    async fn take_up(&mut self, specs: Vec<AgentSpec>, begin: AcquireMode) {
         for spec in &specs {
             self.warn(spec);
         }
@@ -416,19 +418,19 @@ impl Daemon<'_> {
     }
 
     /// What whoever asked for the end is told.
-    fn ending(&self, agents: u32) -> Reply {
+    fn ending(&self, agents: u32) -> ControlReply {
         let problem = match &self.phase {
             Phase::Failing(error) => Some(supervision::agents_live_on(error).message),
             Phase::Serving | Phase::Stopping(_) | Phase::Leaving => None,
         };
-        Reply::ok(&Ending { pid: std::process::id(), agents, problem })
+        ControlReply::ok(&ShutdownSummary { pid: std::process::id(), agents, problem })
     }
 
     fn is_ending(&self) -> bool {
         !matches!(self.phase, Phase::Serving)
     }
 
-    async fn answer(&mut self, call: Call) {
+    async fn answer(&mut self, call: ControlCall) {
         let Some(call) = supervision::answer(&self.supervisor, call, self.is_ending()) else {
             return;
         };
@@ -444,17 +446,17 @@ impl Daemon<'_> {
                 self.ending(agents)
             }
             Request::Register(new) => match self.register(*new).await {
-                Ok(registered) => Reply::ok(&registered),
-                Err(refused) => Reply::Error(refused),
+                Ok(registered) => ControlReply::ok(&registered),
+                Err(refused) => ControlReply::Error(refused),
             },
             Request::Unregister { agent } => return self.unregister(&agent, call.reply),
             Request::Reload => {
                 self.reload().await;
-                Reply::ok(&serde_json::json!({"agents": self.supervisor.names().count()}))
+                ControlReply::ok(&serde_json::json!({"agents": self.supervisor.names().count()}))
             }
             // Everything that is supervised here is recovered as it dies.
-            Request::Recover { .. } => Reply::ok(&serde_json::json!({"recovered": []})),
-            _ => Reply::error(RefusedCode::Refused, "this is not known here", None),
+            Request::Recover { .. } => ControlReply::ok(&serde_json::json!({"recovered": []})),
+            _ => ControlReply::error(RefusedCode::Refused, "this is not known here", None),
         };
         let _ = call.reply.send(reply);
     }

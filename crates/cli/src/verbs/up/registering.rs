@@ -1,9 +1,11 @@
 //! Agents that are registered over HTTP while the daemon runs.
 
 use relight::os::clock;
-use relight::supervise::control::{NewAgent, Refused, RefusedCode, Registered, Reply};
+use relight::supervise::control::{
+    AgentRegistration, ControlReply, Refused, RefusedCode, Registered,
+};
 use relight::supervise::spec::AgentSpec;
-use relight::supervise::supervisor::Begin;
+use relight::supervise::supervisor::AcquireMode;
 use relight_core::agent::change::AgentChange;
 use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
@@ -15,7 +17,7 @@ use crate::verbs::{registered, supervision};
 
 impl Daemon<'_> {
     /// Supervises an agent that somebody registered, from now on. The same one again changes nothing.
-    pub(super) async fn register(&mut self, new: NewAgent) -> Result<Registered, Refused> {
+    pub(super) async fn register(&mut self, new: AgentRegistration) -> Result<Registered, Refused> {
         let refused = |code, message: String, hint: Option<String>| Refused { code, message, hint };
         let name = new.name.clone();
         let engine = self.supervisor.engine().clone();
@@ -39,7 +41,7 @@ impl Daemon<'_> {
         let taken = match &self.membership {
             Some(_) => self.create(spec, known.is_some()).await.map_err(|e| e.to_string()),
             None => {
-                let taken = self.supervisor.acquire(spec, Begin::Wake, false).await;
+                let taken = self.supervisor.acquire(spec, AcquireMode::Wake, false).await;
                 taken.map_err(|error| error.to_string())
             }
         };
@@ -67,7 +69,7 @@ impl Daemon<'_> {
     }
 
     /// Stops it and gives it back; whoever asked hears once that is done.
-    pub(super) fn unregister(&mut self, name: &AgentName, reply: oneshot::Sender<Reply>) {
+    pub(super) fn unregister(&mut self, name: &AgentName, reply: oneshot::Sender<ControlReply>) {
         let retired = match self.membership {
             Some(_) => self.supervisor.unregister(name),
             None => self.supervisor.retire(name),
@@ -80,7 +82,7 @@ impl Daemon<'_> {
                 // Dropped when the supervisor ends, which gives it back too.
                 let _ = retired.await;
             }
-            let _ = reply.send(Reply::ok(&serde_json::json!({})));
+            let _ = reply.send(ControlReply::ok(&serde_json::json!({})));
         });
     }
 }

@@ -1,7 +1,7 @@
 //! The configuration, read again while the daemon runs.
 
 use relight::supervise::spec::AgentSpec;
-use relight::supervise::supervisor::Begin;
+use relight::supervise::supervisor::AcquireMode;
 use relight_core::ids::AgentName;
 
 use super::Daemon;
@@ -37,7 +37,7 @@ impl Daemon<'_> {
         }
         let specs = self.hand_over_misplaced(specs);
         let new = specs.into_iter().filter(|spec| !self.supervisor.replan(spec.clone())).collect();
-        self.begin = Begin::Wake;
+        self.begin = AcquireMode::Wake;
         self.take_up_or_stand_by(new).await;
         self.say("the configuration was read again");
     }

@@ -4,16 +4,16 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use rustix::fs::{CWD, Mode, mkfifoat};
 
-use super::super::{CheckpointFolder, Found};
+use super::super::{CheckpointFolder, ScannedFile};
 use super::{absent_folder, checkpoint, folder_with, noon};
 
 /// One line for each file: its name, then the status or the reason.
 fn picture(folder: &CheckpointFolder) -> String {
     let lines = folder.scan().unwrap().into_iter().map(|found| match found {
-        Found::Good { path, checkpoint } => {
+        ScannedFile::Good { path, checkpoint } => {
             format!("{}: {}", path.file_name().unwrap().display(), checkpoint.status.as_str())
         }
-        Found::Damaged { path, reason } => {
+        ScannedFile::Damaged { path, reason } => {
             format!("{}: {reason}", path.file_name().unwrap().display())
         }
     });
@@ -74,8 +74,8 @@ fn any_number_of_threads_finds_the_same() {
     }
     for threads in [1, 2, 3, 4, 5, 1000] {
         let found = folder.scan_with(NonZeroUsize::new(threads).unwrap(), |found| match found {
-            Found::Good { checkpoint, .. } => Some(checkpoint.workflow_id),
-            Found::Damaged { .. } => None,
+            ScannedFile::Good { checkpoint, .. } => Some(checkpoint.workflow_id),
+            ScannedFile::Damaged { .. } => None,
         });
         assert_eq!(found.unwrap(), ids);
     }

@@ -20,23 +20,23 @@ use tokio::sync::{mpsc, watch};
 use super::death::bare_record;
 use super::ledger::Ledger;
 use super::live_attempt::LiveAttempt;
-use super::tree::{Met, Orphan, Tree};
-use super::{Actor, AgentView, Lost, Mail};
+use super::tree::{ConnectedShim, Orphan, Tree};
+use super::{Actor, AgentView, Mail, SupervisionLost};
 use crate::holders;
 use crate::os::limits::{self, Room};
 use crate::os::{clock, file, fleet as door, process};
 use crate::supervise::context::{NodeRight, SupervisorContext};
 use crate::supervise::control::DEATH_MAX;
 use crate::supervise::folder::AgentFolder;
-use crate::supervise::heartbeats::Slot;
-use crate::supervise::log::{Log, LogPosition, LogStart};
+use crate::supervise::heartbeats::BeatSlot;
+use crate::supervise::log::{AgentLog, LogPosition, LogStart};
 use crate::supervise::notice::What;
 use crate::supervise::oom::Oom;
 use crate::supervise::shim::client;
 use crate::supervise::shim::record;
 use crate::supervise::shim::wire::ExitRecord;
 use crate::supervise::spec::AgentSpec;
-use crate::supervise::stream::Stream;
+use crate::supervise::stream::AttemptStream;
 use crate::supervise::successor;
 use crate::supervise::waiting;
 use crate::supervise::watch_process::ProcessWatch;
@@ -63,12 +63,12 @@ pub enum TakeUpError {
     Store(#[from] StoreError),
     /// Another supervisor took it while it was being taken up.
     #[error(transparent)]
-    Lost(#[from] Lost),
+    Lost(#[from] SupervisionLost),
 }
 
 /// How an agent is taken up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begin {
+pub enum AcquireMode {
     /// As its state says.
     Wake,
     /// A person wants it to run.
@@ -87,9 +87,9 @@ pub enum Begin {
 pub(in crate::supervise) async fn acquire(
     context: Arc<SupervisorContext>,
     mut spec: AgentSpec,
-    begin: Begin,
+    begin: AcquireMode,
     take_over: bool,
-    beats: Arc<Slot>,
+    beats: Arc<BeatSlot>,
     mail: mpsc::UnboundedReceiver<Mail>,
 ) -> Result<(Actor, watch::Receiver<AgentView>), TakeUpError> {
     let right = context.node_right();
@@ -112,9 +112,9 @@ pub(in crate::supervise) async fn acquire(
     let (view, views) = watch::channel(first_view);
     let fence = agent.lease.fence;
     let holds = match begin {
-        Begin::HoldBack | Begin::GiveBack => Some(Pause::HeldBack),
-        Begin::Turn => (agent.attempt_number > 0).then_some(Pause::Turn),
-        Begin::Wake | Begin::Start | Begin::Anew => None,
+        AcquireMode::HoldBack | AcquireMode::GiveBack => Some(Pause::HeldBack),
+        AcquireMode::Turn => (agent.attempt_number > 0).then_some(Pause::Turn),
+        AcquireMode::Wake | AcquireMode::Start | AcquireMode::Anew => None,
     };
     let ledger = Ledger::open(Arc::clone(&context), spec.name.clone(), fence, right);
     let mut actor = Actor {
@@ -155,10 +155,10 @@ pub(in crate::supervise) async fn acquire(
         agent_was_on: was_on,
     };
     actor.reconcile().await?;
-    if begin == Begin::Anew {
+    if begin == AcquireMode::Anew {
         actor.forget_the_past().await?;
     }
-    if matches!(begin, Begin::Start | Begin::Anew) {
+    if matches!(begin, AcquireMode::Start | AcquireMode::Anew) {
         actor.take_up_failed_task().await;
     }
     actor.begin(begin);
@@ -180,7 +180,7 @@ async fn take_lease(
         let was_on = held.and_then(|held| held.holder.node()).cloned();
         holders::look_for(store.as_ref(), held).await?;
         if !context.still_has(right) {
-            return Err(Lost::Node(spec.name.clone()).into());
+            return Err(SupervisionLost::Node(spec.name.clone()).into());
         }
         let mut changes = Vec::new();
         let mut agent = match &before {
@@ -250,18 +250,18 @@ async fn has_died(holder: &Holder) -> bool {
 }
 
 impl Actor {
-    fn begin(&mut self, begin: Begin) {
+    fn begin(&mut self, begin: AcquireMode) {
         let event = match begin {
-            Begin::Wake | Begin::Turn => AgentEvent::Wake,
-            Begin::Start | Begin::Anew => AgentEvent::Start,
-            Begin::HoldBack => AgentEvent::HoldBack,
-            Begin::GiveBack => AgentEvent::Stop(Stopper::Shutdown),
+            AcquireMode::Wake | AcquireMode::Turn => AgentEvent::Wake,
+            AcquireMode::Start | AcquireMode::Anew => AgentEvent::Start,
+            AcquireMode::HoldBack => AgentEvent::HoldBack,
+            AcquireMode::GiveBack => AgentEvent::Stop(Stopper::Shutdown),
         };
         self.events.push_back(event);
     }
 
     /// The next attempt resumes neither the work nor the session of the last one.
-    async fn forget_the_past(&mut self) -> Result<(), Lost> {
+    async fn forget_the_past(&mut self) -> Result<(), SupervisionLost> {
         self.last = None;
         match self.agent.session {
             Some(_) => self.commit(vec![AgentChange::Session(None)]).await,
@@ -286,7 +286,7 @@ impl Actor {
     /// The shim, where one listens; one that cannot be spoken to is found by the lock it holds. Without a
     /// descriptor to spare nothing can be found out, and what lives must not be taken for dead: then it
     /// waits.
-    async fn reach_shim(&self) -> (Room, Option<client::Connection>) {
+    async fn reach_shim(&self) -> (Room, Option<client::ShimConnection>) {
         let mut pause = std::time::Duration::from_millis(250);
         loop {
             if let Ok(Some(room)) = Room::take() {
@@ -318,7 +318,11 @@ impl Actor {
         }
     }
 
-    async fn meet_shim(&mut self, met: Met, attempt: Option<Attempt>) -> Result<(), TakeUpError> {
+    async fn meet_shim(
+        &mut self,
+        met: ConnectedShim,
+        attempt: Option<Attempt>,
+    ) -> Result<(), TakeUpError> {
         self.tree = met.tree;
         let Some((tag, process)) = met.running else {
             return self.bury_by_record(attempt).await;
@@ -350,7 +354,11 @@ impl Actor {
 
     /// Commits the end of an attempt whose successor was already started, and starts nothing. Whether
     /// work may be resumed now is no question: it was.
-    async fn catch_up(&mut self, attempt: Attempt, record: ExitRecord) -> Result<(), Lost> {
+    async fn catch_up(
+        &mut self,
+        attempt: Attempt,
+        record: ExitRecord,
+    ) -> Result<(), SupervisionLost> {
         let said = self.read_back(&attempt, record.how).await?;
         let event = self.facts_of(&attempt, &record, said).await;
         let decision = decide(&self.agent, event, self.moment().await);
@@ -406,7 +414,7 @@ impl Actor {
 
     /// Where the output of an adopted attempt begins; its newest end when nobody said.
     fn log_start(&self, begins: Option<(u64, u64)>) -> LogStart {
-        let log = Log::of(&self.folder);
+        let log = AgentLog::of(&self.folder);
         let at = begins.map(LogPosition::from).or_else(|| log.end().ok()).unwrap_or_default();
         LogStart { number: at.number, path: log.path(at.number), offset: at.offset }
     }
@@ -451,7 +459,7 @@ impl Actor {
         let record = match record {
             Some(record) => record,
             None => {
-                let log = attempt.log.map(|(number, _)| Log::of(&self.folder).path(number));
+                let log = attempt.log.map(|(number, _)| AgentLog::of(&self.folder).path(number));
                 let last_output = log.and_then(|log| file::modified_at(&log));
                 self.lost_record(&attempt, last_output, note).await
             }
@@ -511,16 +519,24 @@ impl Actor {
         }
     }
 
-    async fn bury_unwatched(&mut self, attempt: Attempt, record: ExitRecord) -> Result<(), Lost> {
+    async fn bury_unwatched(
+        &mut self,
+        attempt: Attempt,
+        record: ExitRecord,
+    ) -> Result<(), SupervisionLost> {
         let said = self.read_back(&attempt, record.how).await?;
         self.record_death(attempt, record, said).await
     }
 
     /// What an attempt said in its output while nobody read it; its session is kept.
-    async fn read_back(&mut self, attempt: &Attempt, how: HowEnded) -> Result<Option<Said>, Lost> {
+    async fn read_back(
+        &mut self,
+        attempt: &Attempt,
+        how: HowEnded,
+    ) -> Result<Option<Said>, SupervisionLost> {
         let preset = Arc::clone(&self.spec.preset);
         let Some(begins) = attempt.log.filter(|_| preset.reads_stream()) else { return Ok(None) };
-        let mut stream = Stream::new(&preset, begins.into(), &self.folder);
+        let mut stream = AttemptStream::new(&preset, begins.into(), &self.folder);
         let session = stream.read_all().await;
         self.captured(session);
         self.keep_captured().await?;
@@ -529,7 +545,10 @@ impl Actor {
 
     /// How the attempt ended whose tag is allocated but not yet used, says the store; none when it was
     /// never begun.
-    async fn end_of_successor(&mut self, number: u32) -> Result<Option<ExitRecord>, Lost> {
+    async fn end_of_successor(
+        &mut self,
+        number: u32,
+    ) -> Result<Option<ExitRecord>, SupervisionLost> {
         let Some(tag) = self.agent.next_attempt.clone() else { return Ok(None) };
         if let Some(record) = self.record_of(number, &tag) {
             return Ok(Some(record));

@@ -17,16 +17,16 @@ use relight_core::task::{STRATEGY_DEFAULT, Task};
 use relight_core::time::Span;
 
 use super::tree::{Orphan, Tree, TreeEvent};
-use super::{Actor, Lost, guard};
+use super::{Actor, SupervisionLost, guard};
 use crate::engine::ActError;
 use crate::os::{clock, process};
 use crate::recovery::Recoverer;
-use crate::supervise::log::{Log, LogPosition};
+use crate::supervise::log::{AgentLog, LogPosition};
 use crate::supervise::notice::What;
 use crate::supervise::oom::MemoryKill;
 use crate::supervise::post_mortem::{self, LOG_END_BYTES};
 use crate::supervise::shim::record;
-use crate::supervise::shim::wire::{ExitRecord, Report};
+use crate::supervise::shim::wire::{ExitRecord, ShimReport};
 
 /// How many pids are named in a note.
 const PIDS_MAX: usize = 10;
@@ -34,12 +34,16 @@ const PIDS_MAX: usize = 10;
 const LEASE_ENDED: &str = "the lease of its node ran out, and its shim ended it";
 
 impl Actor {
-    pub(super) async fn tree_says(&mut self, event: TreeEvent) -> Result<(), Lost> {
+    pub(super) async fn tree_says(&mut self, event: TreeEvent) -> Result<(), SupervisionLost> {
         match event {
-            TreeEvent::Says(Report::Started { tag, process }) => self.started(&tag, process).await,
-            TreeEvent::Says(Report::Ended(record)) => self.ended(record).await,
-            TreeEvent::Says(Report::Status { .. }) => Ok(()),
-            TreeEvent::Says(Report::Refused { .. }) => Err(Lost::Fenced(self.spec.name.clone())),
+            TreeEvent::Says(ShimReport::Started { tag, process }) => {
+                self.started(&tag, process).await
+            }
+            TreeEvent::Says(ShimReport::Ended(record)) => self.ended(record).await,
+            TreeEvent::Says(ShimReport::Status { .. }) => Ok(()),
+            TreeEvent::Says(ShimReport::Refused { .. }) => {
+                Err(SupervisionLost::Fenced(self.spec.name.clone()))
+            }
             TreeEvent::ShimContinued(shim) => {
                 let pid = shim.pid;
                 let text = format!("its shim (pid {pid}) was stopped (SIGSTOP), and is continued");
@@ -58,7 +62,11 @@ impl Actor {
         }
     }
 
-    async fn started(&mut self, tag: &AttemptTag, process: ProcessIdentity) -> Result<(), Lost> {
+    async fn started(
+        &mut self,
+        tag: &AttemptTag,
+        process: ProcessIdentity,
+    ) -> Result<(), SupervisionLost> {
         let Some(life) = self.life.as_mut().filter(|life| life.tag == *tag) else { return Ok(()) };
         life.started(process.clone());
         self.room_pause = Duration::ZERO;
@@ -75,7 +83,7 @@ impl Actor {
     }
 
     /// The shim says that the tree of an attempt is gone.
-    pub(super) async fn ended(&mut self, record: ExitRecord) -> Result<(), Lost> {
+    pub(super) async fn ended(&mut self, record: ExitRecord) -> Result<(), SupervisionLost> {
         let Some(mut life) = self.life.take() else { return Ok(()) };
         if life.tag != record.tag {
             self.life = Some(life);
@@ -117,7 +125,7 @@ impl Actor {
         attempt: Attempt,
         record: ExitRecord,
         said: Option<Said>,
-    ) -> Result<(), Lost> {
+    ) -> Result<(), SupervisionLost> {
         let event = self.facts_of(&attempt, &record, said).await;
         self.silent_since = None;
         self.last = Some(attempt);
@@ -135,13 +143,13 @@ impl Actor {
         let log_end = if self.wrote_nothing {
             Vec::new()
         } else {
-            Log::of(&self.folder).last_bytes(LOG_END_BYTES, begins).unwrap_or_default()
+            AgentLog::of(&self.folder).last_bytes(LOG_END_BYTES, begins).unwrap_or_default()
         };
         let engine = &self.context.engine;
         let found = post_mortem::take(engine, &log_end, attempt, Some(record)).await;
         let mut found = found.unwrap_or_else(|error| {
             self.tell(What::Trouble(error.to_string()));
-            post_mortem::Found::nothing()
+            post_mortem::DeathFindings::nothing()
         });
         // A long life counts as progress anyway.
         let is_stable = self.spec.plan.policy.is_stable(record.lived);
@@ -328,7 +336,7 @@ impl Actor {
 
     /// The shim was killed. Its attempt may live on: then only the kernel tells of its end. It has no more
     /// time when it was killed because the shim did not end it.
-    async fn shim_gone(&mut self, is_overdue: bool) -> Result<(), Lost> {
+    async fn shim_gone(&mut self, is_overdue: bool) -> Result<(), SupervisionLost> {
         let shim = self.tree.shim().cloned();
         self.tree = Tree::None;
         // It may live and obey another supervisor: then nothing of the agent is ours to touch.
@@ -358,7 +366,7 @@ impl Actor {
     }
 
     /// The leader that no shim holds is gone: what is left of its tree goes too.
-    async fn leader_gone(&mut self, how: HowEnded) -> Result<(), Lost> {
+    async fn leader_gone(&mut self, how: HowEnded) -> Result<(), SupervisionLost> {
         self.tree = Tree::None;
         let Some(life) = &self.life else { return Ok(()) };
         let (tag, number, lived) = (life.tag.clone(), life.number, life.lived());
@@ -379,7 +387,7 @@ impl Actor {
     }
 
     /// Gone, and nothing can tell how.
-    async fn lost(&mut self, note: &str) -> Result<(), Lost> {
+    async fn lost(&mut self, note: &str) -> Result<(), SupervisionLost> {
         let Some(life) = &self.life else { return Ok(()) };
         let (tag, number) = (life.tag.clone(), life.number);
         self.clear_leftovers().await?;

@@ -27,7 +27,7 @@ use crate::supervise::watch_process::ProcessWatch;
 pub(super) type Leader = Arc<OnceLock<ProcessIdentity>>;
 
 /// Stands beside one attempt.
-struct Guard {
+struct AttemptGuard {
     fleet: Fleet,
     /// Under which lease of the node the attempt is supervised; another one is another's to say.
     epoch: Epoch,
@@ -44,7 +44,7 @@ impl Actor {
         let (fleet, epoch) = (self.context.fleet.clone(), self.node_right.epoch());
         let (Some(fleet), Some(epoch), Some(life)) = (fleet, epoch, &self.life) else { return };
         let Tree::Shim { connection, shim, .. } = &self.tree else { return };
-        let guard = Guard {
+        let guard = AttemptGuard {
             fleet,
             epoch,
             shim: shim.clone(),
@@ -69,7 +69,7 @@ impl Actor {
     }
 }
 
-impl Guard {
+impl AttemptGuard {
     async fn stand(self) {
         let watch = ProcessWatch::new(&self.shim);
         let mut standing = self.fleet.standing();

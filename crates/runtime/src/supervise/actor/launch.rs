@@ -21,14 +21,14 @@ use tokio::time::Instant;
 
 use super::brief::{Brief, OpenBrief};
 use super::live_attempt::LiveAttempt;
-use super::tree::{KILL_WAIT, Met, Tree, kill_shim};
-use super::{Actor, Lost};
+use super::tree::{ConnectedShim, KILL_WAIT, Tree, kill_shim};
+use super::{Actor, SupervisionLost};
 use crate::engine::ActError;
 use crate::os::limits::{self, Room};
 use crate::os::{clock, pidfd, process, random};
 use crate::presets::Launch;
 use crate::supervise::cgroup::Cleared;
-use crate::supervise::log::{Log, LogStart};
+use crate::supervise::log::{AgentLog, LogStart};
 use crate::supervise::notice::What;
 use crate::supervise::notify::NotifySocket;
 use crate::supervise::oom::Oom;
@@ -36,7 +36,7 @@ use crate::supervise::program::{self, NotStarted};
 use crate::supervise::shim::client;
 use crate::supervise::shim::wire::{Deadline, Input, StartOrder};
 use crate::supervise::successor;
-use crate::supervise::sweep::{self, Swept};
+use crate::supervise::sweep::{self, SweepOutcome};
 use crate::supervise::word::Word;
 
 /// How long what outlived an attempt has to end.
@@ -72,7 +72,7 @@ enum LaunchError {
     #[error("task {0} is not its to do any more")]
     NotItsTask(TaskId),
     #[error(transparent)]
-    Lost(#[from] Lost),
+    Lost(#[from] SupervisionLost),
 }
 
 impl LaunchError {
@@ -95,7 +95,11 @@ impl LaunchError {
 
 impl Actor {
     /// Starts an attempt. What goes wrong is the attempt's death: it is charged, and bounded.
-    pub(super) async fn launch(&mut self, number: u32, tag: AttemptTag) -> Result<(), Lost> {
+    pub(super) async fn launch(
+        &mut self,
+        number: u32,
+        tag: AttemptTag,
+    ) -> Result<(), SupervisionLost> {
         self.due = None;
         self.open_brief = None;
         let had_shim = self.tree.is_ready();
@@ -159,7 +163,7 @@ impl Actor {
     }
 
     /// The time has come to try again.
-    pub(super) async fn launch_postponed(&mut self) -> Result<(), Lost> {
+    pub(super) async fn launch_postponed(&mut self) -> Result<(), SupervisionLost> {
         match self.postponed.take() {
             Some(Postponed { number, tag, .. }) => self.launch(number, tag).await,
             None => Ok(()),
@@ -187,7 +191,7 @@ impl Actor {
         }
         self.ready_shim(tag).await?;
         let is_new_session = self.assign_session().await?;
-        let log = Log::of(&self.folder)
+        let log = AgentLog::of(&self.folder)
             .for_attempt(&self.spec.log_limits)
             .map_err(|error| LaunchError::File(self.folder.logs(), error))?;
         let begins_a_file = log.offset == 0;
@@ -216,7 +220,7 @@ impl Actor {
         }
         if begins_a_file {
             // What is kept too much is kept until the next time.
-            let _ = Log::of(&self.folder).trim(&self.spec.log_limits);
+            let _ = AgentLog::of(&self.folder).trim(&self.spec.log_limits);
         }
         self.watch_output();
         Ok(())
@@ -265,14 +269,14 @@ impl Actor {
     }
 
     /// Ends everything that carries a tag of this agent, or holds its lock.
-    pub(super) async fn clear_leftovers(&mut self) -> Result<(), Lost> {
+    pub(super) async fn clear_leftovers(&mut self) -> Result<(), SupervisionLost> {
         let tags = self.tags().await;
         self.clear_tags(tags).await?;
         self.clear_lock().await
     }
 
     /// Ends what holds the agent's lock though no shim of ours does: it has dropped its tag.
-    async fn clear_lock(&mut self) -> Result<(), Lost> {
+    async fn clear_lock(&mut self) -> Result<(), SupervisionLost> {
         let is_held = matches!(client::take_lock(&self.folder), Ok(None));
         if self.tree.is_ready() || !is_held {
             return Ok(());
@@ -292,7 +296,7 @@ impl Actor {
     /// supervisor has refuses us.
     async fn end_stray_shim(&self) {
         let Ok(Some(connection)) = client::connect(&self.folder, self.fence).await else { return };
-        let Ok(Some(Met { tree, .. })) = Tree::meet(connection).await else { return };
+        let Ok(Some(ConnectedShim { tree, .. })) = Tree::meet(connection).await else { return };
         if let Some(shim) = tree.shim().cloned() {
             let text = format!("its shim (pid {}) was left behind, and is killed", shim.pid);
             self.tell(What::Trouble(text));
@@ -302,16 +306,19 @@ impl Actor {
 
     /// Ends everything that carries one of these tags. A supervisor that was frozen may have lost the
     /// agent meanwhile: then what lives is another's.
-    pub(super) async fn clear_tags(&mut self, tags: Vec<AttemptTag>) -> Result<(), Lost> {
+    pub(super) async fn clear_tags(
+        &mut self,
+        tags: Vec<AttemptTag>,
+    ) -> Result<(), SupervisionLost> {
         self.prove_right().await?;
         self.sweep(move || sweep::clear(&tags, LEFTOVER_GRACE, KILL_WAIT)).await;
         Ok(())
     }
 
     /// Sweeps outside of this task, and tells what came of it.
-    async fn sweep(&self, clear: impl FnOnce() -> io::Result<Swept> + Send + 'static) {
+    async fn sweep(&self, clear: impl FnOnce() -> io::Result<SweepOutcome> + Send + 'static) {
         match tokio::task::spawn_blocking(clear).await {
-            Ok(Ok(Swept { stopped, survivors })) => {
+            Ok(Ok(SweepOutcome { stopped, survivors })) => {
                 let survivors = u32::try_from(survivors.len()).unwrap_or(u32::MAX);
                 if stopped > 0 || survivors > 0 {
                     self.tell(What::Swept { stopped, survivors });
@@ -325,7 +332,7 @@ impl Actor {
     }
 
     /// Asks the store whether the agent is still ours.
-    pub(super) async fn prove_right(&mut self) -> Result<(), Lost> {
+    pub(super) async fn prove_right(&mut self) -> Result<(), SupervisionLost> {
         self.ledger.hand_in(Vec::new(), clock::now());
         self.ledger.settle().await
     }
@@ -381,7 +388,7 @@ impl Actor {
     }
 
     /// A session id that we choose is on disk before the agent hears of it. Whether one was chosen.
-    async fn assign_session(&mut self) -> Result<bool, Lost> {
+    async fn assign_session(&mut self) -> Result<bool, SupervisionLost> {
         if self.agent.session.is_some() {
             return Ok(false);
         }
@@ -400,7 +407,7 @@ impl Actor {
     }
 
     /// What was read about its session is on disk before the next attempt is told of it.
-    pub(super) async fn keep_captured(&mut self) -> Result<(), Lost> {
+    pub(super) async fn keep_captured(&mut self) -> Result<(), SupervisionLost> {
         match self.captured_session.take() {
             Some(session) => self.commit(vec![AgentChange::Session(session)]).await,
             None => Ok(()),
@@ -642,7 +649,7 @@ pub(super) async fn holds(
         }
         pause = (pause * 2).min(ROOM_PAUSE_MAX);
     };
-    let mut question = Question(child);
+    let mut question = ConditionCheck(child);
     let Ok(handle) = pidfd::open(question.0.id()) else { return Ok(false) };
     let has_ended = tokio::time::timeout(UNTIL_MAX, pidfd::ended(handle)).await;
     let in_time = matches!(has_ended, Ok(Ok(())));
@@ -650,9 +657,9 @@ pub(super) async fn holds(
 }
 
 /// A loop's condition while it is asked.
-struct Question(Child);
+struct ConditionCheck(Child);
 
-impl Drop for Question {
+impl Drop for ConditionCheck {
     /// Nobody waits for the answer any more. The child was not waited for, so its group is its own.
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {

@@ -14,7 +14,7 @@ use relight_store::{AgentCommit, AgentCommitError, EventQuery, Store};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
-use super::Lost;
+use super::SupervisionLost;
 use crate::supervise::context::{NodeRight, SupervisorContext};
 use crate::supervise::notice::What;
 
@@ -27,14 +27,14 @@ const EVENTS_LOOKED_AT: usize = 1_000;
 
 /// Some changes, and when they were decided.
 #[derive(Debug)]
-struct Entry {
+struct PendingChanges {
     changes: Vec<AgentChange>,
     at: Time,
 }
 
 /// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Written {
+enum WriteProgress {
     /// So many entries are durable.
     UpTo(u64),
     /// Another supervisor has the agent now; nothing more is written.
@@ -45,9 +45,9 @@ enum Written {
 #[derive(Debug)]
 pub(super) struct Ledger {
     agent: AgentName,
-    entries: mpsc::UnboundedSender<Entry>,
+    entries: mpsc::UnboundedSender<PendingChanges>,
     handed_in: u64,
-    written: watch::Receiver<Written>,
+    written: watch::Receiver<WriteProgress>,
 }
 
 impl Ledger {
@@ -59,7 +59,7 @@ impl Ledger {
         right: NodeRight,
     ) -> Self {
         let (entries, received) = mpsc::unbounded_channel();
-        let (written, seen) = watch::channel(Written::UpTo(0));
+        let (written, seen) = watch::channel(WriteProgress::UpTo(0));
         tokio::spawn(write(context, agent.clone(), fence, right, received, written));
         Self { agent, entries, handed_in: 0, written: seen }
     }
@@ -68,24 +68,24 @@ impl Ledger {
     pub(super) fn hand_in(&mut self, changes: Vec<AgentChange>, at: Time) {
         self.handed_in += 1;
         // Nobody receives once the agent is lost, which `settle` and `lost` tell.
-        let _ = self.entries.send(Entry { changes, at });
+        let _ = self.entries.send(PendingChanges { changes, at });
     }
 
     /// Returns when all that was handed in is durable.
-    pub(super) async fn settle(&mut self) -> Result<(), Lost> {
-        let all = Written::UpTo(self.handed_in);
-        let settled = self.written.wait_for(|now| *now == all || *now == Written::Lost).await;
+    pub(super) async fn settle(&mut self) -> Result<(), SupervisionLost> {
+        let all = WriteProgress::UpTo(self.handed_in);
+        let settled = self.written.wait_for(|now| *now == all || *now == WriteProgress::Lost).await;
         match settled.map(|now| *now) {
-            Ok(Written::UpTo(_)) => Ok(()),
-            Ok(Written::Lost) | Err(_) => Err(Lost::Fenced(self.agent.clone())),
+            Ok(WriteProgress::UpTo(_)) => Ok(()),
+            Ok(WriteProgress::Lost) | Err(_) => Err(SupervisionLost::Fenced(self.agent.clone())),
         }
     }
 
     /// Returns when another supervisor has the agent; never otherwise.
-    pub(super) async fn lost(&self) -> Lost {
+    pub(super) async fn lost(&self) -> SupervisionLost {
         let mut written = self.written.clone();
-        let _ = written.wait_for(|now| *now == Written::Lost).await;
-        Lost::Fenced(self.agent.clone())
+        let _ = written.wait_for(|now| *now == WriteProgress::Lost).await;
+        SupervisionLost::Fenced(self.agent.clone())
     }
 }
 
@@ -94,8 +94,8 @@ async fn write(
     agent: AgentName,
     fence: Fence,
     right: NodeRight,
-    mut entries: mpsc::UnboundedReceiver<Entry>,
-    written: watch::Sender<Written>,
+    mut entries: mpsc::UnboundedReceiver<PendingChanges>,
+    written: watch::Sender<WriteProgress>,
 ) {
     let mut count = 0;
     let mut told = ToldAt::default();
@@ -104,12 +104,12 @@ async fn write(
         let commit =
             AgentCommit { agent: agent.clone(), guard, at: entry.at, changes: entry.changes };
         if !make_durable(&context, right, &commit, told.before(&commit)).await {
-            let _ = written.send(Written::Lost);
+            let _ = written.send(WriteProgress::Lost);
             return;
         }
         told.add(&commit);
         count += 1;
-        let _ = written.send(Written::UpTo(count));
+        let _ = written.send(WriteProgress::UpTo(count));
     }
 }
 

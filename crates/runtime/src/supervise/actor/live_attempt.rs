@@ -18,12 +18,12 @@ use crate::os::clock;
 use crate::os::limits::Room;
 use crate::os::process::TreeUsage;
 use crate::supervise::folder::AgentFolder;
-use crate::supervise::log::{Log, LogStart};
+use crate::supervise::log::{AgentLog, LogStart};
 use crate::supervise::notice::What;
-use crate::supervise::notify::Sign;
+use crate::supervise::notify::NotifySign;
 use crate::supervise::oom::Oom;
 use crate::supervise::spec::AgentSpec;
-use crate::supervise::stream::Stream;
+use crate::supervise::stream::AttemptStream;
 use crate::supervise::waiting::{self, Waits};
 use crate::supervise::watch_process::ProcessWatch;
 use relight_core::agent::decide::AgentEvent;
@@ -49,7 +49,7 @@ pub(super) struct LiveAttempt {
     /// The watch told of it.
     pub(super) has_leader_ended: bool,
     pub(super) log: LogStart,
-    pub(super) stream: Option<Stream>,
+    pub(super) stream: Option<AttemptStream>,
     pub(super) status: Option<String>,
     pub(super) waits: Waits,
     pub(super) step_usage: StepUsage,
@@ -99,7 +99,7 @@ impl LiveAttempt {
             stream: spec
                 .preset
                 .reads_stream()
-                .then(|| Stream::new(&spec.preset, log.position(), folder)),
+                .then(|| AttemptStream::new(&spec.preset, log.position(), folder)),
             log_size: log.offset,
             trimmed_at: 0,
             log,
@@ -246,36 +246,36 @@ impl LiveAttempt {
 }
 
 impl Actor {
-    pub(super) fn hear(&mut self, signs: Vec<Sign>) {
+    pub(super) fn hear(&mut self, signs: Vec<NotifySign>) {
         let Some(life) = &mut self.life else { return };
         let now_ms = clock::monotonic_ms();
         let waited = life.waits.clone();
         for sign in signs {
             match sign {
-                Sign::Ready => life.silence.ready(now_ms),
-                Sign::Status(text) => {
+                NotifySign::Ready => life.silence.ready(now_ms),
+                NotifySign::Status(text) => {
                     life.status = Some(self.context.engine.redactor().text(&text).into_owned());
                     // What waits may still say what for.
                     life.sign(SignSource::Hook);
                     continue;
                 }
-                Sign::Extend(span) => life.silence.extend(span, now_ms),
-                Sign::WaitingUntil(at) => {
+                NotifySign::Extend(span) => life.silence.extend(span, now_ms),
+                NotifySign::WaitingUntil(at) => {
                     life.waits_until(at);
                     life.last_sign = clock::now();
                     continue;
                 }
-                Sign::Verb(id, until) => {
+                NotifySign::Verb(id, until) => {
                     life.waits.verb(id, until);
                     life.silence.verb(now_ms);
                     life.last_sign = clock::now();
                     continue;
                 }
-                Sign::Trigger => {
+                NotifySign::Trigger => {
                     life.asked_for_restart = true;
                     self.events.push_back(AgentEvent::End(Ending::Hung));
                 }
-                Sign::Alive | Sign::Stopping => {}
+                NotifySign::Alive | NotifySign::Stopping => {}
             }
             life.waits.until = None;
             life.sign(SignSource::Beat);
@@ -343,7 +343,7 @@ impl Actor {
             life.sign(SignSource::Output);
             session = life.read_stream();
         }
-        let log = Log::of(&self.folder);
+        let log = AgentLog::of(&self.folder);
         if life.log_size.saturating_sub(life.trimmed_at) >= self.spec.log_limits.file_bytes_max {
             life.trimmed_at = life.log_size;
             // What is kept too much is kept until the next time.

@@ -35,7 +35,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 pub(super) use self::acquire::acquire;
-pub use self::acquire::{Begin, TakeUpError};
+pub use self::acquire::{AcquireMode, TakeUpError};
 use self::brief::{OpenBrief, changes};
 use self::launch::Postponed;
 use self::ledger::Ledger;
@@ -43,9 +43,9 @@ use self::live_attempt::LiveAttempt;
 use self::tree::{LOOK_EVERY, Tree, TreeEvent};
 use super::context::{NodeRight, SupervisorContext};
 use super::folder::AgentFolder;
-use super::heartbeats::Slot;
+use super::heartbeats::BeatSlot;
 use super::notice::What;
-use super::notify::{NotifySocket, Sign};
+use super::notify::{NotifySign, NotifySocket};
 use super::oom::Oom;
 use super::program::NotStarted;
 use super::shim::client;
@@ -57,11 +57,11 @@ use crate::os::{clock, process, random};
 #[derive(Debug)]
 pub(super) enum Mail {
     /// Run; answered once an attempt lives, or it is clear that none will.
-    Start(oneshot::Sender<Answer>),
+    Start(oneshot::Sender<StateChangeResult>),
     /// End what runs, and run again.
-    Restart(oneshot::Sender<Answer>),
+    Restart(oneshot::Sender<StateChangeResult>),
     /// End, and stay so; answered when nothing lives any more.
-    Stop(Stopper, oneshot::Sender<Answer>),
+    Stop(Stopper, oneshot::Sender<StateChangeResult>),
     /// End at once what is being ended with patience.
     KillNow,
     /// Let the agent live, and go: the next supervisor adopts it.
@@ -80,7 +80,7 @@ pub(super) enum Mail {
 
 /// What became of a wish.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct StateChangeResult {
     /// The state before.
     pub previous: AgentStateKind,
     /// The state now.
@@ -118,7 +118,7 @@ pub struct AgentView {
 
 /// Why supervision of an agent ended though nobody wanted it to.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum Lost {
+pub enum SupervisionLost {
     /// Another supervisor has it now.
     #[error("agent {0} has another supervisor now")]
     Fenced(relight_core::ids::AgentName),
@@ -131,7 +131,7 @@ struct Waiter {
     wants: Wants,
     previous: AgentStateKind,
     task_cancelled: Option<TaskId>,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<StateChangeResult>,
 }
 
 #[derive(PartialEq, Eq, Clone, Copy)]
@@ -191,7 +191,7 @@ pub(super) struct Actor {
     /// The live attempt's brief while it lacks what only git can tell.
     open_brief: Option<OpenBrief>,
     /// Signs of life that came over HTTP.
-    beats: Arc<Slot>,
+    beats: Arc<BeatSlot>,
     mail: mpsc::UnboundedReceiver<Mail>,
     view: watch::Sender<AgentView>,
     /// Under which lease of the node it was taken up.
@@ -209,32 +209,32 @@ const KEPT: &str = "something of it lives: it is kept for as long as the lease o
 enum Happening {
     Tree(TreeEvent),
     Mail(Option<Mail>),
-    Signs(Vec<Sign>),
+    Signs(Vec<NotifySign>),
     Timer,
     Asked(Result<bool, NotStarted>),
     Changes(Option<DirtyFiles>),
-    Lost(Lost),
+    Lost(SupervisionLost),
     LeaderEnded,
     Room,
 }
 
 impl Actor {
     /// Runs until the agent is left, nobody wants it any more, or another supervisor has it.
-    pub(super) async fn run(mut self) -> Result<(), Lost> {
+    pub(super) async fn run(mut self) -> Result<(), SupervisionLost> {
         let ended = self.supervise().await;
         // Before anybody hears of it: whoever looks then sees that it is over.
         self.mail.close();
         match ended {
             Ok(()) => {}
-            Err(Lost::Fenced(_)) if self.context.still_has(self.node_right) => {
+            Err(SupervisionLost::Fenced(_)) if self.context.still_has(self.node_right) => {
                 self.tell(What::Lost);
             }
-            Err(Lost::Fenced(_) | Lost::Node(_)) => self.tell(What::NodeLost),
+            Err(SupervisionLost::Fenced(_) | SupervisionLost::Node(_)) => self.tell(What::NodeLost),
         }
         ended
     }
 
-    async fn supervise(&mut self) -> Result<(), Lost> {
+    async fn supervise(&mut self) -> Result<(), SupervisionLost> {
         loop {
             self.keep_captured().await?;
             while let Some(event) = self.events.pop_front() {
@@ -282,7 +282,7 @@ impl Actor {
         }
     }
 
-    async fn open(&mut self, mail: Mail) -> Result<(), Lost> {
+    async fn open(&mut self, mail: Mail) -> Result<(), SupervisionLost> {
         match mail {
             Mail::Start(answer) => {
                 self.take_up_failed_task().await;
@@ -324,7 +324,7 @@ impl Actor {
         Ok(())
     }
 
-    fn await_state(&mut self, wants: Wants, answer: oneshot::Sender<Answer>) {
+    fn await_state(&mut self, wants: Wants, answer: oneshot::Sender<StateChangeResult>) {
         let previous = self.agent.state.kind();
         let task = self.spec.plan.task.clone();
         let task_cancelled = task.filter(|_| previous == AgentStateKind::Running);
@@ -332,7 +332,7 @@ impl Actor {
     }
 
     /// Answers those whose wish has come true, or cannot.
-    async fn answer_waiters(&mut self) -> Result<(), Lost> {
+    async fn answer_waiters(&mut self) -> Result<(), SupervisionLost> {
         if self.waiters.is_empty() {
             return Ok(());
         }
@@ -371,7 +371,7 @@ impl Actor {
             let verb =
                 if waiter.wants == Wants::Running { "did not start" } else { "was started again" };
             let problem = failed.then(|| format!("agent {name} {verb}{why}"));
-            let _ = waiter.answer.send(Answer {
+            let _ = waiter.answer.send(StateChangeResult {
                 previous: waiter.previous,
                 state: self.agent.state.kind(),
                 task_cancelled: waiter.task_cancelled,
@@ -385,7 +385,7 @@ impl Actor {
 
     /// Decides, commits, acts. An attempt whose tag was allocated ahead is started first: the commit
     /// that allocated it explains it already, and a restart need not wait for the disk.
-    async fn happen(&mut self, event: AgentEvent) -> Result<(), Lost> {
+    async fn happen(&mut self, event: AgentEvent) -> Result<(), SupervisionLost> {
         let mut moment = self.moment().await;
         if event == AgentEvent::Due
             && let Some((_, at)) = self.due.take()
@@ -421,7 +421,7 @@ impl Actor {
         &mut self,
         effects: &[AgentEffect],
         changes: &[AgentChange],
-    ) -> Result<(), Lost> {
+    ) -> Result<(), SupervisionLost> {
         self.remember_end(changes);
         for change in changes {
             // The one after it is known already, and its cgroup is made ready too.
@@ -437,7 +437,7 @@ impl Actor {
         Ok(())
     }
 
-    async fn act(&mut self, effect: AgentEffect) -> Result<(), Lost> {
+    async fn act(&mut self, effect: AgentEffect) -> Result<(), SupervisionLost> {
         match effect {
             AgentEffect::Spawn { number, tag, .. } => {
                 self.prove_term()?;
@@ -483,7 +483,7 @@ impl Actor {
     }
 
     /// Durable when it returns.
-    async fn commit(&mut self, changes: Vec<AgentChange>) -> Result<(), Lost> {
+    async fn commit(&mut self, changes: Vec<AgentChange>) -> Result<(), SupervisionLost> {
         self.commit_deferred(changes);
         self.ledger.settle().await
     }
@@ -520,7 +520,7 @@ impl Actor {
 
     /// Goes, and gives the lease back. Where others would start the agent at once, not while anything of
     /// it lives: then it stays this machine's until its node's lease ends.
-    async fn give_back(&mut self) -> Result<(), Lost> {
+    async fn give_back(&mut self) -> Result<(), SupervisionLost> {
         if self.context.is_one_of_many() && self.is_anything_left().await {
             self.tree.leave();
             self.tell(What::Trouble(KEPT.to_owned()));
@@ -532,7 +532,7 @@ impl Actor {
 
     /// Gives back what rests. One that was told to begin something meanwhile has begun it by now, and
     /// stays.
-    async fn release(&mut self) -> Result<bool, Lost> {
+    async fn release(&mut self) -> Result<bool, SupervisionLost> {
         if !self.at_rest || self.is_anything_left().await {
             return Ok(false);
         }
@@ -551,7 +551,7 @@ impl Actor {
     }
 
     /// What the queue gave it stays its own.
-    async fn replan(&mut self, mut spec: AgentSpec) -> Result<(), Lost> {
+    async fn replan(&mut self, mut spec: AgentSpec) -> Result<(), SupervisionLost> {
         if spec.plan.takes == Takes::Start {
             spec.plan.task.clone_from(&self.spec.plan.task);
         }
@@ -672,7 +672,7 @@ async fn leader_ended(life: Option<&mut LiveAttempt>) {
     }
 }
 
-async fn hear(socket: Option<&NotifySocket>) -> Vec<Sign> {
+async fn hear(socket: Option<&NotifySocket>) -> Vec<NotifySign> {
     match socket {
         // A socket that cannot be read hears nothing.
         Some(socket) => match socket.recv().await {
@@ -709,19 +709,19 @@ async fn asked(question: &mut JoinSet<Result<bool, NotStarted>>) -> Result<bool,
 impl Actor {
     /// Nothing is begun when the node's lease has nearly run out, by a clock that goes on while this
     /// process is frozen.
-    fn prove_term(&self) -> Result<(), Lost> {
+    fn prove_term(&self) -> Result<(), SupervisionLost> {
         match self.context.still_has(self.node_right) {
             true => Ok(()),
-            false => Err(Lost::Node(self.spec.name.clone())),
+            false => Err(SupervisionLost::Node(self.spec.name.clone())),
         }
     }
 
     /// Until when what runs may live by itself; for ever outside of a fleet. Under another lease it is
     /// another supervision's to say.
-    fn deadline(&self) -> Result<Option<Deadline>, Lost> {
+    fn deadline(&self) -> Result<Option<Deadline>, SupervisionLost> {
         let Some(fleet) = &self.context.fleet else { return Ok(None) };
         self.prove_term()?;
-        let term = fleet.term().ok_or_else(|| Lost::Node(self.spec.name.clone()))?;
+        let term = fleet.term().ok_or_else(|| SupervisionLost::Node(self.spec.name.clone()))?;
         Ok(Some(term.deadline(self.ladder())))
     }
 

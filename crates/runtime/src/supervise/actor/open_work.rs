@@ -13,7 +13,7 @@ use super::Actor;
 use super::live_attempt::StepUsage;
 use crate::os::{clock, process};
 use crate::running_step::{Runner, RunningStep};
-use crate::supervise::stream::Stream;
+use crate::supervise::stream::AttemptStream;
 
 /// So many tasks of one attempt are looked at.
 const TASKS_MAX: usize = 100;
@@ -52,7 +52,7 @@ impl Actor {
             }
         }
         let Some(life) = &mut self.life else { return Ok((None, None)) };
-        let of_stream = life.stream.iter().flat_map(Stream::open_work);
+        let of_stream = life.stream.iter().flat_map(AttemptStream::open_work);
         work.extend(of_stream.map(|(since, deadline)| OpenWork {
             deadline_ms: deadline.map(monotonic_of),
             active_ms: monotonic_of(since),

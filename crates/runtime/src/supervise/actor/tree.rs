@@ -12,8 +12,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::os::{clock, pidfd};
 use crate::supervise::shim;
-use crate::supervise::shim::client::Connection;
-use crate::supervise::shim::wire::{Order, Report, Rung, StartOrder};
+use crate::supervise::shim::client::ShimConnection;
+use crate::supervise::shim::wire::{Order, Rung, ShimReport, StartOrder};
 use crate::supervise::sweep;
 use crate::supervise::watch_process::ProcessWatch;
 
@@ -34,7 +34,7 @@ pub(super) enum Tree {
     None,
     /// Its shim, with or without an attempt.
     Shim {
-        connection: Connection,
+        connection: ShimConnection,
         shim: ProcessIdentity,
         owes: Option<Owed>,
         /// The newest one that it runs or was told to start.
@@ -47,7 +47,7 @@ pub(super) enum Tree {
 /// An answer that a shim owes. An agent can stop its shim (`kill -STOP $PPID`), so it is looked at until
 /// the answer comes.
 pub(super) struct Owed {
-    answer: Answer,
+    answer: ExpectedReport,
     look_at: Instant,
     /// By then it must have come.
     until: Instant,
@@ -58,7 +58,7 @@ pub(super) struct Owed {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum ExpectedReport {
     /// That something was started.
     Started,
     /// That its tree is gone.
@@ -75,7 +75,7 @@ pub(super) struct Orphan {
 #[derive(Debug)]
 pub(super) enum TreeEvent {
     /// The shim says something.
-    Says(Report),
+    Says(ShimReport),
     /// The shim was stopped by somebody, and was continued.
     ShimContinued(ProcessIdentity),
     /// The shim is gone.
@@ -87,7 +87,7 @@ pub(super) enum TreeEvent {
 }
 
 /// What a shim that was just met says it has.
-pub(super) struct Met {
+pub(super) struct ConnectedShim {
     pub(super) tree: Tree,
     pub(super) running: Option<(AttemptTag, ProcessIdentity)>,
 }
@@ -96,7 +96,7 @@ impl Tree {
     /// Hears what the shim at the other end has. None when a newer supervisor was there, or when it
     /// has just gone. One that was stopped is continued; one that is stopped again and again is killed,
     /// and its attempt lives on without it.
-    pub(super) async fn meet(mut connection: Connection) -> io::Result<Option<Met>> {
+    pub(super) async fn meet(mut connection: ShimConnection) -> io::Result<Option<ConnectedShim>> {
         let mut stopped = None;
         for _ in 0..ANSWER_LOOKS {
             match timeout(LOOK_EVERY, connection.next()).await {
@@ -113,13 +113,19 @@ impl Tree {
         Err(io::ErrorKind::TimedOut.into())
     }
 
-    fn met(connection: Connection, first: Option<Report>) -> Option<Met> {
+    fn met(connection: ShimConnection, first: Option<ShimReport>) -> Option<ConnectedShim> {
         match first {
-            Some(Report::Status { shim, running }) => {
+            Some(ShimReport::Status { shim, running }) => {
                 let attempt = running.as_ref().map(|(tag, _)| tag.clone());
-                Some(Met { tree: Self::Shim { connection, shim, owes: None, attempt }, running })
+                Some(ConnectedShim {
+                    tree: Self::Shim { connection, shim, owes: None, attempt },
+                    running,
+                })
             }
-            Some(Report::Refused { .. } | Report::Started { .. } | Report::Ended(_)) | None => None,
+            Some(
+                ShimReport::Refused { .. } | ShimReport::Started { .. } | ShimReport::Ended(_),
+            )
+            | None => None,
         }
     }
 
@@ -193,7 +199,7 @@ impl Tree {
         match self {
             Self::Shim { connection, owes, attempt, .. } => {
                 *attempt = Some(order.tag.clone());
-                *owes = Some(Owed::new(Answer::Started, LOOK_EVERY * ANSWER_LOOKS));
+                *owes = Some(Owed::new(ExpectedReport::Started, LOOK_EVERY * ANSWER_LOOKS));
                 connection.send(&Order::Start(Box::new(order))).await
             }
             Self::None | Self::Orphan(_) => Err(io::ErrorKind::NotConnected.into()),
@@ -206,12 +212,12 @@ impl Tree {
         let Self::Shim { owes, .. } = self else { return };
         let waits = [grace.as_duration(), KILL_WAIT.as_duration(), ANSWER_WAIT];
         let mut new = Owed::new(
-            Answer::Ended,
+            ExpectedReport::Ended,
             waits.into_iter().fold(Duration::ZERO, Duration::saturating_add),
         );
         new.look_at = Instant::now() + look_after;
         match owes {
-            Some(owed) if owed.answer == Answer::Ended => {
+            Some(owed) if owed.answer == ExpectedReport::Ended => {
                 owed.until = owed.until.min(new.until);
                 owed.look_at = owed.look_at.min(new.look_at);
             }
@@ -246,17 +252,17 @@ impl Tree {
 }
 
 impl Owed {
-    fn new(answer: Answer, limit: Duration) -> Self {
+    fn new(answer: ExpectedReport, limit: Duration) -> Self {
         let now = Instant::now();
         // A ladder may be as long as somebody likes.
         let until = now.checked_add(limit).unwrap_or_else(|| now + Duration::from_secs(1 << 30));
         Self { answer, look_at: now + LOOK_EVERY, until, was_stopped: false, has_lost_tree: false }
     }
 
-    fn is_paid_by(&self, report: &Report) -> bool {
+    fn is_paid_by(&self, report: &ShimReport) -> bool {
         match report {
-            Report::Started { .. } => self.answer == Answer::Started,
-            Report::Status { .. } | Report::Ended(_) | Report::Refused { .. } => true,
+            ShimReport::Started { .. } => self.answer == ExpectedReport::Started,
+            ShimReport::Status { .. } | ShimReport::Ended(_) | ShimReport::Refused { .. } => true,
         }
     }
 
@@ -266,7 +272,7 @@ impl Owed {
         let now = Instant::now();
         self.look_at = now + LOOK_EVERY;
         let is_stopped = pidfd::continue_stopped(shim);
-        if now >= self.until && self.answer == Answer::Ended {
+        if now >= self.until && self.answer == ExpectedReport::Ended {
             let shim = shim.clone();
             if std::mem::replace(&mut self.has_lost_tree, true) {
                 self.look_at = now + ANSWER_WAIT;

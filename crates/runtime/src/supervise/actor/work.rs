@@ -9,7 +9,7 @@ use relight_core::recovery::HolderDeath;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 
-use super::{Actor, Lost};
+use super::{Actor, SupervisionLost};
 use crate::os::clock;
 use crate::recovery::{self, Recovered};
 use crate::supervise::notice::What;
@@ -35,7 +35,7 @@ impl Actor {
 
     /// Begins a task of the queue. One that has something else to do by now, or that nobody wants to
     /// run, gives it back.
-    pub(super) async fn given(&mut self, task: TaskId) -> Result<(), Lost> {
+    pub(super) async fn given(&mut self, task: TaskId) -> Result<(), SupervisionLost> {
         if !self.agent.is_idle() {
             self.context.give_back(&task, &self.spec.name).await;
             return Ok(());

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use rustix::fs::inotify::WatchFlags;
 
 use super::inotify::Inotify;
-use super::{Log, LogPosition, LogReader};
+use super::{AgentLog, LogPosition, LogReader};
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -18,7 +18,7 @@ pub struct Follow {
     chunk: Vec<u8>,
 }
 
-impl Log {
+impl AgentLog {
     /// Follows from that place on; the folder must be there. Called inside a runtime.
     pub fn follow(&self, from: LogPosition) -> io::Result<Follow> {
         let inotify = Inotify::new()?;

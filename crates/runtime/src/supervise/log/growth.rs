@@ -27,13 +27,13 @@ pub struct Growth<Key> {
 
 #[derive(Debug)]
 struct Watches<Key> {
-    by_key: HashMap<Key, Watched>,
+    by_key: HashMap<Key, WatchedLog>,
     armed: HashMap<i32, Key>,
     fired: VecDeque<Key>,
 }
 
 #[derive(Debug)]
-struct Watched {
+struct WatchedLog {
     path: PathBuf,
     armed_as: Option<i32>,
 }
@@ -52,7 +52,7 @@ impl<Key: Clone + Eq + Hash> Growth<Key> {
     /// Watches this file for the agent from now on, in place of the one before, and arms it.
     pub fn watch(&self, key: &Key, path: &Path) -> io::Result<()> {
         self.forget(key)?;
-        let watched = Watched { path: path.to_owned(), armed_as: None };
+        let watched = WatchedLog { path: path.to_owned(), armed_as: None };
         self.lock().by_key.insert(key.clone(), watched);
         self.again(key)
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::{Log, LogPosition, LogReader};
+use super::{AgentLog, LogPosition, LogReader};
 
 /// The most that is kept of one line.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -11,7 +11,7 @@ const AHEAD_BYTES: usize = 16 * 1024;
 
 /// One line of output: any bytes, without the newline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct LogLine {
     /// At most [`LINE_BYTES_MAX`] of it.
     pub bytes: Vec<u8>,
     /// Nothing of it is missing: neither was it too long, nor was a part of it freed.
@@ -31,7 +31,7 @@ pub struct LogLines {
     is_whole: bool,
 }
 
-impl Log {
+impl AgentLog {
     /// The lines from that place on.
     pub fn lines(&self, from: LogPosition) -> LogLines {
         LogLines {
@@ -49,7 +49,7 @@ impl Log {
 impl LogLines {
     /// The next line that is ended: by a newline, or by the end of its file when there is a next one.
     /// None when there is no such line yet.
-    pub fn next_line(&mut self) -> io::Result<Option<Line>> {
+    pub fn next_line(&mut self) -> io::Result<Option<LogLine>> {
         loop {
             if let Some(line) = self.line_from_ahead() {
                 return Ok(Some(line));
@@ -73,7 +73,7 @@ impl LogLines {
     }
 
     /// What there is of a line that is not ended.
-    pub fn take_rest(&mut self) -> Option<Line> {
+    pub fn take_rest(&mut self) -> Option<LogLine> {
         (!self.line.is_empty()).then(|| self.end_line())
     }
 
@@ -82,7 +82,7 @@ impl LogLines {
         self.line_at
     }
 
-    fn line_from_ahead(&mut self) -> Option<Line> {
+    fn line_from_ahead(&mut self) -> Option<LogLine> {
         let rest = &self.ahead[self.taken..];
         let newline = memchr::memchr(b'\n', rest);
         let part = &rest[..newline.unwrap_or(rest.len())];
@@ -93,10 +93,10 @@ impl LogLines {
         newline.map(|_| self.end_line())
     }
 
-    fn end_line(&mut self) -> Line {
+    fn end_line(&mut self) -> LogLine {
         self.line_at = self.ahead_position();
         let is_whole = std::mem::replace(&mut self.is_whole, true);
-        Line { bytes: std::mem::take(&mut self.line), is_whole }
+        LogLine { bytes: std::mem::take(&mut self.line), is_whole }
     }
 
     fn ahead_position(&self) -> LogPosition {

@@ -1,7 +1,7 @@
 //! The output of one agent on disk: `000001.log`, `000002.log`, … in its folder of logs.
 //!
 //! An agent holds its log open for append and writes by itself, so nothing here ever renames, truncates
-//! or copies a file: a new attempt begins the next number when the newest is full, and [`Log::trim`]
+//! or copies a file: a new attempt begins the next number when the newest is full, and [`AgentLog::trim`]
 //! frees what is too old, at the head. Leaves to others: opening the file for the agent, and when to trim.
 
 mod follow;
@@ -23,7 +23,7 @@ use super::folder::AgentFolder;
 
 pub use follow::Follow;
 pub use growth::Growth;
-pub use lines::{LINE_BYTES_MAX, Line, LogLines};
+pub use lines::{LINE_BYTES_MAX, LogLine, LogLines};
 pub use reader::LogReader;
 pub use rotate::{HeadOutcome, Trimmed};
 
@@ -92,11 +92,11 @@ impl LogStart {
 
 /// The output of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Log {
+pub struct AgentLog {
     folder: PathBuf,
 }
 
-impl Log {
+impl AgentLog {
     /// Of the agent with this folder.
     pub fn of(agent: &AgentFolder) -> Self {
         Self { folder: agent.logs() }

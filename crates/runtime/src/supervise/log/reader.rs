@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
-use super::{Log, LogPosition, data_from};
+use super::{AgentLog, LogPosition, data_from};
 
 /// Reads the output from a place to where it ends now; what is written later is there at the next read.
 ///
@@ -12,13 +12,13 @@ use super::{Log, LogPosition, data_from};
 /// away from under it but the head.
 #[derive(Debug)]
 pub struct LogReader {
-    log: Log,
+    log: AgentLog,
     at: LogPosition,
     file: Option<File>,
     passed_a_hole: bool,
 }
 
-impl Log {
+impl AgentLog {
     /// A reader from that place on; from what is kept, when the place was freed or removed.
     pub fn reader(&self, from: LogPosition) -> LogReader {
         LogReader { log: self.clone(), at: from, file: None, passed_a_hole: false }

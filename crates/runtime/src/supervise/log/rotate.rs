@@ -12,9 +12,9 @@ use std::path::Path;
 
 use rustix::fs::FallocateFlags;
 
-use super::{Log, LogLimits, data_from};
+use super::{AgentLog, LogLimits, data_from};
 
-/// What [`Log::trim`] did.
+/// What [`AgentLog::trim`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Trimmed {
     /// Files that were removed.
@@ -37,7 +37,7 @@ pub enum HeadOutcome {
     CannotBeFreed,
 }
 
-impl Log {
+impl AgentLog {
     /// Brings the log within its limits: what is newer is kept, all files together at most
     /// `files_max * file_bytes_max` bytes, rounded up to a block. Of a file that loses its head a tenth
     /// more than needed is freed, so that a fast writer is not trimmed at every call.

@@ -4,14 +4,14 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
-use super::{Line, Log, LogPosition, data_from};
+use super::{AgentLog, LogLine, LogPosition, data_from};
 
 const BLOCK_BYTES: u64 = 64 * 1024;
 
-impl Log {
+impl AgentLog {
     /// The last lines since that place, each cut at [`super::LINE_BYTES_MAX`]; one that is not ended
     /// counts.
-    pub fn last_lines(&self, count: usize, since: LogPosition) -> io::Result<Vec<Line>> {
+    pub fn last_lines(&self, count: usize, since: LogPosition) -> io::Result<Vec<LogLine>> {
         let mut lines = self.lines(self.last_lines_from(count, since)?);
         let mut last = Vec::new();
         while last.len() < count {
@@ -56,28 +56,28 @@ impl Log {
     }
 
     /// The files with output since that place, newest first, without what was freed.
-    fn parts_backwards(&self, since: LogPosition) -> io::Result<Vec<Part>> {
+    fn parts_backwards(&self, since: LogPosition) -> io::Result<Vec<LogSegment>> {
         let mut parts = Vec::new();
         for number in self.numbers()?.into_iter().rev().filter(|number| *number >= since.number) {
             let Some(file) = self.open(number)? else { continue };
             let lowest = if number == since.number { since.offset } else { 0 };
             let from = data_from(&file, lowest)?;
             let end = file.metadata()?.len().max(from);
-            parts.push(Part { number, file, from, end });
+            parts.push(LogSegment { number, file, from, end });
         }
         Ok(parts)
     }
 }
 
 /// What is kept of one file.
-struct Part {
+struct LogSegment {
     number: u64,
     file: File,
     from: u64,
     end: u64,
 }
 
-impl Part {
+impl LogSegment {
     fn len(&self) -> u64 {
         self.end - self.from
     }

@@ -14,7 +14,7 @@ pub const STATUS_BYTES_MAX: usize = 1024;
 
 /// What an agent said. Each shows that it lives, but the last.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sign {
+pub enum NotifySign {
     /// It is up and at work.
     Ready,
     /// It lives, and nothing more.
@@ -42,7 +42,7 @@ pub struct WaitId {
     pub number: u64,
 }
 
-impl Sign {
+impl NotifySign {
     /// From one line of a datagram; none when it is not known here.
     fn from_line(line: &str) -> Option<Self> {
         let (name, value) = line.split_once('=')?;
@@ -87,8 +87,8 @@ impl Sign {
 }
 
 /// The signs in a datagram; none in one without a line that is known.
-pub(crate) fn signs(datagram: &[u8]) -> Vec<Sign> {
-    String::from_utf8_lossy(datagram).lines().filter_map(Sign::from_line).collect()
+pub(crate) fn signs(datagram: &[u8]) -> Vec<NotifySign> {
+    String::from_utf8_lossy(datagram).lines().filter_map(NotifySign::from_line).collect()
 }
 
 /// Without what could steer a terminal or turn the direction of writing, and not too long.

@@ -39,7 +39,7 @@ impl Stage {
         sender.send_to(datagram.as_ref(), self.socket.address()).unwrap();
     }
 
-    async fn hears(&self) -> Vec<Sign> {
+    async fn hears(&self) -> Vec<NotifySign> {
         let bound = Duration::from_secs(120);
         tokio::time::timeout(bound, self.socket.recv()).await.expect("a sign comes").unwrap()
     }
@@ -53,28 +53,28 @@ fn wait(number: u64) -> WaitId {
 #[tokio::test]
 async fn whose_wait_it_is_says_the_kernel() {
     let stage = stage();
-    try_send(stage.socket.address(), &[Sign::Verb(wait(7), None)]).unwrap();
+    try_send(stage.socket.address(), &[NotifySign::Verb(wait(7), None)]).unwrap();
     let id = WaitId { pid: std::process::id(), number: 7 };
-    assert_eq!(stage.hears().await, [Sign::Verb(id, None)]);
+    assert_eq!(stage.hears().await, [NotifySign::Verb(id, None)]);
 }
 
 #[test]
 fn lines_are_read_as_sd_notify_writes_them() {
     let until: Time = "2026-05-01T12:00:00Z".parse().unwrap();
     for (line, sign) in [
-        ("READY=1", Sign::Ready),
-        ("WATCHDOG=1", Sign::Alive),
-        ("WATCHDOG=trigger", Sign::Trigger),
-        ("RELOADING=1", Sign::Alive),
-        ("STOPPING=1", Sign::Stopping),
-        ("STATUS=at it = 5", Sign::Status("at it = 5".into())),
-        ("STATUS=", Sign::Status(String::new())),
-        ("EXTEND_TIMEOUT_USEC=1500001", Sign::Extend(Span::from_ms(1_501))),
-        ("X_RELIGHT_WAITING_UNTIL=2026-05-01T14:00:00+02:00", Sign::WaitingUntil(until)),
-        ("X_RELIGHT_VERB_WAITS=3 2026-05-01T12:00:00Z", Sign::Verb(wait(3), Some(until))),
-        ("X_RELIGHT_VERB_WAITS=3 over", Sign::Verb(wait(3), None)),
-        ("X_RELIGHT_PHASE=working", Sign::Ready),
-        ("X_RELIGHT_PHASE=starting", Sign::Alive),
+        ("READY=1", NotifySign::Ready),
+        ("WATCHDOG=1", NotifySign::Alive),
+        ("WATCHDOG=trigger", NotifySign::Trigger),
+        ("RELOADING=1", NotifySign::Alive),
+        ("STOPPING=1", NotifySign::Stopping),
+        ("STATUS=at it = 5", NotifySign::Status("at it = 5".into())),
+        ("STATUS=", NotifySign::Status(String::new())),
+        ("EXTEND_TIMEOUT_USEC=1500001", NotifySign::Extend(Span::from_ms(1_501))),
+        ("X_RELIGHT_WAITING_UNTIL=2026-05-01T14:00:00+02:00", NotifySign::WaitingUntil(until)),
+        ("X_RELIGHT_VERB_WAITS=3 2026-05-01T12:00:00Z", NotifySign::Verb(wait(3), Some(until))),
+        ("X_RELIGHT_VERB_WAITS=3 over", NotifySign::Verb(wait(3), None)),
+        ("X_RELIGHT_PHASE=working", NotifySign::Ready),
+        ("X_RELIGHT_PHASE=starting", NotifySign::Alive),
     ] {
         assert_eq!(signs(line.as_bytes()), [sign], "{line}");
     }
@@ -110,24 +110,24 @@ fn a_status_is_cleaned_and_cut() {
     assert_eq!(clean("a\u{202e}b\u{2028}c"), "a b c");
     let long = clean(&"ü".repeat(2_000));
     assert_eq!((long.len(), long.chars().count()), (1_024, 512));
-    assert_eq!(signs(b"STATUS=\xff\xfe!"), [Sign::Status("\u{fffd}\u{fffd}!".into())]);
+    assert_eq!(signs(b"STATUS=\xff\xfe!"), [NotifySign::Status("\u{fffd}\u{fffd}!".into())]);
 }
 
 #[tokio::test]
 async fn what_is_sent_is_heard() {
     let stage = stage();
     let said = [
-        Sign::Ready,
-        Sign::Alive,
-        Sign::Status("two\nlines".into()),
-        Sign::Stopping,
-        Sign::Extend(Span::from_secs(90)),
-        Sign::WaitingUntil("2026-05-01T12:00:00.250Z".parse().unwrap()),
-        Sign::Trigger,
+        NotifySign::Ready,
+        NotifySign::Alive,
+        NotifySign::Status("two\nlines".into()),
+        NotifySign::Stopping,
+        NotifySign::Extend(Span::from_secs(90)),
+        NotifySign::WaitingUntil("2026-05-01T12:00:00.250Z".parse().unwrap()),
+        NotifySign::Trigger,
     ];
     send(stage.socket.address(), &said).unwrap();
     let mut heard = said;
-    heard[2] = Sign::Status("two lines".into());
+    heard[2] = NotifySign::Status("two lines".into());
     assert_eq!(stage.hears().await, heard);
 }
 
@@ -143,8 +143,8 @@ async fn the_socket_is_in_the_folder_for_its_owner_alone() {
 async fn a_path_too_long_for_an_address_has_an_abstract_name() {
     let stage = deep_stage(None);
     assert!(stage.socket.address().starts_with("@relight-notify-"), "{}", stage.socket.address());
-    send(stage.socket.address(), &[Sign::Alive]).unwrap();
-    assert_eq!(stage.hears().await, [Sign::Alive]);
+    send(stage.socket.address(), &[NotifySign::Alive]).unwrap();
+    assert_eq!(stage.hears().await, [NotifySign::Alive]);
 }
 
 #[tokio::test]
@@ -157,8 +157,8 @@ async fn the_longest_path_that_fits_is_used() {
         folder.create().unwrap();
         let socket = NotifySocket::bind(&folder, None).unwrap();
         assert_eq!(socket.address().starts_with('/'), is_path);
-        send(socket.address(), &[Sign::Alive]).unwrap();
-        assert_eq!(socket.recv().await.unwrap(), [Sign::Alive]);
+        send(socket.address(), &[NotifySign::Alive]).unwrap();
+        assert_eq!(socket.recv().await.unwrap(), [NotifySign::Alive]);
     }
 }
 
@@ -168,10 +168,10 @@ async fn the_next_supervisor_has_the_same_address() {
         let Stage { socket, folder, _home } = first;
         let address = socket.address().to_owned();
         drop(socket);
-        assert!(send(&address, &[Sign::Alive]).is_err(), "nobody listens");
+        assert!(send(&address, &[NotifySign::Alive]).is_err(), "nobody listens");
         let second = NotifySocket::bind(&folder, None).unwrap();
-        send(&address, &[Sign::Ready]).unwrap();
-        assert_eq!(second.recv().await.unwrap(), [Sign::Ready]);
+        send(&address, &[NotifySign::Ready]).unwrap();
+        assert_eq!(second.recv().await.unwrap(), [NotifySign::Ready]);
     }
 }
 
@@ -183,7 +183,7 @@ async fn unknown_lines_are_no_sign_of_life() {
     stage.gets("");
     stage.gets([0xff; 100]);
     stage.gets("X_SOMETHING=1\nWATCHDOG=1\n");
-    assert_eq!(stage.hears().await, [Sign::Alive]);
+    assert_eq!(stage.hears().await, [NotifySign::Alive]);
 }
 
 #[tokio::test]
@@ -191,7 +191,7 @@ async fn a_datagram_too_large_is_dropped_whole() {
     let stage = stage();
     stage.gets(format!("READY=1\nSTATUS={}", "x".repeat(DATAGRAM_BYTES_MAX)));
     stage.gets(format!("WATCHDOG=1\nX_FILL={}", "x".repeat(DATAGRAM_BYTES_MAX - 18)));
-    assert_eq!(stage.hears().await, [Sign::Alive]);
+    assert_eq!(stage.hears().await, [NotifySign::Alive]);
 }
 
 #[tokio::test]
@@ -202,9 +202,9 @@ async fn signs_of_an_earlier_attempt_are_discarded() {
     stage.socket.discard().unwrap();
     assert_eq!(stage.socket.recv_now().unwrap(), []);
     stage.gets("WATCHDOG=1");
-    assert_eq!(stage.socket.recv_now().unwrap(), [Sign::Alive]);
+    assert_eq!(stage.socket.recv_now().unwrap(), [NotifySign::Alive]);
     stage.gets("STATUS=still heard");
-    assert_eq!(stage.hears().await, [Sign::Status("still heard".into())]);
+    assert_eq!(stage.hears().await, [NotifySign::Status("still heard".into())]);
 }
 
 #[tokio::test]
@@ -219,13 +219,13 @@ async fn descriptors_that_come_along_are_closed() {
     let address = SocketAddrUnix::new(stage.socket.address()).unwrap();
     let datagram = [IoSlice::new(b"FDSTORE=1\nWATCHDOG=1")];
     sendmsg_addr(&sender, &address, &datagram, &mut control, SendFlags::empty()).unwrap();
-    assert_eq!(stage.hears().await, [Sign::Alive]);
+    assert_eq!(stage.hears().await, [NotifySign::Alive]);
     drop(theirs);
     assert_eq!(ours.read(&mut [0]).unwrap(), 0, "nobody holds the other end");
 }
 
 /// Sends as another user, which a single thread can become.
-fn send_as(user: u32, address: &str, sign: Sign) {
+fn send_as(user: u32, address: &str, sign: NotifySign) {
     let address = address.to_owned();
     let sender = std::thread::spawn(move || {
         let user = Uid::from_raw(user);
@@ -244,12 +244,12 @@ async fn only_our_user_root_and_the_agents_user_count() {
     let (stage, of_another) = (deep_stage(None), stage_at("", Some(65_533)));
     assert!(of_another.socket.address().starts_with('@'), "the agent cannot enter our folder");
     for stage in [&stage, &of_another] {
-        send_as(65_534, stage.socket.address(), Sign::Trigger);
-        send_as(65_533, stage.socket.address(), Sign::Ready);
-        send_as(0, stage.socket.address(), Sign::Alive);
+        send_as(65_534, stage.socket.address(), NotifySign::Trigger);
+        send_as(65_533, stage.socket.address(), NotifySign::Ready);
+        send_as(0, stage.socket.address(), NotifySign::Alive);
     }
-    assert_eq!(stage.hears().await, [Sign::Alive]);
-    assert_eq!(of_another.hears().await, [Sign::Ready, Sign::Alive]);
+    assert_eq!(stage.hears().await, [NotifySign::Alive]);
+    assert_eq!(of_another.hears().await, [NotifySign::Ready, NotifySign::Alive]);
 }
 
 #[tokio::test]
@@ -257,7 +257,7 @@ async fn a_flood_does_not_starve_others() {
     let (loud, quiet) = (stage(), stage());
     let address = loud.socket.address().to_owned();
     let flood = std::thread::spawn(move || {
-        (0..20_000).for_each(|_| send(&address, &[Sign::Alive]).unwrap());
+        (0..20_000).for_each(|_| send(&address, &[NotifySign::Alive]).unwrap());
     });
     let listen_to_the_loud = async {
         let mut count = 0;
@@ -271,7 +271,7 @@ async fn a_flood_does_not_starve_others() {
     let listen_to_the_quiet = async {
         for _ in 0..100 {
             quiet.gets("READY=1");
-            assert_eq!(quiet.hears().await, [Sign::Ready]);
+            assert_eq!(quiet.hears().await, [NotifySign::Ready]);
         }
     };
     let (count, ()) = tokio::join!(listen_to_the_loud, listen_to_the_quiet);
@@ -282,7 +282,7 @@ async fn a_flood_does_not_starve_others() {
 #[test]
 fn what_is_no_address_is_refused() {
     for address in ["", "relative/path", "vsock:2:1234"] {
-        let refused = send(address, &[Sign::Alive]).unwrap_err();
+        let refused = send(address, &[NotifySign::Alive]).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
     }
 }

@@ -12,9 +12,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::Reporters;
 use crate::os::clock;
 use crate::supervise::actor::AgentView;
-use crate::supervise::heartbeats::{Beat, Slot};
+use crate::supervise::heartbeats::{Beat, BeatSlot};
 use crate::supervise::notice::What;
-use crate::supervise::notify::Sign;
+use crate::supervise::notify::NotifySign;
 
 /// After a store that could not be written.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
 pub(super) struct Life {
     reporters: Reporters,
     agent: Agent,
-    slot: Arc<Slot>,
+    slot: Arc<BeatSlot>,
     view: watch::Sender<AgentView>,
     silence: Silence,
 }
@@ -31,7 +31,7 @@ impl Life {
     pub(super) fn new(
         reporters: Reporters,
         agent: Agent,
-        slot: Arc<Slot>,
+        slot: Arc<BeatSlot>,
         view: watch::Sender<AgentView>,
     ) -> Self {
         let sources = vec![SignSource::Beat, SignSource::Steps];
@@ -53,24 +53,24 @@ impl Life {
         }
     }
 
-    fn hear(&mut self, signs: Vec<Sign>) {
+    fn hear(&mut self, signs: Vec<NotifySign>) {
         let (now_ms, now) = (clock::monotonic_ms(), clock::now());
         let (mut waiting_until, mut status) = (None, None);
         self.silence.sign(SignSource::Beat, now_ms);
         for sign in signs {
             match sign {
-                Sign::WaitingUntil(until) => {
+                NotifySign::WaitingUntil(until) => {
                     let left_ms = if until > now { until.since(now).as_ms() } else { 0 };
                     self.silence.waiting(now_ms + left_ms, now_ms);
                     waiting_until = (left_ms > 0).then_some(until);
                 }
-                Sign::Status(text) => status = Some(text),
-                Sign::Alive
-                | Sign::Ready
-                | Sign::Extend(_)
-                | Sign::Verb(..)
-                | Sign::Trigger
-                | Sign::Stopping => {}
+                NotifySign::Status(text) => status = Some(text),
+                NotifySign::Alive
+                | NotifySign::Ready
+                | NotifySign::Extend(_)
+                | NotifySign::Verb(..)
+                | NotifySign::Trigger
+                | NotifySign::Stopping => {}
             }
         }
         let phase = match self.silence.phase(now_ms) {

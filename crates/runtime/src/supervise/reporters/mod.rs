@@ -25,7 +25,7 @@ use tokio::task::AbortHandle;
 use self::life::Life;
 use super::actor::AgentView;
 use super::control::Changed;
-use super::heartbeats::{Beat, Beats, Slot};
+use super::heartbeats::{Beat, BeatSlot, Beats};
 use super::notice::{Notices, What};
 use super::post_mortem;
 use crate::engine::{ActError, Engine};
@@ -74,7 +74,7 @@ pub struct Reporters {
 /// An agent whose silence is judged here.
 #[derive(Debug)]
 struct Watched {
-    slot: Arc<Slot>,
+    slot: Arc<BeatSlot>,
     judging: AbortHandle,
 }
 
@@ -201,7 +201,7 @@ impl Reporters {
         if let Some(known) = watched.get(&name) {
             return known.slot.beat(beat);
         }
-        let slot = Arc::new(Slot::default());
+        let slot = Arc::new(BeatSlot::default());
         slot.beat(beat);
         let (view, views) = watch::channel(first_view(agent.clone()));
         self.beats.add(name.clone(), Arc::clone(&slot), views);

@@ -5,7 +5,7 @@ use relight_core::agent::death::HowEnded;
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::{Span, Time};
 
-use super::cgroup::{Cgroup, Counted, Place};
+use super::cgroup::{Cgroup, CgroupStats, ShimCgroup};
 use super::ladder::Ladder;
 use super::system::DeadChild;
 use super::tree;
@@ -15,7 +15,7 @@ use crate::os::process;
 use crate::supervise::program::NotStarted;
 
 /// An attempt about to be started.
-pub(super) struct Begun {
+pub(super) struct StartingAttempt {
     tag: AttemptTag,
     number: u32,
     since: Span,
@@ -25,8 +25,8 @@ pub(super) struct Begun {
 }
 
 /// An attempt of which something lives, or may live.
-pub(super) struct Attempt {
-    begun: Begun,
+pub(super) struct RunningAttempt {
+    begun: StartingAttempt,
     process: ProcessIdentity,
     /// The stop under way.
     pub(super) stop: Option<Ladder>,
@@ -43,9 +43,9 @@ struct LeaderEnd {
     lived: Span,
 }
 
-impl Begun {
+impl StartingAttempt {
     /// Puts the shim where the attempt is to be born.
-    pub(super) fn before(order: &StartOrder, place: &mut Place) -> Self {
+    pub(super) fn before(order: &StartOrder, place: &mut ShimCgroup) -> Self {
         let cgroup = order.cgroups.as_ref().map(|(own, next)| Cgroup::enter(own, next, place));
         let (cgroup, note) = match cgroup {
             Some(Ok(cgroup)) => (Some(cgroup), None),
@@ -63,9 +63,9 @@ impl Begun {
     }
 
     /// Its leader runs. It may be dead already, but it is ours to wait for, so its pid is its own.
-    pub(super) fn started(self, pid: u32, shim: &ProcessIdentity) -> Attempt {
+    pub(super) fn started(self, pid: u32, shim: &ProcessIdentity) -> RunningAttempt {
         let start = process::stat(pid).map_or(0, |stat| stat.start);
-        Attempt {
+        RunningAttempt {
             begun: self,
             process: ProcessIdentity { pid, start, ..shim.clone() },
             stop: None,
@@ -76,7 +76,7 @@ impl Begun {
     }
 
     /// It never ran.
-    pub(super) fn not_started(mut self, why: NotStarted, place: &mut Place) -> ExitRecord {
+    pub(super) fn not_started(mut self, why: NotStarted, place: &mut ShimCgroup) -> ExitRecord {
         self.leave_cgroup(place);
         self.cgroup.map(Cgroup::finish);
         ExitRecord {
@@ -97,21 +97,21 @@ impl Begun {
         }
     }
 
-    fn leave_cgroup(&mut self, place: &mut Place) {
+    fn leave_cgroup(&mut self, place: &mut ShimCgroup) {
         if let Some(Err(error)) = self.cgroup.as_mut().map(|cgroup| cgroup.leave(place)) {
             self.note = Some(format!("its cgroup is not its own: {error}"));
         }
     }
 }
 
-impl Attempt {
+impl RunningAttempt {
     /// Which attempt it is, and its leader.
     pub(super) fn running(&self) -> (AttemptTag, ProcessIdentity) {
         (self.begun.tag.clone(), self.process.clone())
     }
 
     /// The shim makes place for the next one, so that this one's cgroup is its own.
-    pub(super) fn leave_cgroup(&mut self, place: &mut Place) {
+    pub(super) fn leave_cgroup(&mut self, place: &mut ShimCgroup) {
         self.begun.leave_cgroup(place);
     }
 
@@ -153,7 +153,7 @@ impl Attempt {
 
     /// All that is known, now that its tree is gone, or as gone as it gets.
     pub(super) fn finish(self, survivors: u32) -> ExitRecord {
-        let counted = self.begun.cgroup.map_or_else(Counted::default, Cgroup::finish);
+        let counted = self.begun.cgroup.map_or_else(CgroupStats::default, Cgroup::finish);
         let dead = self.end.as_ref().map(|end| end.dead);
         ExitRecord {
             tag: self.begun.tag,

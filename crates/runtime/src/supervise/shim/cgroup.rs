@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// What the kernel counted in a cgroup.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct CgroupStats {
     pub(super) oom: bool,
     pub(super) memory_max_kib: Option<u64>,
 }
@@ -24,9 +24,9 @@ pub(super) struct Cgroup {
 
 /// The cgroup that the shim itself is in, where it was moved to one.
 #[derive(Debug, Default)]
-pub(super) struct Place(Option<PathBuf>);
+pub(super) struct ShimCgroup(Option<PathBuf>);
 
-impl Place {
+impl ShimCgroup {
     /// Moving costs milliseconds, so a restart, for which the shim sits there already, does not.
     fn move_to(&mut self, cgroup: &Path) -> io::Result<()> {
         if self.0.as_deref() == Some(cgroup) {
@@ -45,13 +45,13 @@ impl Place {
 
 impl Cgroup {
     /// Moves the shim there, so that what it starts is born there.
-    pub(super) fn enter(own: &Path, next: &Path, place: &mut Place) -> io::Result<Self> {
+    pub(super) fn enter(own: &Path, next: &Path, place: &mut ShimCgroup) -> io::Result<Self> {
         place.move_to(own)?;
         Ok(Self { own: own.to_owned(), next: next.to_owned(), is_the_agents_alone: false })
     }
 
     /// Moves the shim on to where the next attempt will be born.
-    pub(super) fn leave(&mut self, place: &mut Place) -> io::Result<()> {
+    pub(super) fn leave(&mut self, place: &mut ShimCgroup) -> io::Result<()> {
         place.move_to(&self.next)?;
         self.is_the_agents_alone = true;
         Ok(())
@@ -66,8 +66,8 @@ impl Cgroup {
     }
 
     /// Reads what was counted and removes it.
-    pub(super) fn finish(self) -> Counted {
-        let counted = Counted {
+    pub(super) fn finish(self) -> CgroupStats {
+        let counted = CgroupStats {
             oom: read(&self.own, "memory.events").is_some_and(|events| counted_oom_kill(&events)),
             memory_max_kib: read(&self.own, "memory.peak")
                 .and_then(|peak| peak.trim().parse::<u64>().ok())

@@ -22,7 +22,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::ARGUMENT;
-use super::wire::{Order, Report};
+use super::wire::{Order, ShimReport};
 use crate::os::{fleet, pidfd, process};
 use crate::supervise::folder::AgentFolder;
 
@@ -60,7 +60,7 @@ pub fn spawn(
     streams: Vec<OwnedFd>,
     name: &AgentName,
     fence: Fence,
-) -> io::Result<Connection> {
+) -> io::Result<ShimConnection> {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
     let place = std::path::absolute(folder.path())?;
     let mut command = process::command(program, &[ARGUMENT.as_ref(), place.as_os_str()]);
@@ -74,18 +74,18 @@ pub fn spawn(
     let handles: Vec<_> = [lock].into_iter().chain(streams).collect();
     send_hello(&ours, &handles, fence)?;
     ours.set_nonblocking(true)?;
-    Ok(Connection::over(UnixStream::from_std(ours)?, shim))
+    Ok(ShimConnection::over(UnixStream::from_std(ours)?, shim))
 }
 
 /// Connects to the shim of an agent that lives already; none when there is none. Its first report is
 /// `Status`, or `Refused` when a newer supervisor was there.
-pub async fn connect(folder: &AgentFolder, fence: Fence) -> io::Result<Option<Connection>> {
+pub async fn connect(folder: &AgentFolder, fence: Fence) -> io::Result<Option<ShimConnection>> {
     let stream = match connect_by_name(folder).await {
         Ok(stream) => stream,
         Err(error) if is_nobody_there(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let connection = Connection::over(stream, None);
+    let connection = ShimConnection::over(stream, None);
     match connection.send(&Order::Hello { fence }).await {
         Ok(()) => Ok(Some(connection)),
         Err(error) if is_nobody_there(&error) => Ok(None),
@@ -95,7 +95,7 @@ pub async fn connect(folder: &AgentFolder, fence: Fence) -> io::Result<Option<Co
 
 /// A connection to a shim.
 #[derive(Debug)]
-pub struct Connection {
+pub struct ShimConnection {
     orders: Arc<Orders>,
     unread: Vec<u8>,
     /// Waited for when it is dropped.
@@ -150,7 +150,7 @@ impl Orders {
     }
 }
 
-impl Connection {
+impl ShimConnection {
     fn over(stream: UnixStream, shim: Option<ShimChild>) -> Self {
         // Of a listener the kernel tells the pid. A pair of sockets is our own at both ends.
         let peer_pid = match shim.as_ref().and_then(|shim| shim.0.as_ref()) {
@@ -180,7 +180,7 @@ impl Connection {
 
     /// The next report; none when the shim is gone or a newer supervisor took over. May be cancelled
     /// at any time without losing anything.
-    pub async fn next(&mut self) -> io::Result<Option<Report>> {
+    pub async fn next(&mut self) -> io::Result<Option<ShimReport>> {
         loop {
             if let Some(report) = self.take_line()? {
                 return Ok(Some(report));
@@ -198,7 +198,7 @@ impl Connection {
         }
     }
 
-    fn take_line(&mut self) -> io::Result<Option<Report>> {
+    fn take_line(&mut self) -> io::Result<Option<ShimReport>> {
         let Some(end) = memchr::memchr(b'\n', &self.unread) else {
             let is_too_long = self.unread.len() > LINE_LEN_MAX;
             return if is_too_long { Err(io::ErrorKind::InvalidData.into()) } else { Ok(None) };

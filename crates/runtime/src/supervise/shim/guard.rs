@@ -12,7 +12,7 @@ use crate::os::clock;
 
 /// The newest deadline, and what wakes the shim when it comes. None: what runs may live for ever.
 #[derive(Debug, Default)]
-pub(super) struct Guard {
+pub(super) struct DeadlineGuard {
     deadline: Option<Deadline>,
     /// Told to end once; what is told again is only a later deadline.
     is_due: bool,
@@ -20,7 +20,7 @@ pub(super) struct Guard {
     timer: Option<OwnedFd>,
 }
 
-impl Guard {
+impl DeadlineGuard {
     /// The newest one counts, be it later or sooner.
     pub(super) fn set(&mut self, deadline: Deadline) {
         // Without a timer the time-out of `poll` is all there is.
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_deadline_comes_once_and_a_newer_one_puts_it_off() {
-        let mut guard = Guard::default();
+        let mut guard = DeadlineGuard::default();
         assert_eq!((guard.due_ms(), guard.is_due(Span::from_ms(u64::MAX))), (None, false));
         guard.set(deadline(1_000));
         assert_eq!(guard.take_due(Span::from_ms(999)), None);

@@ -10,14 +10,14 @@ use relight_core::time::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use super::attempt::{Attempt, Begun};
-use super::cgroup::Place;
-use super::guard::Guard;
+use super::attempt::{RunningAttempt, StartingAttempt};
+use super::cgroup::ShimCgroup;
+use super::guard::DeadlineGuard;
 use super::ladder::{Act, Ladder};
 use super::launch::launch;
 use super::peers::Peers;
 use super::system::{DeadChild, Reaped, reap};
-use super::wire::{ExitRecord, Input, Order, Report, StartOrder};
+use super::wire::{ExitRecord, Input, Order, ShimReport, StartOrder};
 use super::{record, tree};
 use crate::os::clock::since_boot;
 use crate::supervise::folder::AgentFolder;
@@ -40,10 +40,10 @@ pub(super) struct Shim {
     pub(super) terminal: Option<[OwnedFd; 3]>,
     /// What the first attempt reads that asks for it.
     pub(super) input: Option<OwnedFd>,
-    pub(super) place: Place,
-    pub(super) attempt: Option<Attempt>,
+    pub(super) place: ShimCgroup,
+    pub(super) attempt: Option<RunningAttempt>,
     pub(super) is_told_to_quit: bool,
-    pub(super) guard: Guard,
+    pub(super) guard: DeadlineGuard,
 }
 
 /// What poll found.
@@ -147,8 +147,8 @@ impl Shim {
     }
 
     fn tell_status(&mut self) {
-        let running = self.attempt.as_ref().map(Attempt::running);
-        self.peers.tell(&Report::Status { shim: self.identity.clone(), running });
+        let running = self.attempt.as_ref().map(RunningAttempt::running);
+        self.peers.tell(&ShimReport::Status { shim: self.identity.clone(), running });
     }
 
     fn start(&mut self, order: &StartOrder) {
@@ -157,7 +157,7 @@ impl Shim {
         }
         // One that cannot be written only costs the note of a start that nobody saw.
         let _ = record::write_begun(&self.folder, order.number, &order.tag);
-        let begun = Begun::before(order, &mut self.place);
+        let begun = StartingAttempt::before(order, &mut self.place);
         if let Some(deadline) = order.guard.clone() {
             self.guard.set(deadline);
         }
@@ -176,7 +176,7 @@ impl Shim {
             }
         };
         let (tag, process) = attempt.running();
-        self.peers.tell(&Report::Started { tag, process });
+        self.peers.tell(&ShimReport::Started { tag, process });
         self.attempt.insert(attempt).leave_cgroup(&mut self.place);
     }
 
@@ -247,6 +247,6 @@ impl Shim {
     fn end(&mut self, ended: ExitRecord) {
         // On a full disk the message is all there is.
         let _ = record::write(&self.folder, &ended);
-        self.peers.tell(&Report::Ended(ended));
+        self.peers.tell(&ShimReport::Ended(ended));
     }
 }

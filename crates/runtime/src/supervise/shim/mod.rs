@@ -33,8 +33,8 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 
 use crate::os::process;
 use crate::supervise::folder::AgentFolder;
-use cgroup::Place;
-use guard::Guard;
+use cgroup::ShimCgroup;
+use guard::DeadlineGuard;
 use life::Shim;
 use peers::Peers;
 
@@ -78,10 +78,10 @@ fn begin(folder: AgentFolder) -> io::Result<Shim> {
         terminal,
         input,
         lock: keep_for_agents(lock)?,
-        place: Place::default(),
+        place: ShimCgroup::default(),
         attempt: None,
         is_told_to_quit: false,
-        guard: Guard::default(),
+        guard: DeadlineGuard::default(),
     })
 }
 

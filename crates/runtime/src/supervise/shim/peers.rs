@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use relight_core::lease::Fence;
 
-use super::wire::{Order, Report};
+use super::wire::{Order, ShimReport};
 
 /// The longest order: a command and an environment are at most 2 MiB, and JSON may double them.
 const LINE_LEN_MAX: usize = 4 << 20;
@@ -18,7 +18,7 @@ const STRANGERS_MAX: usize = 8;
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(super) struct ShimPeer {
     pub(super) stream: UnixStream,
     /// What it is known by, as others come and go.
     pub(super) number: u64,
@@ -33,7 +33,7 @@ pub(super) struct Peers {
     listener: UnixListener,
     /// False after a failed accept, until a connection is closed: the waiting one would wake us forever.
     pub(super) is_listening: bool,
-    pub(super) all: Vec<Peer>,
+    pub(super) all: Vec<ShimPeer>,
     supervisor: Option<u64>,
     newest: Fence,
     numbers: u64,
@@ -42,7 +42,7 @@ pub(super) struct Peers {
 impl Peers {
     /// With the first connection, of which something was read already.
     pub(super) fn new(listener: UnixListener, first: UnixStream, unread: Vec<u8>) -> Self {
-        let first = Peer { stream: first, number: 0, unread, has_ended: false };
+        let first = ShimPeer { stream: first, number: 0, unread, has_ended: false };
         Self {
             listener,
             is_listening: true,
@@ -78,7 +78,7 @@ impl Peers {
         if !is_ours || stream.set_nonblocking(true).is_err() {
             return;
         }
-        let is_stranger = |peer: &Peer| Some(peer.number) != self.supervisor;
+        let is_stranger = |peer: &ShimPeer| Some(peer.number) != self.supervisor;
         if self.all.iter().filter(|peer| is_stranger(peer)).count() >= STRANGERS_MAX
             && let Some(oldest) = self.all.iter().position(is_stranger)
         {
@@ -86,7 +86,7 @@ impl Peers {
         }
         self.numbers += 1;
         let number = self.numbers;
-        self.all.push(Peer { stream, number, unread: Vec::new(), has_ended: false });
+        self.all.push(ShimPeer { stream, number, unread: Vec::new(), has_ended: false });
     }
 
     /// Reads what a connection sent.
@@ -115,7 +115,7 @@ impl Peers {
     /// Makes this connection the supervisor's, if its right is not older than another that was here.
     pub(super) fn admit(&mut self, number: u64, fence: Fence) -> bool {
         if fence < self.newest {
-            self.send_to(number, &Report::Refused { newest: self.newest });
+            self.send_to(number, &ShimReport::Refused { newest: self.newest });
             self.close(number);
             return false;
         }
@@ -128,7 +128,7 @@ impl Peers {
     }
 
     /// Tells the supervisor, if there is one.
-    pub(super) fn tell(&mut self, report: &Report) {
+    pub(super) fn tell(&mut self, report: &ShimReport) {
         if let Some(supervisor) = self.supervisor {
             self.send_to(supervisor, report);
         }
@@ -141,13 +141,13 @@ impl Peers {
         self.is_listening = true;
     }
 
-    fn find(&mut self, number: u64) -> Option<&mut Peer> {
+    fn find(&mut self, number: u64) -> Option<&mut ShimPeer> {
         self.all.iter_mut().find(|peer| peer.number == number)
     }
 
     /// Reports are few and small. A connection that has no room for one is of somebody who stopped
     /// reading long ago.
-    fn send_to(&mut self, number: u64, report: &Report) {
+    fn send_to(&mut self, number: u64, report: &ShimReport) {
         let Some(peer) = self.find(number) else { return };
         let mut line = serde_json::to_vec(report).expect("a report is always JSON");
         line.push(b'\n');
@@ -158,7 +158,7 @@ impl Peers {
     }
 }
 
-impl Peer {
+impl ShimPeer {
     /// Reads all there is now.
     fn fill(&mut self) {
         let mut chunk = [0; 4_096];

@@ -27,12 +27,12 @@ pub(super) fn write(folder: &AgentFolder, record: &ExitRecord) -> io::Result<()>
 /// Says that an attempt was begun, before it is: should everything die before anybody else can say so,
 /// its tag is not used again.
 pub(super) fn write_begun(folder: &AgentFolder, number: u32, tag: &AttemptTag) -> io::Result<()> {
-    put(folder, number, &Begun { tag: tag.clone() })
+    put(folder, number, &StartRecord { tag: tag.clone() })
 }
 
 /// What there is before the end, and all that `was_begun` needs of the end.
 #[derive(Debug, Serialize, Deserialize)]
-struct Begun {
+struct StartRecord {
     tag: AttemptTag,
 }
 
@@ -50,7 +50,7 @@ pub fn read(folder: &AgentFolder, number: u32, tag: &AttemptTag) -> Option<ExitR
 
 /// Whether this very attempt was begun, as far as its shim could say.
 pub fn was_begun(folder: &AgentFolder, number: u32, tag: &AttemptTag) -> bool {
-    get(folder, number).is_some_and(|begun: Begun| begun.tag == *tag)
+    get(folder, number).is_some_and(|begun: StartRecord| begun.tag == *tag)
 }
 
 fn get<T: DeserializeOwned>(folder: &AgentFolder, number: u32) -> Option<T> {

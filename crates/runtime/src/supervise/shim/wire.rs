@@ -107,7 +107,7 @@ pub enum Input {
 /// What a shim says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
-pub enum Report {
+pub enum ShimReport {
     /// What it has.
     Status {
         /// Itself.

@@ -23,7 +23,7 @@ const OPEN: [TaskStatus; 6] = [
 
 /// What a brief is wanted about.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct About<'a> {
+pub struct BriefSubject<'a> {
     /// The agent that reads it.
     pub agent: Option<&'a AgentName>,
     /// The task; the agent's first unfinished one when none.
@@ -33,7 +33,10 @@ pub struct About<'a> {
 }
 
 /// The redacted text; none when nothing was interrupted.
-pub async fn current_brief(engine: &Engine, about: About<'_>) -> Result<Option<String>, ActError> {
+pub async fn current_brief(
+    engine: &Engine,
+    about: BriefSubject<'_>,
+) -> Result<Option<String>, ActError> {
     let view = match about.task {
         Some(task) => Some(engine.view(task).await?),
         None => open_task(engine, about.agent).await?,

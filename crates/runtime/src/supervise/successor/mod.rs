@@ -10,7 +10,7 @@ mod refresh;
 #[cfg(test)]
 mod tests;
 
-pub use current::{About, current_brief};
+pub use current::{BriefSubject, current_brief};
 pub use dirty::{Asker, dirty_files};
 pub use file::{complete_brief, sweep, write_anew, write_brief, write_state};
 pub use git::{git_facts, git_head};

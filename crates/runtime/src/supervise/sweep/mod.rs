@@ -33,7 +33,7 @@ const KILL_ROUNDS_MAX: u32 = 100;
 
 /// A live process of ours.
 #[derive(Debug)]
-pub struct Found {
+pub struct TaggedProcess {
     /// By which it is watched and signalled.
     pub pidfd: OwnedFd,
     /// Who it is.
@@ -60,7 +60,7 @@ impl Default for Proof {
 pub struct Scan {
     proof: Proof,
     /// In the order of their pids.
-    pub found: Vec<Found>,
+    pub found: Vec<TaggedProcess>,
     /// Processes that cannot be looked at: almost always because they belong to others.
     pub unreadable: u32,
     /// There are more than descriptors to hold them; look again when these are gone.
@@ -69,7 +69,7 @@ pub struct Scan {
 
 /// What became of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Swept {
+pub struct SweepOutcome {
     /// Processes that were there and are gone.
     pub stopped: u32,
     /// Processes that are still there.
@@ -82,22 +82,22 @@ pub fn find(tags: &[AttemptTag]) -> io::Result<Scan> {
 }
 
 /// Finds and stops all of them; see [`stop`].
-pub fn clear(tags: &[AttemptTag], grace: Span, kill: Span) -> io::Result<Swept> {
+pub fn clear(tags: &[AttemptTag], grace: Span, kill: Span) -> io::Result<SweepOutcome> {
     stop(find(tags)?, grace, kill)
 }
 
 /// Finds and stops all that hold a lock, but neither ourselves nor another supervisor or shim; see
 /// [`stop`]. To be called while nothing may hold it.
-pub fn clear_lock(lock: &Lock, grace: Span, kill: Span) -> io::Result<Swept> {
+pub fn clear_lock(lock: &Lock, grace: Span, kill: Span) -> io::Result<SweepOutcome> {
     stop(look(&Proof::Lock(lock.clone()), |_| {})?, grace, kill)
 }
 
 /// Tells them to end, waits for `grace`, ends them by force and waits for `kill` at most, and looks
 /// again after each time until none is found: what they forked meanwhile goes as well.
 /// Nobody is told twice to end. A zombie counts as gone.
-pub fn stop(scan: Scan, grace: Span, kill: Span) -> io::Result<Swept> {
+pub fn stop(scan: Scan, grace: Span, kill: Span) -> io::Result<SweepOutcome> {
     let proof = scan.proof.clone();
-    let mut met = Met::default();
+    let mut met = SeenProcesses::default();
     if ask_to_end(scan, grace, &mut met)? || end_by_force(&proof, kill, &mut met)? {
         return Ok(met.swept(Vec::new()));
     }
@@ -108,26 +108,26 @@ pub fn stop(scan: Scan, grace: Span, kill: Span) -> io::Result<Swept> {
 
 /// Everyone that was met in one sweep.
 #[derive(Debug, Default)]
-struct Met(HashSet<(u32, u64)>);
+struct SeenProcesses(HashSet<(u32, u64)>);
 
-impl Met {
-    fn meet(&mut self, one: &Found) {
+impl SeenProcesses {
+    fn meet(&mut self, one: &TaggedProcess) {
         self.0.insert((one.process.pid, one.process.start));
     }
 
-    fn has(&self, one: &Found) -> bool {
+    fn has(&self, one: &TaggedProcess) -> bool {
         self.0.contains(&(one.process.pid, one.process.start))
     }
 
-    fn swept(&self, left: Vec<Found>) -> Swept {
+    fn swept(&self, left: Vec<TaggedProcess>) -> SweepOutcome {
         let survivors: Vec<_> = left.into_iter().map(|one| one.process).collect();
         let stopped = self.0.len().saturating_sub(survivors.len());
-        Swept { stopped: u32::try_from(stopped).unwrap_or(u32::MAX), survivors }
+        SweepOutcome { stopped: u32::try_from(stopped).unwrap_or(u32::MAX), survivors }
     }
 }
 
 /// True when nothing is left.
-fn ask_to_end(mut scan: Scan, grace: Span, met: &mut Met) -> io::Result<bool> {
+fn ask_to_end(mut scan: Scan, grace: Span, met: &mut SeenProcesses) -> io::Result<bool> {
     let deadline = clock::boot_ms().saturating_add(grace.as_ms());
     while !scan.found.is_empty() {
         for one in &scan.found {
@@ -151,7 +151,7 @@ fn ask_to_end(mut scan: Scan, grace: Span, met: &mut Met) -> io::Result<bool> {
 
 /// True when nothing is left. Each one is hit while the scan goes on: pids grow, so a scan meets
 /// what was forked before its parent was hit.
-fn end_by_force(proof: &Proof, kill: Span, met: &mut Met) -> io::Result<bool> {
+fn end_by_force(proof: &Proof, kill: Span, met: &mut SeenProcesses) -> io::Result<bool> {
     let deadline = clock::boot_ms().saturating_add(kill.as_ms());
     for _ in 0..KILL_ROUNDS_MAX {
         let scan = look(proof, |one| tell(one, Signal::KILL))?;
@@ -167,12 +167,12 @@ fn end_by_force(proof: &Proof, kill: Span, met: &mut Met) -> io::Result<bool> {
 }
 
 /// One that is gone already needs no signal; one that may not be signalled is found again.
-fn tell(one: &Found, signal: Signal) {
+fn tell(one: &TaggedProcess, signal: Signal) {
     let _ = pidfd_send_signal(&one.pidfd, signal);
 }
 
 /// Waits for the end of all of them; false when one is still there at the deadline.
-fn wait_until_gone(there: &[Found], deadline_ms: u64) -> io::Result<bool> {
+fn wait_until_gone(there: &[TaggedProcess], deadline_ms: u64) -> io::Result<bool> {
     let mut left: Vec<BorrowedFd<'_>> = there.iter().map(|one| one.pidfd.as_fd()).collect();
     loop {
         let ms = deadline_ms.saturating_sub(clock::boot_ms());
@@ -203,7 +203,7 @@ fn still_there(there: Vec<BorrowedFd<'_>>, time: Duration) -> Result<Vec<Borrowe
 }
 
 /// One look over all processes; `met` is called for each as soon as it is proved.
-fn look(proof: &Proof, met: impl FnMut(&Found)) -> io::Result<Scan> {
+fn look(proof: &Proof, met: impl FnMut(&TaggedProcess)) -> io::Result<Scan> {
     match proof {
         Proof::Tags(tags) if tags.is_empty() => Ok(Scan::default()),
         Proof::Tags(tags) => {
@@ -222,7 +222,7 @@ fn look_by(
     proc: &Proc,
     proof: &Proof,
     mut is_ours: impl FnMut(u32) -> Result<bool, Errno>,
-    mut met: impl FnMut(&Found),
+    mut met: impl FnMut(&TaggedProcess),
 ) -> io::Result<Scan> {
     let own = std::process::id();
     let mut scan = Scan { proof: proof.clone(), ..Scan::default() };
@@ -254,7 +254,7 @@ fn look_by(
 fn prove(
     pid: u32,
     is_ours: &mut impl FnMut(u32) -> Result<bool, Errno>,
-) -> Result<Option<Found>, Errno> {
+) -> Result<Option<TaggedProcess>, Errno> {
     if !is_ours(pid)? {
         return Ok(None);
     }
@@ -270,7 +270,7 @@ fn prove(
     }
     let Some(process) = process::identity(pid) else { return Ok(None) };
     let is_there = !still_there(vec![pidfd.as_fd()], Duration::ZERO)?.is_empty();
-    Ok(is_there.then_some(Found { pidfd, process }))
+    Ok(is_there.then_some(TaggedProcess { pidfd, process }))
 }
 
 fn pid_of(name: &[u8]) -> Option<u32> {

@@ -55,7 +55,7 @@ impl<'a> Tagged<'a> {
             if self.has_tag(length) {
                 return Ok(true);
             }
-            let looks_like_its_parent = Stat::of(pid).is_some_and(|stat| {
+            let looks_like_its_parent = StatFields::of(pid).is_some_and(|stat| {
                 stat.is_forked() && stat.age_ms() < YOUNG_MS && !stat.is_dead()
             });
             if !looks_like_its_parent {
@@ -120,7 +120,7 @@ impl<'a> Tagged<'a> {
 /// Whether so many bytes are all of its environment, as the kernel has it. Zombies and the kernel's own
 /// threads have none, and never will.
 fn is_settled(pid: u32, length: usize) -> bool {
-    let Some(stat) = Stat::of(pid) else { return true };
+    let Some(stat) = StatFields::of(pid) else { return true };
     let (begin, end) = stat.environment();
     let is_whole = end != 0 && end.saturating_sub(begin) == length as u64;
     stat.is_dead() || stat.is_kernels() || is_whole || length >= ENVIRONMENT_BYTES_MAX
@@ -135,9 +135,9 @@ fn wait_a_moment() -> Result<(), Errno> {
 }
 
 /// What `/proc/PID/stat` says behind the name.
-struct Stat(String);
+struct StatFields(String);
 
-impl Stat {
+impl StatFields {
     /// The kernel's mark of its own threads.
     const KERNEL_THREAD: u64 = 0x0020_0000;
     /// Its mark of a process that has not begun a program of its own.

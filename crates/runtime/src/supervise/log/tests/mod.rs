@@ -8,12 +8,12 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::time::Duration;
 
-use super::{Log, LogLimits, LogPosition};
+use super::{AgentLog, LogLimits, LogPosition};
 use crate::supervise::folder::AgentFolder;
 
 /// The log of an agent whose folder goes with it.
 struct Stage {
-    log: Log,
+    log: AgentLog,
     _home: tempfile::TempDir,
 }
 
@@ -23,7 +23,7 @@ const LIMITS: LogLimits = LogLimits { file_bytes_max: 100_000, files_max: 10 };
 fn stage() -> Stage {
     let home = tempfile::tempdir().unwrap();
     let agent = AgentFolder::of(home.path(), &"writer".parse().unwrap());
-    Stage { log: Log::of(&agent), _home: home }
+    Stage { log: AgentLog::of(&agent), _home: home }
 }
 
 impl Stage {

@@ -1,10 +1,10 @@
 use std::io::Read;
 
 use super::{LogPosition, Stage, at, numbered, stage};
-use crate::supervise::log::{LINE_BYTES_MAX, Line};
+use crate::supervise::log::{LINE_BYTES_MAX, LogLine};
 
-fn whole(text: impl AsRef<[u8]>) -> Line {
-    Line { bytes: text.as_ref().to_vec(), is_whole: true }
+fn whole(text: impl AsRef<[u8]>) -> LogLine {
+    LogLine { bytes: text.as_ref().to_vec(), is_whole: true }
 }
 
 fn read_all(stage: &Stage, from: LogPosition) -> Vec<u8> {
@@ -115,7 +115,7 @@ fn an_endless_line_costs_bounded_memory() {
     stage.says(1, vec![b'a'; LINE_BYTES_MAX]);
     stage.says(1, "\n");
     let mut lines = stage.log.lines(LogPosition::START);
-    let cut = Line { bytes: vec![0xff; LINE_BYTES_MAX], is_whole: false };
+    let cut = LogLine { bytes: vec![0xff; LINE_BYTES_MAX], is_whole: false };
     assert_eq!(lines.next_line().unwrap(), Some(cut));
     assert_eq!(lines.next_line().unwrap(), Some(whole("next")));
     assert_eq!(lines.next_line().unwrap(), Some(whole(vec![b'a'; LINE_BYTES_MAX])));

@@ -3,7 +3,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{LIMITS, LogLimits, LogPosition, Stage, numbered, stage};
-use crate::supervise::log::{HeadOutcome, Log, Trimmed};
+use crate::supervise::log::{AgentLog, HeadOutcome, Trimmed};
 
 const BLOCK_BYTES: u64 = 4096;
 
@@ -109,7 +109,7 @@ const LINES: u64 = 300_000;
 
 /// Reads until the writer is done, and says how many lines it got. Lines come in order, whole, and
 /// without a gap other than what was freed.
-fn check_lines(log: &Log, is_written: &AtomicBool) -> u64 {
+fn check_lines(log: &AgentLog, is_written: &AtomicBool) -> u64 {
     let mut lines = log.lines(LogPosition::START);
     let (mut count, mut expected, mut may_jump) = (0, 0, false);
     loop {
