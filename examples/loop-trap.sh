@@ -17,7 +17,7 @@ export -f draft
 
 started=$(relight task start "${TASK:-book-1}" --owner-pid $$ --export)
 eval "$started"
-trap 'rm -f "$OUT/scratch"' EXIT # traps of your own come first: they stay and run
+trap 'rm -f "$OUT/scratch"' EXIT # your own traps first: they are kept and run
 eval "$(relight trap bash)"
 touch "$OUT/scratch"
 
