@@ -1,18 +1,23 @@
 //! Lists the files of the dashboard, each as it is and made small, so that they are compiled into
-//! the binary.
+//! the binary. None without the feature `dashboard`.
 
 use std::fmt::Write as _;
+#[cfg(feature = "dashboard")]
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "dashboard")]
 use flate2::Compression;
+#[cfg(feature = "dashboard")]
 use flate2::write::GzEncoder;
 
 fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files = Vec::new();
-    collect(&folder, &mut files);
+    if cfg!(feature = "dashboard") {
+        collect(&folder, &mut files);
+    }
     files.sort();
     #[expect(clippy::disallowed_methods, reason = "where cargo wants what is made here")]
     let made = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
@@ -29,6 +34,7 @@ fn main() {
     std::fs::write(made.join("assets.rs"), table).expect("cargo's folder is ours");
 }
 
+#[cfg(feature = "dashboard")]
 fn compress(file: &Path, small: &Path) {
     let bytes = std::fs::read(file).expect("it was just found");
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
@@ -36,6 +42,9 @@ fn compress(file: &Path, small: &Path) {
     let made = gzip.finish().expect("memory takes it");
     std::fs::write(small, made).expect("cargo's folder is ours");
 }
+
+#[cfg(not(feature = "dashboard"))]
+fn compress(_: &Path, _: &Path) {}
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

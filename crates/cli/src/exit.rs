@@ -112,6 +112,12 @@ impl Failure {
         Self { exit, code: (code.name, code.status), message: message.into(), hint: None }
     }
 
+    /// A part of the product that this binary was built without.
+    pub(crate) fn not_built(part: &str, feature: &str) -> Self {
+        Self::new(Exit::Config, format!("this build of relight has no {part}"))
+            .hint(format!("build it with the feature `{feature}`, as is the default"))
+    }
+
     /// Nothing is begun while a drain lasts.
     pub(crate) fn draining(message: impl Into<String>) -> Self {
         Self { hint: Some(DRAIN_HINT.to_owned()), ..Self::of(ErrorCode::DRAINING, message) }

@@ -2,6 +2,8 @@
 //!
 //! Knows the terminal, not how a decision is made.
 
+#![cfg_attr(not(feature = "mcp"), allow(dead_code, reason = "some helpers serve MCP alone"))]
+
 mod arguments;
 mod config;
 mod environment;

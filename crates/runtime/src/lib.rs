@@ -3,6 +3,11 @@
 //! [`Relight`] opens a store; a [`RunningTask`] records its steps there before anything else acts on
 //! them. Killed at any moment, the next start goes on after the last finished step.
 
+#![cfg_attr(
+    not(all(feature = "postgres", feature = "webhooks")),
+    allow(dead_code, reason = "some helpers serve one of these alone")
+)]
+
 pub mod alerts;
 pub mod check;
 pub mod checkpoint_files;
@@ -16,6 +21,8 @@ pub mod funnel;
 pub mod fuzz;
 pub mod handover;
 pub mod holders;
+#[cfg(feature = "http-client")]
+mod http_client;
 pub mod inflight;
 mod library;
 pub mod meter;
@@ -28,6 +35,7 @@ pub mod running_step;
 pub mod sessions;
 pub mod store_url;
 pub mod supervise;
+#[cfg(feature = "otlp")]
 pub mod telemetry;
 
 pub use library::{

@@ -17,6 +17,7 @@ mod guard;
 mod idempotency;
 mod listen;
 mod login;
+#[cfg(feature = "mcp")]
 pub mod mcp;
 mod metrics;
 mod openapi;

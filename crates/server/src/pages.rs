@@ -55,15 +55,17 @@ pub(crate) async fn asset(
 
 /// `/` without a login.
 pub(crate) fn how_to_log_in(headers: &HeaderMap) -> Response {
-    let page = FILES.iter().find(|file| file.name == "login.html").expect("it is compiled in");
-    let mut response = page.send(headers);
+    let page = FILES.iter().find(|file| file.name == "login.html");
+    let mut response = page.map_or_else(Response::default, |page| page.send(headers));
     *response.status_mut() = StatusCode::UNAUTHORIZED;
     response
 }
 
 fn serve(name: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
     let place = FILES.iter().position(|file| file.name == name);
-    let place = place.ok_or_else(|| ApiError::not_found("there is no such file"))?;
+    let missing =
+        if FILES.is_empty() { "this daemon has no dashboard" } else { "there is no such file" };
+    let place = place.ok_or_else(|| ApiError::not_found(missing))?;
     let (file, tag) = (&FILES[place], &TAGS[place]);
     let mut response = if has_already(headers, tag) { unchanged() } else { file.send(headers) };
     let headers = response.headers_mut();

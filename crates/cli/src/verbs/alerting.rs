@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+#[cfg(feature = "webhooks")]
+use relight::alerts::Webhook;
 use relight::alerts::stale::StaleWatch;
-use relight::alerts::{CommandSink, Courier, Sink, Webhook, secret};
+use relight::alerts::{CommandSink, Courier, Sink, secret};
 use relight::engine::Engine;
 use relight::supervise::word::Word;
 use tokio::task::JoinSet;
@@ -69,12 +71,22 @@ pub(super) fn sinks(
     }
     if let Some(url) = &alert.webhook {
         let keys = secret::parse(&secret_text(environment, alert, home)?).map_err(bad_secret)?;
-        let webhook = Webhook::new(url, keys, alert.timeout, alert.plain_http);
-        sinks.push(Sink::Webhook(webhook.map_err(|error| {
-            Failure::new(Exit::Config, format!("the webhook cannot be used: {error}"))
-        })?));
+        sinks.push(webhook(url, keys, alert)?);
     }
     Ok(sinks)
+}
+
+#[cfg(feature = "webhooks")]
+fn webhook(url: &str, keys: Vec<secret::Key>, alert: &Alert) -> Result<Sink, Failure> {
+    let webhook = Webhook::new(url, keys, alert.timeout, alert.plain_http);
+    webhook
+        .map(Sink::Webhook)
+        .map_err(|error| Failure::new(Exit::Config, format!("the webhook cannot be used: {error}")))
+}
+
+#[cfg(not(feature = "webhooks"))]
+fn webhook(_: &str, _: Vec<secret::Key>, _: &Alert) -> Result<Sink, Failure> {
+    Err(Failure::not_built("webhooks", "webhooks"))
 }
 
 /// What webhooks are signed with; made when nobody gave any.

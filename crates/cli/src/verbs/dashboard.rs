@@ -17,6 +17,9 @@ const PATIENCE: Span = Span::from_secs(10);
 const OPENERS: [&str; 3] = ["xdg-open", "open", "wslview"];
 
 pub(crate) fn run(environment: &Environment, arguments: &DashboardArguments) -> Outcome {
+    if cfg!(not(feature = "dashboard")) {
+        return Err(Failure::not_built("dashboard", "dashboard"));
+    }
     let socket = daemon_socket(&environment.state_folder()?);
     let asked = client::login_code(&socket, PATIENCE).map_err(|error| no_answer(&error))?;
     let code = asked.map_err(|refused| {

@@ -16,6 +16,7 @@ pub(crate) mod events;
 mod http;
 pub(crate) mod inflight;
 pub(crate) mod logs;
+#[cfg_attr(not(feature = "mcp"), path = "absent/mcp.rs")]
 pub(crate) mod mcp;
 mod membership;
 pub(crate) mod node;
@@ -38,6 +39,7 @@ pub(crate) mod task;
 mod task_queue;
 mod task_view;
 pub(crate) mod token;
+#[cfg_attr(not(feature = "otlp"), path = "absent/tracing.rs")]
 mod tracing;
 pub(crate) mod trap;
 pub(crate) mod trust;

@@ -1,7 +1,8 @@
 //! Where traces go: the configuration, else what programs that are traced read from the environment.
 
 use relight::engine::Engine;
-use relight::telemetry::{BadCollector, Collector, Telemetry};
+pub(super) use relight::telemetry::Telemetry;
+use relight::telemetry::{BadCollector, Collector};
 
 use crate::config::Config;
 use crate::environment::Environment;

@@ -14,9 +14,11 @@ mod group;
 mod message;
 mod overview;
 pub mod secret;
+#[cfg(feature = "webhooks")]
 mod signature;
 mod sink;
 pub mod stale;
+#[cfg(feature = "webhooks")]
 mod webhook;
 
 pub use backoff::AlertTiming;
@@ -25,5 +27,5 @@ pub use delivery::{Courier, Delivery, deliver_now, register, store_id};
 pub use message::Message;
 pub use overview::{AlertRecord, Overview, SinkOverview, overview};
 pub use sink::{NotSent, Sink, try_out};
-pub(crate) use webhook::roots;
+#[cfg(feature = "webhooks")]
 pub use webhook::{BadWebhook, Webhook};

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::command::CommandSink;
 use super::message::Message;
+#[cfg(feature = "webhooks")]
 use super::webhook::Webhook;
 use crate::os::{clock, random};
 
@@ -17,6 +18,7 @@ pub enum Sink {
     /// A program of the user's.
     Command(CommandSink),
     /// An HTTP endpoint.
+    #[cfg(feature = "webhooks")]
     Webhook(Webhook),
 }
 
@@ -56,6 +58,7 @@ impl Sink {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Command(_) => "command",
+            #[cfg(feature = "webhooks")]
             Self::Webhook(_) => "webhook",
         }
     }
@@ -64,6 +67,7 @@ impl Sink {
     pub fn place(&self) -> String {
         match self {
             Self::Command(command) => command.program(),
+            #[cfg(feature = "webhooks")]
             Self::Webhook(webhook) => webhook.place().to_owned(),
         }
     }
@@ -72,6 +76,7 @@ impl Sink {
     pub(super) fn fingerprint(&self) -> String {
         let whole = match self {
             Self::Command(command) => command.in_words(),
+            #[cfg(feature = "webhooks")]
             Self::Webhook(webhook) => webhook.url().to_owned(),
         };
         blake3::hash(whole.as_bytes()).to_hex()[..16].to_owned()
@@ -81,6 +86,7 @@ impl Sink {
     pub(super) fn timeout(&self) -> Span {
         match self {
             Self::Command(command) => command.timeout,
+            #[cfg(feature = "webhooks")]
             Self::Webhook(webhook) => webhook.timeout(),
         }
     }
@@ -89,6 +95,7 @@ impl Sink {
     fn send_and_wait(&self, message: &Message) -> Result<(), NotSent> {
         match self {
             Self::Command(command) => command.run(message),
+            #[cfg(feature = "webhooks")]
             Self::Webhook(webhook) => webhook.post(message),
         }
     }

@@ -4,16 +4,14 @@ use std::net::IpAddr;
 
 use relight_core::time::{Span, Time};
 use ureq::http::{Response, StatusCode, Uri};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use super::message::Message;
 use super::secret::Key;
 use super::signature::signatures;
 use super::sink::NotSent;
+use crate::http_client;
 use crate::os::clock;
 
-/// More headers than this are no answer.
-const HEADER_BYTES_MAX: usize = 16 << 10;
 /// An endpoint, and what it is signed with.
 #[derive(Clone)]
 pub struct Webhook {
@@ -81,8 +79,7 @@ impl Webhook {
     pub(super) fn post(&self, message: &Message) -> Result<(), NotSent> {
         let body = message.cloud_event().to_string();
         let seconds = clock::now().as_ms().div_euclid(1_000);
-        let sent = self
-            .agent()
+        let sent = http_client::agent(self.timeout.as_duration(), !self.is_loopback)
             .post(&self.url)
             .header("content-type", "application/cloudevents+json; charset=utf-8")
             .header("webhook-id", &message.id)
@@ -101,32 +98,6 @@ impl Webhook {
             }
         }
     }
-
-    /// One call and one connection: alerts are rare, and nothing is kept between them.
-    fn agent(&self) -> ureq::Agent {
-        let mut config = ureq::Agent::config_builder()
-            .timeout_global(Some(self.timeout.as_duration()))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .max_response_header_size(HEADER_BYTES_MAX)
-            .max_idle_connections(0)
-            .user_agent(concat!("relight/", env!("CARGO_PKG_VERSION")))
-            .tls_config(TlsConfig::builder().root_certs(roots()).build());
-        if self.is_loopback {
-            config = config.proxy(None);
-        }
-        config.build().into()
-    }
-}
-
-/// Those whom this machine trusts; Mozilla's where it says nothing, as in a small container.
-pub(crate) fn roots() -> RootCerts {
-    let certificates = rustls_native_certs::load_native_certs().certs;
-    if certificates.is_empty() {
-        return RootCerts::WebPki;
-    }
-    RootCerts::from(certificates.iter().map(|one| Certificate::from_der(one).to_owned()))
 }
 
 /// What its status means; its body is not read.

@@ -7,18 +7,15 @@ use relight_core::node::Node;
 use relight_core::time::Span;
 use relight_store::{AttemptQuery, Store, StoreError};
 use serde::Deserialize;
-use ureq::tls::TlsConfig;
 
 use super::key::FleetKey;
 use super::look;
-use crate::alerts::roots;
 use crate::os::{clock, fleet};
 
 /// How long another node may take.
 const PATIENCE: Span = Span::from_secs(5);
 /// More is no answer: all lines together are no more than half of it.
 const BYTES_MAX: u64 = 8 << 20;
-const HEADER_BYTES_MAX: usize = 16 << 10;
 /// Attempts that are looked through for one that ran on the node.
 const ATTEMPTS_MAX: usize = 100;
 
@@ -108,20 +105,10 @@ fn address(node: Option<&Node>) -> Result<&str, String> {
 }
 
 /// One read, signed for it. Redirects are not followed, and what is too long is no answer.
+#[cfg(feature = "postgres")]
 fn fetch(address: &str, path: &str, ticket: &str) -> Result<RemoteLogLines, String> {
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .timeout_global(Some(PATIENCE.as_duration()))
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .max_response_header_size(HEADER_BYTES_MAX)
-        .max_idle_connections(0)
-        // Between machines that know each other, whatever the environment says.
-        .proxy(None)
-        .user_agent(concat!("relight/", env!("CARGO_PKG_VERSION")))
-        .tls_config(TlsConfig::builder().root_certs(roots()).build())
-        .build()
-        .into();
+    // Without a proxy: these are machines that know each other.
+    let agent = crate::http_client::agent(PATIENCE.as_duration(), false);
     let url = format!("{}{path}", address.trim_end_matches('/'));
     let cannot = |error: ureq::Error| format!("which cannot be reached at {address}: {error}");
     let mut answer = agent.get(&url).header("authorization", ticket).call().map_err(cannot)?;
@@ -131,6 +118,11 @@ fn fetch(address: &str, path: &str, ticket: &str) -> Result<RemoteLogLines, Stri
     let body = answer.body_mut().with_config().limit(BYTES_MAX).read_to_vec().map_err(cannot)?;
     serde_json::from_slice(&body)
         .map_err(|error| format!("which gave no log at {address}: {error}"))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn fetch(address: &str, _: &str, _: &str) -> Result<RemoteLogLines, String> {
+    Err(format!("which cannot be asked at {address}: this build of Relight has no HTTP client"))
 }
 
 /// What a node answered instead of a log, and why that is so more often than not.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ureq::http::Uri;
 
 use super::span::{TraceSpan, request};
+use crate::http_client;
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -74,14 +75,7 @@ impl Collector {
     /// Tells it some spans. Blocks for as long as that takes, which is bounded.
     pub(super) fn post(&self, spans: &[TraceSpan]) -> Result<(), String> {
         let body = request(&self.service, spans).to_string();
-        let config = ureq::Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_idle_connections(0)
-            .proxy(None)
-            .user_agent(concat!("relight/", env!("CARGO_PKG_VERSION")));
-        let agent: ureq::Agent = config.build().into();
+        let agent = http_client::agent(TIMEOUT, false);
         let mut post = agent.post(&self.url).header("content-type", "application/json");
         for (name, value) in &self.headers {
             post = post.header(name, value);

@@ -27,20 +27,22 @@ use relight_core::time::{Span, Time};
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::{mcp, openapi, pages};
+use crate::{openapi, pages};
 
 pub(crate) use events::{kinds, last_seen};
 pub(crate) use steps::micros;
 
 /// Every route.
 pub(crate) fn all() -> Router<App> {
-    Router::new()
+    let routes = Router::new();
+    #[cfg(feature = "mcp")]
+    let routes = routes.route("/mcp", post(crate::mcp::http::serve));
+    routes
         .route("/", get(pages::dashboard))
         .route("/login/{code}", get(pages::login))
         .route("/assets/{*name}", get(pages::asset))
         .route("/openapi.json", get(openapi::serve))
         .route("/metrics", get(metrics::metrics))
-        .route("/mcp", post(mcp::http::serve))
         .nest("/api", api())
         .fallback(async || ApiError::not_found("there is nothing here").hint("GET /openapi.json"))
         .method_not_allowed_fallback(not_this_way)

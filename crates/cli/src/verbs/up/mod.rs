@@ -25,7 +25,6 @@ use relight::supervise::supervisor::{
 };
 use relight::supervise::systemd::Systemd;
 use relight::supervise::word::Word;
-use relight::telemetry::Telemetry;
 use relight_core::agent::boots::{STABLE_AFTER, Verdict};
 use relight_core::agent::{Agent, AgentState, Pause, Takes};
 use relight_core::alert::Alert;
@@ -93,7 +92,7 @@ struct Daemon<'a> {
     /// How agents are taken up that come to this node later.
     begin: AcquireMode,
     /// Traces, where somebody collects them.
-    telemetry: Option<Telemetry>,
+    telemetry: Option<tracing::Telemetry>,
     /// As it was read last.
     config: Config,
 }
