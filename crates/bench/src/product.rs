@@ -6,15 +6,15 @@ use std::sync::{Arc, LazyLock};
 use anyhow::Context as _;
 use relight::core::agent::change::AgentChange;
 use relight::core::agent::death::HowEnded;
-use relight::core::agent::{AgentPlan, AgentState, AttemptTag, Cause, Death, Ended};
+use relight::core::agent::{AgentPlan, AgentState, AttemptTag, Cause, Death, RecordedDeath};
 use relight::core::change::Change;
-use relight::core::checkpoint::{Checkpoint, Extra, SchemaVersion, Status};
+use relight::core::checkpoint::{Checkpoint, Extra, SchemaVersion, WorkflowStatus};
 use relight::core::decide::Guard;
 use relight::core::ids::{AgentName, NodeName, SessionId, SessionKey, TaskId};
 use relight::core::lease::{Holder, HolderLife, ProcessIdentity};
 use relight::core::node::{Epoch, NewNode};
 use relight::core::redact::{MarkKey, Redactor};
-use relight::core::session::{Scene, SessionChange, SessionEvent, decide};
+use relight::core::session::{SessionChange, SessionDecisionInput, SessionEvent, decide};
 use relight::core::status::TaskStatus;
 use relight::core::task::NewTask;
 use relight::core::time::Span;
@@ -83,7 +83,8 @@ impl Library {
                 let owner = gone.clone();
                 let context = [("model".to_owned(), "opus".to_owned())].into();
                 let event = SessionEvent::Begin { session_id, owner, ttl: None, context };
-                let scene = Scene { key: &key, session: None, life: HolderLife::Gone, now };
+                let scene =
+                    SessionDecisionInput { key: &key, session: None, life: HolderLife::Gone, now };
                 decide(scene, event)?.context("a begin changes something")
             };
             let changes = batch.iter().map(begun).collect::<anyhow::Result<Vec<_>>>()?;
@@ -204,7 +205,7 @@ fn life_and_death(agent: &AgentName, number: u32) -> [AgentChange; 3] {
         ProcessIdentity { pid: NOBODY, start: 1, boot: "a boot long ago".to_owned(), node: None };
     let tag = AttemptTag::new(agent, number, u64::from(number));
     let death = Death { how: HowEnded::Signal(9), ..Death::lost(clock::now(), "killed") };
-    let ended = Box::new(Ended { cause: Cause::Signal, death });
+    let ended = Box::new(RecordedDeath { cause: Cause::Signal, death });
     [
         AgentChange::Begun { number, tag },
         AgentChange::Spawned { number, process, shim: None, log: None },
@@ -250,7 +251,7 @@ pub(crate) fn checkpoint_text(workflow: &str) -> String {
         schema_version: SchemaVersion::default(),
         workflow_id: workflow.to_owned(),
         agent_id: "bench".to_owned(),
-        status: Status::InProgress,
+        status: WorkflowStatus::InProgress,
         current_step: Some("migrate".to_owned()),
         completed_steps: vec!["backup".to_owned(), "drain".to_owned()],
         remaining_steps: vec!["restart".to_owned()],

@@ -241,7 +241,7 @@ impl From<SessionError> for Failure {
 pub(crate) fn held_text(
     task: &relight_core::ids::TaskId,
     agent: Option<&relight_core::ids::AgentName>,
-    held: &relight_core::lease::Held,
+    held: &relight_core::lease::HeldLease,
 ) -> String {
     let age = relight::os::clock::now().since(held.since);
     let left = match held.left {

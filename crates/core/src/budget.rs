@@ -140,7 +140,7 @@ impl Tally {
 
 /// What becomes of a thing that died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RestartVerdict {
     /// It is brought back now.
     AtOnce,
     /// It is brought back then.
@@ -189,29 +189,38 @@ fn in_all(restarts: u32, window: Span) -> String {
 
 /// Decides upon a death. The tally to keep is charged with the recovery that the verdict grants;
 /// a termination charges nothing. `jitter` is a chance from 0 to 1.
-pub fn next(policy: &RestartPolicy, tally: Tally, now: Time, jitter: f64) -> (Tally, Verdict) {
+pub fn next(
+    policy: &RestartPolicy,
+    tally: Tally,
+    now: Time,
+    jitter: f64,
+) -> (Tally, RestartVerdict) {
     assert!((0.0..=1.0).contains(&jitter), "a chance is from 0 to 1");
     let hour = now.as_ms().div_euclid(HOUR_MS.cast_signed());
     let mut tally = tally.seen_from(hour, policy.total_window);
     if let Some(why) = used_up(policy, &tally) {
-        return (tally, Verdict::Terminate { why });
+        return (tally, RestartVerdict::Terminate { why });
     }
     let wait = policy.wait(tally.in_a_row, jitter);
     tally.in_a_row += 1;
     tally.count(hour, 1);
-    let verdict = if wait == Span::ZERO { Verdict::AtOnce } else { Verdict::At(now.plus(wait)) };
+    let verdict = if wait == Span::ZERO {
+        RestartVerdict::AtOnce
+    } else {
+        RestartVerdict::At(now.plus(wait))
+    };
     (tally, verdict)
 }
 
 /// Decides upon a loss that is not its own doing: it is brought back at once, and only the total counts.
-pub fn moved(policy: &RestartPolicy, tally: Tally, now: Time) -> (Tally, Verdict) {
+pub fn moved(policy: &RestartPolicy, tally: Tally, now: Time) -> (Tally, RestartVerdict) {
     let hour = now.as_ms().div_euclid(HOUR_MS.cast_signed());
     let mut tally = tally.seen_from(hour, policy.total_window);
     if let Some(why) = total_used_up(policy, &tally) {
-        return (tally, Verdict::Terminate { why });
+        return (tally, RestartVerdict::Terminate { why });
     }
     tally.count(hour, 1);
-    (tally, Verdict::AtOnce)
+    (tally, RestartVerdict::AtOnce)
 }
 
 /// Whether a wait that was answered as `at` is over. One that lies further ahead than any wait can

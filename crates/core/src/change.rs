@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::event::EventKind;
 use crate::ids::{AgentName, StepName};
-use crate::lease::{Fence, Held, Holder};
+use crate::lease::{Fence, HeldLease, Holder};
 use crate::status::TaskStatus;
 use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 use crate::task::{CheckpointSettings, NewTask, Task, TaskTally, Usage};
@@ -293,7 +293,7 @@ fn replace(task: &mut Task, new: &NewTask) {
 
 fn take_lease(task: &mut Task, holder: &Holder, ttl: Option<Span>, at: Time) {
     task.lease.fence = task.lease.fence.next();
-    task.lease.held = Some(Held { holder: holder.clone(), ttl, since: at, left: ttl });
+    task.lease.held = Some(HeldLease { holder: holder.clone(), ttl, since: at, left: ttl });
     task.starts += 1;
 }
 

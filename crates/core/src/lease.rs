@@ -108,7 +108,7 @@ impl fmt::Display for Holder {
 
 /// The lease as it was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct HeldLease {
     /// Whose life it follows.
     pub holder: Holder,
     /// How long each write renews it for; none when only the holder's death ends it.
@@ -127,7 +127,7 @@ pub struct Lease {
     /// Number of the newest lease that was ever given.
     pub fence: Fence,
     /// Nobody when none.
-    pub held: Option<Held>,
+    pub held: Option<HeldLease>,
 }
 
 impl Lease {

@@ -222,7 +222,7 @@ const OTHERS_MAX: u32 = 150;
 
 /// Who has an agent, as far as a node can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeldBy {
+pub enum AgentHeldBy {
     /// Nobody, or one whose lease was seen to have run out.
     Nobody,
     /// The node itself, now or in an earlier life.
@@ -233,7 +233,7 @@ pub enum HeldBy {
 
 /// Whether it is a node's turn to take an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum TakeoverTurn {
     /// A live node has it, or this one may not take it: it drains, or the placement is another.
     Nobodys,
     /// It had it, in an earlier life.
@@ -244,19 +244,19 @@ pub enum Turn {
     Anothers(u32),
 }
 
-impl Turn {
+impl TakeoverTurn {
     /// Of this node among these.
     pub fn of(
         own: &NodeName,
         agent: &AgentName,
         placement: &Placement,
-        held_by: HeldBy,
+        held_by: AgentHeldBy,
         nodes: &[Node],
     ) -> Self {
         match held_by {
-            HeldBy::Us => Self::OursAlready,
-            HeldBy::Another => Self::Nobodys,
-            HeldBy::Nobody => {
+            AgentHeldBy::Us => Self::OursAlready,
+            AgentHeldBy::Another => Self::Nobodys,
+            AgentHeldBy::Nobody => {
                 let place = ranking(agent, placement, nodes).iter().position(|name| *name == own);
                 place.map_or(Self::Nobodys, Self::after)
             }
@@ -273,7 +273,7 @@ impl Turn {
 
     /// When the node may take it, which is ready to take anything from `settled` on and has seen the
     /// agent free since `free`; never while somebody has it.
-    pub fn ripe_at<T: Add<Duration, Output = T> + Ord>(
+    pub fn due_at<T: Add<Duration, Output = T> + Ord>(
         self,
         now: T,
         settled: T,
@@ -406,16 +406,19 @@ mod tests {
         let names = ranking(&agent, &Placement::Any, &nodes);
         assert_eq!(preferred(&agent, &Placement::Any, &nodes), names.first().copied());
         let ripe = |own: &NodeName, held_by| {
-            let turn = Turn::of(own, &agent, &Placement::Any, held_by, &nodes);
+            let turn = TakeoverTurn::of(own, &agent, &Placement::Any, held_by, &nodes);
             let [now, settled, free] = [9_000, 500, 2_000].map(Duration::from_millis);
-            turn.ripe_at(now, settled, free).map(|at| at.as_millis())
+            turn.due_at(now, settled, free).map(|at| at.as_millis())
         };
         let [first, second, third] = names[..] else { panic!("three of them live: {names:?}") };
-        assert_eq!(ripe(first, HeldBy::Nobody), Some(500));
-        assert_eq!(ripe(second, HeldBy::Nobody), Some(2_400));
-        assert_eq!(ripe(third, HeldBy::Nobody), Some(2_800), "one after the other");
-        assert_eq!(ripe(second, HeldBy::Us), Some(9_000));
-        assert_eq!([ripe(first, HeldBy::Another), ripe(second, HeldBy::Another)], [None, None]);
+        assert_eq!(ripe(first, AgentHeldBy::Nobody), Some(500));
+        assert_eq!(ripe(second, AgentHeldBy::Nobody), Some(2_400));
+        assert_eq!(ripe(third, AgentHeldBy::Nobody), Some(2_800), "one after the other");
+        assert_eq!(ripe(second, AgentHeldBy::Us), Some(9_000));
+        assert_eq!(
+            [ripe(first, AgentHeldBy::Another), ripe(second, AgentHeldBy::Another)],
+            [None, None]
+        );
     }
 
     #[test]
@@ -424,16 +427,20 @@ mod tests {
         let nodes = [Node { draining: true, ..node("a", 1) }, node("b", 0), node("c", 1)];
         let turn = |own: &str, placement: &str, held_by| {
             let own = NodeName::new(own).unwrap();
-            Turn::of(&own, &agent, &placement.parse().unwrap(), held_by, &nodes)
+            TakeoverTurn::of(&own, &agent, &placement.parse().unwrap(), held_by, &nodes)
         };
-        assert_eq!(turn("a", "any", HeldBy::Nobody), Turn::Nobodys, "it drains");
+        assert_eq!(turn("a", "any", AgentHeldBy::Nobody), TakeoverTurn::Nobodys, "it drains");
         assert_eq!(
-            turn("c", "b", HeldBy::Nobody),
-            Turn::Nobodys,
+            turn("c", "b", AgentHeldBy::Nobody),
+            TakeoverTurn::Nobodys,
             "it is another's, if that is gone too"
         );
-        assert_eq!(turn("c", "any", HeldBy::Nobody), Turn::Ours);
-        assert_eq!(turn("a", "any", HeldBy::Us), Turn::OursAlready, "what it has it looks after");
+        assert_eq!(turn("c", "any", AgentHeldBy::Nobody), TakeoverTurn::Ours);
+        assert_eq!(
+            turn("a", "any", AgentHeldBy::Us),
+            TakeoverTurn::OursAlready,
+            "what it has it looks after"
+        );
     }
 
     #[test]

@@ -10,14 +10,14 @@ const TURN: u64 = 1_000_000;
 
 /// Gives turns, so many in a second.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pace {
+pub struct RateLimiter {
     per_second: u32,
     /// Millionths of a turn.
     filled: u64,
     at_ms: u64,
 }
 
-impl Pace {
+impl RateLimiter {
     /// With the first turn free now; no limit when zero.
     pub fn new(per_second: u32, now_ms: u64) -> Self {
         Self { per_second, filled: TURN, at_ms: now_ms }
@@ -46,7 +46,7 @@ mod tests {
 
     /// When each of the first turns is given, to one who waits for each.
     fn turns(per_second: u32, count: usize) -> Vec<u64> {
-        let mut pace = Pace::new(per_second, 500);
+        let mut pace = RateLimiter::new(per_second, 500);
         let mut now_ms = 500;
         let mut given = Vec::new();
         while given.len() < count {
@@ -75,20 +75,20 @@ mod tests {
 
     #[test]
     fn what_was_not_used_is_not_saved_up() {
-        let mut pace = Pace::new(2, 0);
+        let mut pace = RateLimiter::new(2, 0);
         assert_eq!(pace.take(3_600_000), Ok(()));
         assert_eq!(pace.take(3_600_000), Err(Span::from_ms(500)));
     }
 
     #[test]
     fn zero_is_no_limit() {
-        let mut pace = Pace::new(0, 0);
+        let mut pace = RateLimiter::new(0, 0);
         assert!((0..1_000).all(|_| pace.take(0) == Ok(())));
     }
 
     #[test]
     fn a_clock_that_goes_back_gives_nothing_away() {
-        let mut pace = Pace::new(1, 10_000);
+        let mut pace = RateLimiter::new(1, 10_000);
         assert_eq!(pace.take(10_000), Ok(()));
         assert_eq!(pace.take(0), Err(Span::from_secs(1)));
         assert_eq!(pace.take(10_999), Err(Span::from_ms(1)));

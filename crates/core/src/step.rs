@@ -145,23 +145,23 @@ mod body {
 
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    enum Written {
+    enum EncodedBytes {
         Text(String),
         Base64(String),
     }
 
     pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
         let written = match std::str::from_utf8(bytes) {
-            Ok(text) => Written::Text(text.to_owned()),
-            Err(_) => Written::Base64(STANDARD.encode(bytes)),
+            Ok(text) => EncodedBytes::Text(text.to_owned()),
+            Err(_) => EncodedBytes::Base64(STANDARD.encode(bytes)),
         };
         written.serialize(to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
-        match Written::deserialize(from)? {
-            Written::Text(text) => Ok(text.into_bytes()),
-            Written::Base64(text) => STANDARD.decode(text).map_err(D::Error::custom),
+        match EncodedBytes::deserialize(from)? {
+            EncodedBytes::Text(text) => Ok(text.into_bytes()),
+            EncodedBytes::Base64(text) => STANDARD.decode(text).map_err(D::Error::custom),
         }
     }
 }

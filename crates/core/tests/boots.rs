@@ -1,7 +1,7 @@
 //! The breaker of boot loops, and steps that die with their supervisor, as tables.
 
 use insta::assert_snapshot;
-use relight_core::agent::boots::{self, BootHistory, Verdict};
+use relight_core::agent::boots::{self, BootHistory, BootVerdict};
 use relight_core::agent::step_deaths::{self, StepFate};
 use relight_core::alert::Alert;
 use relight_core::decide::TaskEvent;
@@ -26,8 +26,8 @@ fn lives(story: &str) -> String {
         }
         let (kept, verdict) = boots::at_start(kept(&history), &boot, word != "idle");
         answers.push(match verdict {
-            Verdict::Resume => "resume".to_owned(),
-            Verdict::HoldBack { boots } => format!("hold back after {boots}"),
+            BootVerdict::Resume => "resume".to_owned(),
+            BootVerdict::HoldBack { boots } => format!("hold back after {boots}"),
         });
         history = match word {
             "stable" => boots::stable(kept, &boot),

@@ -3,7 +3,7 @@
 use proptest::prelude::{Just, Strategy, prop, proptest};
 use proptest::prop_oneof;
 use relight_core::budget::{
-    HourCount, RestartPolicy, Tally, UsedUp, Verdict, is_due, moved, next, progress,
+    HourCount, RestartPolicy, RestartVerdict, Tally, UsedUp, is_due, moved, next, progress,
 };
 use relight_core::time::{Span, Time};
 
@@ -22,11 +22,11 @@ fn deaths(policy: &RestartPolicy, jitter: f64) -> Vec<String> {
         let (kept, verdict) = next(policy, tally, noon(), jitter);
         tally = kept;
         answers.push(match verdict {
-            Verdict::AtOnce => "at once".to_owned(),
-            Verdict::At(at) => format!("after {}", at.since(noon())),
-            Verdict::Terminate { why } => why.to_string(),
+            RestartVerdict::AtOnce => "at once".to_owned(),
+            RestartVerdict::At(at) => format!("after {}", at.since(noon())),
+            RestartVerdict::Terminate { why } => why.to_string(),
         });
-        if let Verdict::Terminate { .. } = verdict {
+        if let RestartVerdict::Terminate { .. } = verdict {
             return answers;
         }
     }
@@ -39,11 +39,14 @@ fn what_was_lost_with_its_node_is_charged_to_the_total_alone() {
     let mut tally = Tally::default();
     for restarts in 1..=3 {
         let (next, verdict) = moved(&policy, tally, now);
-        assert_eq!((next.in_a_row, next.total(), verdict), (0, restarts, Verdict::AtOnce));
+        assert_eq!((next.in_a_row, next.total(), verdict), (0, restarts, RestartVerdict::AtOnce));
         tally = next;
     }
     let (_, verdict) = moved(&policy, tally, now);
-    assert!(matches!(verdict, Verdict::Terminate { why: UsedUp::Total { restarts: 3, .. } }));
+    assert!(matches!(
+        verdict,
+        RestartVerdict::Terminate { why: UsedUp::Total { restarts: 3, .. } }
+    ));
 }
 
 #[test]
@@ -107,12 +110,12 @@ fn progress_resets_the_row_and_not_the_total() {
     let mut tally = Tally::default();
     for _ in 0..5 {
         let (kept, verdict) = next(&policy, tally, noon(), 0.5);
-        assert_eq!(verdict, Verdict::AtOnce);
+        assert_eq!(verdict, RestartVerdict::AtOnce);
         tally = progress(kept);
     }
     let (kept, verdict) = next(&policy, tally.clone(), noon(), 0.5);
     let why = UsedUp::Total { restarts: 5, window: policy.total_window };
-    assert_eq!((kept, verdict), (tally, Verdict::Terminate { why }));
+    assert_eq!((kept, verdict), (tally, RestartVerdict::Terminate { why }));
     assert_eq!(why.to_string(), "restarted 5 times within 1d");
 }
 
@@ -124,7 +127,7 @@ fn a_stable_life_counts_as_progress() {
 }
 
 /// A total that is used up at noon, and what a death at another time is answered.
-fn death_after_the_total_was_used_up(ms_later: i64) -> (Tally, Verdict) {
+fn death_after_the_total_was_used_up(ms_later: i64) -> (Tally, RestartVerdict) {
     let policy = RestartPolicy::default();
     let hour = noon().as_ms() / HOUR.as_ms().cast_signed();
     let tally = Tally { in_a_row: 0, hours: vec![HourCount { hour, restarts: 200 }] };
@@ -135,7 +138,7 @@ fn death_after_the_total_was_used_up(ms_later: i64) -> (Tally, Verdict) {
 fn the_total_passes_with_the_window() {
     let hour_ms = HOUR.as_ms().cast_signed();
     let terminated =
-        |ms| matches!(death_after_the_total_was_used_up(ms).1, Verdict::Terminate { .. });
+        |ms| matches!(death_after_the_total_was_used_up(ms).1, RestartVerdict::Terminate { .. });
     assert!(terminated(0) && terminated(23 * hour_ms) && terminated(24 * hour_ms));
     assert!(!terminated(25 * hour_ms));
 }
@@ -143,10 +146,10 @@ fn the_total_passes_with_the_window() {
 #[test]
 fn a_clock_set_back_a_year_forgives_nothing_and_waits_for_no_year() {
     let (tally, verdict) = death_after_the_total_was_used_up(-YEAR_MS);
-    assert!(matches!(verdict, Verdict::Terminate { .. }));
+    assert!(matches!(verdict, RestartVerdict::Terminate { .. }));
     let a_day_later = Time::from_ms(noon().as_ms() - YEAR_MS).plus(Span::from_secs(25 * 3_600));
     let (_, verdict) = next(&RestartPolicy::default(), tally, a_day_later, 0.5);
-    assert_eq!(verdict, Verdict::AtOnce);
+    assert_eq!(verdict, RestartVerdict::AtOnce);
 }
 
 #[test]
@@ -155,7 +158,7 @@ fn a_clock_set_forward_a_year_forgives_the_total_but_not_the_row() {
     let tally = Tally { in_a_row: 3, ..death_after_the_total_was_used_up(0).0 };
     let a_year_later = Time::from_ms(noon().as_ms() + YEAR_MS);
     let (kept, verdict) = next(&policy, tally, a_year_later, 0.5);
-    assert_eq!(verdict, Verdict::Terminate { why: UsedUp::Row { recoveries: 3 } });
+    assert_eq!(verdict, RestartVerdict::Terminate { why: UsedUp::Row { recoveries: 3 } });
     assert_eq!(kept.total(), 0);
 }
 
@@ -218,7 +221,7 @@ fn policies() -> impl Strategy<Value = RestartPolicy> {
 fn live(
     policy: &RestartPolicy,
     deaths: &[Death],
-    mut see: impl FnMut(&Tally, Time, &(Tally, Verdict)),
+    mut see: impl FnMut(&Tally, Time, &(Tally, RestartVerdict)),
 ) {
     let (mut tally, mut now) = (Tally::default(), noon());
     for death in deaths {
@@ -236,7 +239,7 @@ proptest! {
     #[test]
     fn no_wait_is_longer_than_the_longest(policy in policies(), deaths in lives()) {
         live(&policy, &deaths, |_, now, (_, verdict)| {
-            if let Verdict::At(at) = verdict {
+            if let RestartVerdict::At(at) = verdict {
                 assert!(*at >= now && at.since(now) <= policy.cooldown_max);
             }
         });
@@ -252,7 +255,7 @@ proptest! {
     #[test]
     fn a_recovery_is_charged_once_and_a_termination_not(policy in policies(), deaths in lives()) {
         live(&policy, &deaths, |before, _, (kept, verdict)| {
-            let charged = u32::from(!matches!(verdict, Verdict::Terminate { .. }));
+            let charged = u32::from(!matches!(verdict, RestartVerdict::Terminate { .. }));
             assert_eq!(kept.in_a_row, before.in_a_row + charged);
             assert!(kept.total() <= before.total() + charged && kept.total() >= charged);
         });
@@ -261,7 +264,7 @@ proptest! {
     #[test]
     fn the_first_recovery_after_progress_is_at_once_or_never(policy in policies(), deaths in lives()) {
         live(&policy, &deaths, |before, _, (_, verdict)| {
-            assert!(before.in_a_row > 0 || !matches!(verdict, Verdict::At(_)));
+            assert!(before.in_a_row > 0 || !matches!(verdict, RestartVerdict::At(_)));
         });
     }
 

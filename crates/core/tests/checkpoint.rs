@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use relight_core::checkpoint::hash::content_hash;
-use relight_core::checkpoint::{Checkpoint, Damage, Extra, SchemaVersion, Status, StrictError};
+use relight_core::checkpoint::{
+    Checkpoint, Damage, Extra, SchemaVersion, StrictError, WorkflowStatus,
+};
 use serde_json::{Map, Value, json};
 
 fn sample() -> Checkpoint {
@@ -11,7 +13,7 @@ fn sample() -> Checkpoint {
         schema_version: SchemaVersion::default(),
         workflow_id: "deploy/api".into(),
         agent_id: "writer".into(),
-        status: Status::InProgress,
+        status: WorkflowStatus::InProgress,
         current_step: Some("migrate".into()),
         completed_steps: vec!["build".into(), "test".into()],
         remaining_steps: vec!["deploy".into()],

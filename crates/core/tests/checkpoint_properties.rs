@@ -8,7 +8,9 @@ use proptest::prelude::{
 use proptest::sample::Index;
 use proptest::{collection, option, prop_oneof};
 use relight_core::checkpoint::hash::{canonical_json, content_hash};
-use relight_core::checkpoint::{Checkpoint, Extra, Limits, SchemaVersion, Status, parse_strict};
+use relight_core::checkpoint::{
+    Checkpoint, Extra, Limits, SchemaVersion, WorkflowStatus, parse_strict,
+};
 use serde_json::{Map, Value};
 
 fn text() -> impl Strategy<Value = String> {
@@ -20,12 +22,12 @@ fn time() -> impl Strategy<Value = jiff::Timestamp> {
         .prop_map(|ms| jiff::Timestamp::from_millisecond(ms).expect("in range"))
 }
 
-fn status() -> impl Strategy<Value = Status> {
+fn status() -> impl Strategy<Value = WorkflowStatus> {
     prop_oneof![
-        Just(Status::InProgress),
-        Just(Status::Blocked),
-        Just(Status::Done),
-        Just(Status::Failed)
+        Just(WorkflowStatus::InProgress),
+        Just(WorkflowStatus::Blocked),
+        Just(WorkflowStatus::Done),
+        Just(WorkflowStatus::Failed)
     ]
 }
 
@@ -38,7 +40,7 @@ fn checkpoint() -> impl Strategy<Value = Checkpoint> {
         .prop_map(|(who, steps, when, context)| assemble(who, steps, when, context))
 }
 
-type Who = (String, String, Status, Option<String>, Option<String>, String);
+type Who = (String, String, WorkflowStatus, Option<String>, Option<String>, String);
 type Steps = (Vec<String>, Vec<String>, Option<String>);
 type When = (jiff::Timestamp, Option<jiff::Timestamp>, u64, u64, u32);
 

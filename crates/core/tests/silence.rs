@@ -2,21 +2,21 @@
 
 use proptest::prelude::*;
 use relight_core::agent::silence::{
-    CONFIRM_MS, LATE_MS, Look, OpenWork, Phase, SignSource, Silence, WAITING_MS_MAX,
+    AttemptPhase, CONFIRM_MS, LATE_MS, OpenWork, SignSource, Silence, SilenceCheck, WAITING_MS_MAX,
 };
 use relight_core::time::Span;
 
 const MAX_MS: u64 = 10_000;
 
-use Look::{Again, Fine, Hung};
 use SignSource::{Beat, Hook, Output, Steps};
+use SilenceCheck::{Again, Fine, Hung};
 
 fn judged_by(sources: &[SignSource]) -> Silence {
     Silence::new(Some(Span::from_ms(MAX_MS)), sources.to_vec(), 0)
 }
 
 /// What two looks find at the limit, on time.
-fn looks_at_the_limit(silence: &mut Silence) -> (u64, Look) {
+fn looks_at_the_limit(silence: &mut Silence) -> (u64, SilenceCheck) {
     let first_ms = silence.next_look_ms().expect("it is judged");
     let Again { at_ms } = silence.look(first_ms) else { return (first_ms, Fine) };
     (at_ms, silence.look(at_ms))
@@ -79,7 +79,7 @@ fn a_verb_that_waits_is_a_sign_whatever_is_declared_and_ends_no_waiting() {
     let mut silence = judged_by(&[Beat]);
     silence.waiting(50_000, 1_000);
     silence.verb(2_000);
-    assert_eq!(silence.phase(3_000), Phase::Waiting);
+    assert_eq!(silence.phase(3_000), AttemptPhase::Waiting);
     assert_eq!(silence.last_sign_ms(), 2_000);
 }
 
@@ -131,15 +131,15 @@ fn output_does_not_end_waiting_but_a_word_does() {
         say(&mut silence);
         (silence.phase(2_000), silence.next_look_ms())
     };
-    let still_waiting = (Phase::Waiting, Some(70_000));
-    let at_work = (Phase::Working, Some(12_000));
+    let still_waiting = (AttemptPhase::Waiting, Some(70_000));
+    let at_work = (AttemptPhase::Working, Some(12_000));
     assert_eq!(waits_on(|silence| silence.sign(Output, 2_000)), still_waiting);
     assert_eq!(waits_on(|silence| silence.sign(Steps, 2_000)), still_waiting);
     assert_eq!(waits_on(|silence| silence.sign(Hook, 2_000)), still_waiting);
     assert_eq!(waits_on(|silence| silence.sign(Beat, 2_000)), at_work);
     assert_eq!(waits_on(|silence| silence.ready(2_000)), at_work);
     assert_eq!(waits_on(|silence| silence.waiting(0, 2_000)), at_work);
-    let longer = (Phase::Waiting, Some(100_000));
+    let longer = (AttemptPhase::Waiting, Some(100_000));
     assert_eq!(waits_on(|silence| silence.waiting(90_000, 2_000)), longer);
 }
 
@@ -178,11 +178,14 @@ fn more_time_asked_for_between_the_looks_is_given() {
 fn phases_follow_what_was_heard() {
     let mut silence = judged_by(&[Beat]);
     silence.sign(Output, 1);
-    assert_eq!(silence.phase(1), Phase::Starting);
+    assert_eq!(silence.phase(1), AttemptPhase::Starting);
     silence.sign(Beat, 2);
-    assert_eq!(silence.phase(2), Phase::Working);
+    assert_eq!(silence.phase(2), AttemptPhase::Working);
     silence.waiting(100, 3);
-    assert_eq!((silence.phase(99), silence.phase(100)), (Phase::Waiting, Phase::Working));
+    assert_eq!(
+        (silence.phase(99), silence.phase(100)),
+        (AttemptPhase::Waiting, AttemptPhase::Working)
+    );
 }
 
 /// Looks as a supervisor does, each time as late as said, until it calls the agent hung or the time is

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use relight_core::checkpoint::{Checkpoint, Status};
+use relight_core::checkpoint::{Checkpoint, WorkflowStatus};
 use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
@@ -157,7 +157,7 @@ fn file_alert(
     stale: Span,
     now: Time,
 ) -> Option<CheckFinding> {
-    let finished = checkpoint.status == Status::Done;
+    let finished = checkpoint.status == WorkflowStatus::Done;
     let expired = checkpoint.expires_at.is_some_and(|at| Time::from(at) <= now);
     let age = now.since(Time::from(checkpoint.updated_at));
     (!finished && !expired && age >= stale).then(|| CheckFinding::Stale {

@@ -10,7 +10,7 @@ use relight_core::lease::Holder;
 use relight_core::status::TaskStatus;
 use relight_core::task::{NewTask, Task};
 use relight_core::time::{Span, Time};
-use relight_store::{Store, StoreError, Told};
+use relight_store::{Store, StoreError, StoreEvent};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{ActError, Engine, Started, TaskView};
@@ -133,9 +133,9 @@ async fn defer(engine: &Engine, id: &TaskId) -> Result<Task, ActError> {
 }
 
 /// Wakes whoever waits for work, or for its end.
-fn told(draining: bool) -> Told {
+fn told(draining: bool) -> StoreEvent {
     let detail = serde_json::json!({"draining": draining});
-    Told { at: clock::now(), kind: EventKind::Drain, detail }
+    StoreEvent { at: clock::now(), kind: EventKind::Drain, detail }
 }
 
 fn busy() -> StoreError {

@@ -13,7 +13,8 @@ use relight_core::agent::AttemptTag;
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::{
-    Decision, Guard, Refusal, Right, Scene, StartLimits, Starter, TaskEvent, decide, decide_in_turn,
+    Decision, Guard, Refusal, Right, StartLimits, Starter, TaskDecisionInput, TaskEvent, decide,
+    decide_in_turn,
 };
 use relight_core::ids::{AgentName, IdError, TaskId, check_skill};
 use relight_core::lease::{Fence, Holder, HolderLife};
@@ -261,7 +262,10 @@ impl Engine {
                 continue;
             }
             let steps = self.steps_for(&task, event.needs_all_steps()).await?;
-            let scene = Scene { steps: &steps, ..self.scene(&task, step.as_ref(), right).await? };
+            let scene = TaskDecisionInput {
+                steps: &steps,
+                ..self.scene(&task, step.as_ref(), right).await?
+            };
             let decision = decide(&scene, event.clone())?;
             let begins = decision.changes.iter().any(|c| matches!(c, Change::StepBegun(_)));
             if begins && task.lease.held.is_none() {
@@ -551,7 +555,7 @@ impl Engine {
         &self,
         id: &TaskId,
         decision: &Decision,
-        scene: &Scene<'_>,
+        scene: &TaskDecisionInput<'_>,
     ) -> Result<Option<Fence>, ActError> {
         if decision.changes.is_empty() {
             return Ok(Some(scene.task.lease.fence));
@@ -607,14 +611,14 @@ impl Engine {
         task: &'a Task,
         step: Option<&'a Step>,
         right: Right,
-    ) -> Result<Scene<'a>, StoreError> {
+    ) -> Result<TaskDecisionInput<'a>, StoreError> {
         let life = self.holder_life(task, right).await?;
         let is_holder = || task.lease.held.as_ref().is_some_and(|held| is_part_of(&held.holder));
         let right = match right {
             Right::Unfenced if life == HolderLife::Alive && is_holder() => Right::Holder,
             right => right,
         };
-        Ok(Scene { task, step, steps: &[], life, right, now: clock::now() })
+        Ok(TaskDecisionInput { task, step, steps: &[], life, right, now: clock::now() })
     }
 
     /// Whether the holder of a task lives, where whoever asks is not the holder.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use relight_core::agent::{Agent, AttemptTag};
 use relight_core::ids::AgentName;
-use relight_core::lease::{Held, Holder, ProcessIdentity};
+use relight_core::lease::{HeldLease, Holder, ProcessIdentity};
 use relight_store::{AgentQuery, Store, StoreError};
 
 use crate::os::attempts::{self, KnownAttempt};
@@ -18,11 +18,11 @@ const READ_ALL_FROM: usize = 16;
 /// what was read then cannot belong to a node or an attempt that began meanwhile.
 pub async fn look_for<'a>(
     store: &dyn Store,
-    leases: impl IntoIterator<Item = &'a Held>,
+    leases: impl IntoIterator<Item = &'a HeldLease>,
 ) -> Result<(), StoreError> {
     let mut is_on_another_node = false;
     let mut by_agent: BTreeMap<AgentName, BTreeMap<AttemptTag, &ProcessIdentity>> = BTreeMap::new();
-    for Held { holder, .. } in leases {
+    for HeldLease { holder, .. } in leases {
         is_on_another_node |= holder.node().is_some_and(|node| fleet::node() != Some(node));
         let Holder::Attempt { attempt, shim } = holder else { continue };
         if attempts::known(attempt) == Some(KnownAttempt::Over) {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use relight_core::agent::{Agent, AgentState, AgentStateKind, Pause};
 use relight_core::ids::{AgentName, SessionKey, TaskId};
-use relight_core::lease::{Fence, Held, HolderLife};
+use relight_core::lease::{Fence, HeldLease, HolderLife};
 use relight_core::session::{Generation, Session, SessionState, SessionStateKind};
 use relight_core::status::TaskStatus;
 use relight_core::step::{RepeatRule, Step, StepKey};
@@ -203,7 +203,7 @@ fn open_step(task: &Task, step: Step) -> OpenStep {
     }
 }
 
-fn holding(task: &Task, held: &Held, steps: Vec<String>) -> Holding {
+fn holding(task: &Task, held: &HeldLease, steps: Vec<String>) -> Holding {
     Holding {
         task: task.id.clone(),
         status: task.status,

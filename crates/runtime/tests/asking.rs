@@ -9,7 +9,9 @@ use std::time::Duration;
 use relight::fleet::remote_control::{NotGranted, RemoteDelivery, ask};
 use relight::supervise::control::Changed;
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::remote_command::{Outcome, Progress, RemoteCommand, Verb};
+use relight_core::agent::remote_command::{
+    RemoteCommand, RemoteCommandOutcome, RemoteCommandProgress, RemoteVerb,
+};
 use relight_core::agent::{Agent, AgentStateKind};
 use relight_core::decide::Guard;
 use relight_core::ids::{AgentName, NodeName};
@@ -75,7 +77,8 @@ async fn taken_by(store: &dyn Store, node: &str) {
 async fn asked(store: &dyn Store) -> RemoteCommand {
     loop {
         let newest = store.newest_event().await.unwrap();
-        let wish = agent(store).await.wish.filter(|wish| wish.progress == Progress::Asked);
+        let wish =
+            agent(store).await.wish.filter(|wish| wish.progress == RemoteCommandProgress::Asked);
         match wish {
             Some(wish) => return wish,
             None => store.changed(newest).await.unwrap(),
@@ -95,8 +98,8 @@ fn of(asked: Result<RemoteDelivery, NotGranted>) -> Changed {
     }
 }
 
-fn done(problem: Option<&str>) -> Progress {
-    Progress::Answered(Outcome {
+fn done(problem: Option<&str>) -> RemoteCommandProgress {
+    RemoteCommandProgress::Answered(RemoteCommandOutcome {
         previous: AgentStateKind::Running,
         now: AgentStateKind::Stopped,
         task_cancelled: None,
@@ -111,12 +114,12 @@ async fn what_is_answered_comes_back_as_if_it_were_done_here() {
     taken_by(&*store, "a").await;
     let node = async {
         let wish = asked(&*store).await;
-        assert_eq!((wish.verb, wish.by.as_str()), (Verb::Stop, "a command"));
-        say(&*store, wish.clone().at(Progress::Taken)).await;
+        assert_eq!((wish.verb, wish.by.as_str()), (RemoteVerb::Stop, "a command"));
+        say(&*store, wish.clone().at(RemoteCommandProgress::Taken)).await;
         say(&*store, wish.at(done(None))).await;
     };
     let name = x();
-    let changed = beside(ask(&*store, &name, Verb::Stop, PATIENCE), node).await;
+    let changed = beside(ask(&*store, &name, RemoteVerb::Stop, PATIENCE), node).await;
     let changed = of(changed);
     assert_eq!(
         (changed.agent, changed.previous_state, changed.state),
@@ -134,7 +137,7 @@ async fn what_went_wrong_there_names_the_node() {
         say(&*store, wish.at(done(Some("agent x did not start")))).await;
     };
     let name = x();
-    let refused = beside(ask(&*store, &name, Verb::Start, PATIENCE), node).await;
+    let refused = beside(ask(&*store, &name, RemoteVerb::Start, PATIENCE), node).await;
     let refused = refused.unwrap_err();
     assert_eq!(refused.to_string(), "agent x did not start (on node a)");
 }
@@ -145,10 +148,10 @@ async fn what_nobody_takes_in_time_is_withdrawn() {
     let store = store().await;
     taken_by(&*store, "a").await;
     let begun = tokio::time::Instant::now();
-    let refused = ask(&*store, &x(), Verb::Stop, PATIENCE).await.unwrap_err();
+    let refused = ask(&*store, &x(), RemoteVerb::Stop, PATIENCE).await.unwrap_err();
     assert!(matches!(refused, NotGranted::Silent { .. }), "{refused}");
     assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
-    assert_eq!(agent(&*store).await.wish.unwrap().progress, Progress::Withdrawn);
+    assert_eq!(agent(&*store).await.wish.unwrap().progress, RemoteCommandProgress::Withdrawn);
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,12 +161,12 @@ async fn what_was_taken_and_not_finished_is_said_so() {
     taken_by(&*store, "a").await;
     let node = async {
         let wish = asked(&*store).await;
-        say(&*store, wish.at(Progress::Taken)).await;
+        say(&*store, wish.at(RemoteCommandProgress::Taken)).await;
     };
     let name = x();
-    let refused = beside(ask(&*store, &name, Verb::Stop, PATIENCE), node).await;
+    let refused = beside(ask(&*store, &name, RemoteVerb::Stop, PATIENCE), node).await;
     assert!(matches!(refused, Err(NotGranted::Late { .. })), "{refused:?}");
-    assert_eq!(agent(&*store).await.wish.unwrap().progress, Progress::Taken);
+    assert_eq!(agent(&*store).await.wish.unwrap().progress, RemoteCommandProgress::Taken);
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,17 +176,17 @@ async fn whoever_has_it_next_is_asked_and_starts_it_only_once() {
     taken_by(&*store, "a").await;
     let nodes = async {
         let wish = asked(&*store).await;
-        assert_eq!(wish.verb, Verb::Restart);
-        say(&*store, wish.at(Progress::Taken)).await;
+        assert_eq!(wish.verb, RemoteVerb::Restart);
+        say(&*store, wish.at(RemoteCommandProgress::Taken)).await;
         // Seen by whoever asked before the agent changes hands.
         tokio::time::sleep(Duration::from_secs(1)).await;
         taken_by(&*store, "b").await;
         let wish = asked(&*store).await;
-        assert_eq!(wish.verb, Verb::Start, "its new holder has begun a new attempt already");
+        assert_eq!(wish.verb, RemoteVerb::Start, "its new holder has begun a new attempt already");
         say(&*store, wish.at(done(None))).await;
     };
     let name = x();
-    let changed = beside(ask(&*store, &name, Verb::Restart, PATIENCE), nodes).await;
+    let changed = beside(ask(&*store, &name, RemoteVerb::Restart, PATIENCE), nodes).await;
     assert_eq!(of(changed).agent, x());
 }
 
@@ -194,9 +197,9 @@ async fn a_wish_that_somebody_left_behind_is_replaced() {
     taken_by(&*store, "a").await;
     let left = RemoteCommand {
         id: "left".to_owned(),
-        verb: Verb::Stop,
+        verb: RemoteVerb::Stop,
         by: "somebody who is gone".to_owned(),
-        progress: Progress::Asked,
+        progress: RemoteCommandProgress::Asked,
     };
     say(&*store, left).await;
     let node = async {
@@ -210,7 +213,7 @@ async fn a_wish_that_somebody_left_behind_is_replaced() {
         }
     };
     let name = x();
-    let changed = beside(ask(&*store, &name, Verb::Start, PATIENCE), node).await;
+    let changed = beside(ask(&*store, &name, RemoteVerb::Start, PATIENCE), node).await;
     assert_eq!(of(changed).agent, x());
 }
 
@@ -227,7 +230,7 @@ async fn an_answer_that_the_next_wish_replaced_is_found_and_nothing_is_done_twic
         commit(&*store, changes.into()).await;
     };
     let name = x();
-    let changed = beside(ask(&*store, &name, Verb::Restart, PATIENCE), node).await;
+    let changed = beside(ask(&*store, &name, RemoteVerb::Restart, PATIENCE), node).await;
     assert_eq!(of(changed).state, AgentStateKind::Stopped);
     assert_eq!(agent(&*store).await.wish.unwrap().id, "other");
 }
@@ -236,8 +239,8 @@ async fn an_answer_that_the_next_wish_replaced_is_found_and_nothing_is_done_twic
 async fn nobody_is_asked_where_nobody_has_it() {
     let _turn = TURN.lock().await;
     let store = store().await;
-    let asked = ask(&*store, &x(), Verb::Restart, PATIENCE).await.unwrap();
-    assert_eq!(asked, RemoteDelivery::Left(Verb::Restart));
+    let asked = ask(&*store, &x(), RemoteVerb::Restart, PATIENCE).await.unwrap();
+    assert_eq!(asked, RemoteDelivery::Left(RemoteVerb::Restart));
     assert_eq!(agent(&*store).await.wish, None);
 }
 
@@ -253,10 +256,10 @@ async fn a_restart_that_its_node_did_not_come_to_is_a_start_for_whoever_takes_ov
         store.leave_node(&name, Epoch(1), Time::from_ms(0)).await.unwrap();
     };
     let name = x();
-    let left = beside(ask(&*store, &name, Verb::Restart, PATIENCE), node).await.unwrap();
+    let left = beside(ask(&*store, &name, RemoteVerb::Restart, PATIENCE), node).await.unwrap();
     assert_eq!(
         left,
-        RemoteDelivery::Left(Verb::Start),
+        RemoteDelivery::Left(RemoteVerb::Start),
         "its new holder has begun a new attempt already"
     );
 }

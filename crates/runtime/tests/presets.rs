@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 
-use relight::core::agent::death::{HowEnded, Said};
+use relight::core::agent::death::{HowEnded, ReportedEnd};
 use relight::core::time::{Span, Time};
 use relight::presets::{Fact, Launch, Preset};
 use relight::supervise::word::Word;
@@ -62,7 +62,7 @@ struct Attempt {
 /// What came of it.
 struct Outcome {
     facts: Vec<Fact>,
-    said: Option<Said>,
+    said: Option<ReportedEnd>,
     how: HowEnded,
 }
 
@@ -230,7 +230,7 @@ fn success_counts_whatever_the_exit_code() {
     for name in ["claude-code", "codex", "gemini", "opencode"] {
         let outcome = outcome(name, "odd", FIRST);
         assert_ne!(outcome.how, HowEnded::Code(0), "{name}");
-        assert_eq!(outcome.said, Some(Said::Success), "{name}");
+        assert_eq!(outcome.said, Some(ReportedEnd::Success), "{name}");
     }
 }
 
@@ -244,13 +244,13 @@ fn a_failure_in_the_stream_counts_also_with_exit_0() {
     ] {
         let outcome = outcome(name, "fail", FIRST);
         assert_eq!(outcome.how, HowEnded::Code(0), "{name}");
-        assert_eq!(outcome.said, Some(Said::Failure(why.to_owned())), "{name}");
+        assert_eq!(outcome.said, Some(ReportedEnd::Failure(why.to_owned())), "{name}");
     }
 }
 
 #[test]
 fn codex_that_exits_with_0_in_the_middle_has_failed() {
-    assert!(matches!(outcome("codex", "cut", FIRST).said, Some(Said::Failure(_))));
+    assert!(matches!(outcome("codex", "cut", FIRST).said, Some(ReportedEnd::Failure(_))));
 }
 
 #[test]
@@ -262,15 +262,15 @@ fn a_limit_says_when_it_ends() {
         ("opencode", "2026-05-01T13:30:00Z"),
     ] {
         let time = Some(time.parse().unwrap());
-        assert_eq!(outcome(name, "limit", FIRST).said, Some(Said::Later(time)), "{name}");
+        assert_eq!(outcome(name, "limit", FIRST).said, Some(ReportedEnd::Later(time)), "{name}");
     }
-    assert_eq!(outcome("kimi", "limit", FIRST).said, Some(Said::Later(None)));
+    assert_eq!(outcome("kimi", "limit", FIRST).said, Some(ReportedEnd::Later(None)));
 }
 
 #[test]
 fn exit_codes_with_a_meaning_are_told_in_words() {
     let said = outcome("gemini", "login", FIRST).said;
-    assert_eq!(said, Some(Said::Failure("not logged in".to_owned())));
+    assert_eq!(said, Some(ReportedEnd::Failure("not logged in".to_owned())));
     for name in ["generic", "aider"] {
         assert_eq!(outcome(name, "fail", FIRST).said, None, "{name}");
     }
@@ -292,7 +292,7 @@ fn the_first_rung_ends_each_agent_in_order() {
         let (outcome, out) = Attempt::start(name, "work", launch).finish(Some(rung.signal));
         let signal = std::fs::read_to_string(out.path().join("signal")).unwrap();
         assert_eq!(signal.trim(), usual, "{name}");
-        assert!(!matches!(outcome.said, Some(Said::Success)), "{name}");
+        assert!(!matches!(outcome.said, Some(ReportedEnd::Success)), "{name}");
     }
 }
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use relight::core::agent::active_state::ActiveState;
 use relight::core::agent::change::AgentChange;
 use relight::core::agent::death::{Death, HowEnded};
-use relight::core::agent::{AgentPlan, AgentState, Attempt, AttemptTag, Cause, Ended, PostMortem};
+use relight::core::agent::{
+    AgentPlan, AgentState, Attempt, AttemptTag, Cause, PostMortem, RecordedDeath,
+};
 use relight::core::decide::{Guard, Right, StartLimits, TaskEvent};
 use relight::core::ids::{AgentName, StepName, TaskId};
 use relight::core::lease::{Fence, Holder, ProcessIdentity};
@@ -206,7 +208,7 @@ fn created() -> AgentChange {
 
 fn killed(number: u32) -> AgentChange {
     let death = Death { how: HowEnded::Signal(9), note: None, ..Death::lost(clock::now(), "") };
-    let ended = Box::new(Ended { cause: Cause::Signal, death });
+    let ended = Box::new(RecordedDeath { cause: Cause::Signal, death });
     AgentChange::Ended { number, ended, post_mortem: Box::default() }
 }
 

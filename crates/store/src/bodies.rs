@@ -1,7 +1,7 @@
 //! What of a record has no column, as JSON: one shape for every backend that speaks SQL.
 
 use relight_core::agent::{
-    Agent, AgentPlan, AgentState, Attempt, AttemptTag, Ended, PostMortem, RemoteCommand,
+    Agent, AgentPlan, AgentState, Attempt, AttemptTag, PostMortem, RecordedDeath, RemoteCommand,
 };
 use relight_core::budget::Tally;
 use relight_core::ids::AgentName;
@@ -72,7 +72,7 @@ pub(crate) struct AttemptBody {
     pub(crate) process: Option<ProcessIdentity>,
     pub(crate) shim: Option<ProcessIdentity>,
     pub(crate) log: Option<(u64, u64)>,
-    pub(crate) ended: Option<Ended>,
+    pub(crate) ended: Option<RecordedDeath>,
     pub(crate) post_mortem: Option<PostMortem>,
 }
 

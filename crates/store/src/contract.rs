@@ -28,11 +28,11 @@ use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::refusal::Refusal;
+use crate::refusal::OperationRefusal;
 
 pub use self::error::StoreError;
 pub use self::inventory::{Inventory, Replication, Standby};
-pub use self::operation::{Done, Operation, Removal, Reply};
+pub use self::operation::{Operation, OperationResult, Removal, Reply};
 pub use self::query::{AgentQuery, AttemptQuery, EventQuery, SessionQuery, TaskGlance, TaskQuery};
 
 /// All changes of one decision about one task.
@@ -180,7 +180,7 @@ pub enum AgentCommitError {
 
 /// An event of the store as a whole: of no task and no agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Told {
+pub struct StoreEvent {
     /// When, by the wall clock.
     pub at: Time,
     /// What.
@@ -215,14 +215,16 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Makes all changes durable, or none. Each commit that shows a fence also renews its lease. A
     /// change of a step that does not follow its newest record (`Change::follows`) is `Moved`.
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        let done = self.write(Operation::Commit(commit)).await.map_err(Refusal::of_task)?;
+        let done =
+            self.write(Operation::Commit(commit)).await.map_err(OperationRefusal::of_task)?;
         Ok(done.committed())
     }
 
     /// As `commit`, for somebody to whom another task is as good: where another writer is at the task
     /// just now, it may be answered with `Moved` instead of being waited for.
     async fn try_commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        let done = self.write(Operation::TryCommit(commit)).await.map_err(Refusal::of_task)?;
+        let done =
+            self.write(Operation::TryCommit(commit)).await.map_err(OperationRefusal::of_task)?;
         Ok(done.committed())
     }
 
@@ -274,8 +276,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn events(&self, query: EventQuery) -> Result<Vec<Event>, StoreError>;
 
     /// As `write`, for a removal.
-    async fn remove(&self, removal: Removal) -> Result<Done, StoreError> {
-        self.write(Operation::Remove(removal)).await.map_err(Refusal::of_store)
+    async fn remove(&self, removal: Removal) -> Result<OperationResult, StoreError> {
+        self.write(Operation::Remove(removal)).await.map_err(OperationRefusal::of_store)
     }
 
     /// Removes finished or expired tasks with all that belongs to them, each only if it is still at
@@ -293,7 +295,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// disk: many agents of one supervisor commit together. Each commit that shows a fence also
     /// renews its lease; without changes it only compares.
     async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError> {
-        let done = self.write(Operation::CommitAgent(commit)).await.map_err(Refusal::of_agent)?;
+        let done =
+            self.write(Operation::CommitAgent(commit)).await.map_err(OperationRefusal::of_agent)?;
         Ok(done.committed())
     }
 
@@ -328,8 +331,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         changes: Vec<SessionChange>,
         at: Time,
     ) -> Result<Vec<bool>, StoreError> {
-        let done =
-            self.write(Operation::CommitSessions(changes, at)).await.map_err(Refusal::of_store)?;
+        let done = self
+            .write(Operation::CommitSessions(changes, at))
+            .await
+            .map_err(OperationRefusal::of_store)?;
         Ok(done.sessions())
     }
 
@@ -364,13 +369,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         name: &str,
         before: Option<Value>,
         now: Value,
-        told: Vec<Told>,
+        told: Vec<StoreEvent>,
     ) -> Result<bool, StoreError> {
         let name = name.to_owned();
         let done = self
             .write(Operation::Keep { name, before, now, told })
             .await
-            .map_err(Refusal::of_store)?;
+            .map_err(OperationRefusal::of_store)?;
         Ok(done.changed())
     }
 
@@ -382,7 +387,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Renews a lease without counting as progress.
     async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
         let renewal = Operation::Renew(task.clone(), fence);
-        self.write(renewal).await.map(drop).map_err(Refusal::of_task)
+        self.write(renewal).await.map(drop).map_err(OperationRefusal::of_task)
     }
 
     /// Tasks that the claimant may take now (`Claimant::may_take`), best first; held ones are left
@@ -408,13 +413,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         at: Time,
     ) -> Result<Joined, StoreError> {
         let join = Operation::JoinNode(Box::new(node), last, at);
-        Ok(self.write(join).await.map_err(Refusal::of_store)?.joined())
+        Ok(self.write(join).await.map_err(OperationRefusal::of_store)?.joined())
     }
 
     /// Gives the lease its whole time again; false when it ran out or the node joined anew.
     async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
         let renewal = Operation::RenewNode(name.clone(), epoch);
-        Ok(self.write(renewal).await.map_err(Refusal::of_store)?.changed())
+        Ok(self.write(renewal).await.map_err(OperationRefusal::of_store)?.changed())
     }
 
     /// Ends the lease at once; false when it was not this one. An event tells of it.
@@ -425,7 +430,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         at: Time,
     ) -> Result<bool, StoreError> {
         let leave = Operation::LeaveNode(name.clone(), epoch, at);
-        Ok(self.write(leave).await.map_err(Refusal::of_store)?.changed())
+        Ok(self.write(leave).await.map_err(OperationRefusal::of_store)?.changed())
     }
 
     /// Has a node finish what runs and take nothing new, or go on; false when there is none. An event
@@ -437,13 +442,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         at: Time,
     ) -> Result<bool, StoreError> {
         let drain = Operation::DrainNode(name.clone(), draining, at);
-        Ok(self.write(drain).await.map_err(Refusal::of_store)?.changed())
+        Ok(self.write(drain).await.map_err(OperationRefusal::of_store)?.changed())
     }
 
     /// Removes a node whose lease ran out; false when it lasts or there is none. An event tells of it.
     async fn forget_node(&self, name: &NodeName, at: Time) -> Result<bool, StoreError> {
         let forget = Operation::ForgetNode(name.clone(), at);
-        Ok(self.write(forget).await.map_err(Refusal::of_store)?.changed())
+        Ok(self.write(forget).await.map_err(OperationRefusal::of_store)?.changed())
     }
 
     /// All nodes in the order of their names.

@@ -24,9 +24,10 @@ mod upgrading;
 
 pub use contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    DeferredCommit, Done, EventQuery, Inventory, Joined, Operation, Removal, Replication, Reply,
-    SessionQuery, Standby, Store, StoreError, TaskGlance, TaskQuery, Told,
+    DeferredCommit, EventQuery, Inventory, Joined, Operation, OperationResult, Removal,
+    Replication, Reply, SessionQuery, Standby, Store, StoreError, StoreEvent, TaskGlance,
+    TaskQuery,
 };
 pub use memory::MemoryStore;
-pub use refusal::Refusal;
+pub use refusal::OperationRefusal;
 pub use upgrading::{Upgrade, on_upgrade};

@@ -4,7 +4,7 @@ use crate::contract::{AgentCommitError, CommitError, StoreError};
 
 /// The writer's answer to one operation that was not done.
 #[derive(Debug, Clone)]
-pub enum Refusal {
+pub enum OperationRefusal {
     /// To a commit about a task.
     Task(CommitError),
     /// To a commit about an agent.
@@ -13,7 +13,7 @@ pub enum Refusal {
     Store(StoreError),
 }
 
-impl Refusal {
+impl OperationRefusal {
     /// For whoever asked for something about a task.
     pub fn of_task(self) -> CommitError {
         match self {
@@ -41,7 +41,7 @@ impl Refusal {
     }
 }
 
-impl From<CommitError> for Refusal {
+impl From<CommitError> for OperationRefusal {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::Store(error) => Self::Store(error),
@@ -50,7 +50,7 @@ impl From<CommitError> for Refusal {
     }
 }
 
-impl From<AgentCommitError> for Refusal {
+impl From<AgentCommitError> for OperationRefusal {
     fn from(error: AgentCommitError) -> Self {
         match error {
             AgentCommitError::Store(error) => Self::Store(error),
@@ -59,7 +59,7 @@ impl From<AgentCommitError> for Refusal {
     }
 }
 
-impl From<StoreError> for Refusal {
+impl From<StoreError> for OperationRefusal {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }

@@ -10,7 +10,7 @@ use relight::dialect::{
 };
 use relight::engine::Engine;
 use relight::os::clock;
-use relight_core::checkpoint::{Checkpoint, Status as Word};
+use relight_core::checkpoint::{Checkpoint, WorkflowStatus};
 use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
@@ -105,17 +105,17 @@ fn update(environment: &Environment, given: UpdateArguments) -> Outcome {
 fn complete(environment: &Environment, given: &CompleteArguments) -> Outcome {
     let right = environment.right(&given.workflow, given.fence)?;
     let dialect = dialect(environment, &given.folder)?;
-    let request = UpdateRequest { status: Some(Word::Done), ..UpdateRequest::default() };
+    let request = UpdateRequest { status: Some(WorkflowStatus::Done), ..UpdateRequest::default() };
     let saved = block_on(dialect.update(&given.workflow, right, &request))?;
     saved_answer(environment, &saved, "done", "is done", None)
 }
 
-fn word(status: Status) -> Word {
+fn word(status: Status) -> WorkflowStatus {
     match status {
-        Status::InProgress => Word::InProgress,
-        Status::Blocked => Word::Blocked,
-        Status::Done => Word::Done,
-        Status::Failed => Word::Failed,
+        Status::InProgress => WorkflowStatus::InProgress,
+        Status::Blocked => WorkflowStatus::Blocked,
+        Status::Done => WorkflowStatus::Done,
+        Status::Failed => WorkflowStatus::Failed,
     }
 }
 

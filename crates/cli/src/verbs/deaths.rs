@@ -1,6 +1,6 @@
 //! `relight deaths`: how attempts ended, and what was found then.
 
-use relight_core::agent::{Attempt, Ended, PostMortem};
+use relight_core::agent::{Attempt, PostMortem, RecordedDeath};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::time::Span;
@@ -28,7 +28,7 @@ struct Death {
     tag: String,
     /// The node of a fleet that it ran on.
     node: Option<NodeName>,
-    ended: Ended,
+    ended: RecordedDeath,
     post_mortem: PostMortem,
 }
 

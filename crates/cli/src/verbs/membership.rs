@@ -7,7 +7,7 @@ use std::time::Duration;
 use relight::engine::Engine;
 use relight::fleet::{self, Fleet, JoinError, Standing};
 use relight::os::{fleet as door, process};
-use relight::supervise::supervisor::{Outlooks, Takeover};
+use relight::supervise::supervisor::{Takeover, Takeovers};
 use relight_core::ids::NodeName;
 use relight_core::node::{Epoch, NewNode, Node};
 use tokio::sync::watch;
@@ -79,7 +79,7 @@ pub(super) struct Membership {
     /// Under which lease agents were taken up.
     epoch: Option<Epoch>,
     /// What this node is to take up and to give back.
-    outlooks: Option<Outlooks>,
+    takeovers: Option<Takeovers>,
 }
 
 /// What a node hears of its fleet.
@@ -114,7 +114,7 @@ impl Membership {
         let epoch = standing.borrow_and_update().epoch();
         nodes.mark_unchanged();
         let keeper = tokio::spawn(keep);
-        Ok(Self { fleet, standing, nodes, keeper, epoch, outlooks: None })
+        Ok(Self { fleet, standing, nodes, keeper, epoch, takeovers: None })
     }
 
     pub(super) fn fleet(&self) -> &Fleet {
@@ -122,9 +122,9 @@ impl Membership {
     }
 
     /// Where it is told from now on what becomes of agents; what the first look came to.
-    pub(super) async fn listen(&mut self, outlooks: Outlooks) -> Takeover {
-        let outlooks = self.outlooks.insert(outlooks);
-        let first = timeout(FIRST_LOOK_MAX, outlooks.recv()).await;
+    pub(super) async fn listen(&mut self, takeovers: Takeovers) -> Takeover {
+        let takeovers = self.takeovers.insert(takeovers);
+        let first = timeout(FIRST_LOOK_MAX, takeovers.recv()).await;
         first.ok().flatten().unwrap_or_default()
     }
 
@@ -133,7 +133,7 @@ impl Membership {
         tokio::select! {
             Ok(()) = self.standing.changed() => Heard::Standing,
             Ok(()) = self.nodes.changed() => Heard::Nodes,
-            Some(outlook) = next(self.outlooks.as_mut()) => Heard::Takeover(outlook),
+            Some(takeover) = next(self.takeovers.as_mut()) => Heard::Takeover(takeover),
         }
     }
 
@@ -157,9 +157,9 @@ impl Membership {
     }
 }
 
-async fn next(outlooks: Option<&mut Outlooks>) -> Option<Takeover> {
-    match outlooks {
-        Some(outlooks) => outlooks.recv().await,
+async fn next(takeovers: Option<&mut Takeovers>) -> Option<Takeover> {
+    match takeovers {
+        Some(takeovers) => takeovers.recv().await,
         None => std::future::pending().await,
     }
 }

@@ -12,7 +12,8 @@ use relight::supervise::control::{
 };
 use relight::supervise::folder::AgentFolder;
 use relight_core::agent::{
-    Agent, AgentState, AgentStateKind, Attempt, Cause, Ended, Ending, FOREGROUND, Pause, Stopper,
+    Agent, AgentState, AgentStateKind, Attempt, Cause, FOREGROUND, Pause, RecordedDeath,
+    StopReason, Stopper,
 };
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, NodeName};
@@ -138,7 +139,7 @@ struct View {
     agent: Agent,
     /// Of a running agent.
     attempt: Option<Attempt>,
-    last_death: Option<(u32, Ended)>,
+    last_death: Option<(u32, RecordedDeath)>,
     /// With the step it is at.
     task: Option<(Task, Option<String>)>,
     supervisor: Option<Supervisor>,
@@ -564,13 +565,13 @@ fn paint(table: &str, views: &[View], now: Time) -> String {
     painted.join("\n")
 }
 
-fn ending_text(ending: Ending) -> &'static str {
+fn ending_text(ending: StopReason) -> &'static str {
     match ending {
-        Ending::Stop => " · being stopped",
-        Ending::Shutdown => " · ending with its supervisor",
-        Ending::Restart => " · being restarted",
-        Ending::Hung => " · hung, being stopped",
-        Ending::Timeout => " · out of time, being stopped",
+        StopReason::Stop => " · being stopped",
+        StopReason::Shutdown => " · ending with its supervisor",
+        StopReason::Restart => " · being restarted",
+        StopReason::Hung => " · hung, being stopped",
+        StopReason::Timeout => " · out of time, being stopped",
     }
 }
 

@@ -19,7 +19,8 @@ use relight::supervise::supervisor::{AcquireMode, AgentView, Supervisor};
 use relight::supervise::word::Word;
 use relight_core::agent::death::HowEnded;
 use relight_core::agent::{
-    Agent, AgentPlan, AgentState, AttemptTag, Cause, Ended, FOREGROUND, Pause, Stopper, Typed,
+    Agent, AgentPlan, AgentState, AttemptTag, Cause, FOREGROUND, Pause, RecordedDeath, Stopper,
+    Typed,
 };
 use relight_core::budget::RestartPolicy;
 use relight_core::ids::{AgentName, TaskId};
@@ -287,7 +288,7 @@ fn end(supervisor: &Supervisor, signal: Told, keeps_terminal: bool, told: &mut O
     if told.replace(number).is_none() {
         drop(supervisor.shut_down());
     } else {
-        supervisor.hurry();
+        supervisor.kill_now();
     }
 }
 
@@ -535,7 +536,7 @@ fn finish(
             (Exit::No as u8, "relight")
         }
         // A round that ended well does not make up for a loop that did not.
-        Some(Ended { cause: Cause::Completed, .. })
+        Some(RecordedDeath { cause: Cause::Completed, .. })
             if is_loop && !is_finished && told.is_none() =>
         {
             (Exit::No as u8, "relight")
@@ -551,7 +552,7 @@ fn finish(
             "attempts": view.agent.attempt_number,
             "iterations": view.agent.iteration,
             "cause": ended.map(|ended| ended.cause),
-            "how": ended.map(Ended::in_words),
+            "how": ended.map(RecordedDeath::in_words),
             "task": view.agent.plan.task,
             "code": code,
             "whose": whose,
@@ -578,7 +579,7 @@ fn over(environment: &Environment, task: Option<&Task>) -> u8 {
 
 /// The agent's own code where it has one: 128+n for a signal, 124 for a time-out. Never 0 for an agent
 /// that had to be ended for hanging.
-fn code(ended: Option<&Ended>, told: Option<i32>) -> (u8, &'static str) {
+fn code(ended: Option<&RecordedDeath>, told: Option<i32>) -> (u8, &'static str) {
     let of_signal = supervision::code_of_signal;
     if let Some(signal) = told {
         return (of_signal(signal), "relight");

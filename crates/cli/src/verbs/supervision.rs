@@ -16,7 +16,7 @@ use relight::supervise::control::{
 use relight::supervise::control_server::ControlCall;
 use relight::supervise::notice::{Notice, What};
 use relight::supervise::program;
-use relight::supervise::supervisor::{Supervisor, SupervisorSettings, TakeUpError};
+use relight::supervise::supervisor::{AcquireError, Supervisor, SupervisorSettings};
 use relight::supervise::word::Word;
 use relight_core::agent::Cause;
 use relight_core::agent::silence::SignSource;
@@ -455,15 +455,15 @@ fn in_words(what: &What) -> Option<(String, bool)> {
     })
 }
 
-impl From<TakeUpError> for Failure {
-    fn from(error: TakeUpError) -> Self {
+impl From<AcquireError> for Failure {
+    fn from(error: AcquireError) -> Self {
         match error {
-            TakeUpError::Held { ref agent, .. } => Self::new(Exit::Busy, error.to_string()).hint(
+            AcquireError::Held { ref agent, .. } => Self::new(Exit::Busy, error.to_string()).hint(
                 format!("relight ps {agent} shows it; --take-over takes it from a supervisor that hangs, --name gives this one another name"),
             ),
-            TakeUpError::Contended(_) => Self::new(Exit::Busy, error.to_string()).hint("try again"),
-            TakeUpError::Store(error) => error.into(),
-            TakeUpError::Lost(ref lost) => Self::new(Exit::Fenced, lost.to_string()),
+            AcquireError::Contended(_) => Self::new(Exit::Busy, error.to_string()).hint("try again"),
+            AcquireError::Store(error) => error.into(),
+            AcquireError::Lost(ref lost) => Self::new(Exit::Fenced, lost.to_string()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use relight::engine::TaskView;
 use relight::os::{clock, process};
-use relight_core::lease::{Held, HolderLife};
+use relight_core::lease::{HeldLease, HolderLife};
 use relight_core::recovery::limits::cost_text;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
@@ -50,7 +50,7 @@ fn status_text(task: &Task) -> String {
     }
 }
 
-fn holder_text(held: &Held) -> String {
+fn holder_text(held: &HeldLease) -> String {
     let life = match process::holder_life(held) {
         HolderLife::Alive => "",
         HolderLife::Gone => ", gone",

@@ -7,7 +7,9 @@ use ::relight::store_url::StoreUrl;
 use ::relight::supervise::folder::AgentFolder;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::HowEnded;
-use relight_core::agent::{AgentPlan, AgentState, AttemptTag, Cause, Death, Ended, PostMortem};
+use relight_core::agent::{
+    AgentPlan, AgentState, AttemptTag, Cause, Death, PostMortem, RecordedDeath,
+};
 use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, ProcessIdentity};
@@ -117,7 +119,7 @@ impl Told {
         self.commit(vec![
             AgentChange::Ended {
                 number,
-                ended: Box::new(Ended { cause: Cause::Failed, death }),
+                ended: Box::new(RecordedDeath { cause: Cause::Failed, death }),
                 post_mortem: Box::new(post_mortem),
             },
             AgentChange::State(AgentState::Crashed { again_at: None }),

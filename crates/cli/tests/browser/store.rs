@@ -7,7 +7,7 @@ use relight::store_url::StoreUrl;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::HowEnded;
 use relight_core::agent::{
-    AgentPlan, AgentState, AttemptTag, Cause, Death, Ended, PostMortem, Stopper,
+    AgentPlan, AgentState, AttemptTag, Cause, Death, PostMortem, RecordedDeath, Stopper,
 };
 use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
@@ -118,7 +118,7 @@ fn life(agent: &AgentName, number: u32, at: Time, text: &str) -> Vec<AgentChange
         AgentChange::Spawned { number, process, shim: None, log: None },
         AgentChange::Ended {
             number,
-            ended: Box::new(Ended { cause: Cause::Signal, death }),
+            ended: Box::new(RecordedDeath { cause: Cause::Signal, death }),
             post_mortem: Box::new(post_mortem),
         },
     ]

@@ -6,7 +6,7 @@ use crate::relight;
 use ::relight::os::clock;
 use agent_store::{Told, alive, dead};
 use relight::Stage;
-use relight_core::agent::{AgentState, Ending, Pause, Stopper};
+use relight_core::agent::{AgentState, Pause, StopReason, Stopper};
 use relight_core::time::{Span, Time};
 use serde_json::Value;
 
@@ -135,7 +135,7 @@ fn an_attempt_that_is_being_ended_says_why() {
     let told = Told::of(&stage, "writer");
     told.held_by(alive()).runs(1, alive(), (1, 0));
     let (attempt, since) = (Told::tag(1), clock::now());
-    told.is(AgentState::Running { attempt, since, ending: Some(Ending::Hung) });
+    told.is(AgentState::Running { attempt, since, ending: Some(StopReason::Hung) });
     let detail = only_agent(&stage)["detail"].clone();
     assert!(detail.as_str().unwrap().ends_with(" · hung, being stopped"), "{detail}");
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Ended;
+use super::RecordedDeath;
 use super::attempt::AttemptTag;
 use crate::ids::AgentName;
 use crate::task::Task;
@@ -87,7 +87,7 @@ impl ActiveState {
 }
 
 /// The words of a death that stand in `reason`: `signal: signal 9 (KILL)`.
-pub fn reason(ended: &Ended) -> String {
+pub fn reason(ended: &RecordedDeath) -> String {
     format!("{}: {}", ended.cause, ended.in_words())
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::death::{Ended, PostMortem};
+use super::death::{PostMortem, RecordedDeath};
 use crate::ids::{AgentName, NodeName};
 use crate::lease::ProcessIdentity;
 use crate::time::Time;
@@ -65,7 +65,7 @@ pub struct Attempt {
     /// Where its output begins: the log file's number and the offset in it.
     pub log: Option<(u64, u64)>,
     /// How it ended; none while it lives.
-    pub ended: Option<Ended>,
+    pub ended: Option<RecordedDeath>,
     /// What was found at its death.
     pub post_mortem: Option<PostMortem>,
 }

@@ -44,7 +44,7 @@ pub struct BootRecord {
 
 /// Whether a daemon that starts may resume work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BootVerdict {
     /// It may.
     Resume,
     /// It serves and resumes nothing, until a person says so.
@@ -56,7 +56,11 @@ pub enum Verdict {
 
 /// A daemon starts, in this boot; `resumes` when there is work to resume. Keep the history before
 /// anything is resumed.
-pub fn at_start(mut history: BootHistory, boot_id: &str, resumes: bool) -> (BootHistory, Verdict) {
+pub fn at_start(
+    mut history: BootHistory,
+    boot_id: &str,
+    resumes: bool,
+) -> (BootHistory, BootVerdict) {
     let verdict = judge(&history, boot_id);
     let is_first = history.boots.last().is_none_or(|newest| newest.boot_id != boot_id);
     if is_first {
@@ -66,7 +70,7 @@ pub fn at_start(mut history: BootHistory, boot_id: &str, resumes: bool) -> (Boot
     }
     let excess = history.boots.len().saturating_sub(RECORDS_MAX);
     history.boots.drain(..excess);
-    let may_resume = verdict == Verdict::Resume;
+    let may_resume = verdict == BootVerdict::Resume;
     let history = with_newest(history, boot_id, |newest| {
         newest.resumed |= resumes && may_resume;
         newest.held_back |= !may_resume;
@@ -105,11 +109,11 @@ pub fn forgive(history: BootHistory, boot_id: &str) -> BootHistory {
 
 /// Counts from the newest boot before this one, so within one boot the answer stays the same. A boot
 /// that was held back is passed over: it says nothing about the work, and only a person ends that.
-fn judge(history: &BootHistory, boot_id: &str) -> Verdict {
+fn judge(history: &BootHistory, boot_id: &str) -> BootVerdict {
     let before = history.boots.iter().rev().filter(|record| record.boot_id != boot_id);
     let row = before.filter(|record| !record.held_back).take_while(|record| record.went_down());
     let boots = u32::try_from(row.count()).unwrap_or(u32::MAX);
-    if boots >= LOOP_BOOTS { Verdict::HoldBack { boots } } else { Verdict::Resume }
+    if boots >= LOOP_BOOTS { BootVerdict::HoldBack { boots } } else { BootVerdict::Resume }
 }
 
 fn with_newest(

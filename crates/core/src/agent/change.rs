@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::attempt::{Attempt, AttemptTag};
-use super::death::{Ended, PostMortem};
-use super::remote_command::{Progress, RemoteCommand};
+use super::death::{PostMortem, RecordedDeath};
+use super::remote_command::{RemoteCommand, RemoteCommandProgress};
 use super::{Agent, AgentPlan, AgentState};
 use crate::budget::Tally;
 use crate::event::EventKind;
 use crate::ids::{AgentName, TaskId};
-use crate::lease::{Fence, Held, Holder, Lease, ProcessIdentity};
+use crate::lease::{Fence, HeldLease, Holder, Lease, ProcessIdentity};
 use crate::time::{Span, Time};
 
 /// One change of one agent. A commit holds several, all or nothing.
@@ -50,7 +50,7 @@ pub enum AgentChange {
         /// Which attempt.
         number: u32,
         /// How.
-        ended: Box<Ended>,
+        ended: Box<RecordedDeath>,
         /// What was found.
         post_mortem: Box<PostMortem>,
     },
@@ -97,7 +97,7 @@ impl AgentChange {
     pub fn is_told(&self) -> bool {
         match self {
             Self::Tally(_) | Self::Reserved(_) => false,
-            Self::RemoteCommand(wish) => wish.progress != Progress::Taken,
+            Self::RemoteCommand(wish) => wish.progress != RemoteCommandProgress::Taken,
             _ => true,
         }
     }
@@ -152,7 +152,7 @@ impl AgentChange {
                 agent.lease.fence = agent.lease.fence.next();
                 agent.wish = None;
                 agent.lease.held =
-                    Some(Held { holder: holder.clone(), ttl: *ttl, since: at, left: *ttl });
+                    Some(HeldLease { holder: holder.clone(), ttl: *ttl, since: at, left: *ttl });
             }
             Self::LeaseEnded => agent.lease.held = None,
         }
@@ -224,7 +224,7 @@ impl AgentChange {
 fn wish_detail(wish: &RemoteCommand) -> Value {
     let RemoteCommand { id, verb, by, progress } = wish;
     let mut detail = json!({"id": id, "verb": verb, "by": by, "progress": progress.as_str()});
-    if let Progress::Answered(outcome) = progress {
+    if let RemoteCommandProgress::Answered(outcome) = progress {
         detail["outcome"] = json!(outcome);
     }
     detail

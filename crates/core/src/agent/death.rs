@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Ending;
+use super::StopReason;
 use crate::time::{Span, Time};
 
 /// Why an attempt ended.
@@ -102,7 +102,7 @@ pub struct Death {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub node_lost: bool,
     /// What its preset read in its output, when that says more than the code.
-    pub said: Option<Said>,
+    pub said: Option<ReportedEnd>,
     /// What else is known, in words: why it could not be started, which limit it met.
     pub note: Option<String>,
 }
@@ -110,7 +110,7 @@ pub struct Death {
 /// What an agent's own output says about its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
+pub enum ReportedEnd {
     /// It succeeded.
     Success,
     /// It failed, and how.
@@ -121,7 +121,7 @@ pub enum Said {
 
 /// A death with its cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct RecordedDeath {
     /// Why.
     pub cause: Cause,
     /// The facts.
@@ -151,11 +151,13 @@ impl Death {
 
     /// The cause. What Relight did to it counts first, then what the kernel says, then what the agent
     /// said itself, then the code.
-    pub fn cause(&self, ending: Option<Ending>) -> Cause {
+    pub fn cause(&self, ending: Option<StopReason>) -> Cause {
         match ending {
-            Some(Ending::Stop | Ending::Shutdown | Ending::Restart) => return Cause::Stopped,
-            Some(Ending::Hung) => return Cause::Hung,
-            Some(Ending::Timeout) => return Cause::Timeout,
+            Some(StopReason::Stop | StopReason::Shutdown | StopReason::Restart) => {
+                return Cause::Stopped;
+            }
+            Some(StopReason::Hung) => return Cause::Hung,
+            Some(StopReason::Timeout) => return Cause::Timeout,
             None => {}
         }
         if self.oom {
@@ -164,9 +166,11 @@ impl Death {
         match (&self.said, self.how) {
             (_, HowEnded::Signal(_)) => Cause::Signal,
             (_, HowEnded::Unknown) => Cause::Lost,
-            (Some(Said::Later(_)), _) | (None, HowEnded::Code(EXIT_LATER)) => Cause::Deferred,
-            (Some(Said::Failure(_)), _) => Cause::Failed,
-            (Some(Said::Success), HowEnded::Code(_)) | (None, HowEnded::Code(0)) => {
+            (Some(ReportedEnd::Later(_)), _) | (None, HowEnded::Code(EXIT_LATER)) => {
+                Cause::Deferred
+            }
+            (Some(ReportedEnd::Failure(_)), _) => Cause::Failed,
+            (Some(ReportedEnd::Success), HowEnded::Code(_)) | (None, HowEnded::Code(0)) => {
                 if self.unfinished_task.is_some() { Cause::Failed } else { Cause::Completed }
             }
             (None, HowEnded::Code(_)) => Cause::Failed,
@@ -174,7 +178,7 @@ impl Death {
     }
 }
 
-impl Ended {
+impl RecordedDeath {
     /// Since when it did not work: from its last sign of life, or its death. Time to recover counts from
     /// here, and not from when somebody noticed.
     pub fn down_since(&self) -> Time {

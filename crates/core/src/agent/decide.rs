@@ -30,10 +30,10 @@
 
 use super::attempt::AttemptTag;
 use super::change::AgentChange;
-use super::death::{Cause, Death, Ended, PostMortem, Said};
-use super::{Agent, AgentState, Ending, Pause, RestartRule, Stopper, Takes, reports};
+use super::death::{Cause, Death, PostMortem, RecordedDeath, ReportedEnd};
+use super::{Agent, AgentState, Pause, RestartRule, StopReason, Stopper, Takes, reports};
 use crate::alert::Alert;
-use crate::budget::{self, Verdict};
+use crate::budget::{self, RestartVerdict};
 use crate::event::EventKind;
 use crate::ids::TaskId;
 use crate::status::TaskStatus;
@@ -51,7 +51,7 @@ pub enum AgentEvent {
     /// It is to end and stay so: by a person, or with its supervisor.
     Stop(Stopper),
     /// Its attempt is to end, and the agent goes on.
-    End(Ending),
+    End(StopReason),
     /// Its attempt ended.
     Died {
         /// The facts.
@@ -98,7 +98,7 @@ pub enum AgentEffect {
         at_once: bool,
     },
     /// Stop the whole tree of the live attempt.
-    StopTree(Ending),
+    StopTree(StopReason),
     /// Come back with `Due` then.
     WaitUntil(Time),
     /// Ask the loop's condition, then come back with `RoundOver`.
@@ -120,7 +120,7 @@ pub struct AgentDecision {
 
 /// What the decision stands on beside the agent.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
+pub struct AgentDecisionInput {
     /// The time.
     pub now: Time,
     /// A chance from 0 to 1, to spread restarts.
@@ -132,7 +132,7 @@ pub struct Moment {
 }
 
 /// Decides what becomes of an agent by an event.
-pub fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentDecision {
+pub fn decide(agent: &Agent, event: AgentEvent, moment: AgentDecisionInput) -> AgentDecision {
     if agent.plan.reports_itself() {
         return reports::decide(agent, event, moment);
     }
@@ -157,9 +157,14 @@ pub fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentDecision
 /// Decides as `decide` while nothing is to be begun: what would begin an attempt is paused instead, and
 /// deaths are recorded as ever. Only what a person wants of this very agent is done; one who holds
 /// everything back is asked again for a restart that was wanted before.
-pub fn decide_held(agent: &Agent, event: AgentEvent, moment: Moment, why: Pause) -> AgentDecision {
+pub fn decide_held(
+    agent: &Agent,
+    event: AgentEvent,
+    moment: AgentDecisionInput,
+    why: Pause,
+) -> AgentDecision {
     let is_restart =
-        matches!(agent.state, AgentState::Running { ending: Some(Ending::Restart), .. });
+        matches!(agent.state, AgentState::Running { ending: Some(StopReason::Restart), .. });
     let is_wanted = match event {
         AgentEvent::Start => true,
         AgentEvent::Died { .. } => is_restart && why != Pause::HeldBack,
@@ -169,7 +174,7 @@ pub fn decide_held(agent: &Agent, event: AgentEvent, moment: Moment, why: Pause)
     if is_wanted { decision } else { decision.held(why) }
 }
 
-fn wake(agent: &Agent, moment: Moment) -> AgentDecision {
+fn wake(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
     match &agent.state {
         AgentState::Created | AgentState::Stopped { by: Stopper::Shutdown } => begin(agent, moment),
         AgentState::Crashed { again_at: Some(at) }
@@ -181,8 +186,8 @@ fn wake(agent: &Agent, moment: Moment) -> AgentDecision {
         AgentState::Suspended { why: Pause::Asking, until: None } => ask(),
         AgentState::Running { ending: None, .. } => AgentDecision::default(),
         // It was to end with a supervisor that is gone; with this one it begins anew.
-        AgentState::Running { ending: Some(Ending::Shutdown), .. } => {
-            tell_to_end(agent, Ending::Restart)
+        AgentState::Running { ending: Some(StopReason::Shutdown), .. } => {
+            tell_to_end(agent, StopReason::Restart)
         }
         AgentState::Running { ending: Some(ending), .. } => signal_tree(*ending),
         AgentState::Crashed { again_at: None }
@@ -192,10 +197,12 @@ fn wake(agent: &Agent, moment: Moment) -> AgentDecision {
     }
 }
 
-fn start(agent: &Agent, moment: Moment) -> AgentDecision {
+fn start(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
     match &agent.state {
         // Its tree is being stopped already.
-        AgentState::Running { ending: Some(Ending::Stop), .. } => ending_by(agent, Ending::Restart),
+        AgentState::Running { ending: Some(StopReason::Stop), .. } => {
+            ending_by(agent, StopReason::Restart)
+        }
         AgentState::Running { .. } => AgentDecision::default(),
         AgentState::Stopped { by: Stopper::Person | Stopper::Itself }
         | AgentState::Terminated { .. } => {
@@ -211,7 +218,7 @@ fn start(agent: &Agent, moment: Moment) -> AgentDecision {
 }
 
 /// One that is not idle has something else to do, or nobody wants it to run.
-fn work(agent: &Agent, task: TaskId, moment: Moment) -> AgentDecision {
+fn work(agent: &Agent, task: TaskId, moment: AgentDecisionInput) -> AgentDecision {
     if !agent.is_idle() {
         return AgentDecision::default();
     }
@@ -220,9 +227,9 @@ fn work(agent: &Agent, task: TaskId, moment: Moment) -> AgentDecision {
 }
 
 fn stop(agent: &Agent, by: Stopper) -> AgentDecision {
-    let ending = if by == Stopper::Shutdown { Ending::Shutdown } else { Ending::Stop };
+    let ending = if by == Stopper::Shutdown { StopReason::Shutdown } else { StopReason::Stop };
     match &agent.state {
-        AgentState::Running { ending: Some(Ending::Stop), .. } => AgentDecision::default(),
+        AgentState::Running { ending: Some(StopReason::Stop), .. } => AgentDecision::default(),
         // A second ladder would give it a second grace.
         AgentState::Running { ending: Some(already), .. } if *already == ending => {
             AgentDecision::default()
@@ -247,7 +254,7 @@ fn stop(agent: &Agent, by: Stopper) -> AgentDecision {
     }
 }
 
-fn end(agent: &Agent, ending: Ending) -> AgentDecision {
+fn end(agent: &Agent, ending: StopReason) -> AgentDecision {
     match &agent.state {
         AgentState::Running { ending: None, .. } => tell_to_end(agent, ending),
         AgentState::Running { ending: Some(_), .. }
@@ -264,12 +271,12 @@ fn died(
     death: Death,
     post_mortem: PostMortem,
     task: Option<TaskStatus>,
-    moment: Moment,
+    moment: AgentDecisionInput,
 ) -> AgentDecision {
     let AgentState::Running { ending, .. } = &agent.state else {
         return AgentDecision::default();
     };
-    let moment = Moment { task, ..moment };
+    let moment = AgentDecisionInput { task, ..moment };
     let cause = death.cause(*ending);
     let is_stable = agent.plan.policy.is_stable(death.lived);
     let advanced = death.made_progress || is_stable;
@@ -283,7 +290,7 @@ fn died(
     let let_go = death.unfinished_task.is_none();
     let ended = AgentChange::Ended {
         number: agent.attempt_number,
-        ended: Box::new(Ended { cause, death }),
+        ended: Box::new(RecordedDeath { cause, death }),
         post_mortem: Box::new(post_mortem),
     };
     let mut decision = AgentDecision { changes: vec![ended], effects: Vec::new() };
@@ -296,8 +303,8 @@ fn died(
             let end = StartedEnd { has_succeeded, advanced, charge, let_go, until };
             died_with_work(agent, *ending, cause, &end, moment)
         }
-        (Some(Ending::Stop), _, _) => come_to_rest(AgentState::Stopped { by: Stopper::Person }),
-        (Some(Ending::Restart), _, _) => begin(agent, moment),
+        (Some(StopReason::Stop), _, _) => come_to_rest(AgentState::Stopped { by: Stopper::Person }),
+        (Some(StopReason::Restart), _, _) => begin(agent, moment),
         (_, _, Some(state)) if has_succeeded && agent.plan.is_loop() => {
             round_counted(agent).then(come_to_rest(state))
         }
@@ -305,10 +312,10 @@ fn died(
             come_to_rest(AgentState::Stopped { by: Stopper::Itself })
         }
         (_, _, Some(state)) => come_to_rest(state),
-        (Some(Ending::Shutdown), _, _) if has_succeeded && agent.plan.is_loop() => {
+        (Some(StopReason::Shutdown), _, _) if has_succeeded && agent.plan.is_loop() => {
             round_counted(agent).then(at_rest())
         }
-        (Some(Ending::Shutdown), _, _)
+        (Some(StopReason::Shutdown), _, _)
             if !has_succeeded || agent.plan.restart == RestartRule::Always =>
         {
             come_to_rest(AgentState::Stopped { by: Stopper::Shutdown })
@@ -353,23 +360,23 @@ struct StartedEnd {
 /// An agent that was started with a task: it goes on with it while that is its to do, and is idle then.
 fn died_with_work(
     agent: &Agent,
-    ending: Option<Ending>,
+    ending: Option<StopReason>,
     cause: Cause,
     end: &StartedEnd,
-    moment: Moment,
+    moment: AgentDecisionInput,
 ) -> AgentDecision {
     let goes_on = has_work(agent, moment.task);
     let is_finished = matches!(moment.task, Some(TaskStatus::Completed | TaskStatus::InReview));
     match ending {
-        Some(Ending::Stop) => {
+        Some(StopReason::Stop) => {
             return come_to_rest(AgentState::Stopped { by: Stopper::Person });
         }
-        Some(Ending::Restart) => return begin(agent, moment),
-        Some(Ending::Shutdown) if goes_on => {
+        Some(StopReason::Restart) => return begin(agent, moment),
+        Some(StopReason::Shutdown) if goes_on => {
             return come_to_rest(AgentState::Stopped { by: Stopper::Shutdown });
         }
-        Some(Ending::Shutdown) => return idle(agent),
-        Some(Ending::Hung | Ending::Timeout) | None => {}
+        Some(StopReason::Shutdown) => return idle(agent),
+        Some(StopReason::Hung | StopReason::Timeout) | None => {}
     }
     // Another task would only find it so again.
     if cause == Cause::Deferred {
@@ -441,11 +448,11 @@ fn rest_with(task: TaskStatus) -> Option<AgentState> {
 
 /// It told of its success before it was ended, whoever ended it: what is finished is not done again.
 fn has_said_so(death: &Death) -> bool {
-    death.said == Some(Said::Success) && death.unfinished_task.is_none()
+    death.said == Some(ReportedEnd::Success) && death.unfinished_task.is_none()
 }
 
 /// A death that is to be recovered from: charged, and brought back now, later or never.
-fn recover(agent: &Agent, charge: Charge, moment: Moment) -> AgentDecision {
+fn recover(agent: &Agent, charge: Charge, moment: AgentDecisionInput) -> AgentDecision {
     let (policy, tally) = (&agent.plan.policy, agent.tally.clone());
     let (tally, verdict) = match charge {
         Charge::Row => budget::next(policy, tally, moment.now, moment.jitter),
@@ -454,12 +461,12 @@ fn recover(agent: &Agent, charge: Charge, moment: Moment) -> AgentDecision {
     };
     let charged = AgentDecision { changes: vec![AgentChange::Tally(tally)], effects: Vec::new() };
     charged.then(match verdict {
-        Verdict::AtOnce => begin(agent, moment),
-        Verdict::At(at) => AgentDecision {
+        RestartVerdict::AtOnce => begin(agent, moment),
+        RestartVerdict::At(at) => AgentDecision {
             changes: vec![AgentChange::State(AgentState::Crashed { again_at: Some(at) })],
             effects: vec![AgentEffect::WaitUntil(at)],
         },
-        Verdict::Terminate { why } => {
+        RestartVerdict::Terminate { why } => {
             let why = why.to_string();
             let alert = Alert::agent_terminated(&agent.name, &agent.command_to_start(None), &why);
             let mut decision = come_to_rest(AgentState::Terminated { why });
@@ -470,7 +477,7 @@ fn recover(agent: &Agent, charge: Charge, moment: Moment) -> AgentDecision {
     })
 }
 
-fn due(agent: &Agent, moment: Moment) -> AgentDecision {
+fn due(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
     match &agent.state {
         AgentState::Crashed { again_at: Some(at) }
         | AgentState::Suspended { until: Some(at), .. } => wait_or_begin(agent, *at, moment),
@@ -512,7 +519,7 @@ fn progress(agent: &Agent) -> AgentDecision {
     decision
 }
 
-fn round_over(agent: &Agent, finished: bool, moment: Moment) -> AgentDecision {
+fn round_over(agent: &Agent, finished: bool, moment: AgentDecisionInput) -> AgentDecision {
     if !matches!(agent.state, AgentState::Suspended { why: Pause::Asking, .. }) {
         return AgentDecision::default();
     }
@@ -535,7 +542,7 @@ fn cannot_ask(agent: &Agent) -> AgentDecision {
 
 /// Over when it has come, or when it lies further ahead than any wait can: then the clock was set
 /// back since.
-fn wait_or_begin(agent: &Agent, at: Time, moment: Moment) -> AgentDecision {
+fn wait_or_begin(agent: &Agent, at: Time, moment: AgentDecisionInput) -> AgentDecision {
     let policy = &agent.plan.policy;
     let longest = match agent.state {
         AgentState::Suspended { why: Pause::Resting, .. } => rest(agent),
@@ -558,7 +565,7 @@ const REST_MIN: Span = Span::from_ms(100);
 /// When an agent that said "later" goes on: at the time it gave, where that is believable.
 pub fn later(death: &Death, now: Time, defer: Span) -> Time {
     let asked = match death.said {
-        Some(Said::Later(Some(at))) if at > now && at.since(now) <= LATER_MAX => Some(at),
+        Some(ReportedEnd::Later(Some(at))) if at > now && at.since(now) <= LATER_MAX => Some(at),
         _ => None,
     };
     asked.unwrap_or_else(|| now.plus(defer)).max(now.plus(LATER_MIN))
@@ -566,7 +573,7 @@ pub fn later(death: &Death, now: Time, defer: Span) -> Time {
 
 /// The next attempt. None while a person has to act on its task or when that has ended, and nothing is
 /// charged for that; nor when it is started with tasks and has none.
-fn begin(agent: &Agent, moment: Moment) -> AgentDecision {
+fn begin(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
     if agent.plan.takes == Takes::Start && !has_work(agent, moment.task) {
         return idle(agent);
     }
@@ -580,7 +587,7 @@ fn begin(agent: &Agent, moment: Moment) -> AgentDecision {
 }
 
 /// With the tag that was allocated ahead, and the one after it allocated now.
-fn spawn(agent: &Agent, moment: Moment) -> AgentDecision {
+fn spawn(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
     let number = agent.attempt_number + 1;
     let ahead = agent.next_attempt.clone().filter(|tag| tag.number() == Some(number));
     let at_once = ahead.is_some();
@@ -597,12 +604,12 @@ fn spawn(agent: &Agent, moment: Moment) -> AgentDecision {
     }
 }
 
-fn tell_to_end(agent: &Agent, ending: Ending) -> AgentDecision {
+fn tell_to_end(agent: &Agent, ending: StopReason) -> AgentDecision {
     ending_by(agent, ending).then(signal_tree(ending))
 }
 
 /// Records why the live attempt is being ended.
-fn ending_by(agent: &Agent, ending: Ending) -> AgentDecision {
+fn ending_by(agent: &Agent, ending: StopReason) -> AgentDecision {
     let AgentState::Running { attempt, since, .. } = &agent.state else {
         return AgentDecision::default();
     };
@@ -612,7 +619,7 @@ fn ending_by(agent: &Agent, ending: Ending) -> AgentDecision {
 }
 
 /// The signal of an end that is recorded already.
-fn signal_tree(ending: Ending) -> AgentDecision {
+fn signal_tree(ending: StopReason) -> AgentDecision {
     AgentDecision { changes: Vec::new(), effects: vec![AgentEffect::StopTree(ending)] }
 }
 

@@ -29,7 +29,7 @@ use crate::shell::shell_word;
 use crate::time::{Span, Time};
 
 pub use attempt::{Attempt, AttemptTag};
-pub use death::{Cause, Death, Ended, PostMortem};
+pub use death::{Cause, Death, PostMortem, RecordedDeath};
 pub use remote_command::RemoteCommand;
 
 /// An agent as the store keeps it.
@@ -79,7 +79,7 @@ pub enum AgentState {
         /// Since when.
         since: Time,
         /// It was told to end, by whom or why; recorded before the signal.
-        ending: Option<Ending>,
+        ending: Option<StopReason>,
     },
     /// Its attempt died.
     Crashed {
@@ -224,7 +224,7 @@ impl Agent {
 /// Why a live attempt is being ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum StopReason {
     /// A person does not want it any more.
     Stop,
     /// Its supervisor ends, and the agent with it.

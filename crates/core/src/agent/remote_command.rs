@@ -12,7 +12,7 @@ use crate::ids::TaskId;
 /// What is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verb {
+pub enum RemoteVerb {
     /// That it runs.
     Start,
     /// That it ends, and stays so.
@@ -21,7 +21,7 @@ pub enum Verb {
     Restart,
 }
 
-impl Verb {
+impl RemoteVerb {
     /// The word used everywhere.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,31 +38,31 @@ pub struct RemoteCommand {
     /// Apart from all others.
     pub id: String,
     /// What is wanted.
-    pub verb: Verb,
+    pub verb: RemoteVerb,
     /// Who asked, for people to read.
     pub by: String,
     /// How far it is.
     #[serde(flatten)]
-    pub progress: Progress,
+    pub progress: RemoteCommandProgress,
 }
 
 /// How far a wish is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "progress", rename_all = "snake_case")]
-pub enum Progress {
+pub enum RemoteCommandProgress {
     /// Nobody has begun it; it can be withdrawn.
     Asked,
     /// It is being done, once.
     Taken,
     /// It was done, or could not be.
-    Answered(Outcome),
+    Answered(RemoteCommandOutcome),
     /// Whoever asked does not want it any more; nothing was done.
     Withdrawn,
 }
 
 /// What came of a wish.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct RemoteCommandOutcome {
     /// The state before.
     #[serde(rename = "previous_state")]
     pub previous: AgentStateKind,
@@ -77,20 +77,20 @@ pub struct Outcome {
 
 impl RemoteCommand {
     /// The same, further on.
-    pub fn at(self, progress: Progress) -> Self {
+    pub fn at(self, progress: RemoteCommandProgress) -> Self {
         Self { progress, ..self }
     }
 
     /// Whether somebody still waits for what comes of it.
     pub fn is_open(&self) -> bool {
         match self.progress {
-            Progress::Asked | Progress::Taken => true,
-            Progress::Answered(_) | Progress::Withdrawn => false,
+            RemoteCommandProgress::Asked | RemoteCommandProgress::Taken => true,
+            RemoteCommandProgress::Answered(_) | RemoteCommandProgress::Withdrawn => false,
         }
     }
 }
 
-impl Progress {
+impl RemoteCommandProgress {
     /// The word used everywhere.
     pub fn as_str(&self) -> &'static str {
         match self {

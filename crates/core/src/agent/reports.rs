@@ -17,15 +17,19 @@
 
 use super::attempt::AttemptTag;
 use super::change::AgentChange;
-use super::death::{Cause, Death, Ended, PostMortem};
-use super::decide::{AgentDecision, AgentEffect, AgentEvent, Moment};
-use super::{Agent, AgentState, Ending, Stopper};
+use super::death::{Cause, Death, PostMortem, RecordedDeath};
+use super::decide::{AgentDecision, AgentDecisionInput, AgentEffect, AgentEvent};
+use super::{Agent, AgentState, StopReason, Stopper};
 use crate::alert::Alert;
 use crate::event::EventKind;
 use crate::time::Time;
 
 /// Decides what becomes of an agent that reports by itself.
-pub(super) fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentDecision {
+pub(super) fn decide(
+    agent: &Agent,
+    event: AgentEvent,
+    moment: AgentDecisionInput,
+) -> AgentDecision {
     match event {
         AgentEvent::Reported => match &agent.state {
             AgentState::Running { .. } | AgentState::Stopped { by: Stopper::Person } => {
@@ -42,7 +46,7 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentD
                 return AgentDecision::default();
             };
             let note = format!("no report for {silent}");
-            let mut died = ended(agent, *since, Ending::Hung, note, *post_mortem, moment.now);
+            let mut died = ended(agent, *since, StopReason::Hung, note, *post_mortem, moment.now);
             if let AgentChange::Ended { ended, .. } = &mut died {
                 let silent_ms = i64::try_from(silent.as_ms()).unwrap_or(i64::MAX);
                 let last_sign = Time::from_ms(moment.now.as_ms().saturating_sub(silent_ms));
@@ -58,8 +62,8 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentD
             AgentDecision::default()
         }
         AgentEvent::Start => begin(agent, moment),
-        AgentEvent::End(Ending::Restart) => {
-            let mut changes = told_to_end(agent, Ending::Restart, moment.now);
+        AgentEvent::End(StopReason::Restart) => {
+            let mut changes = told_to_end(agent, StopReason::Restart, moment.now);
             let next = begin(agent, moment);
             changes.extend(next.changes);
             AgentDecision { changes, effects: next.effects }
@@ -68,7 +72,7 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentD
             AgentState::Stopped { by: Stopper::Person } => AgentDecision::default(),
             _ => {
                 let by = Stopper::Person;
-                rest(told_to_end(agent, Ending::Stop, moment.now), AgentState::Stopped { by })
+                rest(told_to_end(agent, StopReason::Stop, moment.now), AgentState::Stopped { by })
             }
         },
         AgentEvent::Wake
@@ -85,7 +89,7 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, moment: Moment) -> AgentD
 }
 
 /// A new life, which somebody else leads.
-fn begin(agent: &Agent, moment: Moment) -> AgentDecision {
+fn begin(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
     let number = agent.attempt_number + 1;
     let tag = AttemptTag::new(&agent.name, number, moment.chance);
     let running = AgentState::Running { attempt: tag.clone(), since: moment.now, ending: None };
@@ -94,7 +98,7 @@ fn begin(agent: &Agent, moment: Moment) -> AgentDecision {
 }
 
 /// The end of what runs of it, if anything does.
-fn told_to_end(agent: &Agent, ending: Ending, now: Time) -> Vec<AgentChange> {
+fn told_to_end(agent: &Agent, ending: StopReason, now: Time) -> Vec<AgentChange> {
     let AgentState::Running { since, .. } = &agent.state else { return Vec::new() };
     let note = "a person ended it; its own process is left alone".to_owned();
     vec![ended(agent, *since, ending, note, PostMortem::default(), now)]
@@ -103,7 +107,7 @@ fn told_to_end(agent: &Agent, ending: Ending, now: Time) -> Vec<AgentChange> {
 fn ended(
     agent: &Agent,
     since: Time,
-    ending: Ending,
+    ending: StopReason,
     note: String,
     post_mortem: PostMortem,
     now: Time,
@@ -111,7 +115,7 @@ fn ended(
     let unfinished_task = post_mortem.task.clone();
     let death = Death { lived: now.since(since), unfinished_task, ..Death::lost(now, note) };
     let cause: Cause = death.cause(Some(ending));
-    let ended = Box::new(Ended { cause, death });
+    let ended = Box::new(RecordedDeath { cause, death });
     AgentChange::Ended { number: agent.attempt_number, ended, post_mortem: Box::new(post_mortem) }
 }
 

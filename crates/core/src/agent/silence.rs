@@ -53,7 +53,7 @@ impl SignSource {
 /// What an attempt is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum AttemptPhase {
     /// No sign of it came yet.
     Starting,
     /// It gave signs.
@@ -83,7 +83,7 @@ impl OpenWork {
 
 /// What a look found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum SilenceCheck {
     /// Nothing to say; look again at [`Silence::next_look_ms`].
     Fine,
     /// Silent for too long: look once more then, with sources refreshed.
@@ -112,7 +112,7 @@ pub enum Look {
 pub struct Silence {
     max_ms: Option<u64>,
     sources: Vec<SignSource>,
-    phase: Phase,
+    phase: AttemptPhase,
     last_sign_ms: u64,
     /// Silence counts from here: the last sign, the end of waiting, or the end of a freeze.
     window_from_ms: u64,
@@ -129,7 +129,7 @@ impl Silence {
         Self {
             max_ms: max.map(Span::as_ms).filter(|ms| *ms > 0 && is_judged),
             sources,
-            phase: Phase::Starting,
+            phase: AttemptPhase::Starting,
             last_sign_ms: started_ms,
             window_from_ms: started_ms,
             waiting_until_ms: None,
@@ -187,9 +187,9 @@ impl Silence {
     }
 
     /// What it is at, as far as was heard.
-    pub fn phase(&self, now_ms: u64) -> Phase {
+    pub fn phase(&self, now_ms: u64) -> AttemptPhase {
         let is_waiting = self.waiting_until_ms.is_some_and(|until_ms| now_ms < until_ms);
-        if is_waiting { Phase::Waiting } else { self.phase }
+        if is_waiting { AttemptPhase::Waiting } else { self.phase }
     }
 
     /// Its last sign; its start before the first.
@@ -204,28 +204,30 @@ impl Silence {
     }
 
     /// Looks; the caller has refreshed the sources.
-    pub fn look(&mut self, now_ms: u64) -> Look {
-        let Some(due_ms) = self.next_look_ms() else { return Look::Fine };
+    pub fn look(&mut self, now_ms: u64) -> SilenceCheck {
+        let Some(due_ms) = self.next_look_ms() else { return SilenceCheck::Fine };
         self.end_waiting(now_ms);
         if now_ms < due_ms {
-            return self.second_look_ms.map_or(Look::Fine, |at_ms| Look::Again { at_ms });
+            return self
+                .second_look_ms
+                .map_or(SilenceCheck::Fine, |at_ms| SilenceCheck::Again { at_ms });
         }
         let stood_still = now_ms - due_ms > LATE_MS;
         if stood_still {
             self.begin_window(now_ms);
-            return Look::Fine;
+            return SilenceCheck::Fine;
         }
         if self.second_look_ms.is_some() {
-            return Look::Hung { silent_ms: now_ms - self.last_sign_ms };
+            return SilenceCheck::Hung { silent_ms: now_ms - self.last_sign_ms };
         }
         let at_ms = now_ms + CONFIRM_MS;
         self.second_look_ms = Some(at_ms);
-        Look::Again { at_ms }
+        SilenceCheck::Again { at_ms }
     }
 
     fn heard(&mut self, now_ms: u64) {
-        if self.phase == Phase::Starting {
-            self.phase = Phase::Working;
+        if self.phase == AttemptPhase::Starting {
+            self.phase = AttemptPhase::Working;
         }
         self.last_sign_ms = self.last_sign_ms.max(now_ms);
         self.begin_window(now_ms);

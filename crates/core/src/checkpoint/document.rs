@@ -27,7 +27,7 @@ pub struct Checkpoint {
     /// The agent that works on it.
     pub agent_id: String,
     /// How far it is.
-    pub status: Status,
+    pub status: WorkflowStatus,
     /// The step being worked on.
     pub current_step: Option<String>,
     /// The finished steps, in order.
@@ -63,7 +63,7 @@ pub struct Checkpoint {
 /// The dialect's word for how far a workflow is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum WorkflowStatus {
     /// Unfinished; somebody works on it or should.
     InProgress,
     /// Unfinished; waits for something.
@@ -74,16 +74,21 @@ pub enum Status {
     Failed,
 }
 
-impl Status {
-    const ALL: [Status; 4] = [Status::InProgress, Status::Blocked, Status::Done, Status::Failed];
+impl WorkflowStatus {
+    const ALL: [WorkflowStatus; 4] = [
+        WorkflowStatus::InProgress,
+        WorkflowStatus::Blocked,
+        WorkflowStatus::Done,
+        WorkflowStatus::Failed,
+    ];
 
     /// The word as it stands in the document.
     pub fn as_str(self) -> &'static str {
         match self {
-            Status::InProgress => "in_progress",
-            Status::Blocked => "blocked",
-            Status::Done => "done",
-            Status::Failed => "failed",
+            WorkflowStatus::InProgress => "in_progress",
+            WorkflowStatus::Blocked => "blocked",
+            WorkflowStatus::Done => "done",
+            WorkflowStatus::Failed => "failed",
         }
     }
 
@@ -133,9 +138,9 @@ impl Checkpoint {
     }
 }
 
-fn status_of(name: &str) -> Result<Status, Damage> {
+fn status_of(name: &str) -> Result<WorkflowStatus, Damage> {
     let expected = "in_progress, blocked, done or failed";
-    Status::from_name(name).ok_or(Damage::BadField { field: "status", expected })
+    WorkflowStatus::from_name(name).ok_or(Damage::BadField { field: "status", expected })
 }
 
 /// RFC 3339 in UTC with at most three digits of a second.

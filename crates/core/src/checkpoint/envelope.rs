@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::document::Checkpoint;
 use super::hash::{self, HASH_FIELD, content_hash};
-use super::node::{Members, Node};
+use super::node::{JsonValue, Members};
 use super::schema::SchemaVersion;
 use super::strict::{Limits, StrictError, excerpt, parse_borrowed};
 
@@ -79,7 +79,7 @@ impl Checkpoint {
     ///
     /// The schema is judged before the hash, since a later version may hash something else.
     pub fn open(bytes: &[u8]) -> Result<Self, Damage> {
-        let Node::Object(mut members) = parse_borrowed(bytes, Limits::CHECKPOINT)? else {
+        let JsonValue::Object(mut members) = parse_borrowed(bytes, Limits::CHECKPOINT)? else {
             return Err(Damage::NoSchema);
         };
         check_schema(&members)?;
@@ -92,14 +92,14 @@ impl Checkpoint {
 
 fn check_schema(members: &Members<'_>) -> Result<(), Damage> {
     match members.get("schemaVersion") {
-        Some(Node::Text(text)) => SchemaVersion::read(text).map(|_| ()),
+        Some(JsonValue::Text(text)) => SchemaVersion::read(text).map(|_| ()),
         _ => Err(Damage::NoSchema),
     }
 }
 
 fn check_hash<'a>(members: &'a Members<'_>) -> Result<&'a str, Damage> {
     let found = match members.get(HASH_FIELD) {
-        Some(Node::Text(found)) => found,
+        Some(JsonValue::Text(found)) => found,
         Some(_) => return Err(Damage::BadField { field: HASH_FIELD, expected: "text" }),
         None => return Err(Damage::MissingField { field: HASH_FIELD }),
     };

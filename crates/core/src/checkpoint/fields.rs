@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::envelope::Damage;
-use super::node::{Members, Node};
+use super::node::{JsonValue, Members};
 
 /// The members of a document that nobody has taken yet.
 pub(super) struct Fields<'a> {
@@ -29,17 +29,17 @@ impl<'a> Fields<'a> {
 
     pub(super) fn text_or_null(&mut self, field: &'static str) -> Result<Option<String>, Damage> {
         match self.required(field)? {
-            Node::Null => Ok(None),
+            JsonValue::Null => Ok(None),
             value => value.into_text().map(Some).ok_or(bad(field, "text or null")),
         }
     }
 
     pub(super) fn texts(&mut self, field: &'static str) -> Result<Vec<String>, Damage> {
         let damage = bad(field, "a list of texts");
-        let Node::Array(items) = self.required(field)? else {
+        let JsonValue::Array(items) = self.required(field)? else {
             return Err(damage);
         };
-        items.into_iter().map(Node::into_text).collect::<Option<_>>().ok_or(damage)
+        items.into_iter().map(JsonValue::into_text).collect::<Option<_>>().ok_or(damage)
     }
 
     pub(super) fn time(&mut self, field: &'static str) -> Result<Timestamp, Damage> {
@@ -71,13 +71,13 @@ impl<'a> Fields<'a> {
     ) -> Result<BTreeMap<String, String>, Damage> {
         let table = match self.members.take(field) {
             None => return Ok(BTreeMap::new()),
-            Some(Node::Object(members)) => members.into_texts().map(Iterator::collect),
+            Some(JsonValue::Object(members)) => members.into_texts().map(Iterator::collect),
             Some(_) => None,
         };
         table.ok_or(bad(field, "an object of texts"))
     }
 
-    fn required(&mut self, field: &'static str) -> Result<Node<'a>, Damage> {
+    fn required(&mut self, field: &'static str) -> Result<JsonValue<'a>, Damage> {
         self.members.take(field).ok_or(Damage::MissingField { field })
     }
 }

@@ -32,7 +32,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::node::{Members, Node};
+use super::node::{JsonValue, Members};
 
 /// The member that holds the hash and is not covered by it.
 pub(crate) const HASH_FIELD: &str = "checkpointHash";
@@ -48,7 +48,7 @@ pub fn content_hash(document: &Map<String, Value>) -> String {
 /// Any value as canonical JSON, as `checkpointHash` is taken of it.
 pub fn canonical_json(value: &Value) -> Vec<u8> {
     let mut canonical = Vec::new();
-    write_node(&Node::from(value), &mut canonical);
+    write_node(&JsonValue::from(value), &mut canonical);
     canonical
 }
 
@@ -101,19 +101,22 @@ fn in_ascii(canonical: &[u8]) -> Vec<u8> {
     ascii.into_bytes()
 }
 
-fn write_node(node: &Node<'_>, out: &mut Vec<u8>) {
+fn write_node(node: &JsonValue<'_>, out: &mut Vec<u8>) {
     match node {
-        Node::Null => out.extend_from_slice(b"null"),
-        Node::Bool(value) => write_scalar(value, out),
-        Node::Number(number) => write_scalar(number, out),
-        Node::Text(text) => write_scalar(text, out),
-        Node::Array(items) => write_array(items, out),
-        Node::Object(members) => write_members(members.iter(), out),
+        JsonValue::Null => out.extend_from_slice(b"null"),
+        JsonValue::Bool(value) => write_scalar(value, out),
+        JsonValue::Number(number) => write_scalar(number, out),
+        JsonValue::Text(text) => write_scalar(text, out),
+        JsonValue::Array(items) => write_array(items, out),
+        JsonValue::Object(members) => write_members(members.iter(), out),
     }
 }
 
 /// Writes an object; [`Members`] are sorted already.
-fn write_members<'a>(members: impl Iterator<Item = (&'a str, &'a Node<'a>)>, out: &mut Vec<u8>) {
+fn write_members<'a>(
+    members: impl Iterator<Item = (&'a str, &'a JsonValue<'a>)>,
+    out: &mut Vec<u8>,
+) {
     out.push(b'{');
     for (index, (key, value)) in members.enumerate() {
         if index > 0 {
@@ -126,7 +129,7 @@ fn write_members<'a>(members: impl Iterator<Item = (&'a str, &'a Node<'a>)>, out
     out.push(b'}');
 }
 
-fn write_array(items: &[Node<'_>], out: &mut Vec<u8>) {
+fn write_array(items: &[JsonValue<'_>], out: &mut Vec<u8>) {
     out.push(b'[');
     for (index, item) in items.iter().enumerate() {
         if index > 0 {

@@ -10,22 +10,24 @@ use serde_json::{Map, Number, Value};
 
 /// A JSON value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Node<'a> {
+pub(super) enum JsonValue<'a> {
     Null,
     Bool(bool),
     Number(Number),
     Text(Cow<'a, str>),
-    Array(Vec<Node<'a>>),
+    Array(Vec<JsonValue<'a>>),
     Object(Members<'a>),
 }
 
 /// The members of an object, sorted by key, each key once.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Members<'a>(Vec<(Cow<'a, str>, Node<'a>)>);
+pub(super) struct Members<'a>(Vec<(Cow<'a, str>, JsonValue<'a>)>);
 
 impl<'a> Members<'a> {
     /// Sorts the members; a key that stands there twice is the error.
-    pub(super) fn sorted(mut members: Vec<(Cow<'a, str>, Node<'a>)>) -> Result<Self, Cow<'a, str>> {
+    pub(super) fn sorted(
+        mut members: Vec<(Cow<'a, str>, JsonValue<'a>)>,
+    ) -> Result<Self, Cow<'a, str>> {
         // UTF-8 sorts by bytes exactly as by code points.
         members.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         match members.windows(2).position(|pair| pair[0].0 == pair[1].0) {
@@ -34,21 +36,21 @@ impl<'a> Members<'a> {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Node<'a>)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &JsonValue<'a>)> {
         self.0.iter().map(|(key, value)| (key.as_ref(), value))
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&Node<'a>> {
+    pub(super) fn get(&self, key: &str) -> Option<&JsonValue<'a>> {
         self.index_of(key).map(|index| &self.0[index].1)
     }
 
-    pub(super) fn take(&mut self, key: &str) -> Option<Node<'a>> {
+    pub(super) fn take(&mut self, key: &str) -> Option<JsonValue<'a>> {
         self.index_of(key).map(|index| self.0.remove(index).1)
     }
 
     /// The members as text, when all of them are.
     pub(super) fn into_texts(self) -> Option<impl Iterator<Item = (String, String)>> {
-        let is_text = |(_, value): &(_, Node<'_>)| matches!(value, Node::Text(_));
+        let is_text = |(_, value): &(_, JsonValue<'_>)| matches!(value, JsonValue::Text(_));
         self.0.iter().all(is_text).then(|| {
             self.0
                 .into_iter()
@@ -62,16 +64,16 @@ impl<'a> Members<'a> {
     }
 }
 
-impl Node<'_> {
+impl JsonValue<'_> {
     pub(super) fn into_text(self) -> Option<String> {
-        let Node::Text(text) = self else {
+        let JsonValue::Text(text) = self else {
             return None;
         };
         Some(text.into_owned())
     }
 
     pub(super) fn as_count(&self) -> Option<u64> {
-        let Node::Number(number) = self else {
+        let JsonValue::Number(number) = self else {
             return None;
         };
         number.as_u64()
@@ -80,20 +82,20 @@ impl Node<'_> {
 
 impl<'a> From<&'a Map<String, Value>> for Members<'a> {
     fn from(map: &'a Map<String, Value>) -> Self {
-        let members = map.iter().map(|(key, value)| (Cow::from(key), Node::from(value)));
+        let members = map.iter().map(|(key, value)| (Cow::from(key), JsonValue::from(value)));
         Members::sorted(members.collect()).expect("a map holds each key once")
     }
 }
 
-impl<'a> From<&'a Value> for Node<'a> {
+impl<'a> From<&'a Value> for JsonValue<'a> {
     fn from(value: &'a Value) -> Self {
         match value {
-            Value::Null => Node::Null,
-            Value::Bool(value) => Node::Bool(*value),
-            Value::Number(number) => Node::Number(number.clone()),
-            Value::String(text) => Node::Text(Cow::from(text)),
-            Value::Array(items) => Node::Array(items.iter().map(Node::from).collect()),
-            Value::Object(map) => Node::Object(Members::from(map)),
+            Value::Null => JsonValue::Null,
+            Value::Bool(value) => JsonValue::Bool(*value),
+            Value::Number(number) => JsonValue::Number(number.clone()),
+            Value::String(text) => JsonValue::Text(Cow::from(text)),
+            Value::Array(items) => JsonValue::Array(items.iter().map(JsonValue::from).collect()),
+            Value::Object(map) => JsonValue::Object(Members::from(map)),
         }
     }
 }
@@ -104,15 +106,15 @@ impl From<Members<'_>> for Map<String, Value> {
     }
 }
 
-impl From<Node<'_>> for Value {
-    fn from(node: Node<'_>) -> Self {
+impl From<JsonValue<'_>> for Value {
+    fn from(node: JsonValue<'_>) -> Self {
         match node {
-            Node::Null => Value::Null,
-            Node::Bool(value) => Value::Bool(value),
-            Node::Number(number) => Value::Number(number),
-            Node::Text(text) => Value::String(text.into_owned()),
-            Node::Array(items) => items.into_iter().map(Value::from).collect(),
-            Node::Object(members) => Value::Object(members.into()),
+            JsonValue::Null => Value::Null,
+            JsonValue::Bool(value) => Value::Bool(value),
+            JsonValue::Number(number) => Value::Number(number),
+            JsonValue::Text(text) => Value::String(text.into_owned()),
+            JsonValue::Array(items) => items.into_iter().map(Value::from).collect(),
+            JsonValue::Object(members) => Value::Object(members.into()),
         }
     }
 }

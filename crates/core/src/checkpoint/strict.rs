@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::node::Node;
+use super::node::JsonValue;
 use super::reader;
 
 /// How much a document may hold before it is refused.
@@ -116,7 +116,7 @@ pub fn check_duplicate_keys(bytes: &[u8], limits: Limits) -> Result<(), StrictEr
 }
 
 /// Like [`parse_strict`], leaving all texts without escapes where they are.
-pub(super) fn parse_borrowed(bytes: &[u8], limits: Limits) -> Result<Node<'_>, StrictError> {
+pub(super) fn parse_borrowed(bytes: &[u8], limits: Limits) -> Result<JsonValue<'_>, StrictError> {
     reader::read_node(text_of(bytes, limits)?, limits.depth_max)
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Refusal, Right, Scene, StartLimits, Starter, become_status, illegal};
+use super::{Refusal, Right, StartLimits, Starter, TaskDecisionInput, become_status, illegal};
 use crate::change::Change;
 use crate::claimant::Claimant;
 use crate::event::EventKind;
@@ -19,7 +19,7 @@ const STOLEN: &str = "taken over from its holder";
 pub const STARTED_WITHOUT_AGENT: &str = "started_without_agent";
 
 pub(super) fn start(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     holder: Holder,
     ttl: Option<Span>,
     steal: bool,
@@ -94,7 +94,7 @@ fn belongs_to(task: &Task, starter: Option<&Starter>, holder: &Holder) -> Vec<Ch
 
 /// Takes it from the queue. One that has used up what it may is parked instead, and nobody holds it.
 pub(super) fn claim(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     claimant: &Claimant,
     holder: Holder,
     ttl: Option<Span>,
@@ -110,7 +110,7 @@ pub(super) fn claim(
 
 /// Gives it to an agent of the queue that will be started with it; nobody holds it yet.
 pub(super) fn assign(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     claimant: &Claimant,
     policy: &TaskPolicy,
 ) -> Result<Vec<Change>, Refusal> {
@@ -126,7 +126,7 @@ pub(super) fn assign(
 
 /// What claiming and assigning have in common, and whether it came to that.
 fn give(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     claimant: &Claimant,
     policy: &TaskPolicy,
 ) -> Result<(Vec<Change>, bool), Refusal> {
@@ -158,7 +158,7 @@ fn give(
     Ok((changes, true))
 }
 
-pub(super) fn release(scene: &Scene<'_>, force: bool) -> Result<Vec<Change>, Refusal> {
+pub(super) fn release(scene: &TaskDecisionInput<'_>, force: bool) -> Result<Vec<Change>, Refusal> {
     let task = scene.task;
     let holder_lives = task.lease.held.is_some() && scene.life == HolderLife::Alive;
     if holder_lives && !force && scene.right == Right::Unfenced {
@@ -190,12 +190,12 @@ pub(super) fn check_retries(task: &Task) -> Result<(), Refusal> {
     Err(Refusal::RetriesUsedUp { task: task.id.clone(), used: task.retries, max })
 }
 
-fn continues_own_lease(scene: &Scene<'_>, holder: &Holder) -> bool {
+fn continues_own_lease(scene: &TaskDecisionInput<'_>, holder: &Holder) -> bool {
     scene.task.lease.is_continued_by(holder, scene.right.fence(), scene.life)
 }
 
 /// Nothing when nobody holds it; an interruption when its holder is gone or is robbed.
-fn take_from_holder(scene: &Scene<'_>, steal: bool) -> Result<Vec<Change>, Refusal> {
+fn take_from_holder(scene: &TaskDecisionInput<'_>, steal: bool) -> Result<Vec<Change>, Refusal> {
     let task = scene.task;
     if task.lease.held.is_none() {
         return Ok(Vec::new());

@@ -17,9 +17,9 @@ use crate::change::Change;
 use crate::claimant::Claimant;
 use crate::event::EventKind;
 use crate::ids::{AgentName, StepName, TaskId};
-use crate::lease::{Fence, Held, Holder, HolderLife};
+use crate::lease::{Fence, HeldLease, Holder, HolderLife};
 use crate::limits::{self, TooLarge};
-use crate::recovery::{Exhausted, Recovery, TaskPolicy};
+use crate::recovery::{Exhausted, RecoveryPlan, TaskPolicy};
 use crate::status::TaskStatus;
 use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
 use crate::task::{CheckpointSettings, NewTask, Task, Usage};
@@ -82,7 +82,7 @@ pub enum TaskEvent {
         policy: TaskPolicy,
     },
     /// Its holder died or gave it up, and its strategy was asked.
-    Recover(Box<Recovery>),
+    Recover(Box<RecoveryPlan>),
     /// Work on it has used this.
     Spend(Usage),
     /// Add context.
@@ -279,7 +279,7 @@ pub enum Refusal {
         /// Whose task it is.
         agent: Option<AgentName>,
         /// By whom.
-        held: Box<Held>,
+        held: Box<HeldLease>,
     },
     /// The task belongs to another agent than the one that wants to start it.
     #[error("task {task} belongs to agent {agent}, not to {starter}")]
@@ -408,7 +408,7 @@ pub enum Refusal {
 }
 
 /// The agent by its name where the holder does not name it, or another one.
-pub fn who_holds(held: &Held, agent: Option<&AgentName>) -> String {
+pub fn who_holds(held: &HeldLease, agent: Option<&AgentName>) -> String {
     let holder = held.holder.to_string();
     let names_agent =
         |agent: &AgentName| holder.contains(agent.as_str()) || holder.starts_with(NAMED_HOLDER);
@@ -441,7 +441,7 @@ fn some_of(names: &[StepName]) -> String {
 
 /// What the decision stands on.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct TaskDecisionInput<'a> {
     /// The task as it was read.
     pub task: &'a Task,
     /// The step that the event speaks of, as it was read.
@@ -457,7 +457,7 @@ pub struct Scene<'a> {
 }
 
 /// Decides what becomes of a task by an event.
-pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> {
+pub fn decide(scene: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<Decision, Refusal> {
     limits::check_event(scene.task, &event)?;
     let person = is_a_persons(&event);
     if !person && !takes_a_lease(&event) {
@@ -505,7 +505,7 @@ pub fn decide(scene: &Scene<'_>, event: TaskEvent) -> Result<Decision, Refusal> 
 /// Decides several events in turn as one decision, all or nothing; `steps` are the ones they speak
 /// of, as they were read.
 pub fn decide_in_turn(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     steps: &[Step],
     events: Vec<TaskEvent>,
 ) -> Result<Decision, Refusal> {
@@ -514,7 +514,8 @@ pub fn decide_in_turn(
     let mut changes = Vec::new();
     for event in events {
         let step = event.step().and_then(|key| steps.iter().find(|step| step.key == *key)).cloned();
-        let scene_now = Scene { task: &task, step: step.as_ref(), steps: &steps, ..*scene };
+        let scene_now =
+            TaskDecisionInput { task: &task, step: step.as_ref(), steps: &steps, ..*scene };
         let decided = decide(&scene_now, event)?.changes;
         for change in &decided {
             change.apply(&mut task, scene.now);
@@ -590,7 +591,7 @@ fn takes_a_lease(event: &TaskEvent) -> bool {
     matches!(event, TaskEvent::Start { .. } | TaskEvent::Claim { .. } | TaskEvent::Assign { .. })
 }
 
-fn check_fence(scene: &Scene<'_>) -> Result<(), Refusal> {
+fn check_fence(scene: &TaskDecisionInput<'_>) -> Result<(), Refusal> {
     match scene.right.fence() {
         Some(ours) if !scene.task.lease.admits(ours) => Err(Refusal::Fenced {
             task: scene.task.id.clone(),
@@ -604,7 +605,7 @@ fn check_fence(scene: &Scene<'_>) -> Result<(), Refusal> {
 /// A live holder's work is left to it: a caller that shows no fence must be part of the holder. Whoever
 /// shows the fence of a lease by time is its holder, and a person may work on such a task without it, but
 /// not on a step that was begun under it.
-fn check_holder(scene: &Scene<'_>, event: &TaskEvent) -> Result<(), Refusal> {
+fn check_holder(scene: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), Refusal> {
     let lease = &scene.task.lease;
     let Some(held) = lease.held.as_ref().filter(|_| scene.life == HolderLife::Alive) else {
         return Ok(());
@@ -627,7 +628,7 @@ fn check_holder(scene: &Scene<'_>, event: &TaskEvent) -> Result<(), Refusal> {
 }
 
 /// Steps of one holder may be committed side by side; everything else stands on what was read.
-fn guard(scene: &Scene<'_>, person: bool, changes: &[Change]) -> Guard {
+fn guard(scene: &TaskDecisionInput<'_>, person: bool, changes: &[Change]) -> Guard {
     let is_taken = changes.iter().any(|change| matches!(change, Change::LeaseTaken { .. }));
     let shown = scene.right.fence().filter(|_| !person && !is_taken);
     let fence = shown.filter(|ours| scene.task.lease.admits(*ours));

@@ -2,18 +2,18 @@
 
 use serde_json::json;
 
-use super::{Refusal, Right, Scene, hold, illegal, status};
+use super::{Refusal, Right, TaskDecisionInput, hold, illegal, status};
 use crate::alert::Alert;
 use crate::change::Change;
 use crate::event::EventKind;
 use crate::lease::HolderLife;
-use crate::recovery::{Decision, Exhausted, Recovery};
+use crate::recovery::{Decision, Exhausted, RecoveryPlan};
 use crate::status::TaskStatus;
 use crate::task::{STRATEGY_DEFAULT, Task, TaskTally};
 
 /// What the limits leave of a strategy's answer.
 #[derive(Debug, Clone, PartialEq)]
-enum Outcome {
+enum LimitedDecision {
     As(Decision),
     /// Failed, and no retry is left.
     RetriesUsedUp,
@@ -23,7 +23,10 @@ enum Outcome {
 
 /// Takes the task from a holder that is gone, or gave it up, and sends it where it is to go. A task
 /// that waits for a person already only loses its lease.
-pub(super) fn recover(scene: &Scene<'_>, recovery: &Recovery) -> Result<Vec<Change>, Refusal> {
+pub(super) fn recover(
+    scene: &TaskDecisionInput<'_>,
+    recovery: &RecoveryPlan,
+) -> Result<Vec<Change>, Refusal> {
     let task = scene.task;
     let is_held = task.lease.held.is_some() && scene.life == HolderLife::Alive;
     // Whether somebody may tell of a failure was decided as for every other verb of a holder.
@@ -61,14 +64,14 @@ fn is_recoverable(status: TaskStatus) -> bool {
     }
 }
 
-fn within_limits(scene: &Scene<'_>, recovery: &Recovery) -> Outcome {
+fn within_limits(scene: &TaskDecisionInput<'_>, recovery: &RecoveryPlan) -> LimitedDecision {
     let task = scene.task;
     let goes_on = match recovery.decision {
         Decision::Suspend | Decision::GiveUp => false,
         Decision::Resume | Decision::Reassign { .. } | Decision::Defer { .. } => true,
     };
     if goes_on && let Some(why) = recovery.policy.exhausted(task, scene.now) {
-        return Outcome::Parked(why);
+        return LimitedDecision::Parked(why);
     }
     let attempts_used_up = task.tally.recoveries >= recovery.policy.max_attempts;
     let decision = match recovery.decision {
@@ -77,15 +80,21 @@ fn within_limits(scene: &Scene<'_>, recovery: &Recovery) -> Outcome {
         other => other,
     };
     match decision {
-        Decision::Reassign { .. } if task.retries >= task.max_retries() => Outcome::RetriesUsedUp,
-        decision => Outcome::As(decision),
+        Decision::Reassign { .. } if task.retries >= task.max_retries() => {
+            LimitedDecision::RetriesUsedUp
+        }
+        decision => LimitedDecision::As(decision),
     }
 }
 
-fn carry_out(scene: &Scene<'_>, recovery: &Recovery, outcome: &Outcome) -> Vec<Change> {
+fn carry_out(
+    scene: &TaskDecisionInput<'_>,
+    recovery: &RecoveryPlan,
+    outcome: &LimitedDecision,
+) -> Vec<Change> {
     let task = scene.task;
     let (to, mut changes) = match outcome {
-        Outcome::As(Decision::Resume) => {
+        LimitedDecision::As(Decision::Resume) => {
             let mut changes = charge(scene, recovery);
             // Its agent has the retry that somebody else would have had.
             if recovery.death.is_told && recovery.strategy == STRATEGY_DEFAULT {
@@ -93,7 +102,7 @@ fn carry_out(scene: &Scene<'_>, recovery: &Recovery, outcome: &Outcome) -> Vec<C
             }
             (TaskStatus::Interrupted, changes)
         }
-        Outcome::As(Decision::Reassign { keep_progress }) => {
+        LimitedDecision::As(Decision::Reassign { keep_progress }) => {
             let mut changes = charge(scene, recovery);
             let has_steps = task.steps_done > 0 || task.steps_open > 0;
             if !keep_progress && has_steps {
@@ -104,18 +113,20 @@ fn carry_out(scene: &Scene<'_>, recovery: &Recovery, outcome: &Outcome) -> Vec<C
             }
             (TaskStatus::Failed, changes)
         }
-        Outcome::As(Decision::Defer { until }) => {
+        LimitedDecision::As(Decision::Defer { until }) => {
             let mut changes = charge(scene, recovery);
             changes.retain(|change| !matches!(change, Change::NotBefore(_)));
             changes.push(Change::NotBefore(Some(*until)));
             (TaskStatus::Deferred, changes)
         }
-        Outcome::As(Decision::Suspend) | Outcome::Parked(_) => (TaskStatus::Suspended, Vec::new()),
-        Outcome::As(Decision::GiveUp) => {
+        LimitedDecision::As(Decision::Suspend) | LimitedDecision::Parked(_) => {
+            (TaskStatus::Suspended, Vec::new())
+        }
+        LimitedDecision::As(Decision::GiveUp) => {
             let tally = TaskTally { given_up: true, ..task.tally.clone() };
             (TaskStatus::Failed, vec![Change::Tally(tally)])
         }
-        Outcome::RetriesUsedUp => (TaskStatus::Failed, Vec::new()),
+        LimitedDecision::RetriesUsedUp => (TaskStatus::Failed, Vec::new()),
     };
     let reason = Some(reason(recovery, outcome));
     // One that waits already, interrupted or deferred, only waits for something else.
@@ -130,7 +141,7 @@ fn carry_out(scene: &Scene<'_>, recovery: &Recovery, outcome: &Outcome) -> Vec<C
 }
 
 /// One more recovery without progress, and the wait before the next try.
-fn charge(scene: &Scene<'_>, recovery: &Recovery) -> Vec<Change> {
+fn charge(scene: &TaskDecisionInput<'_>, recovery: &RecoveryPlan) -> Vec<Change> {
     let task = scene.task;
     let recoveries = task.tally.recoveries;
     let again_at = recovery.policy.again_at(recoveries, scene.now, recovery.jitter);
@@ -143,21 +154,21 @@ fn charge(scene: &Scene<'_>, recovery: &Recovery) -> Vec<Change> {
 }
 
 /// The first error stays in front: what was made of it is told after.
-fn reason(recovery: &Recovery, outcome: &Outcome) -> String {
+fn reason(recovery: &RecoveryPlan, outcome: &LimitedDecision) -> String {
     let first = &recovery.death.reason;
     match outcome {
-        Outcome::As(_) => first.clone(),
-        Outcome::RetriesUsedUp => format!("{first} (no retry is left)"),
-        Outcome::Parked(why) => format!("{first} (parked: {why})"),
+        LimitedDecision::As(_) => first.clone(),
+        LimitedDecision::RetriesUsedUp => format!("{first} (no retry is left)"),
+        LimitedDecision::Parked(why) => format!("{first} (parked: {why})"),
     }
 }
 
 /// The decision with its reason, as the journal keeps it: counts, cost and times.
-fn told(task: &Task, recovery: &Recovery, outcome: &Outcome) -> serde_json::Value {
+fn told(task: &Task, recovery: &RecoveryPlan, outcome: &LimitedDecision) -> serde_json::Value {
     let came_to = match outcome {
-        Outcome::As(decision) => decision.as_str(),
-        Outcome::RetriesUsedUp => "retries_used_up",
-        Outcome::Parked(_) => "parked",
+        LimitedDecision::As(decision) => decision.as_str(),
+        LimitedDecision::RetriesUsedUp => "retries_used_up",
+        LimitedDecision::Parked(_) => "parked",
     };
     let death = &recovery.death;
     json!({
@@ -175,20 +186,24 @@ fn told(task: &Task, recovery: &Recovery, outcome: &Outcome) -> serde_json::Valu
 }
 
 /// Somebody is told when the task does not go on by itself.
-fn alert(task: &Task, recovery: &Recovery, outcome: &Outcome) -> Option<Change> {
+fn alert(task: &Task, recovery: &RecoveryPlan, outcome: &LimitedDecision) -> Option<Change> {
     let error = &recovery.death.reason;
     let alert = match outcome {
-        Outcome::As(Decision::Suspend) => Alert::task_suspended(&task.id, error),
-        Outcome::As(Decision::GiveUp) => {
+        LimitedDecision::As(Decision::Suspend) => Alert::task_suspended(&task.id, error),
+        LimitedDecision::As(Decision::GiveUp) => {
             Alert::task_given_up(&task.id, recovery.reason.as_deref().unwrap_or(error))
         }
-        Outcome::RetriesUsedUp => Alert::task_given_up(&task.id, error),
+        LimitedDecision::RetriesUsedUp => Alert::task_given_up(&task.id, error),
         // The queue offers it to nobody but its agent, which may never ask.
-        Outcome::As(Decision::Reassign { .. }) if task.pinned && !recovery.gives_away(task) => {
+        LimitedDecision::As(Decision::Reassign { .. })
+            if task.pinned && !recovery.gives_away(task) =>
+        {
             Alert::task_given_up(&task.id, error)
         }
-        Outcome::Parked(why) => Alert::task_parked(&task.id, &why.to_string()),
-        Outcome::As(Decision::Resume | Decision::Reassign { .. } | Decision::Defer { .. }) => {
+        LimitedDecision::Parked(why) => Alert::task_parked(&task.id, &why.to_string()),
+        LimitedDecision::As(
+            Decision::Resume | Decision::Reassign { .. } | Decision::Defer { .. },
+        ) => {
             return None;
         }
     };

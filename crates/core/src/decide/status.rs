@@ -1,6 +1,6 @@
 //! Moving a task through the table of transitions.
 
-use super::{Refusal, Scene, become_status, hold, illegal, some_of};
+use super::{Refusal, TaskDecisionInput, become_status, hold, illegal, some_of};
 use crate::alert::Alert;
 use crate::change::Change;
 use crate::event::EventKind;
@@ -12,7 +12,10 @@ use crate::task::{CheckpointSettings, NewTask, Task, TaskTally};
 use crate::time::Time;
 
 /// What is said of a finished task is history and stays as it is.
-pub(super) fn while_open(scene: &Scene<'_>, change: Change) -> Result<Vec<Change>, Refusal> {
+pub(super) fn while_open(
+    scene: &TaskDecisionInput<'_>,
+    change: Change,
+) -> Result<Vec<Change>, Refusal> {
     if scene.task.status.is_terminal() {
         return Err(illegal(scene.task, TaskStatus::InProgress));
     }
@@ -21,7 +24,7 @@ pub(super) fn while_open(scene: &Scene<'_>, change: Change) -> Result<Vec<Change
 
 /// To a status in which nobody works on it: the lease ends.
 pub(super) fn leave(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     to: TaskStatus,
     reason: Option<String>,
 ) -> Result<Vec<Change>, Refusal> {
@@ -32,7 +35,7 @@ pub(super) fn leave(
 
 /// An alert tells of it in the same commit.
 pub(super) fn block(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     reason: String,
     is_told: bool,
 ) -> Result<Vec<Change>, Refusal> {
@@ -45,7 +48,7 @@ pub(super) fn block(
 }
 
 /// Declared steps that are left open are a reason to refuse; by force they are recorded.
-pub(super) fn done(scene: &Scene<'_>, force: bool) -> Result<Vec<Change>, Refusal> {
+pub(super) fn done(scene: &TaskDecisionInput<'_>, force: bool) -> Result<Vec<Change>, Refusal> {
     let steps = steps_left_open(scene);
     let changes = leave(scene, TaskStatus::Completed, left_open_reason(&steps))?;
     if force || steps.is_empty() {
@@ -54,7 +57,7 @@ pub(super) fn done(scene: &Scene<'_>, force: bool) -> Result<Vec<Change>, Refusa
     Err(Refusal::StepsLeftOpen { task: scene.task.id.clone(), steps })
 }
 
-fn steps_left_open(scene: &Scene<'_>) -> Vec<StepName> {
+fn steps_left_open(scene: &TaskDecisionInput<'_>) -> Vec<StepName> {
     left_open(&scene.task.spec.steps, scene.steps).into_iter().cloned().collect()
 }
 
@@ -65,7 +68,7 @@ fn left_open_reason(steps: &[StepName]) -> Option<String> {
 
 /// By the shortest way that the table has; nothing when it is there already.
 pub(super) fn shortest(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     to: TaskStatus,
     reason: Option<&str>,
 ) -> Result<Vec<Change>, Refusal> {
@@ -110,7 +113,10 @@ pub(super) fn mark_block(task: &Task, by_dialect: bool, changes: &[Change]) -> O
 }
 
 /// What the dialect says beside; it does not change who blocked the task.
-pub(super) fn door(scene: &Scene<'_>, door: CheckpointSettings) -> Result<Vec<Change>, Refusal> {
+pub(super) fn door(
+    scene: &TaskDecisionInput<'_>,
+    door: CheckpointSettings,
+) -> Result<Vec<Change>, Refusal> {
     let blocked = scene.task.checkpoint.as_ref().is_some_and(|door| door.blocked);
     while_open(scene, Change::CheckpointSettings(CheckpointSettings { blocked, ..door }))
 }
@@ -140,7 +146,7 @@ fn way(from: TaskStatus, to: TaskStatus) -> Option<Vec<TaskStatus>> {
 }
 
 /// Begins anew under the same id: steps are put aside, whoever held it is fenced off.
-pub(super) fn replace(scene: &Scene<'_>, new: Box<NewTask>) -> Vec<Change> {
+pub(super) fn replace(scene: &TaskDecisionInput<'_>, new: Box<NewTask>) -> Vec<Change> {
     let mut changes = vec![Change::FenceRaised, Change::StepsCleared];
     if scene.task.not_before.is_some() {
         changes.push(Change::NotBefore(None));
@@ -150,7 +156,10 @@ pub(super) fn replace(scene: &Scene<'_>, new: Box<NewTask>) -> Vec<Change> {
 }
 
 /// Whoever worked on it is gone or goes; what was not being worked on only loses its lease.
-pub(super) fn interrupt(scene: &Scene<'_>, reason: String) -> Result<Vec<Change>, Refusal> {
+pub(super) fn interrupt(
+    scene: &TaskDecisionInput<'_>,
+    reason: String,
+) -> Result<Vec<Change>, Refusal> {
     if scene.task.status.can_become(TaskStatus::Interrupted) {
         return leave(scene, TaskStatus::Interrupted, Some(reason));
     }
@@ -158,7 +167,7 @@ pub(super) fn interrupt(scene: &Scene<'_>, reason: String) -> Result<Vec<Change>
 }
 
 pub(super) fn defer(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     until: Time,
     reason: Option<String>,
 ) -> Result<Vec<Change>, Refusal> {
@@ -167,7 +176,10 @@ pub(super) fn defer(
     Ok(changes)
 }
 
-pub(super) fn cancel(scene: &Scene<'_>, reason: Option<String>) -> Result<Vec<Change>, Refusal> {
+pub(super) fn cancel(
+    scene: &TaskDecisionInput<'_>,
+    reason: Option<String>,
+) -> Result<Vec<Change>, Refusal> {
     let status = become_status(scene.task, TaskStatus::Cancelled, reason)?;
     Ok(vec![status, Change::FenceRaised])
 }
@@ -176,7 +188,7 @@ pub(super) fn cancel(scene: &Scene<'_>, reason: Option<String>) -> Result<Vec<Ch
 /// only given to another agent. A live holder keeps it unless by force. Recoveries without progress are
 /// forgiven, what was used up in all is not.
 pub(super) fn retry(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     agent: Option<AgentName>,
     force: bool,
 ) -> Result<Vec<Change>, Refusal> {
@@ -210,7 +222,10 @@ pub(super) fn retry(
 }
 
 /// As a retry without a limit, with all steps put aside; history keeps them.
-pub(super) fn restart(scene: &Scene<'_>, agent: Option<AgentName>) -> Result<Vec<Change>, Refusal> {
+pub(super) fn restart(
+    scene: &TaskDecisionInput<'_>,
+    agent: Option<AgentName>,
+) -> Result<Vec<Change>, Refusal> {
     let mut changes = retry(scene, agent, true)?;
     changes.push(Change::StepsCleared);
     Ok(changes)

@@ -1,6 +1,6 @@
 //! Beginning, ending and resolving steps, and what a repeat rule says of one in doubt.
 
-use super::{Refusal, Scene, become_status, illegal};
+use super::{Refusal, TaskDecisionInput, become_status, illegal};
 use crate::alert::Alert;
 use crate::change::{Change, StepMark};
 use crate::event::EventKind;
@@ -36,7 +36,7 @@ pub fn advise(step: Option<&Step>) -> StepAdvice {
 
 /// A step that only a person may decide on blocks its task; one to be asked about changes nothing.
 pub(super) fn begin(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     key: StepKey,
     rule: RepeatRule,
     fingerprint: Option<u64>,
@@ -62,7 +62,7 @@ pub(super) fn begin(
 }
 
 /// A step of a task that only waits for its turn sets it going. One that waits for a person stays.
-fn wake(scene: &Scene<'_>) -> Result<Option<Change>, Refusal> {
+fn wake(scene: &TaskDecisionInput<'_>) -> Result<Option<Change>, Refusal> {
     let to = TaskStatus::InProgress;
     match scene.task.status {
         TaskStatus::InProgress => Ok(None),
@@ -81,7 +81,7 @@ fn wake(scene: &Scene<'_>) -> Result<Option<Change>, Refusal> {
 
 /// A task that was blocked only for the doubt about this step goes on: the doubt is over.
 pub(super) fn end(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     key: StepKey,
     outcome: StepOutcome,
     output: Option<Output>,
@@ -112,7 +112,7 @@ pub(super) fn end(
 
 /// The answer is a person's: it takes the right from whoever has it and lets the task go on.
 pub(super) fn resolve(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     key: StepKey,
     happened: bool,
 ) -> Result<Vec<Change>, Refusal> {
@@ -129,7 +129,7 @@ pub(super) fn resolve(
 
 /// Closes a step that is not to be done. One in doubt may have happened: that has to be said first.
 pub(super) fn skip(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     key: StepKey,
     reason: String,
 ) -> Result<Vec<Change>, Refusal> {
@@ -149,7 +149,11 @@ pub(super) fn skip(
     Ok(vec![Change::StepSkipped { mark: mark(scene, key, rule, None, 0), reason }])
 }
 
-fn check_input(scene: &Scene<'_>, key: &StepKey, given: Option<u64>) -> Result<(), Refusal> {
+fn check_input(
+    scene: &TaskDecisionInput<'_>,
+    key: &StepKey,
+    given: Option<u64>,
+) -> Result<(), Refusal> {
     // A failed try may be followed by one with another input.
     let counts = scene.step.filter(|step| step.state != StepState::Failed);
     let recorded = counts.and_then(|step| step.fingerprint);
@@ -162,7 +166,7 @@ fn check_input(scene: &Scene<'_>, key: &StepKey, given: Option<u64>) -> Result<(
 }
 
 fn mark(
-    scene: &Scene<'_>,
+    scene: &TaskDecisionInput<'_>,
     key: StepKey,
     rule: RepeatRule,
     fingerprint: Option<u64>,
@@ -181,7 +185,7 @@ fn doubt_reason(key: &StepKey) -> String {
     format!("step {key} is in doubt and must not be repeated")
 }
 
-fn block_for(scene: &Scene<'_>, key: &StepKey) -> Result<Vec<Change>, Refusal> {
+fn block_for(scene: &TaskDecisionInput<'_>, key: &StepKey) -> Result<Vec<Change>, Refusal> {
     if scene.task.status == TaskStatus::Blocked {
         return Ok(Vec::new());
     }

@@ -168,7 +168,7 @@ impl RecoveryContext {
 
 /// A strategy's answer, with all that carrying it out needs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Recovery {
+pub struct RecoveryPlan {
     /// What happened.
     pub death: HolderDeath,
     /// Which strategy was asked.
@@ -187,7 +187,7 @@ pub struct Recovery {
     pub jitter: f64,
 }
 
-impl Recovery {
+impl RecoveryPlan {
     /// Whether a task that belongs to its agent is given to others when this reassigns it: only where
     /// somebody chose a strategy that says so. The default and `resume` keep it for its agent.
     pub fn gives_away(&self, task: &Task) -> bool {

@@ -11,7 +11,7 @@ use super::recover::cut_off;
 use super::{Generation, Reason, Rules, Session, SessionState, SessionStateKind, Suspender};
 use crate::event::EventKind;
 use crate::ids::{IdError, OwnerName, SessionId, SessionKey};
-use crate::lease::{Held, Holder, HolderLife};
+use crate::lease::{HeldLease, Holder, HolderLife};
 use crate::limits::{self, TooLarge};
 use crate::time::{Span, Time};
 
@@ -77,7 +77,7 @@ pub enum SessionEvent {
 
 /// What is known when an event comes.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct SessionDecisionInput<'a> {
     /// By which key it was asked for.
     pub key: &'a SessionKey,
     /// The session; none when it was never seen.
@@ -126,7 +126,7 @@ pub enum SessionRefusal {
         /// Which session.
         key: SessionKey,
         /// By whom.
-        held: Box<Held>,
+        held: Box<HeldLease>,
     },
     /// The turn is not the newest, or was taken from its owner.
     #[error("session {key} is fenced: {}", why_fenced(*.ours, *.newest, *.state))]
@@ -177,7 +177,7 @@ fn why_fenced(ours: Generation, newest: Generation, state: SessionStateKind) -> 
 
 /// The one table; none when nothing has to be changed.
 pub fn decide(
-    scene: Scene<'_>,
+    scene: SessionDecisionInput<'_>,
     event: SessionEvent,
 ) -> Result<Option<SessionChange>, SessionRefusal> {
     limits::check_session_event(&event)?;
@@ -230,7 +230,7 @@ pub fn is_same_owner(a: &Holder, b: &Holder) -> bool {
     }
 }
 
-fn known(scene: Scene<'_>) -> Result<&Session, SessionRefusal> {
+fn known(scene: SessionDecisionInput<'_>) -> Result<&Session, SessionRefusal> {
     scene.session.ok_or_else(|| SessionRefusal::Unknown(scene.key.clone()))
 }
 
@@ -250,7 +250,7 @@ fn fenced(session: &Session, ours: Generation) -> SessionRefusal {
 }
 
 fn begin(
-    scene: Scene<'_>,
+    scene: SessionDecisionInput<'_>,
     session_id: SessionId,
     owner: Holder,
     ttl: Option<Span>,
@@ -277,7 +277,7 @@ fn begin(
     next.generation = next.generation.next();
     next.seen_at = None;
     next.updated_at = scene.now;
-    let held = Held { holder: owner, ttl, since: scene.now, left: ttl };
+    let held = HeldLease { holder: owner, ttl, since: scene.now, left: ttl };
     told.push(begun(&next, from, &held.holder));
     next.state = SessionState::Active { since: scene.now, owner: Some(held) };
     Ok(SessionChange { next, told, renews: true })
@@ -293,7 +293,7 @@ fn begun(next: &Session, from: Option<SessionStateKind>, owner: &Holder) -> Sess
 
 /// The session without a turn in flight: one whose owner died is cut off on the way.
 fn free(
-    scene: Scene<'_>,
+    scene: SessionDecisionInput<'_>,
     session: &Session,
     for_owner: Option<&Holder>,
     told: &mut Vec<SessionTold>,
@@ -301,7 +301,7 @@ fn free(
     if session.state.kind() != SessionStateKind::Active {
         return Ok(session.clone());
     }
-    let is_own = |held: &Held| for_owner.is_some_and(|own| is_same_owner(&held.holder, own));
+    let is_own = |held: &HeldLease| for_owner.is_some_and(|own| is_same_owner(&held.holder, own));
     match session.owner() {
         // A newer turn of the same gateway takes the place of the older one.
         Some(held) if is_own(held) => Ok(session.clone()),
@@ -317,7 +317,7 @@ fn free(
 }
 
 fn end(
-    scene: Scene<'_>,
+    scene: SessionDecisionInput<'_>,
     session: &Session,
     generation: Generation,
 ) -> Result<Option<SessionChange>, SessionRefusal> {
@@ -331,7 +331,7 @@ fn end(
     Ok(Some(change))
 }
 
-fn ended(scene: Scene<'_>, session: &Session, mut detail: Value) -> SessionChange {
+fn ended(scene: SessionDecisionInput<'_>, session: &Session, mut detail: Value) -> SessionChange {
     detail["session"] = json!(session.key);
     detail["generation"] = json!(session.generation);
     let next = Session {
@@ -344,7 +344,7 @@ fn ended(scene: Scene<'_>, session: &Session, mut detail: Value) -> SessionChang
     SessionChange { next, told, renews: false }
 }
 
-fn touch(scene: Scene<'_>, session_id: SessionId, at: Time) -> SessionChange {
+fn touch(scene: SessionDecisionInput<'_>, session_id: SessionId, at: Time) -> SessionChange {
     let new = || Session::new(scene.key.clone(), session_id.clone(), scene.now);
     let mut next = scene.session.cloned().unwrap_or_else(new);
     // Marks know better than a time.
@@ -356,13 +356,16 @@ fn touch(scene: Scene<'_>, session_id: SessionId, at: Time) -> SessionChange {
     SessionChange { next, told: Vec::new(), renews: false }
 }
 
-fn settle(scene: Scene<'_>, session: &Session) -> Option<SessionChange> {
+fn settle(scene: SessionDecisionInput<'_>, session: &Session) -> Option<SessionChange> {
     session.seen_at?;
     let next = Session { seen_at: None, updated_at: scene.now, ..session.clone() };
     Some(SessionChange { next, told: Vec::new(), renews: false })
 }
 
-fn resume(scene: Scene<'_>, session: &Session) -> Result<SessionChange, SessionRefusal> {
+fn resume(
+    scene: SessionDecisionInput<'_>,
+    session: &Session,
+) -> Result<SessionChange, SessionRefusal> {
     let mut told = Vec::new();
     let mut next = free(scene, session, None, &mut told)?;
     match next.state {
@@ -381,7 +384,11 @@ fn resume(scene: Scene<'_>, session: &Session) -> Result<SessionChange, SessionR
     Ok(SessionChange { told, ..change })
 }
 
-fn suspend(scene: Scene<'_>, session: &Session, reason: Option<String>) -> SessionChange {
+fn suspend(
+    scene: SessionDecisionInput<'_>,
+    session: &Session,
+    reason: Option<String>,
+) -> SessionChange {
     let given = reason.map(|text| Reason { text, given: true });
     let reason = given.or_else(|| session.reason.clone());
     let session = Session { reason, seen_at: None, ..session.clone() };
@@ -389,7 +396,7 @@ fn suspend(scene: Scene<'_>, session: &Session, reason: Option<String>) -> Sessi
     moved(session, state, scene.now)
 }
 
-fn clear(scene: Scene<'_>, session: &Session) -> SessionChange {
+fn clear(scene: SessionDecisionInput<'_>, session: &Session) -> SessionChange {
     let mut change = moved(session.clone(), SessionState::Idle, scene.now);
     let next = &mut change.next;
     (next.deaths_in_a_row, next.reason, next.seen_at) = (0, None, None);
@@ -410,7 +417,7 @@ pub(super) fn moved(session: Session, to: SessionState, now: Time) -> SessionCha
 }
 
 fn import(
-    scene: Scene<'_>,
+    scene: SessionDecisionInput<'_>,
     session_id: SessionId,
     started_at: Time,
     generation: Option<Generation>,
@@ -436,7 +443,7 @@ fn import(
     next.generation = generation.unwrap_or_else(|| next.generation.next());
     next.seen_at = None;
     next.updated_at = scene.now;
-    let held = owner.map(|(holder, ttl)| Held { holder, ttl, since: started_at, left: ttl });
+    let held = owner.map(|(holder, ttl)| HeldLease { holder, ttl, since: started_at, left: ttl });
     let detail = json!({
         "session": next.key, "generation": next.generation, "imported": true,
         "owner": held.as_ref().map(|held| held.holder.to_string()),

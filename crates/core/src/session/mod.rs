@@ -15,13 +15,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use decide::{
-    Scene, SessionChange, SessionEvent, SessionRefusal, SessionTold, decide, is_same_owner,
+    SessionChange, SessionDecisionInput, SessionEvent, SessionRefusal, SessionTold, decide,
+    is_same_owner,
 };
 pub use file::{FILE_BYTES_MAX, FileError, FileMark, Marks, read_marks, write_marks};
 pub use recover::{DEATHS_MAX, Policy, Rules, UnknownPolicy, recover};
 
 use crate::ids::{SessionId, SessionKey};
-use crate::lease::Held;
+use crate::lease::HeldLease;
 use crate::time::Time;
 
 /// The number of a turn. The larger wins; an end clears only its own.
@@ -83,7 +84,7 @@ pub enum SessionState {
         /// Since when.
         since: Time,
         /// Who runs it; nobody knows when the mark came from a file.
-        owner: Option<Held>,
+        owner: Option<HeldLease>,
     },
     /// A turn was cut off and is to be taken up.
     ResumePending {
@@ -239,7 +240,7 @@ impl Session {
     }
 
     /// Who runs the turn in flight, as far as that is known.
-    pub fn owner(&self) -> Option<&Held> {
+    pub fn owner(&self) -> Option<&HeldLease> {
         match &self.state {
             SessionState::Active { owner, .. } => owner.as_ref(),
             SessionState::Idle

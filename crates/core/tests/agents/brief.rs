@@ -4,7 +4,7 @@ use relight_core::agent::brief::{
     BRIEF_BYTES_MAX, BRIEF_LINES_MAX, BriefFacts, DirtyFiles, GitFacts, Interrupted, brief,
 };
 use relight_core::agent::death::{Cause, Death, HowEnded};
-use relight_core::agent::{Ended, Ending, PostMortem};
+use relight_core::agent::{PostMortem, RecordedDeath, StopReason};
 use relight_core::change::Change;
 use relight_core::ids::{AgentName, StepName, TaskId};
 use relight_core::lease::Fence;
@@ -78,7 +78,7 @@ fn killed_in_the_middle_of_a_task() {
 
 #[test]
 fn hung_without_a_task() {
-    let ended = ended(death(HowEnded::Signal(15)), Some(Ending::Hung));
+    let ended = ended(death(HowEnded::Signal(15)), Some(StopReason::Hung));
     insta::assert_snapshot!(text(&after(before(&ended, &PostMortem::default()))), @"
     # Brief for attempt 3 of agent writer
     Attempt 2 ended at 2026-05-01T12:00:00Z after 3m 12s: it was silent for too long, and Relight stopped it.
@@ -355,13 +355,13 @@ fn after(before: Interrupted<'_>) -> BriefFacts<'_> {
     BriefFacts { attempt_number: before.number + 1, before: Some(before), ..first() }
 }
 
-fn before<'a>(ended: &'a Ended, post_mortem: &'a PostMortem) -> Interrupted<'a> {
+fn before<'a>(ended: &'a RecordedDeath, post_mortem: &'a PostMortem) -> Interrupted<'a> {
     Interrupted { number: 2, ended, post_mortem, head_at_begin: None }
 }
 
-fn ended(death: Death, ending: Option<Ending>) -> Ended {
+fn ended(death: Death, ending: Option<StopReason>) -> RecordedDeath {
     let cause: Cause = death.cause(ending);
-    Ended { cause, death: Death { lived: Span::from_secs(192), ..death } }
+    RecordedDeath { cause, death: Death { lived: Span::from_secs(192), ..death } }
 }
 
 /// A task that was started once, with the context that people give.

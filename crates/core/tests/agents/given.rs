@@ -2,8 +2,8 @@
 
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::{Death, HowEnded};
-use relight_core::agent::decide::{AgentEvent, Moment};
-use relight_core::agent::{Agent, AgentPlan, AgentState, AttemptTag, Ending, PostMortem};
+use relight_core::agent::decide::{AgentDecisionInput, AgentEvent};
+use relight_core::agent::{Agent, AgentPlan, AgentState, AttemptTag, PostMortem, StopReason};
 use relight_core::budget::{HourCount, Tally};
 use relight_core::ids::AgentName;
 use relight_core::status::TaskStatus;
@@ -14,12 +14,12 @@ pub(crate) fn noon() -> Time {
     Time::from_ms(1_777_636_800_000)
 }
 
-pub(crate) fn moment() -> Moment {
+pub(crate) fn moment() -> AgentDecisionInput {
     at(noon())
 }
 
-pub(crate) fn at(now: Time) -> Moment {
-    Moment { now, jitter: 0.5, chance: 0x0123_4567_89ab_cdef, task: None }
+pub(crate) fn at(now: Time) -> AgentDecisionInput {
+    AgentDecisionInput { now, jitter: 0.5, chance: 0x0123_4567_89ab_cdef, task: None }
 }
 
 pub(crate) fn name() -> AgentName {
@@ -49,7 +49,7 @@ pub(crate) fn agent(state: AgentState) -> Agent {
     }
 }
 
-pub(crate) fn running(ending: Option<Ending>) -> AgentState {
+pub(crate) fn running(ending: Option<StopReason>) -> AgentState {
     AgentState::Running { attempt: tag(4), since: noon(), ending }
 }
 

@@ -1,10 +1,10 @@
 //! What holds for every sequence of events, however it comes.
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::death::{Death, HowEnded, Said};
+use relight_core::agent::death::{Death, HowEnded, ReportedEnd};
 use relight_core::agent::decide::{AgentDecision, AgentEffect, AgentEvent, decide, decide_held};
 use relight_core::agent::{
-    Agent, AgentPlan, AgentState, Ending, Pause, RestartRule, Stopper, Takes,
+    Agent, AgentPlan, AgentState, Pause, RestartRule, StopReason, Stopper, Takes,
 };
 use relight_core::budget::RestartPolicy;
 use relight_core::ids::TaskId;
@@ -69,7 +69,7 @@ proptest! {
     fn a_running_agent_has_a_way_out(plan in plans(), moves in moves(), how in hows()) {
         let agent = live(&plan, &moves, |_, _, _, _| {});
         let AgentState::Running { attempt, .. } = &agent.state else { return Ok(()) };
-        for order in [AgentEvent::Stop(Stopper::Person), AgentEvent::End(Ending::Restart), AgentEvent::Wake] {
+        for order in [AgentEvent::Stop(Stopper::Person), AgentEvent::End(StopReason::Restart), AgentEvent::Wake] {
             let told = after(&agent, &decide(&agent, order, at(noon())));
             let dead = after(&told, &decide(&told, died(death(how)), at(noon())));
             let is_still_it = matches!(&dead.state, AgentState::Running { attempt: now, .. } if now == attempt);
@@ -99,7 +99,7 @@ proptest! {
             assert!(!begins(decision), "{event:?} began an attempt");
         });
         let rests = matches!(end.state, AgentState::Stopped { by: Stopper::Person });
-        let ends = matches!(end.state, AgentState::Running { ending: Some(Ending::Stop), .. });
+        let ends = matches!(end.state, AgentState::Running { ending: Some(StopReason::Stop), .. });
         assert!(rests || ends, "{:?}", end.state);
     }
 
@@ -286,7 +286,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 }
 
 fn events() -> impl Strategy<Value = AgentEvent> {
-    let endings = select(vec![Ending::Restart, Ending::Hung, Ending::Timeout]);
+    let endings = select(vec![StopReason::Restart, StopReason::Hung, StopReason::Timeout]);
     prop_oneof![
         2 => Just(AgentEvent::Wake),
         2 => Just(AgentEvent::Start),
@@ -315,9 +315,9 @@ fn deaths() -> impl Strategy<Value = Death> {
     let said = select(vec![
         None,
         None,
-        Some(Said::Success),
-        Some(Said::Failure("x".to_owned())),
-        Some(Said::Later(None)),
+        Some(ReportedEnd::Success),
+        Some(ReportedEnd::Failure("x".to_owned())),
+        Some(ReportedEnd::Later(None)),
     ]);
     let unfinished_task = prop::option::of(Just("t".to_owned()));
     let flags = (prop::bool::weighted(0.2), prop::bool::weighted(0.2));

@@ -4,12 +4,12 @@
 //! are answered alike share a row.
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::death::{Death, HowEnded, Said};
+use relight_core::agent::death::{Death, HowEnded, ReportedEnd};
 use relight_core::agent::decide::{
-    AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held,
+    AgentDecision, AgentDecisionInput, AgentEffect, AgentEvent, decide, decide_held,
 };
 use relight_core::agent::{
-    Agent, AgentPlan, AgentState, Ending, Pause, RestartRule, SELF_REPORTING, Stopper, Takes,
+    Agent, AgentPlan, AgentState, Pause, RestartRule, SELF_REPORTING, StopReason, Stopper, Takes,
 };
 use relight_core::budget::RestartPolicy;
 use relight_core::ids::TaskId;
@@ -84,11 +84,11 @@ fn a_person_or_a_limit_wants_something() {
         ("stop by a person", AgentEvent::Stop(Stopper::Person)),
         ("stop with the supervisor", AgentEvent::Stop(Stopper::Shutdown)),
         ("stop by itself", AgentEvent::Stop(Stopper::Itself)),
-        ("end to restart", AgentEvent::End(Ending::Restart)),
-        ("end as hung", AgentEvent::End(Ending::Hung)),
-        ("end for its time", AgentEvent::End(Ending::Timeout)),
-        ("end to stop", AgentEvent::End(Ending::Stop)),
-        ("end with the supervisor", AgentEvent::End(Ending::Shutdown)),
+        ("end to restart", AgentEvent::End(StopReason::Restart)),
+        ("end as hung", AgentEvent::End(StopReason::Hung)),
+        ("end for its time", AgentEvent::End(StopReason::Timeout)),
+        ("end to stop", AgentEvent::End(StopReason::Stop)),
+        ("end with the supervisor", AgentEvent::End(StopReason::Shutdown)),
     ];
     insta::assert_snapshot!(blocks(&table), @"
     ## start
@@ -305,7 +305,7 @@ fn every_death_by_every_plan() {
 #[test]
 fn every_death_that_was_ordered() {
     let killed = death(HowEnded::Signal(15));
-    let finished = Death { said: Some(Said::Success), ..killed.clone() };
+    let finished = Death { said: Some(ReportedEnd::Success), ..killed.clone() };
     let mut text = String::new();
     for (name, death) in [("by signal 15", killed), ("after it told of its success", finished)] {
         for (plan_name, plan) in plans() {
@@ -502,7 +502,7 @@ fn later_is_never_now() {
     let plan = AgentPlan { defer: Span::ZERO, ..AgentPlan::default() };
     let agent = Agent { plan, ..agent(running(None)) };
     let soon = Some(noon().plus(Span::from_ms(1)));
-    for said in [None, Some(Said::Later(None)), Some(Said::Later(soon))] {
+    for said in [None, Some(ReportedEnd::Later(None)), Some(ReportedEnd::Later(soon))] {
         let death = Death { said, ..death(HowEnded::Code(75)) };
         let decision = decide(&agent, died(death), moment());
         assert_eq!(decision.effects, [AgentEffect::WaitUntil(noon().plus(Span::from_secs(1)))]);
@@ -592,7 +592,7 @@ fn an_agent_that_is_started_with_tasks_begins_only_with_one() {
         let mut rows = Rows::default();
         for (state_name, state) in states() {
             let agent = started(state, task.map(|_| "t"));
-            let moment = Moment { task, ..moment() };
+            let moment = AgentDecisionInput { task, ..moment() };
             rows.add(state_name, short(&agent, &decide(&agent, event.clone(), moment)));
         }
         text += &rows.text();
@@ -942,7 +942,7 @@ fn nobody_begins_while_a_person_has_to_act_on_the_task_or_when_that_has_ended() 
             true => "→stopped(itself) ! rest",
             false => "→suspended(task, for good) ! rest",
         };
-        let moment = Moment { task: Some(status), ..moment() };
+        let moment = AgentDecisionInput { task: Some(status), ..moment() };
         for (name, state) in states() {
             let agent = agent(state);
             for event in [AgentEvent::Wake, AgentEvent::Start, AgentEvent::Due] {
@@ -969,7 +969,7 @@ fn an_agent_that_reports_by_itself_lives_by_its_reports() {
         ("reported", AgentEvent::Reported),
         ("silent", silent),
         ("start", AgentEvent::Start),
-        ("end to restart", AgentEvent::End(Ending::Restart)),
+        ("end to restart", AgentEvent::End(StopReason::Restart)),
         ("stop by a person", AgentEvent::Stop(Stopper::Person)),
     ];
     let mut text = String::new();
@@ -1073,11 +1073,11 @@ fn states() -> Vec<(&'static str, AgentState)> {
     vec![
         ("created", AgentState::Created),
         ("running", running(None)),
-        ("running: stop", running(Some(Ending::Stop))),
-        ("running: shutdown", running(Some(Ending::Shutdown))),
-        ("running: restart", running(Some(Ending::Restart))),
-        ("running: hung", running(Some(Ending::Hung))),
-        ("running: timeout", running(Some(Ending::Timeout))),
+        ("running: stop", running(Some(StopReason::Stop))),
+        ("running: shutdown", running(Some(StopReason::Shutdown))),
+        ("running: restart", running(Some(StopReason::Restart))),
+        ("running: hung", running(Some(StopReason::Hung))),
+        ("running: timeout", running(Some(StopReason::Timeout))),
         ("crashed, due", AgentState::Crashed { again_at: past() }),
         ("crashed, waits", AgentState::Crashed { again_at: ahead() }),
         ("crashed for good", AgentState::Crashed { again_at: None }),
@@ -1098,13 +1098,13 @@ fn states() -> Vec<(&'static str, AgentState)> {
     ]
 }
 
-fn endings() -> [(&'static str, Ending); 5] {
+fn endings() -> [(&'static str, StopReason); 5] {
     [
-        ("stop", Ending::Stop),
-        ("shutdown", Ending::Shutdown),
-        ("restart", Ending::Restart),
-        ("hung", Ending::Hung),
-        ("timeout", Ending::Timeout),
+        ("stop", StopReason::Stop),
+        ("shutdown", StopReason::Shutdown),
+        ("restart", StopReason::Restart),
+        ("hung", StopReason::Hung),
+        ("timeout", StopReason::Timeout),
     ]
 }
 
@@ -1142,15 +1142,15 @@ fn deaths() -> Vec<(&'static str, Death)> {
     vec![
         ("exit 0", ok.clone()),
         ("exit 0, task unfinished", Death { unfinished_task: Some("t".to_owned()), ..ok.clone() }),
-        ("exit 0, said failure", Death { said: Some(Said::Failure("x".to_owned())), ..ok }),
+        ("exit 0, said failure", Death { said: Some(ReportedEnd::Failure("x".to_owned())), ..ok }),
         ("exit 1", code.clone()),
         ("exit 1 after a finished step", Death { made_progress: true, ..code.clone() }),
         ("exit 1 after a stable life", Death { lived: Span::from_secs(600), ..code.clone() }),
-        ("exit 1, said success", Death { said: Some(Said::Success), ..code.clone() }),
-        ("exit 1, said later", Death { said: Some(Said::Later(Some(tomorrow))), ..code }),
+        ("exit 1, said success", Death { said: Some(ReportedEnd::Success), ..code.clone() }),
+        ("exit 1, said later", Death { said: Some(ReportedEnd::Later(Some(tomorrow))), ..code }),
         ("exit 75", death(HowEnded::Code(75))),
         ("signal 9", killed.clone()),
-        ("signal 9, said success", Death { said: Some(Said::Success), ..killed.clone() }),
+        ("signal 9, said success", Death { said: Some(ReportedEnd::Success), ..killed.clone() }),
         ("out of memory", Death { oom: true, ..killed }),
         ("lost", Death::lost(noon(), "nobody knows")),
     ]

@@ -1,9 +1,9 @@
 //! Tasks, steps and events to decide upon.
 
 use relight_core::change::Change;
-use relight_core::decide::{Right, Scene, TaskEvent};
+use relight_core::decide::{Right, TaskDecisionInput, TaskEvent};
 use relight_core::ids::{AgentName, StepName, TaskId};
-use relight_core::lease::{Fence, Held, Holder, HolderLife, Lease};
+use relight_core::lease::{Fence, HeldLease, Holder, HolderLife, Lease};
 use relight_core::status::TaskStatus;
 use relight_core::step::{RepeatRule, Step, StepKey, StepState};
 use relight_core::task::{NewTask, Task};
@@ -39,7 +39,7 @@ pub(crate) fn task(status: TaskStatus) -> Task {
 /// The same, held by ann.
 pub(crate) fn held_task(status: TaskStatus) -> Task {
     let ttl = Some(Span::from_secs(600));
-    let held = Held { holder: person("ann"), ttl, since: noon(), left: ttl };
+    let held = HeldLease { holder: person("ann"), ttl, since: noon(), left: ttl };
     Task { lease: Lease { fence: Fence(3), held: Some(held) }, ..task(status) }
 }
 
@@ -66,8 +66,15 @@ pub(crate) fn scene<'a>(
     step: Option<&'a Step>,
     life: HolderLife,
     right: Right,
-) -> Scene<'a> {
-    Scene { task, step, steps: step.map_or(&[], std::slice::from_ref), life, right, now: noon() }
+) -> TaskDecisionInput<'a> {
+    TaskDecisionInput {
+        task,
+        step,
+        steps: step.map_or(&[], std::slice::from_ref),
+        life,
+        right,
+        now: noon(),
+    }
 }
 
 pub(crate) fn begin() -> TaskEvent {

@@ -6,7 +6,7 @@ mod properties;
 mod table;
 
 use relight_core::decide::{Refusal, Right, TaskEvent, decide, decide_in_turn};
-use relight_core::lease::{Fence, Held, Holder, HolderLife, Lease, ProcessIdentity};
+use relight_core::lease::{Fence, HeldLease, Holder, HolderLife, Lease, ProcessIdentity};
 use relight_core::status::TaskStatus;
 use relight_core::step::{StepOutcome, StepState};
 use relight_core::task::CheckpointSettings;
@@ -28,7 +28,7 @@ fn a_replaced_task_begins_its_steps_anew_in_the_same_turn() {
 fn what_a_live_process_works_on_is_refused_to_who_is_not_part_of_it() {
     let reason = || "r".to_owned();
     let process = ProcessIdentity { pid: 7, start: 1, boot: "b".to_owned(), node: None };
-    let held = Held { holder: Holder::Process(process), ttl: None, since: noon(), left: None };
+    let held = HeldLease { holder: Holder::Process(process), ttl: None, since: noon(), left: None };
     let mut held_task = task(TaskStatus::InProgress);
     held_task.lease = Lease { fence: Fence(3), held: Some(held) };
     let mut workflow = held_task.clone();
@@ -63,7 +63,7 @@ fn the_lease_of_a_process_that_is_gone_is_continued_by_no_fence() {
     let process =
         |pid| Holder::Process(ProcessIdentity { pid, start: 1, boot: "b".to_owned(), node: None });
     let lease = |holder| {
-        let held = Held { holder, ttl: None, since: noon(), left: None };
+        let held = HeldLease { holder, ttl: None, since: noon(), left: None };
         Lease { fence: Fence(3), held: Some(held) }
     };
     let shown = Some(Fence(3));

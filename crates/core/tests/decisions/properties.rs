@@ -3,7 +3,7 @@
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::{
-    Decision, Refusal, Right, Scene, StartLimits, Starter, TaskEvent, decide,
+    Decision, Refusal, Right, StartLimits, Starter, TaskDecisionInput, TaskEvent, decide,
 };
 use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
 use relight_core::recovery::TaskPolicy;
@@ -212,7 +212,7 @@ impl World {
     ) -> Result<Decision, Refusal> {
         let step = event.step().and_then(|key| self.steps.iter().find(|step| step.key == *key));
         let (task, steps) = (&self.task, self.steps.as_slice());
-        decide(&Scene { task, step, steps, life, right, now: noon() }, event)
+        decide(&TaskDecisionInput { task, step, steps, life, right, now: noon() }, event)
     }
 
     /// A person's next event; refused ones change nothing.

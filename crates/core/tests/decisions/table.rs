@@ -9,7 +9,7 @@ use relight_core::claimant::Claimant;
 use relight_core::decide::{Refusal, Right, StartLimits, Starter, TaskEvent, decide};
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, HolderLife};
-use relight_core::recovery::{Decision, HolderDeath, Recovery, RecoveryContext, TaskPolicy};
+use relight_core::recovery::{Decision, HolderDeath, RecoveryContext, RecoveryPlan, TaskPolicy};
 use relight_core::status::TaskStatus;
 use relight_core::step::{RepeatRule, Step, StepOutcome, StepState};
 use relight_core::task::{CheckpointSettings, NewTask, Task, Usage};
@@ -277,7 +277,7 @@ fn recover(decision: Decision) -> TaskEvent {
     let death = HolderDeath::of(&task, Cause::Signal, "why".to_owned(), noon());
     let policy = TaskPolicy::default();
     let context = RecoveryContext::of(&task, &death, &policy, false);
-    TaskEvent::Recover(Box::new(Recovery {
+    TaskEvent::Recover(Box::new(RecoveryPlan {
         death,
         strategy: "test".to_owned(),
         decision,

@@ -2,10 +2,10 @@
 
 use relight_core::agent::Cause;
 use relight_core::claimant::Claimant;
-use relight_core::decide::{Right, Scene, TaskEvent, decide, decide_in_turn};
+use relight_core::decide::{Right, TaskDecisionInput, TaskEvent, decide, decide_in_turn};
 use relight_core::ids::{AgentName, StepName, TaskId};
 use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
-use relight_core::recovery::{Decision, HolderDeath, Recovery, RecoveryContext, TaskPolicy};
+use relight_core::recovery::{Decision, HolderDeath, RecoveryContext, RecoveryPlan, TaskPolicy};
 use relight_core::status::TaskStatus;
 use relight_core::step::{RepeatRule, StepKey, StepOutcome};
 use relight_core::task::{NewTask, Task, Usage};
@@ -171,7 +171,7 @@ impl Real {
             Answer::Defer { ms } => Decision::Defer { until: self.now.plus(Span::from_ms(ms)) },
             Answer::GiveUp => Decision::GiveUp,
         };
-        let recovery = Recovery {
+        let recovery = RecoveryPlan {
             death,
             strategy: "walk".to_owned(),
             decision,
@@ -193,9 +193,16 @@ impl Real {
         true
     }
 
-    fn scene(&self, task: usize, right: Right) -> Scene<'_> {
+    fn scene(&self, task: usize, right: Right) -> TaskDecisionInput<'_> {
         let life = self.life(task);
-        Scene { task: &self.tasks[task], step: None, steps: &[], life, right, now: self.now }
+        TaskDecisionInput {
+            task: &self.tasks[task],
+            step: None,
+            steps: &[],
+            life,
+            right,
+            now: self.now,
+        }
     }
 
     fn life(&self, task: usize) -> HolderLife {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use relight_core::ids::{SessionId, SessionKey};
-use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
+use relight_core::lease::{HeldLease, Holder, HolderLife, ProcessIdentity};
 use relight_core::session::{
-    Generation, Reason, Rules, Scene, Session, SessionChange, SessionEvent, SessionRefusal,
-    SessionState, Suspender, decide, recover,
+    Generation, Reason, Rules, Session, SessionChange, SessionDecisionInput, SessionEvent,
+    SessionRefusal, SessionState, Suspender, decide, recover,
 };
 use relight_core::time::{Span, Time};
 
@@ -31,8 +31,8 @@ pub(crate) fn gateway(pid: u32) -> Holder {
     Holder::Process(ProcessIdentity { pid, start: u64::from(pid), boot, node: None })
 }
 
-pub(crate) fn held(holder: Holder) -> Held {
-    Held { holder, ttl: None, since: noon(), left: None }
+pub(crate) fn held(holder: Holder) -> HeldLease {
+    HeldLease { holder, ttl: None, since: noon(), left: None }
 }
 
 /// A session after two turns, the second of which is in this state.
@@ -91,7 +91,7 @@ pub(crate) fn act(
     life: HolderLife,
     event: SessionEvent,
 ) -> Result<Option<SessionChange>, SessionRefusal> {
-    decide(Scene { key: &key(), session, life, now: later(60) }, event)
+    decide(SessionDecisionInput { key: &key(), session, life, now: later(60) }, event)
 }
 
 /// The session that follows; the same when nothing does.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::session::{
-    Generation, Policy, Rules, Scene, Session, SessionEvent, SessionRefusal, SessionStateKind,
-    decide, recover,
+    Generation, Policy, Rules, Session, SessionDecisionInput, SessionEvent, SessionRefusal,
+    SessionStateKind, decide, recover,
 };
 use relight_core::time::Span;
 
@@ -72,7 +72,7 @@ impl World {
 
     fn act(&mut self, event: SessionEvent) -> Result<bool, SessionRefusal> {
         let (life, now) = (self.life(), later(self.secs));
-        let scene = Scene { key: &key(), session: self.session.as_ref(), life, now };
+        let scene = SessionDecisionInput { key: &key(), session: self.session.as_ref(), life, now };
         let change = decide(scene, event)?;
         let changed = change.is_some();
         if let Some(change) = change {

@@ -2,7 +2,7 @@
 
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::{Span, Time};
-use relight_store::{Store, StoreError, Told};
+use relight_store::{Store, StoreError, StoreEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -137,7 +137,7 @@ pub(super) async fn write(
     sink: &str,
     read: CursorRead,
     cursor: Cursor,
-    told: Vec<Told>,
+    told: Vec<StoreEvent>,
 ) -> Result<Option<CursorRead>, StoreError> {
     let now = serde_json::to_value(&cursor).expect("a cursor has string keys");
     let is_kept = store.keep_and_tell(&name_of(sink), read.raw, now.clone(), told).await?;

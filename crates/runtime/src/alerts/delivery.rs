@@ -10,7 +10,7 @@ use relight_core::alert::{Alert, AlertKind, Subject};
 use relight_core::event::{Event, EventKind};
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::{Span, Time};
-use relight_store::{EventQuery, Store, StoreError, Told};
+use relight_store::{EventQuery, Store, StoreError, StoreEvent};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -390,7 +390,7 @@ impl Route {
     }
 
     /// The event by which other sinks hear of it. One that tells of this very trouble makes no other.
-    fn undelivered(&self, message: &Message, text: &str, at: Time) -> Vec<Told> {
+    fn undelivered(&self, message: &Message, text: &str, at: Time) -> Vec<StoreEvent> {
         if message.kind == AlertKind::Undelivered {
             return Vec::new();
         }
@@ -403,7 +403,7 @@ impl Route {
             }));
         let mut detail = alert.detail();
         self.engine.redactor().json(&mut detail);
-        vec![Told { at, kind: EventKind::Alert, detail }]
+        vec![StoreEvent { at, kind: EventKind::Alert, detail }]
     }
 
     /// The next alerts after one event, up to another, oldest first. What another version wrote is
@@ -466,7 +466,7 @@ impl Route {
         &self,
         read: CursorRead,
         cursor: Cursor,
-        told: Vec<Told>,
+        told: Vec<StoreEvent>,
     ) -> Result<Option<CursorRead>, StoreError> {
         cursor::write(self.store(), self.sink.name(), read, cursor, told).await
     }
@@ -482,9 +482,9 @@ impl Route {
 /// What became of a message that was not told.
 enum Failed {
     /// It is not tried any more; these events tell of it.
-    Over(Vec<Told>),
+    Over(Vec<StoreEvent>),
     /// It is tried again then.
     TryAgain(Time),
     /// Nothing is sent there any more; these events tell of it.
-    Gone(Vec<Told>),
+    Gone(Vec<StoreEvent>),
 }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use relight_core::change::Change;
-use relight_core::checkpoint::{Checkpoint, Extra, SchemaVersion, Status};
+use relight_core::checkpoint::{Checkpoint, Extra, SchemaVersion, WorkflowStatus};
 use relight_core::decide::Guard;
 use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
@@ -70,17 +70,17 @@ fn remaining(view: &TaskView, current: Option<&str>) -> Vec<String> {
 }
 
 /// The dialect has four words: what is not blocked, done or failed is in progress.
-pub(super) fn dialect_status(status: TaskStatus) -> Status {
+pub(super) fn dialect_status(status: TaskStatus) -> WorkflowStatus {
     match status {
-        TaskStatus::Blocked | TaskStatus::Suspended => Status::Blocked,
-        TaskStatus::Completed => Status::Done,
-        TaskStatus::Failed | TaskStatus::Cancelled => Status::Failed,
+        TaskStatus::Blocked | TaskStatus::Suspended => WorkflowStatus::Blocked,
+        TaskStatus::Completed => WorkflowStatus::Done,
+        TaskStatus::Failed | TaskStatus::Cancelled => WorkflowStatus::Failed,
         TaskStatus::Created
         | TaskStatus::Assigned
         | TaskStatus::InProgress
         | TaskStatus::InReview
         | TaskStatus::Deferred
-        | TaskStatus::Interrupted => Status::InProgress,
+        | TaskStatus::Interrupted => WorkflowStatus::InProgress,
     }
 }
 

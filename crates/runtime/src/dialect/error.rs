@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use relight_core::decide::{Refusal, who_holds};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, IdError, TaskId};
-use relight_core::lease::Held;
+use relight_core::lease::HeldLease;
 use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
@@ -127,7 +127,7 @@ pub enum ResumeError {
         /// Whose it is.
         agent: Option<AgentName>,
         /// By whom.
-        held: Box<Held>,
+        held: Box<HeldLease>,
     },
     /// It ended, or its time is over.
     #[error("workflow {task} is {why}")]

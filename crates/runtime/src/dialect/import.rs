@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use relight_core::change::{Change, StepMark};
-use relight_core::checkpoint::{Checkpoint, Status};
+use relight_core::checkpoint::{Checkpoint, WorkflowStatus};
 use relight_core::decide::{Guard, Refusal};
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName, TaskId};
@@ -120,10 +120,10 @@ impl Dialect {
             }
         }
         let to = match checkpoint.status {
-            Status::InProgress => TaskStatus::Interrupted,
-            Status::Blocked => TaskStatus::Blocked,
-            Status::Done => TaskStatus::Completed,
-            Status::Failed => TaskStatus::Failed,
+            WorkflowStatus::InProgress => TaskStatus::Interrupted,
+            WorkflowStatus::Blocked => TaskStatus::Blocked,
+            WorkflowStatus::Done => TaskStatus::Completed,
+            WorkflowStatus::Failed => TaskStatus::Failed,
         };
         let reason = Some("taken in from a file".to_owned());
         changes.push(Change::Status { to, reason });
@@ -179,7 +179,7 @@ impl Dialect {
                 handoff_to: checkpoint.handoff_to.clone(),
                 notes: checkpoint.notes.clone(),
                 // Of a file of ours nobody knows who blocked it.
-                blocked: checkpoint.foreign && checkpoint.status == Status::Blocked,
+                blocked: checkpoint.foreign && checkpoint.status == WorkflowStatus::Blocked,
             }),
         })
     }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use relight_core::checkpoint::{Checkpoint, Status};
+use relight_core::checkpoint::{Checkpoint, WorkflowStatus};
 use relight_core::decide::{Guard, Right};
 use relight_core::event::EventKind;
 use relight_core::ids::{IdError, StepName, TaskId};
@@ -127,13 +127,13 @@ fn news(file: &Checkpoint, view: &TaskView, is_newer: bool) -> Result<UpdateRequ
             view.steps.iter().any(|known| known.is_open() && known.key.to_string() == **step);
         !is_open && !is_done(step) && !file.completed_steps.contains(step)
     });
-    if file.status == Status::InProgress {
+    if file.status == WorkflowStatus::InProgress {
         request.step = current.map(StepName::new).transpose()?;
     }
     let works = !request.complete.is_empty() || request.step.is_some();
     let differs = file.status != dialect_status(view.task.status);
     // Work on steps wakes a workflow; one that the file calls blocked is blocked again.
-    if differs || (works && file.status != Status::InProgress) {
+    if differs || (works && file.status != WorkflowStatus::InProgress) {
         request.status = Some(file.status);
     }
     let notes = view.task.checkpoint.as_ref().and_then(|door| door.notes.as_deref());

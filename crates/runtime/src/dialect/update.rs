@@ -19,7 +19,7 @@ pub struct UpdateRequest {
     /// Steps after it that were not declared yet.
     pub remaining: Vec<StepName>,
     /// Where the workflow stands.
-    pub status: Option<relight_core::checkpoint::Status>,
+    pub status: Option<relight_core::checkpoint::WorkflowStatus>,
     /// Free text for the successor.
     pub notes: Option<String>,
 }
@@ -145,12 +145,12 @@ fn end(key: StepKey) -> TaskEvent {
     TaskEvent::StepEnd { key, outcome: StepOutcome::Done, output }
 }
 
-pub(super) fn task_status(status: relight_core::checkpoint::Status) -> TaskStatus {
-    use relight_core::checkpoint::Status;
+pub(super) fn task_status(status: relight_core::checkpoint::WorkflowStatus) -> TaskStatus {
+    use relight_core::checkpoint::WorkflowStatus;
     match status {
-        Status::InProgress => TaskStatus::InProgress,
-        Status::Blocked => TaskStatus::Blocked,
-        Status::Done => TaskStatus::Completed,
-        Status::Failed => TaskStatus::Failed,
+        WorkflowStatus::InProgress => TaskStatus::InProgress,
+        WorkflowStatus::Blocked => TaskStatus::Blocked,
+        WorkflowStatus::Done => TaskStatus::Completed,
+        WorkflowStatus::Failed => TaskStatus::Failed,
     }
 }

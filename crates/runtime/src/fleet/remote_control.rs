@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::remote_command::{Outcome, Progress, RemoteCommand, Verb};
+use relight_core::agent::remote_command::{
+    RemoteCommand, RemoteCommandOutcome, RemoteCommandProgress, RemoteVerb,
+};
 use relight_core::agent::{Agent, AgentState, Stopper};
 use relight_core::decide::Guard;
 use relight_core::event::EventKind;
@@ -95,7 +97,7 @@ pub enum RemoteDelivery {
     /// Another node has done it.
     Done(Changed),
     /// No other node has the agent: it is this node's, or nobody's. This is left to be done of it.
-    Left(Verb),
+    Left(RemoteVerb),
 }
 
 /// Asks whichever other node has the agent, and waits for what comes of it, but not for longer than
@@ -103,7 +105,7 @@ pub enum RemoteDelivery {
 pub async fn ask(
     store: &dyn Store,
     agent: &AgentName,
-    verb: Verb,
+    verb: RemoteVerb,
     patience: Span,
 ) -> Result<RemoteDelivery, NotGranted> {
     let deadline = Instant::now() + patience.as_duration();
@@ -113,15 +115,15 @@ pub async fn ask(
     loop {
         let Some(found) = question.holder().await? else {
             // Whoever takes over from a node that was asked begins a new attempt by itself.
-            let is_renewed = verb == Verb::Restart && before.is_some();
-            return Ok(RemoteDelivery::Left(if is_renewed { Verb::Start } else { verb }));
+            let is_renewed = verb == RemoteVerb::Restart && before.is_some();
+            return Ok(RemoteDelivery::Left(if is_renewed { RemoteVerb::Start } else { verb }));
         };
         // Another attempt than the one that was to be ended has begun, or is about to.
         let is_renewed = before.as_ref().is_some_and(|before| before.is_renewed_by(&found));
-        if verb == Verb::Restart && is_renewed {
-            question.verb = Verb::Start;
+        if verb == RemoteVerb::Restart && is_renewed {
+            question.verb = RemoteVerb::Start;
         }
-        if verb == Verb::Stop && is_stopped(&found.agent) {
+        if verb == RemoteVerb::Stop && is_stopped(&found.agent) {
             return Ok(RemoteDelivery::Done(unchanged(&found.agent)));
         }
         match question.put_to(&found).await? {
@@ -143,7 +145,7 @@ pub async fn ask(
 struct PendingCommand<'a> {
     store: &'a dyn Store,
     name: &'a AgentName,
-    verb: Verb,
+    verb: RemoteVerb,
     deadline: Instant,
     /// The nodes as they are seen meanwhile.
     cache: NodeCache,
@@ -175,7 +177,7 @@ impl Elsewhere {
 /// What became of a wish.
 enum Put {
     /// It was answered.
-    Answered(Outcome),
+    Answered(RemoteCommandOutcome),
     /// The lease that it was for is over.
     Passed {
         /// It had been begun.
@@ -241,17 +243,21 @@ impl PendingCommand<'_> {
             };
             let (is_over, is_late) = (Instant::now() >= until, Instant::now() >= self.deadline);
             match progress {
-                Some(Progress::Answered(outcome)) => return Ok(Put::Answered(outcome)),
+                Some(RemoteCommandProgress::Answered(outcome)) => {
+                    return Ok(Put::Answered(outcome));
+                }
                 _ if !found.is_held_in(&now) => return Ok(Put::Passed { was_taken }),
-                Some(Progress::Taken) if is_late => return Err(found.late()),
-                Some(Progress::Taken) => (was_taken, until) = (true, self.deadline),
-                Some(Progress::Asked) if !is_over => {}
-                Some(Progress::Asked) if !self.withdraw(&now).await? => {
+                Some(RemoteCommandProgress::Taken) if is_late => return Err(found.late()),
+                Some(RemoteCommandProgress::Taken) => (was_taken, until) = (true, self.deadline),
+                Some(RemoteCommandProgress::Asked) if !is_over => {}
+                Some(RemoteCommandProgress::Asked) if !self.withdraw(&now).await? => {
                     sleep(LOOK_PAUSE).await;
                     continue;
                 }
                 // By us, or by another who waited for longer.
-                Some(Progress::Asked | Progress::Withdrawn) => return Err(found.silent()),
+                Some(RemoteCommandProgress::Asked | RemoteCommandProgress::Withdrawn) => {
+                    return Err(found.silent());
+                }
                 None => {
                     if let Some(asked) = self.place(&now, is_over).await? {
                         (ours, until) = (Some(asked), take_by());
@@ -272,7 +278,11 @@ impl PendingCommand<'_> {
 
     /// How far our wish is. One that was answered may be replaced by the next before it was read: the
     /// journal has its answer.
-    async fn progress(&self, now: &Agent, ours: &RemoteCommand) -> Result<Progress, NotGranted> {
+    async fn progress(
+        &self,
+        now: &Agent,
+        ours: &RemoteCommand,
+    ) -> Result<RemoteCommandProgress, NotGranted> {
         if let Some(wish) = now.wish.as_ref().filter(|wish| wish.id == ours.id) {
             return Ok(wish.progress.clone());
         }
@@ -289,14 +299,16 @@ impl PendingCommand<'_> {
         let ours = told.iter().filter(|event| event.detail["id"] == ours.id.as_str());
         let mut outcomes = ours
             .filter_map(|event| serde_json::from_value(event.detail.get("outcome")?.clone()).ok());
-        Ok(outcomes.next().map_or(Progress::Withdrawn, Progress::Answered))
+        Ok(outcomes
+            .next()
+            .map_or(RemoteCommandProgress::Withdrawn, RemoteCommandProgress::Answered))
     }
 
     /// Writes the wish into the agent's record, once no other one waits there. One that nobody took in
     /// time was left behind by somebody who is gone.
     async fn place(&self, now: &Agent, is_over: bool) -> Result<Option<RemoteCommand>, NotGranted> {
         let waits = now.wish.as_ref().filter(|wish| wish.is_open());
-        if waits.is_some_and(|wish| !is_over || wish.progress != Progress::Asked) {
+        if waits.is_some_and(|wish| !is_over || wish.progress != RemoteCommandProgress::Asked) {
             return Ok(None);
         }
         let by = match fleet::node() {
@@ -305,14 +317,15 @@ impl PendingCommand<'_> {
         };
         let id = u128::from_le_bytes(random::bytes());
         let id = format!("{id:032x}");
-        let wish = RemoteCommand { id, verb: self.verb, by, progress: Progress::Asked };
+        let wish =
+            RemoteCommand { id, verb: self.verb, by, progress: RemoteCommandProgress::Asked };
         Ok(self.commit(now, wish.clone()).await?.then_some(wish))
     }
 
     /// True when nobody has begun it, and nobody will.
     async fn withdraw(&self, now: &Agent) -> Result<bool, NotGranted> {
         let Some(wish) = now.wish.clone() else { return Ok(false) };
-        self.commit(now, wish.at(Progress::Withdrawn)).await
+        self.commit(now, wish.at(RemoteCommandProgress::Withdrawn)).await
     }
 
     /// False when the agent is not any more as it was read.
@@ -338,9 +351,13 @@ impl PendingCommand<'_> {
         }
     }
 
-    fn granted(&self, node: NodeName, outcome: Outcome) -> Result<Changed, NotGranted> {
+    fn granted(
+        &self,
+        node: NodeName,
+        outcome: RemoteCommandOutcome,
+    ) -> Result<Changed, NotGranted> {
         let agent = self.name.clone();
-        let Outcome { previous, now, task_cancelled, problem } = outcome;
+        let RemoteCommandOutcome { previous, now, task_cancelled, problem } = outcome;
         match problem {
             Some(problem) => Err(NotGranted::Problem { agent, node, problem }),
             None => Ok(Changed { agent, previous_state: previous, state: now, task_cancelled }),

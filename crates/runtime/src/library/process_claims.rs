@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
-use relight_core::lease::{Held, Holder};
+use relight_core::lease::{HeldLease, Holder};
 use relight_core::time::Span;
 use relight_store::{Store, StoreError};
 use tokio::time::Instant;
@@ -82,7 +82,8 @@ impl ProcessClaims {
         let key = (place.clone(), task.clone());
         let mut seats = seats();
         if seats.contains_key(&key) {
-            let held = Held { holder: own_process(), ttl: None, since: clock::now(), left: None };
+            let held =
+                HeldLease { holder: own_process(), ttl: None, since: clock::now(), left: None };
             return Err(
                 Refusal::Held { task: task.clone(), agent: None, held: Box::new(held) }.into()
             );

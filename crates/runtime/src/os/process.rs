@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
+use relight_core::lease::{HeldLease, Holder, HolderLife, ProcessIdentity};
 use relight_core::time::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -118,7 +118,7 @@ pub fn age(process: &ProcessIdentity) -> Span {
 /// Whether the holder of a lease lives, as far as this machine can tell. One on another node lives as
 /// long as its node's lease was not seen to have run out; an attempt of an agent until the store said
 /// that it is over (`holders::look_for` asks), or its shim is gone.
-pub fn holder_life(held: &Held) -> HolderLife {
+pub fn holder_life(held: &HeldLease) -> HolderLife {
     let lives = |process: &ProcessIdentity| match fleet::place_of(process, &boot_id()) {
         ProcessLocation::Here => is_alive(process),
         ProcessLocation::Node(node) => !fleet::is_gone(node),

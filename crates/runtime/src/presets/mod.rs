@@ -12,7 +12,7 @@ mod stream;
 
 use std::collections::BTreeMap;
 
-use relight_core::agent::death::{HowEnded, Said, signal_name};
+use relight_core::agent::death::{HowEnded, ReportedEnd, signal_name};
 use relight_core::agent::silence::SignSource;
 use relight_core::time::Span;
 use serde::Deserialize;
@@ -229,16 +229,16 @@ impl Preset {
     }
 
     /// What the exit code says by itself; nothing where it is an exit code like any other.
-    pub fn said_by_exit(&self, how: HowEnded) -> Option<Said> {
+    pub fn said_by_exit(&self, how: HowEnded) -> Option<ReportedEnd> {
         let HowEnded::Code(code) = how else { return None };
         Some(match self.exit_codes.get(&ExitCode(code))? {
-            ExitWord::Plain(PlainExitWord::Success) => Said::Success,
-            ExitWord::Plain(PlainExitWord::Later) => Said::Later(None),
-            ExitWord::Plain(PlainExitWord::Failure) => Said::Failure(format!("exit {code}")),
+            ExitWord::Plain(PlainExitWord::Success) => ReportedEnd::Success,
+            ExitWord::Plain(PlainExitWord::Later) => ReportedEnd::Later(None),
+            ExitWord::Plain(PlainExitWord::Failure) => ReportedEnd::Failure(format!("exit {code}")),
             ExitWord::Plain(PlainExitWord::Stopped) => {
-                Said::Failure(format!("interrupted (exit {code})"))
+                ReportedEnd::Failure(format!("interrupted (exit {code})"))
             }
-            ExitWord::Failure { failure } => Said::Failure(failure.clone()),
+            ExitWord::Failure { failure } => ReportedEnd::Failure(failure.clone()),
         })
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use relight_core::agent::death::{HowEnded, Said};
+use relight_core::agent::death::{HowEnded, ReportedEnd};
 use relight_core::time::{Span, Time};
 use serde::Deserialize;
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub enum Fact {
     /// The session that should be resumed is not there: the next attempt has to begin anew.
     SessionGone,
     /// How it goes; the last one counts.
-    Said(Said),
+    Said(ReportedEnd),
 }
 
 /// What an event or a text is recognised by.
@@ -103,7 +103,7 @@ pub struct StreamReader {
     /// An event of the program was seen.
     began: bool,
     session: Option<String>,
-    said: Option<Said>,
+    said: Option<ReportedEnd>,
     /// Tool calls that began and did not end, and since when.
     calls: HashMap<String, Time>,
     /// Since when it waits for a limit or a retry, and until when where that is known.
@@ -148,18 +148,20 @@ impl StreamReader {
     }
 
     /// What the output said, as far as it was read.
-    pub fn said(&self) -> Option<&Said> {
+    pub fn said(&self) -> Option<&ReportedEnd> {
         self.said.as_ref()
     }
 
     /// What the attempt said in all, now that it ended: by its output, else by its exit code.
-    pub fn ended(&self, preset: &Preset, how: HowEnded) -> Option<Said> {
+    pub fn ended(&self, preset: &Preset, how: HowEnded) -> Option<ReportedEnd> {
         if let Some(said) = &self.said {
             return Some(said.clone());
         }
         let unfinished = self.must_say_success && self.began && how == HowEnded::Code(0);
         if unfinished {
-            return Some(Said::Failure("its output never said that it succeeded".to_owned()));
+            return Some(ReportedEnd::Failure(
+                "its output never said that it succeeded".to_owned(),
+            ));
         }
         preset.said_by_exit(how)
     }
@@ -216,7 +218,7 @@ impl StreamReader {
     fn judge(&mut self, event: Option<&Value>, text: &str, now: Time) -> Option<Fact> {
         let said = self.verdict(event, text, now)?;
         let is_consequence =
-            matches!((&self.said, &said), (Some(Said::Later(_)), Said::Failure(_)));
+            matches!((&self.said, &said), (Some(ReportedEnd::Later(_)), ReportedEnd::Failure(_)));
         if is_consequence || self.said.as_ref() == Some(&said) {
             return None;
         }
@@ -226,16 +228,16 @@ impl StreamReader {
         Some(Fact::Said(said))
     }
 
-    fn verdict(&self, event: Option<&Value>, text: &str, now: Time) -> Option<Said> {
+    fn verdict(&self, event: Option<&Value>, text: &str, now: Time) -> Option<ReportedEnd> {
         let find = |rules: &'_ [Match]| rules.iter().position(|rule| rule.matches(event, text));
         if let Some(at) = find(&self.later) {
-            return Some(Said::Later(self.later[at].moment(event, text, now)));
+            return Some(ReportedEnd::Later(self.later[at].moment(event, text, now)));
         }
         if find(&self.success).is_some() {
-            return Some(Said::Success);
+            return Some(ReportedEnd::Success);
         }
         let at = find(&self.failure)?;
-        Some(Said::Failure(self.failure[at].message(event, text)))
+        Some(ReportedEnd::Failure(self.failure[at].message(event, text)))
     }
 }
 
@@ -404,10 +406,10 @@ mod tests {
         let limit = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1777640400}}"#;
         let failed = r#"{"type":"result","subtype":"success","is_error":true,"result":"You've hit your limit"}"#;
         let reset = Some("2026-05-01T13:00:00Z".parse().unwrap());
-        assert_eq!(facts("claude-code", &[limit]), [Fact::Said(Said::Later(reset))]);
+        assert_eq!(facts("claude-code", &[limit]), [Fact::Said(ReportedEnd::Later(reset))]);
         let other = r#"{"type":"result","subtype":"error_during_execution","is_error":true}"#;
-        assert_eq!(facts("claude-code", &[limit, other]), [Fact::Said(Said::Later(reset))]);
-        assert_eq!(facts("claude-code", &[failed]), [Fact::Said(Said::Later(None))]);
+        assert_eq!(facts("claude-code", &[limit, other]), [Fact::Said(ReportedEnd::Later(reset))]);
+        assert_eq!(facts("claude-code", &[failed]), [Fact::Said(ReportedEnd::Later(None))]);
         let allowed =
             r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning"}}"#;
         assert_eq!(facts("claude-code", &[allowed]), []);
@@ -420,7 +422,7 @@ mod tests {
         let mut reader = reader("codex");
         reader.line(error.as_bytes(), now());
         reader.line(done.as_bytes(), now());
-        assert_eq!(reader.said(), Some(&Said::Success));
+        assert_eq!(reader.said(), Some(&ReportedEnd::Success));
     }
 
     #[test]
@@ -429,7 +431,7 @@ mod tests {
         let line =
             format!(r#"{{"type":"turn.failed","error":{{"message":"a\u001b[31m\n{long}"}}}}"#);
         let told = facts("codex", &[&line]);
-        let [Fact::Said(Said::Failure(text))] = &told[..] else { panic!("{told:?}") };
+        let [Fact::Said(ReportedEnd::Failure(text))] = &told[..] else { panic!("{told:?}") };
         assert_eq!(text.chars().count(), MESSAGE_CHARS_MAX);
         assert!(!text.contains(|c: char| c.is_control()));
     }
@@ -512,9 +514,9 @@ mod tests {
         let mut reader = preset.reader();
         assert_eq!(reader.ended(&preset, HowEnded::Code(0)), None);
         reader.line(br#"{"type":"thread.started","thread_id":"a"}"#, now());
-        assert!(matches!(reader.ended(&preset, HowEnded::Code(0)), Some(Said::Failure(_))));
+        assert!(matches!(reader.ended(&preset, HowEnded::Code(0)), Some(ReportedEnd::Failure(_))));
         assert_eq!(reader.ended(&preset, HowEnded::Signal(9)), None);
         reader.line(br#"{"type":"turn.completed"}"#, now());
-        assert_eq!(reader.ended(&preset, HowEnded::Code(1)), Some(Said::Success));
+        assert_eq!(reader.ended(&preset, HowEnded::Code(1)), Some(ReportedEnd::Success));
     }
 }

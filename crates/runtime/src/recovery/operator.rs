@@ -2,7 +2,7 @@
 //!
 //! Whoever holds a task and lives is left alone: a person's verbs here are for what nobody works on.
 
-use relight_core::decide::{Refusal, Right, Scene, TaskEvent, decide};
+use relight_core::decide::{Refusal, Right, TaskDecisionInput, TaskEvent, decide};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::HolderLife;
 use relight_core::recovery::HolderDeath;
@@ -210,7 +210,7 @@ pub async fn foresee(
     holders::look_for(engine.store().as_ref(), &task.lease.held).await?;
     check(&task, verb)?;
     let (life, right, now) = (HolderLife::Gone, Right::Unfenced, clock::now());
-    let scene = Scene { task: &task, step: None, steps: &[], life, right, now };
+    let scene = TaskDecisionInput { task: &task, step: None, steps: &[], life, right, now };
     for change in decide(&scene, verb.event())?.changes {
         change.apply(&mut task, now);
     }

@@ -4,12 +4,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use relight_core::agent::step_deaths;
 use relight_core::change::Change;
-use relight_core::decide::{Refusal, Right, Scene, TaskEvent, decide};
+use relight_core::decide::{Refusal, Right, TaskDecisionInput, TaskEvent, decide};
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Fence, HolderLife};
 use relight_core::limits;
-use relight_core::recovery::{HolderDeath, Recovery, RecoveryContext, TaskPolicy};
+use relight_core::recovery::{HolderDeath, RecoveryContext, RecoveryPlan, TaskPolicy};
 use relight_core::status::TaskStatus;
 use relight_core::step::Step;
 use relight_core::task::Task;
@@ -140,7 +140,8 @@ impl Recoverer {
         }
         let recovery = TaskEvent::Recover(Box::new(self.ask(task, death, None).await));
         let (life, right) = (HolderLife::Gone, Right::Unfenced);
-        let scene = Scene { task, step: None, steps: &[], life, right, now: clock::now() };
+        let scene =
+            TaskDecisionInput { task, step: None, steps: &[], life, right, now: clock::now() };
         let decision = decide(&scene, recovery).ok()?;
         Some(told(Acted { before: task.clone(), decision, fence: task.lease.fence, at: scene.now }))
     }
@@ -194,13 +195,13 @@ impl Recoverer {
         self.engine.act_in_turn(&task.id, right, plan).await
     }
 
-    async fn ask(&self, task: &Task, death: HolderDeath, strategy: Option<&str>) -> Recovery {
+    async fn ask(&self, task: &Task, death: HolderDeath, strategy: Option<&str>) -> RecoveryPlan {
         let steps = self.engine.store().steps(&task.id).await;
         let damaged = matches!(steps, Err(StoreError::Damaged { .. }));
         let (strategies, policy) = (self.strategies(), self.policy());
         let context = RecoveryContext::of(task, &death, &policy, damaged);
         let asked = strategies.ask(strategy, task, &death, &context).await;
-        Recovery {
+        RecoveryPlan {
             death,
             strategy: asked.strategy,
             decision: asked.decision,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use relight_core::lease::{Held, Holder, HolderLife};
+use relight_core::lease::{HeldLease, Holder, HolderLife};
 use relight_core::session::Session;
 
 use crate::os::process;
@@ -19,7 +19,7 @@ impl Lives {
         session.owner().map_or(HolderLife::Gone, |held| self.of_holder(held))
     }
 
-    fn of_holder(&mut self, held: &Held) -> HolderLife {
+    fn of_holder(&mut self, held: &HeldLease) -> HolderLife {
         if held.ttl.is_some() {
             return process::holder_life(held);
         }

@@ -3,7 +3,8 @@
 use relight_core::ids::SessionKey;
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::session::{
-    FileMark, Marks, Scene, Session, SessionEvent, SessionRefusal, SessionStateKind, decide,
+    FileMark, Marks, Session, SessionDecisionInput, SessionEvent, SessionRefusal, SessionStateKind,
+    decide,
 };
 use relight_core::time::{Span, Time};
 use relight_store::{SessionQuery, StoreError};
@@ -68,7 +69,7 @@ async fn import_page(
                 let held = session.as_ref().and_then(Session::owner);
                 holders::look_for(engine.store().as_ref(), held).await?;
                 let life = session.as_ref().map_or(HolderLife::Gone, owner_life);
-                let scene = Scene { key, session: session.as_ref(), life, now };
+                let scene = SessionDecisionInput { key, session: session.as_ref(), life, now };
                 decide(scene, event.clone()).map_err(NotImported::from)
             }
         };

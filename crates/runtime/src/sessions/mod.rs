@@ -11,7 +11,7 @@ mod shutdown;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::SessionKey;
 use relight_core::lease::HolderLife;
-use relight_core::session::{Scene, Session, SessionEvent, SessionRefusal, decide};
+use relight_core::session::{Session, SessionDecisionInput, SessionEvent, SessionRefusal, decide};
 use relight_store::StoreError;
 
 pub use marks::{Imported, NotImported, import, in_flight};
@@ -106,7 +106,7 @@ pub(crate) async fn act_upon(
         holders::look_for(engine.store().as_ref(), owner).await?;
         let now = clock::now();
         let life = session.as_ref().map_or(HolderLife::Gone, owner_life);
-        let scene = Scene { key, session: session.as_ref(), life, now };
+        let scene = SessionDecisionInput { key, session: session.as_ref(), life, now };
         let Some(change) = decide(scene, event.clone())? else {
             let after = session.clone().expect("only what is there needs no change");
             return Ok(Acted { before: session, after, changed: false });

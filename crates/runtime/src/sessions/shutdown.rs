@@ -3,7 +3,7 @@
 use relight_core::ids::SessionKey;
 use relight_core::lease::Holder;
 use relight_core::session::{
-    Scene, Session, SessionEvent, SessionStateKind, decide, is_same_owner,
+    Session, SessionDecisionInput, SessionEvent, SessionStateKind, decide, is_same_owner,
 };
 use relight_store::SessionQuery;
 
@@ -68,7 +68,10 @@ async fn sweep(
         for session in &page {
             let Some(event) = event(session) else { continue };
             let (key, life) = (&session.key, owner_life(session));
-            changes.extend(decide(Scene { key, session: Some(session), life, now }, event)?);
+            changes.extend(decide(
+                SessionDecisionInput { key, session: Some(session), life, now },
+                event,
+            )?);
         }
         let keys: Vec<SessionKey> = changes.iter().map(|change| change.next.key.clone()).collect();
         let taken = engine.store().commit_sessions(changes, now).await?;

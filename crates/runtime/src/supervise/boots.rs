@@ -1,9 +1,9 @@
 //! Keeps the history of the machine's boots in the store, for the breaker of boot loops.
 
-use relight_core::agent::boots::{self, BootHistory, KEPT_NAME, Verdict};
+use relight_core::agent::boots::{self, BootHistory, BootVerdict, KEPT_NAME};
 use relight_core::alert::Alert;
 use relight_core::event::EventKind;
-use relight_store::{Store, StoreError, Told};
+use relight_store::{Store, StoreError, StoreEvent};
 use serde_json::{Value, json};
 
 use crate::os::{clock, fleet};
@@ -18,16 +18,16 @@ pub async fn at_start(
     boot_id: &str,
     resumes: bool,
     forgive: bool,
-) -> Result<Verdict, StoreError> {
-    let mut verdict = Verdict::Resume;
+) -> Result<BootVerdict, StoreError> {
+    let mut verdict = BootVerdict::Resume;
     change_and_tell(store, |history| {
         let history = if forgive { boots::forgive(history, boot_id) } else { history };
         let was_held_back = boots::is_held_back(&history, boot_id);
         let (history, judged) = boots::at_start(history, boot_id, resumes);
         verdict = judged;
         let told = match judged {
-            Verdict::HoldBack { boots } if !was_held_back => told_of_loop(boots, boot_id),
-            Verdict::HoldBack { .. } | Verdict::Resume => Vec::new(),
+            BootVerdict::HoldBack { boots } if !was_held_back => told_of_loop(boots, boot_id),
+            BootVerdict::HoldBack { .. } | BootVerdict::Resume => Vec::new(),
         };
         (history, told)
     })
@@ -35,12 +35,12 @@ pub async fn at_start(
     Ok(verdict)
 }
 
-fn told_of_loop(boots: u32, boot_id: &str) -> Vec<Told> {
+fn told_of_loop(boots: u32, boot_id: &str) -> Vec<StoreEvent> {
     let at = clock::now();
     let detail = json!({"boots": boots, "boot_id": boot_id});
     vec![
-        Told { at, kind: EventKind::BootLoop, detail },
-        Told { at, kind: EventKind::Alert, detail: Alert::boot_loop(boots).detail() },
+        StoreEvent { at, kind: EventKind::BootLoop, detail },
+        StoreEvent { at, kind: EventKind::Alert, detail: Alert::boot_loop(boots).detail() },
     ]
 }
 
@@ -77,7 +77,7 @@ async fn change(
 
 async fn change_and_tell(
     store: &dyn Store,
-    mut next: impl FnMut(BootHistory) -> (BootHistory, Vec<Told>),
+    mut next: impl FnMut(BootHistory) -> (BootHistory, Vec<StoreEvent>),
 ) -> Result<(), StoreError> {
     let name = kept_name();
     for _ in 0..ROUNDS_MAX {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight_core::agent::remote_command::Verb;
+use relight_core::agent::remote_command::RemoteVerb;
 use relight_core::agent::{AgentStateKind, RestartRule};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::time::{Span, Time};
@@ -98,20 +98,20 @@ pub enum Request {
 
 impl Request {
     /// That this is done of an agent.
-    pub fn of(agent: AgentName, verb: Verb) -> Self {
+    pub fn of(agent: AgentName, verb: RemoteVerb) -> Self {
         match verb {
-            Verb::Start => Self::Start { agent },
-            Verb::Stop => Self::Stop { agent },
-            Verb::Restart => Self::Restart { agent },
+            RemoteVerb::Start => Self::Start { agent },
+            RemoteVerb::Stop => Self::Stop { agent },
+            RemoteVerb::Restart => Self::Restart { agent },
         }
     }
 
     /// The agent that somebody wants something of, and what; none for all else.
-    pub fn wish(&self) -> Option<(&AgentName, Verb)> {
+    pub fn wish(&self) -> Option<(&AgentName, RemoteVerb)> {
         match self {
-            Self::Start { agent } => Some((agent, Verb::Start)),
-            Self::Stop { agent } => Some((agent, Verb::Stop)),
-            Self::Restart { agent } => Some((agent, Verb::Restart)),
+            Self::Start { agent } => Some((agent, RemoteVerb::Start)),
+            Self::Stop { agent } => Some((agent, RemoteVerb::Stop)),
+            Self::Restart { agent } => Some((agent, RemoteVerb::Restart)),
             Self::Status
             | Self::Down { .. }
             | Self::Register(_)

@@ -1,6 +1,6 @@
 //! What a supervisor tells whoever watches it, as it happens.
 
-use relight_core::agent::Ended;
+use relight_core::agent::RecordedDeath;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::ProcessIdentity;
 use relight_core::status::TaskStatus;
@@ -44,7 +44,7 @@ pub enum What {
         /// Its number.
         number: u32,
         /// How.
-        ended: Ended,
+        ended: RecordedDeath,
     },
     /// One that reports by itself does so again, or for the first time.
     Reported {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::log::LogLimits;
 use super::shim::wire::Input;
 use super::spec::AgentSpec;
-use super::supervisor::{AcquireMode, Supervisor, TakeUpError};
+use super::supervisor::{AcquireError, AcquireMode, Supervisor};
 use crate::engine::{ActError, Engine};
 use crate::os::process;
 use crate::presets::Preset;
@@ -107,7 +107,7 @@ pub async fn live_leader(
 pub async fn put_right(
     supervisor: &mut Supervisor,
     preset: impl Fn(&str) -> Preset,
-) -> Result<Vec<(AgentName, TakeUpError)>, ActError> {
+) -> Result<Vec<(AgentName, AcquireError)>, ActError> {
     let engine = supervisor.engine().clone();
     let agents = dead(&engine).await?;
     let spec = |agent: Agent| {
@@ -115,7 +115,7 @@ pub async fn put_right(
         spec_of(agent, preset)
     };
     let specs = agents.into_iter().map(spec).collect();
-    let refused = supervisor.take_up_all(specs, AcquireMode::HoldBack, false).await;
+    let refused = supervisor.acquire_all(specs, AcquireMode::HoldBack, false).await;
     supervisor.leave().await;
     for recovered in sweep(supervisor.recoverer(), recovery::lost(&engine).await?).await {
         recovered.map_err(|(_, error)| error)?;

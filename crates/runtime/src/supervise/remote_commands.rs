@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::remote_command::{Outcome, Progress, RemoteCommand, Verb};
+use relight_core::agent::remote_command::{
+    RemoteCommand, RemoteCommandOutcome, RemoteCommandProgress, RemoteVerb,
+};
 use relight_core::agent::{Agent, Stopper};
 use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
@@ -53,22 +55,22 @@ pub(super) async fn grant(context: Arc<SupervisorContext>, roster: Roster, name:
     }
     let (answer, answered) = oneshot::channel();
     let mail = match wish.verb {
-        Verb::Start => Mail::Start(answer),
-        Verb::Stop => Mail::Stop(Stopper::Person, answer),
-        Verb::Restart => Mail::Restart(answer),
+        RemoteVerb::Start => Mail::Start(answer),
+        RemoteVerb::Stop => Mail::Stop(Stopper::Person, answer),
+        RemoteVerb::Restart => Mail::Restart(answer),
     };
     if !roster.ask(&name, mail) {
         return;
     }
     // When its supervision ends the wish ends with the lease, which tells whoever asked.
     if let Ok(answer) = answered.await {
-        reply(&context, &agent, wish.at(Progress::Answered(outcome(answer)))).await;
+        reply(&context, &agent, wish.at(RemoteCommandProgress::Answered(outcome(answer)))).await;
     }
 }
 
-fn outcome(answer: StateChangeResult) -> Outcome {
+fn outcome(answer: StateChangeResult) -> RemoteCommandOutcome {
     let StateChangeResult { previous, state, task_cancelled, problem, .. } = answer;
-    Outcome { previous, now: state, task_cancelled, problem }
+    RemoteCommandOutcome { previous, now: state, task_cancelled, problem }
 }
 
 /// Takes the wish that somebody has asked for; none when there is none, or it is not for this lease.
@@ -76,8 +78,8 @@ async fn take(context: &SupervisorContext, name: &AgentName) -> Option<(Agent, R
     for _ in 0..ROUNDS_MAX {
         let agent = context.engine.store().agent(name).await.ok()??;
         let is_ours = agent.lease.held.as_ref().is_some_and(|held| held.holder == context.holder());
-        let asked = agent.wish.clone().filter(|wish| wish.progress == Progress::Asked);
-        let wish = asked.filter(|_| is_ours)?.at(Progress::Taken);
+        let asked = agent.wish.clone().filter(|wish| wish.progress == RemoteCommandProgress::Asked);
+        let wish = asked.filter(|_| is_ours)?.at(RemoteCommandProgress::Taken);
         match commit(context, &agent, wish.clone()).await {
             Ok(()) => return Some((agent, wish)),
             Err(AgentCommitError::Moved(_)) => {}

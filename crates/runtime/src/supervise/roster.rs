@@ -1,4 +1,4 @@
-//! The agents of one supervisor, for those who look at all of them.
+//! The agents of one supervisor, shared by its queue router, sweeper and remote commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,11 +10,10 @@ use tokio::sync::{mpsc, watch};
 
 use super::actor::{AgentView, Mail};
 
-/// All agents that are supervised here.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Roster {
     members: Arc<Mutex<BTreeMap<AgentName, RosterEntry>>>,
-    /// Agents of which others wanted something while they were not here. Locked after the members.
+    /// Agents that were sent a remote command while they were not here. Locked after `members`.
     missed: Arc<Mutex<BTreeSet<AgentName>>>,
 }
 
@@ -22,18 +21,18 @@ pub(super) struct Roster {
 struct RosterEntry {
     mail: mpsc::UnboundedSender<Mail>,
     view: watch::Receiver<AgentView>,
-    /// It was told something that its view does not show yet.
+    /// A message was sent whose effect its view does not show yet.
     is_told: bool,
 }
 
-/// What the attempt that a lease names is to this supervisor.
+/// State of the attempt that a lease names, as this supervisor knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttemptIs {
-    /// It lives, as far as its supervision knows.
+    /// It is the current attempt.
     Current,
-    /// Of an agent that is supervised here, and over.
+    /// Its agent is supervised here, and the attempt has ended.
     Over,
-    /// Of an agent that is not.
+    /// Its agent is not supervised here.
     Elsewhere,
 }
 
@@ -46,7 +45,7 @@ impl Roster {
         self.missed.lock().expect("nothing panics while it is locked")
     }
 
-    /// Answers whether something was wanted of it that nobody here could do before.
+    /// Returns whether a remote command for it arrived before it was added.
     pub(super) fn add(
         &self,
         name: AgentName,
@@ -67,8 +66,8 @@ impl Roster {
         self.members().contains_key(name)
     }
 
-    /// Something is wanted of it. False when it is not here: told when it is added, for whoever takes an
-    /// agent up has its lease for a while before it is here.
+    /// A remote command for it has arrived. Returns false when it is not here; the command is then
+    /// handled when it is added, because its lease is taken some time before.
     pub(super) fn hears(&self, name: &AgentName) -> bool {
         let members = self.members();
         let is_here = members.contains_key(name);
@@ -78,7 +77,7 @@ impl Roster {
         is_here
     }
 
-    /// Agents that are at rest and so, as they are now.
+    /// Agents at rest that match.
     fn at_rest(&self, is_so: impl Fn(&Agent) -> bool) -> Vec<Agent> {
         let mut found = Vec::new();
         for member in self.members().values_mut() {
@@ -89,13 +88,13 @@ impl Roster {
         found
     }
 
-    /// Agents that wait for a task, each as one who wants work.
+    /// Idle agents, as claimants for tasks.
     pub(super) fn idle(&self) -> Vec<Claimant> {
         let idle = self.at_rest(Agent::is_idle);
         idle.iter().map(|agent| agent.plan.claimant(&agent.name)).collect()
     }
 
-    /// Agents that wait for their turn, with the task that each has.
+    /// Agents that wait to be resumed, with their task.
     pub(super) fn waiting(&self) -> Vec<(AgentName, Option<TaskId>)> {
         let waits = |agent: &Agent| {
             let why = [Pause::Turn, Pause::Draining];
@@ -104,19 +103,19 @@ impl Roster {
         self.at_rest(waits).into_iter().map(|agent| (agent.name, agent.plan.task)).collect()
     }
 
-    /// Whether an agent works on this task, or is about to go on with it.
+    /// Whether the agent works on this task or is about to.
     pub(super) fn works_on(&self, name: &AgentName, task: &TaskId) -> bool {
         let members = self.members();
         let Some(member) = members.get(name) else { return false };
         member.is_told || member.view.borrow().agent.plan.task.as_ref() == Some(task)
     }
 
-    /// Gives an idle agent a task; false when it is not idle any more.
+    /// Assigns a task to an idle agent; false when it is no longer idle.
     pub(super) fn give(&self, name: &AgentName, task: TaskId) -> bool {
         self.tell(name, Agent::is_idle, Mail::Work(task))
     }
 
-    /// It is its turn.
+    /// Resumes the agent.
     pub(super) fn wake(&self, name: &AgentName) {
         self.tell(name, |_| true, Mail::Wake);
     }
@@ -131,12 +130,12 @@ impl Roster {
         member.is_told
     }
 
-    /// Asks it for something that it answers; false when it is not there any more.
+    /// Sends a request to the agent; false when it is gone.
     pub(super) fn ask(&self, name: &AgentName, mail: Mail) -> bool {
         self.members().get(name).is_some_and(|member| member.mail.send(mail).is_ok())
     }
 
-    /// What is known of the attempt with this tag.
+    /// State of the attempt with this tag.
     pub(super) fn attempt(&self, tag: &AttemptTag) -> AttemptIs {
         let members = self.members();
         let member = members.iter().find(|(name, _)| tag.agent() == Some(name.as_str()));
@@ -147,7 +146,7 @@ impl Roster {
 }
 
 impl RosterEntry {
-    /// The agent, when it is at rest and has shown what became of what it was told.
+    /// The agent, if it is at rest and its view reflects the last message.
     fn seen(&mut self) -> Option<Agent> {
         if self.is_told && !self.view.has_changed().unwrap_or(false) {
             return None;

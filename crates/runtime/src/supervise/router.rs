@@ -11,7 +11,7 @@ use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::{Right, TaskEvent};
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::pace::Pace;
+use relight_core::pace::RateLimiter;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::Span;
@@ -38,7 +38,7 @@ pub(super) struct Router {
     context: Arc<SupervisorContext>,
     roster: Roster,
     changes: StoreChanges,
-    pace: Pace,
+    pace: RateLimiter,
     /// With the most recovered tasks that are worked on at a time; any number when zero.
     settings: watch::Receiver<QueueSettings>,
     /// Recovered tasks that were given out, by agent.
@@ -77,7 +77,7 @@ impl Router {
             context,
             roster,
             changes,
-            pace: Pace::new(rate, clock::monotonic_ms()),
+            pace: RateLimiter::new(rate, clock::monotonic_ms()),
             settings,
             recovered: BTreeMap::new(),
         }
@@ -99,7 +99,7 @@ impl Router {
                 // Nobody changes them any more once the supervisor ends, which ends this too.
                 Ok(()) = self.settings.changed() => {
                     let rate = self.settings.borrow_and_update().resume_rate;
-                    self.pace = Pace::new(rate, clock::monotonic_ms());
+                    self.pace = RateLimiter::new(rate, clock::monotonic_ms());
                 }
             }
         }

@@ -3,7 +3,7 @@
 
 use std::io::Read as _;
 
-use relight_core::agent::death::{HowEnded, Said};
+use relight_core::agent::death::{HowEnded, ReportedEnd};
 use relight_core::time::Time;
 
 use super::folder::AgentFolder;
@@ -86,7 +86,7 @@ impl AttemptStream {
     }
 
     /// What the agent said of its end, by all that was read and how it ended.
-    pub(super) fn ended(&self, preset: &Preset, how: HowEnded) -> Option<Said> {
+    pub(super) fn ended(&self, preset: &Preset, how: HowEnded) -> Option<ReportedEnd> {
         self.reader.ended(preset, how)
     }
 

@@ -1,4 +1,4 @@
-//! Supervises many agents: takes each up, passes on what is wanted of it, and ends.
+//! Supervises many agents: acquires each one, forwards requests to it and stops it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::actor::{self, Mail};
-pub use super::actor::{AcquireMode, AgentView, StateChangeResult, SupervisionLost, TakeUpError};
+pub use super::actor::{AcquireError, AcquireMode, AgentView, StateChangeResult, SupervisionLost};
 use super::cgroup::{CgroupSetting, Cgroups};
 use super::context::SupervisorContext;
 use super::event_subscription::EventSubscription;
@@ -41,85 +41,83 @@ use crate::fleet::Fleet;
 use crate::os::{limits, process};
 use crate::recovery::{Recoverer, Strategies};
 
-/// At most so many look at repositories at once while nobody waits for it.
+/// Limit of concurrent background git calls.
 const GIT_PLACES: usize = 2;
 
-/// How long an agent is left alone that could not be taken up.
+/// Pause before an agent that could not be acquired is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 
-/// How long between two attempts to give an agent back that nobody here wants.
+/// Pause between two attempts to give back an unwanted agent.
 const GIVE_BACK_PAUSE: Duration = Duration::from_secs(5);
 
-/// No shorter period between two sweeps is kept.
+/// Minimum time between two sweeps.
 const SWEEP_MIN: Span = Span::from_ms(100);
 
-/// How the queue is served.
+/// How tasks of the queue are assigned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// How often it is looked for tasks whose holder is gone, where nothing tells of it.
+    /// How often tasks with a dead holder are searched for, where no event reports the death.
     pub sweep: Span,
-    /// Recovered tasks and agents that are started in a second; no limit when zero.
+    /// Recovered tasks and agents started per second; unlimited when zero.
     pub resume_rate: u32,
-    /// Recovered tasks that are worked on at a time; no limit when zero.
+    /// Recovered tasks running at the same time; unlimited when zero.
     pub resume_at_once: u32,
 }
 
 impl QueueSettings {
-    /// The time between two sweeps.
     pub(super) fn sweep_every(&self) -> Duration {
         self.sweep.max(SWEEP_MIN).as_duration()
     }
 }
 
-/// How a supervisor is set up.
+/// Settings of a supervisor.
 #[derive(Debug, Clone, Default)]
 pub struct SupervisorSettings {
-    /// What becomes of tasks whose holder died.
+    /// What happens to tasks whose holder died.
     pub strategies: Strategies,
-    /// What tasks may use up.
+    /// Limits of tasks.
     pub policy: TaskPolicy,
     /// The folder that the store is in.
     pub home: PathBuf,
-    /// What is started as a shim; this very program when none.
+    /// The program started as a shim; this program when none.
     pub program: Option<PathBuf>,
-    /// Variables by which agents find the store again.
+    /// Environment variables by which agents find the store.
     pub places: Vec<(Word, Word)>,
     /// Which cgroup to use.
     pub cgroups: CgroupSetting,
-    /// This machine's fleet; none where it is alone.
+    /// The fleet; none on a single machine.
     pub fleet: Option<Fleet>,
     /// How long an agent is held without a commit, by the store's clock; for as long as this process lives
     /// when none. For a machine that is no node of the fleet: nobody else can see that it is gone.
     pub hold: Option<Span>,
 }
 
-/// Where it comes out what this node is to take up and to give back.
-pub type Outlooks = mpsc::UnboundedReceiver<Takeover>;
+/// Delivers the agents that this node has to take over or give back.
+pub type Takeovers = mpsc::UnboundedReceiver<Takeover>;
 
-/// Many agents under one roof.
+/// Supervises a set of agents.
 #[derive(Debug)]
 pub struct Supervisor {
     context: Arc<SupervisorContext>,
     agents: BTreeMap<AgentName, Handle>,
     beats: Beats,
     retiring: Retiring,
-    /// The same agents, for whoever serves the queue.
+    /// The same agents, for the queue router and the sweeper.
     roster: Roster,
     changes: Option<StoreChanges>,
-    /// How the queue is served, for whoever does.
+    /// Current queue settings.
     queue: Option<watch::Sender<QueueSettings>>,
-    /// Who serves the queue.
-    servants: Vec<AbortHandle>,
-    /// All agents of this node of a fleet, as they are taken up here when it is their turn.
+    /// Background tasks of this supervisor.
+    background_tasks: Vec<AbortHandle>,
+    /// All agents of this node in a fleet, including those that other nodes run now.
     standby: BTreeMap<AgentName, AgentSpec>,
-    /// Somebody looks for those whose turn has come.
-    looks_for_ripe: bool,
-    /// When agents that nobody here wants were given back last: one that cannot be, because something of
-    /// it does not end, is tried at a pace.
+    /// The takeover watcher runs.
+    watches_takeovers: bool,
+    /// When each unwanted agent was last given back. Limits how often that is tried for an agent
+    /// whose processes do not end.
     given_back: BTreeMap<AgentName, Instant>,
 }
 
-/// Agents that are being stopped and given back.
 #[derive(Debug, Default)]
 struct Retiring {
     tasks: JoinSet<()>,
@@ -132,7 +130,7 @@ impl Retiring {
     }
 }
 
-/// One agent under supervision.
+/// One supervised agent.
 #[derive(Debug)]
 pub struct Handle {
     mail: mpsc::UnboundedSender<Mail>,
@@ -141,7 +139,7 @@ pub struct Handle {
 }
 
 impl Supervisor {
-    /// With nothing to supervise yet, and the end where its notices come out.
+    /// A supervisor without agents, and the receiver of its notices.
     pub fn new(
         engine: Engine,
         settings: SupervisorSettings,
@@ -178,15 +176,15 @@ impl Supervisor {
             roster: Roster::default(),
             changes: None,
             queue: None,
-            servants: Vec::new(),
+            background_tasks: Vec::new(),
             standby: BTreeMap::new(),
-            looks_for_ripe: false,
+            watches_takeovers: false,
             given_back: BTreeMap::new(),
         };
         Ok((supervisor, heard))
     }
 
-    /// Obeys the mark of a drain from now on. To be called before anything is taken up.
+    /// Follows the store's drain flag from now on. Call it before the first agent is acquired.
     pub async fn watch_drain(&mut self) -> Result<(), StoreError> {
         self.context.read_drain().await?;
         let mut changes = self.changes();
@@ -194,15 +192,15 @@ impl Supervisor {
         self.serve(async move {
             loop {
                 changes.next().await;
-                // A store that is away just now is read at the next change.
+                // If the store is unreachable, it is read at the next change.
                 let _ = context.read_drain().await;
             }
         });
         Ok(())
     }
 
-    /// Lets those that a drain paused continue as soon as it is over. Only for a supervisor that does not
-    /// serve the queue: whoever does wakes them at its pace.
+    /// Resumes agents paused by a drain when the drain ends. Only for a supervisor that does not
+    /// serve the queue; otherwise the router wakes them at its own rate.
     pub fn resume_after_drain(&mut self) {
         let (context, roster) = (Arc::clone(&self.context), self.roster.clone());
         self.serve(async move {
@@ -215,13 +213,13 @@ impl Supervisor {
         });
     }
 
-    /// Whether nothing is begun: a drain lasts.
+    /// Whether a drain is in effect: nothing new is started.
     pub fn is_draining(&self) -> bool {
         self.context.is_draining()
     }
 
-    /// Gives out tasks of the queue, and recovers those whose holder is gone, from now on. To be called
-    /// once everything is taken up: what lives is adopted first.
+    /// Starts assigning tasks of the queue and recovering tasks whose holder died. Call it after
+    /// all agents are acquired, so that running ones are adopted first.
     pub fn serve_queue(&mut self, settings: &QueueSettings) {
         let (context, roster) = (Arc::clone(&self.context), self.roster.clone());
         let changes = self.changes();
@@ -233,8 +231,8 @@ impl Supervisor {
         self.serve(Sweeper { context, roster, changes, settings }.serve());
     }
 
-    /// Serves the queue so from now on; what was given out stays given out.
-    pub fn serve_queue_so(&self, settings: &QueueSettings) {
+    /// Applies new queue settings. Tasks already assigned are not affected.
+    pub fn apply_queue_settings(&self, settings: &QueueSettings) {
         if let Some(queue) = &self.queue {
             queue.send_if_modified(|now| {
                 let differs = *now != *settings;
@@ -244,7 +242,7 @@ impl Supervisor {
         }
     }
 
-    /// Where agents that report by themselves are heard. One is enough for all.
+    /// Receives the reports of agents that are not started by Relight. One instance serves all.
     pub fn reporters(&self) -> Reporters {
         let notices = self.context.notices.clone();
         Reporters::new(self.context.recoverer.clone(), self.beats.clone(), notices)
@@ -260,41 +258,41 @@ impl Supervisor {
         self.changes.insert(changes).clone()
     }
 
-    fn serve(&mut self, servant: impl Future<Output = ()> + Send + 'static) {
-        self.servants.push(tokio::spawn(servant).abort_handle());
+    fn serve(&mut self, background: impl Future<Output = ()> + Send + 'static) {
+        self.background_tasks.push(tokio::spawn(background).abort_handle());
     }
 
-    /// Nothing is given out any more.
-    fn dismiss_servants(&self) {
-        self.servants.iter().for_each(AbortHandle::abort);
+    /// Stops assigning tasks.
+    fn stop_background_tasks(&self) {
+        self.background_tasks.iter().for_each(AbortHandle::abort);
     }
 
-    /// Gives tasks to their strategy.
+    /// The recoverer of tasks.
     pub fn recoverer(&self) -> &Recoverer {
         &self.context.recoverer
     }
 
-    /// Takes an agent up and supervises it from now on.
+    /// Acquires an agent and starts to supervise it.
     pub async fn acquire(
         &mut self,
         spec: AgentSpec,
         begin: AcquireMode,
         take_over: bool,
-    ) -> Result<(), TakeUpError> {
-        match self.take_up_all(vec![spec], begin, take_over).await.pop() {
+    ) -> Result<(), AcquireError> {
+        match self.acquire_all(vec![spec], begin, take_over).await.pop() {
             Some((_, error)) => Err(error),
             None => Ok(()),
         }
     }
 
-    /// Takes many up at the same time, so that they share the disk's syncs. Answers those that cannot
-    /// be, each with the reason.
-    pub async fn take_up_all(
+    /// Acquires many agents concurrently, so that they share disk syncs. Returns those that failed,
+    /// with the reason.
+    pub async fn acquire_all(
         &mut self,
         specs: Vec<AgentSpec>,
         begin: AcquireMode,
         take_over: bool,
-    ) -> Vec<(AgentName, TakeUpError)> {
+    ) -> Vec<(AgentName, AcquireError)> {
         let mut taking = JoinSet::new();
         for spec in specs {
             let context = Arc::clone(&self.context);
@@ -322,32 +320,32 @@ impl Supervisor {
         refused
     }
 
-    /// Takes these up when they are this node's to take, and not before: another node may have them, or be
-    /// the one that all agree upon. The first call answers where those are named whose turn has come.
-    pub fn wait_for_agents(&mut self, specs: Vec<AgentSpec>) -> Option<Outlooks> {
+    /// Registers agents to be taken over when they are due on this node. The first call returns the
+    /// receiver of takeovers; later calls return none.
+    pub fn wait_for_agents(&mut self, specs: Vec<AgentSpec>) -> Option<Takeovers> {
         for spec in specs {
             self.context.standby.add(&spec, Duration::ZERO);
             self.standby.insert(spec.name.clone(), spec);
         }
-        let fleet = self.context.fleet.clone().filter(|_| !self.looks_for_ripe)?;
-        self.looks_for_ripe = true;
-        let (tell, outlooks) = mpsc::unbounded_channel();
+        let fleet = self.context.fleet.clone().filter(|_| !self.watches_takeovers)?;
+        self.watches_takeovers = true;
+        let (tell, takeovers) = mpsc::unbounded_channel();
         let (waiting, store) =
             (self.context.standby.clone(), Arc::clone(self.context.engine.store()));
         let changes = self.changes();
         let (context, roster) = (Arc::clone(&self.context), self.roster.clone());
         self.serve(async move {
-            // Heard from before anything is taken up: what is asked for after that is not missed.
+            // Subscribe before anything is acquired, so that no later command is missed.
             let kinds = vec![EventKind::AgentWish];
             let wished = EventSubscription::begin(Arc::clone(&store), changes.clone(), kinds).await;
             let looks = takeover::serve(waiting, fleet, store, changes, roster.clone(), tell);
             tokio::join!(looks, remote_commands::serve(context, roster, wished));
         });
-        Some(outlooks)
+        Some(takeovers)
     }
 
-    /// Gives back what has come to rest, as this node takes nothing new: another one may. What has
-    /// something to do by now stays until it comes to rest again.
+    /// Releases agents at rest, because this node takes nothing new; another node may take them. An
+    /// agent that has got work meanwhile stays until it rests again.
     pub async fn release_at_rest(&mut self) {
         let rests = |handle: &Handle| handle.view.borrow().at_rest;
         let names: Vec<AgentName> = self
@@ -358,7 +356,7 @@ impl Supervisor {
             .collect();
         for name in names {
             let Some(handle) = self.agents.get(&name) else { continue };
-            // Nothing more is given to it while it decides.
+            // No work is assigned to it while it decides.
             self.roster.remove(&name);
             if !handle.is_released().await {
                 let (mail, view) = (handle.mail.clone(), handle.view.clone());
@@ -371,7 +369,7 @@ impl Supervisor {
         }
     }
 
-    /// From now on it is told what others want of it, and what they wanted since its lease was taken.
+    /// Adds it to the roster. Remote commands that arrived since its lease was taken are delivered.
     fn enlist(
         &self,
         name: AgentName,
@@ -387,21 +385,21 @@ impl Supervisor {
         }
     }
 
-    /// Takes up those that stood by. What cannot be taken up now, because another node was faster most
-    /// likely, stands by again; answered are those of which that is not so.
-    pub async fn fill(
+    /// Acquires waiting agents. One that cannot be acquired, usually because another node was
+    /// faster, waits again. Returns only those that failed with a store error.
+    pub async fn take_over(
         &mut self,
         names: Vec<AgentName>,
         begin: AcquireMode,
         take_over: bool,
-    ) -> Vec<(AgentName, TakeUpError)> {
+    ) -> Vec<(AgentName, AcquireError)> {
         let specs = names.iter().filter_map(|name| self.standby.get(name).cloned()).collect();
-        let mut refused = self.take_up_all(specs, begin, take_over).await;
+        let mut refused = self.acquire_all(specs, begin, take_over).await;
         for (name, _) in &refused {
-            // Not at once: whoever has it may be a process of this node that does not move.
+            // Not immediately: its holder may be a hanging process of this node.
             self.wait_again_after(name, REFUSED_PAUSE);
         }
-        refused.retain(|(_, error)| matches!(error, TakeUpError::Store(_)));
+        refused.retain(|(_, error)| matches!(error, AcquireError::Store(_)));
         refused
     }
 
@@ -415,10 +413,9 @@ impl Supervisor {
         }
     }
 
-    /// Ends what lives of agents that this node has and nobody here wants, and gives them back: another
-    /// node may want them. Those that are wanted after all, or on their way out already, are left alone.
-    /// Answers those that cannot be had now.
-    pub async fn give_back(&mut self, specs: Vec<AgentSpec>) -> Vec<(AgentName, TakeUpError)> {
+    /// Stops and releases unwanted agents, so that another node can take them. Skips those that are
+    /// wanted after all or are already stopping. Returns those that cannot be acquired now.
+    pub async fn give_back(&mut self, specs: Vec<AgentSpec>) -> Vec<(AgentName, AcquireError)> {
         let mut unwanted = Vec::new();
         self.given_back.retain(|_, at| at.elapsed() < GIVE_BACK_PAUSE);
         for spec in specs {
@@ -430,15 +427,15 @@ impl Supervisor {
             }
         }
         let names: Vec<AgentName> = unwanted.iter().map(|spec| spec.name.clone()).collect();
-        let refused = self.take_up_all(unwanted, AcquireMode::GiveBack, false).await;
+        let refused = self.acquire_all(unwanted, AcquireMode::GiveBack, false).await;
         for name in &names {
             drop(self.retire(name));
         }
         refused
     }
 
-    /// Whether this node still has it: since it was looked at it may have been given back. A store that
-    /// cannot be read just now is asked again at the next look.
+    /// Whether this node still holds the agent. If the store cannot be read, the next check asks
+    /// again.
     async fn is_held_here(&self, name: &AgentName) -> bool {
         let (Some(fleet), store) = (&self.context.fleet, self.context.engine.store()) else {
             return false;
@@ -447,24 +444,25 @@ impl Supervisor {
         agent.is_some_and(|agent| takeover::is_held_here(&agent, fleet))
     }
 
-    /// Whether it is supervised here, or stands by.
+    /// Whether it is supervised here or waits to be taken over.
     pub fn knows(&self, name: &AgentName) -> bool {
         self.agents.contains_key(name) || self.standby.contains_key(name)
     }
 
-    /// Stops an agent that was registered and gives it back, so that no node wants it any more. One that
-    /// another node has, or nobody, is that node's and the store's to forget.
+    /// Stops a registered agent and releases it for good. Does nothing if it is not supervised
+    /// here.
     pub fn unregister(&mut self, name: &AgentName) -> Option<oneshot::Receiver<StateChangeResult>> {
         let handle = self.agents.get(name)?;
         if let Some(mut spec) = self.standby.get(name).cloned() {
             spec.plan.labels.remove(REGISTERED);
-            // Before it is given back: whoever sees it free sees that too.
+            // Before the release: a node that sees it free also sees that it is not registered any
+            // more.
             let _ = handle.mail.send(Mail::Replan(Box::new(spec)));
         }
         self.retire(name)
     }
 
-    /// Does not stand by any more for agents that are registered no longer.
+    /// Stops waiting for agents that are no longer registered.
     pub fn forget_registered(&mut self, names: &[AgentName]) {
         for name in names {
             let is_registered = |spec: &AgentSpec| spec.plan.is_registered();
@@ -474,13 +472,13 @@ impl Supervisor {
         }
     }
 
-    /// Those that stand by.
+    /// Agents that wait to be taken over.
     pub fn standing_by(&self) -> impl Iterator<Item = &AgentName> {
         self.standby.keys().filter(|name| !self.agents.contains_key(*name))
     }
 
-    /// Gives every agent up at once, as if this process had died: what lives of them is ended by its
-    /// shim in time, or taken up again by whoever may.
+    /// Drops every agent at once, as if this process had died. Its shim stops it in time, or
+    /// another supervisor adopts it.
     pub fn abandon(&mut self) {
         for (name, handle) in std::mem::take(&mut self.agents) {
             handle.task.abort();
@@ -490,54 +488,56 @@ impl Supervisor {
         }
     }
 
-    /// Stops every agent and gives each back as soon as it has ended, so that another node takes it up.
+    /// Stops every agent and releases each as soon as it has ended, so that another node takes it
+    /// over.
     pub fn hand_over(&mut self) -> Vec<oneshot::Receiver<StateChangeResult>> {
-        self.dismiss_servants();
+        self.stop_background_tasks();
         let names: Vec<AgentName> = self.agents.keys().cloned().collect();
         names.iter().filter_map(|name| self.retire(name)).collect()
     }
 
-    /// This machine's fleet; none where it is alone.
+    /// The fleet; none on a single machine.
     pub fn fleet(&self) -> Option<&Fleet> {
         self.context.fleet.as_ref()
     }
 
-    /// Where agents that are supervised here are told to live, from any thread.
+    /// Receives heartbeats of the agents supervised here, from any thread.
     pub fn beats(&self) -> Beats {
         self.beats.clone()
     }
 
-    /// The names of all that are supervised here.
+    /// Names of the agents supervised here.
     pub fn names(&self) -> impl Iterator<Item = &AgentName> {
         self.agents.keys()
     }
 
-    /// What is known of an agent.
+    /// The current view of an agent.
     pub fn view(&self, name: &AgentName) -> Option<AgentView> {
         Some(self.agents.get(name)?.view.borrow().clone())
     }
 
-    /// Follows what is known of an agent.
+    /// Subscribes to the view of an agent.
     pub fn follow(&self, name: &AgentName) -> Option<watch::Receiver<AgentView>> {
         Some(self.agents.get(name)?.view.clone())
     }
 
-    /// A person wants it to run.
+    /// Starts it on request of a person.
     pub fn start(&self, name: &AgentName) -> Option<oneshot::Receiver<StateChangeResult>> {
         self.ask(name, Mail::Start)
     }
 
-    /// A person wants a new attempt.
+    /// Starts a new attempt on request of a person.
     pub fn restart(&self, name: &AgentName) -> Option<oneshot::Receiver<StateChangeResult>> {
         self.ask(name, Mail::Restart)
     }
 
-    /// A person does not want it any more.
+    /// Stops it on request of a person.
     pub fn stop(&self, name: &AgentName) -> Option<oneshot::Receiver<StateChangeResult>> {
         self.ask(name, |answer| Mail::Stop(Stopper::Person, answer))
     }
 
-    /// Another plan from the next attempt on; false when it neither is supervised here nor stands by.
+    /// Sets a new plan, used from the next attempt on. False when it is neither supervised nor
+    /// waiting here.
     pub fn replan(&mut self, spec: AgentSpec) -> bool {
         if let Some(standing_by) = self.standby.get_mut(&spec.name) {
             *standing_by = spec.clone();
@@ -550,10 +550,10 @@ impl Supervisor {
         handle.is_some_and(|handle| handle.mail.send(Mail::Replan(Box::new(spec))).is_ok())
     }
 
-    /// Passes growing logs on to their agents; for as long as it is polled.
+    /// Notifies agents of growth of their logs, for as long as it is polled.
     pub async fn pass_on_growth(&self) {
         loop {
-            // A watch that cannot be read tells nothing; silence is then judged by looking.
+            // If the watch fails, silence is detected by polling.
             let Ok(name) = self.context.growth.next().await else {
                 return std::future::pending().await;
             };
@@ -563,26 +563,26 @@ impl Supervisor {
         }
     }
 
-    /// Stops every agent, as the end of this supervisor; the next one starts them again. Answered one
-    /// by one, as they come to rest.
+    /// Stops every agent because this supervisor ends; the next one starts them again. Each
+    /// receiver resolves when its agent is at rest.
     pub fn shut_down(&self) -> Vec<oneshot::Receiver<StateChangeResult>> {
-        self.dismiss_servants();
+        self.stop_background_tasks();
         let names: Vec<AgentName> = self.agents.keys().cloned().collect();
         let stop = |answer| Mail::Stop(Stopper::Shutdown, answer);
         names.iter().filter_map(|name| self.ask(name, stop)).collect()
     }
 
-    /// Does not wait any longer for what is being stopped.
-    pub fn hurry(&self) {
+    /// Kills everything that is being stopped, without waiting for the grace period.
+    pub fn kill_now(&self) {
         let retiring = self.retiring.mail.iter().map(|(_, mail)| mail);
         for mail in self.agents.values().map(|handle| &handle.mail).chain(retiring) {
             let _ = mail.send(Mail::KillNow);
         }
     }
 
-    /// Lets every agent live, gives the leases back, and ends.
+    /// Leaves every agent running, releases the leases and ends.
     pub async fn leave(&mut self) {
-        self.dismiss_servants();
+        self.stop_background_tasks();
         for (name, handle) in std::mem::take(&mut self.agents) {
             self.beats.remove(&name);
             handle.leave().await;
@@ -590,14 +590,15 @@ impl Supervisor {
         while self.retiring.tasks.join_next().await.is_some() {}
     }
 
-    /// How many agents have something that lives here, whoever supervises it: their locks tell.
+    /// How many agents have live processes on this machine, under any supervisor, judged by their
+    /// locks.
     pub fn living(&self) -> io::Result<usize> {
         let folders = AgentFolder::all(&self.context.home)?;
         Ok(folders.iter().filter(|folder| client::is_lock_held(folder)).count())
     }
 
-    /// Stops one agent as if this supervisor ended, and gives it back. That takes its grace, and only
-    /// the end of this supervisor waits for it. Answered when it was given back; none when it is not
+    /// Stops one agent as if this supervisor ended, and releases it. Runs in the background; only
+    /// the end of this supervisor waits for it. Resolves after the release; none when it is not
     /// supervised here.
     pub fn retire(&mut self, name: &AgentName) -> Option<oneshot::Receiver<StateChangeResult>> {
         self.standby.remove(name);
@@ -622,18 +623,18 @@ impl Supervisor {
         Some(answered)
     }
 
-    /// This boot of the machine.
+    /// The machine's boot id.
     pub fn boot_id(&self) -> &str {
         &self.context.owner.boot
     }
 
-    /// The store, with the funnel in front of it.
+    /// The engine in front of the store.
     pub fn engine(&self) -> &Engine {
         &self.context.engine
     }
 
-    /// The agents that another supervisor has taken since, or that were given up. In a fleet they stand
-    /// by from now on.
+    /// Removes and returns the agents that were lost to another supervisor or given up. In a fleet
+    /// they wait to be taken over again.
     pub fn lost(&mut self) -> Vec<AgentName> {
         let over = |(name, handle): (&AgentName, &Handle)| {
             (handle.mail.is_closed() || handle.task.is_finished()).then(|| name.clone())
@@ -660,7 +661,8 @@ impl Supervisor {
 }
 
 impl Handle {
-    /// Whether it rested, and was given back. One whose supervision has just ended is for `lost` to tell.
+    /// Asks it to release itself if it is at rest. An agent whose supervision has just ended is
+    /// reported by `lost`.
     async fn is_released(&self) -> bool {
         let (answer, answered) = oneshot::channel();
         self.mail.send(Mail::Release(answer)).is_ok() && answered.await.unwrap_or(false)

@@ -1,11 +1,12 @@
-//! Agents of this node's configuration that another node has: each waits here until it is free or its
-//! node is gone, and is then taken up by the node that all agree upon.
+//! Decides which agents this node takes over from other nodes.
 //!
-//! Names too what this node has, says the store, and nobody here wants: as long as it is not given back
-//! every other node leaves it alone. And agents that were registered over HTTP, on whichever node: the
-//! store is their configuration, so all stand by for them.
+//! Each configured agent that another node supervises waits here until it is free or its node is
+//! gone. All nodes compute the same order, so exactly one of them takes it. Agents registered over
+//! HTTP have their configuration in the store, so every node waits for them. Also lists agents that
+//! the store assigns to this node but that its configuration does not contain: they must be given
+//! back, because no other node takes them until then.
 //!
-//! Looks when the store changes and when a lease was seen to end; no other clock.
+//! Checks when the store changes and when a lease is seen to expire. It does not poll.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,7 +15,9 @@ use std::time::Duration;
 use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, HolderLife};
-use relight_core::node::{ChangeToken, Epoch, HeldBy, Node, Placement, SETTLE, SETTLE_ANEW, Turn};
+use relight_core::node::{
+    AgentHeldBy, ChangeToken, Epoch, Node, Placement, SETTLE, SETTLE_ANEW, TakeoverTurn,
+};
 use relight_core::time::Span;
 use relight_store::{AgentQuery, Store, StoreError};
 use tokio::sync::{Notify, mpsc};
@@ -26,21 +29,21 @@ use super::store_changes::StoreChanges;
 use crate::fleet::{Fleet, NodeCache};
 use crate::os::process;
 
-/// How long a store that cannot be read is left alone.
+/// Pause after the store could not be read.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
-/// How soon it is looked again at what nobody here wants: it may just be on its way out.
+/// Pause before unwanted agents are checked again: they may already be stopping.
 const UNWANTED_PAUSE: Duration = Duration::from_millis(500);
 
-/// What a look at all agents came to, for this node.
+/// What this node has to do after a check of all agents.
 #[derive(Debug, Default)]
 pub struct Takeover {
-    /// Stood by, and are this node's to take up now.
+    /// Waiting agents that this node takes over now.
     pub ready: Vec<AgentName>,
-    /// This node has them, says the store, and nobody here stands by for them.
+    /// Agents that the store assigns to this node and that it does not want.
     pub unwanted: Vec<Agent>,
-    /// Have been registered since the look before, on whichever node.
+    /// Agents registered since the last check, on any node.
     pub registered: Vec<Agent>,
-    /// Are registered no longer.
+    /// Agents that are no longer registered.
     pub removed: Vec<AgentName>,
 }
 
@@ -53,26 +56,26 @@ impl Takeover {
     }
 }
 
-/// Which agents wait, and since when they could be taken up.
+/// The agents that wait to be taken over.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WaitingAgents {
     entries: Arc<Mutex<BTreeMap<AgentName, WaitingAgent>>>,
-    /// Rung when one more waits.
+    /// Notified when an agent is added.
     bell: Arc<Notify>,
 }
 
 #[derive(Debug, Clone)]
 struct WaitingAgent {
     placement: Placement,
-    /// The store is its configuration: it is taken up only while that has it.
+    /// Its configuration is in the store; it is taken over only while the store has it.
     is_registered: bool,
-    /// It is left alone until then.
+    /// Not taken over before.
     rests_until: Instant,
     free_since: Option<Instant>,
 }
 
 impl WaitingAgent {
-    /// Whether there is still somebody who wants it.
+    /// Whether it is still configured somewhere.
     fn is_wanted(&self, agent: Option<&Agent>) -> bool {
         !self.is_registered || agent.is_some_and(|agent| agent.plan.is_registered())
     }
@@ -83,7 +86,7 @@ impl WaitingAgents {
         self.entries.lock().expect("nothing panics while it is locked")
     }
 
-    /// Has it wait, and be left alone for so long at least.
+    /// Adds the agent. It is not taken over before `pause` has passed.
     pub(super) fn add(&self, spec: &AgentSpec, pause: Duration) {
         let (placement, is_registered) = (spec.placement.clone(), spec.plan.is_registered());
         let rests_until = Instant::now() + pause;
@@ -101,14 +104,14 @@ impl WaitingAgents {
     }
 }
 
-/// What one who looks for agents remembers between two looks.
+/// State kept between two checks.
 struct TakeoverWatcher {
     cache: NodeCache,
-    /// Who had which agent, and the mark of that: read again when it is another one.
+    /// The agents with the change token of that read; read again when the token changes.
     agents: Option<(ChangeToken, Vec<Agent>)>,
-    /// Those of them that were registered over HTTP.
+    /// The agents registered over HTTP.
     registered: BTreeSet<AgentName>,
-    /// Under which lease of this node it looks, and from when on that one takes what is free.
+    /// The node's current lease, and when the settling time after joining ends.
     epoch: Option<Epoch>,
     settled_at: Instant,
 }
@@ -121,7 +124,8 @@ impl TakeoverWatcher {
         Ok(Self { cache, agents: None, registered: BTreeSet::new(), epoch, settled_at })
     }
 
-    /// Gives the others time to come back too, where this node has joined anew.
+    /// Restarts the settling time when this node has joined again, so that other nodes can return
+    /// too.
     fn settle(&mut self, fleet: &Fleet) {
         let epoch = fleet.standing().borrow().epoch();
         if epoch.is_some() && epoch != self.epoch {
@@ -129,8 +133,8 @@ impl TakeoverWatcher {
         }
     }
 
-    /// Takes out those that are to be taken up here now. Answers too when to look again, where time
-    /// alone brings that.
+    /// Removes the agents to take over now from the waiting list. Also returns the time of the next
+    /// check, if time alone can change the result.
     async fn look(
         &mut self,
         waiting: &WaitingAgents,
@@ -139,7 +143,7 @@ impl TakeoverWatcher {
         store: &dyn Store,
     ) -> Result<(Takeover, Option<Instant>), StoreError> {
         self.settle(fleet);
-        // The agents first: what is seen of the nodes afterwards is true of what was read.
+        // Read agents before nodes, so that the node states are at least as new as the agents.
         let agents = held_now(&mut self.agents, store).await?;
         let nodes = self.cache.look(store).await?.nodes;
         let (registered, removed) = news(&mut self.registered, agents);
@@ -149,14 +153,14 @@ impl TakeoverWatcher {
         let now = Instant::now();
         let unwanted = unwanted(agents, waiting, roster, fleet);
         let look_again = (!unwanted.is_empty()).then(|| now + UNWANTED_PAUSE);
-        let (ready, ripens) = ready(agents, waiting, fleet, &nodes, (now, self.settled_at));
+        let (ready, next_due) = ready(agents, waiting, fleet, &nodes, (now, self.settled_at));
         let first_end = first_end(agents).map(|left| now + left);
-        let again_at = [look_again, ripens, first_end].into_iter().flatten().min();
+        let again_at = [look_again, next_due, first_end].into_iter().flatten().min();
         Ok((Takeover { ready, unwanted, registered, removed }, again_at))
     }
 }
 
-/// Takes out those whose turn has come, and says when that of the next does.
+/// Removes the agents that are due from the waiting list. Also returns when the next one is due.
 fn ready(
     agents: &[Agent],
     waiting: &WaitingAgents,
@@ -170,15 +174,17 @@ fn ready(
         let at = agents.binary_search_by(|agent| agent.name.cmp(name));
         let agent = at.ok().map(|at| &agents[at]);
         let turn = match entry.is_wanted(agent) {
-            true => Turn::of(fleet.name(), name, &entry.placement, held_by(agent, fleet), nodes),
-            false => Turn::Nobodys,
+            true => {
+                TakeoverTurn::of(fleet.name(), name, &entry.placement, held_by(agent, fleet), nodes)
+            }
+            false => TakeoverTurn::Nobodys,
         };
-        if turn == Turn::Nobodys {
+        if turn == TakeoverTurn::Nobodys {
             entry.free_since = None;
             continue;
         }
         let free = *entry.free_since.get_or_insert(now);
-        let Some(due) = turn.ripe_at(now, settled_at, free) else { continue };
+        let Some(due) = turn.due_at(now, settled_at, free) else { continue };
         let due = due.max(entry.rests_until);
         if due <= now {
             ready.push(name.clone());
@@ -190,8 +196,8 @@ fn ready(
     (ready, again_at)
 }
 
-/// What this node has that neither is supervised here nor waits here. One that is just being taken up or
-/// given back is among them too.
+/// Agents that this node holds but neither supervises nor waits for. Includes agents that are just
+/// being acquired or released.
 fn unwanted(
     agents: &[Agent],
     waiting: &WaitingAgents,
@@ -200,11 +206,11 @@ fn unwanted(
 ) -> Vec<Agent> {
     let entries = waiting.entries();
     let is_known = |agent: &Agent| entries.contains_key(&agent.name) || roster.has(&agent.name);
-    let is_forsaken = |agent: &&Agent| is_held_here(agent, fleet) && !is_known(agent);
-    agents.iter().filter(is_forsaken).cloned().collect()
+    let is_unwanted = |agent: &&Agent| is_held_here(agent, fleet) && !is_known(agent);
+    agents.iter().filter(is_unwanted).cloned().collect()
 }
 
-/// Whether a process of this node has it that is gone, or this very one.
+/// Whether the agent is held by this process, or by a process of this node that has died.
 pub(super) fn is_held_here(agent: &Agent, fleet: &Fleet) -> bool {
     let Some(held) = &agent.lease.held else { return false };
     let is_here = held.holder.node() == Some(fleet.name()) && !agent.plan.reports_itself();
@@ -212,7 +218,7 @@ pub(super) fn is_held_here(agent: &Agent, fleet: &Fleet) -> bool {
     is_here && (is_ours() || process::holder_life(held) == HolderLife::Gone)
 }
 
-/// Those that have been registered since, and those that are so no longer.
+/// Agents registered since the last call, and those no longer registered.
 fn news(known: &mut BTreeSet<AgentName>, agents: &[Agent]) -> (Vec<Agent>, Vec<AgentName>) {
     let is_new = |agent: &&Agent| agent.plan.is_registered() && !known.contains(&agent.name);
     let registered: Vec<Agent> = agents.iter().filter(is_new).cloned().collect();
@@ -226,12 +232,12 @@ fn news(known: &mut BTreeSet<AgentName>, agents: &[Agent]) -> (Vec<Agent>, Vec<A
     (registered, removed)
 }
 
-/// All agents, as far as who has them goes.
+/// All agents; read again only when an agent changed hands.
 async fn held_now<'a>(
     known: &'a mut Option<(ChangeToken, Vec<Agent>)>,
     store: &dyn Store,
 ) -> Result<&'a [Agent], StoreError> {
-    // The mark first: what changes between the two is read with the next look.
+    // Read the token first: a change in between is then seen by the next check.
     let mark = store.agents_mark().await?;
     let is_as_read = |(before, agents): &(ChangeToken, Vec<Agent>)| {
         *before == mark && first_end(agents).is_none()
@@ -243,22 +249,22 @@ async fn held_now<'a>(
     Ok(&known.insert((mark, agents)).1)
 }
 
-/// How long until the first hold ends that a clock ends: no event tells of that.
+/// Time until the first lease with a time limit expires. No event announces that.
 fn first_end(agents: &[Agent]) -> Option<Duration> {
     let holds = agents.iter().filter_map(|agent| agent.lease.held.as_ref()?.left);
     holds.filter(|left| left.as_ms() > 0).min().map(Span::as_duration)
 }
 
-fn held_by(agent: Option<&Agent>, fleet: &Fleet) -> HeldBy {
+fn held_by(agent: Option<&Agent>, fleet: &Fleet) -> AgentHeldBy {
     match agent.and_then(|agent| agent.lease.held.as_ref()) {
-        Some(held) if held.holder.node() == Some(fleet.name()) => HeldBy::Us,
-        Some(held) if process::holder_life(held) == HolderLife::Alive => HeldBy::Another,
-        Some(_) | None => HeldBy::Nobody,
+        Some(held) if held.holder.node() == Some(fleet.name()) => AgentHeldBy::Us,
+        Some(held) if process::holder_life(held) == HolderLife::Alive => AgentHeldBy::Another,
+        Some(_) | None => AgentHeldBy::Nobody,
     }
 }
 
-/// Looks for agents to take up or to give back, and names them, for as long as it is polled. The first
-/// look is told of even when it found none.
+/// Watches for agents to take over or to give back and sends them. The first check is always sent,
+/// even if it is empty.
 pub(super) async fn serve(
     waiting: WaitingAgents,
     fleet: Fleet,
@@ -268,22 +274,22 @@ pub(super) async fn serve(
     tell: mpsc::UnboundedSender<Takeover>,
 ) {
     let mut nodes = fleet.nodes();
-    let mut lookout = loop {
+    let mut watcher = loop {
         match TakeoverWatcher::new(&fleet, store.as_ref()).await {
-            Ok(lookout) => break lookout,
+            Ok(watcher) => break watcher,
             Err(_) => sleep(TROUBLE_PAUSE).await,
         }
     };
     let mut is_first = true;
     loop {
-        let looked = lookout.look(&waiting, &roster, &fleet, store.as_ref()).await;
-        let Ok((outlook, again_at)) = looked else {
+        let looked = watcher.look(&waiting, &roster, &fleet, store.as_ref()).await;
+        let Ok((takeover, again_at)) = looked else {
             sleep(TROUBLE_PAUSE).await;
             continue;
         };
-        let is_told = is_first || !outlook.is_empty();
+        let is_told = is_first || !takeover.is_empty();
         is_first = false;
-        if is_told && tell.send(outlook).is_err() {
+        if is_told && tell.send(takeover).is_err() {
             return;
         }
         tokio::select! {
@@ -362,9 +368,9 @@ mod tests {
         let waiting = WaitingAgents::default();
         waiting.add(&spec(agent(true)), Duration::ZERO);
         let later = now + Duration::from_secs(1);
-        let ripens =
+        let next_due =
             |agents: &[Agent]| ready(agents, &waiting, &fleet, &nodes, (later, now)).0.len();
-        assert_eq!([ripens(&[]), ripens(&[agent(false)])], [0, 0]);
-        assert_eq!(ripens(&[agent(true)]), 1);
+        assert_eq!([next_due(&[]), next_due(&[agent(false)])], [0, 0]);
+        assert_eq!(next_due(&[agent(true)]), 1);
     }
 }

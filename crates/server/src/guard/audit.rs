@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use relight::os::clock;
 use relight_core::event::EventKind;
-use relight_store::{Store, StoreError, Told};
+use relight_store::{Store, StoreError, StoreEvent};
 use serde_json::json;
 
 use crate::app::App;
@@ -75,7 +75,7 @@ async fn write(store: &dyn Store, counts: &BTreeMap<&'static str, u64>) -> Resul
         let so_far = before.as_ref().and_then(|kept| kept["refused"].as_u64()).unwrap_or(0);
         let now = json!({"refused": so_far + counts.values().sum::<u64>()});
         let detail = json!({"what": "refused at the daemon's door", "counts": counts});
-        let told = vec![Told { at: clock::now(), kind: EventKind::Audit, detail }];
+        let told = vec![StoreEvent { at: clock::now(), kind: EventKind::Audit, detail }];
         if store.keep_and_tell(NAME, before, now, told).await? {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use relight::dialect::{
     Dialect, ResumeRequest, Saved, StartOutcome, StartRequest, UpdateRequest, document,
 };
 use relight::os::clock;
-use relight_core::checkpoint::Status;
+use relight_core::checkpoint::WorkflowStatus;
 use relight_core::decide::Right;
 use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName, TaskId};
 use relight_core::step::StepKey;
@@ -108,14 +108,19 @@ async fn update(
     // Whoever only saves need not hold it; a fence that is there must be good.
     let right = seat.fence(id, given.fence).map_or(Right::Unfenced, Right::Fence);
     let saved = dialect.update(id, right, &request).await?;
-    if status == Some(Status::Done) {
+    if status == Some(WorkflowStatus::Done) {
         seat.forget(id);
     }
-    Ok(saved_reply(&saved, if status == Some(Status::Done) { "done" } else { "saved" }))
+    Ok(saved_reply(&saved, if status == Some(WorkflowStatus::Done) { "done" } else { "saved" }))
 }
 
-fn status(word: &str) -> Result<Status, Problem> {
-    let known = [Status::InProgress, Status::Blocked, Status::Done, Status::Failed];
+fn status(word: &str) -> Result<WorkflowStatus, Problem> {
+    let known = [
+        WorkflowStatus::InProgress,
+        WorkflowStatus::Blocked,
+        WorkflowStatus::Done,
+        WorkflowStatus::Failed,
+    ];
     known.into_iter().find(|status| status.as_str() == word).ok_or_else(|| {
         Problem::invalid(format!("{word:?} is no status"))
             .hint("in_progress, blocked, done or failed")

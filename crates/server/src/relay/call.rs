@@ -8,7 +8,9 @@ use relight_core::lease::Fence;
 use relight_core::session::SessionChange;
 use relight_core::step::StepKey;
 use relight_core::time::Time;
-use relight_store::{AgentQuery, AttemptQuery, Commit, EventQuery, SessionQuery, TaskQuery, Told};
+use relight_store::{
+    AgentQuery, AttemptQuery, Commit, EventQuery, SessionQuery, StoreEvent, TaskQuery,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -108,7 +110,7 @@ pub(super) enum Write {
         name: String,
         before: Maybe,
         now: Value,
-        told: Vec<Told>,
+        told: Vec<StoreEvent>,
     },
 }
 

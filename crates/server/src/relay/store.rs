@@ -15,9 +15,9 @@ use relight_core::step::{Output, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::{
-    AgentQuery, AttemptQuery, Commit, CommitError, Committed, DeferredCommit, Done, EventQuery,
-    Inventory, Operation, Removal, Reply as StoreReply, SessionQuery, Store, StoreError,
-    TaskGlance, TaskQuery, Told,
+    AgentQuery, AttemptQuery, Commit, CommitError, Committed, DeferredCommit, EventQuery,
+    Inventory, Operation, OperationResult, Removal, Reply as StoreReply, SessionQuery, Store,
+    StoreError, StoreEvent, TaskGlance, TaskQuery,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -129,7 +129,7 @@ impl RelayedStore {
         name: String,
         before: Option<Value>,
         now: Value,
-        told: Vec<Told>,
+        told: Vec<StoreEvent>,
     ) -> Result<bool, StoreError> {
         let (wanted, before) = (now.clone(), Maybe(before));
         let write = Write::Keep { name: name.clone(), before, now, told };
@@ -164,18 +164,18 @@ impl Store for RelayedStore {
     async fn write(&self, operation: Operation) -> StoreReply {
         let refused = match operation {
             Operation::Commit(commit) | Operation::TryCommit(commit) => {
-                return Ok(Done::Committed(self.commit_now(commit).await?));
+                return Ok(OperationResult::Committed(self.commit_now(commit).await?));
             }
             Operation::Renew(task, fence) => {
                 let renewal = Write::Renew(task, fence);
                 self.send::<Result<(), CommitError>>(renewal).await?.answer?;
-                return Ok(Done::Renewed);
+                return Ok(OperationResult::Renewed);
             }
             Operation::CommitSessions(changes, at) => {
-                return Ok(Done::Sessions(self.commit_sessions_now(changes, at).await?));
+                return Ok(OperationResult::Sessions(self.commit_sessions_now(changes, at).await?));
             }
             Operation::Keep { name, before, now, told } => {
-                return Ok(Done::Changed(self.keep_now(name, before, now, told).await?));
+                return Ok(OperationResult::Changed(self.keep_now(name, before, now, told).await?));
             }
             Operation::CommitAgent(_) => "supervise",
             Operation::JoinNode(..) | Operation::RenewNode(..) | Operation::LeaveNode(..) => {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use relight::os::{clock, process};
 use relight::supervise::supervisor::AgentView;
-use relight_core::agent::{Agent, AgentState, Attempt, Ending, Pause, Stopper, Takes};
+use relight_core::agent::{Agent, AgentState, Attempt, Pause, StopReason, Stopper, Takes};
 use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::status::TaskStatus;
@@ -212,11 +212,11 @@ fn why(agent: &Agent) -> Option<String> {
         AgentState::Created | AgentState::Crashed { .. } => return None,
         AgentState::Running { ending: None, .. } => return None,
         AgentState::Running { ending: Some(ending), .. } => match ending {
-            Ending::Stop => "it is being stopped",
-            Ending::Shutdown => "its supervisor ends",
-            Ending::Restart => "it is being restarted",
-            Ending::Hung => "no sign of life; it is being stopped",
-            Ending::Timeout => "the attempt took too long; it is being stopped",
+            StopReason::Stop => "it is being stopped",
+            StopReason::Shutdown => "its supervisor ends",
+            StopReason::Restart => "it is being restarted",
+            StopReason::Hung => "no sign of life; it is being stopped",
+            StopReason::Timeout => "the attempt took too long; it is being stopped",
         },
         AgentState::Suspended { why, .. } => match why {
             Pause::Deferred => "it said: later",

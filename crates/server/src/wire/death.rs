@@ -1,7 +1,7 @@
 //! A death, with its post-mortem.
 
 use relight_core::agent::death::HowEnded;
-use relight_core::agent::{Attempt, Ended};
+use relight_core::agent::{Attempt, RecordedDeath};
 use relight_core::time::Time;
 use serde::Serialize;
 
@@ -75,14 +75,14 @@ impl Death {
 }
 
 impl LastDeath {
-    pub(crate) fn of(number: u32, ended: &Ended) -> Self {
+    pub(crate) fn of(number: u32, ended: &RecordedDeath) -> Self {
         let (code, signal) = how(ended);
         let cause = ended.cause.to_string();
         Self { number, cause, at: ended.death.at, code, signal }
     }
 }
 
-fn how(ended: &Ended) -> (Option<i32>, Option<i32>) {
+fn how(ended: &RecordedDeath) -> (Option<i32>, Option<i32>) {
     match ended.death.how {
         HowEnded::Code(code) => (Some(code), None),
         HowEnded::Signal(signal) => (None, Some(signal)),

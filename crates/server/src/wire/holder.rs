@@ -1,7 +1,7 @@
 //! Who works on something.
 
 use relight::os::process;
-use relight_core::lease::{Held, Holder, HolderLife};
+use relight_core::lease::{HeldLease, Holder, HolderLife};
 use relight_core::time::{Span, Time};
 use serde::Serialize;
 
@@ -26,8 +26,8 @@ pub(crate) struct HeldBy {
     pub(crate) left_ms: Option<u64>,
 }
 
-impl From<&Held> for HeldBy {
-    fn from(held: &Held) -> Self {
+impl From<&HeldLease> for HeldBy {
+    fn from(held: &HeldLease) -> Self {
         let (kind, pid, attempt, by) = match &held.holder {
             Holder::Process(process) => ("process", Some(process.pid), None, None),
             Holder::Attempt { attempt, .. } => ("attempt", None, Some(attempt.clone()), None),

@@ -2,8 +2,8 @@
 
 use relight_core::agent::SELF_REPORTING;
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::decide::{AgentEvent, Moment, decide};
-use relight_core::agent::{AgentPlan, Ending};
+use relight_core::agent::decide::{AgentDecisionInput, AgentEvent, decide};
+use relight_core::agent::{AgentPlan, StopReason};
 use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
 use relight_core::time::Time;
@@ -27,8 +27,8 @@ fn live(ground: &Ground, name: &str, lives: u64) {
     for life in 0..lives {
         let now = Time::from_ms(i64::try_from(life).unwrap() * SECOND);
         let agent = block_on(store.agent(&name)).unwrap().unwrap();
-        let moment = Moment { now, jitter: 0.0, chance: life, task: None };
-        let changes = decide(&agent, AgentEvent::End(Ending::Restart), moment).changes;
+        let moment = AgentDecisionInput { now, jitter: 0.0, chance: life, task: None };
+        let changes = decide(&agent, AgentEvent::End(StopReason::Restart), moment).changes;
         block_on(store.commit_agent(commit(changes, now))).unwrap();
     }
 }

@@ -6,7 +6,7 @@ use relight_core::agent::change::AgentChange;
 use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::ids::AgentName;
 
-use super::{Entry, until};
+use super::{JournalEntry, until};
 use crate::check;
 use crate::contract::{AgentCommit, AgentCommitError, Committed, StoreError};
 
@@ -52,7 +52,7 @@ impl Agents {
         commit: &'o AgentCommit,
         now_ms: i64,
         place: &str,
-        journal: &mut Vec<Entry<'o>>,
+        journal: &mut Vec<JournalEntry<'o>>,
     ) -> Result<Committed, AgentCommitError> {
         self.check(commit, place)?;
         if let Some(AgentChange::Created(plan)) = commit.changes.first() {
@@ -111,11 +111,11 @@ impl Agents {
         &mut self,
         commit: &'o AgentCommit,
         change: &AgentChange,
-        journal: &mut Vec<Entry<'o>>,
+        journal: &mut Vec<JournalEntry<'o>>,
     ) {
         let entry = self.rows.get_mut(&commit.agent).expect("a checked commit has its agent");
         if change.is_told() {
-            journal.push(Entry::of_agent(entry.n, commit, change, &entry.agent));
+            journal.push(JournalEntry::of_agent(entry.n, commit, change, &entry.agent));
         }
         change.apply(&mut entry.agent, commit.at);
         self.apply_to_attempt(commit, change);

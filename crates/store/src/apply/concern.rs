@@ -14,7 +14,7 @@ use crate::contract::{AgentCommit, Commit, Operation};
 /// The records that operations read or change.
 #[derive(Debug, Default)]
 pub(crate) struct Concern<'o> {
-    pub(crate) tasks: BTreeMap<&'o TaskId, Parts>,
+    pub(crate) tasks: BTreeMap<&'o TaskId, TaskParts>,
     pub(crate) steps: BTreeSet<(&'o TaskId, &'o StepKey)>,
     /// Idempotency keys that commits assign.
     pub(crate) keys: Vec<&'o IdempotencyKey>,
@@ -31,7 +31,7 @@ pub(crate) struct Concern<'o> {
 
 /// Which parts of a task are needed beside its hot row.
 #[derive(Debug, Default)]
-pub(crate) struct Parts {
+pub(crate) struct TaskParts {
     mentions: usize,
     is_tried: bool,
     /// Specification, context and checkpoint.
@@ -41,7 +41,7 @@ pub(crate) struct Parts {
     pub(crate) holder: bool,
 }
 
-impl Parts {
+impl TaskParts {
     /// Whether the task is skipped while another writer has it locked: only `TryCommit` needs it.
     pub(crate) fn is_passed_over(&self) -> bool {
         self.is_tried && self.mentions == 1

@@ -18,7 +18,7 @@ use crate::contract::{AgentCommit, Commit};
 
 /// One new row of the journal.
 #[derive(Debug)]
-pub(crate) struct Entry<'o> {
+pub(crate) struct JournalEntry<'o> {
     pub(crate) at: Time,
     pub(crate) kind: EventKind,
     /// The row number and the id of the task.
@@ -37,7 +37,7 @@ pub(crate) struct StepEntry<'o> {
     pub(crate) output: Option<&'o Output>,
 }
 
-impl<'o> Entry<'o> {
+impl<'o> JournalEntry<'o> {
     /// The record of one change of a task; `before` is the task without it.
     pub(crate) fn of_task(
         n: i64,

@@ -25,12 +25,14 @@ use relight_core::time::{Span, Time};
 use serde_json::Value;
 
 pub(crate) use self::agents::{AgentEntry, Agents};
-pub(crate) use self::concern::{Concern, Parts};
-pub(crate) use self::entry::Entry;
+pub(crate) use self::concern::{Concern, TaskParts};
+pub(crate) use self::entry::JournalEntry;
 pub(crate) use self::nodes::{NodeRow, Nodes};
 pub(crate) use self::steps::{StepCounts, is_of_steps};
 use crate::check;
-use crate::contract::{Commit, CommitError, Committed, Done, Operation, Reply, Told};
+use crate::contract::{
+    Commit, CommitError, Committed, Operation, OperationResult, Reply, StoreEvent,
+};
 
 /// The loaded records.
 #[derive(Debug, Default)]
@@ -122,41 +124,44 @@ impl WorkingSet {
     pub(crate) fn perform<'o>(
         &mut self,
         operation: &'o Operation,
-        journal: &mut Vec<Entry<'o>>,
+        journal: &mut Vec<JournalEntry<'o>>,
     ) -> Reply {
         let now_ms = self.now_ms;
         Ok(match operation {
             Operation::Commit(commit) | Operation::TryCommit(commit) => {
-                Done::Committed(self.commit(commit, journal)?)
+                OperationResult::Committed(self.commit(commit, journal)?)
             }
             Operation::Renew(task, fence) => {
                 self.renew(task, *fence)?;
-                Done::Renewed
+                OperationResult::Renewed
             }
-            Operation::CommitAgent(commit) => {
-                Done::Committed(self.agents.commit(commit, now_ms, &self.place, journal)?)
-            }
+            Operation::CommitAgent(commit) => OperationResult::Committed(self.agents.commit(
+                commit,
+                now_ms,
+                &self.place,
+                journal,
+            )?),
             Operation::CommitSessions(changes, at) => {
                 let made = changes.iter().map(|change| self.commit_session(change, *at, journal));
-                Done::Sessions(made.collect())
+                OperationResult::Sessions(made.collect())
             }
             Operation::Keep { name, before, now, told } => {
-                Done::Changed(self.keep(name, before.as_ref(), now, told, journal))
+                OperationResult::Changed(self.keep(name, before.as_ref(), now, told, journal))
             }
             Operation::JoinNode(node, last, at) => {
-                Done::Joined(self.nodes.join(node, *last, *at, now_ms, journal))
+                OperationResult::Joined(self.nodes.join(node, *last, *at, now_ms, journal))
             }
             Operation::RenewNode(name, epoch) => {
-                Done::Changed(self.nodes.renew(name, *epoch, now_ms))
+                OperationResult::Changed(self.nodes.renew(name, *epoch, now_ms))
             }
             Operation::LeaveNode(name, epoch, at) => {
-                Done::Changed(self.nodes.leave(name, *epoch, *at, now_ms, journal))
+                OperationResult::Changed(self.nodes.leave(name, *epoch, *at, now_ms, journal))
             }
             Operation::DrainNode(name, draining, at) => {
-                Done::Changed(self.nodes.drain(name, *draining, *at, journal))
+                OperationResult::Changed(self.nodes.drain(name, *draining, *at, journal))
             }
             Operation::ForgetNode(name, at) => {
-                Done::Changed(self.nodes.forget(name, *at, now_ms, journal))
+                OperationResult::Changed(self.nodes.forget(name, *at, now_ms, journal))
             }
             Operation::Remove(removal) => unreachable!("each backend does by itself: {removal:?}"),
         })
@@ -165,7 +170,7 @@ impl WorkingSet {
     fn commit<'o>(
         &mut self,
         commit: &'o Commit,
-        journal: &mut Vec<Entry<'o>>,
+        journal: &mut Vec<JournalEntry<'o>>,
     ) -> Result<Committed, CommitError> {
         let after = self.check(commit)?;
         if let Some(Change::Created(new)) = commit.changes.first() {
@@ -176,7 +181,7 @@ impl WorkingSet {
         }
         let entry = self.tasks.get_mut(&commit.task).expect("a checked commit has its task");
         for change in &commit.changes {
-            journal.push(Entry::of_task(entry.n, commit, change, Some(&entry.task)));
+            journal.push(JournalEntry::of_task(entry.n, commit, change, Some(&entry.task)));
             entry.apply(change, commit.at);
         }
         if after.cleared {
@@ -238,7 +243,7 @@ impl WorkingSet {
         &mut self,
         change: &'o SessionChange,
         at: Time,
-        journal: &mut Vec<Entry<'o>>,
+        journal: &mut Vec<JournalEntry<'o>>,
     ) -> bool {
         let entry = self.sessions.entry(change.next.key.clone()).or_default();
         let is_there = entry.is_there || entry.next.is_some();
@@ -253,7 +258,9 @@ impl WorkingSet {
         entry.seq += 1;
         entry.next = Some(Session { seq: entry.seq, ..change.next.clone() });
         let told = change.told.iter();
-        journal.extend(told.map(|told| Entry::of_nothing(at, told.kind, Borrowed(&told.detail))));
+        journal.extend(
+            told.map(|told| JournalEntry::of_nothing(at, told.kind, Borrowed(&told.detail))),
+        );
         true
     }
 
@@ -262,8 +269,8 @@ impl WorkingSet {
         name: &str,
         before: Option<&Value>,
         now: &Value,
-        told: &'o [Told],
-        journal: &mut Vec<Entry<'o>>,
+        told: &'o [StoreEvent],
+        journal: &mut Vec<JournalEntry<'o>>,
     ) -> bool {
         let entry = self.records.entry(name.to_owned()).or_default();
         if entry.value.as_ref() != before {
@@ -271,7 +278,9 @@ impl WorkingSet {
         }
         entry.value = Some(now.clone());
         entry.is_changed = true;
-        let entry = |told: &'o Told| Entry::of_nothing(told.at, told.kind, Borrowed(&told.detail));
+        let entry = |told: &'o StoreEvent| {
+            JournalEntry::of_nothing(told.at, told.kind, Borrowed(&told.detail))
+        };
         journal.extend(told.iter().map(entry));
         true
     }

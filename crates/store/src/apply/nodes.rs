@@ -9,7 +9,7 @@ use relight_core::node::{Epoch, NewNode, Node};
 use relight_core::time::Time;
 use serde_json::json;
 
-use super::{Entry, left, until};
+use super::{JournalEntry, left, until};
 use crate::check;
 use crate::contract::Joined;
 
@@ -67,7 +67,7 @@ impl Nodes {
         last: Option<Epoch>,
         at: Time,
         now_ms: i64,
-        journal: &mut Vec<Entry<'_>>,
+        journal: &mut Vec<JournalEntry<'_>>,
     ) -> Joined {
         let entry = self.0.entry(new.name.clone()).or_default();
         let before = entry.row.as_ref().map(|row| row.read(now_ms));
@@ -81,7 +81,7 @@ impl Nodes {
         entry.row = Some(NodeRow { node, lease_until });
         entry.is_changed = true;
         let detail = json!({"node": new.name, "what": "joined", "epoch": epoch});
-        journal.push(Entry::of_nothing(at, EventKind::Node, Cow::Owned(detail)));
+        journal.push(JournalEntry::of_nothing(at, EventKind::Node, Cow::Owned(detail)));
         Joined::As(epoch)
     }
 
@@ -98,7 +98,7 @@ impl Nodes {
         epoch: Epoch,
         at: Time,
         now_ms: i64,
-        journal: &mut Vec<Entry<'_>>,
+        journal: &mut Vec<JournalEntry<'_>>,
     ) -> bool {
         let row = self.0.get_mut(name).and_then(|entry| entry.live(epoch, now_ms));
         let Some(row) = row else { return false };
@@ -112,7 +112,7 @@ impl Nodes {
         name: &NodeName,
         draining: bool,
         at: Time,
-        journal: &mut Vec<Entry<'_>>,
+        journal: &mut Vec<JournalEntry<'_>>,
     ) -> bool {
         let Some(entry) = self.0.get_mut(name) else { return false };
         let Some(row) = entry.row.as_mut() else { return false };
@@ -127,7 +127,7 @@ impl Nodes {
         name: &NodeName,
         at: Time,
         now_ms: i64,
-        journal: &mut Vec<Entry<'_>>,
+        journal: &mut Vec<JournalEntry<'_>>,
     ) -> bool {
         let Some(entry) = self.0.get_mut(name) else { return false };
         if entry.row.as_ref().is_none_or(|row| row.read(now_ms).is_live()) {
@@ -153,7 +153,7 @@ impl Nodes {
     }
 }
 
-fn tell(journal: &mut Vec<Entry<'_>>, name: &NodeName, what: &str, at: Time) {
+fn tell(journal: &mut Vec<JournalEntry<'_>>, name: &NodeName, what: &str, at: Time) {
     let detail = json!({"node": name, "what": what});
-    journal.push(Entry::of_nothing(at, EventKind::Node, Cow::Owned(detail)));
+    journal.push(JournalEntry::of_nothing(at, EventKind::Node, Cow::Owned(detail)));
 }

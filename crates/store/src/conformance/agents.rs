@@ -1,9 +1,11 @@
 //! Agents: all changes of a commit or none, only by whoever holds the agent.
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::remote_command::{Outcome, Progress, RemoteCommand, Verb};
+use relight_core::agent::remote_command::{
+    RemoteCommand, RemoteCommandOutcome, RemoteCommandProgress, RemoteVerb,
+};
 use relight_core::agent::{
-    AgentPlan, AgentState, AgentStateKind, Ending, Pause, RestartRule, Stopper, Takes, Typed,
+    AgentPlan, AgentState, AgentStateKind, Pause, RestartRule, StopReason, Stopper, Takes, Typed,
 };
 use relight_core::budget::{HourCount, RestartPolicy, Tally};
 use relight_core::decide::Guard;
@@ -112,7 +114,7 @@ fn changes(name: &str) -> Vec<AgentChange> {
     let running = |ending| AgentState::Running { attempt: tag(name, 1), since: later(9), ending };
     let states = [
         running(None),
-        running(Some(Ending::Hung)),
+        running(Some(StopReason::Hung)),
         AgentState::Crashed { again_at: Some(later(60)) },
         AgentState::Crashed { again_at: None },
         AgentState::Suspended { why: Pause::Deferred, until: Some(later(60)) },
@@ -201,26 +203,32 @@ pub async fn a_wish_is_for_one_lease(harness: &dyn Harness) {
     let seen = read_agent(&*other, "a").await;
     let asked = RemoteCommand {
         id: "w".to_owned(),
-        verb: Verb::Restart,
+        verb: RemoteVerb::Restart,
         by: ODD.to_owned(),
-        progress: Progress::Asked,
+        progress: RemoteCommandProgress::Asked,
     };
-    let wish =
-        |progress: Progress| AgentChange::RemoteCommand(Box::new(asked.clone().at(progress)));
-    done_agent(&*other, "a", at_seq(seen.seq), vec![wish(Progress::Asked)]).await;
-    let late = put_agent(&*other, "a", at_seq(seen.seq), vec![wish(Progress::Withdrawn)]).await;
+    let wish = |progress: RemoteCommandProgress| {
+        AgentChange::RemoteCommand(Box::new(asked.clone().at(progress)))
+    };
+    done_agent(&*other, "a", at_seq(seen.seq), vec![wish(RemoteCommandProgress::Asked)]).await;
+    let late =
+        put_agent(&*other, "a", at_seq(seen.seq), vec![wish(RemoteCommandProgress::Withdrawn)])
+            .await;
     assert!(matches!(late, Err(AgentCommitError::Moved(_))), "{late:?}");
     assert_eq!(read_agent(&*store, "a").await.wish, Some(asked.clone()));
-    let outcome = Outcome {
+    let outcome = RemoteCommandOutcome {
         previous: AgentStateKind::Running,
         now: AgentStateKind::Stopped,
         task_cancelled: Some(super::given::id("t")),
         problem: Some(ODD.to_owned()),
     };
-    let answers = vec![wish(Progress::Taken), wish(Progress::Answered(outcome.clone()))];
+    let answers = vec![
+        wish(RemoteCommandProgress::Taken),
+        wish(RemoteCommandProgress::Answered(outcome.clone())),
+    ];
     done_agent(&*store, "a", fenced(fence), answers).await;
     let answered = read_agent(&*other, "a").await;
-    assert_eq!(answered.wish, Some(asked.clone().at(Progress::Answered(outcome))));
+    assert_eq!(answered.wish, Some(asked.clone().at(RemoteCommandProgress::Answered(outcome))));
     assert_eq!(answered.updated_at, seen.updated_at);
     let wishes = EventQuery { kinds: vec![EventKind::AgentWish], ..all_events() };
     let told = other.events(wishes).await.expect("a store that can be read");

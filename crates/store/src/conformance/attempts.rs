@@ -1,8 +1,8 @@
 //! Attempts: begun before they are started, ended once, newest first.
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::death::{HowEnded, Said};
-use relight_core::agent::{Attempt, AttemptTag, Cause, Death, Ended};
+use relight_core::agent::death::{HowEnded, ReportedEnd};
+use relight_core::agent::{Attempt, AttemptTag, Cause, Death, RecordedDeath};
 use relight_core::change::Change;
 use relight_core::lease::Holder;
 use relight_core::time::Span;
@@ -54,10 +54,10 @@ pub async fn the_facts_of_a_death_come_back_whole(harness: &dyn Harness) {
     let hows = [HowEnded::Code(i32::MIN), HowEnded::Signal(64), HowEnded::Unknown];
     let saids = [
         None,
-        Some(Said::Success),
-        Some(Said::Failure(ODD.to_owned())),
-        Some(Said::Later(None)),
-        Some(Said::Later(Some(later(60)))),
+        Some(ReportedEnd::Success),
+        Some(ReportedEnd::Failure(ODD.to_owned())),
+        Some(ReportedEnd::Later(None)),
+        Some(ReportedEnd::Later(Some(later(60)))),
     ];
     for (place, cause) in Cause::ALL.into_iter().enumerate() {
         let number = place as u32 + 1;
@@ -73,7 +73,7 @@ pub async fn the_facts_of_a_death_come_back_whole(harness: &dyn Harness) {
             said: saids[place % saids.len()].clone(),
             note: Some(ODD.to_owned()),
         };
-        let ended = Ended { cause, death };
+        let ended = RecordedDeath { cause, death };
         let end = AgentChange::Ended {
             number,
             ended: Box::new(ended.clone()),

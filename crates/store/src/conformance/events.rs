@@ -128,7 +128,7 @@ pub async fn events_can_be_read_back_in_pages(harness: &dyn Harness) {
 /// It has its place among the others, so that whoever reads in pages gets past it.
 pub async fn an_event_of_no_known_kind_is_read_as_such(harness: &dyn Harness) {
     let store = harness.open().await;
-    let told = |kind| crate::Told { at: noon(), kind, detail: serde_json::json!({"a": 1}) };
+    let told = |kind| crate::StoreEvent { at: noon(), kind, detail: serde_json::json!({"a": 1}) };
     let both = vec![told(EventKind::Drain), told(EventKind::Unknown)];
     let kept = store.keep_and_tell("x", None, 1.into(), both).await;
     assert!(kept.expect("a store that can be written"));

@@ -3,7 +3,8 @@
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::HowEnded;
 use relight_core::agent::{
-    Agent, AgentPlan, AgentState, Attempt, AttemptTag, Cause, Death, Ended, PostMortem, Stopper,
+    Agent, AgentPlan, AgentState, Attempt, AttemptTag, Cause, Death, PostMortem, RecordedDeath,
+    Stopper,
 };
 use relight_core::decide::Guard;
 use relight_core::event::Event;
@@ -88,9 +89,9 @@ pub(super) fn ended_attempt(number: u32) -> AgentChange {
     AgentChange::Ended { number, ended, post_mortem: Box::default() }
 }
 
-pub(super) fn ended_by(cause: Cause, how: HowEnded) -> Ended {
+pub(super) fn ended_by(cause: Cause, how: HowEnded) -> RecordedDeath {
     let death = Death { how, lived: Span::from_secs(5), ..Death::lost(noon(), "a note") };
-    Ended { cause, death }
+    RecordedDeath { cause, death }
 }
 
 pub(super) fn found_at_death(text: &str) -> PostMortem {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Harness;
 use super::given::all_events;
-use crate::contract::{Store, Told};
+use crate::contract::{Store, StoreEvent};
 
 async fn kept(store: &dyn Store, name: &str) -> Option<Value> {
     store.kept(name).await.expect("a store that can be read")
@@ -58,7 +58,7 @@ pub async fn what_is_told_of_a_record_is_told_if_it_was_kept(harness: &dyn Harne
     let told = |word: &str| {
         let at = Time::from_ms(1_000);
         let kinds = [EventKind::BootLoop, EventKind::Alert];
-        Vec::from(kinds.map(|kind| Told { at, kind, detail: json!({"text": word}) }))
+        Vec::from(kinds.map(|kind| StoreEvent { at, kind, detail: json!({"text": word}) }))
     };
     let kept_first = store.keep_and_tell("boots", None, json!(1), told("yes")).await;
     assert!(kept_first.expect("a store that can be written"));

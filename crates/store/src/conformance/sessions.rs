@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use relight_core::event::EventKind;
 use relight_core::ids::{SessionId, SessionKey};
-use relight_core::lease::{Held, Holder, HolderLife};
+use relight_core::lease::{HeldLease, Holder, HolderLife};
 use relight_core::session::{
-    Generation, Reason, Rules, Scene, Session, SessionChange, SessionEvent, SessionState,
-    SessionStateKind, Suspender, decide, recover,
+    Generation, Reason, Rules, Session, SessionChange, SessionDecisionInput, SessionEvent,
+    SessionState, SessionStateKind, Suspender, decide, recover,
 };
 use relight_core::time::{Span, Time};
 
@@ -31,11 +31,11 @@ fn to(next: Session) -> SessionChange {
     SessionChange { next, told: Vec::new(), renews: false }
 }
 
-fn held(holder: Holder, ttl: Option<Span>) -> Held {
-    Held { holder, ttl, since: noon(), left: ttl }
+fn held(holder: Holder, ttl: Option<Span>) -> HeldLease {
+    HeldLease { holder, ttl, since: noon(), left: ttl }
 }
 
-fn active(text: &str, owner: Option<Held>) -> Session {
+fn active(text: &str, owner: Option<HeldLease>) -> Session {
     let state = SessionState::Active { since: noon(), owner };
     Session { generation: Generation(1), state, ..new(text) }
 }
@@ -61,7 +61,7 @@ async fn done(store: &dyn Store, change: SessionChange) {
 async fn act(store: &dyn Store, text: &str, event: SessionEvent) -> Session {
     let session = find(store, text).await;
     let (key, session, life) = (&key(text), session.as_ref(), HolderLife::Alive);
-    let change = decide(Scene { key, session, life, now: noon() }, event);
+    let change = decide(SessionDecisionInput { key, session, life, now: noon() }, event);
     done(store, change.expect("it is allowed").expect("it changes something")).await;
     read(store, text).await
 }
@@ -69,7 +69,7 @@ async fn act(store: &dyn Store, text: &str, event: SessionEvent) -> Session {
 /// Without the noise of a clock that goes on by itself.
 async fn find(store: &dyn Store, text: &str) -> Option<Session> {
     let mut session = store.session(&key(text)).await.expect("a store that can be read")?;
-    if let SessionState::Active { owner: Some(Held { left: Some(left), .. }), .. } =
+    if let SessionState::Active { owner: Some(HeldLease { left: Some(left), .. }), .. } =
         &mut session.state
     {
         let whole = left.as_ms().div_ceil(CLOCK_NOISE_MS_MAX) * CLOCK_NOISE_MS_MAX;
@@ -154,7 +154,12 @@ pub async fn a_change_upon_an_old_read_of_a_session_is_not_made(harness: &dyn Ha
     let old = act(&*store, "a", begin(None)).await;
     let now = act(&*store, "a", begin(None)).await;
     let newest = store.newest_event().await.expect("a store that can be read");
-    let scene = Scene { key: &key("a"), session: Some(&old), life: HolderLife::Alive, now: noon() };
+    let scene = SessionDecisionInput {
+        key: &key("a"),
+        session: Some(&old),
+        life: HolderLife::Alive,
+        now: noon(),
+    };
     let late = decide(scene, SessionEvent::End { generation: old.generation });
     assert_eq!(put(&*store, vec![late.expect("allowed").expect("a change")]).await, [false]);
     for seq in [0, 1, 7] {
@@ -167,7 +172,8 @@ pub async fn a_change_upon_an_old_read_of_a_session_is_not_made(harness: &dyn Ha
 /// In one commit, and of two handles.
 pub async fn of_two_begins_upon_one_read_one_is_made(harness: &dyn Harness) {
     let (store, other) = (harness.open().await, harness.open().await);
-    let scene = Scene { key: &key("a"), session: None, life: HolderLife::Gone, now: noon() };
+    let scene =
+        SessionDecisionInput { key: &key("a"), session: None, life: HolderLife::Gone, now: noon() };
     let change = || decide(scene, begin(None)).expect("allowed").expect("a change");
     assert_eq!(put(&*store, vec![change(), change()]).await, [true, false]);
     assert_eq!(put(&*other, vec![change()]).await, [false]);

@@ -7,8 +7,8 @@ use relight_core::session::SessionChange;
 use relight_core::time::Time;
 use serde_json::Value;
 
-use super::{AgentCommit, Commit, Committed, Joined, Told};
-use crate::refusal::Refusal;
+use super::{AgentCommit, Commit, Committed, Joined, StoreEvent};
+use crate::refusal::OperationRefusal;
 
 /// One change of the store: all of it, or nothing.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub enum Operation {
         /// What it becomes.
         now: Value,
         /// Events that tell of it.
-        told: Vec<Told>,
+        told: Vec<StoreEvent>,
     },
     /// See [`Store::join_node`](super::Store::join_node).
     JoinNode(Box<NewNode>, Option<Epoch>, Time),
@@ -65,7 +65,7 @@ pub enum Removal {
 
 /// What became of an operation that was not refused.
 #[derive(Debug, Clone)]
-pub enum Done {
+pub enum OperationResult {
     /// Of a commit.
     Committed(Committed),
     /// Of a renewal.
@@ -83,12 +83,12 @@ pub enum Done {
 }
 
 /// To one operation.
-pub type Reply = Result<Done, Refusal>;
+pub type Reply = Result<OperationResult, OperationRefusal>;
 
 /// The answer that belongs to the operation; another one is a bug of the backend.
 macro_rules! answers {
     ($($name:ident: $variant:ident($answer:ty);)*) => {
-        impl Done {
+        impl OperationResult {
             $(pub(super) fn $name(self) -> $answer {
                 match self {
                     Self::$variant(answer) => answer,

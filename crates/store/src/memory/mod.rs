@@ -25,12 +25,12 @@ use crate::contract::{
     AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation, Reply,
     SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
 };
-use state::State;
+use state::MemoryState;
 
 /// Everything in this process's memory. A clone is a second handle onto the same store.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<MemoryState>>,
     newest_event: watch::Sender<u64>,
 }
 
@@ -50,7 +50,7 @@ impl MemoryStore {
         self.state().set_back(span);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

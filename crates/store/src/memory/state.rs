@@ -8,7 +8,7 @@ use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
-use relight_core::lease::{Held, Holder};
+use relight_core::lease::{HeldLease, Holder};
 use relight_core::node::{Node, NodesSummary};
 use relight_core::session::{Session, SessionState, SessionStateKind};
 use relight_core::status::TaskStatus;
@@ -17,19 +17,19 @@ use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 use serde_json::{Value, json};
 
-use crate::apply::{AgentEntry, Entry, SessionEntry, TaskEntry, WorkingSet, left};
+use crate::apply::{AgentEntry, JournalEntry, SessionEntry, TaskEntry, WorkingSet, left};
 use crate::contract::{
-    AGENT_FORGOTTEN, AgentQuery, AttemptQuery, Commit, Done, EventQuery, Inventory, Operation,
-    Removal, Reply, SessionQuery, TaskGlance, TaskQuery,
+    AGENT_FORGOTTEN, AgentQuery, AttemptQuery, Commit, EventQuery, Inventory, Operation,
+    OperationResult, Removal, Reply, SessionQuery, TaskGlance, TaskQuery,
 };
 use crate::record::newest_of_each;
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct MemoryState {
     /// Everything, always loaded.
     pub(super) set: WorkingSet,
     /// Appended to, never rewritten.
-    records: HashMap<TaskId, Vec<Record>>,
+    records: HashMap<TaskId, Vec<StepRecord>>,
     /// The newest number of a task or an agent.
     numbers: i64,
     events: BTreeMap<u64, Event>,
@@ -39,13 +39,13 @@ pub(super) struct State {
 
 /// One record of a task's steps.
 #[derive(Debug)]
-enum Record {
+enum StepRecord {
     Begun(Step),
     Ended(Step, Option<Output>),
     Cleared,
 }
 
-impl Default for State {
+impl Default for MemoryState {
     fn default() -> Self {
         let set = WorkingSet { place: "memory".into(), ..WorkingSet::default() };
         let (records, events) = (HashMap::new(), BTreeMap::new());
@@ -53,7 +53,7 @@ impl Default for State {
     }
 }
 
-impl State {
+impl MemoryState {
     pub(super) fn advance(&mut self, span: Span) {
         self.set.now_ms = self.set.now_ms.saturating_add_unsigned(span.as_ms());
     }
@@ -81,18 +81,20 @@ impl State {
         Ok(done)
     }
 
-    fn remove(&mut self, removal: &Removal) -> Done {
+    fn remove(&mut self, removal: &Removal) -> OperationResult {
         match removal {
-            Removal::Tasks(tasks, at) => Done::Removed(self.forget(tasks, *at)),
-            Removal::Events(before) => Done::Count(self.forget_events(*before)),
-            Removal::Attempts(before) => Done::Count(self.forget_attempts(*before)),
-            Removal::Sessions(sessions) => Done::Count(self.forget_sessions(sessions)),
-            Removal::Agent(name, seq, at) => Done::Changed(self.forget_agent(name, *seq, *at)),
+            Removal::Tasks(tasks, at) => OperationResult::Removed(self.forget(tasks, *at)),
+            Removal::Events(before) => OperationResult::Count(self.forget_events(*before)),
+            Removal::Attempts(before) => OperationResult::Count(self.forget_attempts(*before)),
+            Removal::Sessions(sessions) => OperationResult::Count(self.forget_sessions(sessions)),
+            Removal::Agent(name, seq, at) => {
+                OperationResult::Changed(self.forget_agent(name, *seq, *at))
+            }
         }
     }
 
     /// Gives the event the next id.
-    fn tell(&mut self, entry: Entry<'_>) {
+    fn tell(&mut self, entry: JournalEntry<'_>) {
         self.events_given += 1;
         self.events.insert(self.events_given, entry.into_event(self.events_given));
     }
@@ -106,7 +108,7 @@ impl State {
                 self.records.remove(id);
                 self.events.retain(|_, event| event.task.as_ref() != Some(id));
                 let detail = Cow::Owned(json!({"task": id}));
-                self.tell(Entry::of_nothing(at, EventKind::TaskForgotten, detail));
+                self.tell(JournalEntry::of_nothing(at, EventKind::TaskForgotten, detail));
                 forgotten.push(id.clone());
             }
         }
@@ -122,7 +124,7 @@ impl State {
         self.keep_attempts(|attempt| attempt.agent != *name);
         self.events.retain(|_, event| event.agent.as_ref() != Some(name));
         let detail = Cow::Owned(json!({"forgotten": name}));
-        self.tell(Entry::of_nothing(at, AGENT_FORGOTTEN, detail));
+        self.tell(JournalEntry::of_nothing(at, AGENT_FORGOTTEN, detail));
         true
     }
 
@@ -228,18 +230,18 @@ impl State {
     }
 
     pub(super) fn step(&self, task: &TaskId, key: &StepKey) -> Option<Step> {
-        self.current(task).rev().filter_map(Record::step).find(|step| step.key == *key).cloned()
+        self.current(task).rev().filter_map(StepRecord::step).find(|step| step.key == *key).cloned()
     }
 
     pub(super) fn steps(&self, task: &TaskId) -> Vec<Step> {
-        newest_of_each(self.current(task).filter_map(Record::step).cloned().collect())
+        newest_of_each(self.current(task).filter_map(StepRecord::step).cloned().collect())
     }
 
     /// A person's word that a step happened is an end too, and gave nothing.
     pub(super) fn output(&self, task: &TaskId, key: &StepKey) -> Option<Output> {
         let newest_end = self.current(task).rev().find_map(|record| match record {
-            Record::Ended(step, output) if step.key == *key => Some(output.clone()),
-            Record::Begun(_) | Record::Ended(..) | Record::Cleared => None,
+            StepRecord::Ended(step, output) if step.key == *key => Some(output.clone()),
+            StepRecord::Begun(_) | StepRecord::Ended(..) | StepRecord::Cleared => None,
         });
         newest_end.flatten()
     }
@@ -288,9 +290,9 @@ impl State {
     }
 
     /// The records since the steps were last cleared.
-    fn current(&self, task: &TaskId) -> std::slice::Iter<'_, Record> {
+    fn current(&self, task: &TaskId) -> std::slice::Iter<'_, StepRecord> {
         let records = self.records.get(task).map_or(&[][..], Vec::as_slice);
-        let cleared = records.iter().rposition(|record| matches!(record, Record::Cleared));
+        let cleared = records.iter().rposition(|record| matches!(record, StepRecord::Cleared));
         records[cleared.map_or(0, |at| at + 1)..].iter()
     }
 
@@ -301,7 +303,7 @@ impl State {
     }
 
     /// Fills in what is left of a timed lease.
-    fn read_lease(&self, held: Option<&mut Held>, until_ms: Option<i64>) {
+    fn read_lease(&self, held: Option<&mut HeldLease>, until_ms: Option<i64>) {
         if let Some(held) = held {
             held.left = held.ttl.and(until_ms).map(|_| left(until_ms, self.set.now_ms));
         }
@@ -400,7 +402,7 @@ fn counted<K: Copy + PartialEq, const N: usize>(
     counts.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
-impl Record {
+impl StepRecord {
     fn step(&self) -> Option<&Step> {
         match self {
             Self::Begun(step) | Self::Ended(step, _) => Some(step),
@@ -410,15 +412,15 @@ impl Record {
 }
 
 /// What a change adds to the records of steps.
-fn record(commit: &Commit, change: &Change) -> Option<Record> {
+fn record(commit: &Commit, change: &Change) -> Option<StepRecord> {
     if matches!(change, Change::StepsCleared) {
-        return Some(Record::Cleared);
+        return Some(StepRecord::Cleared);
     }
     let step = change.step_record(commit.at, commit.guard.fence)?;
     Some(match change {
-        Change::StepEnded { output, .. } => Record::Ended(step, output.clone()),
-        Change::StepResolved { .. } | Change::StepSkipped { .. } => Record::Ended(step, None),
-        _ => Record::Begun(step),
+        Change::StepEnded { output, .. } => StepRecord::Ended(step, output.clone()),
+        Change::StepResolved { .. } | Change::StepSkipped { .. } => StepRecord::Ended(step, None),
+        _ => StepRecord::Begun(step),
     })
 }
 

@@ -7,20 +7,20 @@ use relight_core::ids::AgentName;
 use relight_core::node::ChangeToken;
 
 use super::connection::{Connection, values};
-use super::error::Failure;
-use super::rows::{self, Lease, columns, insert_sql, update_sql};
+use super::error::PostgresFailure;
+use super::rows::{self, LeaseColumn, columns, insert_sql, update_sql};
 use crate::contract::AgentQuery;
 use crate::record::{list_agents, read_agent};
 use crate::transfer::Table;
 
 static SELECT: LazyLock<String> =
-    LazyLock::new(|| format!("SELECT {} FROM agent", columns(Table::Agent, Lease::Left)));
+    LazyLock::new(|| format!("SELECT {} FROM agent", columns(Table::Agent, LeaseColumn::Left)));
 
 pub(super) async fn by_name(
     db: &Connection,
     name: &AgentName,
     ahead_ms: i64,
-) -> Result<Option<Agent>, Failure> {
+) -> Result<Option<Agent>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} WHERE name = $2", *SELECT));
     let row = db.query_opt(&SQL, &values![ahead_ms, name.as_str().to_owned()]).await?;
     let entry = row.as_ref().map(|row| rows::read(row, read_agent)).transpose();
@@ -31,13 +31,13 @@ pub(super) async fn list(
     db: &Connection,
     query: &AgentQuery,
     ahead_ms: i64,
-) -> Result<Vec<Agent>, Failure> {
+) -> Result<Vec<Agent>, PostgresFailure> {
     let list = list_agents(&SELECT, vec![ahead_ms.into()], query);
     rows::list(db, list, |row| Ok(read_agent(row)?.agent)).await
 }
 
 /// The sums of `Store::agents_mark`, made where the rows are.
-pub(super) async fn mark(db: &Connection) -> Result<ChangeToken, Failure> {
+pub(super) async fn mark(db: &Connection) -> Result<ChangeToken, PostgresFailure> {
     let sql = "SELECT count(*), sum(fence)::bigint, max(n),
                       (sum(hashtextextended(name, 0) >> 20) FILTER (WHERE NOT held))::bigint
                FROM agent";
@@ -47,13 +47,13 @@ pub(super) async fn mark(db: &Connection) -> Result<ChangeToken, Failure> {
 }
 
 /// The agents that cannot be read, with the reason.
-pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, Failure> {
+pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
     rows::unreadable(db, &format!("{} ORDER BY name", *SELECT), ("agent", 1), read_agent).await
 }
 
 /// These agents, held until the transaction ends.
 pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| {
-    let columns = columns(Table::Agent, Lease::Until);
+    let columns = columns(Table::Agent, LeaseColumn::Until);
     format!(
         "SELECT a.* FROM unnest($1::text[]) AS w (wanted) CROSS JOIN LATERAL
              (SELECT {columns} FROM agent WHERE agent.name = w.wanted FOR UPDATE) AS a"

@@ -6,15 +6,15 @@ use relight_core::agent::{Attempt, AttemptTag};
 use tokio_postgres::Row;
 
 use super::connection::{Connection, values};
-use super::error::Failure;
-use super::rows::{self, Lease, columns, insert_sql};
+use super::error::PostgresFailure;
+use super::rows::{self, LeaseColumn, columns, insert_sql};
 use super::text;
 use crate::contract::AttemptQuery;
 use crate::record::{BadValue, list_attempts, read_attempt};
 use crate::transfer::{Column, Table};
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
-    let columns = columns(Table::Attempt, Lease::Left);
+    let columns = columns(Table::Attempt, LeaseColumn::Left);
     format!("SELECT g.name, {columns} FROM attempt a JOIN agent g ON g.n = a.agent")
 });
 
@@ -22,24 +22,30 @@ pub(super) fn read(row: &Row) -> Result<Attempt, BadValue> {
     rows::read(row, read_attempt)
 }
 
-pub(super) async fn by_tag(db: &Connection, tag: &AttemptTag) -> Result<Option<Attempt>, Failure> {
+pub(super) async fn by_tag(
+    db: &Connection,
+    tag: &AttemptTag,
+) -> Result<Option<Attempt>, PostgresFailure> {
     let sql = format!("{} WHERE a.tag = $1", *SELECT);
     let row = db.query_opt(&sql, &values![kept_tag(tag)]).await?;
     row.as_ref().map(read).transpose().map_err(|bad| db.damaged(&bad))
 }
 
-pub(super) async fn list(db: &Connection, query: &AttemptQuery) -> Result<Vec<Attempt>, Failure> {
+pub(super) async fn list(
+    db: &Connection,
+    query: &AttemptQuery,
+) -> Result<Vec<Attempt>, PostgresFailure> {
     rows::list(db, list_attempts(&SELECT, query), read_attempt).await
 }
 
 /// The attempts that cannot be read, with the reason.
-pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, Failure> {
+pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
     rows::unreadable(db, &format!("{} ORDER BY a.n", *SELECT), ("attempt", 4), read_attempt).await
 }
 
 /// The attempts of these numbers, and those with these tags, whosever they are.
 pub(super) static CONCERNED: LazyLock<String> = LazyLock::new(|| {
-    let columns = columns(Table::Attempt, Lease::Left);
+    let columns = columns(Table::Attempt, LeaseColumn::Left);
     format!(
         "SELECT g.name, {columns} FROM unnest($1::text[], $2::bigint[]) AS w (name, number)
          JOIN agent g ON g.name = w.name JOIN attempt a ON a.agent = g.n AND a.number = w.number

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::connection::{Connection, Script, Server, values};
-use super::error::Failure;
+use super::connection::{Connection, PostgresServer, Script, values};
+use super::error::PostgresFailure;
 use super::lease_clock::LeaseClock;
 use super::open;
 use super::operation;
@@ -21,7 +21,7 @@ use super::steps::{self, StepBatch};
 use super::working_set::{self, Load};
 use crate::apply::Concern;
 use crate::contract::{Operation, Reply, StoreError};
-use crate::refusal::Refusal;
+use crate::refusal::OperationRefusal;
 
 /// Waits between attempts to reach it, growing up to the last.
 const PAUSES_MS: [u64; 6] = [1, 10, 50, 100, 250, 500];
@@ -39,17 +39,17 @@ const LITTLE_BYTES_MAX: usize = 64 << 10;
 /// One writer's connection and mark.
 #[derive(Debug)]
 pub(super) struct BatchCommitter {
-    server: Arc<Server>,
+    server: Arc<PostgresServer>,
     clock: Arc<LeaseClock>,
     connection: Option<Connection>,
-    mark: Option<Mark>,
+    mark: Option<WriterMark>,
     /// What orders the journal among all writers of this schema.
     journal_key: i64,
 }
 
 /// The writer's own row, and the number of its newest batch.
 #[derive(Debug, Clone)]
-struct Mark {
+struct WriterMark {
     writer: String,
     number: i64,
 }
@@ -58,7 +58,7 @@ struct Mark {
 #[derive(Debug)]
 enum Undone {
     /// It never was committed.
-    Never(Failure),
+    Never(PostgresFailure),
     /// The commit was sent and not answered.
     Unknown(Sent, String),
 }
@@ -82,8 +82,8 @@ enum ReadBack {
     Open(StoreError),
 }
 
-impl From<Failure> for Undone {
-    fn from(failure: Failure) -> Self {
+impl From<PostgresFailure> for Undone {
+    fn from(failure: PostgresFailure) -> Self {
         Self::Never(failure)
     }
 }
@@ -102,7 +102,11 @@ const READ_MARK: &str = "
 const NOT_IDLE: &str = "SELECT set_config('idle_in_transaction_session_timeout', $1, true)";
 
 impl BatchCommitter {
-    pub(super) fn new(server: Arc<Server>, clock: Arc<LeaseClock>, journal_key: i64) -> Self {
+    pub(super) fn new(
+        server: Arc<PostgresServer>,
+        clock: Arc<LeaseClock>,
+        journal_key: i64,
+    ) -> Self {
         Self { server, clock, connection: None, mark: None, journal_key }
     }
 
@@ -136,11 +140,11 @@ impl BatchCommitter {
                 Ok(mut reply) => reply.pop().expect("one answer for each operation"),
                 Err(error) => {
                     of_all = is_of_the_store(&error).then(|| error.clone());
-                    Err(Refusal::from(error))
+                    Err(OperationRefusal::from(error))
                 }
             });
             if of_all.is_none() && Instant::now() >= until {
-                of_all = Some(Failure::Again.into_store_error(&self.server.place));
+                of_all = Some(PostgresFailure::Again.into_store_error(&self.server.place));
             }
         }
         replies
@@ -161,17 +165,17 @@ impl BatchCommitter {
                 Err(Undone::Never(failure)) => failure,
                 Err(Undone::Unknown(sent, why)) => match self.read_back(sent, operations).await {
                     ReadBack::Made(replies) => return Ok(replies),
-                    ReadBack::NeverMade => Failure::Lost(why),
+                    ReadBack::NeverMade => PostgresFailure::Lost(why),
                     ReadBack::Open(error) => return Err(error),
                 },
             };
             match failure {
-                Failure::Again if tries < tries_max && Instant::now() < until => {
+                PostgresFailure::Again if tries < tries_max && Instant::now() < until => {
                     pause(tries).await;
                     tries += 1;
                 }
                 // A server that fell silent took all the time, and another may have its place.
-                Failure::Lost(_) if losses == 0 || Instant::now() < until => {
+                PostgresFailure::Lost(_) if losses == 0 || Instant::now() < until => {
                     self.connection = None;
                     pause(losses).await;
                     losses += 1;
@@ -207,8 +211,8 @@ impl BatchCommitter {
                 let row = row.expect("a function gives a row");
                 Ok(Some(steps.replies(&row).map_err(|bad| db.damaged(&bad))?))
             }
-            Err(Failure::Lost(why)) => Err(Undone::Unknown(Sent::Steps, why)),
-            Err(Failure::Again | Failure::Refused(_)) => Ok(None),
+            Err(PostgresFailure::Lost(why)) => Err(Undone::Unknown(Sent::Steps, why)),
+            Err(PostgresFailure::Again | PostgresFailure::Refused(_)) => Ok(None),
         }
     }
 
@@ -230,7 +234,7 @@ impl BatchCommitter {
         let Some(marked) = answers[place].first() else {
             // The row was removed as one of a writer long gone.
             self.mark = None;
-            return Err(self.rolled_back(Failure::Again).await.into());
+            return Err(self.rolled_back(PostgresFailure::Again).await.into());
         };
         if let Err(newer) = open::check_compatible(&self.server.place, marked.get(0)) {
             return Err(self.rolled_back(newer.into()).await.into());
@@ -244,7 +248,7 @@ impl BatchCommitter {
         let db = self.connection.as_ref().expect("it was there before");
         match db.run(script).await {
             Ok(_) => Ok(replies),
-            Err(Failure::Lost(why)) if has_changes => {
+            Err(PostgresFailure::Lost(why)) if has_changes => {
                 Err(Undone::Unknown(Sent::Batch(replies), why))
             }
             Err(failure) => Err(self.rolled_back(failure).await.into()),
@@ -252,22 +256,22 @@ impl BatchCommitter {
     }
 
     /// Ends what is left of a failed transaction, where there is somebody to tell.
-    async fn rolled_back(&mut self, failure: Failure) -> Failure {
+    async fn rolled_back(&mut self, failure: PostgresFailure) -> PostgresFailure {
         let Some(db) = &self.connection else { return failure };
-        let is_lost = matches!(failure, Failure::Lost(_));
+        let is_lost = matches!(failure, PostgresFailure::Lost(_));
         if is_lost || db.is_lost() || db.brief("ROLLBACK").await.is_err() {
             self.connection = None;
         }
         failure
     }
 
-    async fn next_mark(&mut self) -> Result<Mark, Failure> {
+    async fn next_mark(&mut self) -> Result<WriterMark, PostgresFailure> {
         self.connect().await?;
         if self.mark.is_none() {
             let db = self.connection.as_ref().expect("it was connected just now");
             let sql = "INSERT INTO commit_mark DEFAULT VALUES RETURNING writer";
             let row = db.query_opt(sql, &[]).await?.expect("an insert gives its row");
-            self.mark = Some(Mark { writer: row.get(0), number: 0 });
+            self.mark = Some(WriterMark { writer: row.get(0), number: 0 });
         }
         let mark = self.mark.as_mut().expect("it was made just now");
         mark.number += 1;
@@ -280,7 +284,7 @@ impl BatchCommitter {
         self.server.url.patience
     }
 
-    async fn connect(&mut self) -> Result<(), Failure> {
+    async fn connect(&mut self) -> Result<(), PostgresFailure> {
         if self.connection.as_ref().is_none_or(Connection::is_lost) {
             self.connection = None;
             self.connection = Some(self.server.connect(None).await?);
@@ -300,16 +304,16 @@ impl BatchCommitter {
                 Ok(None) => return ReadBack::NeverMade,
                 Err(failure) => failure,
             };
-            if matches!(failure, Failure::Refused(_)) || Instant::now() >= until {
+            if matches!(failure, PostgresFailure::Refused(_)) || Instant::now() >= until {
                 let why = match failure {
-                    Failure::Lost(why) => why,
-                    Failure::Again => "its transaction has not ended".to_owned(),
-                    Failure::Refused(error) => error.to_string(),
+                    PostgresFailure::Lost(why) => why,
+                    PostgresFailure::Again => "its transaction has not ended".to_owned(),
+                    PostgresFailure::Refused(error) => error.to_string(),
                 };
                 let why = format!("a commit was not answered and may have been made ({why})");
                 return ReadBack::Open(self.server.unreachable(why));
             }
-            if matches!(failure, Failure::Lost(_)) {
+            if matches!(failure, PostgresFailure::Lost(_)) {
                 self.connection = None;
             }
             pause(tries).await;
@@ -321,7 +325,7 @@ impl BatchCommitter {
         &mut self,
         sent: &mut Sent,
         operations: &[Operation],
-    ) -> Result<Option<Vec<Reply>>, Failure> {
+    ) -> Result<Option<Vec<Reply>>, PostgresFailure> {
         self.connect().await?;
         let db = self.connection.as_ref().expect("it was connected just now");
         let mark = self.mark.as_mut().expect("a commit was sent under it");

@@ -13,9 +13,9 @@ use tokio::sync::Notify;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Row, Statement};
 
-use super::error::Failure;
-use super::hosts::Hosts;
-use super::tls::Tls;
+use super::error::PostgresFailure;
+use super::hosts::ServerHosts;
+use super::tls::PostgresTls;
 use super::url::PostgresUrl;
 use crate::contract::StoreError;
 use crate::record::{BadValue, bad_value};
@@ -29,25 +29,28 @@ pub(super) const AS_LONG_AS_IT_TAKES: Duration = Duration::MAX;
 const STATEMENTS_MAX: usize = 200;
 
 /// Which server, and how to get there.
-pub(super) struct Server {
+pub(super) struct PostgresServer {
     pub(super) url: PostgresUrl,
     /// Its name in errors; without a password.
     pub(super) place: Arc<str>,
-    hosts: Hosts,
-    tls: Tls,
+    hosts: ServerHosts,
+    tls: PostgresTls,
 }
 
-impl Server {
+impl PostgresServer {
     pub(super) fn new(url: PostgresUrl) -> Result<Self, StoreError> {
         let place: Arc<str> = url.to_string().into();
-        match Tls::new(&url) {
-            Ok(tls) => Ok(Self { hosts: Hosts::new(&url), url, place, tls }),
+        match PostgresTls::new(&url) {
+            Ok(tls) => Ok(Self { hosts: ServerHosts::new(&url), url, place, tls }),
             Err(why) => Err(StoreError::Unsuitable { place: place.to_string(), why }),
         }
     }
 
     /// A connection that speaks our schema. `heard` is rung by each notification it gets.
-    pub(super) async fn connect(&self, heard: Option<Arc<Notify>>) -> Result<Connection, Failure> {
+    pub(super) async fn connect(
+        &self,
+        heard: Option<Arc<Notify>>,
+    ) -> Result<Connection, PostgresFailure> {
         let (client, mut driver) = self.hosts.connect(&self.tls, &self.place).await?;
         let ended = Arc::new(Notify::new());
         let ending = Arc::clone(&ended);
@@ -76,7 +79,7 @@ impl Server {
     }
 }
 
-impl std::fmt::Debug for Server {
+impl std::fmt::Debug for PostgresServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Server({})", self.place)
     }
@@ -167,20 +170,28 @@ impl Connection {
     }
 
     /// One statement or many in plain text, without values.
-    pub(super) async fn batch(&self, sql: &str) -> Result<(), Failure> {
+    pub(super) async fn batch(&self, sql: &str) -> Result<(), PostgresFailure> {
         self.batch_within(LONG_WAIT, sql).await
     }
 
-    pub(super) async fn batch_within(&self, wait: Duration, sql: &str) -> Result<(), Failure> {
+    pub(super) async fn batch_within(
+        &self,
+        wait: Duration,
+        sql: &str,
+    ) -> Result<(), PostgresFailure> {
         within(wait, self.client.batch_execute(sql)).await?.map_err(|e| self.failure(&e))
     }
 
     /// The same for what is answered at once.
-    pub(super) async fn brief(&self, sql: &str) -> Result<(), Failure> {
+    pub(super) async fn brief(&self, sql: &str) -> Result<(), PostgresFailure> {
         within(self.patience, self.client.batch_execute(sql)).await?.map_err(|e| self.failure(&e))
     }
 
-    pub(super) async fn query(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Failure> {
+    pub(super) async fn query(
+        &self,
+        sql: &str,
+        values: &[Value],
+    ) -> Result<Vec<Row>, PostgresFailure> {
         self.query_within(self.patience, sql, values).await
     }
 
@@ -189,8 +200,8 @@ impl Connection {
         wait: Duration,
         sql: &str,
         values: &[Value],
-    ) -> Result<Vec<Row>, Failure> {
-        let _asking = Asking::new(&self.asked);
+    ) -> Result<Vec<Row>, PostgresFailure> {
+        let _asking = WaitGuard::new(&self.asked);
         let statement = self.prepared(sql).await?;
         let values = borrowed(values);
         within(wait, self.client.query(&statement, &values)).await?.map_err(|e| self.failure(&e))
@@ -200,14 +211,14 @@ impl Connection {
         &self,
         sql: &str,
         values: &[Value],
-    ) -> Result<Option<Row>, Failure> {
+    ) -> Result<Option<Row>, PostgresFailure> {
         Ok(self.query(sql, values).await?.into_iter().next())
     }
 
     /// The rows of each statement, in order. All are sent before the first is answered. Inside of a
     /// transaction the first that fails makes all later ones fail; its error is the answer.
-    pub(super) async fn run(&self, script: Script) -> Result<Vec<Vec<Row>>, Failure> {
-        let _asking = Asking::new(&self.asked);
+    pub(super) async fn run(&self, script: Script) -> Result<Vec<Vec<Row>>, PostgresFailure> {
+        let _asking = WaitGuard::new(&self.asked);
         let mut statements = Vec::with_capacity(script.statements.len());
         for (sql, values) in &script.statements {
             statements.push((self.prepared(sql).await?, borrowed(values)));
@@ -224,7 +235,7 @@ impl Connection {
     }
 
     /// Known after the first time; only that one takes a trip of its own.
-    async fn prepared(&self, sql: &str) -> Result<Statement, Failure> {
+    async fn prepared(&self, sql: &str) -> Result<Statement, PostgresFailure> {
         if let Some(known) = self.known(sql) {
             return Ok(known);
         }
@@ -242,14 +253,14 @@ impl Connection {
         statements.get(sql).cloned()
     }
 
-    pub(super) fn failure(&self, error: &tokio_postgres::Error) -> Failure {
-        Failure::of_answer(&self.place, error)
+    pub(super) fn failure(&self, error: &tokio_postgres::Error) -> PostgresFailure {
+        PostgresFailure::of_answer(&self.place, error)
     }
 
     /// A row that none of our writers wrote.
-    pub(super) fn damaged(&self, bad: &BadValue) -> Failure {
+    pub(super) fn damaged(&self, bad: &BadValue) -> PostgresFailure {
         let (place, what) = (self.place.to_string(), bad.to_string());
-        Failure::Refused(StoreError::Damaged { place, what })
+        PostgresFailure::Refused(StoreError::Damaged { place, what })
     }
 }
 
@@ -260,16 +271,16 @@ impl std::fmt::Debug for Connection {
 }
 
 /// Counts one who waits, also when the wait is given up.
-struct Asking<'a>(&'a AtomicUsize);
+struct WaitGuard<'a>(&'a AtomicUsize);
 
-impl<'a> Asking<'a> {
+impl<'a> WaitGuard<'a> {
     fn new(asked: &'a AtomicUsize) -> Self {
         asked.fetch_add(1, Ordering::Relaxed);
         Self(asked)
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -309,10 +320,10 @@ async fn together(mut asked: Vec<Asked<'_>>) -> Vec<Answered> {
 pub(super) async fn within<T>(
     wait: Duration,
     future: impl Future<Output = T>,
-) -> Result<T, Failure> {
+) -> Result<T, PostgresFailure> {
     tokio::time::timeout(wait, future)
         .await
-        .map_err(|_| Failure::Lost(format!("no answer within {} s", wait.as_secs())))
+        .map_err(|_| PostgresFailure::Lost(format!("no answer within {} s", wait.as_secs())))
 }
 
 /// One value of a row.

@@ -8,7 +8,7 @@ use crate::contract::StoreError;
 
 /// Why something asked of the database was not answered.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum PostgresFailure {
     /// The connection is gone, or the server goes: what was asked may or may not have happened.
     Lost(String),
     /// Somebody else was first; the same asked again will be answered.
@@ -17,7 +17,7 @@ pub(super) enum Failure {
     Refused(StoreError),
 }
 
-impl Failure {
+impl PostgresFailure {
     /// An error on a connection that was there: one that ends it is no word about what was asked, which
     /// may have happened before. (A FATAL at the start says that nobody is let in, and is of use.)
     pub(super) fn of_answer(place: &str, error: &tokio_postgres::Error) -> Self {
@@ -50,7 +50,7 @@ impl Failure {
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for PostgresFailure {
     fn from(error: StoreError) -> Self {
         Self::Refused(error)
     }
@@ -65,14 +65,14 @@ fn is_ours(error: &tokio_postgres::Error) -> bool {
     is_conversion && error.to_string().contains("serializing")
 }
 
-fn of_server(place: &str, said: &DbError) -> Failure {
+fn of_server(place: &str, said: &DbError) -> PostgresFailure {
     let store = place.to_owned();
     let code = said.code();
     if is_for_another_try(code) {
-        return Failure::Again;
+        return PostgresFailure::Again;
     }
     if is_goodbye(code) {
-        return Failure::Lost(said.message().to_owned());
+        return PostgresFailure::Lost(said.message().to_owned());
     }
     let refused = match &code.code()[..2] {
         // Out of disk, memory or connections; errors of the system below.
@@ -87,7 +87,7 @@ fn of_server(place: &str, said: &DbError) -> Failure {
         "57" => StoreError::Busy { place: store },
         _ => StoreError::Unsuitable { place: store, why: said.message().to_owned() },
     };
-    Failure::Refused(refused)
+    PostgresFailure::Refused(refused)
 }
 
 /// Two wanted the same at once: one of them tries again and sees what the other did.

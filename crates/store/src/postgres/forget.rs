@@ -10,10 +10,10 @@ use relight_core::session::SessionStateKind;
 use relight_core::time::Time;
 
 use super::connection::{Connection, LONG_WAIT, Script, get, values};
-use super::error::Failure;
+use super::error::PostgresFailure;
 use super::journal;
 use super::open;
-use crate::apply::Entry;
+use crate::apply::JournalEntry;
 use crate::contract::AGENT_FORGOTTEN;
 use crate::record::parse;
 
@@ -32,7 +32,7 @@ pub(super) async fn tasks(
     wanted: &[(TaskId, u64)],
     at: Time,
     journal_key: i64,
-) -> Result<Vec<TaskId>, Failure> {
+) -> Result<Vec<TaskId>, PostgresFailure> {
     let mut removed = Vec::new();
     for some in wanted.chunks(TASKS_MAX) {
         removed.extend(some_tasks(db, some, at, journal_key).await?);
@@ -45,7 +45,7 @@ async fn some_tasks(
     wanted: &[(TaskId, u64)],
     at: Time,
     journal_key: i64,
-) -> Result<Vec<TaskId>, Failure> {
+) -> Result<Vec<TaskId>, PostgresFailure> {
     let ids: Vec<String> = wanted.iter().map(|(id, _)| id.as_str().to_owned()).collect();
     let seqs: Vec<i64> = wanted.iter().map(|(_, seq)| seq.cast_signed()).collect();
     begin(db).await?;
@@ -70,7 +70,7 @@ async fn some_tasks(
     }
     let told = |id: &TaskId| {
         let detail = Cow::Owned(serde_json::json!({"task": id}));
-        Entry::of_nothing(at, EventKind::TaskForgotten, detail)
+        JournalEntry::of_nothing(at, EventKind::TaskForgotten, detail)
     };
     commit(db, &removed.iter().map(told).collect::<Vec<_>>(), journal_key).await?;
     Ok(removed)
@@ -78,7 +78,7 @@ async fn some_tasks(
 
 /// Begins a transaction in a schema that is ours to change, and stays so until it ends: a removal has
 /// no mark that whoever changes `meta` would wait for.
-async fn begin(db: &Connection) -> Result<(), Failure> {
+async fn begin(db: &Connection) -> Result<(), PostgresFailure> {
     db.batch("BEGIN").await?;
     let row = db.query_opt("SELECT min_compatible FROM meta WHERE one FOR SHARE", &[]).await?;
     let min_compatible = row.map_or(0, |row| row.get(0));
@@ -86,7 +86,11 @@ async fn begin(db: &Connection) -> Result<(), Failure> {
 }
 
 /// Tells of it and makes it last.
-async fn commit(db: &Connection, told: &[Entry<'_>], journal_key: i64) -> Result<(), Failure> {
+async fn commit(
+    db: &Connection,
+    told: &[JournalEntry<'_>],
+    journal_key: i64,
+) -> Result<(), PostgresFailure> {
     let mut script = Script::default();
     if !told.is_empty() {
         journal::append(&mut script, journal_key, told);
@@ -96,7 +100,7 @@ async fn commit(db: &Connection, told: &[Entry<'_>], journal_key: i64) -> Result
 }
 
 /// Old events that are no step's records; the newest id stays taken. Marks of writers long gone too.
-pub(super) async fn events(db: &Connection, before: Time) -> Result<u64, Failure> {
+pub(super) async fn events(db: &Connection, before: Time) -> Result<u64, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let cleared = EventKind::StepsCleared.code();
         format!(
@@ -131,7 +135,7 @@ struct Stretch {
 }
 
 /// By rows, for ids may be far apart: those of a restored store begin anew at the time.
-async fn next_stretch(db: &Connection, after: i64) -> Result<Option<Stretch>, Failure> {
+async fn next_stretch(db: &Connection, after: i64) -> Result<Option<Stretch>, PostgresFailure> {
     let sql = "SELECT MAX(id), MIN(at) FROM
                    (SELECT id, at FROM journal WHERE id > $1 ORDER BY id LIMIT $2) AS next";
     let rows = db.query_within(LONG_WAIT, sql, &values![after, JOURNAL_STRETCH]).await?;
@@ -141,7 +145,7 @@ async fn next_stretch(db: &Connection, after: i64) -> Result<Option<Stretch>, Fa
 }
 
 /// Ended attempts begun before this, but the newest of each agent.
-pub(super) async fn attempts(db: &Connection, before: Time) -> Result<u64, Failure> {
+pub(super) async fn attempts(db: &Connection, before: Time) -> Result<u64, PostgresFailure> {
     let sql = "
         WITH gone AS (
             DELETE FROM attempt WHERE n IN (
@@ -163,7 +167,7 @@ pub(super) async fn attempts(db: &Connection, before: Time) -> Result<u64, Failu
 pub(super) async fn sessions(
     db: &Connection,
     wanted: &[(SessionKey, u64)],
-) -> Result<u64, Failure> {
+) -> Result<u64, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let active = SessionStateKind::Active.code();
         format!(
@@ -187,7 +191,7 @@ async fn counted(
     db: &Connection,
     sql: &str,
     values: Vec<super::connection::Value>,
-) -> Result<u64, Failure> {
+) -> Result<u64, PostgresFailure> {
     begin(db).await?;
     let rows = db.query_within(LONG_WAIT, sql, &values).await?;
     db.batch("COMMIT").await?;
@@ -201,7 +205,7 @@ pub(super) async fn agent(
     seq: u64,
     at: Time,
     journal_key: i64,
-) -> Result<bool, Failure> {
+) -> Result<bool, PostgresFailure> {
     begin(db).await?;
     let delete = "DELETE FROM agent WHERE name = $1 AND seq = $2 AND NOT held RETURNING n";
     let row = db.query_opt(delete, &values![name.as_str().to_owned(), seq.cast_signed()]).await?;
@@ -213,6 +217,6 @@ pub(super) async fn agent(
         db.query_within(LONG_WAIT, sql, &values![n]).await?;
     }
     let detail = Cow::Owned(serde_json::json!({"forgotten": name}));
-    commit(db, &[Entry::of_nothing(at, AGENT_FORGOTTEN, detail)], journal_key).await?;
+    commit(db, &[JournalEntry::of_nothing(at, AGENT_FORGOTTEN, detail)], journal_key).await?;
     Ok(true)
 }

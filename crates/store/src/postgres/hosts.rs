@@ -11,8 +11,8 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, Socket};
 
 use super::connection::within;
-use super::error::Failure;
-use super::tls::{Encrypted, Tls};
+use super::error::PostgresFailure;
+use super::tls::{Encrypted, PostgresTls};
 use super::url::PostgresUrl;
 use crate::contract::StoreError;
 
@@ -30,7 +30,7 @@ pub(super) type Driver = tokio_postgres::Connection<Socket, Encrypted<Socket>>;
 
 /// All servers of an address.
 #[derive(Debug)]
-pub(super) struct Hosts {
+pub(super) struct ServerHosts {
     config: Config,
     /// The URL allows a password to be sent unencrypted.
     may_send_plainly: bool,
@@ -47,7 +47,7 @@ struct Target {
     address: Option<IpAddr>,
 }
 
-impl Hosts {
+impl ServerHosts {
     pub(super) fn new(url: &PostgresUrl) -> Self {
         Self {
             config: url.config.clone(),
@@ -59,9 +59,9 @@ impl Hosts {
     /// The first that is there and can be used as the address asks for.
     pub(super) async fn connect(
         &self,
-        tls: &Tls,
+        tls: &PostgresTls,
         store: &str,
-    ) -> Result<(Client, Driver), Failure> {
+    ) -> Result<(Client, Driver), PostgresFailure> {
         let mut failures = Vec::new();
         for place in self.order() {
             let targets = match self.targets(place).await {
@@ -89,9 +89,9 @@ impl Hosts {
     async fn connect_to(
         &self,
         target: Target,
-        tls: &Tls,
+        tls: &PostgresTls,
         store: &str,
-    ) -> Result<(Client, Driver), Failure> {
+    ) -> Result<(Client, Driver), PostgresFailure> {
         let config = self.only(target);
         let connected = within(self.wait(), config.connect(tls.clone())).await?;
         connected.map_err(|error| {
@@ -99,9 +99,9 @@ impl Hosts {
             let has_no_tls = super::error::chain(&error).contains("server does not support TLS");
             if has_no_tls && self.needs_tls(target) {
                 let (place, why) = (store.to_owned(), NO_PLAIN_PASSWORD.to_owned());
-                return Failure::Refused(StoreError::Unsuitable { place, why });
+                return PostgresFailure::Refused(StoreError::Unsuitable { place, why });
             }
-            Failure::of(store, &error)
+            PostgresFailure::of(store, &error)
         })
     }
 
@@ -123,7 +123,7 @@ impl Hosts {
     }
 
     /// All addresses of one, the last good one first.
-    async fn targets(&self, place: usize) -> Result<Vec<Target>, Failure> {
+    async fn targets(&self, place: usize) -> Result<Vec<Target>, PostgresFailure> {
         let at = |address| Target { place, address };
         let name = match &self.config.get_hosts()[place] {
             Host::Unix(_) => return Ok(vec![at(None)]),
@@ -134,8 +134,9 @@ impl Hosts {
         }
         let looking = tokio::net::lookup_host((name.as_str(), self.port(place)));
         let found = within(self.wait(), looking).await?;
-        let found =
-            found.map_err(|error| Failure::Lost(format!("error connecting to server: {error}")))?;
+        let found = found.map_err(|error| {
+            PostgresFailure::Lost(format!("error connecting to server: {error}"))
+        })?;
         let mut targets: Vec<Target> = found.map(|address| at(Some(address.ip()))).collect();
         let first = self.first();
         targets.sort_by_key(|target| *target != first);
@@ -193,22 +194,23 @@ impl Hosts {
 
     /// What is said when none could be used: while one of them may come back, that; the last one's word
     /// first.
-    fn of_all(&self, mut failures: Vec<(usize, Failure)>) -> Failure {
-        let may_come_back = failures.iter().any(|(_, failure)| matches!(failure, Failure::Lost(_)));
+    fn of_all(&self, mut failures: Vec<(usize, PostgresFailure)>) -> PostgresFailure {
+        let may_come_back =
+            failures.iter().any(|(_, failure)| matches!(failure, PostgresFailure::Lost(_)));
         if failures.len() == 1 || !may_come_back {
             let last = failures.pop().map(|(_, failure)| failure);
             let no_address = "error connecting to server: the name has no address";
-            return last.unwrap_or_else(|| Failure::Lost(no_address.to_owned()));
+            return last.unwrap_or_else(|| PostgresFailure::Lost(no_address.to_owned()));
         }
         let told = failures.into_iter().rev().map(|(place, failure)| {
             let why = match failure {
-                Failure::Lost(why) => why,
-                Failure::Again => "it is busy".to_owned(),
-                Failure::Refused(error) => error.to_string(),
+                PostgresFailure::Lost(why) => why,
+                PostgresFailure::Again => "it is busy".to_owned(),
+                PostgresFailure::Refused(error) => error.to_string(),
             };
             format!("{why} ({})", self.name(place))
         });
-        Failure::Lost(told.collect::<Vec<String>>().join("; "))
+        PostgresFailure::Lost(told.collect::<Vec<String>>().join("; "))
     }
 
     fn name(&self, place: usize) -> String {
@@ -223,8 +225,8 @@ impl Hosts {
 mod tests {
     use super::*;
 
-    fn hosts(text: &str) -> Hosts {
-        Hosts::new(&text.parse::<PostgresUrl>().unwrap())
+    fn hosts(text: &str) -> ServerHosts {
+        ServerHosts::new(&text.parse::<PostgresUrl>().unwrap())
     }
 
     #[test]
@@ -278,9 +280,10 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let server = tokio::spawn(without_tls(listener));
         let url: PostgresUrl = format!("postgres://ann:s3cret@{own}:{port}/work").parse().unwrap();
-        let refused = Hosts::new(&url).connect(&Tls::new(&url).unwrap(), "a store").await;
+        let refused =
+            ServerHosts::new(&url).connect(&PostgresTls::new(&url).unwrap(), "a store").await;
         let why = match refused {
-            Err(Failure::Refused(StoreError::Unsuitable { why, .. })) => why,
+            Err(PostgresFailure::Refused(StoreError::Unsuitable { why, .. })) => why,
             Err(other) => panic!("{other:?}"),
             Ok(_) => panic!("it is not a server"),
         };
@@ -319,7 +322,7 @@ mod tests {
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = silent.local_addr().unwrap().port();
         let url: PostgresUrl = format!("postgres://127.0.0.1:{port},db2/work").parse().unwrap();
-        let (all, tls) = (Hosts::new(&url), Tls::new(&url).unwrap());
+        let (all, tls) = (ServerHosts::new(&url), PostgresTls::new(&url).unwrap());
         tokio::select! {
             biased;
             _ = all.connect(&tls, "a store") => panic!("a silent server answers nothing"),
@@ -331,9 +334,9 @@ mod tests {
     #[test]
     fn all_are_named_when_none_can_be_used() {
         let all = hosts("postgres://a,b/work");
-        let lost = |why: &str| Failure::Lost(why.to_owned());
+        let lost = |why: &str| PostgresFailure::Lost(why.to_owned());
         let failure = all.of_all(vec![(0, lost("no answer within 2 s")), (1, lost("refused"))]);
-        let Failure::Lost(why) = failure else { panic!("{failure:?}") };
+        let PostgresFailure::Lost(why) = failure else { panic!("{failure:?}") };
         insta::assert_snapshot!(why, @"refused (b:5432); no answer within 2 s (a:5432)");
     }
 }

@@ -5,7 +5,7 @@ use relight_core::status::TaskStatus;
 use tokio_postgres::Row;
 
 use super::connection::{Connection, LONG_WAIT, values};
-use super::error::Failure;
+use super::error::PostgresFailure;
 use super::rows::count_by;
 use super::{agents, attempts, open, sessions, tasks};
 use crate::contract::{Inventory, Replication, Standby};
@@ -15,7 +15,11 @@ use crate::transfer::Table;
 /// Most findings that a check of the whole reports.
 const DAMAGE_MAX: usize = 20;
 
-pub(super) async fn take(db: &Connection, schema: &str, whole: bool) -> Result<Inventory, Failure> {
+pub(super) async fn take(
+    db: &Connection,
+    schema: &str,
+    whole: bool,
+) -> Result<Inventory, PostgresFailure> {
     let sql = "SELECT current_setting('server_version'),
                       (SELECT COUNT(*) FROM journal),
                       (SELECT COUNT(*) FROM task WHERE steps_open > 0),
@@ -40,7 +44,7 @@ pub(super) async fn take(db: &Connection, schema: &str, whole: bool) -> Result<I
     })
 }
 
-async fn settings(db: &Connection) -> Result<Vec<(String, String)>, Failure> {
+async fn settings(db: &Connection) -> Result<Vec<(String, String)>, PostgresFailure> {
     let names = ["fsync", "full_page_writes", "synchronous_commit", "synchronous_standby_names"];
     let mut found = Vec::new();
     for name in names {
@@ -54,7 +58,7 @@ async fn settings(db: &Connection) -> Result<Vec<(String, String)>, Failure> {
 }
 
 /// As far as our role may know: without `pg_monitor` a standby is seen, but nothing of it.
-async fn replication(db: &Connection) -> Result<Replication, Failure> {
+async fn replication(db: &Connection) -> Result<Replication, PostgresFailure> {
     let sql = "SELECT current_setting('synchronous_commit'),
                       current_setting('synchronous_standby_names')";
     let row = db.query_opt(sql, &[]).await?.expect("settings have a row");
@@ -78,7 +82,7 @@ async fn replication(db: &Connection) -> Result<Replication, Failure> {
     Ok(Replication { waits_for: waits.then_some(names), standbys })
 }
 
-async fn check(db: &Connection) -> Result<Vec<String>, Failure> {
+async fn check(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
     let mut found = tasks::unreadable(db, DAMAGE_MAX as i64).await?;
     found.extend(agents::unreadable(db).await?);
     found.extend(attempts::unreadable(db).await?);

@@ -7,9 +7,9 @@ use relight_core::ids::TaskId;
 use relight_core::step::{Output, Step, StepKey};
 
 use super::connection::{Connection, Script, Value, values};
-use super::error::Failure;
+use super::error::PostgresFailure;
 use super::rows::{self, names, unnest};
-use crate::apply::Entry;
+use crate::apply::JournalEntry;
 use crate::contract::EventQuery;
 use crate::record::{entry_row, list_events, newest_of_each, read_event, read_output, read_step};
 use crate::transfer::{Column, Row, Table};
@@ -26,7 +26,7 @@ fn step_columns() -> Vec<Column> {
     [&columns[1..3], &columns[5..]].concat()
 }
 
-fn step_row(entry: &Entry<'_>) -> Row {
+fn step_row(entry: &JournalEntry<'_>) -> Row {
     let mut row = entry_row(entry);
     row.drain(3..5);
     row.remove(0);
@@ -34,12 +34,12 @@ fn step_row(entry: &Entry<'_>) -> Row {
 }
 
 /// What `append_steps` takes of records.
-pub(super) fn step_values(entries: &[Entry<'_>]) -> Vec<Value> {
+pub(super) fn step_values(entries: &[JournalEntry<'_>]) -> Vec<Value> {
     rows::lists_of(&step_columns(), entries.iter().map(step_row).collect())
 }
 
 /// What `append_step` takes of a record: moment and fence are those of its task.
-pub(super) fn one_step_values(entry: &Entry<'_>) -> Vec<Value> {
+pub(super) fn one_step_values(entry: &JournalEntry<'_>) -> Vec<Value> {
     let columns = step_columns().into_iter().zip(step_row(entry));
     let columns = columns.filter(|((name, _), _)| !["at", "fence"].contains(name));
     columns.map(|((_, kind), cell)| rows::scalar(kind, cell)).collect()
@@ -59,8 +59,8 @@ static APPEND: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Appends these, as one of the last statements of a transaction.
-pub(super) fn append(script: &mut Script, journal_key: i64, entries: &[Entry<'_>]) {
-    let row = |entry: &Entry<'_>| entry_row(entry).into_iter().skip(1).collect();
+pub(super) fn append(script: &mut Script, journal_key: i64, entries: &[JournalEntry<'_>]) {
+    let row = |entry: &JournalEntry<'_>| entry_row(entry).into_iter().skip(1).collect();
     let mut values = rows::lists_of(written(), entries.iter().map(row).collect());
     values.extend(values![journal_key]);
     script.add(&APPEND, values);
@@ -90,7 +90,7 @@ pub(super) async fn step(
     db: &Connection,
     task: &TaskId,
     key: &StepKey,
-) -> Result<Option<Step>, Failure> {
+) -> Result<Option<Step>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         format!(
             "SELECT {STEP_COLUMNS} FROM task t JOIN journal j ON j.task = t.n
@@ -107,7 +107,7 @@ fn key_values(task: &TaskId, key: &StepKey) -> Vec<Value> {
     values![task.as_str().to_owned(), key.name.as_str().to_owned(), i64::from(key.occurrence)]
 }
 
-pub(super) async fn steps(db: &Connection, task: &TaskId) -> Result<Vec<Step>, Failure> {
+pub(super) async fn steps(db: &Connection, task: &TaskId) -> Result<Vec<Step>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         format!(
             "SELECT {STEP_COLUMNS} FROM task t JOIN journal j ON j.task = t.n
@@ -123,7 +123,7 @@ pub(super) async fn output(
     db: &Connection,
     task: &TaskId,
     key: &StepKey,
-) -> Result<Option<Output>, Failure> {
+) -> Result<Option<Output>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let begun = EventKind::StepBegun.code();
         format!(
@@ -139,7 +139,10 @@ pub(super) async fn output(
     Ok(output.map_err(|bad| db.damaged(&bad))?.flatten())
 }
 
-pub(super) async fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Event>, Failure> {
+pub(super) async fn events(
+    db: &Connection,
+    query: &EventQuery,
+) -> Result<Vec<Event>, PostgresFailure> {
     let by_index = |kinds: &str, _: &str, _| format!("j.{kinds} AND j.kind IN (21, 22, 23)");
     let mut found = rows::list(db, list_events(query, by_index), read_event).await?;
     if query.newest {
@@ -148,7 +151,7 @@ pub(super) async fn events(db: &Connection, query: &EventQuery) -> Result<Vec<Ev
     Ok(found)
 }
 
-pub(super) async fn newest(db: &Connection) -> Result<u64, Failure> {
+pub(super) async fn newest(db: &Connection) -> Result<u64, PostgresFailure> {
     let row = db.query_opt("SELECT COALESCE(MAX(id), 0) FROM journal", &[]).await?;
     Ok(row.map_or(0, |row| row.get::<_, i64>(0)).cast_unsigned())
 }

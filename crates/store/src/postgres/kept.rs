@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 use serde_json::Value as Json;
 
 use super::connection::{Connection, values};
-use super::error::Failure;
+use super::error::PostgresFailure;
 use super::rows::{self, insert_sql, update_sql};
 use super::text;
 use crate::transfer::Table;
 
-pub(super) async fn read(db: &Connection, name: &str) -> Result<Option<Json>, Failure> {
+pub(super) async fn read(db: &Connection, name: &str) -> Result<Option<Json>, PostgresFailure> {
     let sql = "SELECT body FROM kept WHERE name = $1";
     let row = db.query_opt(sql, &values![text::kept(name).into_owned()]).await?;
     let read = |row| rows::read(row, |row| row.json("kept.body"));

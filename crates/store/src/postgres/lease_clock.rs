@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use relight_core::time::Time;
 
 use super::connection::Connection;
-use super::error::Failure;
+use super::error::PostgresFailure;
 
 /// The database's clock in milliseconds, plus what a test moved this handle's by (`$1`).
 pub(super) const NOW_MS: &str = if BY_WALL_CLOCKS {
@@ -41,7 +41,7 @@ fn wall_clock_ms() -> i64 {
 }
 
 /// The database's clock, whatever a test did to this handle's.
-pub(super) async fn wall(db: &Connection) -> Result<Option<Time>, Failure> {
+pub(super) async fn wall(db: &Connection) -> Result<Option<Time>, PostgresFailure> {
     let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
     let row = db.query_opt(sql, &[]).await?;
     Ok(row.map(|row| Time::from_ms(row.get(0))))

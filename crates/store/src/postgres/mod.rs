@@ -51,16 +51,16 @@ use serde_json::Value;
 
 use self::background::Background;
 use self::batch_committer::BatchCommitter;
-use self::connection::{AS_LONG_AS_IT_TAKES, Connection, Server};
-use self::error::Failure;
+use self::connection::{AS_LONG_AS_IT_TAKES, Connection, PostgresServer};
+use self::error::PostgresFailure;
 use self::lease_clock::LeaseClock;
 use self::open::Expected;
 use self::pool::Pool;
 use self::remover::Remover;
 pub use self::transfer::{PostgresExporter, PostgresImporter, raise_numbers};
 pub use self::url::{PostgresUrl, PostgresUrlError};
-use self::watch::Watch;
-use self::writer::Writer;
+use self::watch::PostgresWatch;
+use self::writer::PostgresWriter;
 use crate::check;
 use crate::contract::{
     AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation, Removal,
@@ -70,10 +70,10 @@ use crate::contract::{
 /// One schema of a PostgreSQL database.
 #[derive(Debug)]
 pub struct PostgresStore {
-    server: Arc<Server>,
+    server: Arc<PostgresServer>,
     clock: Arc<LeaseClock>,
-    watch: Arc<Watch>,
-    writer: Arc<Writer>,
+    watch: Arc<PostgresWatch>,
+    writer: Arc<PostgresWriter>,
     pool: Arc<Pool>,
     /// What orders the journal among all writers of this schema.
     journal_key: i64,
@@ -83,7 +83,7 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Opens the store, making its schema when there is none. Blocks until the server has answered.
     pub fn open(url: &PostgresUrl) -> Result<Self, StoreError> {
-        let server = Arc::new(Server::new(url.clone())?);
+        let server = Arc::new(PostgresServer::new(url.clone())?);
         let background = Background::start(&server.place)?;
         let asked = Arc::clone(&server);
         let opening = async move { open::open(&asked, Expected::Any).await };
@@ -94,8 +94,8 @@ impl PostgresStore {
             None => return Err(server.unreachable("no answer")),
         };
         let clock = Arc::new(LeaseClock::default());
-        let watch = Watch::new(Arc::clone(&server));
-        let writer = Writer::new(&server.place);
+        let watch = PostgresWatch::new(Arc::clone(&server));
+        let writer = PostgresWriter::new(&server.place);
         let pool = Arc::new(Pool::new(Arc::clone(&server), opened.connection));
         let (committer_server, committer_clock) = (Arc::clone(&server), Arc::clone(&clock));
         let key = opened.journal_key;
@@ -118,7 +118,7 @@ impl PostgresStore {
     ) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, Failure>> + Send,
+        F: Future<Output = Result<T, PostgresFailure>> + Send,
     {
         let pool = Arc::clone(&self.pool);
         self.ask(async move { pool.read(read).await }).await
@@ -131,7 +131,7 @@ impl PostgresStore {
     ) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, Failure>> + Send,
+        F: Future<Output = Result<T, PostgresFailure>> + Send,
     {
         let pool = Arc::clone(&self.pool);
         self.ask(async move { pool.read_for_lease(read).await }).await

@@ -7,25 +7,28 @@ use relight_core::node::{Epoch, Node, NodesSummary};
 use tokio_postgres::Row;
 
 use super::connection::{Connection, values};
-use super::error::Failure;
+use super::error::PostgresFailure;
 use super::lease_clock::NOW_MS;
 use super::open;
-use super::rows::{self, Lease, columns, insert_sql, update_sql};
+use super::rows::{self, LeaseColumn, columns, insert_sql, update_sql};
 use crate::apply::{NodeRow, left};
 use crate::record::{BadValue, read_node};
 use crate::transfer::Table;
 
 static SELECT: LazyLock<String> =
-    LazyLock::new(|| format!("SELECT {} FROM node", columns(Table::Node, Lease::Left)));
+    LazyLock::new(|| format!("SELECT {} FROM node", columns(Table::Node, LeaseColumn::Left)));
 
-pub(super) async fn list(db: &Connection, ahead_ms: i64) -> Result<Vec<Node>, Failure> {
+pub(super) async fn list(db: &Connection, ahead_ms: i64) -> Result<Vec<Node>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} ORDER BY name", *SELECT));
     let rows = db.query(&SQL, &values![ahead_ms]).await?;
     Ok(rows::readable(&rows, read_node))
 }
 
 /// The sums of `NodesSummary::of`, made where the rows are: one row goes over the wire, not all.
-pub(super) async fn glance(db: &Connection, ahead_ms: i64) -> Result<NodesSummary, Failure> {
+pub(super) async fn glance(
+    db: &Connection,
+    ahead_ms: i64,
+) -> Result<NodesSummary, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         format!(
             "SELECT count(*), sum(epoch)::bigint, sum(joined_at)::bigint,
@@ -51,7 +54,7 @@ pub(super) async fn renew(
     name: &NodeName,
     epoch: Epoch,
     ahead_ms: i64,
-) -> Result<bool, Failure> {
+) -> Result<bool, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         format!(
             "UPDATE node SET lease_until = {NOW_MS} + (body::json ->> 'ttl')::bigint
@@ -66,7 +69,7 @@ pub(super) async fn renew(
 
 /// These nodes, held until the transaction ends.
 pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| {
-    let columns = columns(Table::Node, Lease::Until);
+    let columns = columns(Table::Node, LeaseColumn::Until);
     format!(
         "SELECT n.* FROM unnest($1::text[]) AS w (wanted) CROSS JOIN LATERAL
              (SELECT {columns} FROM node WHERE node.name = w.wanted FOR UPDATE) AS n"

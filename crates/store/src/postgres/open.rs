@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::connection::{AS_LONG_AS_IT_TAKES, Connection, Server, values};
-use super::error::Failure;
+use super::connection::{AS_LONG_AS_IT_TAKES, Connection, PostgresServer, values};
+use super::error::PostgresFailure;
 use super::transfer;
 use crate::contract::StoreError;
 use crate::upgrading;
@@ -88,12 +88,15 @@ pub(super) enum Expected {
 
 /// Connects, and makes the schema or brings it up to date. A server that cannot be reached is told of
 /// at once: more often than not the address is wrong.
-pub(super) async fn open(server: &Server, expected: Expected) -> Result<Opened, Failure> {
+pub(super) async fn open(
+    server: &PostgresServer,
+    expected: Expected,
+) -> Result<Opened, PostgresFailure> {
     let until = Instant::now() + STARTING_WAIT;
     loop {
         match open_once(server, expected).await {
-            Err(Failure::Lost(why)) if is_there(&why) && Instant::now() < until => {}
-            Err(Failure::Again) if Instant::now() < until => {}
+            Err(PostgresFailure::Lost(why)) if is_there(&why) && Instant::now() < until => {}
+            Err(PostgresFailure::Again) if Instant::now() < until => {}
             answer => return answer,
         }
         tokio::time::sleep(PAUSE).await;
@@ -107,9 +110,9 @@ fn is_there(why: &str) -> bool {
         && !why.starts_with("no answer")
 }
 
-async fn open_once(server: &Server, expected: Expected) -> Result<Opened, Failure> {
+async fn open_once(server: &PostgresServer, expected: Expected) -> Result<Opened, PostgresFailure> {
     let looking = tokio::time::timeout(LOOK_WAIT, look(server, expected));
-    let seen = looking.await.map_err(|_| Failure::Lost("no answer".to_owned()))??;
+    let seen = looking.await.map_err(|_| PostgresFailure::Lost("no answer".to_owned()))??;
     let db = seen.connection;
     if seen.found < schema_known() && expected == Expected::Read {
         let why = upgrading::refusal(seen.found, schema_known());
@@ -130,7 +133,7 @@ async fn open_once(server: &Server, expected: Expected) -> Result<Opened, Failur
 }
 
 /// What is there before anything is changed.
-struct Seen {
+struct ExistingSchema {
     connection: Connection,
     /// The schema's number; 0 where there is none.
     found: u32,
@@ -138,7 +141,10 @@ struct Seen {
     migration_key: i64,
 }
 
-async fn look(server: &Server, expected: Expected) -> Result<Seen, Failure> {
+async fn look(
+    server: &PostgresServer,
+    expected: Expected,
+) -> Result<ExistingSchema, PostgresFailure> {
     let connection = server.connect(None).await?;
     let sql = "SELECT current_setting('server_version_num')::integer,
                       current_setting('server_version'), current_setting('server_encoding'),
@@ -154,15 +160,15 @@ async fn look(server: &Server, expected: Expected) -> Result<Seen, Failure> {
         return Err(server.unreachable(why).into());
     }
     let found = if is_there { schema(&connection).await?.0 } else { 0 };
-    Ok(Seen { connection, found, journal_key: row.get(3), migration_key: row.get(4) })
+    Ok(ExistingSchema { connection, found, journal_key: row.get(3), migration_key: row.get(4) })
 }
 
 fn check_server(
-    server: &Server,
+    server: &PostgresServer,
     number: i32,
     version: &str,
     encoding: &str,
-) -> Result<(), Failure> {
+) -> Result<(), PostgresFailure> {
     let why = if number < SERVER_VERSION_MIN {
         format!("PostgreSQL {version} is older than 13")
     } else if encoding != "UTF8" {
@@ -174,7 +180,7 @@ fn check_server(
 }
 
 /// The schema's number, and the oldest version that may use it.
-pub(super) async fn schema(db: &Connection) -> Result<(u32, i32), Failure> {
+pub(super) async fn schema(db: &Connection) -> Result<(u32, i32), PostgresFailure> {
     let row = db.query_opt("SELECT schema, min_compatible FROM meta WHERE one", &[]).await?;
     let Some(row) = row else {
         let (place, what) = (db.place.to_string(), "its schema has no number".to_owned());
@@ -196,7 +202,11 @@ pub(super) fn check_compatible(place: &str, min_compatible: i32) -> Result<(), S
 /// All or nothing; whoever comes second waits and finds it done. Never given up by itself: for a large
 /// store it takes as long as it takes, and the next one would begin where this one began. One that is
 /// frozen is ended by the server, for it is idle.
-async fn migrate(server: &Server, db: &Connection, key: i64) -> Result<(), Failure> {
+async fn migrate(
+    server: &PostgresServer,
+    db: &Connection,
+    key: i64,
+) -> Result<(), PostgresFailure> {
     let schema_name = &server.url.schema;
     db.batch(
         "BEGIN; SET LOCAL lock_timeout TO 0;

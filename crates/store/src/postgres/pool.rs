@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::connection::{Connection, Server};
-use super::error::Failure;
+use super::connection::{Connection, PostgresServer};
+use super::error::PostgresFailure;
 use crate::contract::StoreError;
 
 /// Most connections for reading.
@@ -25,12 +25,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The connections that reads share.
 #[derive(Debug)]
 pub(super) struct Pool {
-    server: Arc<Server>,
+    server: Arc<PostgresServer>,
     connections: Mutex<Vec<Arc<Connection>>>,
 }
 
 impl Pool {
-    pub(super) fn new(server: Arc<Server>, first: Connection) -> Self {
+    pub(super) fn new(server: Arc<PostgresServer>, first: Connection) -> Self {
         Self { server, connections: Mutex::new(vec![Arc::new(first)]) }
     }
 
@@ -40,7 +40,7 @@ impl Pool {
         read: impl Fn(Arc<Connection>) -> F,
     ) -> Result<T, StoreError>
     where
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, PostgresFailure>>,
     {
         self.again_while_lost(async || {
             let connection = self.connection().await?;
@@ -57,9 +57,9 @@ impl Pool {
         read: impl Fn(Arc<Connection>) -> F,
     ) -> Result<T, StoreError>
     where
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, PostgresFailure>>,
     {
-        let too_late = || Failure::Lost("no answer in time for the lease".to_owned());
+        let too_late = || PostgresFailure::Lost("no answer in time for the lease".to_owned());
         self.again_while_lost(async || {
             let connection = timeout(LEASE_CONNECT_PATIENCE, self.connection()).await;
             let connection = connection.map_err(|_| too_late())??;
@@ -76,12 +76,12 @@ impl Pool {
         &self,
         connection: Arc<Connection>,
         read: impl Fn(Arc<Connection>) -> F,
-    ) -> Result<T, Failure>
+    ) -> Result<T, PostgresFailure>
     where
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, PostgresFailure>>,
     {
         let answer = read(Arc::clone(&connection)).await;
-        if matches!(answer, Err(Failure::Lost(_))) {
+        if matches!(answer, Err(PostgresFailure::Lost(_))) {
             self.drop_all();
         }
         answer
@@ -89,7 +89,7 @@ impl Pool {
 
     async fn again_while_lost<T, F>(&self, ask: impl Fn() -> F) -> Result<T, StoreError>
     where
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, PostgresFailure>>,
     {
         let until = Instant::now() + GONE_WAIT;
         let mut losses = 0;
@@ -97,18 +97,20 @@ impl Pool {
             match ask().await {
                 Ok(found) => return Ok(found),
                 // A server that fell silent took all the time, and another may have its place.
-                Err(Failure::Lost(_)) if losses == 0 || Instant::now() < until => {
+                Err(PostgresFailure::Lost(_)) if losses == 0 || Instant::now() < until => {
                     losses += 1;
                     tokio::time::sleep(PAUSE).await;
                 }
-                Err(Failure::Again) if Instant::now() < until => tokio::time::sleep(PAUSE).await,
+                Err(PostgresFailure::Again) if Instant::now() < until => {
+                    tokio::time::sleep(PAUSE).await
+                }
                 Err(failure) => return Err(failure.into_store_error(&self.server.place)),
             }
         }
     }
 
     /// An idle one, else a new one, else the one with the fewest questions.
-    async fn connection(&self) -> Result<Arc<Connection>, Failure> {
+    async fn connection(&self) -> Result<Arc<Connection>, PostgresFailure> {
         if let Some(found) = self.least_loaded() {
             return Ok(found);
         }

@@ -8,7 +8,7 @@ use relight_core::status::TaskStatus;
 use relight_core::time::Time;
 
 use super::connection::{Connection, values};
-use super::error::Failure;
+use super::error::PostgresFailure;
 use super::lease_clock::NOW_MS;
 use super::rows;
 use super::text;
@@ -69,7 +69,7 @@ pub(super) async fn claimable(
     now: Time,
     ahead_ms: i64,
     limit: usize,
-) -> Result<Vec<TaskId>, Failure> {
+) -> Result<Vec<TaskId>, PostgresFailure> {
     let skills: Vec<String> =
         claimant.skills.iter().map(|skill| text::kept(skill).into_owned()).collect();
     let values = values![
@@ -98,7 +98,7 @@ static NEXT_DUE: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT MIN(not_before) FROM ({}) AS firsts", firsts.join(" UNION ALL "))
 });
 
-pub(super) async fn next_due(db: &Connection, now: Time) -> Result<Option<Time>, Failure> {
+pub(super) async fn next_due(db: &Connection, now: Time) -> Result<Option<Time>, PostgresFailure> {
     let row = db.query_opt(&NEXT_DUE, &values![now.as_ms()]).await?;
     Ok(row.and_then(|row| row.get::<_, Option<i64>>(0)).map(Time::from_ms))
 }

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::batch_committer::{TRIES_MAX, pause};
-use super::connection::{Connection, Server};
-use super::error::Failure;
+use super::connection::{Connection, PostgresServer};
+use super::error::PostgresFailure;
 use super::forget;
-use crate::contract::{Done, Removal, Reply};
+use crate::contract::{OperationResult, Removal, Reply};
 
 /// One removal's connection.
 #[derive(Debug)]
 pub(super) struct Remover {
-    server: Arc<Server>,
+    server: Arc<PostgresServer>,
     connection: Option<Connection>,
     /// What orders the journal among all writers of this schema.
     journal_key: i64,
 }
 
 impl Remover {
-    pub(super) fn new(server: Arc<Server>, journal_key: i64) -> Self {
+    pub(super) fn new(server: Arc<PostgresServer>, journal_key: i64) -> Self {
         Self { server, connection: None, journal_key }
     }
 
@@ -37,9 +37,9 @@ impl Remover {
             // With it goes what is left of a transaction.
             self.connection = None;
             let goes_on = match failure {
-                Failure::Again => tries < TRIES_MAX,
-                Failure::Lost(_) => Instant::now() < until,
-                Failure::Refused(_) => false,
+                PostgresFailure::Again => tries < TRIES_MAX,
+                PostgresFailure::Lost(_) => Instant::now() < until,
+                PostgresFailure::Refused(_) => false,
             };
             if !goes_on {
                 return Err(failure.into_store_error(&self.server.place).into());
@@ -49,21 +49,27 @@ impl Remover {
         }
     }
 
-    async fn remove_once(&mut self, removal: &Removal) -> Result<Done, Failure> {
+    async fn remove_once(&mut self, removal: &Removal) -> Result<OperationResult, PostgresFailure> {
         let db = match &mut self.connection {
             Some(db) => db,
             none => none.insert(self.server.connect(None).await?),
         };
         match removal {
             Removal::Tasks(tasks, at) => {
-                forget::tasks(db, tasks, *at, self.journal_key).await.map(Done::Removed)
+                forget::tasks(db, tasks, *at, self.journal_key).await.map(OperationResult::Removed)
             }
-            Removal::Events(before) => forget::events(db, *before).await.map(Done::Count),
-            Removal::Attempts(before) => forget::attempts(db, *before).await.map(Done::Count),
-            Removal::Sessions(sessions) => forget::sessions(db, sessions).await.map(Done::Count),
+            Removal::Events(before) => {
+                forget::events(db, *before).await.map(OperationResult::Count)
+            }
+            Removal::Attempts(before) => {
+                forget::attempts(db, *before).await.map(OperationResult::Count)
+            }
+            Removal::Sessions(sessions) => {
+                forget::sessions(db, sessions).await.map(OperationResult::Count)
+            }
             Removal::Agent(name, seq, at) => {
                 let forgotten = forget::agent(db, name, *seq, *at, self.journal_key).await?;
-                Ok(Done::Changed(forgotten))
+                Ok(OperationResult::Changed(forgotten))
             }
         }
     }

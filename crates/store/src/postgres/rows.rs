@@ -6,12 +6,12 @@ use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::{FromSql, Type};
 
 use super::connection::{Connection, LONG_WAIT, Value, values};
-use super::error::{Failure, chain};
+use super::error::{PostgresFailure, chain};
 use super::lease_clock::NOW_MS;
 use super::text;
 use crate::bodies::to_json;
-use crate::record::{BadValue, Cells, Reader, Statement, bad_value, from_json};
-use crate::transfer::{Cell, Column, Kind, LEASE_LEFT, Row, Table};
+use crate::record::{BadValue, Cells, RowReader, Statement, bad_value, from_json};
+use crate::transfer::{Cell, Column, ColumnKind, LEASE_LEFT, Row, Table};
 
 impl Cells for SqlRow {
     fn width(&self) -> usize {
@@ -52,15 +52,15 @@ fn value<'r, T: FromSql<'r>>(row: &'r SqlRow, at: usize) -> Result<T, String> {
 /// Reads a record from a row.
 pub(super) fn read<T>(
     row: &SqlRow,
-    read: impl Fn(&mut Reader<'_>) -> Result<T, BadValue>,
+    read: impl Fn(&mut RowReader<'_>) -> Result<T, BadValue>,
 ) -> Result<T, BadValue> {
-    read(&mut Reader::new(row))
+    read(&mut RowReader::new(row))
 }
 
 /// Skips unreadable rows, so that one of them does not hide the others; `doctor` reports them.
 pub(super) fn readable<T>(
     rows: &[SqlRow],
-    read_one: impl Fn(&mut Reader<'_>) -> Result<T, BadValue>,
+    read_one: impl Fn(&mut RowReader<'_>) -> Result<T, BadValue>,
 ) -> Vec<T> {
     rows.iter().filter_map(|row| read(row, &read_one).ok()).collect()
 }
@@ -69,9 +69,10 @@ pub(super) fn readable<T>(
 pub(super) async fn list<T>(
     db: &Connection,
     list: Statement,
-    read_one: impl Fn(&mut Reader<'_>) -> Result<T, BadValue>,
-) -> Result<Vec<T>, Failure> {
-    let kind = |cell: &Cell| if cell.text().is_some() { Kind::Text } else { Kind::Number };
+    read_one: impl Fn(&mut RowReader<'_>) -> Result<T, BadValue>,
+) -> Result<Vec<T>, PostgresFailure> {
+    let kind =
+        |cell: &Cell| if cell.text().is_some() { ColumnKind::Text } else { ColumnKind::Number };
     let values: Vec<Value> =
         list.values.into_iter().map(|cell| scalar(kind(&cell), cell)).collect();
     Ok(readable(&db.query(&list.sql.replace('?', "$"), &values).await?, read_one))
@@ -83,7 +84,7 @@ pub(super) async fn count_by<T>(
     table: Table,
     column: &str,
     of: impl Fn(u8) -> Option<T>,
-) -> Result<Vec<(T, u64)>, Failure> {
+) -> Result<Vec<(T, u64)>, PostgresFailure> {
     let sql = format!("SELECT {column}, COUNT(*) FROM {table} GROUP BY {column} ORDER BY {column}");
     let rows = db.query_within(LONG_WAIT, &sql, &[]).await?;
     Ok(readable(&rows, |row| Ok((row.code(column, &of)?, row.unsigned("count")?))))
@@ -94,8 +95,8 @@ pub(super) async fn unreadable<T>(
     db: &Connection,
     sql: &str,
     (what, name): (&str, usize),
-    read_one: impl Fn(&mut Reader<'_>) -> Result<T, BadValue>,
-) -> Result<Vec<String>, Failure> {
+    read_one: impl Fn(&mut RowReader<'_>) -> Result<T, BadValue>,
+) -> Result<Vec<String>, PostgresFailure> {
     let values = if sql.contains("$1") { values![0_i64] } else { Vec::new() };
     let rows = db.query_within(LONG_WAIT, sql, &values).await?;
     let bad = |row: &SqlRow| {
@@ -107,7 +108,7 @@ pub(super) async fn unreadable<T>(
 
 /// What `lease_left` is selected as.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lease {
+pub(super) enum LeaseColumn {
     /// The time left by the database's clock, which `$1` moves.
     Left,
     /// The end of the lease.
@@ -117,7 +118,7 @@ pub(super) enum Lease {
 /// The select list up to the last wanted column; null for unwanted columns before it.
 pub(super) fn some_columns(
     table: Table,
-    lease: Lease,
+    lease: LeaseColumn,
     is_wanted: impl Fn(usize) -> bool,
 ) -> String {
     let columns = table.columns();
@@ -129,16 +130,16 @@ pub(super) fn some_columns(
     all.collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn columns(table: Table, lease: Lease) -> String {
+pub(super) fn columns(table: Table, lease: LeaseColumn) -> String {
     some_columns(table, lease, |_| true)
 }
 
 /// The expression for a shared column.
-fn expression(table: Table, (column, _): &Column, lease: Lease) -> String {
+fn expression(table: Table, (column, _): &Column, lease: LeaseColumn) -> String {
     let end = |from: &str| match lease {
-        Lease::Until => format!("{from}lease_until"),
-        Lease::Left if table == Table::Node => format!("GREATEST(0, lease_until - {NOW_MS})"),
-        Lease::Left => format!(
+        LeaseColumn::Until => format!("{from}lease_until"),
+        LeaseColumn::Left if table == Table::Node => format!("GREATEST(0, lease_until - {NOW_MS})"),
+        LeaseColumn::Left => format!(
             "CASE WHEN {from}lease_ttl IS NOT NULL
              THEN GREATEST(0, {from}lease_until - {NOW_MS}) END"
         ),
@@ -169,10 +170,10 @@ pub(super) fn names(columns: &[Column]) -> String {
 pub(super) fn unnest(columns: &[Column], first: usize) -> String {
     let list = |(at, (_, kind)): (usize, &Column)| {
         let kind = match kind {
-            Kind::Number => "bigint",
-            Kind::Flag => "boolean",
-            Kind::Text | Kind::Words => "text",
-            Kind::Bytes => "bytea",
+            ColumnKind::Number => "bigint",
+            ColumnKind::Flag => "boolean",
+            ColumnKind::Text | ColumnKind::Words => "text",
+            ColumnKind::Bytes => "bytea",
         };
         format!("${}::{kind}[]", first + at)
     };
@@ -215,18 +216,18 @@ fn one_list((name, kind): &Column, cells: Vec<Cell>) -> Result<Value, BadValue> 
     let other = |cell: &Cell| bad_value(name, format!("{cell:?}"));
     let number = |cell: Cell| cell.number().ok_or_else(|| other(&cell));
     Ok(match kind {
-        Kind::Number => Box::new(some(cells, number)?),
-        Kind::Flag => Box::new(some(cells, |cell| Ok(number(cell)? != 0))?),
-        Kind::Text => Box::new(some(cells, |cell| match cell {
+        ColumnKind::Number => Box::new(some(cells, number)?),
+        ColumnKind::Flag => Box::new(some(cells, |cell| Ok(number(cell)? != 0))?),
+        ColumnKind::Text => Box::new(some(cells, |cell| match cell {
             Cell::Text(plain) => Ok(text::into_kept(plain)),
             cell => Err(other(&cell)),
         })?),
-        Kind::Words => Box::new(some(cells, |cell| {
+        ColumnKind::Words => Box::new(some(cells, |cell| {
             let words: Vec<String> = from_json(cell.text().ok_or_else(|| other(&cell))?, name)?;
             let kept: Vec<_> = words.iter().map(|word| text::kept(word)).collect();
             Ok(to_json(&kept))
         })?),
-        Kind::Bytes => Box::new(some(cells, |cell| match cell {
+        ColumnKind::Bytes => Box::new(some(cells, |cell| match cell {
             Cell::Bytes(bytes) => Ok(bytes),
             cell => Err(other(&cell)),
         })?),
@@ -234,13 +235,15 @@ fn one_list((name, kind): &Column, cells: Vec<Cell>) -> Result<Value, BadValue> 
 }
 
 /// A single value of a column.
-pub(super) fn scalar(kind: Kind, cell: Cell) -> Value {
+pub(super) fn scalar(kind: ColumnKind, cell: Cell) -> Value {
     match (kind, cell) {
-        (Kind::Text | Kind::Words, Cell::Text(plain)) => Box::new(Some(text::into_kept(plain))),
-        (Kind::Text | Kind::Words, _) => Box::new(None::<String>),
-        (Kind::Bytes, Cell::Bytes(bytes)) => Box::new(Some(bytes)),
-        (Kind::Bytes, _) => Box::new(None::<Vec<u8>>),
-        (Kind::Number | Kind::Flag, cell) => Box::new(cell.number()),
+        (ColumnKind::Text | ColumnKind::Words, Cell::Text(plain)) => {
+            Box::new(Some(text::into_kept(plain)))
+        }
+        (ColumnKind::Text | ColumnKind::Words, _) => Box::new(None::<String>),
+        (ColumnKind::Bytes, Cell::Bytes(bytes)) => Box::new(Some(bytes)),
+        (ColumnKind::Bytes, _) => Box::new(None::<Vec<u8>>),
+        (ColumnKind::Number | ColumnKind::Flag, cell) => Box::new(cell.number()),
     }
 }
 

@@ -6,20 +6,20 @@ use relight_core::ids::SessionKey;
 use relight_core::session::Session;
 
 use super::connection::{Connection, values};
-use super::error::Failure;
-use super::rows::{self, Lease, columns, insert_sql, update_sql};
+use super::error::PostgresFailure;
+use super::rows::{self, LeaseColumn, columns, insert_sql, update_sql};
 use crate::contract::SessionQuery;
 use crate::record::{list_sessions, read_session};
 use crate::transfer::{Column, Table};
 
 static SELECT: LazyLock<String> =
-    LazyLock::new(|| format!("SELECT {} FROM session", columns(Table::Session, Lease::Left)));
+    LazyLock::new(|| format!("SELECT {} FROM session", columns(Table::Session, LeaseColumn::Left)));
 
 pub(super) async fn by_key(
     db: &Connection,
     key: &SessionKey,
     ahead_ms: i64,
-) -> Result<Option<Session>, Failure> {
+) -> Result<Option<Session>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} WHERE key = $2", *SELECT));
     let row = db.query_opt(&SQL, &values![ahead_ms, key.as_str().to_owned()]).await?;
     let session = row.as_ref().map(|row| rows::read(row, read_session)).transpose();
@@ -30,12 +30,12 @@ pub(super) async fn list(
     db: &Connection,
     query: &SessionQuery,
     ahead_ms: i64,
-) -> Result<Vec<Session>, Failure> {
+) -> Result<Vec<Session>, PostgresFailure> {
     rows::list(db, list_sessions(&SELECT, vec![ahead_ms.into()], query), read_session).await
 }
 
 /// The sessions that cannot be read, with the reason.
-pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, Failure> {
+pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
     rows::unreadable(db, &format!("{} ORDER BY key", *SELECT), ("session", 1), read_session).await
 }
 

@@ -15,9 +15,9 @@ use tokio_postgres::Row;
 
 use super::connection::{Value, get, values};
 use super::journal;
-use crate::apply::{Entry, StepCounts};
+use crate::apply::{JournalEntry, StepCounts};
 use crate::check;
-use crate::contract::{Commit, Committed, Done, Operation, Reply};
+use crate::contract::{Commit, Committed, Operation, OperationResult, Reply};
 use crate::record::BadValue;
 
 /// For many records: what the function takes, then the columns of the records in their order.
@@ -45,7 +45,7 @@ pub(super) const SEQS: &str = "
 pub(super) struct StepBatch<'o> {
     tasks: BTreeMap<&'o TaskId, TaskSteps>,
     /// What stands in the journal afterwards, and whose it is.
-    records: Vec<(&'o TaskId, bool, Entry<'o>)>,
+    records: Vec<(&'o TaskId, bool, JournalEntry<'o>)>,
     /// Whose each commit is, in their order.
     commits: Vec<&'o TaskId>,
 }
@@ -100,7 +100,7 @@ impl<'o> StepBatch<'o> {
                 return None;
             }
             steps.counts.add(change, commit.at);
-            let entry = Entry::of_task(0, commit, change, None);
+            let entry = JournalEntry::of_task(0, commit, change, None);
             self.records.push((&commit.task, mark.was_open, entry));
         }
         self.commits.push(&commit.task);
@@ -173,7 +173,7 @@ impl<'o> StepBatch<'o> {
         let answer = |id: &&TaskId| {
             let (seq, fence) = next.get_mut(*id).expect("each commit has its task");
             *seq += 1;
-            Ok(Done::Committed(Committed { seq: *seq, fence: *fence }))
+            Ok(OperationResult::Committed(Committed { seq: *seq, fence: *fence }))
         };
         Ok(self.commits.iter().map(answer).collect())
     }

@@ -8,14 +8,16 @@ use relight_core::task::Task;
 use tokio_postgres::Row;
 
 use super::connection::{Connection, values};
-use super::error::Failure;
-use super::rows::{self, Lease, columns, names, some_columns, unnest, update_sql};
+use super::error::PostgresFailure;
+use super::rows::{self, LeaseColumn, columns, names, some_columns, unnest, update_sql};
 use crate::contract::{TaskGlance, TaskQuery};
-use crate::record::{BODY, BadValue, HOT, LEASE, REASON, Reader, agent_of, list_tasks, read_task};
+use crate::record::{
+    BODY, BadValue, HOT, LEASE, REASON, RowReader, agent_of, list_tasks, read_task,
+};
 use crate::transfer::{Column, LEASE_LEFT, Table};
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
-    let columns = columns(Table::Task, Lease::Left);
+    let columns = columns(Table::Task, LeaseColumn::Left);
     format!(
         "SELECT {columns}
          FROM task t JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n"
@@ -30,7 +32,7 @@ pub(super) async fn by_ids(
     db: &Connection,
     ids: &[TaskId],
     ahead_ms: i64,
-) -> Result<Vec<Task>, Failure> {
+) -> Result<Vec<Task>, PostgresFailure> {
     let texts: Vec<String> = ids.iter().map(|id| id.as_str().to_owned()).collect();
     let sql = format!("{} WHERE t.id = ANY($2)", *SELECT);
     let rows = db.query(&sql, &values![ahead_ms, texts]).await?;
@@ -44,7 +46,7 @@ pub(super) async fn by_id(
     db: &Connection,
     id: &TaskId,
     ahead_ms: i64,
-) -> Result<Option<Task>, Failure> {
+) -> Result<Option<Task>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} WHERE t.id = $2", *SELECT));
     let row = db.query_opt(&SQL, &values![ahead_ms, id.as_str().to_owned()]).await?;
     row.as_ref().map(read).transpose().map_err(|bad| db.damaged(&bad))
@@ -54,7 +56,7 @@ pub(super) async fn by_key(
     db: &Connection,
     key: &IdempotencyKey,
     ahead_ms: i64,
-) -> Result<Option<Task>, Failure> {
+) -> Result<Option<Task>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} WHERE b.key = $2", *SELECT));
     let row = db.query_opt(&SQL, &values![ahead_ms, key.as_str().to_owned()]).await?;
     row.as_ref().map(read).transpose().map_err(|bad| db.damaged(&bad))
@@ -64,13 +66,13 @@ pub(super) async fn list(
     db: &Connection,
     query: &TaskQuery,
     ahead_ms: i64,
-) -> Result<Vec<Task>, Failure> {
+) -> Result<Vec<Task>, PostgresFailure> {
     let list = list_tasks(&SELECT, vec![ahead_ms.into()], query, "l.n IS NOT NULL");
     rows::list(db, list, |row| Ok(read_task(row)?.task)).await
 }
 
 /// The tasks that cannot be read, with the reason.
-pub(super) async fn unreadable(db: &Connection, most: i64) -> Result<Vec<String>, Failure> {
+pub(super) async fn unreadable(db: &Connection, most: i64) -> Result<Vec<String>, PostgresFailure> {
     let orphans = "SELECT id FROM task t WHERE NOT EXISTS
                        (SELECT 1 FROM task_body b WHERE b.n = t.n) ORDER BY n LIMIT $1";
     let rows = db.query_within(super::connection::LONG_WAIT, orphans, &values![most]).await?;
@@ -93,11 +95,11 @@ pub(super) async fn unreadable(db: &Connection, most: i64) -> Result<Vec<String>
     }
 }
 
-pub(super) async fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>, Failure> {
+pub(super) async fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>, PostgresFailure> {
     let sql = "SELECT id, status, agent, updated_at, not_before, expires_at FROM task
                WHERE status < 10 ORDER BY n";
     let rows = db.query(sql, &[]).await?;
-    let glance = |row: &mut Reader<'_>| {
+    let glance = |row: &mut RowReader<'_>| {
         Ok(TaskGlance {
             id: row.parse("task.id")?,
             status: row.code("task.status", TaskStatus::from_code)?,
@@ -122,7 +124,7 @@ pub(super) static LOCK_FREE: LazyLock<String> = LazyLock::new(|| lock("FOR UPDAT
 
 fn lock(how: &str) -> String {
     let is_hot = |at| HOT.contains(&at) || at == REASON;
-    let columns = some_columns(Table::Task, Lease::Until, is_hot);
+    let columns = some_columns(Table::Task, LeaseColumn::Until, is_hot);
     format!(
         "SELECT t.* FROM unnest($1::text[]) AS w (id)
          CROSS JOIN LATERAL (SELECT {columns} FROM task t WHERE t.id = w.id {how}) AS t"

@@ -20,23 +20,25 @@ use tokio_rustls::rustls::{
 };
 use tokio_rustls::{TlsConnector, client};
 
-use super::url::{PostgresUrl, Trust};
+use super::url::{CertificateTrust, PostgresUrl};
 
 /// Makes connections to servers that are trusted as far as the URL says.
 #[derive(Clone)]
-pub(super) struct Tls(Arc<ClientConfig>);
+pub(super) struct PostgresTls(Arc<ClientConfig>);
 
-impl Tls {
+impl PostgresTls {
     pub(super) fn new(url: &PostgresUrl) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
         let config = match url.trust {
-            Trust::Verified => builder.with_root_certificates(roots(url)?).with_no_client_auth(),
-            Trust::Anybody => builder
+            CertificateTrust::Verified => {
+                builder.with_root_certificates(roots(url)?).with_no_client_auth()
+            }
+            CertificateTrust::Anybody => builder
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+                .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
                 .with_no_client_auth(),
         };
         Ok(Self(Arc::new(config)))
@@ -60,7 +62,7 @@ fn roots(url: &PostgresUrl) -> Result<RootCertStore, String> {
     if added == 0 { Err(format!("there is no certificate in {file}")) } else { Ok(store) }
 }
 
-impl<S> MakeTlsConnect<S> for Tls
+impl<S> MakeTlsConnect<S> for PostgresTls
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -139,9 +141,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Encrypted<S> {
 
 /// Takes any certificate whose owner has its key: what `sslmode=require` promises, and no more.
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Unverified {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _certificate: &CertificateDer<'_>,
@@ -185,7 +187,7 @@ mod tests {
     #[test]
     fn a_device_is_no_file_of_certificates() {
         let url = "postgres://h/d?sslmode=verify-full&sslrootcert=/dev/zero".parse().unwrap();
-        let refused = Tls::new(&url).err().unwrap();
+        let refused = PostgresTls::new(&url).err().unwrap();
         assert!(refused.contains("not a regular file"), "{refused}");
     }
 }

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How far a server's certificate is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trust {
+pub(super) enum CertificateTrust {
     /// Encrypted, but to whomever: as `sslmode=require` has always been.
     Anybody,
     /// Only whom the roots vouch for, by the name that was asked for.
@@ -28,7 +28,7 @@ pub(super) enum Trust {
 pub struct PostgresUrl {
     pub(super) config: Config,
     pub(super) schema: String,
-    pub(super) trust: Trust,
+    pub(super) trust: CertificateTrust,
     /// The URL says itself how far the connection is encrypted; else a password needs encryption.
     pub(super) says_mode: bool,
     /// A file with the roots to trust; those of the system when none.
@@ -164,16 +164,16 @@ fn set_mode(
     config: &mut Config,
     mode: Option<&str>,
     has_roots: bool,
-) -> Result<Trust, PostgresUrlError> {
+) -> Result<CertificateTrust, PostgresUrlError> {
     let (mode, trust) = match mode {
-        Some("disable") => (SslMode::Disable, Trust::Anybody),
-        None | Some("prefer" | "allow") => (SslMode::Prefer, Trust::Anybody),
-        Some("require") => (SslMode::Require, Trust::Anybody),
-        Some("verify-ca" | "verify-full") => (SslMode::Require, Trust::Verified),
+        Some("disable") => (SslMode::Disable, CertificateTrust::Anybody),
+        None | Some("prefer" | "allow") => (SslMode::Prefer, CertificateTrust::Anybody),
+        Some("require") => (SslMode::Require, CertificateTrust::Anybody),
+        Some("verify-ca" | "verify-full") => (SslMode::Require, CertificateTrust::Verified),
         Some(other) => return Err(PostgresUrlError::SslMode(other.to_owned())),
     };
     config.ssl_mode(mode);
-    Ok(if has_roots { Trust::Verified } else { trust })
+    Ok(if has_roots { CertificateTrust::Verified } else { trust })
 }
 
 fn is_schema(name: &str) -> bool {
@@ -278,11 +278,20 @@ mod tests {
             let url = read(text);
             (url.config.get_ssl_mode(), url.trust)
         };
-        assert_eq!(mode("postgres://h/d"), (SslMode::Prefer, Trust::Anybody));
-        assert_eq!(mode("postgres://h/d?sslmode=require"), (SslMode::Require, Trust::Anybody));
-        assert_eq!(mode("postgres://h/d?sslmode=verify-full"), (SslMode::Require, Trust::Verified));
+        assert_eq!(mode("postgres://h/d"), (SslMode::Prefer, CertificateTrust::Anybody));
+        assert_eq!(
+            mode("postgres://h/d?sslmode=require"),
+            (SslMode::Require, CertificateTrust::Anybody)
+        );
+        assert_eq!(
+            mode("postgres://h/d?sslmode=verify-full"),
+            (SslMode::Require, CertificateTrust::Verified)
+        );
         let url = read("postgres://h/d?sslmode=require&sslrootcert=/etc/my%20ca.pem");
-        assert_eq!((url.trust, url.roots.as_deref()), (Trust::Verified, Some("/etc/my ca.pem")));
+        assert_eq!(
+            (url.trust, url.roots.as_deref()),
+            (CertificateTrust::Verified, Some("/etc/my ca.pem"))
+        );
         let unknown = "postgres://h/d?sslmode=maybe".parse::<PostgresUrl>();
         assert_eq!(unknown.unwrap_err(), PostgresUrlError::SslMode("maybe".to_owned()));
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use super::connection::{Server, values};
+use super::connection::{PostgresServer, values};
 use super::pool::Pool;
 
 /// At most one notification in this time.
@@ -26,15 +26,15 @@ const NOTIFY: &str = "SELECT set_config('synchronous_commit', 'off', true), pg_n
 
 /// The bell of one store.
 #[derive(Debug)]
-pub(super) struct Watch {
-    server: Arc<Server>,
+pub(super) struct PostgresWatch {
+    server: Arc<PostgresServer>,
     bell: Arc<Notify>,
     is_telling: AtomicBool,
     listens: OnceLock<()>,
 }
 
-impl Watch {
-    pub(super) fn new(server: Arc<Server>) -> Arc<Self> {
+impl PostgresWatch {
+    pub(super) fn new(server: Arc<PostgresServer>) -> Arc<Self> {
         let (bell, is_telling) = (Arc::new(Notify::new()), AtomicBool::new(false));
         Arc::new(Self { server, bell, is_telling, listens: OnceLock::new() })
     }

@@ -5,15 +5,16 @@ use std::sync::{Arc, LazyLock};
 
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::Held;
+use relight_core::lease::HeldLease;
 use tokio_postgres::Row;
 
 use super::connection::{Connection, Script, get, values};
-use super::error::Failure;
+use super::error::PostgresFailure;
 use super::lease_clock::NOW_MS;
 use super::{agents, attempts, journal, kept, nodes, rows, sessions, tasks, text};
 use crate::apply::{
-    AgentEntry, Concern, Entry, NodeRow, Parts, RecordEntry, SessionEntry, TaskEntry, WorkingSet,
+    AgentEntry, Concern, JournalEntry, NodeRow, RecordEntry, SessionEntry, TaskEntry, TaskParts,
+    WorkingSet,
 };
 use crate::bodies::to_json;
 use crate::record::{
@@ -39,12 +40,12 @@ impl Load<'_, '_> {
         let list = |names: &mut dyn Iterator<Item = &str>| -> Vec<String> {
             names.map(str::to_owned).collect()
         };
-        let some_tasks = |wanted: &dyn Fn(&Parts) -> bool| {
+        let some_tasks = |wanted: &dyn Fn(&TaskParts) -> bool| {
             let tasks = concern.tasks.iter().filter(|(_, parts)| wanted(parts));
             list(&mut tasks.map(|(id, _)| id.as_str()))
         };
         let waited = some_tasks(&|parts| !parts.is_passed_over());
-        let free = some_tasks(&Parts::is_passed_over);
+        let free = some_tasks(&TaskParts::is_passed_over);
         let (bodies, leases) = (some_tasks(&|parts| parts.body), some_tasks(&|parts| parts.holder));
         let agents = list(&mut concern.agents.iter().map(|name| name.as_str()));
         let sessions = list(&mut concern.sessions.iter().map(|key| key.as_str()));
@@ -97,7 +98,7 @@ impl Load<'_, '_> {
         db: &Connection,
         mut script: Script,
         ahead_ms: i64,
-    ) -> Result<(Vec<Vec<Row>>, WorkingSet), Failure> {
+    ) -> Result<(Vec<Vec<Row>>, WorkingSet), PostgresFailure> {
         let places = self.ask(&mut script, ahead_ms);
         let answers = db.run(script).await?;
         let set = self.working_set(&answers, &places).map_err(|bad| db.damaged(&bad))?;
@@ -220,7 +221,7 @@ struct Places {
 
 /// The statements that write what was touched, without COMMIT; empty if nothing changed. The journal comes
 /// last, because its lock is held until the end of the transaction.
-pub(super) fn write(set: &WorkingSet, entries: &[Entry<'_>], journal_key: i64) -> Script {
+pub(super) fn write(set: &WorkingSet, entries: &[JournalEntry<'_>], journal_key: i64) -> Script {
     let mut script = Script::default();
     let cleared = write_tasks(set.tasks.values().map(|entry| &**entry), &mut script);
     let agents = &set.agents;
@@ -321,6 +322,6 @@ fn write_records(entries: &BTreeMap<String, RecordEntry>, script: &mut Script) {
 }
 
 /// The end of a lease that was selected with `Lease::Until`.
-fn lease_end(held: Option<&Held>) -> Option<i64> {
+fn lease_end(held: Option<&HeldLease>) -> Option<i64> {
     held.and_then(|held| held.left).map(|end| end.as_ms().cast_signed())
 }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::batch_committer::BatchCommitter;
 use super::operation;
 use super::pool::Pool;
-use super::watch::Watch;
+use super::watch::PostgresWatch;
 use crate::apply::is_of_steps;
 use crate::contract::{Commit, DeferredCommit, Operation, Reply, StoreError};
 
@@ -46,7 +46,7 @@ enum Job {
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct PostgresWriteQueue {
     jobs: VecDeque<Job>,
     /// How many of them somebody waits for.
     awaited: usize,
@@ -57,9 +57,9 @@ struct Queue {
 
 /// Hands operations to the one transaction at a time.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct PostgresWriter {
     place: String,
-    queue: Mutex<Queue>,
+    queue: Mutex<PostgresWriteQueue>,
     /// Rung by each that hands something in.
     bell: Notify,
     /// Rung once when it has ended.
@@ -68,14 +68,14 @@ pub(super) struct Writer {
 
 /// What goes next.
 #[derive(Debug, Default)]
-struct Batch {
+struct WriteBatch {
     operations: Vec<Operation>,
     replies: Vec<Option<oneshot::Sender<Reply>>>,
     /// Whose steps they are; none when there is anything else among them.
     steps_of: Option<HashSet<TaskId>>,
 }
 
-impl Writer {
+impl PostgresWriter {
     pub(super) fn new(place: &str) -> Arc<Self> {
         Arc::new(Self {
             place: place.to_owned(),
@@ -123,7 +123,7 @@ impl Writer {
     pub(super) async fn work(
         self: Arc<Self>,
         make_desk: impl Fn() -> BatchCommitter,
-        watch: Arc<Watch>,
+        watch: Arc<PostgresWatch>,
         pool: Arc<Pool>,
     ) {
         let (mut running, mut under_way) = (Running::new(), UnderWay::default());
@@ -148,7 +148,7 @@ impl Writer {
     }
 
     /// None when it is closed and nothing is left. Nothing is taken when this is dropped half way.
-    async fn next(&self, crowd: usize, under_way: &UnderWay) -> Option<Batch> {
+    async fn next(&self, crowd: usize, under_way: &UnderWay) -> Option<WriteBatch> {
         loop {
             let wait = {
                 let queue = self.queue();
@@ -185,7 +185,7 @@ impl Writer {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, PostgresWriteQueue> {
         self.queue.lock().expect("nothing panics while the queue is locked")
     }
 
@@ -195,7 +195,7 @@ impl Writer {
     }
 }
 
-impl Queue {
+impl PostgresWriteQueue {
     /// Whether anything can be sent beside what is under way.
     fn front_may_go(&self, under_way: &UnderWay) -> bool {
         match self.jobs.iter().find(|job| !job.is_cancelled()) {
@@ -206,8 +206,8 @@ impl Queue {
     }
 
     /// All that can go together from the front of the queue.
-    fn take(&mut self, under_way: &UnderWay) -> Batch {
-        let mut batch = Batch { steps_of: Some(HashSet::new()), ..Batch::default() };
+    fn take(&mut self, under_way: &UnderWay) -> WriteBatch {
+        let mut batch = WriteBatch { steps_of: Some(HashSet::new()), ..WriteBatch::default() };
         let most = self.most(under_way);
         let mut bytes = 0;
         while batch.operations.len() < most && bytes < BATCH_BYTES_MAX {
@@ -269,7 +269,7 @@ impl Job {
     }
 }
 
-impl Batch {
+impl WriteBatch {
     fn push(&mut self, operation: Operation, reply: Option<oneshot::Sender<Reply>>) {
         match (&mut self.steps_of, &operation) {
             (Some(tasks), Operation::Commit(commit)) if operation::is_step(&operation) => {
@@ -313,7 +313,7 @@ impl UnderWay {
 
     fn send(
         &mut self,
-        batch: Batch,
+        batch: WriteBatch,
         running: &mut Running,
         make_desk: &impl Fn() -> BatchCommitter,
     ) {
@@ -323,7 +323,7 @@ impl UnderWay {
         let committer = self.desks.pop().unwrap_or_else(make_desk);
         let (has_answered, answered) = oneshot::channel();
         let before = self.newest.replace(answered);
-        let Batch { operations, replies, steps_of } = batch;
+        let WriteBatch { operations, replies, steps_of } = batch;
         let sent = running.spawn(commit(committer, operations, replies, before, has_answered));
         self.tasks.push((sent.id(), steps_of));
     }

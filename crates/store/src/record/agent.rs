@@ -4,12 +4,12 @@ use relight_core::agent::{AgentStateKind, Attempt, AttemptTag, Cause};
 use relight_core::ids::AgentName;
 use relight_core::lease::{Fence, Lease};
 
-use super::{BadValue, Reader, bad_value, held};
+use super::{BadValue, RowReader, bad_value, held};
 use crate::apply::AgentEntry;
 use crate::bodies::{AgentBody, AttemptBody, to_json};
 use crate::transfer::{Cell, Row};
 
-pub(crate) fn read_agent(row: &mut Reader<'_>) -> Result<AgentEntry, BadValue> {
+pub(crate) fn read_agent(row: &mut RowReader<'_>) -> Result<AgentEntry, BadValue> {
     let n = row.number("agent.n")?;
     let name = row.parse("agent.name")?;
     row.number("agent.state")?;
@@ -57,7 +57,7 @@ pub(crate) fn state_from_code(code: u8) -> Option<AgentStateKind> {
 }
 
 /// The row begins with the agent's name.
-pub(crate) fn read_attempt(row: &mut Reader<'_>) -> Result<Attempt, BadValue> {
+pub(crate) fn read_attempt(row: &mut RowReader<'_>) -> Result<Attempt, BadValue> {
     let agent: AgentName = row.parse("agent.name")?;
     row.number("attempt.n")?;
     row.number("attempt.agent")?;

@@ -8,13 +8,13 @@ use relight_core::step::{Output, RepeatRule, Step, StepKey, StepState};
 use relight_core::time::Time;
 use serde_json::Value;
 
-use super::{BadValue, Reader, bad_value, from_json};
-use crate::apply::Entry;
+use super::{BadValue, RowReader, bad_value, from_json};
+use crate::apply::JournalEntry;
 use crate::bodies::OutputDetail;
 use crate::transfer::{Cell, Row};
 
 /// Without an id, which the database assigns.
-pub(crate) fn entry_row(entry: &Entry<'_>) -> Row {
+pub(crate) fn entry_row(entry: &JournalEntry<'_>) -> Row {
     let mark = entry.step.as_ref().map(|step| step.mark);
     let output = entry.step.as_ref().and_then(|step| step.output);
     vec![
@@ -52,7 +52,7 @@ pub(crate) fn step_state(kind: EventKind, detail: Option<&str>) -> Result<StepSt
 }
 
 /// Columns: kind, name, occurrence, rule, tries, fence, at, exit_code, fingerprint, detail.
-pub(crate) fn read_step(row: &mut Reader<'_>) -> Result<Step, BadValue> {
+pub(crate) fn read_step(row: &mut RowReader<'_>) -> Result<Step, BadValue> {
     let kind = row.code("journal.kind", EventKind::from_code)?;
     let (name, occurrence) = (row.parse("journal.name")?, row.small("journal.occurrence")?);
     let rule = row.code("journal.rule", RepeatRule::from_code)?;
@@ -83,7 +83,7 @@ pub(crate) fn newest_of_each(records: Vec<Step>) -> Vec<Step> {
 }
 
 /// Columns: exit_code, body, detail. None without an exit code.
-pub(crate) fn read_output(row: &mut Reader<'_>) -> Result<Option<Output>, BadValue> {
+pub(crate) fn read_output(row: &mut RowReader<'_>) -> Result<Option<Output>, BadValue> {
     let Some(exit_code) = row.some_small("journal.exit_code")? else { return Ok(None) };
     let body = row.bytes("journal.body")?;
     let detail: Option<OutputDetail> = row.some_json("journal.detail")?;
@@ -93,12 +93,12 @@ pub(crate) fn read_output(row: &mut Reader<'_>) -> Result<Option<Output>, BadVal
 
 /// Columns: id, at, kind, task, name, occurrence, fence, detail, exit_code, agent. An unreadable event keeps
 /// its id, so that readers can continue after it.
-pub(crate) fn read_event(row: &mut Reader<'_>) -> Result<Event, BadValue> {
+pub(crate) fn read_event(row: &mut RowReader<'_>) -> Result<Event, BadValue> {
     let (id, at) = (row.unsigned("journal.id")?, row.time("journal.at")?);
     Ok(rest_of_event(row, id, at).unwrap_or_else(|bad| Event::unreadable(id, at, &bad)))
 }
 
-fn rest_of_event(row: &mut Reader<'_>, id: u64, at: Time) -> Result<Event, BadValue> {
+fn rest_of_event(row: &mut RowReader<'_>, id: u64, at: Time) -> Result<Event, BadValue> {
     let code = row.number("journal.kind")?;
     let kind = u8::try_from(code).ok().and_then(EventKind::from_code);
     let task = row.some_parse("task.id")?;

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use relight_core::lease::{Held, Holder};
+use relight_core::lease::{HeldLease, Holder};
 use relight_core::time::{Span, Time};
 use serde::de::DeserializeOwned;
 
@@ -97,12 +97,12 @@ impl Cells for Row {
 type Read<T> = Result<T, BadValue>;
 
 /// Reads a row column by column; the names are used in errors.
-pub(crate) struct Reader<'r> {
+pub(crate) struct RowReader<'r> {
     row: &'r dyn Cells,
     at: usize,
 }
 
-impl<'r> Reader<'r> {
+impl<'r> RowReader<'r> {
     pub(crate) fn new(row: &'r dyn Cells) -> Self {
         Self { row, at: 0 }
     }
@@ -189,8 +189,8 @@ impl<'r> Reader<'r> {
 }
 
 /// A timed lease without an end has expired.
-fn held(holder: Holder, since: Time, ttl: Option<Span>, left: Option<Span>) -> Held {
-    Held { holder, ttl, since, left: ttl.map(|_| left.unwrap_or(Span::ZERO)) }
+fn held(holder: Holder, since: Time, ttl: Option<Span>, left: Option<Span>) -> HeldLease {
+    HeldLease { holder, ttl, since, left: ttl.map(|_| left.unwrap_or(Span::ZERO)) }
 }
 
 /// Numbers as cells.

@@ -3,12 +3,12 @@
 use relight_core::node::{Epoch, Node};
 use relight_core::time::Span;
 
-use super::{BadValue, Reader};
+use super::{BadValue, RowReader};
 use crate::apply::NodeRow;
 use crate::bodies::to_json;
 use crate::transfer::Row;
 
-pub(crate) fn read_node(row: &mut Reader<'_>) -> Result<Node, BadValue> {
+pub(crate) fn read_node(row: &mut RowReader<'_>) -> Result<Node, BadValue> {
     row.text("node.name")?;
     let epoch = Epoch(row.unsigned("node.epoch")?);
     let draining = row.flag("node.draining")?;

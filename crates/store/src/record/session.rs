@@ -5,11 +5,11 @@ use relight_core::session::{
     Generation, Reason, Session, SessionState, SessionStateKind, Suspender,
 };
 
-use super::{BadValue, Reader, bad_value, held};
+use super::{BadValue, RowReader, bad_value, held};
 use crate::bodies::to_json;
 use crate::transfer::{Cell, Row};
 
-pub(crate) fn read_session(row: &mut Reader<'_>) -> Result<Session, BadValue> {
+pub(crate) fn read_session(row: &mut RowReader<'_>) -> Result<Session, BadValue> {
     row.number("session.n")?;
     let key = row.parse("session.key")?;
     let session_id = row.parse("session.session_id")?;

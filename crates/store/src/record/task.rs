@@ -8,7 +8,7 @@ use relight_core::status::TaskStatus;
 use relight_core::task::{Task, TaskSpec, TaskTally};
 use relight_core::time::Time;
 
-use super::{BadValue, Reader, bad_value, held};
+use super::{BadValue, RowReader, bad_value, held};
 use crate::apply::TaskEntry;
 use crate::bodies::to_json;
 use crate::transfer::Row;
@@ -25,7 +25,7 @@ pub(crate) const LEASE: Range<usize> = 33..36;
 
 /// If the body was not selected, the specification has only what the hot row repeats, and a holder that was
 /// not selected is a placeholder. `left` of the lease is the value of `lease_left`.
-pub(crate) fn read_task(row: &mut Reader<'_>) -> Result<TaskEntry, BadValue> {
+pub(crate) fn read_task(row: &mut RowReader<'_>) -> Result<TaskEntry, BadValue> {
     let n = row.number("task.n")?;
     let fence = Fence(row.unsigned("task.fence")?);
     let is_held = row.flag("task.held")?;

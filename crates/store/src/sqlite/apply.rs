@@ -13,8 +13,8 @@ use serde_json::json;
 use super::lease_clock::LeaseNow;
 use super::refusal::Applied;
 use super::{agents, attempts, journal, kept, nodes, sessions, tasks};
-use crate::apply::{Concern, Entry, StepCounts, WorkingSet, is_of_steps};
-use crate::contract::{AGENT_FORGOTTEN, Commit, Committed, Done, Operation, Removal};
+use crate::apply::{Concern, JournalEntry, StepCounts, WorkingSet, is_of_steps};
+use crate::contract::{AGENT_FORGOTTEN, Commit, Committed, Operation, OperationResult, Removal};
 
 /// Small and frequent operations run without a savepoint: they are refused, if at all, before they write.
 pub(super) fn is_plain(operation: &Operation) -> bool {
@@ -35,14 +35,14 @@ pub(super) fn perform(
     operation: &Operation,
     now: LeaseNow,
     place: &Arc<str>,
-) -> Applied<Done> {
+) -> Applied<OperationResult> {
     if let Operation::Remove(removal) = operation {
         return Ok(remove(db, removal, now)?);
     }
     if let Operation::Commit(commit) = operation
         && let Some(committed) = steps(db, commit, now)?
     {
-        return Ok(Done::Committed(committed));
+        return Ok(OperationResult::Committed(committed));
     }
     let mut set = load(db, &Concern::of(std::slice::from_ref(operation)), now)?;
     set.place = Arc::clone(place);
@@ -75,7 +75,7 @@ fn steps(db: &Connection, commit: &Commit, now: LeaseNow) -> Result<Option<Commi
             return Ok(None);
         }
         counts.add(change, commit.at);
-        entries.push(Entry::of_task(n, commit, change, None));
+        entries.push(JournalEntry::of_task(n, commit, change, None));
     }
     let StepCounts { opened, done, progress_at } = counts;
     let values = params![n, commit.at.as_ms(), done, progress_at, now.ms, now.boot, opened];
@@ -155,7 +155,12 @@ fn next_number(db: &Connection, table: &str) -> Result<i64> {
     db.prepare_cached(&sql)?.query_row([], |row| row.get(0))
 }
 
-fn write(db: &Connection, set: &WorkingSet, entries: &[Entry<'_>], now: LeaseNow) -> Result<()> {
+fn write(
+    db: &Connection,
+    set: &WorkingSet,
+    entries: &[JournalEntry<'_>],
+    now: LeaseNow,
+) -> Result<()> {
     for entry in set.tasks.values() {
         tasks::write(db, entry, now)?;
     }
@@ -179,13 +184,15 @@ fn write(db: &Connection, set: &WorkingSet, entries: &[Entry<'_>], now: LeaseNow
     Ok(())
 }
 
-fn remove(db: &Connection, removal: &Removal, now: LeaseNow) -> Result<Done> {
+fn remove(db: &Connection, removal: &Removal, now: LeaseNow) -> Result<OperationResult> {
     Ok(match removal {
-        Removal::Tasks(tasks, at) => Done::Removed(forget_tasks(db, tasks, *at, now)?),
-        Removal::Events(before) => Done::Count(forget_events(db, *before)?),
-        Removal::Attempts(before) => Done::Count(attempts::forget(db, *before)?),
-        Removal::Sessions(sessions) => Done::Count(sessions::forget(db, sessions)?),
-        Removal::Agent(name, seq, at) => Done::Changed(forget_agent(db, name, *seq, *at, now)?),
+        Removal::Tasks(tasks, at) => OperationResult::Removed(forget_tasks(db, tasks, *at, now)?),
+        Removal::Events(before) => OperationResult::Count(forget_events(db, *before)?),
+        Removal::Attempts(before) => OperationResult::Count(attempts::forget(db, *before)?),
+        Removal::Sessions(sessions) => OperationResult::Count(sessions::forget(db, sessions)?),
+        Removal::Agent(name, seq, at) => {
+            OperationResult::Changed(forget_agent(db, name, *seq, *at, now)?)
+        }
     })
 }
 
@@ -206,7 +213,11 @@ fn forget_tasks(
         let Some(n) = found else { continue };
         // First, so that it does not take the id of an event that goes.
         let detail = Cow::Owned(json!({"task": id}));
-        journal::append(db, &[Entry::of_nothing(at, EventKind::TaskForgotten, detail)], now)?;
+        journal::append(
+            db,
+            &[JournalEntry::of_nothing(at, EventKind::TaskForgotten, detail)],
+            now,
+        )?;
         for sql in [
             "DELETE FROM output WHERE id IN (SELECT output FROM journal WHERE task = ?1)",
             "DELETE FROM journal WHERE task = ?1",
@@ -241,7 +252,7 @@ fn forget_agent(
     let Some(n) = agents::delete(db, name, seq)? else { return Ok(false) };
     // First, so that it does not take the id of an event that goes.
     let detail = Cow::Owned(json!({"forgotten": name}));
-    journal::append(db, &[Entry::of_nothing(at, AGENT_FORGOTTEN, detail)], now)?;
+    journal::append(db, &[JournalEntry::of_nothing(at, AGENT_FORGOTTEN, detail)], now)?;
     for sql in ["DELETE FROM journal WHERE agent = ?1", "DELETE FROM attempt WHERE agent = ?1"] {
         db.prepare_cached(sql)?.execute([n])?;
     }

@@ -10,10 +10,10 @@ use rusqlite::{Connection, OptionalExtension, Result, params, params_from_iter};
 
 use super::lease_clock::LeaseNow;
 use super::rows;
-use crate::apply::Entry;
+use crate::apply::JournalEntry;
 use crate::contract::EventQuery;
 use crate::record::{
-    self, Reader, Statement, entry_row, list_events, newest_of_each, read_event, read_output,
+    self, RowReader, Statement, entry_row, list_events, newest_of_each, read_event, read_output,
     read_step,
 };
 use crate::transfer::Table;
@@ -32,7 +32,11 @@ static APPEND_TOGETHER: LazyLock<Vec<String>> = LazyLock::new(|| {
 });
 
 /// Appends these in their order, with as few statements as possible.
-pub(super) fn append(db: &Connection, mut entries: &[Entry<'_>], now: LeaseNow) -> Result<()> {
+pub(super) fn append(
+    db: &Connection,
+    mut entries: &[JournalEntry<'_>],
+    now: LeaseNow,
+) -> Result<()> {
     while let Some(first) = entries.first() {
         let plain = entries.iter().take(TOGETHER_MAX).take_while(|entry| entry.step.is_none());
         let count = plain.count();
@@ -45,7 +49,7 @@ pub(super) fn append(db: &Connection, mut entries: &[Entry<'_>], now: LeaseNow) 
     Ok(())
 }
 
-fn append_together(db: &Connection, entries: &[Entry<'_>]) -> Result<()> {
+fn append_together(db: &Connection, entries: &[JournalEntry<'_>]) -> Result<()> {
     let mut values: Vec<SqlValue> = Vec::with_capacity(6 * entries.len());
     for entry in entries {
         values.extend([
@@ -86,7 +90,7 @@ pub(super) fn step_state(
          ORDER BY id DESC LIMIT 1",
     )?;
     let values = params![n, key.name.as_str(), key.occurrence, steps_from];
-    let read = |row: &mut Reader<'_>| {
+    let read = |row: &mut RowReader<'_>| {
         let kind = row.code("journal.kind", EventKind::from_code)?;
         record::step_state(kind, row.some_text("journal.detail")?.as_deref())
     };

@@ -47,9 +47,9 @@ use serde_json::Value;
 use self::error::store_error;
 use self::lease_clock::LeaseClock;
 pub use self::open::Use;
-use self::place::Place;
+use self::place::StoreFiles;
 pub use self::transfer::{SqliteExporter, SqliteImporter, raise_numbers};
-use self::writer::Writer;
+use self::writer::SqliteWriter;
 use crate::check;
 use crate::contract::{
     AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation, Reply,
@@ -63,13 +63,13 @@ const READERS_KEPT_MAX: usize = 4;
 #[derive(Debug)]
 pub struct SqliteStore {
     path: PathBuf,
-    place: Arc<Place>,
+    place: Arc<StoreFiles>,
     usage: Use,
     clock: Arc<LeaseClock>,
-    watch: Arc<watch::Watch>,
+    watch: Arc<watch::SqliteWatch>,
     /// Closed before the writer's, which knows how the log is to be left.
     readers: Mutex<Vec<Connection>>,
-    writer: Writer,
+    writer: SqliteWriter,
 }
 
 impl SqliteStore {
@@ -77,9 +77,9 @@ impl SqliteStore {
     pub fn open(path: &Path, usage: Use) -> Result<Self, StoreError> {
         let connection = open::open(path, usage)?;
         let clock = Arc::new(LeaseClock::start());
-        let watch = watch::Watch::new(path);
-        let place = Arc::new(Place::of_open(path)?);
-        let writer = Writer::new(path, usage, connection, &place, &clock, &watch);
+        let watch = watch::SqliteWatch::new(path);
+        let place = Arc::new(StoreFiles::of_open(path)?);
+        let writer = SqliteWriter::new(path, usage, connection, &place, &clock, &watch);
         let (path, readers) = (path.to_owned(), Mutex::default());
         Ok(Self { path, place, usage, clock, watch, readers, writer })
     }

@@ -17,14 +17,14 @@ type FileId = (u64, u64);
 
 /// Where a store is, and which files were opened there.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct StoreFiles {
     path: PathBuf,
     file: FileId,
     /// The log and its index. SQLite removes them when the last connection is closed, and makes them anew.
     side_files: Mutex<[FileId; 2]>,
 }
 
-impl Place {
+impl StoreFiles {
     /// To be called after a connection has read: then all three files are open.
     pub(super) fn of_open(path: &Path) -> Result<Self, StoreError> {
         let file = file_id(path, path)?;

@@ -1,11 +1,11 @@
 //! Why an operation did not happen inside SQLite's transaction.
 
-use crate::refusal::Refusal;
+use crate::refusal::OperationRefusal;
 
 /// A refusal that is the store's answer, or SQLite's own error.
 #[derive(Debug)]
 pub(super) enum ApplyError {
-    Refused(Refusal),
+    Refused(OperationRefusal),
     Sqlite(rusqlite::Error),
 }
 
@@ -15,7 +15,7 @@ impl From<rusqlite::Error> for ApplyError {
     }
 }
 
-impl<R: Into<Refusal>> From<R> for ApplyError {
+impl<R: Into<OperationRefusal>> From<R> for ApplyError {
     fn from(refusal: R) -> Self {
         Self::Refused(refusal.into())
     }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, Result, Row as SqlRow, params_from_iter};
 
 use super::error::bad_row;
 use super::lease_clock::LeaseNow;
-use crate::record::{BadValue, Cells, HOT, Reader, Statement};
+use crate::record::{BadValue, Cells, HOT, RowReader, Statement};
 use crate::transfer::{Cell, Column, LEASE_LEFT, Row, Table};
 
 impl Cells for SqlRow<'_> {
@@ -51,16 +51,16 @@ impl ToSql for Cell {
 /// Reads a record from a row.
 pub(super) fn read<T>(
     row: &SqlRow<'_>,
-    read: impl Fn(&mut Reader<'_>) -> std::result::Result<T, BadValue>,
+    read: impl Fn(&mut RowReader<'_>) -> std::result::Result<T, BadValue>,
 ) -> Result<T> {
-    read(&mut Reader::new(row)).map_err(bad_row)
+    read(&mut RowReader::new(row)).map_err(bad_row)
 }
 
 /// The readable records of a list query.
 pub(super) fn list<T>(
     db: &Connection,
     list: &Statement,
-    read_one: impl Fn(&mut Reader<'_>) -> std::result::Result<T, BadValue>,
+    read_one: impl Fn(&mut RowReader<'_>) -> std::result::Result<T, BadValue>,
 ) -> Result<Vec<T>> {
     let mut select = db.prepare_cached(&list.sql)?;
     readable(select.query_map(params_from_iter(&list.values), |row| read(row, &read_one))?)
@@ -80,7 +80,7 @@ pub(super) fn count_by<T>(
 ) -> Result<Vec<(T, u64)>> {
     let mut select =
         db.prepare(&format!("SELECT {column}, COUNT(*) FROM {table} GROUP BY {column}"))?;
-    let count = |row: &mut Reader<'_>| Ok((row.code(column, &of)?, row.unsigned("count")?));
+    let count = |row: &mut RowReader<'_>| Ok((row.code(column, &of)?, row.unsigned("count")?));
     select.query_map([], |row| read(row, count))?.collect()
 }
 
@@ -90,7 +90,7 @@ pub(super) fn unreadable<T>(
     sql: &str,
     now: LeaseNow,
     (what, name): (&str, usize),
-    read_one: impl Fn(&mut Reader<'_>) -> std::result::Result<T, BadValue>,
+    read_one: impl Fn(&mut RowReader<'_>) -> std::result::Result<T, BadValue>,
 ) -> Result<Vec<String>> {
     let mut select = db.prepare(sql)?;
     let values = [now.ms, now.boot].into_iter().take(select.parameter_count());

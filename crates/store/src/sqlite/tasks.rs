@@ -10,10 +10,10 @@ use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 
 use super::lease_clock::LeaseNow;
 use super::rows::{self, columns, some_columns, update_sql};
-use crate::apply::{Parts, TaskEntry, until};
+use crate::apply::{TaskEntry, TaskParts, until};
 use crate::contract::{TaskGlance, TaskQuery};
 use crate::record::{
-    COUNTS, HOT, LEASE, REASON, Reader, Statement, agent_of, body_row, counts_row, hot_row,
+    COUNTS, HOT, LEASE, REASON, RowReader, Statement, agent_of, body_row, counts_row, hot_row,
     lease_row, list_tasks, read_task, task_row,
 };
 use crate::transfer::Table;
@@ -69,13 +69,13 @@ pub(super) fn by_ids(db: &Connection, ids: &[TaskId], now: LeaseNow) -> Result<V
 pub(super) fn for_write(
     db: &Connection,
     id: &TaskId,
-    parts: &Parts,
+    parts: &TaskParts,
     now: LeaseNow,
 ) -> Result<Option<TaskEntry>> {
     static FULL: LazyLock<String> = LazyLock::new(|| format!("{} WHERE t.id = ?3", *SELECT));
     let sql = match parts {
-        Parts { body: true, .. } => &FULL,
-        Parts { reason: true, .. } | Parts { holder: true, .. } => &SELECT_LEAN,
+        TaskParts { body: true, .. } => &FULL,
+        TaskParts { reason: true, .. } | TaskParts { holder: true, .. } => &SELECT_LEAN,
         _ => &SELECT_HOT,
     };
     let entry = one(db, sql, id.as_str(), now)?;
@@ -126,7 +126,7 @@ pub(super) fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>> {
         "SELECT id, status, agent, updated_at, not_before, expires_at FROM task
          WHERE status < 10 ORDER BY n",
     )?;
-    let glance = |row: &mut Reader<'_>| {
+    let glance = |row: &mut RowReader<'_>| {
         Ok(TaskGlance {
             id: row.parse("task.id")?,
             status: row.code("task.status", TaskStatus::from_code)?,

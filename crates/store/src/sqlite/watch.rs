@@ -16,14 +16,14 @@ use tokio::sync::Notify;
 
 /// The bell of one store.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct SqliteWatch {
     file: PathBuf,
     bell: Notify,
     /// Ends the thread when it is rung.
     thread: OnceLock<Option<Arc<OwnedFd>>>,
 }
 
-impl Watch {
+impl SqliteWatch {
     pub(super) fn new(file: &Path) -> Arc<Self> {
         Arc::new(Self { file: file.to_owned(), bell: Notify::new(), thread: OnceLock::new() })
     }
@@ -50,7 +50,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for SqliteWatch {
     fn drop(&mut self) {
         if let Some(Some(end)) = self.thread.get() {
             // Else it ends when it wakes next.
@@ -64,7 +64,7 @@ impl Drop for Watch {
 /// the net.
 const RINGS_MS: [u32; 9] = [1, 3, 10, 30, 100, 300, 1_000, 4_000, 30_000];
 
-fn listen(watch: &Weak<Watch>, folder: &Path, end: &OwnedFd) {
+fn listen(watch: &Weak<SqliteWatch>, folder: &Path, end: &OwnedFd) {
     let Ok(source) = inotify::init(inotify::CreateFlags::CLOEXEC) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let wanted = inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE;

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use super::error::store_error;
 use super::lease_clock::LeaseClock;
 use super::open::{self, Use};
-use super::place::Place;
+use super::place::StoreFiles;
 use super::refusal::ApplyError;
 use super::{apply, journal, watch};
 use crate::contract::{DeferredCommit, Operation, Reply, StoreError};
@@ -55,7 +55,7 @@ enum HandedIn {
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct SqliteWriteQueue {
     jobs: VecDeque<Job>,
     /// How many of them somebody waits for.
     awaited: usize,
@@ -81,37 +81,37 @@ struct WriterConnection {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct WriterShared {
     path: PathBuf,
     /// The path in errors.
     name: Arc<str>,
-    place: Arc<Place>,
+    place: Arc<StoreFiles>,
     usage: Use,
     clock: Arc<LeaseClock>,
-    watch: Arc<watch::Watch>,
-    queue: Mutex<Queue>,
+    watch: Arc<watch::SqliteWatch>,
+    queue: Mutex<SqliteWriteQueue>,
     wake: Condvar,
     slot: Mutex<WriterConnection>,
 }
 
 /// Hands operations to the one transaction at a time.
 #[derive(Debug)]
-pub(super) struct Writer {
-    shared: Arc<Shared>,
+pub(super) struct SqliteWriter {
+    shared: Arc<WriterShared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Writer {
+impl SqliteWriter {
     pub(super) fn new(
         path: &Path,
         usage: Use,
         connection: Connection,
-        place: &Arc<Place>,
+        place: &Arc<StoreFiles>,
         clock: &Arc<LeaseClock>,
-        watch: &Arc<watch::Watch>,
+        watch: &Arc<watch::SqliteWatch>,
     ) -> Self {
         let slot = WriterConnection { connection: Some(connection), acknowledged: 0 };
-        let shared = Shared {
+        let shared = WriterShared {
             path: path.to_owned(),
             name: path.display().to_string().into(),
             place: Arc::clone(place),
@@ -201,7 +201,7 @@ impl Writer {
     }
 
     /// Commits on the caller's thread, with whatever nobody waited for.
-    fn lead(&self, mut queue: MutexGuard<'_, Queue>, operation: Operation) -> Reply {
+    fn lead(&self, mut queue: MutexGuard<'_, SqliteWriteQueue>, operation: Operation) -> Reply {
         let jobs = queue.take(BATCH_MAX - 1);
         queue.leading = true;
         drop(queue);
@@ -237,7 +237,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for SqliteWriter {
     fn drop(&mut self) {
         self.shared.queue().closing = true;
         self.shared.wake.notify_one();
@@ -257,7 +257,7 @@ impl Drop for Writer {
 }
 
 /// Somebody commits; ends also when that panics, or nobody would ever commit again.
-struct Leading<'s>(&'s Shared);
+struct Leading<'s>(&'s WriterShared);
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
@@ -265,7 +265,7 @@ impl Drop for Leading<'_> {
     }
 }
 
-impl Queue {
+impl SqliteWriteQueue {
     fn push(&mut self, operation: Operation) -> oneshot::Receiver<Reply> {
         let (reply, answer) = oneshot::channel();
         self.jobs.push_back(Job::Awaited(operation, reply));
@@ -284,8 +284,8 @@ impl Queue {
     }
 }
 
-impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+impl WriterShared {
+    fn queue(&self) -> MutexGuard<'_, SqliteWriteQueue> {
         self.queue.lock().expect("nothing panics while the queue is locked")
     }
 
@@ -327,7 +327,7 @@ impl Shared {
         }
     }
 
-    fn take_and_answer(&self, mut queue: MutexGuard<'_, Queue>) {
+    fn take_and_answer(&self, mut queue: MutexGuard<'_, SqliteWriteQueue>) {
         queue.leading = true;
         queue.is_crowded = queue.awaited > 1;
         let jobs = queue.take(BATCH_MAX);
@@ -345,7 +345,10 @@ impl Shared {
         }
     }
 
-    fn sleep<'a>(&self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+    fn sleep<'a>(
+        &self,
+        mut queue: MutexGuard<'a, SqliteWriteQueue>,
+    ) -> MutexGuard<'a, SqliteWriteQueue> {
         let healthy = "nothing panics while the queue is locked";
         match queue.due {
             Some(due) if !queue.leading => {

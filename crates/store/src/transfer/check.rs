@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::table::{Cell, Row, Table};
 use crate::bodies::{AttemptBody, OutputDetail};
 use crate::record::{
-    BadValue, Reader, agent_row, read_agent, read_node, read_session, read_task, step_state,
+    BadValue, RowReader, agent_row, read_agent, read_node, read_session, read_task, step_state,
     task_row,
 };
 
@@ -44,7 +44,7 @@ impl Findings {
 
 /// What people know a row by.
 pub(super) fn title(table: Table, row: &Row) -> String {
-    Look { table, row }.title()
+    RowCheck { table, row }.title()
 }
 
 /// Looks at rows as they come by, in the order of `Table::ALL`.
@@ -83,7 +83,7 @@ impl Checker {
 
     pub(super) fn add(&mut self, table: Table, rows: &[Row]) {
         for row in rows {
-            let look = Look { table, row };
+            let look = RowCheck { table, row };
             let found = match table {
                 Table::Task => self.task(&look),
                 Table::Agent => self.agent(&look),
@@ -115,7 +115,7 @@ impl Checker {
         self.findings
     }
 
-    fn task(&mut self, look: &Look<'_>) -> Result<(), String> {
+    fn task(&mut self, look: &RowCheck<'_>) -> Result<(), String> {
         let seen = TaskSeen {
             id: look.need_text("id")?.to_owned(),
             fence: look.need("fence")?,
@@ -142,7 +142,7 @@ impl Checker {
         twice.into_iter().try_for_each(|column| look.same(column, &as_written))
     }
 
-    fn agent(&mut self, look: &Look<'_>) -> Result<(), String> {
+    fn agent(&mut self, look: &RowCheck<'_>) -> Result<(), String> {
         let (name, n, fence) = (look.need_text("name")?, look.need("n")?, look.need("fence")?);
         let unread = AgentSeen { name: name.to_owned(), fence, attempt_number: i64::MAX };
         self.agents.insert(n, unread);
@@ -156,7 +156,7 @@ impl Checker {
         Ok(())
     }
 
-    fn attempt(&self, look: &Look<'_>) -> Result<(), String> {
+    fn attempt(&self, look: &RowCheck<'_>) -> Result<(), String> {
         let number = look.need("number")?;
         look.need_text("tag")?;
         match self.agents.get(&look.need("agent")?) {
@@ -176,7 +176,7 @@ impl Checker {
         Err("cause is not what its body says".to_owned())
     }
 
-    fn record(&mut self, look: &Look<'_>) -> Result<(), String> {
+    fn record(&mut self, look: &RowCheck<'_>) -> Result<(), String> {
         let code = look.need("kind")?;
         let kind = u8::try_from(code).ok().and_then(EventKind::from_code);
         let kind = kind.ok_or_else(|| format!("kind holds {code}, which is none"))?;
@@ -211,7 +211,7 @@ fn not_above(fence: i64, newest: i64, what: &str, whose: &str) -> Result<(), Str
     Err(format!("it was written under fence {fence}, but {what} {whose} is at {newest}"))
 }
 
-fn session(look: &Look<'_>) -> Result<(), String> {
+fn session(look: &RowCheck<'_>) -> Result<(), String> {
     let session = look.read(read_session)?;
     look.not_negative("seq")?;
     match session.finished > session.generation {
@@ -220,23 +220,23 @@ fn session(look: &Look<'_>) -> Result<(), String> {
     }
 }
 
-fn node(look: &Look<'_>) -> Result<(), String> {
+fn node(look: &RowCheck<'_>) -> Result<(), String> {
     look.parse::<NodeName>("name")?;
     look.not_negative("epoch")?;
     look.read(read_node).map(|_| ())
 }
 
-fn kept(look: &Look<'_>) -> Result<(), String> {
+fn kept(look: &RowCheck<'_>) -> Result<(), String> {
     look.json::<Value>("body").map(|_| ())
 }
 
 /// One row, by the names of its columns.
-struct Look<'a> {
+struct RowCheck<'a> {
     table: Table,
     row: &'a Row,
 }
 
-impl Look<'_> {
+impl RowCheck<'_> {
     /// What people know it by.
     fn title(&self) -> String {
         let known_by = match self.table {
@@ -281,8 +281,8 @@ impl Look<'_> {
         }
     }
 
-    fn read<T>(&self, read: fn(&mut Reader<'_>) -> Result<T, BadValue>) -> Result<T, String> {
-        read(&mut Reader::new(self.row)).map_err(|bad| bad.to_string())
+    fn read<T>(&self, read: fn(&mut RowReader<'_>) -> Result<T, BadValue>) -> Result<T, String> {
+        read(&mut RowReader::new(self.row)).map_err(|bad| bad.to_string())
     }
 
     fn parse<T: FromStr>(&self, column: &str) -> Result<T, String> {

@@ -13,7 +13,7 @@ use crate::contract::StoreError;
 
 /// How far it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress {
+pub struct CopyProgress {
     /// What is done: `comparing`, `copying`, `reading back`, `verifying`.
     pub what: &'static str,
     /// With which table.
@@ -45,7 +45,7 @@ pub struct Copied {
 pub async fn copy(
     from: &mut dyn Exporter,
     to: &mut dyn Importer,
-    tell: &mut (dyn FnMut(&Progress) + Send),
+    tell: &mut (dyn FnMut(&CopyProgress) + Send),
 ) -> Result<Copied, CopyError> {
     if from.place() == to.place() {
         return Err(CopyError::Same(from.place()));
@@ -85,7 +85,7 @@ pub async fn copy(
 async fn finished(
     from: &mut dyn Exporter,
     to: &mut dyn Importer,
-    tell: &mut (dyn FnMut(&Progress) + Send),
+    tell: &mut (dyn FnMut(&CopyProgress) + Send),
 ) -> Result<Option<Copied>, CopyError> {
     let mut there = to.read_back().await?;
     // Cheap, and enough for most stores that were never copied. Of small records not all are copied.
@@ -221,7 +221,7 @@ async fn write(
 
 /// Tells how far it is.
 pub(super) struct Teller<'a> {
-    tell: &'a mut (dyn FnMut(&Progress) + Send),
+    tell: &'a mut (dyn FnMut(&CopyProgress) + Send),
     what: &'static str,
     rows: u64,
     rows_total: u64,
@@ -231,7 +231,7 @@ impl<'a> Teller<'a> {
     pub(super) async fn new(
         what: &'static str,
         store: &mut dyn Exporter,
-        tell: &'a mut (dyn FnMut(&Progress) + Send),
+        tell: &'a mut (dyn FnMut(&CopyProgress) + Send),
     ) -> Result<Self, StoreError> {
         let mut rows_total = 0;
         for table in Table::ALL {
@@ -248,6 +248,6 @@ impl<'a> Teller<'a> {
     pub(super) fn add(&mut self, table: Table, rows: u64) {
         self.rows += rows;
         let (what, rows, rows_total) = (self.what, self.rows, self.rows_total.max(self.rows));
-        (self.tell)(&Progress { what, table, rows, rows_total });
+        (self.tell)(&CopyProgress { what, table, rows, rows_total });
     }
 }

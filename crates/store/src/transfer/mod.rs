@@ -16,10 +16,10 @@ mod verify;
 use async_trait::async_trait;
 
 pub use self::check::Findings;
-pub use self::copy::{Copied, Progress, copy};
+pub use self::copy::{Copied, CopyProgress, copy};
 pub use self::sum::{TableSum, whole};
 pub use self::table::{Cell, Row, Table};
-pub(crate) use self::table::{Column, Kind, LEASE_LEFT, PAGE_BYTES_MAX, PAGE_ROWS_MAX};
+pub(crate) use self::table::{Column, ColumnKind, LEASE_LEFT, PAGE_BYTES_MAX, PAGE_ROWS_MAX};
 pub use self::verify::{Verified, verify};
 
 use crate::contract::StoreError;
@@ -132,14 +132,14 @@ impl CopyError {
 
 /// What a copy under way says of itself, in `MARK`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Mark {
+pub(crate) struct CopyMark {
     /// Which store is copied.
     pub(crate) from: String,
     /// How often the copy was begun or gone on with: only the last of them may write.
     pub(crate) run: u64,
 }
 
-impl Mark {
+impl CopyMark {
     /// The mark of whoever begins or goes on now; `before` is what was found.
     pub(crate) fn next(before: Option<Self>, place: &str, from: &str) -> Result<Self, CopyError> {
         match before {

@@ -44,7 +44,7 @@ pub enum Table {
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnKind {
     Number,
     /// 0 or 1.
     Flag,
@@ -55,12 +55,12 @@ pub(crate) enum Kind {
 }
 
 /// A column's name and what it holds.
-pub(crate) type Column = (&'static str, Kind);
+pub(crate) type Column = (&'static str, ColumnKind);
 
 /// By the clock of the store that it is in, so never the same in two: left out of every hash.
 pub(crate) const LEASE_LEFT: &str = "lease_left";
 
-use self::Kind::{Bytes, Flag, Number, Text, Words};
+use self::ColumnKind::{Bytes, Flag, Number, Text, Words};
 
 impl Table {
     /// All of them.

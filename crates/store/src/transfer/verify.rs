@@ -1,7 +1,7 @@
 //! Reads a whole store: every row, what it says, and whether it agrees with the others.
 
 use super::check::{Checker, Findings};
-use super::copy::{Progress, Teller};
+use super::copy::{CopyProgress, Teller};
 use super::sum::{Summer, TableSum};
 use super::table::{Cell, Table};
 use super::{Exporter, sum};
@@ -21,7 +21,7 @@ pub struct Verified {
 /// Reads everything. `tell` hears from time to time how far it is.
 pub async fn verify(
     store: &mut dyn Exporter,
-    tell: &mut (dyn FnMut(&Progress) + Send),
+    tell: &mut (dyn FnMut(&CopyProgress) + Send),
 ) -> Result<Verified, StoreError> {
     let mut teller = Teller::new("verifying", store, tell).await?;
     let mut checker = Checker::default();

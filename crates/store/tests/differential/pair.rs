@@ -7,7 +7,7 @@ use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::claimant::Claimant;
 use relight_core::event::Event;
 use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
-use relight_core::lease::{Fence, Held, Lease};
+use relight_core::lease::{Fence, HeldLease, Lease};
 use relight_core::session::{Session, SessionChange, SessionState};
 use relight_core::step::{Step, StepKey};
 use relight_core::task::Task;
@@ -346,7 +346,7 @@ fn settle(lease: &mut Lease) {
     }
 }
 
-fn settle_held(held: &mut Held) {
+fn settle_held(held: &mut HeldLease) {
     if let Some(left) = held.left.as_mut() {
         *left = Span::from_ms(left.as_ms().next_multiple_of(TICK.as_ms()));
     }

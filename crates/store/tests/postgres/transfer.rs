@@ -169,7 +169,7 @@ async fn numbers_go_on_after_a_copy_and_writes_meanwhile_are_counted() {
     let full = copied(&mut look, &mut importer(&to)).await.unwrap_err();
     assert!(matches!(full, CopyError::NotEmpty { .. }), "{full}");
     let Some(to) = PostgresHarness::new() else { return };
-    let told = relight_store::Told {
+    let told = relight_store::StoreEvent {
         at: Time::from_ms(1),
         kind: relight_core::event::EventKind::Drain,
         detail: serde_json::Value::Null,

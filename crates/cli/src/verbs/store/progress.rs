@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use relight_store::transfer::Progress;
+use relight_store::transfer::CopyProgress;
 use tokio::time::Instant;
 
 use crate::environment::Environment;
@@ -33,7 +33,7 @@ impl<'a> Bar<'a> {
         Self { environment, is_terminal, begun: now, told_at: now, what: "", is_drawn: false }
     }
 
-    pub(super) fn tell(&mut self, progress: &Progress) {
+    pub(super) fn tell(&mut self, progress: &CopyProgress) {
         let now = Instant::now();
         if self.what != progress.what {
             (self.what, self.begun) = (progress.what, now);
@@ -67,14 +67,14 @@ impl Drop for Bar<'_> {
     }
 }
 
-fn bar(progress: &Progress) -> String {
+fn bar(progress: &CopyProgress) -> String {
     let full = progress.rows * WIDTH / progress.rows_total.max(1);
     let full = full.min(WIDTH) as usize;
     format!("[{}{}]", "#".repeat(full), "-".repeat(WIDTH as usize - full))
 }
 
-fn line(progress: &Progress, took: Duration) -> String {
-    let Progress { what, table, rows, rows_total } = progress;
+fn line(progress: &CopyProgress, took: Duration) -> String {
+    let CopyProgress { what, table, rows, rows_total } = progress;
     let percent = rows * 100 / (*rows_total).max(1);
     let left = rows_total.saturating_sub(*rows);
     let seconds = took.as_secs_f64() * left as f64 / (*rows).max(1) as f64;
@@ -90,7 +90,7 @@ mod tests {
     fn a_line_says_how_far_it_is_and_how_long_it_takes() {
         let told = |rows, rows_total| {
             let table = Table::Journal;
-            let progress = Progress { what: "copying", table, rows, rows_total };
+            let progress = CopyProgress { what: "copying", table, rows, rows_total };
             format!("{} {}", bar(&progress), line(&progress, Duration::from_secs(3)))
         };
         insta::assert_snapshot!(told(250, 1_000), @"[######------------------] copying journal: 250 of 1000 rows, 25 %, 9 s left");

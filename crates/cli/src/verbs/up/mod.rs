@@ -25,7 +25,7 @@ use relight::supervise::supervisor::{
 };
 use relight::supervise::systemd::Systemd;
 use relight::supervise::word::Word;
-use relight_core::agent::boots::{STABLE_AFTER, Verdict};
+use relight_core::agent::boots::{BootVerdict, STABLE_AFTER};
 use relight_core::agent::{Agent, AgentState, Pause, Takes};
 use relight_core::alert::Alert;
 use relight_server::Server;
@@ -211,10 +211,10 @@ impl Daemon<'_> {
         let boot = self.supervisor.boot_id();
         let forgive = self.arguments.resume_anyway;
         let verdict = boots::at_start(store, boot, count > 0, forgive).await?;
-        if let Verdict::HoldBack { boots } = verdict {
+        if let BootVerdict::HoldBack { boots } = verdict {
             output::alert(&format!("ALERT {}", Alert::boot_loop(boots).line()));
         }
-        let holds_back = self.arguments.paused || verdict != Verdict::Resume;
+        let holds_back = self.arguments.paused || verdict != BootVerdict::Resume;
         self.held_back.store(holds_back, Ordering::Relaxed);
         let is_paced = queue.resume_rate > 0 || queue.resume_at_once > 0;
         let begin = match (holds_back, is_paced) {
@@ -301,7 +301,7 @@ impl Daemon<'_> {
             What::Trouble(_) => supervision::say(environment, &notice),
             _ => early.push_back(notice),
         };
-        let taking = self.supervisor.take_up_all(specs, begin, self.arguments.take_over);
+        let taking = self.supervisor.acquire_all(specs, begin, self.arguments.take_over);
         let refused = supervision::telling(&mut self.notices, hear, taking).await;
         for (name, error) in refused {
             self.say(&format!("{name} is left alone: {error}"));
@@ -399,13 +399,13 @@ impl Daemon<'_> {
         match self.phase {
             Phase::Serving => {
                 let _ = self.systemd.stopping();
-                self.say("stopping all agents; once more to hurry");
+                self.say("stopping all agents; once more to kill_now");
                 self.phase = Phase::Stopping(match self.membership {
                     Some(_) => self.supervisor.hand_over(),
                     None => self.supervisor.shut_down(),
                 });
             }
-            Phase::Stopping(_) => self.supervisor.hurry(),
+            Phase::Stopping(_) => self.supervisor.kill_now(),
             Phase::Leaving | Phase::Failing(_) => {}
         }
     }

@@ -58,7 +58,7 @@ impl Daemon<'_> {
         self.alerting = alerting;
         self.telemetry = telemetry;
         self.supervisor.recoverer().replace_rules(work.strategies, work.policy);
-        self.supervisor.serve_queue_so(&configured::queue_settings(&config.queue));
+        self.supervisor.apply_queue_settings(&configured::queue_settings(&config.queue));
         trust::approve_by_use(self.environment, &config);
         self.config = config;
         Ok(specs)

@@ -21,26 +21,26 @@ impl Daemon<'_> {
         let (name, labels) = (membership.fleet().name(), membership.fleet().labels());
         let (admitted, others): (Vec<AgentSpec>, Vec<AgentSpec>) =
             specs.into_iter().partition(|spec| spec.placement.admits(name, labels));
-        let outlook = match self.supervisor.wait_for_agents(admitted) {
-            Some(outlooks) => membership.listen(outlooks).await,
+        let takeover = match self.supervisor.wait_for_agents(admitted) {
+            Some(takeovers) => membership.listen(takeovers).await,
             None => Takeover::default(),
         };
         if !others.is_empty() {
             self.say(&format!("{} agents are placed on other nodes", others.len()));
         }
-        self.look_out(outlook, self.arguments.take_over).await;
+        self.apply_takeover(takeover, self.arguments.take_over).await;
     }
 
     /// Does what a look at all agents of the fleet came to.
-    pub(super) async fn look_out(&mut self, outlook: Takeover, take_over: bool) {
-        self.supervisor.forget_registered(&outlook.removed);
-        self.stand_by_for_registered(outlook.registered);
-        self.fill(outlook.ready, take_over).await;
-        self.give_back(outlook.unwanted).await;
+    pub(super) async fn apply_takeover(&mut self, takeover: Takeover, take_over: bool) {
+        self.supervisor.forget_registered(&takeover.removed);
+        self.wait_for_registered(takeover.registered);
+        self.take_over(takeover.ready, take_over).await;
+        self.give_back(takeover.unwanted).await;
     }
 
     /// Agents that were registered on any node come here too, when it is this one's turn.
-    pub(super) fn stand_by_for_registered(&mut self, agents: Vec<Agent>) {
+    pub(super) fn wait_for_registered(&mut self, agents: Vec<Agent>) {
         if !self.config.daemon.commands {
             return;
         }
@@ -71,16 +71,16 @@ impl Daemon<'_> {
     }
 
     /// Takes up agents that came to this node.
-    pub(super) async fn fill(&mut self, names: Vec<AgentName>, take_over: bool) {
-        for (name, error) in self.supervisor.fill(names, self.begin, take_over).await {
+    pub(super) async fn take_over(&mut self, names: Vec<AgentName>, take_over: bool) {
+        for (name, error) in self.supervisor.take_over(names, self.begin, take_over).await {
             self.say(&format!("{name} is left alone for now: {error}"));
         }
     }
 
     pub(super) async fn hear(&mut self, heard: Heard) {
         match heard {
-            Heard::Takeover(outlook) if matches!(self.phase, Phase::Serving) => {
-                self.look_out(outlook, false).await;
+            Heard::Takeover(takeover) if matches!(self.phase, Phase::Serving) => {
+                self.apply_takeover(takeover, false).await;
             }
             Heard::Takeover(_) => {}
             Heard::Standing => {

@@ -7,10 +7,10 @@
 
 mod page;
 
-use self::page::{LINE_BYTES_MAX, Page, quoted};
+use self::page::{BriefPage, LINE_BYTES_MAX, quoted};
 use super::death::{Cause, HowEnded, signal_name};
 use super::plain::{clipped, plain_lines};
-use super::{Ended, PostMortem};
+use super::{PostMortem, RecordedDeath};
 use crate::ids::AgentName;
 use crate::progress::{Progress, progress};
 use crate::step::{RepeatRule, Step};
@@ -58,7 +58,7 @@ pub struct Interrupted<'a> {
     /// Its number.
     pub number: u32,
     /// When and how it ended.
-    pub ended: &'a Ended,
+    pub ended: &'a RecordedDeath,
     /// What was found then.
     pub post_mortem: &'a PostMortem,
     /// Where HEAD was when it began.
@@ -94,7 +94,7 @@ pub fn brief(facts: &BriefFacts<'_>) -> Option<String> {
         return None;
     }
     let progress = facts.task.map(|(task, steps)| progress(&task.spec.steps, steps));
-    let mut page = Page::with_closing(where_to_look(facts));
+    let mut page = BriefPage::with_closing(where_to_look(facts));
     tell_what_happened(&mut page, facts);
     tell_what_to_do_first(&mut page, facts, progress.as_ref());
     tell_task(&mut page, facts, progress.as_ref());
@@ -103,7 +103,7 @@ pub fn brief(facts: &BriefFacts<'_>) -> Option<String> {
     Some(page.finish())
 }
 
-fn tell_what_happened(page: &mut Page, facts: &BriefFacts<'_>) {
+fn tell_what_happened(page: &mut BriefPage, facts: &BriefFacts<'_>) {
     page.line(&match (facts.agent, facts.task) {
         (Some(agent), _) => {
             format!("# Brief for attempt {} of agent {agent}", facts.attempt_number)
@@ -134,14 +134,14 @@ fn tell_what_happened(page: &mut Page, facts: &BriefFacts<'_>) {
     tell_host(page, facts);
 }
 
-fn tell_host(page: &mut Page, facts: &BriefFacts<'_>) {
+fn tell_host(page: &mut BriefPage, facts: &BriefFacts<'_>) {
     if let Some(host) = facts.host {
         page.line(&format!("You run on {}.", quoted(host)));
     }
 }
 
 /// The cause as a sentence would have it.
-fn cause_in_words(ended: &Ended) -> String {
+fn cause_in_words(ended: &RecordedDeath) -> String {
     let how = ended.in_words();
     match (ended.cause, ended.death.how) {
         (Cause::Signal, HowEnded::Signal(signal)) => {
@@ -158,7 +158,11 @@ fn cause_in_words(ended: &Ended) -> String {
     }
 }
 
-fn tell_what_to_do_first(page: &mut Page, facts: &BriefFacts<'_>, progress: Option<&Progress>) {
+fn tell_what_to_do_first(
+    page: &mut BriefPage,
+    facts: &BriefFacts<'_>,
+    progress: Option<&Progress>,
+) {
     let mut advice = doubts(facts);
     let next = progress.and_then(|progress| progress.next_step.as_deref());
     match next {
@@ -233,7 +237,7 @@ fn lesson(before: &Interrupted<'_>) -> Option<String> {
     }
 }
 
-fn tell_task(page: &mut Page, facts: &BriefFacts<'_>, progress: Option<&Progress>) {
+fn tell_task(page: &mut BriefPage, facts: &BriefFacts<'_>, progress: Option<&Progress>) {
     let (Some((task, _)), Some(progress)) = (facts.task, progress) else { return };
     page.heading("Task");
     let title = task.spec.title.as_deref().map(|title| format!(" {}", quoted(title)));
@@ -246,7 +250,7 @@ fn tell_task(page: &mut Page, facts: &BriefFacts<'_>, progress: Option<&Progress
     tell_steps(page, progress);
 }
 
-fn tell_steps(page: &mut Page, progress: &Progress) {
+fn tell_steps(page: &mut BriefPage, progress: &Progress) {
     let Progress { done_steps, skipped_steps, in_doubt, next_step, remaining_steps } = progress;
     if !done_steps.is_empty() {
         let last = &done_steps[done_steps.len().saturating_sub(DONE_NAMES_MAX)..];
@@ -286,7 +290,7 @@ fn names(names: &[impl AsRef<str>]) -> String {
     short.collect::<Vec<String>>().join(", ")
 }
 
-fn tell_git(page: &mut Page, facts: &BriefFacts<'_>) {
+fn tell_git(page: &mut BriefPage, facts: &BriefFacts<'_>) {
     let Some((workspace, git)) = facts.git else { return };
     page.heading(&format!("Git in {}", quoted(workspace)));
     let head = git.head.as_deref().map(|head| head_in_words(head, facts.before));
@@ -319,7 +323,7 @@ fn head_in_words(head: &str, before: Option<Interrupted<'_>>) -> String {
     format!("HEAD {}{moved}", short(head))
 }
 
-fn tell_last_output(page: &mut Page, facts: &BriefFacts<'_>) {
+fn tell_last_output(page: &mut BriefPage, facts: &BriefFacts<'_>) {
     let Some(before) = facts.before else { return };
     let lines: Vec<String> = plain_lines(&before.post_mortem.last_output)
         .filter(|line| !line.trim().is_empty())

@@ -10,7 +10,7 @@ const QUOTED_BYTES_MAX: usize = 100;
 const FENCE: [&str; 2] = ["```text", "```"];
 
 /// Lines up to a limit; what does not fit is left out.
-pub(super) struct Page {
+pub(super) struct BriefPage {
     lines: Vec<String>,
     closing: Vec<String>,
     lines_left: usize,
@@ -19,7 +19,7 @@ pub(super) struct Page {
     heading: Option<String>,
 }
 
-impl Page {
+impl BriefPage {
     /// An empty page that will end with these lines.
     pub(super) fn with_closing(closing: Vec<String>) -> Self {
         let mut page = Self {

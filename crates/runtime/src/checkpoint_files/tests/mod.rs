@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 
 use jiff::Timestamp;
-use relight_core::checkpoint::{Checkpoint, Extra, SchemaVersion, Status};
+use relight_core::checkpoint::{Checkpoint, Extra, SchemaVersion, WorkflowStatus};
 use tempfile::TempDir;
 
 use super::CheckpointFolder;
@@ -39,7 +39,7 @@ fn checkpoint(workflow_id: &str) -> Checkpoint {
         schema_version: SchemaVersion::default(),
         workflow_id: workflow_id.into(),
         agent_id: "writer".into(),
-        status: Status::InProgress,
+        status: WorkflowStatus::InProgress,
         current_step: Some("migrate".into()),
         completed_steps: vec!["build".into(), "test".into()],
         remaining_steps: vec!["deploy".into()],

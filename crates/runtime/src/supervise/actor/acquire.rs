@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::death::{HowEnded, Said};
+use relight_core::agent::death::{HowEnded, ReportedEnd};
 use relight_core::agent::decide::{AgentEffect, AgentEvent, decide};
 use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag, Pause, Stopper, Takes};
 use relight_core::decide::Guard;
 use relight_core::ids::NodeName;
-use relight_core::lease::{Held, Holder, HolderLife, ProcessIdentity};
+use relight_core::lease::{HeldLease, Holder, HolderLife, ProcessIdentity};
 use relight_core::time::Time;
 use relight_store::{AgentCommit, AgentCommitError, AttemptQuery, StoreError, TaskQuery};
 use tokio::sync::{mpsc, watch};
@@ -46,14 +46,14 @@ const ROUNDS_MAX: usize = 100;
 
 /// Why an agent cannot be supervised here.
 #[derive(Debug, thiserror::Error)]
-pub enum TakeUpError {
+pub enum AcquireError {
     /// Somebody else does.
     #[error("agent {agent} is supervised by {} since {}", .held.holder, .held.since)]
     Held {
         /// Which agent.
         agent: relight_core::ids::AgentName,
         /// By whom.
-        held: Box<Held>,
+        held: Box<HeldLease>,
     },
     /// Others change it all the time.
     #[error("agent {0} is being changed by others all the time")]
@@ -91,7 +91,7 @@ pub(in crate::supervise) async fn acquire(
     take_over: bool,
     beats: Arc<BeatSlot>,
     mail: mpsc::UnboundedReceiver<Mail>,
-) -> Result<(Actor, watch::Receiver<AgentView>), TakeUpError> {
+) -> Result<(Actor, watch::Receiver<AgentView>), AcquireError> {
     let right = context.node_right();
     let (agent, was_on) = take_lease(&context, right, &mut spec, take_over).await?;
     let folder = AgentFolder::of(&context.home, &spec.name);
@@ -171,7 +171,7 @@ async fn take_lease(
     right: NodeRight,
     spec: &mut AgentSpec,
     take_over: bool,
-) -> Result<(Agent, Option<NodeName>), TakeUpError> {
+) -> Result<(Agent, Option<NodeName>), AcquireError> {
     let store = context.engine.store();
     for _ in 0..ROUNDS_MAX {
         let at = clock::now();
@@ -196,7 +196,7 @@ async fn take_lease(
                         continue;
                     }
                     let held = Box::new(held.clone());
-                    return Err(TakeUpError::Held { agent: spec.name.clone(), held });
+                    return Err(AcquireError::Held { agent: spec.name.clone(), held });
                 }
                 // What the queue gave it is known to the store alone.
                 if [spec.plan.takes, agent.plan.takes] == [Takes::Start; 2] {
@@ -223,7 +223,7 @@ async fn take_lease(
             Err(_) => {}
         }
     }
-    Err(TakeUpError::Contended(spec.name.clone()))
+    Err(AcquireError::Contended(spec.name.clone()))
 }
 
 /// Too many wait to be let in by the shim already; that is not a lack of descriptors.
@@ -231,7 +231,7 @@ fn is_full(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::WouldBlock
 }
 
-fn held_by_another<'a>(agent: &'a Agent, own: &Holder) -> Option<&'a Held> {
+fn held_by_another<'a>(agent: &'a Agent, own: &Holder) -> Option<&'a HeldLease> {
     let held = agent.lease.held.as_ref()?;
     let ours = held.holder == *own;
     let lives = process::holder_life(held) == HolderLife::Alive;
@@ -270,7 +270,7 @@ impl Actor {
     }
 
     /// Makes the store say what is.
-    async fn reconcile(&mut self) -> Result<(), TakeUpError> {
+    async fn reconcile(&mut self) -> Result<(), AcquireError> {
         let attempt = self.live_attempt().await?;
         let (_room, connection) = self.reach_shim().await;
         let met = match connection {
@@ -322,7 +322,7 @@ impl Actor {
         &mut self,
         met: ConnectedShim,
         attempt: Option<Attempt>,
-    ) -> Result<(), TakeUpError> {
+    ) -> Result<(), AcquireError> {
         self.tree = met.tree;
         let Some((tag, process)) = met.running else {
             return self.bury_by_record(attempt).await;
@@ -420,7 +420,7 @@ impl Actor {
     }
 
     /// No shim listens.
-    async fn meet_nobody(&mut self, attempt: Option<Attempt>) -> Result<(), TakeUpError> {
+    async fn meet_nobody(&mut self, attempt: Option<Attempt>) -> Result<(), AcquireError> {
         let Some(attempt) = attempt else { return Ok(()) };
         let is_recorded = self.record_of(attempt.number, &attempt.tag).is_some();
         let leader = attempt.process.clone();
@@ -438,7 +438,7 @@ impl Actor {
     }
 
     /// Nothing of it lives: buried by what its shim left, or as lost.
-    async fn bury_by_record(&mut self, attempt: Option<Attempt>) -> Result<(), TakeUpError> {
+    async fn bury_by_record(&mut self, attempt: Option<Attempt>) -> Result<(), AcquireError> {
         let Some(attempt) = attempt else { return Ok(()) };
         if let Some(node) = self.other_node(&attempt) {
             return self.bury_of_node(attempt, &node).await;
@@ -469,7 +469,7 @@ impl Actor {
         self.died_unwatched = is_lost;
         let buried = match after {
             Some(after) => self.bury_both(attempt, record, after).await,
-            None => self.bury_unwatched(attempt, record).await.map_err(TakeUpError::from),
+            None => self.bury_unwatched(attempt, record).await.map_err(AcquireError::from),
         };
         self.died_unwatched = false;
         buried
@@ -496,7 +496,11 @@ impl Actor {
     }
 
     /// Its node is gone, and with it whatever could tell how it ended; its shim ended it in time.
-    async fn bury_of_node(&mut self, attempt: Attempt, node: &NodeName) -> Result<(), TakeUpError> {
+    async fn bury_of_node(
+        &mut self,
+        attempt: Attempt,
+        node: &NodeName,
+    ) -> Result<(), AcquireError> {
         let note = format!("its node {node} was lost");
         let record = self.lost_record(&attempt, door::last_renewed(node), note).await;
         // Logs of the same number here are of other attempts.
@@ -511,7 +515,7 @@ impl Actor {
         attempt: Attempt,
         record: ExitRecord,
         after: ExitRecord,
-    ) -> Result<(), TakeUpError> {
+    ) -> Result<(), AcquireError> {
         self.catch_up(attempt, record).await?;
         match self.live_attempt().await?.filter(|next| next.tag == after.tag) {
             Some(next) => Ok(self.bury_unwatched(next, after).await?),
@@ -533,7 +537,7 @@ impl Actor {
         &mut self,
         attempt: &Attempt,
         how: HowEnded,
-    ) -> Result<Option<Said>, SupervisionLost> {
+    ) -> Result<Option<ReportedEnd>, SupervisionLost> {
         let preset = Arc::clone(&self.spec.preset);
         let Some(begins) = attempt.log.filter(|_| preset.reads_stream()) else { return Ok(None) };
         let mut stream = AttemptStream::new(&preset, begins.into(), &self.folder);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::death::{HowEnded, Said};
+use relight_core::agent::death::{HowEnded, ReportedEnd};
 use relight_core::agent::decide::{AgentEvent, later};
-use relight_core::agent::{AgentState, Attempt, AttemptTag, Cause, Death, Ending};
+use relight_core::agent::{AgentState, Attempt, AttemptTag, Cause, Death, StopReason};
 use relight_core::decide::{Right, TaskEvent};
 use relight_core::lease::ProcessIdentity;
 use relight_core::progress::left_open;
@@ -107,7 +107,7 @@ impl Actor {
         let preset = &self.spec.preset;
         let said = life.stream.as_ref().and_then(|stream| stream.ended(preset, record.how));
         self.wrote_nothing = life.wrote_nothing();
-        let was_silent = self.ending() == Some(Ending::Hung);
+        let was_silent = self.ending() == Some(StopReason::Hung);
         self.silent_since = was_silent.then(|| life.last_sign());
         self.head = life.head;
         self.oom = life.oom;
@@ -124,7 +124,7 @@ impl Actor {
         &mut self,
         attempt: Attempt,
         record: ExitRecord,
-        said: Option<Said>,
+        said: Option<ReportedEnd>,
     ) -> Result<(), SupervisionLost> {
         let event = self.facts_of(&attempt, &record, said).await;
         self.silent_since = None;
@@ -137,7 +137,7 @@ impl Actor {
         &self,
         attempt: &Attempt,
         record: &ExitRecord,
-        said: Option<Said>,
+        said: Option<ReportedEnd>,
     ) -> AgentEvent {
         let begins = attempt.log.map(LogPosition::from).unwrap_or_default();
         let log_end = if self.wrote_nothing {
@@ -171,7 +171,7 @@ impl Actor {
         let said = said.or_else(|| self.spec.preset.said_by_exit(record.how));
         // Exit 0 alone does not say why this is no success.
         let denied = match (&said, record.how) {
-            (Some(Said::Failure(why)), HowEnded::Code(0)) => {
+            (Some(ReportedEnd::Failure(why)), HowEnded::Code(0)) => {
                 Some(engine.redactor().text(why).into_owned())
             }
             _ => None,
@@ -327,7 +327,7 @@ impl Actor {
         format!("attempt {} of {}: {cause}", self.agent.attempt_number, self.spec.name)
     }
 
-    pub(super) fn ending(&self) -> Option<Ending> {
+    pub(super) fn ending(&self) -> Option<StopReason> {
         match self.agent.state {
             AgentState::Running { ending, .. } => ending,
             _ => None,

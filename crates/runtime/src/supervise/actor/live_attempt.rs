@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use relight_core::agent::silence::{Look, Phase, SignSource, Silence};
+use relight_core::agent::silence::{AttemptPhase, SignSource, Silence, SilenceCheck};
 use relight_core::agent::{Attempt, AttemptTag};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::ProcessIdentity;
@@ -27,7 +27,7 @@ use crate::supervise::stream::AttemptStream;
 use crate::supervise::waiting::{self, Waits};
 use crate::supervise::watch_process::ProcessWatch;
 use relight_core::agent::decide::AgentEvent;
-use relight_core::agent::{AgentState, Ending};
+use relight_core::agent::{AgentState, StopReason};
 
 /// How long output may grow before it is looked at again.
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
@@ -160,9 +160,9 @@ impl LiveAttempt {
     pub(super) fn phase(&self) -> &'static str {
         match self.silence.phase(clock::monotonic_ms()) {
             _ if self.waits_for_work() => "waiting",
-            Phase::Starting => "starting",
-            Phase::Working => "working",
-            Phase::Waiting => "waiting",
+            AttemptPhase::Starting => "starting",
+            AttemptPhase::Working => "working",
+            AttemptPhase::Waiting => "waiting",
         }
     }
 
@@ -273,7 +273,7 @@ impl Actor {
                 }
                 NotifySign::Trigger => {
                     life.asked_for_restart = true;
-                    self.events.push_back(AgentEvent::End(Ending::Hung));
+                    self.events.push_back(AgentEvent::End(StopReason::Hung));
                 }
                 NotifySign::Alive | NotifySign::Stopping => {}
             }
@@ -320,7 +320,7 @@ impl Actor {
         }
         if life.deadline.is_some_and(|at| at <= now) {
             life.deadline = None;
-            self.events.push_back(AgentEvent::End(Ending::Timeout));
+            self.events.push_back(AgentEvent::End(StopReason::Timeout));
         }
         if life.look_again_at.is_some_and(|at| at <= now) {
             self.watch_output();
@@ -374,8 +374,8 @@ impl Actor {
             life.explained(until_ms);
         }
         match life.silence.look(clock::monotonic_ms()) {
-            Look::Fine | Look::Again { .. } => {}
-            Look::Hung { .. } => self.events.push_back(AgentEvent::End(Ending::Hung)),
+            SilenceCheck::Fine | SilenceCheck::Again { .. } => {}
+            SilenceCheck::Hung { .. } => self.events.push_back(AgentEvent::End(StopReason::Hung)),
         }
     }
 }

@@ -21,10 +21,10 @@ use std::time::Duration;
 use relight_core::agent::brief::DirtyFiles;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::decide::{
-    AgentDecision, AgentEffect, AgentEvent, Moment, decide, decide_held,
+    AgentDecision, AgentDecisionInput, AgentEffect, AgentEvent, decide, decide_held,
 };
 use relight_core::agent::{
-    Agent, AgentState, AgentStateKind, Attempt, Ending, Pause, Stopper, Takes,
+    Agent, AgentState, AgentStateKind, Attempt, Pause, StopReason, Stopper, Takes,
 };
 use relight_core::ids::{NodeName, TaskId};
 use relight_core::lease::Fence;
@@ -35,7 +35,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 pub(super) use self::acquire::acquire;
-pub use self::acquire::{AcquireMode, TakeUpError};
+pub use self::acquire::{AcquireError, AcquireMode};
 use self::brief::{OpenBrief, changes};
 use self::launch::Postponed;
 use self::ledger::Ledger;
@@ -298,8 +298,8 @@ impl Actor {
                 self.at_rest = false;
                 self.events.push_back(match self.agent.state {
                     // The later wish counts; what is being stopped is started after its end.
-                    AgentState::Running { ending: Some(Ending::Stop), .. } => AgentEvent::Start,
-                    AgentState::Running { .. } => AgentEvent::End(Ending::Restart),
+                    AgentState::Running { ending: Some(StopReason::Stop), .. } => AgentEvent::Start,
+                    AgentState::Running { .. } => AgentEvent::End(StopReason::Restart),
                     _ => AgentEvent::Start,
                 });
             }
@@ -307,7 +307,7 @@ impl Actor {
                 self.await_state(Wants::Rest, answer);
                 self.events.push_back(AgentEvent::Stop(by));
             }
-            Mail::KillNow => self.hurry().await,
+            Mail::KillNow => self.kill_now().await,
             Mail::Leave(done) => {
                 self.give_back().await?;
                 self.leaving = true;
@@ -626,13 +626,13 @@ impl Actor {
         });
     }
 
-    async fn stop_tree(&mut self, ending: Ending) {
+    async fn stop_tree(&mut self, ending: StopReason) {
         let ladder = self.ladder();
-        if ending == Ending::Hung || ending == Ending::Timeout {
+        if ending == StopReason::Hung || ending == StopReason::Timeout {
             let has_asked = self.life.as_ref().is_some_and(|life| life.asked_for_restart);
             self.tell(match ending {
-                Ending::Hung if has_asked => What::AskedForRestart,
-                Ending::Hung => What::Hung { silent_ms: self.silent_ms() },
+                StopReason::Hung if has_asked => What::AskedForRestart,
+                StopReason::Hung => What::Hung { silent_ms: self.silent_ms() },
                 _ => What::TimedOut,
             });
         }
@@ -642,7 +642,7 @@ impl Actor {
     }
 
     /// What is being ended is ended now.
-    async fn hurry(&mut self) {
+    async fn kill_now(&mut self) {
         if matches!(self.agent.state, AgentState::Running { ending: Some(_), .. }) {
             self.tree.stop(Vec::new()).await;
         }
@@ -731,7 +731,7 @@ impl Actor {
 
     /// Decides by what the mark of a drain says now, not by what was last heard of it, where an attempt would
     /// begin: whoever drains waits for those that run and for nobody else.
-    async fn decide_by_mark(&self, event: AgentEvent, moment: Moment) -> AgentDecision {
+    async fn decide_by_mark(&self, event: AgentEvent, moment: AgentDecisionInput) -> AgentDecision {
         let known = self.context.is_draining();
         let decision = self.decide(event.clone(), moment);
         let begins = decision.effects.iter().any(|e| matches!(e, AgentEffect::Spawn { .. }));
@@ -741,7 +741,7 @@ impl Actor {
         }
     }
 
-    fn decide(&self, event: AgentEvent, moment: Moment) -> AgentDecision {
+    fn decide(&self, event: AgentEvent, moment: AgentDecisionInput) -> AgentDecision {
         let draining = self.context.is_draining().then_some(Pause::Draining);
         match self.holds.or(draining) {
             Some(why) => decide_held(&self.agent, event, moment, why),
@@ -749,9 +749,9 @@ impl Actor {
         }
     }
 
-    async fn moment(&self) -> Moment {
+    async fn moment(&self) -> AgentDecisionInput {
         let chance = u64::from_le_bytes(random::bytes());
         let jitter = f64::from(u32::from_le_bytes(random::bytes())) / f64::from(u32::MAX);
-        Moment { now: clock::now(), jitter, chance, task: self.task_status().await }
+        AgentDecisionInput { now: clock::now(), jitter, chance, task: self.task_status().await }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relight_core::agent::Agent;
-use relight_core::agent::silence::{Look, Phase, SignSource, Silence};
+use relight_core::agent::silence::{AttemptPhase, SignSource, Silence, SilenceCheck};
 use relight_core::time::{Span, Time};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -74,9 +74,9 @@ impl Life {
             }
         }
         let phase = match self.silence.phase(now_ms) {
-            Phase::Starting => "starting",
-            Phase::Working => "working",
-            Phase::Waiting => "waiting",
+            AttemptPhase::Starting => "starting",
+            AttemptPhase::Working => "working",
+            AttemptPhase::Waiting => "waiting",
         };
         self.view.send_modify(|view| {
             view.last_sign = Some(now);
@@ -103,8 +103,8 @@ impl Life {
             self.silence.sign(SignSource::Steps, moved_ms);
         }
         match self.silence.look(clock::monotonic_ms()) {
-            Look::Fine | Look::Again { .. } => None,
-            Look::Hung { silent_ms } => Some(silent_ms),
+            SilenceCheck::Fine | SilenceCheck::Again { .. } => None,
+            SilenceCheck::Hung { silent_ms } => Some(silent_ms),
         }
     }
 

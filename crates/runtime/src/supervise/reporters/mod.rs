@@ -10,8 +10,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::decide::{AgentEvent, Moment, decide};
-use relight_core::agent::{Agent, AgentState, AgentStateKind, Cause, Ending, PostMortem, Stopper};
+use relight_core::agent::decide::{AgentDecisionInput, AgentEvent, decide};
+use relight_core::agent::{
+    Agent, AgentState, AgentStateKind, Cause, PostMortem, StopReason, Stopper,
+};
 use relight_core::decide::{Guard, Right, TaskEvent};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, HolderLife};
@@ -143,7 +145,7 @@ impl Reporters {
     /// A person wants it to begin anew: what it holds is taken from it.
     pub async fn restart(&self, name: &AgentName) -> Result<Changed, ReportError> {
         let held = self.held_by(name).await?;
-        let made = self.decide(name, &AgentEvent::End(Ending::Restart)).await?;
+        let made = self.decide(name, &AgentEvent::End(StopReason::Restart)).await?;
         let task = self.interrupt(name, &made, held).await;
         let changed = changed(name, &made, task);
         self.unwatch(name);
@@ -343,8 +345,8 @@ impl Reporters {
     }
 }
 
-fn moment(now: Time) -> Moment {
-    Moment { now, jitter: 0.0, chance: u64::from_le_bytes(random::bytes()), task: None }
+fn moment(now: Time) -> AgentDecisionInput {
+    AgentDecisionInput { now, jitter: 0.0, chance: u64::from_le_bytes(random::bytes()), task: None }
 }
 
 fn is_held_by_another(agent: &Agent) -> bool {

@@ -5,33 +5,35 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio_postgres::Row as SqlRow;
 
-use super::line::Line;
+use super::line::TransferConnection;
 use crate::contract::StoreError;
 use crate::postgres::connection::{Connection, LONG_WAIT, Value, get, values};
-use crate::postgres::error::Failure;
+use crate::postgres::error::PostgresFailure;
 use crate::postgres::open::Expected;
-use crate::postgres::rows::{Lease, columns};
+use crate::postgres::rows::{LeaseColumn, columns};
 use crate::postgres::text;
 use crate::postgres::url::PostgresUrl;
 use crate::record::{BadValue, Cells, bad_value};
-use crate::transfer::{Cell, Column, Exporter, Kind, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
+use crate::transfer::{
+    Cell, Column, ColumnKind, Exporter, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table,
+};
 
 /// Most rows of a page whose bytes are not known before it is read: a task may be a megabyte.
 const WIDE_ROWS_MAX: usize = 200;
 
 /// Reads a schema as it was when this was made.
 pub struct PostgresExporter {
-    line: Line,
+    line: TransferConnection,
     newest_event: i64,
 }
 
 impl PostgresExporter {
     /// Begins to read a schema that must be there. Blocks until the server has answered.
     pub fn open(url: &PostgresUrl) -> Result<Self, StoreError> {
-        Self::begin(Line::open(url, Expected::Read)?)
+        Self::begin(TransferConnection::open(url, Expected::Read)?)
     }
 
-    pub(super) fn begin(line: Line) -> Result<Self, StoreError> {
+    pub(super) fn begin(line: TransferConnection) -> Result<Self, StoreError> {
         let db = Arc::clone(&line.db);
         let look = async move {
             // The first read fixes what all later ones see.
@@ -92,7 +94,7 @@ impl Exporter for PostgresExporter {
 /// In the order of `Table::columns`. `$1` moves the clock, `$2` is the last key that was read, `$3` the
 /// number of rows and `$4` that of bytes.
 fn select(table: Table) -> String {
-    let columns = columns(table, Lease::Left);
+    let columns = columns(table, LeaseColumn::Left);
     let (from, key) = match table {
         Table::Task => {
             let from = "task t LEFT JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n";
@@ -119,11 +121,11 @@ fn select(table: Table) -> String {
     format!("SELECT {columns} FROM {from} WHERE {all} AND {key} > $2 {but} ORDER BY {key} LIMIT $3")
 }
 
-async fn page(db: &Connection, table: Table, after: Cell) -> Result<Vec<Row>, Failure> {
+async fn page(db: &Connection, table: Table, after: Cell) -> Result<Vec<Row>, PostgresFailure> {
     let after: Value = match (after, table.columns()[0].1) {
         (Cell::Number(number), _) => Box::new(number),
         (Cell::Text(name), _) => Box::new(text::kept(&name).into_owned()),
-        (Cell::None | Cell::Bytes(_), Kind::Text) => Box::new(String::new()),
+        (Cell::None | Cell::Bytes(_), ColumnKind::Text) => Box::new(String::new()),
         (Cell::None | Cell::Bytes(_), _) => Box::new(i64::MIN),
     };
     let rows_max = if table == Table::Journal { PAGE_ROWS_MAX } else { WIDE_ROWS_MAX };
@@ -138,11 +140,11 @@ async fn page(db: &Connection, table: Table, after: Cell) -> Result<Vec<Row>, Fa
 pub(super) fn read_row(row: &SqlRow, columns: &[Column]) -> Result<Row, BadValue> {
     let cell = |(at, (name, kind)): (usize, &Column)| {
         let cell = match kind {
-            Kind::Number | Kind::Flag => row.number(at).map(Cell::from),
-            Kind::Text | Kind::Words => row
+            ColumnKind::Number | ColumnKind::Flag => row.number(at).map(Cell::from),
+            ColumnKind::Text | ColumnKind::Words => row
                 .text(at)
                 .map(|text| text.map_or(Cell::None, |text| Cell::Text(text.into_owned()))),
-            Kind::Bytes => {
+            ColumnKind::Bytes => {
                 return Ok(get::<Option<Vec<u8>>>(row, at)?.map_or(Cell::None, Cell::Bytes));
             }
         };
@@ -151,7 +153,7 @@ pub(super) fn read_row(row: &SqlRow, columns: &[Column]) -> Result<Row, BadValue
     columns.iter().enumerate().map(cell).collect()
 }
 
-async fn integrity(db: &Connection) -> Result<Vec<String>, Failure> {
+async fn integrity(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
     let strays = [
         ("bodies of no task", "task_body b WHERE NOT EXISTS (SELECT 1 FROM task WHERE n = b.n)"),
         ("leases of no task", "lease l WHERE NOT EXISTS (SELECT 1 FROM task WHERE n = l.n)"),

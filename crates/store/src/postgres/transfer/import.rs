@@ -4,29 +4,31 @@ use async_trait::async_trait;
 use tokio_postgres::Row as SqlRow;
 
 use super::export::{PostgresExporter, read_row};
-use super::line::Line;
+use super::line::TransferConnection;
 use crate::bodies::to_json;
 use crate::contract::StoreError;
 use crate::postgres::connection::{Connection, LONG_WAIT, Value, get, values};
-use crate::postgres::error::Failure;
+use crate::postgres::error::PostgresFailure;
 use crate::postgres::open::{self, Expected};
 use crate::postgres::rows::{lists, names, unnest};
 use crate::postgres::tasks;
 use crate::postgres::url::PostgresUrl;
 use crate::record::from_json;
-use crate::transfer::{Cell, CopyError, Exporter, Importer, LEASE_LEFT, MARK, Mark, Row, Table};
+use crate::transfer::{
+    Cell, CopyError, CopyMark, Exporter, Importer, LEASE_LEFT, MARK, Row, Table,
+};
 
 /// Fills a schema.
 pub struct PostgresImporter {
-    line: Line,
-    mark: Option<Mark>,
+    line: TransferConnection,
+    mark: Option<CopyMark>,
 }
 
 impl PostgresImporter {
     /// Opens the schema, making it when there is none. Nothing is in it yet, or a half. Blocks until the
     /// server has answered.
     pub fn open(url: &PostgresUrl) -> Result<Self, StoreError> {
-        Ok(Self { line: Line::open(url, Expected::HalfCopied)?, mark: None })
+        Ok(Self { line: TransferConnection::open(url, Expected::HalfCopied)?, mark: None })
     }
 
     /// All or nothing, and only while no other copy has taken over. An answer to the commit that is lost
@@ -47,13 +49,15 @@ impl PostgresImporter {
     /// Asked when the last commit failed, perhaps only in its answer. By a new connection, for the old
     /// one may be gone. Where that cannot be had, whoever goes on sees.
     async fn is_finished(&self) -> bool {
-        let Ok(line) = Line::open(&self.line.url, Expected::HalfCopied) else { return false };
+        let Ok(line) = TransferConnection::open(&self.line.url, Expected::HalfCopied) else {
+            return false;
+        };
         line.run(|db| async move { is_whole(&db).await }).await.unwrap_or(false)
     }
 }
 
 /// Whether the mark is gone, once whoever held it has ended.
-async fn is_whole(db: &Connection) -> Result<bool, Failure> {
+async fn is_whole(db: &Connection) -> Result<bool, PostgresFailure> {
     db.batch("BEGIN").await?;
     Ok(read_mark(db).await?.is_none())
 }
@@ -61,9 +65,9 @@ async fn is_whole(db: &Connection) -> Result<bool, Failure> {
 /// Whether the mark was still ours.
 async fn change_now(
     db: &Connection,
-    mark: Option<Mark>,
+    mark: Option<CopyMark>,
     change: Vec<(String, Vec<Value>)>,
-) -> Result<bool, Failure> {
+) -> Result<bool, PostgresFailure> {
     db.batch("BEGIN").await?;
     if read_mark(db).await? != mark {
         return Ok(false);
@@ -76,53 +80,55 @@ async fn change_now(
 }
 
 /// The mark of a copy under way, held until the transaction ends.
-async fn read_mark(db: &Connection) -> Result<Option<Mark>, Failure> {
+async fn read_mark(db: &Connection) -> Result<Option<CopyMark>, PostgresFailure> {
     let sql = "SELECT body FROM kept WHERE name = $1 FOR UPDATE";
     let row = db.query_opt(sql, &values![MARK.to_owned()]).await?;
     mark_of(db, row)
 }
 
-fn mark_of(db: &Connection, row: Option<SqlRow>) -> Result<Option<Mark>, Failure> {
+fn mark_of(db: &Connection, row: Option<SqlRow>) -> Result<Option<CopyMark>, PostgresFailure> {
     let mark = row.map(|row| from_json(get(&row, 0)?, "kept.body")).transpose();
     mark.map_err(|bad| db.damaged(&bad))
 }
 
 /// From where a store is copied that is marked as half copied.
-pub(in crate::postgres) async fn half_copied_from(db: &Connection) -> Result<String, Failure> {
+pub(in crate::postgres) async fn half_copied_from(
+    db: &Connection,
+) -> Result<String, PostgresFailure> {
     let sql = "SELECT body FROM kept WHERE name = $1";
     let mark = mark_of(db, db.query_opt(sql, &values![MARK.to_owned()]).await?)?;
     Ok(mark.map_or_else(|| "another store".to_owned(), |mark| mark.from))
 }
 
 /// How a copy began.
-enum Beginning {
+enum ImportStart {
     NotEmpty(String),
     Refused(CopyError),
-    Marked { mark: Mark, goes_on: bool },
+    Marked { mark: CopyMark, goes_on: bool },
 }
 
-async fn begin(db: &Connection, place: &str, from: &str) -> Result<Beginning, Failure> {
+async fn begin(db: &Connection, place: &str, from: &str) -> Result<ImportStart, PostgresFailure> {
     // Whoever has begun to write is waited for, and seen. Whoever writes now waits, and is refused then.
     let wait = open::WAIT_FOR_WRITERS;
     db.batch(&format!("BEGIN; {wait}; SELECT 1 FROM meta WHERE one FOR UPDATE")).await?;
     let before = read_mark(db).await?;
     let goes_on = before.is_some();
     if !goes_on && let Some(what) = content(db).await? {
-        return Ok(Beginning::NotEmpty(what));
+        return Ok(ImportStart::NotEmpty(what));
     }
-    let mark = match Mark::next(before, place, from) {
+    let mark = match CopyMark::next(before, place, from) {
         Ok(mark) => mark,
-        Err(refused) => return Ok(Beginning::Refused(refused)),
+        Err(refused) => return Ok(ImportStart::Refused(refused)),
     };
     let keep = "INSERT INTO kept (name, body) VALUES ($1, $2)
                 ON CONFLICT (name) DO UPDATE SET body = excluded.body";
     db.query(keep, &values![MARK.to_owned(), to_json(&mark)]).await?;
     db.batch(&format!("{}; COMMIT", open::mark_half_copied())).await?;
-    Ok(Beginning::Marked { mark, goes_on })
+    Ok(ImportStart::Marked { mark, goes_on })
 }
 
 /// The first thing that is in it.
-async fn content(db: &Connection) -> Result<Option<String>, Failure> {
+async fn content(db: &Connection) -> Result<Option<String>, PostgresFailure> {
     for table in Table::ALL {
         let sql = format!("SELECT COUNT(*) FROM {table}");
         let row = db.query_opt(&sql, &[]).await?;
@@ -144,15 +150,15 @@ impl Importer for PostgresImporter {
         let (place, from) = (self.place(), from.to_owned());
         let begun = self.line.run(move |db| async move {
             let begun = begin(&db, &place, &from).await;
-            if !matches!(begun, Ok(Beginning::Marked { .. })) {
+            if !matches!(begun, Ok(ImportStart::Marked { .. })) {
                 let _ = db.batch("ROLLBACK").await;
             }
             begun
         });
         match begun.await? {
-            Beginning::NotEmpty(what) => Err(CopyError::NotEmpty { place: self.place(), what }),
-            Beginning::Refused(refused) => Err(refused),
-            Beginning::Marked { mark, goes_on } => {
+            ImportStart::NotEmpty(what) => Err(CopyError::NotEmpty { place: self.place(), what }),
+            ImportStart::Refused(refused) => Err(refused),
+            ImportStart::Marked { mark, goes_on } => {
                 self.mark = Some(mark);
                 Ok(goes_on)
             }
@@ -188,7 +194,7 @@ impl Importer for PostgresImporter {
     }
 
     async fn read_back(&mut self) -> Result<Box<dyn Exporter>, CopyError> {
-        let line = Line::open(&self.line.url, Expected::HalfCopied)?;
+        let line = TransferConnection::open(&self.line.url, Expected::HalfCopied)?;
         Ok(Box::new(PostgresExporter::begin(line)?))
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::contract::StoreError;
 use crate::postgres::background::Background;
-use crate::postgres::connection::{AS_LONG_AS_IT_TAKES, Connection, Server};
-use crate::postgres::error::Failure;
+use crate::postgres::connection::{AS_LONG_AS_IT_TAKES, Connection, PostgresServer};
+use crate::postgres::error::PostgresFailure;
 use crate::postgres::open::{self, Expected};
 use crate::postgres::url::PostgresUrl;
 
@@ -14,16 +14,16 @@ use crate::postgres::url::PostgresUrl;
 const PATIENCE: &str = "SET idle_in_transaction_session_timeout TO '600s'";
 
 /// One connection, and the thread that it lives on.
-pub(super) struct Line {
+pub(super) struct TransferConnection {
     pub(super) url: PostgresUrl,
     pub(super) place: Arc<str>,
     pub(super) db: Arc<Connection>,
     pub(super) background: Background,
 }
 
-impl Line {
+impl TransferConnection {
     pub(super) fn open(url: &PostgresUrl, expected: Expected) -> Result<Self, StoreError> {
-        let server = Arc::new(Server::new(url.clone())?);
+        let server = Arc::new(PostgresServer::new(url.clone())?);
         let background = Background::start(&server.place)?;
         let asked = Arc::clone(&server);
         let opening = async move {
@@ -34,7 +34,7 @@ impl Line {
         let place = Arc::clone(&server.place);
         match background.run_blocking(AS_LONG_AS_IT_TAKES, opening) {
             Some(Ok(db)) => Ok(Self { url: url.clone(), place, db: Arc::new(db), background }),
-            Some(Err(failure)) => Err(Failure::into_store_error(failure, &place)),
+            Some(Err(failure)) => Err(PostgresFailure::into_store_error(failure, &place)),
             None => Err(server.unreachable("no answer")),
         }
     }
@@ -45,15 +45,16 @@ impl Line {
     ) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, Failure>> + Send + 'static,
+        F: Future<Output = Result<T, PostgresFailure>> + Send + 'static,
     {
         let answer = self.background.run(ask(Arc::clone(&self.db))).await;
-        let answer = answer.unwrap_or_else(|| Err(Failure::Lost("its thread has stopped".into())));
+        let answer =
+            answer.unwrap_or_else(|| Err(PostgresFailure::Lost("its thread has stopped".into())));
         answer.map_err(|failure| failure.into_store_error(&self.place))
     }
 }
 
-impl Drop for Line {
+impl Drop for TransferConnection {
     fn drop(&mut self) {
         self.background.end(async {});
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use relight_core::event::EventKind;
 
 use super::import::next_number;
-use super::line::Line;
+use super::line::TransferConnection;
 use crate::bodies::to_json;
 use crate::contract::StoreError;
 use crate::postgres::connection::{LONG_WAIT, values};
@@ -20,7 +20,7 @@ pub fn raise_numbers(
     least: u64,
     told: &serde_json::Value,
 ) -> Result<(), StoreError> {
-    let line = Line::open(url, Expected::There)?;
+    let line = TransferConnection::open(url, Expected::There)?;
     let (db, least, told) = (Arc::clone(&line.db), least.cast_signed(), to_json(told));
     let raise = async move {
         let mut script = String::from("BEGIN;");

@@ -12,7 +12,7 @@ use crate::sqlite::error::{bad_row, store_error};
 use crate::sqlite::lease_clock::LeaseClock;
 use crate::sqlite::open::{self, Use};
 use crate::sqlite::rows::columns;
-use crate::transfer::{Cell, Exporter, Kind, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
+use crate::transfer::{Cell, ColumnKind, Exporter, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
 
 /// Most damaged pages that are told of.
 const DAMAGE_MAX: usize = 20;
@@ -100,7 +100,7 @@ pub(super) fn place(path: &Path) -> String {
 
 fn key_value(table: Table, after: &Cell) -> Cell {
     match (after, table.columns()[0].1) {
-        (Cell::None | Cell::Bytes(_), Kind::Text) => Cell::Text(String::new()),
+        (Cell::None | Cell::Bytes(_), ColumnKind::Text) => Cell::Text(String::new()),
         (Cell::None | Cell::Bytes(_), _) => Cell::Number(i64::MIN),
         (key, _) => key.clone(),
     }

@@ -12,7 +12,9 @@ use crate::sqlite::error::store_error;
 use crate::sqlite::lease_clock::LeaseClock;
 use crate::sqlite::open;
 use crate::sqlite::{rows, salvage};
-use crate::transfer::{Cell, CopyError, Exporter, Importer, LEASE_LEFT, MARK, Mark, Row, Table};
+use crate::transfer::{
+    Cell, CopyError, CopyMark, Exporter, Importer, LEASE_LEFT, MARK, Row, Table,
+};
 
 /// Fills a file.
 #[derive(Debug)]
@@ -20,7 +22,7 @@ pub struct SqliteImporter {
     path: PathBuf,
     db: Connection,
     clock: LeaseClock,
-    mark: Option<Mark>,
+    mark: Option<CopyMark>,
 }
 
 impl SqliteImporter {
@@ -60,7 +62,7 @@ impl SqliteImporter {
         let _ = self.db.execute_batch("ROLLBACK");
     }
 
-    fn begin_now(&self, from: &str) -> Result<(Mark, bool), CopyError> {
+    fn begin_now(&self, from: &str) -> Result<(CopyMark, bool), CopyError> {
         let failed = |error| CopyError::from(store_error(&self.path, error));
         self.db.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
         let before = read_mark(&self.db).map_err(failed)?;
@@ -68,7 +70,7 @@ impl SqliteImporter {
         if !goes_on && let Some(what) = content(&self.db).map_err(failed)? {
             return Err(CopyError::NotEmpty { place: self.place(), what });
         }
-        let mark = Mark::next(before, &self.place(), from)?;
+        let mark = CopyMark::next(before, &self.place(), from)?;
         let write = || {
             let sql = "INSERT OR REPLACE INTO kept (name, body) VALUES (?1, ?2)";
             self.db.execute(sql, [MARK, &to_json(&mark)])?;
@@ -159,7 +161,7 @@ fn but_the_mark(table: Table) -> &'static str {
     }
 }
 
-fn read_mark(db: &Connection) -> SqlResult<Option<Mark>> {
+fn read_mark(db: &Connection) -> SqlResult<Option<CopyMark>> {
     let read = |row: &SqlRow<'_>| rows::read(row, |row| row.json("kept.body"));
     db.query_row("SELECT body FROM kept WHERE name = ?1", [MARK], read).optional()
 }

@@ -2,10 +2,10 @@
 
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::HowEnded;
-use relight_core::agent::decide::{AgentEvent, Moment, decide};
+use relight_core::agent::decide::{AgentDecisionInput, AgentEvent, decide};
 use relight_core::agent::{
-    Agent, AgentPlan, AgentState, AgentStateKind, AttemptTag, Cause, Death, Ended, Ending, Pause,
-    PostMortem, Stopper,
+    Agent, AgentPlan, AgentState, AgentStateKind, AttemptTag, Cause, Death, Pause, PostMortem,
+    RecordedDeath, StopReason, Stopper,
 };
 use relight_core::budget::Tally;
 use relight_core::decide::Guard;
@@ -51,7 +51,8 @@ impl Plan {
     async fn decided_agent(&mut self, pair: &mut Pair<'_>) {
         let name = self.agent();
         let Some(agent) = pair.agent(&name).await else { return };
-        let moment = Moment { now: self.now, jitter: 0.5, chance: self.dice.roll(), task: None };
+        let moment =
+            AgentDecisionInput { now: self.now, jitter: 0.5, chance: self.dice.roll(), task: None };
         let changes = decide(&agent, self.agent_event(), moment).changes;
         let guard = Guard { fence: None, seq: Some(agent.seq) };
         let guard = if self.dice.chance(70) { guard } else { self.agent_guard(Some(&agent)) };
@@ -116,7 +117,7 @@ impl Plan {
             0 => AgentEvent::Wake,
             1 => AgentEvent::Start,
             2 => AgentEvent::Stop(Stopper::Shutdown),
-            3 => AgentEvent::End(Ending::Restart),
+            3 => AgentEvent::End(StopReason::Restart),
             4 => AgentEvent::Due,
             5 => AgentEvent::HoldBack,
             6 => AgentEvent::Progress,
@@ -166,7 +167,7 @@ impl Plan {
     fn agent_state(&mut self, name: &AgentName) -> AgentState {
         let (at, why) = (self.around_now(), self.text());
         let attempt = AttemptTag::new(name, 1, self.dice.below(3));
-        let ending = self.dice.maybe(|_| Ending::Hung);
+        let ending = self.dice.maybe(|_| StopReason::Hung);
         let until = self.dice.maybe(|_| at);
         match self.dice.below(5) {
             0 => AgentState::Running { attempt, since: at, ending },
@@ -188,10 +189,10 @@ impl Plan {
         AgentPlan { command, folder: self.text(), iterations_max, ..AgentPlan::default() }
     }
 
-    fn ended(&mut self) -> Ended {
+    fn ended(&mut self) -> RecordedDeath {
         let how = HowEnded::Code(self.dice.below(256) as i32);
         let death = Death { how, ..Death::lost(self.around_now(), self.text()) };
-        Ended { cause: *self.dice.pick(&Cause::ALL), death }
+        RecordedDeath { cause: *self.dice.pick(&Cause::ALL), death }
     }
 
     fn agent_guard(&mut self, agent: Option<&Agent>) -> Guard {

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use relight_core::agent::AttemptTag;
 use relight_core::change::{Change, StepMark};
 use relight_core::claimant::Claimant;
-use relight_core::decide::{Guard, Right, Scene, StartLimits, Starter, TaskEvent, decide};
+use relight_core::decide::{
+    Guard, Right, StartLimits, Starter, TaskDecisionInput, TaskEvent, decide,
+};
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
@@ -87,7 +89,8 @@ impl Plan {
         let step = pair.step(&id, &key).await;
         let steps = pair.steps(&id).await;
         let (life, right, now) = (self.life(&task), self.right(&task), self.now);
-        let scene = Scene { task: &task, step: step.as_ref(), steps: &steps, life, right, now };
+        let scene =
+            TaskDecisionInput { task: &task, step: step.as_ref(), steps: &steps, life, right, now };
         let decision = decide(&scene, self.event(&id, key)).ok()?;
         Some(self.commit(id, decision.guard, decision.changes))
     }

@@ -3,8 +3,8 @@
 use relight_core::ids::{SessionId, SessionKey};
 use relight_core::lease::HolderLife;
 use relight_core::session::{
-    Generation, Policy, Rules, Scene, Session, SessionChange, SessionEvent, SessionStateKind,
-    decide, recover,
+    Generation, Policy, Rules, Session, SessionChange, SessionDecisionInput, SessionEvent,
+    SessionStateKind, decide, recover,
 };
 use relight_store::SessionQuery;
 
@@ -30,7 +30,8 @@ impl Plan {
         let session = pair.session(&key).await;
         let event = self.session_event(session.as_ref());
         let life = if self.dice.chance(50) { HolderLife::Alive } else { HolderLife::Gone };
-        let scene = Scene { key: &key, session: session.as_ref(), life, now: self.now };
+        let scene =
+            SessionDecisionInput { key: &key, session: session.as_ref(), life, now: self.now };
         if let Ok(Some(change)) = decide(scene, event) {
             pair.commit_sessions(vec![change], self.now).await;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use relight::fleet::Keeping;
 use relight::supervise::shim::wire::Rung;
 use relight_core::ids::NodeName;
-use relight_core::node::{ChangeToken, Epoch, Turn};
+use relight_core::node::{ChangeToken, Epoch, TakeoverTurn};
 use relight_core::time::Span;
 
 /// Moments of true time, in microseconds from the beginning.
@@ -60,7 +60,7 @@ pub(super) struct Machine {
     /// From when on it takes what is free, by its own clock.
     pub(super) settled: Duration,
     /// Since when it has seen agents free, and whose turn they are among the nodes that it knows.
-    pub(super) free: BTreeMap<usize, (Duration, Turn)>,
+    pub(super) free: BTreeMap<usize, (Duration, TakeoverTurn)>,
     /// The mark of those nodes.
     pub(super) free_mark: ChangeToken,
     /// The next look for agents is due then.

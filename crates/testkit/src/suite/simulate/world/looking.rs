@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relight_core::node::{NodesSummary, Turn};
+use relight_core::node::{NodesSummary, TakeoverTurn};
 
 use super::wire::What;
 use super::{Happening, World};
@@ -73,23 +73,25 @@ impl World {
             let since = before.map_or(boot, |(since, _)| since);
             if !is_ours && boot < machine.settled {
                 // Whose turn it is does not matter yet.
-                machine.free.insert(one.agent, (since, Turn::Nobodys));
+                machine.free.insert(one.agent, (since, TakeoverTurn::Nobodys));
                 again = Some(again.map_or(machine.settled, |at| at.min(machine.settled)));
                 continue;
             }
             let turn = match before {
                 // The same question about the same nodes.
-                Some((_, turn @ (Turn::Ours | Turn::Anothers(_)))) if is_as_before && !is_ours => {
+                Some((_, turn @ (TakeoverTurn::Ours | TakeoverTurn::Anothers(_))))
+                    if is_as_before && !is_ours =>
+                {
                     turn
                 }
-                _ if is_ours => Turn::OursAlready,
+                _ if is_ours => TakeoverTurn::OursAlready,
                 _ => {
                     let name = self.server.agent(one.agent);
-                    Turn::after(view.before(one.agent, name, node))
+                    TakeoverTurn::after(view.before(one.agent, name, node))
                 }
             };
             machine.free.insert(one.agent, (since, turn));
-            let Some(ripe) = turn.ripe_at(boot, machine.settled, since) else { continue };
+            let Some(ripe) = turn.due_at(boot, machine.settled, since) else { continue };
             if ripe <= boot {
                 machine.asked.insert(one.agent);
                 takes.push(*one);
