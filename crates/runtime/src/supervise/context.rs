@@ -1,4 +1,4 @@
-//! What all agents of one supervisor share.
+//! State shared by all agents of one supervisor.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -24,60 +24,58 @@ use crate::fleet::Fleet;
 use crate::os::fleet as door;
 use crate::recovery::Recoverer;
 
-/// Under which lease of this node something was taken up; outside of a fleet there is none. A node that
-/// lost its lease and joined anew has no right to go on with what it had.
+/// The node lease under which something was acquired; none outside of a fleet. A node that lost its
+/// lease and joined again must not continue what it had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NodeRight(Option<Option<Epoch>>);
 
 impl NodeRight {
-    /// The lease; none outside of a fleet, and where it was lost already.
+    /// The lease; none outside of a fleet or after it was lost.
     pub(super) fn epoch(self) -> Option<Epoch> {
         self.0.flatten()
     }
 }
 
-/// What all agents of one supervisor share.
+/// State shared by all agents of one supervisor.
 #[derive(Debug)]
 pub(super) struct SupervisorContext {
-    /// The store, with the funnel in front of it.
+    /// The engine in front of the store.
     pub(super) engine: Engine,
     /// The folder that the store is in.
     pub(super) home: PathBuf,
-    /// What is started as a shim: this very program.
+    /// The program started as a shim.
     pub(super) program: PathBuf,
     /// This process.
     pub(super) owner: ProcessIdentity,
-    /// Who hears what happens.
     pub(super) notices: Notices,
-    /// Tells which log has grown.
+    /// Reports which log has grown.
     pub(super) growth: Growth<AgentName>,
-    /// Where a cgroup was delegated to us.
+    /// Set if a cgroup is delegated to this process.
     pub(super) cgroups: Option<Cgroups>,
-    /// How many files this process could have open before it asked for more; agents get that.
+    /// This process's original limit of open files; agents get it.
     pub(super) nofile: Option<u64>,
-    /// Room for so many who ask git something that nobody waits for.
+    /// Limits concurrent background git calls.
     pub(super) git_places: Arc<Semaphore>,
-    /// Gives tasks to their strategy.
     pub(super) recoverer: Recoverer,
-    /// Whether nothing is to be begun: a drain lasts, as far as this process knows.
+    /// Whether a drain is in effect, as far as this process knows.
     pub(super) draining: watch::Sender<bool>,
-    /// Rung when an agent has come to rest: it may be given work, or its turn. Also when a drain begins or
-    /// ends.
+    /// Notified when an agent comes to rest, so that it can get work or resume, and when a drain
+    /// begins or ends.
     pub(super) bell: Arc<Notify>,
-    /// Tasks whose strategy is being asked beside their agent.
+    /// Tasks whose strategy is being asked in the background.
     pub(super) asking: Mutex<BTreeSet<TaskId>>,
-    /// Where agents find the store again.
+    /// Environment variables by which agents find the store.
     pub(super) places: Vec<(Word, Word)>,
-    /// This machine's fleet; none where it is alone.
+    /// The fleet; none on a single machine.
     pub(super) fleet: Option<Fleet>,
-    /// How long an agent is held without a commit; for as long as this process lives when none.
+    /// How long an agent's lease lasts without a commit; as long as this process lives when none.
     pub(super) hold: Option<Span>,
-    /// Agents that are taken up here once their node is gone.
+    /// Agents that this node takes over once their node is gone.
     pub(super) standby: WaitingAgents,
 }
 
 impl SupervisorContext {
-    /// Who holds what is supervised here: this process, or whoever a clock ends.
+    /// The holder of this supervisor's leases: this process, or a time limit.
     pub(super) fn holder(&self) -> Holder {
         match self.hold {
             None => Holder::Process(self.owner.clone()),
@@ -88,7 +86,7 @@ impl SupervisorContext {
         }
     }
 
-    /// Whether others than this machine take up what nobody holds.
+    /// Whether other machines also acquire free agents.
     pub(super) fn is_one_of_many(&self) -> bool {
         self.fleet.is_some() || self.owner.node.is_some() || door::shares_store()
     }
@@ -97,7 +95,7 @@ impl SupervisorContext {
         *self.draining.borrow() || self.fleet.as_ref().is_some_and(Fleet::is_draining)
     }
 
-    /// Reads the mark of a drain; whether nothing is to be begun.
+    /// Reads the drain flag. Returns whether a drain is in effect.
     pub(super) async fn read_drain(&self) -> Result<bool, StoreError> {
         let marked = drain::now(self.engine.store().as_ref()).await?.is_some();
         if self.draining.send_if_modified(|known| std::mem::replace(known, marked) != marked) {
@@ -106,19 +104,20 @@ impl SupervisorContext {
         Ok(self.is_draining())
     }
 
-    /// The right of this node to act, as it is now; none of it is needed where there is no fleet.
+    /// The node's current lease; not needed outside of a fleet.
     pub(super) fn node_right(&self) -> NodeRight {
         NodeRight(self.fleet.as_ref().map(|fleet| fleet.standing().borrow().epoch()))
     }
 
-    /// Whether anything may be begun by a right that was had before: not when the node's lease has nearly
-    /// run out, by a clock that goes on while this process is frozen, and not under a later lease.
+    /// Whether something may still be started under this lease. Not when the lease has nearly
+    /// expired, by a clock that also runs while this process is frozen, and not under a later
+    /// lease.
     pub(super) fn still_has(&self, right: NodeRight) -> bool {
         let (Some(fleet), NodeRight(Some(epoch))) = (&self.fleet, right) else { return true };
         epoch.is_some_and(|epoch| fleet.term_of(epoch).is_some())
     }
 
-    /// Notes whether the strategy of a task is being asked beside its agent.
+    /// Records whether the strategy of a task is being asked in the background.
     pub(super) fn asks(&self, task: &TaskId, begins: bool) {
         let mut asking = self.asking.lock().expect("nothing panics while it is locked");
         if begins {
@@ -132,7 +131,7 @@ impl SupervisorContext {
         self.asking.lock().expect("nothing panics while it is locked").contains(task)
     }
 
-    /// Puts a task back into the queue that was given to an agent who cannot take it now.
+    /// Puts an assigned task back into the queue, because its agent cannot take it now.
     pub(super) async fn give_back(&self, task: &TaskId, agent: &AgentName) {
         let plan = |view: &TaskView| {
             let task = &view.task;

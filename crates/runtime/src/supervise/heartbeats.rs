@@ -1,8 +1,9 @@
-//! Signs of life that come from another thread: the daemon's HTTP side says "agent X lives".
+//! Heartbeats that arrive on other threads, from the HTTP API.
 //!
-//! A beat is one store into memory. The agent's supervision is woken at most once a second by plain
-//! ones, and looks at the rest when it judges silence, so that a hundred thousand beats a second cost
-//! it nothing and nothing is queued. What says more (waiting, a status) wakes it every time.
+//! A heartbeat is one atomic store. Plain heartbeats wake the agent's actor at most once a second;
+//! it reads the latest value when it checks for silence. So a hundred thousand heartbeats a second
+//! cost almost nothing and nothing is queued. A heartbeat with more content (a wait, a status)
+//! wakes the actor every time.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,19 +17,19 @@ use super::actor::AgentView;
 use super::notify::{NotifySign, WaitId, clean};
 use crate::os::clock;
 
-/// Plain beats wake the supervision of an agent at most so often.
+/// Minimum time between two wake-ups by plain heartbeats.
 const RING_EVERY_MS: u64 = 1_000;
 
-/// What an agent says of itself.
+/// Content of a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Beat {
-    /// Nothing will come until then.
+    /// The agent waits and is silent until then.
     pub waiting_until: Option<Time>,
     /// What it is doing.
     pub status: Option<String>,
 }
 
-/// The agents that are supervised here, for other threads.
+/// The supervised agents, accessible from other threads.
 #[derive(Debug, Clone, Default)]
 pub struct Beats(Arc<RwLock<HashMap<AgentName, AgentBeats>>>);
 
@@ -39,7 +40,7 @@ struct AgentBeats {
 }
 
 impl Beats {
-    /// The agent lives; false when it is not supervised here.
+    /// Records a heartbeat; false when the agent is not supervised here.
     pub fn beat(&self, agent: &AgentName, beat: Beat) -> bool {
         let entries = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = entries.get(agent) else { return false };
@@ -47,19 +48,19 @@ impl Beats {
         true
     }
 
-    /// A request of the agent waits here until then, and no longer than what is answered lives; none
-    /// when the agent is not supervised here.
+    /// Records that a request of the agent blocks here, until the time given or until the result is
+    /// dropped. None when the agent is not supervised here.
     pub fn wait(&self, agent: &AgentName, until: Time) -> Option<RequestWait> {
         static REQUESTS: AtomicU64 = AtomicU64::new(1);
         let entries = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let slot = Arc::clone(&entries.get(agent)?.slot);
-        // Without a pid: this process answers for it.
+        // No pid: the wait ends with this process.
         let id = WaitId { pid: 0, number: REQUESTS.fetch_add(1, Ordering::Relaxed) };
         slot.waits(id, Some(until));
         Some(RequestWait { slot, id })
     }
 
-    /// What is known of an agent beyond the store; none when it is not supervised here.
+    /// The live view of an agent; none when it is not supervised here.
     pub fn view(&self, agent: &AgentName) -> Option<AgentView> {
         let entry = self.0.read().unwrap_or_else(PoisonError::into_inner).get(agent)?.clone();
         let mut view = entry.view.borrow().clone();
@@ -68,7 +69,7 @@ impl Beats {
         Some(view)
     }
 
-    /// The same of all of them, in the order of their names.
+    /// The views of all agents, by name.
     pub fn views(&self) -> Vec<AgentView> {
         let entries = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut names: Vec<AgentName> = entries.keys().cloned().collect();
@@ -92,26 +93,26 @@ impl Beats {
     }
 }
 
-/// Where the beats of one agent are put down.
+/// The latest heartbeats of one agent.
 #[derive(Debug, Default)]
 pub(super) struct BeatSlot {
     last_ms: AtomicU64,
     rung_ms: AtomicU64,
-    /// The next beat ends a declared wait, and must be heard at once.
+    /// The next heartbeat ends a declared wait and must wake the actor.
     waits: AtomicBool,
     said: Mutex<PendingSigns>,
     bell: Notify,
 }
 
-/// What the supervision has not heard yet.
+/// Content not yet delivered to the actor.
 #[derive(Debug, Default)]
 struct PendingSigns {
     beat: Option<Beat>,
-    /// Waits that began, and those that ended.
+    /// Waits that began or ended.
     waits: Vec<(WaitId, Option<Time>)>,
 }
 
-/// A request of the agent waits in this process until this is dropped.
+/// A blocked request of the agent; the wait ends when this is dropped.
 #[derive(Debug)]
 #[must_use = "the wait is over when this is dropped"]
 pub struct RequestWait {
@@ -137,7 +138,7 @@ impl BeatSlot {
         self.rung_ms.store(now_ms, Ordering::Relaxed);
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let last = said.beat.get_or_insert_default();
-        // A later beat without it ends the wait; a status stays what it was.
+        // A later heartbeat without a wait ends the wait; the status is kept.
         last.waiting_until = beat.waiting_until;
         if beat.status.is_some() {
             last.status = beat.status;
@@ -146,7 +147,7 @@ impl BeatSlot {
         self.bell.notify_one();
     }
 
-    /// A request of the agent waits until then, or no longer.
+    /// Begins or ends the wait of a request.
     fn waits(&self, id: WaitId, until: Option<Time>) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         said.waits.retain(|(known, _)| *known != id);
@@ -155,7 +156,7 @@ impl BeatSlot {
         self.bell.notify_one();
     }
 
-    /// Waits for a beat that the supervision must hear of. May be given up at any time.
+    /// Waits for content that must be delivered. Cancel-safe.
     pub(super) async fn heard(&self) -> Vec<NotifySign> {
         self.bell.notified().await;
         let said = std::mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
@@ -169,7 +170,7 @@ impl BeatSlot {
         signs
     }
 
-    /// When the last beat came, by the monotonic clock; 0 when none did.
+    /// Time of the last heartbeat by the monotonic clock; 0 before the first.
     pub(super) fn last_ms(&self) -> u64 {
         self.last_ms.load(Ordering::Relaxed)
     }

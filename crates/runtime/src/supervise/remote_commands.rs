@@ -1,8 +1,8 @@
-//! Does what other nodes want of the agents that are supervised here: each wish once, under the lease it
-//! was meant for, and answered in the store.
+//! Executes commands from other nodes for agents supervised here. Each command runs once, under the
+//! lease it was meant for, and its outcome is written to the store.
 //!
-//! A wish is taken by a commit that compares both the lease and that nobody withdrew it. Leaves to
-//! others: asking (`fleet::asking`).
+//! A command is taken by a commit that checks both the lease and that the command was not
+//! withdrawn. Sending commands is in `fleet::remote_control`.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use super::event_subscription::EventSubscription;
 use super::roster::Roster;
 use crate::os::clock;
 
-/// How often a commit is tried while the agent changes.
+/// Maximum number of commit retries while the agent changes.
 const ROUNDS_MAX: usize = 100;
 
-/// Looks for wishes, for as long as it is polled.
+/// Executes commands for as long as it is polled.
 pub(super) async fn serve(
     context: Arc<SupervisorContext>,
     roster: Roster,
@@ -45,11 +45,11 @@ pub(super) async fn serve(
     }
 }
 
-/// Does what is wanted of this agent, if anything is.
+/// Executes the pending command of this agent, if any.
 pub(super) async fn grant(context: Arc<SupervisorContext>, roster: Roster, name: AgentName) {
     let right = context.node_right();
     let Some((agent, wish)) = take(&context, &name).await else { return };
-    // Whoever was frozen since has nothing to say any more; the next supervisor owes nothing.
+    // If this node lost its lease meanwhile, the command is dropped.
     if !context.still_has(right) {
         return;
     }
@@ -62,7 +62,7 @@ pub(super) async fn grant(context: Arc<SupervisorContext>, roster: Roster, name:
     if !roster.ask(&name, mail) {
         return;
     }
-    // When its supervision ends the wish ends with the lease, which tells whoever asked.
+    // If the actor ends, the command ends with the lease, which the sender sees.
     if let Ok(answer) = answered.await {
         reply(&context, &agent, wish.at(RemoteCommandProgress::Answered(outcome(answer)))).await;
     }
@@ -73,7 +73,7 @@ fn outcome(answer: StateChangeResult) -> RemoteCommandOutcome {
     RemoteCommandOutcome { previous, now: state, task_cancelled, problem }
 }
 
-/// Takes the wish that somebody has asked for; none when there is none, or it is not for this lease.
+/// Takes the pending command; none when there is none, or it is for another lease.
 async fn take(context: &SupervisorContext, name: &AgentName) -> Option<(Agent, RemoteCommand)> {
     for _ in 0..ROUNDS_MAX {
         let agent = context.engine.store().agent(name).await.ok()??;
@@ -89,7 +89,7 @@ async fn take(context: &SupervisorContext, name: &AgentName) -> Option<(Agent, R
     None
 }
 
-/// Answers, unless the lease under which it was done is over.
+/// Writes the outcome, unless the lease has changed.
 async fn reply(context: &SupervisorContext, taken: &Agent, wish: RemoteCommand) {
     for _ in 0..ROUNDS_MAX {
         let Ok(Some(agent)) = context.engine.store().agent(&taken.name).await else { return };
@@ -104,7 +104,7 @@ async fn reply(context: &SupervisorContext, taken: &Agent, wish: RemoteCommand) 
     }
 }
 
-/// Only while the agent is as it was read, and ours.
+/// Commits if the agent is unchanged and still held by this supervisor.
 async fn commit(
     context: &SupervisorContext,
     agent: &Agent,

@@ -1,7 +1,7 @@
-//! Gives tasks of the queue to agents that are started with them, and agents that come back their turn.
+//! Assigns tasks of the queue to idle agents and resumes agents that wait.
 //!
-//! Wakes by changes of the store, by agents that come to rest, and by the clock where something is due;
-//! while nobody is idle only by the second. Rules are `core::claimant`'s and `core::decide`'s.
+//! Woken by changes of the store, by agents coming to rest and by due times. Changes of the store
+//! are only followed while an agent is idle. The rules are in `core::claimant` and `core::decide`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,24 +28,23 @@ use crate::drain;
 use crate::engine::{ActError, Acted};
 use crate::os::clock;
 
-/// How many tasks are looked at for one agent.
+/// Candidate tasks examined per agent.
 const CANDIDATES_MAX: usize = 64;
-/// How long a store that cannot be read is left alone.
+/// Pause after the store could not be read.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
 
-/// The router of one supervisor.
 pub(super) struct Router {
     context: Arc<SupervisorContext>,
     roster: Roster,
     changes: StoreChanges,
     pace: RateLimiter,
-    /// With the most recovered tasks that are worked on at a time; any number when zero.
+    /// Contains the limit of recovered tasks that run at the same time.
     settings: watch::Receiver<QueueSettings>,
-    /// Recovered tasks that were given out, by agent.
+    /// Recovered tasks that were assigned, by agent.
     recovered: BTreeMap<AgentName, TaskId>,
 }
 
-/// When to look again by the clock.
+/// Time of the next check.
 #[derive(Debug, Default)]
 struct NextCheck(Option<Instant>);
 
@@ -56,12 +55,12 @@ impl NextCheck {
     }
 }
 
-/// Whom a failed task is given to.
+/// Which agents may get a failed task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Round {
-    /// Not to whom it failed with.
+    /// Agents other than the one it failed with.
     ToOthers,
-    /// To whoever is left.
+    /// Any agent.
     ToAnybody,
 }
 
@@ -96,7 +95,7 @@ impl Router {
                 () = bell.notified() => {}
                 () = self.changes.next(), if somebody_waits => {}
                 () = at(next.0) => {}
-                // Nobody changes them any more once the supervisor ends, which ends this too.
+                // The sender is dropped when the supervisor ends, which also ends this loop.
                 Ok(()) = self.settings.changed() => {
                     let rate = self.settings.borrow_and_update().resume_rate;
                     self.pace = RateLimiter::new(rate, clock::monotonic_ms());
@@ -105,7 +104,7 @@ impl Router {
         }
     }
 
-    /// Gives out what there is.
+    /// Assigns what is available.
     async fn look(&mut self, next: &mut NextCheck) -> Result<(), StoreError> {
         let store = Arc::clone(self.context.engine.store());
         let idle = self.roster.idle();
@@ -113,7 +112,7 @@ impl Router {
         if idle.is_empty() && waiting.is_empty() {
             return Ok(());
         }
-        // What the mark says, and not what was last heard of it.
+        // Read the drain flag itself, not the cached value.
         if drain::now(store.as_ref()).await?.is_some() {
             return Ok(());
         }
@@ -144,7 +143,7 @@ impl Router {
         Ok(())
     }
 
-    /// Whether something was found for it.
+    /// Returns whether a task was assigned.
     async fn find_work(
         &mut self,
         claimant: &Claimant,
@@ -165,7 +164,7 @@ impl Router {
             }
             if self.give(claimant, &id).await? {
                 if is_recovered {
-                    // It was looked at just before, and nobody else takes turns.
+                    // Cannot fail: it was checked just before, and only this task uses the limiter.
                     let _ = self.pace.take(clock::monotonic_ms());
                     self.recovered.insert(claimant.agent.clone(), id);
                 }
@@ -175,7 +174,7 @@ impl Router {
         Ok(false)
     }
 
-    /// False when it was parked, or somebody else was faster.
+    /// False when the task was parked or taken by someone else.
     async fn give(&self, claimant: &Claimant, id: &TaskId) -> Result<bool, StoreError> {
         let policy = self.context.recoverer.policy();
         let assign = TaskEvent::Assign { claimant: claimant.clone(), policy };
@@ -199,7 +198,7 @@ impl Router {
         Ok(true)
     }
 
-    /// Takes a turn to bring something back.
+    /// Consumes one unit of the resume rate.
     fn may_resume(&mut self, is_task: bool, next: &mut NextCheck) -> bool {
         if is_task && self.is_full() {
             return false;
@@ -213,7 +212,7 @@ impl Router {
         }
     }
 
-    /// Whether a turn could be taken for a task.
+    /// Whether the resume rate allows one more task.
     fn may_resume_soon(&self, next: &mut NextCheck) -> bool {
         if self.is_full() {
             return false;
@@ -228,7 +227,7 @@ impl Router {
     }
 }
 
-/// Whether the task waits for the agent now; else it was parked.
+/// Whether the task is now assigned; otherwise it was parked.
 fn is_given(acted: Acted) -> bool {
     let mut task: Task = acted.before;
     let now = clock::now();

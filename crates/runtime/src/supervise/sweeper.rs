@@ -1,8 +1,8 @@
-//! Looks for tasks whose holder is gone, while a supervisor runs, and gives them to their strategy.
+//! Finds tasks whose holder died and passes them to their recovery strategy.
 //!
-//! Its own agents' deaths are told to it; a process that somebody named, a time that runs out and an
-//! agent of another supervisor are not. So it looks now and then, only while there is such a lease, and
-//! after changes of the store.
+//! Deaths of this supervisor's own agents are reported to it. No event reports the death of other
+//! processes, the expiry of time-limited leases or agents of other supervisors. It therefore checks
+//! periodically while such leases exist, and after changes of the store.
 
 use std::sync::Arc;
 
@@ -25,23 +25,22 @@ use crate::fleet::Fleet;
 use crate::os::process;
 use crate::recovery::{self, OrphanedTask, Recovered};
 
-/// Most tasks that are recovered at one look.
+/// Maximum number of tasks recovered per sweep.
 const SWEPT_MAX: usize = 1_000;
 
-/// The sweeper of one supervisor.
 pub(super) struct Sweeper {
     pub(super) context: Arc<SupervisorContext>,
     pub(super) roster: Roster,
     pub(super) changes: StoreChanges,
-    /// Its period is the shortest time between two looks, and the longest while there is something to
+    /// `sweep` is the minimum time between two checks, and the maximum while there is something to
     /// watch.
     pub(super) settings: watch::Receiver<QueueSettings>,
 }
 
-/// What a look came to.
+/// Result of one sweep.
 struct SweepResult {
     lost: Vec<OrphanedTask>,
-    /// Somebody has a lease whose end nobody tells us of.
+    /// There are leases whose end no event reports.
     has_to_look_again: bool,
 }
 
@@ -57,7 +56,7 @@ impl Sweeper {
             if let Ok(look) = found {
                 self.recover(look.lost).await;
             }
-            // What a node held that is gone is looked for at once.
+            // Sweep at once when a node is gone.
             tokio::select! {
                 () = self.rest(watches, again_at) => {}
                 () = changed(nodes.as_mut()) => {}
@@ -71,7 +70,7 @@ impl Sweeper {
         }
         tokio::select! {
             () = sleep_until(again_at) => {}
-            // Nobody changes them any more once the supervisor ends, which ends this too.
+            // The sender is dropped when the supervisor ends, which also ends this loop.
             Ok(()) = self.settings.changed() => {}
         }
     }
@@ -97,8 +96,8 @@ impl Sweeper {
         Ok(look)
     }
 
-    /// Whether an agent does not come back by itself: it is terminated, or was of a queue's and nobody
-    /// supervises it any more, for it is not in the configuration.
+    /// Whether an agent will not come back by itself: it is terminated, or it took tasks from the
+    /// queue and is no longer supervised because it was removed from the configuration.
     async fn is_gone(&self, name: &AgentName) -> Result<bool, StoreError> {
         let Some(agent) = self.context.engine.store().agent(name).await? else { return Ok(false) };
         let is_terminated = matches!(agent.state, AgentState::Terminated { .. });
@@ -108,7 +107,8 @@ impl Sweeper {
         Ok(is_terminated || (agent.plan.takes == Takes::Start && !is_supervised))
     }
 
-    /// Leases of live attempts here are their supervision's.
+    /// Whether the holder is gone. Leases of live attempts of this supervisor are handled by their
+    /// actor.
     fn is_lost(&self, task: &Task, has_to_look_again: &mut bool) -> bool {
         let Some(held) = &task.lease.held else { return false };
         let attempt = match &held.holder {
@@ -117,7 +117,7 @@ impl Sweeper {
             }
             Holder::Process(_) | Holder::Time { .. } => AttemptIs::Elsewhere,
         };
-        // Whoever takes its agent up gives it to the strategy that the agent has.
+        // The supervisor that acquires its agent passes the task to that agent's strategy.
         if let Holder::Attempt { attempt, .. } = &held.holder
             && let Some(agent) = AttemptTag::from_text(attempt.clone()).agent()
             && self.context.standby.has(agent)
@@ -154,7 +154,7 @@ impl Sweeper {
         }
     }
 
-    /// What is of no agent is told by the journal alone.
+    /// Recovered tasks without an agent are only in the journal.
     fn tell(&self, recovered: Recovered) {
         if let Some(agent) = recovered.agent.clone() {
             let (task, status) = (recovered.task, recovered.status);
@@ -163,7 +163,7 @@ impl Sweeper {
     }
 }
 
-/// Returns when a node was seen to come or go; never where there is no fleet.
+/// Resolves when a node joins or leaves; never outside of a fleet.
 async fn changed(nodes: Option<&mut watch::Receiver<Arc<[Node]>>>) {
     match nodes {
         Some(nodes) => {

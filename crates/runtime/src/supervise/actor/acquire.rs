@@ -1,8 +1,8 @@
-//! Takes an agent up: the first start, the next start, and every recovery are this one path.
+//! Acquires an agent. First start, restart and recovery share this path.
 //!
-//! The store says what should be, the shim and the lock say what is. What lives and is ours is
-//! adopted, what died meanwhile is buried with its real end where anything can tell it, and what
-//! nobody knows is ended before anything new begins.
+//! The store holds the recorded state; the shim and the lock show the actual state. A live attempt
+//! of ours is adopted. One that died meanwhile is recorded with its real end, if that can be found.
+//! Unknown processes are stopped before anything new starts.
 
 use std::sync::Arc;
 
@@ -41,13 +41,13 @@ use crate::supervise::successor;
 use crate::supervise::waiting;
 use crate::supervise::watch_process::ProcessWatch;
 
-/// How often the lease is tried while others change the agent.
+/// Maximum number of tries to take the lease while others change the agent.
 const ROUNDS_MAX: usize = 100;
 
 /// Why an agent cannot be supervised here.
 #[derive(Debug, thiserror::Error)]
 pub enum AcquireError {
-    /// Somebody else does.
+    /// Another supervisor holds it.
     #[error("agent {agent} is supervised by {} since {}", .held.holder, .held.since)]
     Held {
         /// Which agent.
@@ -55,35 +55,36 @@ pub enum AcquireError {
         /// By whom.
         held: Box<HeldLease>,
     },
-    /// Others change it all the time.
+    /// Others keep changing it.
     #[error("agent {0} is being changed by others all the time")]
     Contended(relight_core::ids::AgentName),
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Another supervisor took it while it was being taken up.
+    /// Another supervisor took it meanwhile.
     #[error(transparent)]
     Lost(#[from] SupervisionLost),
 }
 
-/// How an agent is taken up.
+/// What to do with an agent once it is acquired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcquireMode {
-    /// As its state says.
+    /// Continue as its state says.
     Wake,
-    /// A person wants it to run.
+    /// Start it on request of a person.
     Start,
-    /// A person wants it to run as another command than before: it goes on with nothing of that.
+    /// Start it on request of a person with a different command: nothing of the earlier work is
+    /// resumed.
     Anew,
-    /// As its state says, but what was begun before waits for its turn.
+    /// Continue as its state says, but work begun before waits for its turn.
     Turn,
-    /// Only put right what is not so any more; start nothing.
+    /// Only reconcile the record; start nothing.
     HoldBack,
-    /// End what lives, as if this supervisor ended; start nothing.
+    /// Stop what runs, as if this supervisor ended; start nothing.
     GiveBack,
 }
 
-/// Takes the lease, finds out what lives, and puts the record right.
+/// Takes the lease and reconciles the record with what runs.
 pub(in crate::supervise) async fn acquire(
     context: Arc<SupervisorContext>,
     mut spec: AgentSpec,
@@ -165,7 +166,7 @@ pub(in crate::supervise) async fn acquire(
     Ok((actor, views))
 }
 
-/// The agent with its new lease, and the node whose lease was on it before.
+/// Returns the agent with its new lease, and the node that held it before.
 async fn take_lease(
     context: &SupervisorContext,
     right: NodeRight,
@@ -198,7 +199,7 @@ async fn take_lease(
                     let held = Box::new(held.clone());
                     return Err(AcquireError::Held { agent: spec.name.clone(), held });
                 }
-                // What the queue gave it is known to the store alone.
+                // A task assigned by the queue is only in the store.
                 if [spec.plan.takes, agent.plan.takes] == [Takes::Start; 2] {
                     spec.plan.task.clone_from(&agent.plan.task);
                 }
@@ -219,14 +220,14 @@ async fn take_lease(
                 return Ok((agent, was_on));
             }
             Err(AgentCommitError::Store(error)) => return Err(error.into()),
-            // Somebody was faster; look again.
+            // Lost a race; read again.
             Err(_) => {}
         }
     }
     Err(AcquireError::Contended(spec.name.clone()))
 }
 
-/// Too many wait to be let in by the shim already; that is not a lack of descriptors.
+/// The shim's accept queue is full; that is not a lack of descriptors.
 fn is_full(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::WouldBlock
 }
@@ -238,7 +239,7 @@ fn held_by_another<'a>(agent: &'a Agent, own: &Holder) -> Option<&'a HeldLease> 
     (lives && !ours).then_some(held)
 }
 
-/// Waits for the end of a supervisor of this machine that was killed just now.
+/// Waits for a supervisor of this machine that was killed just now.
 async fn has_died(holder: &Holder) -> bool {
     let Holder::Process(process) = holder else { return false };
     if !process::is_alive(process) {
@@ -260,7 +261,7 @@ impl Actor {
         self.events.push_back(event);
     }
 
-    /// The next attempt resumes neither the work nor the session of the last one.
+    /// Clears work and session, so that the next attempt resumes neither.
     async fn forget_the_past(&mut self) -> Result<(), SupervisionLost> {
         self.last = None;
         match self.agent.session {
@@ -269,7 +270,7 @@ impl Actor {
         }
     }
 
-    /// Makes the store say what is.
+    /// Makes the record match what runs.
     async fn reconcile(&mut self) -> Result<(), AcquireError> {
         let attempt = self.live_attempt().await?;
         let (_room, connection) = self.reach_shim().await;
@@ -283,9 +284,9 @@ impl Actor {
         }
     }
 
-    /// The shim, where one listens; one that cannot be spoken to is found by the lock it holds. Without a
-    /// descriptor to spare nothing can be found out, and what lives must not be taken for dead: then it
-    /// waits.
+    /// Connects to the shim, if one listens. A shim that does not answer is found by its lock.
+    /// Without a free descriptor neither can be checked; then it waits, because a live attempt must
+    /// not be taken for dead.
     async fn reach_shim(&self) -> (Room, Option<client::ShimConnection>) {
         let mut pause = std::time::Duration::from_millis(250);
         loop {
@@ -304,7 +305,7 @@ impl Actor {
         }
     }
 
-    /// The attempt that the store takes for alive.
+    /// The attempt that is alive according to the store.
     async fn live_attempt(&self) -> Result<Option<Attempt>, StoreError> {
         match &self.agent.state {
             AgentState::Running { attempt, .. } => {
@@ -331,7 +332,7 @@ impl Actor {
             self.adopt(&tag, process, attempt).await;
             return Ok(());
         }
-        // Its last supervisor died between starting the next attempt and saying so.
+        // The last supervisor died between starting the next attempt and recording it.
         let is_next = self.agent.next_attempt.as_ref() == Some(&tag);
         if let Some(attempt) = attempt.filter(|_| is_next) {
             let record = self.record_of(attempt.number, &attempt.tag);
@@ -342,7 +343,7 @@ impl Actor {
                 return Ok(());
             }
         }
-        // Nothing in the store explains it.
+        // The store does not know this attempt.
         self.tree = Tree::None;
         self.clear_tags(vec![tag]).await?;
         Ok(())
@@ -352,8 +353,8 @@ impl Actor {
         matches!(&self.agent.state, AgentState::Running { attempt, .. } if attempt == tag)
     }
 
-    /// Commits the end of an attempt whose successor was already started, and starts nothing. Whether
-    /// work may be resumed now is no question: it was.
+    /// Records the end of an attempt whose successor was already started; starts nothing. A drain
+    /// does not matter: the successor runs already.
     async fn catch_up(
         &mut self,
         attempt: Attempt,
@@ -372,7 +373,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Goes on with a live attempt of an earlier supervisor.
+    /// Adopts a live attempt of an earlier supervisor.
     async fn adopt(
         &mut self,
         tag: &AttemptTag,
@@ -392,14 +393,14 @@ impl Actor {
         }
         self.life = Some(life);
         self.stand_guard();
-        // Only what has to be brought back waits for its turn.
+        // Only attempts that must be restarted wait for their turn.
         self.has_its_turn();
         self.listen();
         self.watch_output();
         let recorded = attempt.as_ref().is_some_and(|attempt| attempt.process.is_some());
         let without_shim = !self.tree.is_ready();
         self.tell(What::Adopted { number, process: process.clone(), without_shim });
-        // In a fleet nothing may live that no shim guards.
+        // In a fleet every attempt needs a shim that enforces the deadline.
         let is_unguarded = without_shim && self.context.fleet.is_some();
         if self.ending().is_some() || is_unguarded {
             let ladder = if without_shim { self.ladder_in_time() } else { self.ladder() };
@@ -412,14 +413,14 @@ impl Actor {
         }
     }
 
-    /// Where the output of an adopted attempt begins; its newest end when nobody said.
+    /// Where the output of an adopted attempt begins; the current end of the log when unknown.
     fn log_start(&self, begins: Option<(u64, u64)>) -> LogStart {
         let log = AgentLog::of(&self.folder);
         let at = begins.map(LogPosition::from).or_else(|| log.end().ok()).unwrap_or_default();
         LogStart { number: at.number, path: log.path(at.number), offset: at.offset }
     }
 
-    /// No shim listens.
+    /// Handles the case that no shim listens.
     async fn meet_nobody(&mut self, attempt: Option<Attempt>) -> Result<(), AcquireError> {
         let Some(attempt) = attempt else { return Ok(()) };
         let is_recorded = self.record_of(attempt.number, &attempt.tag).is_some();
@@ -437,7 +438,7 @@ impl Actor {
         self.bury_by_record(Some(attempt)).await
     }
 
-    /// Nothing of it lives: buried by what its shim left, or as lost.
+    /// No process is left. Records the death from the shim's exit record, or as lost.
     async fn bury_by_record(&mut self, attempt: Option<Attempt>) -> Result<(), AcquireError> {
         let Some(attempt) = attempt else { return Ok(()) };
         if let Some(node) = self.other_node(&attempt) {
@@ -464,7 +465,7 @@ impl Actor {
                 self.lost_record(&attempt, last_output, note).await
             }
         };
-        // The successor may have been started and have died before anybody could say so.
+        // The successor may have been started and have died before that was recorded.
         let after = self.end_of_successor(attempt.number + 1).await?;
         self.died_unwatched = is_lost;
         let buried = match after {
@@ -475,8 +476,8 @@ impl Actor {
         buried
     }
 
-    /// Whether the last supervisor died before any shim was told to start this attempt: while it waited for
-    /// room on the host, most likely. Nothing of it ran, so it is started now and not charged.
+    /// Whether the last supervisor died before a shim was told to start this attempt, usually while
+    /// it waited for resources. Nothing ran, so it is started now and costs no budget.
     fn was_never_started(&self, attempt: &Attempt) -> bool {
         let may_start =
             self.holds.is_none() && self.ending().is_none() && !self.context.is_draining();
@@ -484,18 +485,18 @@ impl Actor {
         may_start && !is_known && !record::was_begun(&self.folder, attempt.number, &attempt.tag)
     }
 
-    /// The node that an attempt ran on, where that is not this one.
+    /// The node that an attempt ran on, if not this one.
     fn other_node(&self, attempt: &Attempt) -> Option<NodeName> {
         let process = attempt.process.as_ref().or(attempt.shim.as_ref());
         let node = match process {
             Some(process) => process.node.as_ref(),
-            // It was begun, and whoever began it did not come to say what its process was.
+            // It was begun, but its process was never recorded.
             None => self.agent_was_on.as_ref(),
         };
         node.filter(|node| self.context.owner.node.as_ref() != Some(node)).cloned()
     }
 
-    /// Its node is gone, and with it whatever could tell how it ended; its shim ended it in time.
+    /// Its node is gone, so how it ended is unknown. Its shim has stopped it in time.
     async fn bury_of_node(
         &mut self,
         attempt: Attempt,
@@ -503,7 +504,7 @@ impl Actor {
     ) -> Result<(), AcquireError> {
         let note = format!("its node {node} was lost");
         let record = self.lost_record(&attempt, door::last_renewed(node), note).await;
-        // Logs of the same number here are of other attempts.
+        // Local logs with the same number belong to other attempts.
         (self.wrote_nothing, self.died_unwatched, self.node_lost) = (true, true, true);
         let buried = self.record_death(attempt, record, None).await;
         (self.wrote_nothing, self.died_unwatched, self.node_lost) = (false, false, false);
@@ -532,7 +533,7 @@ impl Actor {
         self.record_death(attempt, record, said).await
     }
 
-    /// What an attempt said in its output while nobody read it; its session is kept.
+    /// Reads the output that an attempt wrote while it was unsupervised, and keeps its session id.
     async fn read_back(
         &mut self,
         attempt: &Attempt,
@@ -547,8 +548,8 @@ impl Actor {
         Ok(stream.ended(&preset, how))
     }
 
-    /// How the attempt ended whose tag is allocated but not yet used, says the store; none when it was
-    /// never begun.
+    /// How the attempt with the allocated next tag ended, according to the store; none if it never
+    /// began.
     async fn end_of_successor(
         &mut self,
         number: u32,
@@ -565,8 +566,8 @@ impl Actor {
         Ok(Some(ExitRecord { note, ..bare_record(tag, number) }))
     }
 
-    /// The end of an attempt that nobody saw end: at its last sign of life, which is `seen` or the last
-    /// write to a task that it held.
+    /// Exit record of an attempt whose end nobody saw. It ended at its last sign of life: `seen`,
+    /// or the last write to a task that it held.
     async fn lost_record(&self, attempt: &Attempt, seen: Option<Time>, note: String) -> ExitRecord {
         let held = TaskQuery { held_by: Some(attempt.tag.clone()), ..TaskQuery::default() };
         let held = self.context.engine.store().tasks(held).await.unwrap_or_default();
@@ -586,7 +587,7 @@ impl Actor {
         process.is_none_or(|process| process.boot == self.context.owner.boot)
     }
 
-    /// All tags under which something of the agent may live.
+    /// All tags under which processes of the agent may run.
     pub(super) async fn tags(&self) -> Vec<AttemptTag> {
         let query = AttemptQuery {
             agent: Some(self.spec.name.clone()),

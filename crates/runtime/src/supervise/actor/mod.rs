@@ -1,7 +1,8 @@
-//! One agent under supervision: turns what happens into events, has them decided, commits, and acts.
+//! The actor of one agent: turns what happens into events, has `core::agent` decide, commits and
+//! acts.
 //!
-//! Contains no rule: those are in `core::agent`. One task a agent, so that a slow disk or a slow
-//! death of one holds up no other.
+//! Contains no rules. Each agent has a task of its own, so that a slow disk or a slow stop of one
+//! agent does not delay others.
 
 mod acquire;
 mod brief;
@@ -53,76 +54,76 @@ use super::shim::wire::{Deadline, Rung};
 use super::spec::AgentSpec;
 use crate::os::{clock, process, random};
 
-/// What is wanted of an agent.
+/// Messages to an actor.
 #[derive(Debug)]
 pub(super) enum Mail {
-    /// Run; answered once an attempt lives, or it is clear that none will.
+    /// Start. Answered once an attempt runs, or it is clear that none will.
     Start(oneshot::Sender<StateChangeResult>),
-    /// End what runs, and run again.
+    /// Stop the attempt and start a new one.
     Restart(oneshot::Sender<StateChangeResult>),
-    /// End, and stay so; answered when nothing lives any more.
+    /// Stop and stay stopped. Answered when no process is left.
     Stop(Stopper, oneshot::Sender<StateChangeResult>),
-    /// End at once what is being ended with patience.
+    /// Kill what is being stopped, without waiting for the grace period.
     KillNow,
-    /// Let the agent live, and go: the next supervisor adopts it.
+    /// Leave the agent running and end; the next supervisor adopts it.
     Leave(oneshot::Sender<()>),
-    /// Give the agent back and go, but only when it rests and nothing of it lives; answered whether so.
+    /// Release the agent and end if it is at rest and no process is left. Answers whether it did.
     Release(oneshot::Sender<bool>),
     /// Its log has grown.
     Grew,
-    /// It is asked to be something else from its next attempt on.
+    /// Use this plan from the next attempt on.
     Replan(Box<AgentSpec>),
-    /// What it waited for has come: its turn, or the end of a drain.
+    /// Resume: it is its turn, or a drain ended.
     Wake,
-    /// A task of the queue was given to it.
+    /// Work on this task of the queue.
     Work(TaskId),
 }
 
-/// What became of a wish.
+/// Result of a start, restart or stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateChangeResult {
     /// The state before.
     pub previous: AgentStateKind,
     /// The state now.
     pub state: AgentStateKind,
-    /// A task that was taken from the agent by this.
+    /// The task that was cancelled by this.
     pub task_cancelled: Option<TaskId>,
-    /// What stands in the way, when it did not come to what was wanted.
+    /// Why the wanted state was not reached.
     pub problem: Option<String>,
-    /// What to type about that.
+    /// The command to type next.
     pub hint: Option<String>,
-    /// Its task has ended: trying again changes nothing.
+    /// Its task has ended: a retry does not help.
     pub has_ended: bool,
 }
 
-/// What others see of an agent that is supervised here.
+/// The live view of a supervised agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentView {
-    /// As the store has it.
+    /// The agent's record.
     pub agent: Agent,
-    /// When the last sign of life came, by the wall clock.
+    /// Time of the last sign of life, by the wall clock.
     pub last_sign: Option<Time>,
-    /// It waits on purpose, until then.
+    /// It declared that it waits until then.
     pub waiting_until: Option<Time>,
-    /// It waits for work in a verb of Relight.
+    /// It waits for work in a Relight command.
     pub waits_for_work: bool,
-    /// `starting`, `working`, `waiting`; none while nothing lives.
+    /// `starting`, `working` or `waiting`; none without a live attempt.
     pub phase: Option<&'static str>,
-    /// What it said of itself by `STATUS=`.
+    /// Its last `STATUS=` text.
     pub status: Option<String>,
-    /// Nothing more happens by itself.
+    /// Nothing happens without a new message.
     pub at_rest: bool,
-    /// The newest attempt that ended.
+    /// The last attempt that ended.
     pub last_attempt: Option<Attempt>,
 }
 
-/// Why supervision of an agent ended though nobody wanted it to.
+/// Why supervision of an agent ended unexpectedly.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SupervisionLost {
     /// Another supervisor has it now.
     #[error("agent {0} has another supervisor now")]
     Fenced(relight_core::ids::AgentName),
-    /// The lease of this node has run out, or nearly.
+    /// The lease of this node has expired, or nearly.
     #[error("agent {0} is given up: the lease of this node has nearly run out")]
     Node(relight_core::ids::AgentName),
 }
@@ -140,7 +141,6 @@ enum Wants {
     Rest,
 }
 
-/// The supervision of one agent.
 pub(super) struct Actor {
     context: Arc<SupervisorContext>,
     spec: AgentSpec,
@@ -151,56 +151,57 @@ pub(super) struct Actor {
     tree: Tree,
     life: Option<LiveAttempt>,
     notify: Option<NotifySocket>,
-    /// When what it waits for is due, in boot time, and the moment that was asked for.
+    /// Deadline of the current wait in boot time, and the wall-clock time it was requested for.
     due: Option<(u64, Time)>,
-    /// The newest attempt that ended, for its successor.
+    /// The last attempt that ended, for the successor's brief.
     last: Option<Attempt>,
     /// Git's HEAD when that attempt began.
     head: Option<String>,
-    /// What the kernel had killed for memory when it began.
+    /// The kernel's OOM kill count when it began.
     oom: Oom,
-    /// The attempt that is being buried gave no output.
+    /// The attempt whose death is being recorded gave no output.
     wrote_nothing: bool,
-    /// The attempt that is being buried died together with its supervisor.
+    /// The attempt whose death is being recorded died together with its supervisor.
     died_unwatched: bool,
-    /// The last sign of life of the attempt that is being buried, where it was ended for its silence.
+    /// Last sign of life of the attempt whose death is being recorded, if it was stopped for its
+    /// silence.
     silent_since: Option<Time>,
-    /// The attempt that is being buried was lost with its node.
+    /// The attempt whose death is being recorded was lost with its node.
     node_lost: bool,
-    /// What was just read in its output about its session: an id, or that it is gone.
+    /// News about its session from its output: an id, or that the session is gone.
     captured_session: Option<Option<String>>,
     at_rest: bool,
-    /// Why nothing is to be started now.
+    /// Why nothing may be started now.
     holds: Option<Pause>,
-    /// What the host had no room for.
+    /// The launch that the host had no resources for.
     postponed: Option<Postponed>,
-    /// How long it waited for room the last time.
+    /// The last wait for resources.
     room_pause: Duration,
-    /// An attempt was given our standard input.
+    /// An attempt has got our standard input.
     has_passed_input: bool,
-    /// The queue gave it a task that somebody else has begun.
+    /// Its task was begun by another agent.
     takes_over: bool,
-    /// From whom its task was handed over, in words.
+    /// Description of the previous holder of its task.
     handed_over: Option<String>,
     leaving: bool,
     waiters: Vec<Waiter>,
-    /// Events that effects have led to, oldest first.
+    /// Events caused by effects, oldest first.
     events: VecDeque<AgentEvent>,
-    /// The loop's condition while it is asked; one that is dropped is asked no longer.
+    /// The running check of the loop's condition; dropping it cancels the check.
     asked: JoinSet<Result<bool, NotStarted>>,
-    /// The live attempt's brief while it lacks what only git can tell.
+    /// The live attempt's brief, until git has answered.
     open_brief: Option<OpenBrief>,
-    /// Signs of life that came over HTTP.
+    /// Heartbeats received over HTTP.
     beats: Arc<BeatSlot>,
     mail: mpsc::UnboundedReceiver<Mail>,
     view: watch::Sender<AgentView>,
-    /// Under which lease of the node it was taken up.
+    /// The node lease under which it was acquired.
     node_right: NodeRight,
-    /// The node that had it before it was taken up.
+    /// The node that held it before.
     agent_was_on: Option<NodeName>,
 }
 
-/// Rounds begin at least so far apart: success is charged to no budget, so only its pace bounds it.
+/// Minimum time between two rounds. Success costs no restart budget, so only this limits the rate.
 const ROUND_MIN: Duration = Duration::from_millis(100);
 
 /// Why an agent was not given back.
@@ -219,10 +220,10 @@ enum Happening {
 }
 
 impl Actor {
-    /// Runs until the agent is left, nobody wants it any more, or another supervisor has it.
+    /// Runs until the agent is left or released, or another supervisor has it.
     pub(super) async fn run(mut self) -> Result<(), SupervisionLost> {
         let ended = self.supervise().await;
-        // Before anybody hears of it: whoever looks then sees that it is over.
+        // Before the result is visible: the view then shows that supervision ended.
         self.mail.close();
         match ended {
             Ok(()) => {}
@@ -258,7 +259,7 @@ impl Actor {
                     self.prove_term()?;
                     self.launch_postponed().await?;
                 }
-                // Its shim says so as well, unless somebody stopped it.
+                // Its shim reports this too, unless the shim was stopped.
                 Happening::LeaderEnded => self.tree.expect_end(launch::LEFTOVER_GRACE, LOOK_EVERY),
             }
         }
@@ -297,7 +298,7 @@ impl Actor {
                 self.await_state(Wants::Running, answer);
                 self.at_rest = false;
                 self.events.push_back(match self.agent.state {
-                    // The later wish counts; what is being stopped is started after its end.
+                    // The later request wins; what is being stopped is started after its end.
                     AgentState::Running { ending: Some(StopReason::Stop), .. } => AgentEvent::Start,
                     AgentState::Running { .. } => AgentEvent::End(StopReason::Restart),
                     _ => AgentEvent::Start,
@@ -331,7 +332,7 @@ impl Actor {
         self.waiters.push(Waiter { wants, previous, task_cancelled, answer });
     }
 
-    /// Answers those whose wish has come true, or cannot.
+    /// Answers requests that are fulfilled or cannot be.
     async fn answer_waiters(&mut self) -> Result<(), SupervisionLost> {
         if self.waiters.is_empty() {
             return Ok(());
@@ -340,7 +341,7 @@ impl Actor {
         let runs = matches!(self.agent.state, AgentState::Running { ending: None, .. })
             && self.life.as_ref().is_some_and(LiveAttempt::has_started);
         let rests = self.at_rest;
-        // It is started as soon as there is work for it.
+        // It starts as soon as there is work.
         let is_idle = rests && self.agent.is_idle();
         let task = if rests && !runs { self.own_task().await } else { None };
         let name = &self.spec.name;
@@ -361,7 +362,7 @@ impl Actor {
             };
             let failed = match waiter.wants {
                 Wants::Running => rests && !runs && !is_idle,
-                // A later wish overtook this one.
+                // A later request replaced this one.
                 Wants::Rest => runs && !rests,
             };
             if !met && !failed {
@@ -383,24 +384,26 @@ impl Actor {
         Ok(())
     }
 
-    /// Decides, commits, acts. An attempt whose tag was allocated ahead is started first: the commit
-    /// that allocated it explains it already, and a restart need not wait for the disk.
+    /// Decides, commits and acts. An attempt whose tag was allocated ahead is started before the
+    /// commit: the commit that allocated the tag explains it, so that a restart does not wait for
+    /// the disk.
     async fn happen(&mut self, event: AgentEvent) -> Result<(), SupervisionLost> {
         let mut moment = self.moment().await;
         if event == AgentEvent::Due
             && let Some((_, at)) = self.due.take()
         {
-            // Waited for by a clock that does not jump.
+            // Use a clock that does not jump.
             moment.now = moment.now.max(at);
         }
         let AgentDecision { changes, effects } = self.decide_by_mark(event, moment).await;
         let ahead = effects.iter().any(|e| matches!(e, AgentEffect::Spawn { at_once: true, .. }));
-        // Only right after a death: whatever waited has time to wait for the disk as well, and the next
-        // supervisor looks for an unrecorded successor of a live attempt alone.
+        // Only right after a death. Anything that waited can also wait for the disk, and the next
+        // supervisor looks for an unrecorded successor only of a live attempt.
         let is_restart = matches!(self.agent.state, AgentState::Running { .. });
         let ahead = ahead && is_restart && self.spec.plan.task.is_none() && self.tree.is_ready();
         if ahead {
-            // What allocated the tag must be on disk; it is, unless it died within moments.
+            // The allocation of the tag must be on disk. It is, unless the attempt died within
+            // moments.
             self.ledger.settle().await?;
             self.act_on_spawns(&effects, &changes).await?;
             self.commit_deferred(changes);
@@ -424,7 +427,7 @@ impl Actor {
     ) -> Result<(), SupervisionLost> {
         self.remember_end(changes);
         for change in changes {
-            // The one after it is known already, and its cgroup is made ready too.
+            // The tag of the next attempt is known, so its cgroup is prepared too.
             if let AgentChange::Reserved(tag) = change {
                 self.agent.next_attempt = Some(tag.clone());
             }
@@ -450,13 +453,13 @@ impl Actor {
                 self.due = Some((clock::boot_ms().saturating_add(wait_ms), at));
                 let deferred =
                     matches!(self.agent.state, AgentState::Suspended { why: Pause::Deferred, .. });
-                // Said when it died, perhaps, and not again when it is taken up.
+                // May have been reported at its death; do not repeat it when it is acquired.
                 if !is_known {
                     self.tell(What::Waiting { until: at, deferred });
                 }
             }
             AgentEffect::AskUntil => self.ask_until(),
-            // The courier tells whoever is away, from the journal.
+            // Alerts are delivered from the journal.
             AgentEffect::Alert(text) => self.tell(What::Alert(text)),
             AgentEffect::AtRest => {
                 let is_news = !std::mem::replace(&mut self.at_rest, true);
@@ -482,13 +485,13 @@ impl Actor {
         Ok(())
     }
 
-    /// Durable when it returns.
+    /// Commits; durable on return.
     async fn commit(&mut self, changes: Vec<AgentChange>) -> Result<(), SupervisionLost> {
         self.commit_deferred(changes);
         self.ledger.settle().await
     }
 
-    /// Durable soon, and before whatever is committed after it.
+    /// Commits without waiting. Durable before any later commit.
     fn commit_deferred(&mut self, changes: Vec<AgentChange>) {
         if changes.is_empty() {
             return;
@@ -504,7 +507,7 @@ impl Actor {
         self.ledger.hand_in(changes, at);
     }
 
-    /// Keeps what a successor is told, and tells the watchers.
+    /// Keeps the end of an attempt for its successor's brief and sends a notice.
     fn remember_end(&mut self, changes: &[AgentChange]) {
         for change in changes {
             let AgentChange::Ended { number, ended, .. } = change else { continue };
@@ -518,8 +521,8 @@ impl Actor {
         }
     }
 
-    /// Goes, and gives the lease back. Where others would start the agent at once, not while anything of
-    /// it lives: then it stays this machine's until its node's lease ends.
+    /// Releases the lease. Where another supervisor would start the agent at once, the lease is
+    /// kept while any process is left; it then ends with the node's lease.
     async fn give_back(&mut self) -> Result<(), SupervisionLost> {
         if self.context.is_one_of_many() && self.is_anything_left().await {
             self.tree.leave();
@@ -530,8 +533,8 @@ impl Actor {
         self.commit(vec![AgentChange::LeaseEnded]).await
     }
 
-    /// Gives back what rests. One that was told to begin something meanwhile has begun it by now, and
-    /// stays.
+    /// Releases the lease if at rest. An agent that was told to start something has started it by
+    /// now and stays.
     async fn release(&mut self) -> Result<bool, SupervisionLost> {
         if !self.at_rest || self.is_anything_left().await {
             return Ok(false);
@@ -541,7 +544,7 @@ impl Actor {
         Ok(true)
     }
 
-    /// Whether a process of the agent lives here, as far as the kernel tells by its lock.
+    /// Whether a process of the agent is left on this machine, judged by its lock.
     async fn is_anything_left(&mut self) -> bool {
         if self.life.is_some() {
             return true;
@@ -550,7 +553,7 @@ impl Actor {
         client::is_lock_held(&self.folder)
     }
 
-    /// What the queue gave it stays its own.
+    /// Replaces the plan. A task assigned by the queue is kept.
     async fn replan(&mut self, mut spec: AgentSpec) -> Result<(), SupervisionLost> {
         if spec.plan.takes == Takes::Start {
             spec.plan.task.clone_from(&self.spec.plan.task);
@@ -564,7 +567,7 @@ impl Actor {
         Ok(())
     }
 
-    /// The loop's condition, asked outside of this task: it may take its time.
+    /// Starts the check of the loop's condition in a task of its own, because it may take long.
     fn ask_until(&mut self) {
         self.tell(What::Round { done: self.agent.iteration });
         let ended = self.last.as_ref().and_then(|last| last.ended.as_ref());
@@ -584,7 +587,7 @@ impl Actor {
     }
 
     fn answered(&mut self, answer: Result<bool, NotStarted>) {
-        // What has come to rest meanwhile asks again when it is woken.
+        // An agent that came to rest meanwhile checks again when it is woken.
         if self.at_rest {
             return;
         }
@@ -641,7 +644,7 @@ impl Actor {
         }
     }
 
-    /// What is being ended is ended now.
+    /// Kills what is being stopped.
     async fn kill_now(&mut self) {
         if matches!(self.agent.state, AgentState::Running { ending: Some(_), .. }) {
             self.tree.stop(Vec::new()).await;
@@ -654,27 +657,27 @@ impl Actor {
     }
 }
 
-/// Returns when the leader of the live attempt has ended, once.
+/// Resolves once, when the leader of the live attempt has ended.
 async fn leader_ended(life: Option<&mut LiveAttempt>) {
     let Some(life) = life.filter(|life| !life.has_leader_ended) else {
         return std::future::pending().await;
     };
     let has_ended = match (&life.watch, &life.process) {
         (Some(watch), _) => watch.gone().await.is_ok(),
-        // It was dead before it could be watched.
+        // It died before it could be watched.
         (None, Some(process)) => !process::is_alive(process),
         (None, None) => false,
     };
     match has_ended {
         true => life.has_leader_ended = true,
-        // One that cannot be waited for is its shim's to tell of.
+        // If it cannot be watched, its shim reports the end.
         false => std::future::pending().await,
     }
 }
 
 async fn hear(socket: Option<&NotifySocket>) -> Vec<NotifySign> {
     match socket {
-        // A socket that cannot be read hears nothing.
+        // An unreadable socket delivers nothing.
         Some(socket) => match socket.recv().await {
             Ok(signs) => signs,
             Err(_) => std::future::pending().await,
@@ -690,7 +693,7 @@ async fn wait_for(timer: Option<Instant>) {
     }
 }
 
-/// A host that slept has waited as well.
+/// Time in which the host slept counts.
 async fn wait_until_due(due: Option<u64>) {
     match due {
         Some(at_ms) => clock::until_boot_ms(at_ms).await,
@@ -700,15 +703,15 @@ async fn wait_until_due(due: Option<u64>) {
 
 async fn asked(question: &mut JoinSet<Result<bool, NotStarted>>) -> Result<bool, NotStarted> {
     match question.join_next().await {
-        // A question that broke off was not answered with yes.
+        // An aborted check counts as not fulfilled.
         Some(answer) => answer.unwrap_or(Ok(false)),
         None => std::future::pending().await,
     }
 }
 
 impl Actor {
-    /// Nothing is begun when the node's lease has nearly run out, by a clock that goes on while this
-    /// process is frozen.
+    /// Fails when the node's lease has nearly expired, by a clock that also runs while this process
+    /// is frozen.
     fn prove_term(&self) -> Result<(), SupervisionLost> {
         match self.context.still_has(self.node_right) {
             true => Ok(()),
@@ -716,8 +719,8 @@ impl Actor {
         }
     }
 
-    /// Until when what runs may live by itself; for ever outside of a fleet. Under another lease it is
-    /// another supervision's to say.
+    /// Until when an attempt may run without renewal; unlimited outside of a fleet. Fails under
+    /// another lease.
     fn deadline(&self) -> Result<Option<Deadline>, SupervisionLost> {
         let Some(fleet) = &self.context.fleet else { return Ok(None) };
         self.prove_term()?;
@@ -729,8 +732,8 @@ impl Actor {
         matches!(self.agent.state, AgentState::Suspended { why: Pause::Task, .. })
     }
 
-    /// Decides by what the mark of a drain says now, not by what was last heard of it, where an attempt would
-    /// begin: whoever drains waits for those that run and for nobody else.
+    /// Decides with the current drain flag, not the cached one, where an attempt would begin. A
+    /// drain waits only for attempts that already run.
     async fn decide_by_mark(&self, event: AgentEvent, moment: AgentDecisionInput) -> AgentDecision {
         let known = self.context.is_draining();
         let decision = self.decide(event.clone(), moment);
