@@ -1,4 +1,4 @@
-//! What of a record has no column, as JSON: one shape for every backend that speaks SQL.
+//! JSON bodies of records: the fields without a column, shared by both SQL backends.
 
 use relight_core::agent::{
     Agent, AgentPlan, AgentState, Attempt, AttemptTag, PostMortem, RecordedDeath, RemoteCommand,
@@ -46,7 +46,7 @@ impl AgentBody {
         }
     }
 
-    /// The agent, with what stands in columns. The holder was taken out before.
+    /// Builds the agent from the body and its columns.
     pub(crate) fn into_agent(self, name: AgentName, lease: Lease, seq: u64, at: Time) -> Agent {
         Agent {
             name,
@@ -88,7 +88,7 @@ impl AttemptBody {
     }
 }
 
-/// What is rarely there of an output, kept beside its body.
+/// Rare fields of an output, stored beside its body.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct OutputDetail {
     #[serde(default, skip_serializing_if = "String::is_empty")]

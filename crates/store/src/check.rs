@@ -1,4 +1,4 @@
-//! What every backend compares before a commit changes anything: pure, whatever the rows are kept in.
+//! Checks that every backend makes before a commit. Pure.
 
 use std::collections::HashMap;
 
@@ -14,12 +14,12 @@ use relight_core::task::Task;
 
 use crate::contract::{AgentCommitError, Commit, CommitError, Joined, Operation};
 
-/// A deliberately broken build lets every fence pass; see `./prove red`.
+/// False in a deliberately broken build; see `./prove red`.
 pub(crate) fn fence_checked() -> bool {
     !cfg!(feature = "broken-no-fence")
 }
 
-/// The number under which a node joins that was known so, if at all; who may not is answered.
+/// The epoch under which a node joins, or why it may not.
 pub(crate) fn joins(
     before: Option<&Node>,
     new: &NewNode,
@@ -30,8 +30,8 @@ pub(crate) fn joins(
         Some(other) if last.is_some() && other.overtook(new) => {
             Err(Joined::Overtaken(Box::new(other.clone())))
         }
-        // Larger than its last one also where the node was removed meanwhile: by these numbers it sees
-        // that it lost its lease.
+        // Larger than its last epoch even if the node was removed meanwhile, so that it notices its
+        // lost lease.
         Some(_) | None => {
             let known = before.map_or(Epoch::default(), |node| node.epoch);
             Ok(Epoch(known.max(last.unwrap_or_default()).0 + 1))
@@ -39,13 +39,13 @@ pub(crate) fn joins(
     }
 }
 
-/// A bug of the caller's.
+/// Asserts that the commit is well-formed.
 pub(crate) fn assert_shape(commit: &Commit) {
     let misshape = commit.misshape();
     assert!(misshape.is_none(), "{}", misshape.unwrap_or_default());
 }
 
-/// The same for whatever is asked.
+/// Asserts that the operation is well-formed.
 pub(crate) fn assert_operation(operation: &Operation) {
     let creates = |change: &AgentChange| matches!(change, AgentChange::Created(_));
     match operation {
@@ -57,7 +57,7 @@ pub(crate) fn assert_operation(operation: &Operation) {
     }
 }
 
-/// Whether the writer's lease is the newest and the task still the one that was read.
+/// Checks the fence and the sequence number.
 pub(crate) fn guard(task: &Task, guard: Guard) -> Result<(), CommitError> {
     if let Some(ours) = guard.fence.filter(|ours| fence_checked() && !task.lease.admits(*ours)) {
         return Err(fenced(&task.id, ours, task.lease.fence));
@@ -68,7 +68,7 @@ pub(crate) fn guard(task: &Task, guard: Guard) -> Result<(), CommitError> {
     }
 }
 
-/// The refusal of a late writer.
+/// The error of a fenced writer.
 pub(crate) fn fenced(task: &TaskId, ours: Fence, newest: Fence) -> CommitError {
     CommitError::Fenced { task: task.clone(), ours, newest }
 }
@@ -85,8 +85,9 @@ pub(crate) fn agent_guard(agent: &Agent, guard: Guard) -> Result<(), AgentCommit
     }
 }
 
-/// Every change of a step must follow its newest record, those of this commit included; `newest`
-/// tells what the store has. Answers where each step stands then, and whether all were put aside.
+/// Checks that every step change follows the step's newest record, including those of this commit;
+/// `newest` returns the stored state. Returns the state of each step afterwards, and whether all
+/// steps were cleared.
 pub(crate) fn steps(
     commit: &Commit,
     mut newest: impl FnMut(&StepKey) -> Option<StepState>,
@@ -111,16 +112,16 @@ pub(crate) fn steps(
     Ok(after)
 }
 
-/// Where the steps of a commit stand once it is made.
+/// States of steps after a commit.
 #[derive(Debug, Default)]
 pub(crate) struct StepsAfter {
-    /// Those it speaks of.
+    /// Steps that the commit changes.
     pub(crate) states: HashMap<StepKey, StepState>,
-    /// All others are gone.
+    /// All other steps were cleared.
     pub(crate) cleared: bool,
 }
 
-/// The idempotency key that the commit gives to its task, if it names one.
+/// The idempotency key that the commit assigns, if any.
 pub(crate) fn key_given(commit: &Commit) -> Option<&IdempotencyKey> {
     let newest = commit.changes.iter().rev().find_map(|change| match change {
         Change::Created(new) | Change::Replaced(new) => Some(new),

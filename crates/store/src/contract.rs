@@ -1,7 +1,7 @@
-//! The contract of every backend, in the product's own nouns.
+//! The contract that every backend implements.
 //!
-//! Three groups: records (what was committed, and committing), leases (who may write, by the
-//! store's own clock), wake-ups (something was committed). `conformance` is its specification.
+//! Three groups: records (reading and committing), leases (who may write, by the store's own clock)
+//! and wake-ups (something was committed). `conformance` is its executable specification.
 
 mod error;
 mod inventory;
@@ -38,19 +38,19 @@ pub use self::query::{AgentQuery, AttemptQuery, EventQuery, SessionQuery, TaskGl
 /// All changes of one decision about one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Commit {
-    /// Which task.
+    /// The task.
     pub task: TaskId,
-    /// What must still be true. A commit whose first change is `Created` needs the task to be absent.
+    /// Conditions checked by the commit. If the first change is `Created`, the task must not exist.
     pub guard: Guard,
-    /// When it was decided, by the wall clock.
+    /// Time of the decision, by the wall clock.
     pub at: Time,
-    /// All or nothing, in this order.
+    /// Applied in this order, all or none.
     pub changes: Vec<Change>,
 }
 
 impl Commit {
-    /// What is wrong with its form, which no store takes: only the first change creates, and it creates
-    /// the task of the commit.
+    /// Why the commit is malformed, if it is: only the first change may create, and only the task
+    /// of this commit.
     pub fn misshape(&self) -> Option<&'static str> {
         let creates = |change: &Change| matches!(change, Change::Created(_));
         if self.changes.iter().skip(1).any(creates) {
@@ -63,77 +63,77 @@ impl Commit {
     }
 }
 
-/// What the store answers once a commit would survive a power cut.
+/// Result of a commit. Returned once the commit survives a power failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Committed {
     /// The task's new sequence number.
     pub seq: u64,
-    /// The newest lease's number.
+    /// The fence of the newest lease.
     pub fence: Fence,
 }
 
-/// Takes back a commit that was handed in with `commit_deferred`, if it is still time.
+/// A commit passed to `commit_deferred`, which can be cancelled until it is written.
 #[derive(Debug, Clone, Default)]
 pub struct DeferredCommit(Arc<Mutex<Option<Commit>>>);
 
 impl DeferredCommit {
-    /// For a backend that keeps the commit in memory for a while.
+    /// For backends that buffer the commit in memory.
     pub fn keep(commit: Commit) -> Self {
         Self(Arc::new(Mutex::new(Some(commit))))
     }
 
-    /// True when the commit was not made and never will be.
+    /// Cancels the commit. True if it was not written and never will be.
     pub fn cancel(&self) -> bool {
         self.take().is_some()
     }
 
-    /// For the backend: whether there is nothing to make any more.
+    /// For backends: whether it was written or cancelled.
     pub fn is_over(&self) -> bool {
         self.0.lock().expect("nothing panics while it is locked").is_none()
     }
 
-    /// For the backend: what a look at the commit says; false when it was cancelled.
+    /// For backends: applies `look` to the commit; false when it was cancelled.
     pub fn looks(&self, look: impl FnOnce(&Commit) -> bool) -> bool {
         self.0.lock().expect("nothing panics while it is locked").as_ref().is_some_and(look)
     }
 
-    /// For the backend: takes the commit to make it; none when it was cancelled.
+    /// For backends: takes the commit to write it; none when it was cancelled.
     pub fn take(&self) -> Option<Commit> {
         self.0.lock().expect("nothing panics while it is locked").take()
     }
 }
 
-/// Why a commit did not happen. Nothing was changed.
+/// Why a commit was refused. Nothing was changed.
 #[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
 pub enum CommitError {
     /// The writer's lease is no longer valid.
     #[error("fence {ours} of task {task} is no longer valid (the newest is {newest})")]
     Fenced {
-        /// Which task.
+        /// The task.
         task: TaskId,
-        /// What the writer showed.
+        /// The writer's fence.
         ours: Fence,
-        /// The newest lease's number.
+        /// The fence of the newest lease.
         newest: Fence,
     },
-    /// Somebody committed since the task was read: read again and decide again.
+    /// The task changed since it was read: read and decide again.
     #[error("task {0} has moved on")]
     Moved(TaskId),
-    /// It was to be created and is there.
+    /// It already exists.
     #[error("task {0} exists")]
     Exists(TaskId),
-    /// It is not there.
+    /// It does not exist.
     #[error("there is no task {0}")]
     Absent(TaskId),
-    /// Another task has the idempotency key.
+    /// The idempotency key belongs to another task.
     #[error("the idempotency key {key} belongs to task {task}")]
     KeyTaken {
         /// The key.
         key: IdempotencyKey,
-        /// Whose it is.
+        /// Its task.
         task: TaskId,
     },
-    /// The store itself.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -141,102 +141,104 @@ pub enum CommitError {
 /// All changes of one decision about one agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentCommit {
-    /// Which agent.
+    /// The agent.
     pub agent: AgentName,
-    /// What must still be true. A commit whose first change is `Created` needs the agent to be absent.
+    /// Conditions checked by the commit. If the first change is `Created`, the agent must not
+    /// exist.
     pub guard: Guard,
-    /// When it was decided, by the wall clock.
+    /// Time of the decision, by the wall clock.
     pub at: Time,
-    /// All or nothing, in this order.
+    /// Applied in this order, all or none.
     pub changes: Vec<AgentChange>,
 }
 
-/// Why a commit about an agent did not happen. Nothing was changed.
+/// Why a commit about an agent was refused. Nothing was changed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum AgentCommitError {
     /// The supervisor's lease is no longer valid.
     #[error("fence {ours} of agent {agent} is no longer valid (the newest is {newest})")]
     Fenced {
-        /// Which agent.
+        /// The agent.
         agent: AgentName,
-        /// What the writer showed.
+        /// The writer's fence.
         ours: Fence,
-        /// The newest lease's number.
+        /// The fence of the newest lease.
         newest: Fence,
     },
-    /// Somebody committed since the agent was read: read again and decide again.
+    /// The agent changed since it was read: read and decide again.
     #[error("agent {0} has moved on")]
     Moved(AgentName),
-    /// It was to be created and is there.
+    /// It already exists.
     #[error("agent {0} exists")]
     Exists(AgentName),
-    /// It is not there.
+    /// It does not exist.
     #[error("there is no agent {0}")]
     Absent(AgentName),
-    /// The store itself.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// An event of the store as a whole: of no task and no agent.
+/// An event without a task or agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoreEvent {
-    /// When, by the wall clock.
+    /// Time, by the wall clock.
     pub at: Time,
-    /// What.
+    /// Kind of event.
     pub kind: EventKind,
-    /// The rest, by kind.
+    /// Details, depending on the kind.
     pub detail: Value,
 }
 
-/// What asking to join a fleet came to.
+/// Result of joining a fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Joined {
-    /// The node's lease is its own until it runs out.
+    /// Joined; the lease is valid until it expires.
     As(Epoch),
-    /// Another installation uses the name, and its lease lasts.
+    /// Another installation has a valid lease under this name.
     Taken(Box<Node>),
-    /// Another process of this installation has joined since.
+    /// Another process of this installation has joined meanwhile.
     Overtaken(Box<Node>),
 }
 
-/// The event of an agent that was removed; its detail names it as `forgotten`.
+/// Event of a removed agent; its detail names the agent as `forgotten`.
 pub(crate) const AGENT_FORGOTTEN: EventKind = EventKind::AgentChanged;
 
-/// A backend.
+/// A storage backend.
 #[async_trait]
 pub trait Store: Send + Sync + std::fmt::Debug {
     // Records
 
-    /// Makes one operation durable, or says why not. Who uses a store calls the methods below, which say
-    /// what each operation means; a backend implements this one.
+    /// Makes one operation durable or refuses it. Backends implement this; callers use the methods
+    /// below, which document each operation.
     async fn write(&self, operation: Operation) -> Reply;
 
-    /// Makes all changes durable, or none. Each commit that shows a fence also renews its lease. A
-    /// change of a step that does not follow its newest record (`Change::follows`) is `Moved`.
+    /// Makes all changes durable, or none. A commit with a fence also renews its lease. A step
+    /// change that does not follow the step's newest record (`Change::follows`) is refused as
+    /// `Moved`.
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let done =
             self.write(Operation::Commit(commit)).await.map_err(OperationRefusal::of_task)?;
         Ok(done.committed())
     }
 
-    /// As `commit`, for somebody to whom another task is as good: where another writer is at the task
-    /// just now, it may be answered with `Moved` instead of being waited for.
+    /// Like `commit`, for callers that can take another task instead: if another writer has the
+    /// task locked, it may return `Moved` instead of waiting.
     async fn try_commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let done =
             self.write(Operation::TryCommit(commit)).await.map_err(OperationRefusal::of_task)?;
         Ok(done.committed())
     }
 
-    /// Hands in a commit that need not be waited for: it becomes durable together with the next
-    /// `commit` handed in after it, or by itself within milliseconds, in order. Its failure is not
-    /// reported; only for records whose loss changes nothing (see `RepeatRule::needs_intent_first`).
+    /// Queues a commit without waiting. It becomes durable with the next `commit`, or by itself
+    /// within milliseconds, in order. Failures are not reported, so use it only for records whose
+    /// loss changes nothing (see `RepeatRule::needs_intent_first`).
     fn commit_deferred(&self, commit: Commit) -> DeferredCommit;
 
     /// One task.
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError>;
 
-    /// Those of these tasks that are there, in the same order; a backend may read them at once.
+    /// The existing ones of these tasks, in the same order. Backends may read them together.
     async fn tasks_by_id(&self, ids: &[TaskId]) -> Result<Vec<Task>, StoreError> {
         let mut found = Vec::with_capacity(ids.len());
         for id in ids {
@@ -251,13 +253,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Tasks in the order they were added.
     async fn tasks(&self, query: TaskQuery) -> Result<Vec<Task>, StoreError>;
 
-    /// Every task that is not terminal, at a glance, in the order they were added.
+    /// A summary of every task that is not terminal, in the order they were added.
     async fn unfinished(&self) -> Result<Vec<TaskGlance>, StoreError>;
 
-    /// One step as its newest record has it.
+    /// The newest record of one step.
     async fn step(&self, task: &TaskId, key: &StepKey) -> Result<Option<Step>, StoreError>;
 
-    /// A task and one of its steps; a backend may read them at once.
+    /// A task and one of its steps. Backends may read them together.
     async fn task_with_step(
         &self,
         id: &TaskId,
@@ -266,34 +268,34 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         Ok((self.task(id).await?, self.step(id, key).await?))
     }
 
-    /// All steps of a task in the order they were first recorded, since they were last cleared.
+    /// All steps of a task since they were last cleared, in the order they were first recorded.
     async fn steps(&self, task: &TaskId) -> Result<Vec<Step>, StoreError>;
 
-    /// What the newest end of a step gave.
+    /// The output of the newest end of a step.
     async fn output(&self, task: &TaskId, key: &StepKey) -> Result<Option<Output>, StoreError>;
 
-    /// What happened.
+    /// Events of the journal.
     async fn events(&self, query: EventQuery) -> Result<Vec<Event>, StoreError>;
 
-    /// As `write`, for a removal.
+    /// Executes a removal.
     async fn remove(&self, removal: Removal) -> Result<OperationResult, StoreError> {
         self.write(Operation::Remove(removal)).await.map_err(OperationRefusal::of_store)
     }
 
-    /// Removes finished or expired tasks with all that belongs to them, each only if it is still at
-    /// the given sequence number; answers those removed. An event tells of each.
+    /// Removes finished or expired tasks with all their records, each only if it is still at the
+    /// given sequence number. Returns those removed. Writes an event for each.
     async fn forget(&self, tasks: Vec<(TaskId, u64)>, at: Time) -> Result<Vec<TaskId>, StoreError> {
         Ok(self.remove(Removal::Tasks(tasks, at)).await?.removed())
     }
 
-    /// Removes events older than this that are not the records of a task's steps; answers how many.
+    /// Removes older events that are not step records. Returns how many.
     async fn forget_events(&self, before: Time) -> Result<u64, StoreError> {
         Ok(self.remove(Removal::Events(before)).await?.count())
     }
 
-    /// Makes all changes of an agent durable, or none. Never waits on the caller's thread for the
-    /// disk: many agents of one supervisor commit together. Each commit that shows a fence also
-    /// renews its lease; without changes it only compares.
+    /// Makes all changes of an agent durable, or none. Does not block the calling thread on the
+    /// disk; commits of many agents are batched. A commit with a fence also renews its lease;
+    /// without changes it only checks the guard.
     async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError> {
         let done =
             self.write(Operation::CommitAgent(commit)).await.map_err(OperationRefusal::of_agent)?;
@@ -309,23 +311,23 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// The attempt with this tag.
     async fn attempt(&self, tag: &AttemptTag) -> Result<Option<Attempt>, StoreError>;
 
-    /// Attempts, newest first, by the order in which they were begun.
+    /// Attempts, newest first by begin.
     async fn attempts(&self, query: AttemptQuery) -> Result<Vec<Attempt>, StoreError>;
 
-    /// Removes ended attempts begun before this, but the newest of each agent; answers how many.
+    /// Removes ended attempts begun before this, except the newest of each agent. Returns how many.
     async fn forget_attempts(&self, before: Time) -> Result<u64, StoreError> {
         Ok(self.remove(Removal::Attempts(before)).await?.count())
     }
 
-    /// Removes an agent that nobody holds, with its attempts and events, if it is still at this
-    /// sequence number. An event tells of it.
+    /// Removes an agent without a holder, with its attempts and events, if it is still at this
+    /// sequence number. Writes an event.
     async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError> {
         Ok(self.remove(Removal::Agent(name.clone(), seq, at)).await?.changed())
     }
 
-    /// Makes these changes durable together, each only if its session is still at the sequence number
-    /// it was decided upon (0: absent); says which were made. Each that renews counts its lease's
-    /// time from now.
+    /// Commits these changes together, each only if its session is still at the sequence number it
+    /// was decided on (0: absent). Returns which were made. A change that renews restarts the
+    /// lease's time.
     async fn commit_sessions(
         &self,
         changes: Vec<SessionChange>,
@@ -338,8 +340,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         Ok(done.sessions())
     }
 
-    /// Removes sessions without a turn in flight, each only if it is still at the given sequence number;
-    /// answers how many.
+    /// Removes sessions without an open turn, each only if it is still at the given sequence
+    /// number. Returns how many.
     async fn forget_sessions(&self, sessions: Vec<(SessionKey, u64)>) -> Result<u64, StoreError> {
         Ok(self.remove(Removal::Sessions(sessions)).await?.count())
     }
@@ -350,10 +352,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Sessions in the order of their keys.
     async fn sessions(&self, query: SessionQuery) -> Result<Vec<Session>, StoreError>;
 
-    /// A small record of the whole store, such as the machine's boots; none when it was never kept.
+    /// A small named record of the store, such as the machine's boot history; none if never
+    /// written.
     async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError>;
 
-    /// Keeps a small record, if it is still what was read; false when it is not.
+    /// Replaces a small record if it is unchanged since it was read; false otherwise.
     async fn keep(
         &self,
         name: &str,
@@ -363,7 +366,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         self.keep_and_tell(name, before, now, Vec::new()).await
     }
 
-    /// The same, with events that tell of it: all or nothing. Answers whether it was done.
+    /// Like `keep`, and writes these events in the same transaction. Returns whether it was done.
     async fn keep_and_tell(
         &self,
         name: &str,
@@ -379,18 +382,18 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         Ok(done.changed())
     }
 
-    /// Counts, settings and, when `whole`, a check of every page.
+    /// Counts and settings; with `whole`, also checks every page.
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError>;
 
     // Leases, by the store's own clock
 
-    /// Renews a lease without counting as progress.
+    /// Renews a lease. Does not count as progress.
     async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
         let renewal = Operation::Renew(task.clone(), fence);
         self.write(renewal).await.map(drop).map_err(OperationRefusal::of_task)
     }
 
-    /// Tasks that the claimant may take now (`Claimant::may_take`), best first; held ones are left
+    /// Tasks that the claimant may take now (`Claimant::may_take`), best first. Held ones are left
     /// out.
     async fn claimable(
         &self,
@@ -399,13 +402,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         limit: usize,
     ) -> Result<Vec<TaskId>, StoreError>;
 
-    /// When the next task of the queue comes to its `not_before`; none when time alone brings none.
+    /// The earliest future `not_before` in the queue; none if there is none.
     async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError>;
 
-    /// Gives a node its lease, with its whole time from now. The installation that had the name last
-    /// has it at once, on the same boot of its machine; another one when the lease ran out. A process that was this node before says under
-    /// which lease: it is refused when another process of its installation has joined since. An event
-    /// tells of it.
+    /// Grants a node its lease, with the full time from now. The installation that last had the
+    /// name gets it at once, on the same boot of its machine; another one only after the lease
+    /// expired. A process that was this node before passes its last lease and is refused if another
+    /// process of its installation has joined since. Writes an event.
     async fn join_node(
         &self,
         node: NewNode,
@@ -416,13 +419,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         Ok(self.write(join).await.map_err(OperationRefusal::of_store)?.joined())
     }
 
-    /// Gives the lease its whole time again; false when it ran out or the node joined anew.
+    /// Renews a node's lease; false when it expired or the node joined again.
     async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
         let renewal = Operation::RenewNode(name.clone(), epoch);
         Ok(self.write(renewal).await.map_err(OperationRefusal::of_store)?.changed())
     }
 
-    /// Ends the lease at once; false when it was not this one. An event tells of it.
+    /// Ends a node's lease at once; false when it was another lease. Writes an event.
     async fn leave_node(
         &self,
         name: &NodeName,
@@ -433,8 +436,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         Ok(self.write(leave).await.map_err(OperationRefusal::of_store)?.changed())
     }
 
-    /// Has a node finish what runs and take nothing new, or go on; false when there is none. An event
-    /// tells of it.
+    /// Starts or ends a drain of a node: it finishes what runs and takes nothing new. False when
+    /// the node does not exist. Writes an event.
     async fn drain_node(
         &self,
         name: &NodeName,
@@ -445,23 +448,24 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         Ok(self.write(drain).await.map_err(OperationRefusal::of_store)?.changed())
     }
 
-    /// Removes a node whose lease ran out; false when it lasts or there is none. An event tells of it.
+    /// Removes a node whose lease expired; false when it is valid or the node does not exist.
+    /// Writes an event.
     async fn forget_node(&self, name: &NodeName, at: Time) -> Result<bool, StoreError> {
         let forget = Operation::ForgetNode(name.clone(), at);
         Ok(self.write(forget).await.map_err(OperationRefusal::of_store)?.changed())
     }
 
-    /// All nodes in the order of their names.
+    /// All nodes, by name.
     async fn nodes(&self) -> Result<Vec<Node>, StoreError>;
 
-    /// Whether it is worth reading them. Every node asks with each renewal: a backend that many share
-    /// answers without sending all of them.
+    /// A summary that shows whether nodes changed. Every node asks with each renewal, so shared
+    /// backends answer without sending all nodes.
     async fn nodes_summary(&self) -> Result<NodesSummary, StoreError> {
         Ok(NodesSummary::of(&self.nodes().await?))
     }
 
-    /// Another one whenever an agent came, went, was taken or given back: who has which agent is worth
-    /// reading again only then.
+    /// A token that changes when an agent is added, removed, acquired or released, so that agents
+    /// need not be read again before.
     async fn agents_mark(&self) -> Result<ChangeToken, StoreError> {
         let agents = self.agents(AgentQuery::default()).await?;
         let mut mark = [0_i64; 5];
@@ -482,17 +486,17 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// The newest event's id; 0 when there is none.
     async fn newest_event(&self) -> Result<u64, StoreError>;
 
-    /// Returns when an event after this one may be there, from whatever process it came. May also
-    /// return early. Tells within milliseconds once the commit can be seen; where the system does not
-    /// tell, within half a minute.
+    /// Returns when an event after this one may exist, from any process. May return early. Returns
+    /// within milliseconds after the commit becomes visible; within half a minute where the system
+    /// sends no notification.
     async fn changed(&self, after: u64) -> Result<(), StoreError>;
 
-    /// The wall clock of the machine that the store is on, where that has one of its own.
+    /// The wall clock of the store's machine, if it has one of its own.
     async fn clock(&self) -> Result<Option<Time>, StoreError> {
         Ok(None)
     }
 
-    /// The file that holds everything, where there is one.
+    /// The database file, if there is one.
     fn file(&self) -> Option<PathBuf> {
         None
     }

@@ -1,20 +1,20 @@
-//! Why an operation of the writer did not happen, whatever it was about.
+//! Why a write operation was refused.
 
 use crate::contract::{AgentCommitError, CommitError, StoreError};
 
-/// The writer's answer to one operation that was not done.
+/// The error of a write operation.
 #[derive(Debug, Clone)]
 pub enum OperationRefusal {
-    /// To a commit about a task.
+    /// A commit about a task was refused.
     Task(CommitError),
-    /// To a commit about an agent.
+    /// A commit about an agent was refused.
     Agent(AgentCommitError),
-    /// To anything.
+    /// The store failed.
     Store(StoreError),
 }
 
 impl OperationRefusal {
-    /// For whoever asked for something about a task.
+    /// The error of an operation on a task.
     pub fn of_task(self) -> CommitError {
         match self {
             Self::Task(error) => error,
@@ -23,7 +23,7 @@ impl OperationRefusal {
         }
     }
 
-    /// For whoever asked for something about an agent.
+    /// The error of an operation on an agent.
     pub fn of_agent(self) -> AgentCommitError {
         match self {
             Self::Agent(error) => error,
@@ -32,7 +32,7 @@ impl OperationRefusal {
         }
     }
 
-    /// For whoever asked for something without a guard: only the store refuses that.
+    /// The error of an operation without a guard, which only a store failure can refuse.
     pub fn of_store(self) -> StoreError {
         match self {
             Self::Store(error) => error,

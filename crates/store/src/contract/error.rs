@@ -1,72 +1,72 @@
-//! What can be wrong with a store.
+//! Errors of a store.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// What can be wrong with a store as a whole. Nothing was acknowledged.
+/// Why a store cannot be used. Nothing was acknowledged.
 #[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
 pub enum StoreError {
-    /// The disk or the file system said no.
+    /// Reading or writing failed.
     #[error("cannot write or read the store {place}")]
     Io {
-        /// Which store.
+        /// The store.
         place: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         #[serde(with = "cause")]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// Not a store of ours, or not whole.
+    /// Not a Relight store, or corrupted.
     #[error("the store {place} is damaged: {what}")]
     Damaged {
-        /// Which store.
+        /// The store.
         place: String,
-        /// What was found.
+        /// What is wrong.
         what: String,
     },
-    /// Written by a later version.
+    /// Written by a newer version.
     #[error("the store {place} has schema {found}, this version knows up to {known}")]
     Newer {
-        /// Which store.
+        /// The store.
         place: String,
-        /// Its schema.
+        /// The store's schema number.
         found: u32,
-        /// Ours.
+        /// The newest schema number that this version knows.
         known: u32,
     },
-    /// Others kept it locked for too long.
+    /// Locked by others for too long.
     #[error("the store {place} is busy")]
     Busy {
-        /// Which store.
+        /// The store.
         place: String,
     },
-    /// Not there, or no answer.
+    /// It does not exist or does not answer.
     #[error("the store {place} cannot be reached: {why}")]
     Unreachable {
-        /// Which store.
+        /// The store.
         place: String,
         /// Why.
         why: String,
     },
-    /// Another store is being copied into it: what is there is not all.
+    /// A copy into it is not finished, so its content is incomplete.
     #[error("the store {place} is half copied from {from}")]
     HalfCopied {
-        /// Which store.
+        /// The store.
         place: String,
-        /// From where.
+        /// The source of the copy.
         from: String,
     },
-    /// Its files were removed, or others were put in their place, while they were open.
+    /// Its files were removed or replaced while open.
     #[error("the files of the store {place} were removed or replaced while they were in use")]
     Replaced {
-        /// Which store.
+        /// The store.
         place: String,
     },
-    /// It can be reached, but must not be used so.
+    /// Reachable, but not usable with these settings.
     #[error("the store {place} cannot be used: {why}")]
     Unsuitable {
-        /// Which store.
+        /// The store.
         place: String,
         /// Why.
         why: String,
@@ -74,7 +74,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// The same of a store that is called so: for whoever is not told where it is.
+    /// The same error with another name for the store, for readers that must not see its location.
     #[must_use]
     pub fn called(mut self, name: &str) -> Self {
         match &mut self {
@@ -94,7 +94,7 @@ impl StoreError {
     }
 }
 
-/// A cause as JSON has it: its text, with the causes behind it.
+/// Serializes a cause as its text, including its sources.
 mod cause {
     use std::error::Error;
     use std::sync::Arc;

@@ -1,24 +1,24 @@
-//! What a store says of itself.
+//! Inventory of a store.
 
 use relight_core::agent::AgentStateKind;
 use relight_core::session::SessionStateKind;
 use relight_core::status::TaskStatus;
 use serde::{Deserialize, Serialize};
 
-/// What a store holds, for `doctor`.
+/// Contents and settings of a store, for `doctor`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Inventory {
     /// The backend and its version.
     pub backend: String,
-    /// Where it is.
+    /// Its location.
     pub place: String,
     /// Its schema's number.
     pub schema: u32,
-    /// Tasks by status; only those that are there.
+    /// Number of tasks by status; statuses without tasks are left out.
     pub tasks: Vec<(TaskStatus, u64)>,
-    /// Agents by state; only those that are there.
+    /// Number of agents by state; states without agents are left out.
     pub agents: Vec<(AgentStateKind, u64)>,
-    /// Sessions by state; only those that are there.
+    /// Number of sessions by state; states without sessions are left out.
     pub sessions: Vec<(SessionStateKind, u64)>,
     /// Events and step records together.
     pub events: u64,
@@ -28,30 +28,30 @@ pub struct Inventory {
     pub bytes: u64,
     /// Settings that matter for durability, as name and value.
     pub settings: Vec<(String, String)>,
-    /// Whether others have it too; none where the store is a file.
+    /// Replication; none for a file.
     pub replication: Option<Replication>,
-    /// What a check of the whole found; empty when all is well.
+    /// Damage found by a full check; empty when there is none.
     pub damage: Vec<String>,
 }
 
-/// What is left of acknowledged commits when the server is lost.
+/// Replication of the database server: which commits survive its loss.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Replication {
-    /// Whether our commits wait for a standby at all, and for which: the server's own words.
+    /// Which standbys commits wait for, as the server reports it; none if they do not wait.
     pub waits_for: Option<String>,
-    /// Those that stream from the server now.
+    /// Standbys that stream now.
     pub standbys: Vec<Standby>,
 }
 
-/// Another server that follows.
+/// A standby server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standby {
-    /// As it calls itself; none when our role may not know.
+    /// Its name; none if our role may not read it.
     pub name: Option<String>,
-    /// Whether a commit is acknowledged only when it has it too.
+    /// Whether commits wait for it.
     pub is_synchronous: bool,
-    /// How much it has not on its disk yet.
+    /// Bytes not yet on its disk.
     pub behind_bytes: Option<u64>,
-    /// For how long it did not have what it got last.
+    /// Its replication lag.
     pub behind_ms: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What a store can be asked to change, and what it answers.
+//! Write operations of a store and their results.
 
 use relight_core::ids::{AgentName, NodeName, SessionKey, TaskId};
 use relight_core::lease::Fence;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{AgentCommit, Commit, Committed, Joined, StoreEvent};
 use crate::refusal::OperationRefusal;
 
-/// One change of the store: all of it, or nothing.
+/// One atomic change of the store.
 #[derive(Debug, Clone)]
 pub enum Operation {
     /// See [`Store::commit`](super::Store::commit).
@@ -25,13 +25,13 @@ pub enum Operation {
     CommitSessions(Vec<SessionChange>, Time),
     /// See [`Store::keep_and_tell`](super::Store::keep_and_tell).
     Keep {
-        /// Which record.
+        /// Name of the record.
         name: String,
-        /// What it must still be.
+        /// The expected current value.
         before: Option<Value>,
-        /// What it becomes.
+        /// The new value.
         now: Value,
-        /// Events that tell of it.
+        /// Events to write with it.
         told: Vec<StoreEvent>,
     },
     /// See [`Store::join_node`](super::Store::join_node).
@@ -44,11 +44,11 @@ pub enum Operation {
     DrainNode(NodeName, bool, Time),
     /// See [`Store::forget_node`](super::Store::forget_node).
     ForgetNode(NodeName, Time),
-    /// Removes what is old or not wanted any more.
+    /// Removes records.
     Remove(Removal),
 }
 
-/// What is removed.
+/// What to remove.
 #[derive(Debug, Clone)]
 pub enum Removal {
     /// See [`Store::forget`](super::Store::forget).
@@ -63,29 +63,29 @@ pub enum Removal {
     Agent(AgentName, u64, Time),
 }
 
-/// What became of an operation that was not refused.
+/// Result of a successful operation.
 #[derive(Debug, Clone)]
 pub enum OperationResult {
-    /// Of a commit.
+    /// A commit.
     Committed(Committed),
-    /// Of a renewal.
+    /// A renewal.
     Renewed,
-    /// Whether each session's change was made.
+    /// For each session, whether its change was made.
     Sessions(Vec<bool>),
-    /// Whether the record, node or agent was as it had to be.
+    /// Whether the condition held and the change was made.
     Changed(bool),
-    /// Of a node that wants to join.
+    /// A node's request to join.
     Joined(Joined),
     /// The tasks that were removed.
     Removed(Vec<TaskId>),
-    /// How many were removed.
+    /// Number of removed records.
     Count(u64),
 }
 
-/// To one operation.
+/// Result of one operation.
 pub type Reply = Result<OperationResult, OperationRefusal>;
 
-/// The answer that belongs to the operation; another one is a bug of the backend.
+/// Accessors for the result that belongs to an operation; any other is a bug of the backend.
 macro_rules! answers {
     ($($name:ident: $variant:ident($answer:ty);)*) => {
         impl OperationResult {

@@ -1,4 +1,4 @@
-//! Which records somebody asks for.
+//! Filters for reading records.
 
 use relight_core::agent::{AgentStateKind, AttemptTag};
 use relight_core::event::EventKind;
@@ -8,7 +8,7 @@ use relight_core::status::TaskStatus;
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// Which tasks. All conditions hold together; the default is all tasks.
+/// Filter for tasks. All conditions must hold; the default selects all tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskQuery {
     /// Only of these statuses; any when empty.
@@ -29,16 +29,16 @@ pub struct TaskQuery {
     pub limit: Option<usize>,
 }
 
-/// What a scan over many tasks needs of each.
+/// Summary of a task for scans over many tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskGlance {
     /// Its id.
     pub id: TaskId,
-    /// Where it stands.
+    /// Its status.
     pub status: TaskStatus,
-    /// Whose it is.
+    /// Its agent.
     pub agent: Option<AgentName>,
-    /// When it last moved.
+    /// When it last changed.
     pub updated_at: Time,
     /// Not to be started before.
     pub not_before: Option<Time>,
@@ -46,7 +46,7 @@ pub struct TaskGlance {
     pub expires_at: Option<Time>,
 }
 
-/// Which agents, in the order of their names. The default is all.
+/// Filter for agents, ordered by name. The default selects all.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AgentQuery {
     /// Only in these states; any when empty.
@@ -57,7 +57,7 @@ pub struct AgentQuery {
     pub limit: Option<usize>,
 }
 
-/// Which attempts, newest first.
+/// Filter for attempts, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptQuery {
     /// Only of this agent.
@@ -66,11 +66,11 @@ pub struct AttemptQuery {
     pub ended: bool,
     /// At most so many.
     pub limit: usize,
-    /// Only those begun before this one; none when it is not there. For paging.
+    /// Only those begun before this one; no result when it does not exist. For paging.
     pub before: Option<AttemptTag>,
 }
 
-/// Which sessions, in the order of their keys. The default is all.
+/// Filter for sessions, ordered by key. The default selects all.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionQuery {
     /// Only in these states; any when empty.
@@ -83,7 +83,7 @@ pub struct SessionQuery {
     pub limit: Option<usize>,
 }
 
-/// Which events, oldest first unless `newest` is set.
+/// Filter for events, oldest first unless `newest` is set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventQuery {
     /// Only those after this one.
@@ -98,6 +98,6 @@ pub struct EventQuery {
     pub kinds: Vec<EventKind>,
     /// At most so many.
     pub limit: usize,
-    /// The newest `limit` instead of the oldest; still given oldest first.
+    /// Select the newest `limit` events instead of the oldest; still returned oldest first.
     pub newest: bool,
 }

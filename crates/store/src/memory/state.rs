@@ -1,4 +1,4 @@
-//! What the memory store holds: a working set with everything loaded, the journal, and the reads.
+//! State of the memory store: a working set with everything loaded, the journal, and the reads.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -28,12 +28,12 @@ use crate::record::newest_of_each;
 pub(super) struct MemoryState {
     /// Everything, always loaded.
     pub(super) set: WorkingSet,
-    /// Appended to, never rewritten.
+    /// Step records, append-only.
     records: HashMap<TaskId, Vec<StepRecord>>,
     /// The newest number of a task or an agent.
     numbers: i64,
     events: BTreeMap<u64, Event>,
-    /// Counts on when events are forgotten, so that no id comes twice.
+    /// Never decreases, so that ids are not reused.
     events_given: u64,
 }
 
@@ -93,7 +93,7 @@ impl MemoryState {
         }
     }
 
-    /// Gives the event the next id.
+    /// Appends an event with the next id.
     fn tell(&mut self, entry: JournalEntry<'_>) {
         self.events_given += 1;
         self.events.insert(self.events_given, entry.into_event(self.events_given));
@@ -140,7 +140,7 @@ impl MemoryState {
         })
     }
 
-    /// Answers how many did not stay.
+    /// Keeps matching attempts. Returns how many were removed.
     fn keep_attempts(&mut self, stays: impl Fn(&Attempt) -> bool) -> u64 {
         let agents = &mut self.set.agents;
         let before = agents.attempts.len();
@@ -164,7 +164,7 @@ impl MemoryState {
         (before - self.set.sessions.len()) as u64
     }
 
-    /// The newest one stays, so that no id comes twice.
+    /// Keeps the newest event, so that ids are not reused.
     fn forget_events(&mut self, before: Time) -> u64 {
         let count = self.events.len();
         let newest = self.newest_event();
@@ -183,7 +183,7 @@ impl MemoryState {
         self.set.keys.get(key).and_then(|id| self.task(id))
     }
 
-    /// A page after a task that is not there is empty: a pager stops instead of beginning anew.
+    /// A page after an unknown task is empty, so that a pager stops instead of starting over.
     pub(super) fn tasks(&self, query: &TaskQuery) -> Vec<Task> {
         let after = match &query.after {
             None => 0,
@@ -224,7 +224,7 @@ impl MemoryState {
             let due = task.not_before.is_none_or(|at| at <= now) && !task.is_expired(now);
             due && is_free(&task) && claimant.may_take(&task)
         });
-        // Stable: equals stay in the order they were added.
+        // The sort is stable: equal tasks keep the order they were added.
         found.sort_by_key(|entry| std::cmp::Reverse(entry.task.spec.priority));
         found.into_iter().take(limit).map(|entry| entry.task.id.clone()).collect()
     }
@@ -237,7 +237,7 @@ impl MemoryState {
         newest_of_each(self.current(task).filter_map(StepRecord::step).cloned().collect())
     }
 
-    /// A person's word that a step happened is an end too, and gave nothing.
+    /// A step resolved by a person has ended without output.
     pub(super) fn output(&self, task: &TaskId, key: &StepKey) -> Option<Output> {
         let newest_end = self.current(task).rev().find_map(|record| match record {
             StepRecord::Ended(step, output) if step.key == *key => Some(output.clone()),
@@ -302,7 +302,7 @@ impl MemoryState {
         task
     }
 
-    /// Fills in what is left of a timed lease.
+    /// Sets the time left of a time-limited lease.
     fn read_lease(&self, held: Option<&mut HeldLease>, until_ms: Option<i64>) {
         if let Some(held) = held {
             held.left = held.ttl.and(until_ms).map(|_| left(until_ms, self.set.now_ms));
@@ -378,7 +378,7 @@ impl MemoryState {
         self.set.nodes.rows().map(|row| row.read(self.set.now_ms)).collect()
     }
 
-    /// Without a copy of any.
+    /// Does not copy nodes.
     pub(super) fn nodes_summary(&self) -> NodesSummary {
         self.set.nodes.rows().fold(NodesSummary::EMPTY, |glance, row| {
             glance.with(&row.node, left(Some(row.lease_until), self.set.now_ms))
@@ -390,7 +390,7 @@ impl MemoryState {
     }
 }
 
-/// How many there are of each kind; only those that are there.
+/// Counts by kind; kinds without entries are left out.
 fn counted<K: Copy + PartialEq, const N: usize>(
     found: impl Iterator<Item = K>,
     all: [K; N],
@@ -411,7 +411,7 @@ impl StepRecord {
     }
 }
 
-/// What a change adds to the records of steps.
+/// The step record of a change, if any.
 fn record(commit: &Commit, change: &Change) -> Option<StepRecord> {
     if matches!(change, Change::StepsCleared) {
         return Some(StepRecord::Cleared);
@@ -435,7 +435,7 @@ fn glance(task: &Task) -> TaskGlance {
     }
 }
 
-/// Nobody holds it, or its lease ran out.
+/// Whether nobody holds it or its lease expired.
 fn is_free(task: &Task) -> bool {
     task.lease.held.as_ref().is_none_or(|held| held.left == Some(Span::ZERO))
 }

@@ -1,4 +1,4 @@
-//! The journal: what happened, in order. A step's records are its rows with a name.
+//! The journal: all events in order. A step's records are the rows with a step name.
 
 use std::sync::LazyLock;
 
@@ -18,20 +18,20 @@ use crate::record::{
 };
 use crate::transfer::Table;
 
-/// Most records that one statement appends.
+/// Maximum number of records per statement.
 const TOGETHER_MAX: usize = 16;
 
-/// The statement that appends so many records of no step.
+/// Statements that append a number of records without a step.
 static APPEND_TOGETHER: LazyLock<Vec<String>> = LazyLock::new(|| {
     let sql = |rows: usize| {
         let rows = vec!["(?, ?, ?, ?, ?, ?)"; rows].join(", ");
-        // None of them can fail alone, and SQLite need not keep each page as it was before.
+        // No row can fail alone, so SQLite need not keep a statement journal.
         format!("INSERT OR FAIL INTO journal (at, kind, task, agent, fence, detail) VALUES {rows}")
     };
     (0..=TOGETHER_MAX).map(sql).collect()
 });
 
-/// Appends these in their order, with as few statements as possible.
+/// Appends records in order, with as few statements as possible.
 pub(super) fn append(
     db: &Connection,
     mut entries: &[JournalEntry<'_>],
@@ -77,7 +77,7 @@ pub(super) fn step(db: &Connection, task: &TaskId, key: &StepKey) -> Result<Opti
     select.query_row(values, |row| rows::read(row, read_step)).optional()
 }
 
-/// Where a step stands, for the writer to compare.
+/// The state of a step, for the writer's check.
 pub(super) fn step_state(
     db: &Connection,
     n: i64,

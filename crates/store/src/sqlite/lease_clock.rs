@@ -1,5 +1,5 @@
-//! The clock that local leases are measured by: boot time, which no clock setting moves and which
-//! goes on while the machine sleeps; and which boot it counts from.
+//! The lease clock of a local store: boot time, which is not affected by clock changes and runs
+//! while the machine sleeps, together with the boot it belongs to.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::transfer::Cell;
 
-/// A moment of one boot.
+/// A time within one boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LeaseNow {
     pub(super) boot: i64,
@@ -44,8 +44,8 @@ impl LeaseClock {
     }
 }
 
-/// The boot id's first 64 bits. Where the kernel has none, every lease of a machine counts as of
-/// one boot and runs out by its time alone.
+/// The first 64 bits of the boot id. Without a boot id all boots count as one, and leases only
+/// expire by time.
 fn boot_number() -> i64 {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();

@@ -1,8 +1,8 @@
-//! The store in one SQLite file: WAL, `synchronous=FULL`, one writer with group commit, readers
-//! apart.
+//! The store in one SQLite file: WAL, `synchronous=FULL`, one writer with group commit, separate
+//! readers.
 //!
-//! Many processes may use one file at the same time. The file is opened through SQLite alone:
-//! closing any other handle on it would drop the process's locks.
+//! Many processes may use one file concurrently. The file is only opened through SQLite: closing
+//! any other handle on it would drop the process's locks.
 
 mod agents;
 mod apply;

@@ -1,5 +1,5 @@
-//! Opening the database file: never an empty start over an unreadable store, never a half-made one,
-//! never a file system whose locks cannot be trusted.
+//! Opens the database file. Never replaces an unreadable store by an empty one, never exposes a
+//! half-created one, and refuses file systems with unreliable locks.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -18,15 +18,15 @@ use crate::upgrading;
 
 /// Older versions can lose or corrupt a WAL (the reset race up to 3.51.2).
 const SQLITE_VERSION_MIN: i32 = 3_053_004;
-/// How long a log may be between two short-lived processes: reading so much costs each of them about
-/// what emptying it costs the commits that filled it.
+/// Log size that short-lived processes leave behind. Reading this much costs each of them about
+/// what a checkpoint costs the commits that filled it.
 const LOG_BYTES_KEPT: u64 = 40 * 4_120;
-/// `RLHT` in the header says whose file it is.
+/// `RLHT`, the application id in the header.
 const APPLICATION_ID: i32 = 0x524c_4854;
-/// `RLHC`: another store is being copied into it. Versions that know nothing of copies refuse it too.
+/// `RLHC`: a copy into this store is not finished. Versions without copying refuse it too.
 const HALF_COPIED_ID: i32 = 0x524c_4843;
 
-/// Numbered from 1 and never edited after they landed.
+/// Numbered from 1. Never edited after release.
 const MIGRATIONS: [&str; 9] = [
     include_str!("migrations/0001_foundation.sql"),
     include_str!("migrations/0002_agents.sql"),
@@ -42,8 +42,8 @@ const MIGRATIONS: [&str; 9] = [
 /// How a process uses the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// One command and gone. Leaves the log for the next process instead of emptying it at each
-    /// end, which would cost four more syncs.
+    /// A single command. Leaves the log to the next process instead of a checkpoint at each exit,
+    /// which would cost four more syncs.
     Short,
     /// A daemon or a program that embeds the library.
     Long,
@@ -54,7 +54,7 @@ pub(super) fn schema_known() -> u32 {
     MIGRATIONS.len() as u32
 }
 
-/// Opens the store's file, creating it when there is none.
+/// Opens the store's file; creates it if it does not exist.
 pub(super) fn open(path: &Path, usage: Use) -> Result<Connection, StoreError> {
     let connection = open_any(path, usage)?;
     if application_id(path, &connection)? == HALF_COPIED_ID {
@@ -64,7 +64,7 @@ pub(super) fn open(path: &Path, usage: Use) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// For the one who only reads, a backup perhaps: it is not brought up to date by the way.
+/// Refuses an older schema, for read-only access that must not upgrade it, such as a backup.
 pub(super) fn refuse_older(path: &Path) -> Result<(), StoreError> {
     let connection = connect(path, Use::Long)?;
     let found = schema(path, &connection)?;
@@ -81,17 +81,18 @@ fn schema(path: &Path, connection: &Connection) -> Result<u32, StoreError> {
     Ok(found.map_err(|e| store_error(path, e))? as u32)
 }
 
-/// The same for the one who copies: what is there may be a half.
+/// Opens the target of a copy, which may be incomplete.
 pub(super) fn open_half_copied(path: &Path) -> Result<Connection, StoreError> {
     open_any(path, Use::Long)
 }
 
-/// Inside of a transaction: nobody else uses the file until `mark_whole`.
+/// Within a transaction: marks the store as incomplete, so that nobody else uses it until
+/// `mark_whole`.
 pub(super) fn mark_half_copied(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "application_id", HALF_COPIED_ID)
 }
 
-/// Inside of a transaction: it is a store like any other.
+/// Within a transaction: marks the store as complete.
 pub(super) fn mark_whole(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "application_id", APPLICATION_ID)
 }
@@ -121,7 +122,7 @@ fn refuse_remote(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// One more connection for reading only.
+/// Opens a read-only connection.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     let connection = connect(path, Use::Long)?;
     connection.pragma_update(None, "query_only", true).map_err(|e| store_error(path, e))?;
@@ -137,7 +138,7 @@ fn check_version(path: &Path) -> Result<(), StoreError> {
     Err(StoreError::Unsuitable { place: path.display().to_string(), why })
 }
 
-/// Makes the folder with those above it; each is durable in the one above.
+/// Creates the folder and its parents durably.
 fn make_folder(folder: &Path) -> std::io::Result<()> {
     if folder.as_os_str().is_empty() || folder.exists() {
         return Ok(());
@@ -150,8 +151,8 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Makes the whole file under another name and links it into place: whoever comes first wins, and
-/// nobody ever sees half a store.
+/// Creates the complete file under a temporary name and links it into place. The first process
+/// wins, and nobody sees a half-created store.
 fn create(path: &Path) -> Result<(), StoreError> {
     let folder = folder_of(path);
     make_folder(&folder).map_err(|e| io_error(path, e))?;
@@ -159,7 +160,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
     let log = with_suffix(path, "-wal");
     let log_is_there = fs::metadata(&log).is_ok_and(|found| found.len() > 0);
     if log_is_there && fs::symlink_metadata(path).is_ok() {
-        // Another process made the store meanwhile, and wrote to it.
+        // Another process created the store meanwhile.
         return Ok(());
     }
     if log_is_there {
@@ -168,13 +169,13 @@ fn create(path: &Path) -> Result<(), StoreError> {
     let draft = with_suffix(path, &format!(".new-{}-{:x}", std::process::id(), any_number()));
     let made = write_draft(&draft).and_then(|()| publish(&draft, path, &folder));
     for suffix in ["", "-wal", "-shm", "-journal"] {
-        // What is left of a draft is in nobody's way.
+        // A leftover temporary file does no harm.
         let _ = fs::remove_file(with_suffix(&draft, suffix));
     }
     made
 }
 
-/// For a name that nobody else makes up, be it in another container with our process number.
+/// Random number for a name that is unique even across containers with the same pids.
 fn any_number() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
@@ -191,7 +192,7 @@ fn write_draft(draft: &Path) -> Result<(), StoreError> {
     };
     script().map_err(|e| store_error(draft, e))?;
     migrate(draft, &connection)?;
-    // Closing folds the log into the file as well, but keeps silent when that fails.
+    // Closing also checkpoints the log, but does not report errors.
     let fold = "PRAGMA wal_checkpoint(TRUNCATE)";
     let is_busy: bool =
         connection.query_row(fold, [], |row| row.get(0)).map_err(|e| store_error(draft, e))?;
@@ -217,7 +218,7 @@ fn connect(path: &Path, usage: Use) -> Result<Connection, StoreError> {
         connection.set_prepared_statement_cache_capacity(64);
         connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, usage == Use::Short)?;
-        // Else SQLite looks at bound values to plan, and plans statements anew for each call.
+        // Otherwise SQLite plans statements again for each call, depending on bound values.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.pragma_update(None, "synchronous", synchronous())?;
         connection.pragma_update(None, "wal_autocheckpoint", checkpoint_pages(usage))?;
@@ -230,7 +231,7 @@ fn synchronous() -> &'static str {
     if cfg!(feature = "broken-sync-normal") { "NORMAL" } else { "FULL" }
 }
 
-/// A short-lived process folds the log in by itself, at its end (`shorten_log`).
+/// A short-lived process checkpoints explicitly, at its end (`shorten_log`).
 fn checkpoint_pages(usage: Use) -> u32 {
     match usage {
         Use::Short => 0,
@@ -238,9 +239,9 @@ fn checkpoint_pages(usage: Use) -> u32 {
     }
 }
 
-/// Empties the log once it has grown. Every short-lived process reads all of it when it opens, and
-/// SQLite's own way forgets between two processes how much of it is folded in already. Not waited
-/// for: whoever comes next may do it.
+/// Truncates a log that has grown. Every short-lived process reads all of it when it opens, and
+/// SQLite's automatic checkpoint does not remember across processes how much is already done. If it
+/// is locked, the next process does it.
 pub(super) fn shorten_log(path: &Path, connection: &mut Connection) {
     let log = fs::metadata(with_suffix(path, "-wal"));
     if log.is_ok_and(|found| found.len() > LOG_BYTES_KEPT)
@@ -251,8 +252,8 @@ pub(super) fn shorten_log(path: &Path, connection: &mut Connection) {
     }
 }
 
-/// Thirty seconds in all; then the store counts as busy. Unequal waits keep many processes from
-/// coming back at the same moment.
+/// Waits up to thirty seconds in total; then the store is busy. Random waits keep processes from
+/// retrying at the same time.
 #[expect(clippy::disallowed_methods, reason = "SQLite's locks cannot wake anybody")]
 fn wait_for_others(times: i32) -> bool {
     let uneven = u64::from(std::process::id()).wrapping_mul(31).wrapping_add(times as u64) % 4;
@@ -276,7 +277,8 @@ fn check_header(path: &Path, connection: &Connection) -> Result<(), StoreError> 
     keep_log(path, connection)
 }
 
-/// A copy made by `VACUUM INTO` has lost the setting, and with it the last commit in a power cut.
+/// Restores WAL mode. A copy made by `VACUUM INTO` has lost it, and could lose the last commit in a
+/// power failure.
 fn keep_log(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     let mode = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0));
     let ask = || match mode("PRAGMA journal_mode")?.as_str() {
@@ -292,7 +294,7 @@ fn keep_log(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     }
 }
 
-/// Brings an older schema up, all or nothing; another process may have done it meanwhile.
+/// Upgrades an older schema in one transaction; another process may have done it meanwhile.
 fn migrate(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     let run = || {
         connection.execute_batch("BEGIN IMMEDIATE")?;

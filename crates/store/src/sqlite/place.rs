@@ -1,7 +1,7 @@
-//! Notices that the store's files were removed or replaced while they are open: what is written then goes
-//! to files without a name, and is lost when they are closed.
+//! Detects that the store's files were removed or replaced while open: later writes would go to
+//! unlinked files and be lost when they are closed.
 //!
-//! By the path only: a handle on the file of our own would drop the process's locks when it is closed.
+//! Checks by path only: closing a file handle of our own would drop the process's SQLite locks.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,30 +15,30 @@ use crate::contract::StoreError;
 /// Device and inode.
 type FileId = (u64, u64);
 
-/// Where a store is, and which files were opened there.
+/// The path of a store and the identity of its open files.
 #[derive(Debug)]
 pub(super) struct StoreFiles {
     path: PathBuf,
     file: FileId,
-    /// The log and its index. SQLite removes them when the last connection is closed, and makes them anew.
+    /// The log and its index. SQLite removes them with the last connection and creates them again.
     side_files: Mutex<[FileId; 2]>,
 }
 
 impl StoreFiles {
-    /// To be called after a connection has read: then all three files are open.
+    /// Call after a connection has read: then all three files are open.
     pub(super) fn of_open(path: &Path) -> Result<Self, StoreError> {
         let file = file_id(path, path)?;
         Ok(Self { path: path.to_owned(), file, side_files: Mutex::new(side_files(path)?) })
     }
 
-    /// The writer has a new connection to the same file, which may have made the log anew.
+    /// The writer reconnected, which may have created the log again.
     pub(super) fn reopened(&self) -> Result<(), StoreError> {
         self.check()?;
         *self.lock() = side_files(&self.path)?;
         Ok(())
     }
 
-    /// Refuses when the path is no longer the file that was opened.
+    /// Fails if the path is no longer the file that was opened.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match file_id(&self.path, &self.path)? == self.file {
             true => Ok(()),
@@ -46,7 +46,7 @@ impl StoreFiles {
         }
     }
 
-    /// The same, and for the log and its index: to be called before a commit is acknowledged.
+    /// Like `check`, including the log and its index. Call it before a commit is acknowledged.
     pub(super) fn check_all(&self) -> Result<(), StoreError> {
         self.check()?;
         match side_files(&self.path)? == *self.lock() {

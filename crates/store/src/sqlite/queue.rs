@@ -1,4 +1,4 @@
-//! What can be claimed, and when there will be more.
+//! Claimable tasks of the queue.
 
 use std::sync::LazyLock;
 
@@ -12,11 +12,11 @@ use super::lease_clock::LeaseNow;
 use super::rows;
 use crate::bodies::to_json;
 
-/// Of those that waited for a time, the ones that are due longest are looked at.
+/// Limit of due tasks that are examined, longest due first.
 const DUE_MAX: usize = 1_000;
 
-/// Each part by itself is a walk along an index that ends at the limit; together they would be a scan
-/// and a sort. Nothing that is not due, failed for good or for another agent is looked at.
+/// Each part is an index scan that stops at the limit; combined they would be a table scan and a
+/// sort. Tasks that are not due, failed for good or belong to another agent are not read.
 static CLAIMABLE: LazyLock<String> = LazyLock::new(|| {
     let usable = "(expires_at IS NULL OR expires_at > ?4)
                    AND (held = 0

@@ -1,7 +1,7 @@
 //! Copies what can still be read of a damaged file into a new store.
 //!
-//! Row by row, each table by its own key from both ends, so that one bad page costs only what is on
-//! it. The damaged file is never written to.
+//! Reads each table row by row by its key, from both ends, so that a bad page costs only its own
+//! rows. The damaged file is never written to.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::error::store_error;
 use super::open::{self, Use};
 use crate::contract::StoreError;
 
-/// The tables, with their keys and the schema that brought them.
+/// The tables with their keys and the schema that introduced them.
 pub(super) const TABLES: [(&str, &str, u32); 9] = [
     ("task", "n", 1),
     ("task_body", "n", 1),
@@ -25,14 +25,14 @@ pub(super) const TABLES: [(&str, &str, u32); 9] = [
     ("session", "n", 4),
 ];
 
-/// What became of one table.
+/// Result for one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Salvaged {
     /// Its name.
     pub table: &'static str,
-    /// Rows that are in the new store.
+    /// Rows copied.
     pub copied: u64,
-    /// What stopped the copying, from each end; empty when all was read.
+    /// Errors that stopped the copy from each end; empty when all was read.
     pub errors: Vec<String>,
 }
 
@@ -58,13 +58,13 @@ pub fn salvage(from: &Path, to: &Path) -> std::result::Result<Vec<Salvaged>, Sto
     Ok(report)
 }
 
-/// None when not even that can be read, or when it is no schema of ours.
+/// The schema number; none when unreadable or unknown.
 fn schema_of(source: &Connection) -> Option<u32> {
     let found = source.pragma_query_value(None, "user_version", |row| row.get(0));
     found.ok().filter(|schema| *schema > 0)
 }
 
-/// Errors of the source are findings; errors of the target end it.
+/// Errors of the source are collected; errors of the target abort.
 fn copy_table(
     source: &Connection,
     target: &Connection,
@@ -104,7 +104,7 @@ fn copy_rows(
         Err(error) => return Ok((0, Some(error.to_string()))),
     };
     let columns = select.column_count();
-    // By name: an older schema has fewer of them.
+    // By name, because an older schema has fewer columns.
     let names = select.column_names().collect::<Vec<_>>().join(",");
     let marks = vec!["?"; columns].join(",");
     let mut insert =
@@ -122,7 +122,7 @@ fn copy_rows(
         };
         match insert.execute(params_from_iter(values)) {
             Ok(count) => copied += count as u64,
-            // A value of the wrong kind: that row is lost, the next one may be good.
+            // A value of the wrong type: skip the row and continue.
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
                 lost.get_or_insert(error.to_string());
             }
@@ -131,8 +131,7 @@ fn copy_rows(
     }
 }
 
-/// Counts the steps that are left. A task that had more of them waits for a person: what was lost
-/// would run again.
+/// Recounts steps. A task that lost steps waits for a person, because they would run again.
 fn recount(target: &Connection) -> Result<()> {
     target.execute_batch(
         "CREATE TEMP TABLE newest AS
@@ -159,8 +158,8 @@ fn recount(target: &Connection) -> Result<()> {
     )
 }
 
-/// A task whose body was lost keeps its id and steps; a body whose task was lost goes, and so does
-/// what belonged to an agent that was lost.
+/// Restores consistency. A task without a body keeps its id and steps; a body without a task is
+/// removed, as is everything of a lost agent.
 fn mend(target: &Connection) -> Result<()> {
     target.execute_batch(
         "INSERT OR IGNORE INTO task_body (n, spec, context)

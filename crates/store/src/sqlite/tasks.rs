@@ -1,4 +1,4 @@
-//! Tasks as rows: hot row, body and lease, read together and written apart.
+//! Tasks as rows: hot row, body and lease, read together and written separately.
 
 use std::sync::LazyLock;
 
@@ -26,8 +26,8 @@ static SELECT: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// A task without its body: all that most commits need to know. With its reason and its holder, or with
-/// neither.
+/// A task without its body, which most commits do not need; with reason and holder, or without
+/// both.
 static SELECT_LEAN: LazyLock<String> = LazyLock::new(|| {
     let is_lean = |at| HOT.contains(&at) || at == REASON || LEASE.contains(&at);
     let columns = some_columns(Table::Task, is_lean);
@@ -56,7 +56,7 @@ pub(super) fn by_key(db: &Connection, key: &IdempotencyKey, now: LeaseNow) -> Re
     Ok(one(db, &SQL, key.as_str(), now)?.map(|entry| entry.task))
 }
 
-/// In one look at the file: taking its locks costs more than reading a row.
+/// Reads all in one transaction: taking locks costs more than reading a row.
 pub(super) fn by_ids(db: &Connection, ids: &[TaskId], now: LeaseNow) -> Result<Vec<Task>> {
     let look = db.unchecked_transaction()?;
     let found = ids.iter().filter_map(|id| by_id(db, id, now).transpose());
@@ -65,7 +65,7 @@ pub(super) fn by_ids(db: &Connection, ids: &[TaskId], now: LeaseNow) -> Result<V
     found
 }
 
-/// For the writer, with as much as it looks at.
+/// Loads the parts of a task that the writer needs.
 pub(super) fn for_write(
     db: &Connection,
     id: &TaskId,
@@ -85,7 +85,7 @@ pub(super) fn for_write(
     }))
 }
 
-/// Whose the key is.
+/// The task with this idempotency key.
 pub(super) fn id_with_key(db: &Connection, key: &IdempotencyKey) -> Result<Option<TaskId>> {
     let sql = "SELECT t.id FROM task_body b JOIN task t ON t.n = b.n WHERE b.key = ?1";
     let read = |row: &Row<'_>| rows::read(row, |row| row.parse("task.id"));
@@ -100,7 +100,7 @@ pub(super) fn list_sql(query: &TaskQuery, now: LeaseNow) -> Statement {
     list_tasks(&SELECT, now.values(), query, "t.n IN (SELECT n FROM lease)")
 }
 
-/// The tasks that cannot be read, with the reason.
+/// Unreadable tasks with the reason.
 pub(super) fn unreadable(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
     let mut ids = db.prepare("SELECT id FROM task ORDER BY n")?;
     let ids = ids.query_map([], |row| row.get::<_, String>(0))?;
@@ -139,7 +139,7 @@ pub(super) fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>> {
     rows::readable(select.query_map([], |row| rows::read(row, glance))?)
 }
 
-/// Writes what was touched.
+/// Writes the changed parts.
 pub(super) fn write(db: &Connection, entry: &TaskEntry, now: LeaseNow) -> Result<()> {
     let TaskEntry { n, task, touched, .. } = entry;
     if touched.is_new {
@@ -163,7 +163,7 @@ pub(super) fn write(db: &Connection, entry: &TaskEntry, now: LeaseNow) -> Result
     Ok(())
 }
 
-/// What an index stands on is named only when it changed: naming it would rewrite the index each time.
+/// Sets indexed columns only when they changed, because setting them rewrites the index.
 fn write_hot(db: &Connection, entry: &TaskEntry, now: LeaseNow) -> Result<()> {
     static UPDATE: LazyLock<[String; 3]> = LazyLock::new(|| {
         let of = |but: &[&str]| update_sql(Table::Task, |name| !but.contains(&name), 0);
@@ -179,7 +179,7 @@ fn write_hot(db: &Connection, entry: &TaskEntry, now: LeaseNow) -> Result<()> {
     }
 }
 
-/// The records of its steps up to the last clearing are history. After the journal's rows.
+/// Marks the step records before the last clearing as history. Call it after writing the journal.
 pub(super) fn clear_steps(db: &Connection, n: i64) -> Result<()> {
     let mut update = db.prepare_cached(
         "UPDATE task SET steps_from =

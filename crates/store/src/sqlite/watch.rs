@@ -1,8 +1,8 @@
-//! Wakes whoever waits for a commit, from this process or another.
+//! Wakes waiters after a commit of this or another process.
 //!
-//! SQLite tells nobody; but every commit of every process appends to the `-wal` file, and the kernel
-//! tells of that. The watching thread starts with the first waiter and ends with the store. Half a
-//! minute after the last write it begins to wake them anyway, as a net.
+//! SQLite sends no notifications, but every commit of every process appends to the `-wal` file,
+//! which inotify reports. The watching thread starts with the first waiter and ends with the store.
+//! As a safety net it also wakes waiters half a minute after the last write.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -14,12 +14,12 @@ use rustix::fs::inotify;
 use rustix::time::Timespec;
 use tokio::sync::Notify;
 
-/// The bell of one store.
+/// Notifies waiters of one store.
 #[derive(Debug)]
 pub(super) struct SqliteWatch {
     file: PathBuf,
     bell: Notify,
-    /// Ends the thread when it is rung.
+    /// Ends the thread when written to.
     thread: OnceLock<Option<Arc<OwnedFd>>>,
 }
 
@@ -28,14 +28,14 @@ impl SqliteWatch {
         Arc::new(Self { file: file.to_owned(), bell: Notify::new(), thread: OnceLock::new() })
     }
 
-    /// Something was committed here.
+    /// Reports a commit of this process.
     pub(super) fn tell(&self) {
         self.bell.notify_waiters();
     }
 
-    /// Completes at the next commit after it was first polled or enabled.
+    /// Resolves at the next commit after it was first polled or enabled.
     pub(super) fn next(self: &Arc<Self>) -> tokio::sync::futures::Notified<'_> {
-        // Without the thread, waiters are still told of this process's own commits.
+        // Without the thread, waiters still see this process's own commits.
         self.thread.get_or_init(|| self.begin().ok());
         self.bell.notified()
     }
@@ -53,15 +53,15 @@ impl SqliteWatch {
 impl Drop for SqliteWatch {
     fn drop(&mut self) {
         if let Some(Some(end)) = self.thread.get() {
-            // Else it ends when it wakes next.
+            // Otherwise it ends at its next wake-up.
             let _ = rustix::io::write(end, &1u64.to_ne_bytes());
         }
     }
 }
 
-/// How long to wait before ringing again, in milliseconds. A log is written before its commit can be
-/// seen, on a slow disk long before, so a single ring at the write would come too early; the last is
-/// the net.
+/// Delays of the notifications after a write, in milliseconds. The log is written before the commit
+/// becomes visible, on a slow disk long before, so a single notification could be too early. The
+/// last one is the safety net.
 const RINGS_MS: [u32; 9] = [1, 3, 10, 30, 100, 300, 1_000, 4_000, 30_000];
 
 fn listen(watch: &Weak<SqliteWatch>, folder: &Path, end: &OwnedFd) {
@@ -85,7 +85,7 @@ fn listen(watch: &Weak<SqliteWatch>, folder: &Path, end: &OwnedFd) {
             return;
         }
         if is_ready {
-            // One read takes a whole buffer of them; what they say does not matter.
+            // One read drains a whole buffer; the content does not matter.
             let _ = inotify::Reader::new(&source, &mut space).next();
             ring = 0;
         } else {

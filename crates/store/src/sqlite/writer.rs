@@ -1,9 +1,10 @@
-//! The one writer: queued operations share one transaction and one sync.
+//! The single writer: queued operations share one transaction and one sync.
 //!
-//! A lone caller commits on its own thread without a hand-over, unless it asks not to (`run_on_writer_thread`)
-//! or several came together the last time. While somebody commits, others queue; a thread then takes
-//! all that waits into one transaction, each operation in its own savepoint where it needs one, so
-//! that one that fails fails alone. Nobody is answered before the commit is durable.
+//! A lone caller commits on its own thread, unless it asks not to (`run_on_writer_thread`) or
+//! several callers came together the last time. While one commits, others queue. A thread then
+//! commits all queued operations in one transaction, each in its own savepoint where it needs one,
+//! so that a failing operation does not affect the others. Callers are answered after the commit is
+//! durable.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -22,16 +23,16 @@ use super::refusal::ApplyError;
 use super::{apply, journal, watch};
 use crate::contract::{DeferredCommit, Operation, Reply, StoreError};
 
-/// Most operations in one transaction: bounds how long the first of them waits.
+/// Maximum operations in one transaction; bounds the wait of the first one.
 const BATCH_MAX: usize = 512;
-/// How long an operation that nobody waits for may stay in memory.
+/// How long a deferred commit may stay in memory.
 const SOON: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 enum Job {
-    /// Somebody waits for the answer.
+    /// A caller waits for the answer.
     Awaited(Operation, oneshot::Sender<Reply>),
-    /// Nobody does, and it may be cancelled.
+    /// A deferred commit, which may be cancelled.
     Soon(DeferredCommit),
 }
 
@@ -57,26 +58,26 @@ enum HandedIn {
 #[derive(Debug, Default)]
 struct SqliteWriteQueue {
     jobs: VecDeque<Job>,
-    /// How many of them somebody waits for.
+    /// Jobs with a waiting caller.
     awaited: usize,
-    /// Somebody is committing.
+    /// A commit is running.
     leading: bool,
-    /// Several waited for the last commit, and are likely to come again together: the first of them
-    /// must not go ahead alone and make the others wait for a sync of its own.
+    /// Several callers waited for the last commit and are likely to come together again. The first
+    /// of them must not commit alone and make the others wait for a sync of its own.
     is_crowded: bool,
-    /// When the first job that nobody waits for must be on disk.
+    /// When the first deferred commit must be on disk.
     due: Option<Instant>,
-    /// The thread already sleeps towards `due`.
+    /// The thread already sleeps until `due`.
     timed: bool,
     closing: bool,
 }
 
-/// The connection, and what is known to be durable.
+/// The connection and the newest durable row.
 #[derive(Debug)]
 struct WriterConnection {
-    /// None after an I/O error: the handle cannot be trusted any more.
+    /// None after an I/O error, because the handle cannot be trusted.
     connection: Option<Connection>,
-    /// The newest journal row that was acknowledged through this slot.
+    /// The newest journal row acknowledged through this connection.
     acknowledged: u64,
 }
 
@@ -94,7 +95,7 @@ struct WriterShared {
     slot: Mutex<WriterConnection>,
 }
 
-/// Hands operations to the one transaction at a time.
+/// Queues operations for the single writer.
 #[derive(Debug)]
 pub(super) struct SqliteWriter {
     shared: Arc<WriterShared>,
@@ -125,7 +126,7 @@ impl SqliteWriter {
         Self { shared: Arc::new(shared), thread: Mutex::default() }
     }
 
-    /// Durable when it returns `Ok`.
+    /// Runs an operation; durable when it returns `Ok`.
     pub(super) async fn run(&self, operation: Operation) -> Reply {
         match self.hand_in(operation) {
             HandedIn::Answered(reply) => reply,
@@ -135,8 +136,8 @@ impl SqliteWriter {
         }
     }
 
-    /// Durable when it returns `Ok`; the thread commits it, with all that comes meanwhile. For those
-    /// that share one thread of their own and must not hold each other up.
+    /// Like `run`, but always on the writer thread, together with everything queued meanwhile. For
+    /// callers that share one thread and must not block each other.
     pub(super) async fn run_on_writer_thread(&self, operation: Operation) -> Reply {
         let answer = self.hand_over(operation);
         answer.await.unwrap_or_else(|_| Err(self.shared.stopped().into()))
@@ -145,7 +146,7 @@ impl SqliteWriter {
     fn hand_over(&self, operation: Operation) -> oneshot::Receiver<Reply> {
         let mut queue = self.shared.queue();
         let answer = queue.push(operation);
-        // Whoever leads looks once more for those who wait.
+        // The committing thread checks the queue again.
         let is_led = queue.leading;
         drop(queue);
         if !is_led {
@@ -170,7 +171,7 @@ impl SqliteWriter {
         HandedIn::Queued(answer)
     }
 
-    /// Durable with the next one, or soon.
+    /// Queues a deferred commit: durable with the next operation, or soon.
     pub(super) fn run_soon(&self, deferred: DeferredCommit) {
         let mut queue = self.shared.queue();
         queue.jobs.push_back(Job::Soon(deferred));
@@ -184,13 +185,13 @@ impl SqliteWriter {
         }
     }
 
-    /// Whether nobody commits or waits for it.
+    /// Whether nothing is queued or being committed.
     pub(super) fn is_idle(&self) -> bool {
         let queue = self.shared.queue();
         !queue.leading && queue.awaited == 0
     }
 
-    /// Uses the writer's own connection to read, when a process has no other.
+    /// Reads through the writer's connection, if a process has no other.
     pub(super) fn read<T>(
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -200,7 +201,7 @@ impl SqliteWriter {
         read(connection).map_err(|e| store_error(&self.shared.path, e))
     }
 
-    /// Commits on the caller's thread, with whatever nobody waited for.
+    /// Commits on the caller's thread, together with deferred commits.
     fn lead(&self, mut queue: MutexGuard<'_, SqliteWriteQueue>, operation: Operation) -> Reply {
         let jobs = queue.take(BATCH_MAX - 1);
         queue.leading = true;
@@ -218,8 +219,8 @@ impl SqliteWriter {
         own
     }
 
-    /// Wakes the thread; starts it when there is none, or when it died. Where the system has no room
-    /// for one, the caller does its work.
+    /// Wakes the writer thread, and starts it if it does not run. If no thread can be started, the
+    /// caller does its work.
     fn start_thread(&self) {
         let mut thread = self.thread.lock().expect("nothing panics while it is locked");
         if thread.as_ref().is_none_or(JoinHandle::is_finished) {
@@ -243,7 +244,7 @@ impl Drop for SqliteWriter {
         self.shared.wake.notify_one();
         let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
         if let Some(thread) = thread {
-            // A panic there was told by its callers' missing answers.
+            // Callers notice a panic there by their missing answers.
             let _ = thread.join();
         }
         let jobs = self.shared.queue().take(usize::MAX);
@@ -256,7 +257,7 @@ impl Drop for SqliteWriter {
     }
 }
 
-/// Somebody commits; ends also when that panics, or nobody would ever commit again.
+/// Marks a running commit. Also reset by a panic, so that later commits are not blocked.
 struct Leading<'s>(&'s WriterShared);
 
 impl Drop for Leading<'_> {
@@ -291,14 +292,14 @@ impl WriterShared {
 
     fn slot(&self) -> MutexGuard<'_, WriterConnection> {
         self.slot.lock().unwrap_or_else(|poisoned| {
-            // A panic in the middle of a transaction: that handle is finished.
+            // After a panic within a transaction the handle cannot be used any more.
             let mut slot = poisoned.into_inner();
             slot.connection = None;
             slot
         })
     }
 
-    /// The thread: waits, takes all that waits, commits, answers.
+    /// The loop of the writer thread: waits, commits all queued jobs, answers.
     fn work(&self) {
         loop {
             let mut queue = self.queue();
@@ -316,7 +317,7 @@ impl WriterShared {
         }
     }
 
-    /// All that waits, on this thread.
+    /// Commits all queued jobs on this thread.
     fn work_now(&self) {
         loop {
             let queue = self.queue();
@@ -339,7 +340,7 @@ impl WriterShared {
         drop(leading);
         for (reply, answer) in replies.into_iter().zip(answers) {
             if let Some(reply) = reply {
-                // Whoever stopped waiting does not want to know.
+                // The caller may have stopped waiting.
                 let _ = reply.send(answer);
             }
         }
@@ -365,7 +366,7 @@ impl WriterShared {
         }
     }
 
-    /// All operations in one transaction. When it cannot be committed, none of them happened.
+    /// Runs all operations in one transaction. If it cannot be committed, none of them happened.
     fn batch(&self, operations: &[Operation]) -> Vec<Reply> {
         if operations.is_empty() {
             return Vec::new();
@@ -385,7 +386,7 @@ impl WriterShared {
         slot: &mut WriterConnection,
         operations: &[Operation],
     ) -> Result<Vec<Reply>, StoreError> {
-        // Or the log of this file would be taken for the one of another.
+        // Otherwise this file's log could be applied to another file.
         self.place.check()?;
         let connection = self.connection(slot)?;
         let run = || {
@@ -405,7 +406,7 @@ impl WriterShared {
                 let _ = connection.execute_batch("ROLLBACK");
                 let error = store_error(&self.path, error);
                 if matches!(error, StoreError::Io { .. }) {
-                    // A sync that failed once proves nothing when it succeeds later.
+                    // After a failed sync, a later success proves nothing.
                     slot.connection = None;
                 }
                 Err(error)
@@ -442,7 +443,7 @@ impl WriterShared {
         Ok(reply)
     }
 
-    /// A row that cannot be read, or a value that cannot be kept, is the fault of one operation.
+    /// An unreadable row or an invalid value is an error of one operation only.
     fn own_fault(&self, error: ApplyError) -> ApplyError {
         let own = |error: &rusqlite::Error| match error.sqlite_error_code() {
             None => true,
@@ -456,7 +457,7 @@ impl WriterShared {
         }
     }
 
-    /// The connection; after an I/O error a new one, once it shows everything that was acknowledged.
+    /// The connection; after an I/O error a new one, once it shows every acknowledged row.
     fn connection<'a>(&self, slot: &'a mut WriterConnection) -> Result<&'a Connection, StoreError> {
         if slot.connection.is_none() {
             let connection = open::open(&self.path, self.usage)?;
