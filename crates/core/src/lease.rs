@@ -1,4 +1,4 @@
-//! Who may advance a task, and the number that proves it.
+//! Leases: who may write to a task, and the fence that proves it.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::NodeName;
 use crate::time::{Span, Time};
 
-/// The lease's number. The larger wins; compared in the same statement as each write.
+/// The fence of a lease. The larger one wins; compared in the same statement as each write.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -15,7 +15,7 @@ use crate::time::{Span, Time};
 pub struct Fence(pub u64);
 
 impl Fence {
-    /// The number of the lease after this one.
+    /// The next fence.
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
@@ -27,29 +27,29 @@ impl fmt::Display for Fence {
     }
 }
 
-/// The longest lease that a clock may end.
+/// The longest time-limited lease.
 pub const LEASE_MAX: Span = Span::from_secs(365 * 24 * 60 * 60);
 
-/// A lease that would never be valid, or never end.
+/// The length of a lease is zero or too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a lease lasts longer than 0s and at most {LEASE_MAX}")]
 pub struct BadLength;
 
-/// The length of a lease, if it can be one.
+/// Checks the length of a lease.
 pub fn of_length(length: Span) -> Result<Span, BadLength> {
     if length == Span::ZERO || length > LEASE_MAX { Err(BadLength) } else { Ok(length) }
 }
 
-/// One process of one boot of one machine: a pid alone may belong to somebody else by now.
+/// A process, identified by machine, boot, pid and start time, because pids are reused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     /// The process number.
     pub pid: u32,
     /// When it started, in the kernel's ticks since boot.
     pub start: u64,
-    /// Which boot those ticks count from.
+    /// The boot id.
     pub boot: String,
-    /// Which machine of a fleet; none where there is only one.
+    /// The node; none outside of a fleet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeName>,
 }
@@ -63,28 +63,28 @@ impl fmt::Display for ProcessIdentity {
     }
 }
 
-/// Whose life the lease follows.
+/// The holder of a lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Holder {
-    /// Ends when this process does.
+    /// A process; the lease ends when it dies.
     Process(ProcessIdentity),
-    /// Ends when this attempt of an agent does.
+    /// An attempt of an agent; the lease ends when it ends.
     Attempt {
         /// The attempt's tag.
         attempt: String,
         /// The shim that it runs under; one shim serves all attempts of an agent.
         shim: ProcessIdentity,
     },
-    /// Ends when its time runs out; every write of the holder renews it.
+    /// A time limit; every write of the holder renews it.
     Time {
-        /// Who asked for it, for people to read.
+        /// Description of the holder.
         by: String,
     },
 }
 
 impl Holder {
-    /// The node that it is on, where it is a process of a fleet.
+    /// The holder's node; none outside of a fleet.
     pub fn node(&self) -> Option<&NodeName> {
         match self {
             Self::Process(process) | Self::Attempt { shim: process, .. } => process.node.as_ref(),
@@ -106,40 +106,40 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The lease as it was taken.
+/// A held lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldLease {
-    /// Whose life it follows.
+    /// The holder.
     pub holder: Holder,
     /// How long each write renews it for; none when only the holder's death ends it.
     #[serde(with = "span_ms")]
     pub ttl: Option<Span>,
     /// When it was taken.
     pub since: Time,
-    /// What is left of it by the store's clock; none when no clock ends it.
+    /// Time left by the store's clock; none without a time limit.
     #[serde(with = "span_ms")]
     pub left: Option<Span>,
 }
 
-/// A task's lease: free or held, and the number that the next write must show.
+/// A lease: free or held, and the newest fence.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Lease {
-    /// Number of the newest lease that was ever given.
+    /// The fence of the newest lease ever granted.
     pub fence: Fence,
-    /// Nobody when none.
+    /// None when it is free.
     pub held: Option<HeldLease>,
 }
 
 impl Lease {
-    /// Whether a writer that shows `fence` still has the right. A lease whose time ran out but
-    /// that nobody else took is still good.
+    /// Whether a writer with this fence may write. An expired lease that nobody else took is still
+    /// valid.
     pub fn admits(&self, fence: Fence) -> bool {
         self.held.is_some() && self.fence == fence
     }
 
-    /// Whether this life, or a writer that shows this fence, has it already and continues it. The lease
-    /// of a process or an attempt that is gone is continued by nobody; one by time is, until somebody
-    /// else takes it.
+    /// Whether this holder, or a writer with this fence, already has the lease and continues it.
+    /// The lease of a dead process or attempt cannot be continued; an expired one can, until
+    /// someone else takes it.
     pub fn is_continued_by(&self, holder: &Holder, shown: Option<Fence>, life: HolderLife) -> bool {
         let Some(held) = &self.held else { return false };
         let is_by_time = |holder: &Holder| matches!(holder, Holder::Time { .. });
@@ -155,12 +155,12 @@ impl Lease {
     }
 }
 
-/// What the world says about a holder; asked at the edges, decided upon here.
+/// Whether a holder lives. Determined by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HolderLife {
-    /// Alive, or its time has not run out.
+    /// Alive, or its lease has not expired.
     Alive,
-    /// Dead, or its time ran out.
+    /// Dead, or its lease has expired.
     Gone,
 }
 

@@ -1,7 +1,7 @@
-//! A machine of a fleet: its name, its lease, and what may be placed on it.
+//! Nodes: machines of a fleet, their leases and the placement of agents.
 //!
-//! One lease for all that a node holds. It is measured by the store's clock and cannot be renewed once
-//! it ran out: from then on others may take what the node held, and the node must join anew.
+//! A node has one lease for everything it holds. It is measured by the store's clock and cannot be
+//! renewed after it expired: others may then take what the node held, and the node must join again.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -23,34 +23,34 @@ use crate::time::{Span, Time};
 #[serde(transparent)]
 pub struct Epoch(pub u64);
 
-/// What a node says of itself when it joins.
+/// Description of a node that joins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewNode {
-    /// By which everybody knows it.
+    /// Its name.
     pub name: NodeName,
-    /// Which installation: another one may not use the name while this one's lease lasts.
+    /// The installation; another one cannot use the name while the lease is valid.
     pub instance: String,
-    /// What agents can ask for.
+    /// Labels that agents can require.
     pub labels: Vec<String>,
-    /// Where its API answers; none when it answers nobody but its own machine.
+    /// The address of its API; none when it is only reachable from its own machine.
     pub address: Option<String>,
-    /// Of the program it runs.
+    /// Version of its program.
     pub version: String,
-    /// How long each renewal makes its lease last.
+    /// Length of its lease after each renewal.
     pub ttl: Span,
-    /// Which process keeps the lease; none of versions that did not say so.
+    /// The process that renews the lease; none in older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessIdentity>,
 }
 
 impl NewNode {
-    /// Whether its daemon runs on this boot of a machine, as far as it says. A cloned machine has the same
-    /// name and the same installation.
+    /// Whether its daemon claims to run on this boot. A cloned machine has the same name and
+    /// installation.
     pub fn is_of_boot(&self, boot: &str) -> bool {
         self.process.as_ref().is_none_or(|daemon| daemon.boot == boot)
     }
 
-    /// Whether both are of one installation on one boot of one machine, as far as they say.
+    /// Whether both claim to be the same installation on the same boot.
     fn is_same_place(&self, other: &Self) -> bool {
         let boots = self.process.as_ref().zip(other.process.as_ref());
         let is_same_boot = boots.is_none_or(|(one, other)| one.boot == other.boot);
@@ -58,30 +58,30 @@ impl NewNode {
     }
 }
 
-/// A node as the store knows it.
+/// A node's record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// What it said of itself.
+    /// Its description.
     #[serde(flatten)]
     pub new: NewNode,
     /// How often it has joined.
     pub epoch: Epoch,
-    /// It finishes what runs and takes nothing new.
+    /// A drain is in effect: it finishes what runs and takes nothing new.
     pub draining: bool,
     /// When it last joined.
     pub joined_at: Time,
-    /// What is left of its lease; zero once it ran out or the node left.
+    /// Time left of its lease; zero when it expired or the node left.
     pub left: Span,
 }
 
-/// Whether a node may be counted on.
+/// State of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeState {
-    /// Its lease lasts.
+    /// Its lease is valid.
     Live,
-    /// Its lease lasts, and it takes nothing new.
+    /// Its lease is valid, and it takes nothing new.
     Draining,
-    /// Its lease ran out, or it left.
+    /// Its lease expired, or it left.
     Gone,
 }
 
@@ -89,7 +89,7 @@ impl NodeState {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Live, Self::Draining, Self::Gone];
 
-    /// The word used everywhere.
+    /// Its name in JSON and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -100,12 +100,12 @@ impl NodeState {
 }
 
 impl Node {
-    /// Whether its lease lasts.
+    /// Whether its lease is valid.
     pub fn is_live(&self) -> bool {
         self.left > Span::ZERO
     }
 
-    /// Whether it may be counted on.
+    /// Its state.
     pub fn state(&self) -> NodeState {
         match (self.is_live(), self.draining) {
             (false, _) => NodeState::Gone,
@@ -114,44 +114,43 @@ impl Node {
         }
     }
 
-    /// Whether somebody who wants the name must wait for this one's lease to run out: another
-    /// installation, or a copy of this one on another machine, which cannot see what lives here. A
-    /// machine that was booted anew cannot be told from such a copy, and waits as well.
+    /// Whether `other` must wait for this lease to expire: it is another installation, or a copy of
+    /// this one on another machine, which cannot see what runs here. A rebooted machine cannot be
+    /// told from such a copy and waits too.
     pub fn keeps_out(&self, other: &NewNode) -> bool {
         self.is_live() && !self.new.is_same_place(other)
     }
 
-    /// Whether another daemon of the same installation joined since this one did, which has lost its
-    /// lease and wants it back: two that both did would take it from each other for ever.
+    /// Whether another daemon of the same installation joined after this one, which lost its lease.
+    /// Without this check two daemons would take the name from each other for ever.
     pub fn overtook(&self, other: &NewNode) -> bool {
         let is_said = self.new.process.is_some() && other.process.is_some();
         is_said && self.new.is_same_place(other) && self.new.process != other.process
     }
 }
 
-/// All nodes at a glance: enough to know whether it is worth reading them.
+/// Summary of all nodes, to see whether they changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodesSummary {
-    /// Another one whenever a node came, went, joined anew, began to drain or let its lease run out.
-    /// Renewals do not change it.
+    /// Changes when a node joins, leaves, drains or expires. Renewals do not change it.
     pub mark: ChangeToken,
-    /// How long until the first lease runs out that lasts now, unless it is renewed.
+    /// Time until the first valid lease expires, unless it is renewed.
     pub first_end: Option<Span>,
 }
 
-/// Numbers that differ when what they were made of does; of one store alone.
+/// A value that changes with its source; only comparable within one store.
 pub type ChangeToken = [i64; 5];
 
 impl NodesSummary {
-    /// Of no nodes.
+    /// Summary of no nodes.
     pub const EMPTY: Self = Self { mark: [0; 5], first_end: None };
 
-    /// Of nodes that were read anyway.
+    /// Summary of these nodes.
     pub fn of(nodes: &[Node]) -> Self {
         nodes.iter().fold(Self::EMPTY, |glance, node| glance.with(node, node.left))
     }
 
-    /// With one more, which has so much left of its lease.
+    /// Adds a node with this time left.
     #[must_use]
     pub fn with(self, node: &Node, left: Span) -> Self {
         let named = |is_counted: bool| match is_counted {
@@ -168,14 +167,14 @@ impl NodesSummary {
     }
 }
 
-/// A number for a name (FNV-1a): two of them hardly ever have the same.
+/// FNV-1a hash of a name.
 pub fn name_number(name: &str) -> i64 {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     name.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix).cast_signed()
 }
 
-/// Which of these nodes should take an agent that nobody has: all of them come to the same answer
-/// without asking each other, agents are spread evenly, and few change when a node comes or goes.
+/// The node that should take a free agent. All nodes compute the same answer without communication,
+/// agents are spread evenly, and few move when a node joins or leaves.
 pub fn preferred<'a>(
     agent: &AgentName,
     placement: &Placement,
@@ -185,7 +184,7 @@ pub fn preferred<'a>(
     may.max_by_key(|node| weight(agent, &node.new.name)).map(|node| &node.new.name)
 }
 
-/// All who may take it, the one that should first, and then whoever should if those before do not come.
+/// All nodes that may take it, in order of preference.
 pub fn ranking<'a>(
     agent: &AgentName,
     placement: &Placement,
@@ -207,45 +206,45 @@ fn weight(agent: &AgentName, node: &NodeName) -> [u8; 32] {
     *hash.finalize().as_bytes()
 }
 
-/// How long an agent is left to each node that should rather take it: it may not know the agent. One after
-/// the other, so that a thousand nodes do not all ask for what the first is about to take.
+/// Wait per node with a higher preference, because that node may not know the agent. Staggered, so
+/// that a thousand nodes do not all ask for the same agent.
 const COURTESY: Duration = Duration::from_millis(400);
-/// How long free agents are left alone after a node has joined: the nodes of a fleet that begins come one
-/// after the other, and each is to have its share.
+/// Wait after joining before free agents are taken, so that all nodes of a starting fleet get their
+/// share.
 pub const SETTLE: Duration = Duration::from_millis(500);
-/// The same after it lost its lease and joined anew. When the store was away for long, every node did: the
-/// first that is back sees all others gone, and would take everything.
+/// The same after a lost lease. After a long outage of the store all nodes lose theirs; the first
+/// one back would see all others gone and take everything.
 pub const SETTLE_ANEW: Duration = Duration::from_secs(2);
 
-/// However many should rather take it, nobody waits for more than these.
+/// Limit of higher-ranked nodes that are waited for.
 const OTHERS_MAX: u32 = 150;
 
-/// Who has an agent, as far as a node can tell.
+/// Who holds an agent, as a node sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentHeldBy {
-    /// Nobody, or one whose lease was seen to have run out.
+    /// Nobody, or a node whose lease expired.
     Nobody,
-    /// The node itself, now or in an earlier life.
+    /// This node, now or before a restart.
     Us,
-    /// Another one, which lives.
+    /// Another live node.
     Another,
 }
 
-/// Whether it is a node's turn to take an agent.
+/// Whether and when a node may take an agent over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakeoverTurn {
-    /// A live node has it, or this one may not take it: it drains, or the placement is another.
+    /// Not at all: a live node has it, or this node drains or does not match the placement.
     Nobodys,
-    /// It had it, in an earlier life.
+    /// It is already this node's, from before a restart.
     OursAlready,
-    /// It is free, and ours to take.
+    /// It is free, and this node is the first choice.
     Ours,
-    /// It is free, and so many other nodes are to take it before us.
+    /// It is free, and this many nodes have a higher preference.
     Anothers(u32),
 }
 
 impl TakeoverTurn {
-    /// Of this node among these.
+    /// Computes the turn of this node.
     pub fn of(
         own: &NodeName,
         agent: &AgentName,
@@ -263,7 +262,7 @@ impl TakeoverTurn {
         }
     }
 
-    /// Of a free agent that so many others should rather take.
+    /// The turn for a free agent with this many higher-ranked nodes.
     pub fn after(others: usize) -> Self {
         match u32::try_from(others).unwrap_or(u32::MAX) {
             0 => Self::Ours,
@@ -271,8 +270,8 @@ impl TakeoverTurn {
         }
     }
 
-    /// When the node may take it, which is ready to take anything from `settled` on and has seen the
-    /// agent free since `free`; never while somebody has it.
+    /// When the node may take it, given the end of its settling time and since when the agent is
+    /// free; none while it is held.
     pub fn due_at<T: Add<Duration, Output = T> + Ord>(
         self,
         now: T,
@@ -296,14 +295,14 @@ pub enum Placement {
     /// Anywhere.
     #[default]
     Any,
-    /// On this node alone.
+    /// Only this node.
     Node(NodeName),
-    /// On every node that has this label.
+    /// Nodes with this label.
     Label(String),
 }
 
 impl Placement {
-    /// Whether a node with this name and these labels will do.
+    /// Whether a node with this name and labels matches.
     pub fn admits(&self, name: &NodeName, labels: &[String]) -> bool {
         match self {
             Self::Any => true,

@@ -1,7 +1,7 @@
-//! `active_state.json`: what an agent works on, for whoever goes on with it.
+//! `active_state.json`: what an agent works on, for its successor.
 //!
-//! A copy for programs to read; the store is the truth. Every key is always there, `null` when nothing
-//! is known.
+//! A copy for programs; the store is authoritative. Every key is always present, `null` when
+//! unknown.
 
 use std::collections::BTreeMap;
 
@@ -29,9 +29,9 @@ pub struct ActiveState {
     pub progress_stage: Option<String>,
     /// The task's `memory_refs`.
     pub memory_refs: Option<Vec<String>>,
-    /// Which agent.
+    /// The agent.
     pub agent: Option<AgentName>,
-    /// Which attempt: what `RELIGHT_ATTEMPT` holds; none outside of `relight run` and `up`.
+    /// The attempt (`RELIGHT_ATTEMPT`); none outside of `relight run` and `up`.
     pub attempt: Option<AttemptTag>,
     /// The agent's own session.
     pub session_id: Option<String>,
@@ -42,7 +42,7 @@ pub struct ActiveState {
 }
 
 impl ActiveState {
-    /// What is known of an attempt and its task.
+    /// Builds the document from an attempt and its task.
     pub fn new(
         agent: Option<&AgentName>,
         attempt: Option<&AttemptTag>,
@@ -75,18 +75,18 @@ impl ActiveState {
         text + "\n"
     }
 
-    /// Reads the file's text; none when it is no such document.
+    /// Parses the file's text; none when it is not such a document.
     pub fn from_text(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// Whether both say the same, whenever they were written.
+    /// Whether both are equal except for `updated_at`.
     pub fn says_the_same(&self, other: &Self) -> bool {
         *self == Self { updated_at: self.updated_at, ..other.clone() }
     }
 }
 
-/// The words of a death that stand in `reason`: `signal: signal 9 (KILL)`.
+/// The `reason` text of a death: `signal: signal 9 (KILL)`.
 pub fn reason(ended: &RecordedDeath) -> String {
     format!("{}: {}", ended.cause, ended.in_words())
 }
@@ -98,7 +98,7 @@ fn issue(text: &str) -> Value {
     number.map_or_else(|_| Value::from(text), Value::from)
 }
 
-/// A JSON list, or names with commas between.
+/// A JSON list or comma-separated names.
 fn list(text: &str) -> Vec<String> {
     if let Ok(Value::Array(items)) = serde_json::from_str(text) {
         return items.iter().map(item).collect();

@@ -1,4 +1,4 @@
-//! One life of an agent's process, and the tag by which all of its tree is known.
+//! Attempts: one run of an agent's process, and the tag that marks all its processes.
 
 use std::fmt;
 
@@ -9,18 +9,18 @@ use crate::ids::{AgentName, NodeName};
 use crate::lease::ProcessIdentity;
 use crate::time::Time;
 
-/// What `RELIGHT_ATTEMPT` holds: unique for all time, and readable: `writer.7.9f3c2a1b8d4e`.
+/// The value of `RELIGHT_ATTEMPT`: globally unique and readable, such as `writer.7.9f3c2a1b8d4e`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AttemptTag(String);
 
 impl AttemptTag {
-    /// The tag of an attempt; `chance` makes it unique beyond this store.
+    /// Makes a tag; `chance` makes it unique across stores.
     pub fn new(agent: &AgentName, number: u32, chance: u64) -> Self {
         Self(format!("{agent}.{number}.{:012x}", chance & 0xffff_ffff_ffff))
     }
 
-    /// A tag that came from the environment or a record.
+    /// A tag from the environment or a record.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -30,12 +30,12 @@ impl AttemptTag {
         &self.0
     }
 
-    /// The agent in it; none when it is not one of ours.
+    /// The agent's name in it; none when it is not a valid tag.
     pub fn agent(&self) -> Option<&str> {
         self.0.rsplitn(3, '.').nth(2)
     }
 
-    /// The number in it; none when it is not one of ours.
+    /// The attempt's number in it; none when it is not a valid tag.
     pub fn number(&self) -> Option<u32> {
         self.0.rsplit('.').nth(1)?.parse().ok()
     }
@@ -47,32 +47,31 @@ impl fmt::Display for AttemptTag {
     }
 }
 
-/// An attempt as the store keeps it.
+/// The record of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Of which agent.
+    /// The agent.
     pub agent: AgentName,
-    /// Which one, from 1.
+    /// Its number, from 1.
     pub number: u32,
     /// Its tag.
     pub tag: AttemptTag,
     /// When it was begun, before its process was started.
     pub begun_at: Time,
-    /// Its leader; none until it was started.
+    /// Its main process; none until it was started.
     pub process: Option<ProcessIdentity>,
     /// The shim that holds it.
     pub shim: Option<ProcessIdentity>,
     /// Where its output begins: the log file's number and the offset in it.
     pub log: Option<(u64, u64)>,
-    /// How it ended; none while it lives.
+    /// How it ended; none while it runs.
     pub ended: Option<RecordedDeath>,
-    /// What was found at its death.
+    /// The post-mortem.
     pub post_mortem: Option<PostMortem>,
 }
 
 impl Attempt {
-    /// The node of a fleet that it ran on; none where there is only one machine, or before it was
-    /// started.
+    /// The node that it ran on; none outside of a fleet or before it was started.
     pub fn node(&self) -> Option<&NodeName> {
         let process = self.shim.as_ref().or(self.process.as_ref())?;
         process.node.as_ref()

@@ -1,18 +1,18 @@
-//! The breaker of boot loops: work that takes its machine down is not resumed for ever.
+//! Boot loop detection: work that crashes its machine is not resumed for ever.
 //!
-//! Boots are chained, not timed by a window: three in a row that resumed work and went down uncleanly
-//! before they were stable are a loop, however long the machine was off between them. How often the
-//! daemon dies within one boot does not matter here; that is what budgets are for.
+//! Counts boots in a row, not within a time window. Three consecutive boots that resumed work and
+//! crashed before they were stable are a loop, however long the machine was off in between. Crashes
+//! of the daemon within one boot do not count; restart budgets cover those.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Span;
 
-/// A boot that lived for this long after work was resumed is no part of a loop.
+/// A boot that lasted this long after work was resumed is not part of a loop.
 pub const STABLE_AFTER: Span = Span::from_secs(600);
-/// So many boots in a row are a loop.
+/// Number of consecutive boots that make a loop.
 pub const LOOP_BOOTS: u32 = 3;
-/// What the history is kept under in the store.
+/// Name of the history's record in the store.
 pub const KEPT_NAME: &str = "boots";
 const RECORDS_MAX: usize = 16;
 
@@ -23,21 +23,21 @@ pub struct BootHistory {
     pub boots: Vec<BootRecord>,
 }
 
-/// What is known of one boot of the machine.
+/// One boot of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootRecord {
-    /// The kernel's id of it.
+    /// The kernel's boot id.
     pub boot_id: String,
     /// Work was resumed in it.
     #[serde(default)]
     pub resumed: bool,
-    /// Work was held back in it, by this breaker.
+    /// Work was held back in it, because of a boot loop.
     #[serde(default)]
     pub held_back: bool,
-    /// It lived for `STABLE_AFTER` with the daemon in it.
+    /// The daemon ran for `STABLE_AFTER`.
     #[serde(default)]
     pub stable: bool,
-    /// The daemon ended as it was told to; false while it runs.
+    /// The daemon shut down cleanly; false while it runs.
     #[serde(default)]
     pub clean: bool,
 }
@@ -47,15 +47,15 @@ pub struct BootRecord {
 pub enum BootVerdict {
     /// It may.
     Resume,
-    /// It serves and resumes nothing, until a person says so.
+    /// It runs but resumes nothing until a person allows it.
     HoldBack {
-        /// After so many boots in a row.
+        /// Number of consecutive boots.
         boots: u32,
     },
 }
 
-/// A daemon starts, in this boot; `resumes` when there is work to resume. Keep the history before
-/// anything is resumed.
+/// Records the start of a daemon in this boot; `resumes` if there is work to resume. Save the
+/// history before anything is resumed.
 pub fn at_start(
     mut history: BootHistory,
     boot_id: &str,
@@ -64,7 +64,7 @@ pub fn at_start(
     let verdict = judge(&history, boot_id);
     let is_first = history.boots.last().is_none_or(|newest| newest.boot_id != boot_id);
     if is_first {
-        // Many boots that were held back must not push out those that are the reason for it.
+        // Held-back boots must not push out the boots that caused the hold.
         history.boots.pop_if(|before| before.held_back);
         history.boots.push(BootRecord::new(boot_id));
     }
@@ -79,12 +79,12 @@ pub fn at_start(
     (history, verdict)
 }
 
-/// The daemon has lived for `STABLE_AFTER` in this boot.
+/// Records that the daemon ran for `STABLE_AFTER` in this boot.
 pub fn stable(history: BootHistory, boot_id: &str) -> BootHistory {
     with_newest(history, boot_id, |newest| newest.stable = true)
 }
 
-/// The daemon ends as it was told to, in this boot.
+/// Records a clean shutdown in this boot.
 pub fn clean_end(history: BootHistory, boot_id: &str) -> BootHistory {
     with_newest(history, boot_id, |newest| newest.clean = true)
 }
@@ -94,8 +94,8 @@ pub fn is_held_back(history: &BootHistory, boot_id: &str) -> bool {
     history.boots.iter().any(|record| record.boot_id == boot_id && record.held_back)
 }
 
-/// A person wants work to be resumed: what was before no longer counts. This boot does, and has to
-/// become stable anew.
+/// A person allows work to be resumed: earlier boots no longer count. This boot does, and must
+/// become stable again.
 pub fn forgive(history: BootHistory, boot_id: &str) -> BootHistory {
     let is_this = |record: &BootRecord| record.boot_id == boot_id;
     let mut boots: Vec<BootRecord> = history.boots.into_iter().filter(is_this).collect();
@@ -107,8 +107,8 @@ pub fn forgive(history: BootHistory, boot_id: &str) -> BootHistory {
     BootHistory { boots }
 }
 
-/// Counts from the newest boot before this one, so within one boot the answer stays the same. A boot
-/// that was held back is passed over: it says nothing about the work, and only a person ends that.
+/// Counts back from the boot before this one, so the answer is stable within one boot. Held-back
+/// boots are skipped: they say nothing about the work, and only a person ends the hold.
 fn judge(history: &BootHistory, boot_id: &str) -> BootVerdict {
     let before = history.boots.iter().rev().filter(|record| record.boot_id != boot_id);
     let row = before.filter(|record| !record.held_back).take_while(|record| record.went_down());

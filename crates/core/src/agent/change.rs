@@ -1,4 +1,4 @@
-//! What a decision about an agent changes. Stores apply changes; `apply` says what each one means.
+//! Changes of agents. Stores apply them; `apply` defines what each one means.
 
 use serde_json::{Value, json};
 
@@ -12,18 +12,18 @@ use crate::ids::{AgentName, TaskId};
 use crate::lease::{Fence, HeldLease, Holder, Lease, ProcessIdentity};
 use crate::time::{Span, Time};
 
-/// One change of one agent. A commit holds several, all or nothing.
+/// One change of one agent. A commit holds several and is atomic.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentChange {
-    /// The agent comes into being. Always the first change of its commit.
+    /// The agent is created. Always the first change of its commit.
     Created(Box<AgentPlan>),
-    /// It is asked to be something else.
+    /// Its plan changes.
     Planned(Box<AgentPlan>),
-    /// The queue gave it a task to be started with, or it has none any more.
+    /// The queue assigned a task to it, or its task was removed.
     Given(Option<TaskId>),
     /// Its state changes.
     State(AgentState),
-    /// Budgets are used, or given back.
+    /// Usage of its budgets changes.
     Tally(Tally),
     /// An attempt is begun, before its process is started.
     Begun {
@@ -38,7 +38,7 @@ pub enum AgentChange {
     Spawned {
         /// Which attempt.
         number: u32,
-        /// Its leader.
+        /// Its main process.
         process: ProcessIdentity,
         /// Its shim.
         shim: Option<ProcessIdentity>,
@@ -51,30 +51,30 @@ pub enum AgentChange {
         number: u32,
         /// How.
         ended: Box<RecordedDeath>,
-        /// What was found.
+        /// The post-mortem.
         post_mortem: Box<PostMortem>,
     },
     /// The agent's own session has an id.
     Session(Option<String>),
     /// A round of a loop is over.
     Iteration(u32),
-    /// A supervisor takes it, with the next fence.
+    /// A supervisor takes the lease, with the next fence.
     LeaseTaken {
-        /// Whose life it follows.
+        /// The holder.
         holder: Holder,
         /// How long each write renews it for.
         ttl: Option<Span>,
     },
-    /// The supervisor gives it back.
+    /// The supervisor releases the lease.
     LeaseEnded,
-    /// Another node wants something of its supervisor, or hears what came of it.
+    /// A command from another node, or its outcome.
     RemoteCommand(Box<RemoteCommand>),
-    /// Something worth telling that changes nothing.
+    /// An event that changes nothing.
     Noted(EventKind, Value),
 }
 
 impl AgentChange {
-    /// The event that tells of it.
+    /// The kind of its event.
     pub fn kind(&self) -> EventKind {
         match self {
             Self::Created(_) => EventKind::AgentCreated,
@@ -93,7 +93,7 @@ impl AgentChange {
         }
     }
 
-    /// Whether it is worth an event; what only counts is not.
+    /// Whether it gets an event; pure counters do not.
     pub fn is_told(&self) -> bool {
         match self {
             Self::Tally(_) | Self::Reserved(_) => false,
@@ -102,7 +102,7 @@ impl AgentChange {
         }
     }
 
-    /// What its event says beside kind and agent; `before` is the agent it is applied to.
+    /// The detail of its event; `before` is the agent before the change.
     pub fn detail(&self, before: Option<&Agent>) -> Value {
         match self {
             Self::Created(plan) | Self::Planned(plan) => json!({"command": plan.command}),
@@ -126,7 +126,7 @@ impl AgentChange {
         }
     }
 
-    /// Applies it to the agent as the store would.
+    /// Applies it to an agent.
     pub fn apply(&self, agent: &mut Agent, at: Time) {
         match self {
             Self::Created(_) | Self::Spawned { .. } | Self::Ended { .. } => {}
@@ -159,7 +159,7 @@ impl AgentChange {
         agent.updated_at = at;
     }
 
-    /// Applies it to the attempt that it speaks of; none when it speaks of none.
+    /// Applies it to the attempt it is about; none when it is not about an attempt.
     pub fn apply_to_attempt(
         &self,
         agent: &AgentName,
@@ -191,7 +191,7 @@ impl AgentChange {
         }
     }
 
-    /// The attempt's number that it speaks of.
+    /// The number of the attempt it is about.
     pub fn attempt(&self) -> Option<u32> {
         match self {
             Self::Begun { number, .. }
@@ -201,7 +201,7 @@ impl AgentChange {
         }
     }
 
-    /// The agent that a first commit brings into being.
+    /// The agent that a first commit creates.
     pub fn first(name: &AgentName, plan: &AgentPlan, at: Time) -> Agent {
         Agent {
             name: name.clone(),
@@ -230,7 +230,7 @@ fn wish_detail(wish: &RemoteCommand) -> Value {
     detail
 }
 
-/// From what to what, and what the new state has beside its name.
+/// The old and the new state, with the new state's data.
 fn state_detail(before: Option<&Agent>, state: &AgentState) -> Value {
     let mut detail = json!({"from": before.map(|agent| agent.state.kind()), "to": state.kind()});
     let told = serde_json::to_value(state).expect("a state has string keys");

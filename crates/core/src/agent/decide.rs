@@ -14,19 +14,19 @@
 //! | stopped with its supervisor | begin | begin, forgiven | – | stopped | – | – | – |
 //! | terminated | – | begin, forgiven | – | stopped | – | – | – |
 //!
-//! *begin*: the next attempt; an agent whose task waits for a person is suspended instead, and one whose
-//! task has ended is stopped by itself.
-//! *forgiven*: the row of recoveries without progress is counted anew, the total is not. *judge*: by
-//! cause, restart rule, budgets, and whether its task is still to be done. *stop again*: the supervisor
-//! that recorded the end may have died before its signal. *–*: nothing happens.
+//! *begin*: start the next attempt. An agent whose task waits for a person is suspended instead;
+//! one whose task has ended is stopped by itself. *forgiven*: the count of recoveries without
+//! progress is reset, the total is not. *judge*: by cause, restart rule, budgets and the state of
+//! its task. *stop again*: the supervisor that recorded the end may have died before it sent the
+//! signal. *–*: nothing happens.
 //!
-//! Agents that are started with a task (`Takes::Start`) are *idle* in between: stopped by itself, with
-//! no task. Whatever would begin an attempt makes one idle whose task is not its to do any more; only
-//! `work` begins one then. A death that cost it its task is charged as any other, so one that cannot do
-//! anything has cooldowns and an end, and does not eat the queue.
+//! Agents started for a task (`Takes::Start`) are *idle* in between: stopped by itself, without a
+//! task. Where an attempt would begin but the task is no longer the agent's, it becomes idle; then
+//! only `work` begins an attempt. A death that cost the agent its task is charged like any other.
+//! So an agent that always fails gets cooldowns and is terminated, and does not drain the queue.
 //!
-//! Agents that report by themselves have a table of their own, in `reports`; to all others `reported`
-//! and `silent` do nothing.
+//! Agents that report their own heartbeats have a table of their own, in `reports`. For all others
+//! `reported` and `silent` do nothing.
 
 use super::attempt::AttemptTag;
 use super::change::AgentChange;
@@ -39,53 +39,54 @@ use crate::ids::TaskId;
 use crate::status::TaskStatus;
 use crate::time::{Span, Time};
 
-/// What happened to an agent, or is wanted of it.
+/// What happened to an agent, or was requested.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
-    /// A supervisor took it up: go on as the state says.
+    /// A supervisor acquired it: continue as the state says.
     Wake,
-    /// A person wants it to run.
+    /// A person starts it.
     Start,
-    /// The queue has a task for it to be started with.
+    /// The queue assigned a task to it.
     Work(TaskId),
-    /// It is to end and stay so: by a person, or with its supervisor.
+    /// Stop it and keep it stopped, by a person or with its supervisor.
     Stop(Stopper),
-    /// Its attempt is to end, and the agent goes on.
+    /// Stop its attempt only.
     End(StopReason),
     /// Its attempt ended.
     Died {
         /// The facts.
         death: Box<Death>,
-        /// What was found.
+        /// The post-mortem.
         post_mortem: Box<PostMortem>,
-        /// Where the task of its plan is now, when there is one and it is still its own.
+        /// Status of its plan's task, if there is one and it is still its own.
         task: Option<TaskStatus>,
     },
-    /// The time that it waited for has come.
+    /// The time it waited for has come.
     Due,
-    /// Work may not be resumed now.
+    /// Nothing may be resumed now.
     HoldBack,
-    /// A finished step, or a stable period.
+    /// It finished a step or was stable for a while.
     Progress,
-    /// A loop's round ended well: whether that was the last.
+    /// A loop's round succeeded, and the condition was checked.
     RoundOver {
         /// The condition of `--until` holds.
         finished: bool,
     },
-    /// A loop's round ended well, and its condition cannot be asked: going on would have no end.
+    /// A loop's round succeeded, but its condition cannot be checked. Continuing could loop for
+    /// ever.
     CannotAsk,
-    /// It said itself that it lives.
+    /// It reported a heartbeat.
     Reported,
-    /// One that reports by itself has not done so for too long.
+    /// An agent that reports its own heartbeats was silent for too long.
     Silent {
         /// For how long.
         silent: Span,
-        /// What was found.
+        /// The post-mortem.
         post_mortem: Box<PostMortem>,
     },
 }
 
-/// What is to be done once the changes are durable.
+/// An action to take once the changes are durable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEffect {
     /// Start the attempt with this number and tag.
@@ -94,44 +95,44 @@ pub enum AgentEffect {
         number: u32,
         /// Its tag.
         tag: AttemptTag,
-        /// Both were allocated ahead: no need to wait for this commit.
+        /// Both were allocated ahead, so it need not wait for this commit.
         at_once: bool,
     },
-    /// Stop the whole tree of the live attempt.
+    /// Stop all processes of the live attempt.
     StopTree(StopReason),
-    /// Come back with `Due` then.
+    /// Send `Due` at this time.
     WaitUntil(Time),
-    /// Ask the loop's condition, then come back with `RoundOver`.
+    /// Check the loop's condition, then send `RoundOver`.
     AskUntil,
-    /// Say it to whoever watches; whoever is away is told by the alert in the journal.
+    /// Show it to users who watch. Others get the alert from the journal.
     Alert(String),
-    /// The agent has come to rest: nothing more happens by itself.
+    /// The agent is at rest: nothing happens without a new event.
     AtRest,
 }
 
-/// What to commit, and what to do then.
+/// Changes to commit and actions to take afterwards.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AgentDecision {
-    /// In this order, all or nothing.
+    /// Applied in this order, all or none.
     pub changes: Vec<AgentChange>,
-    /// In this order, after the commit.
+    /// Taken in this order, after the commit.
     pub effects: Vec<AgentEffect>,
 }
 
-/// What the decision stands on beside the agent.
+/// Inputs of a decision besides the agent.
 #[derive(Debug, Clone, Copy)]
 pub struct AgentDecisionInput {
-    /// The time.
+    /// The current time.
     pub now: Time,
-    /// A chance from 0 to 1, to spread restarts.
+    /// Random number from 0 to 1, to spread restarts.
     pub jitter: f64,
-    /// Makes new tags unique.
+    /// Random number that makes new tags unique.
     pub chance: u64,
-    /// Where the task of its plan is, when there is one and it is still its own.
+    /// Status of its plan's task, if there is one and it is still its own.
     pub task: Option<TaskStatus>,
 }
 
-/// Decides what becomes of an agent by an event.
+/// Decides how an agent reacts to an event.
 pub fn decide(agent: &Agent, event: AgentEvent, moment: AgentDecisionInput) -> AgentDecision {
     if agent.plan.reports_itself() {
         return reports::decide(agent, event, moment);
@@ -154,9 +155,9 @@ pub fn decide(agent: &Agent, event: AgentEvent, moment: AgentDecisionInput) -> A
     }
 }
 
-/// Decides as `decide` while nothing is to be begun: what would begin an attempt is paused instead, and
-/// deaths are recorded as ever. Only what a person wants of this very agent is done; one who holds
-/// everything back is asked again for a restart that was wanted before.
+/// Like `decide`, while nothing may be started: what would begin an attempt is paused instead, and
+/// deaths are recorded as usual. Only a person's request for this agent is executed. A restart
+/// requested before must be requested again.
 pub fn decide_held(
     agent: &Agent,
     event: AgentEvent,
@@ -185,7 +186,7 @@ fn wake(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
         } => begin(agent, moment),
         AgentState::Suspended { why: Pause::Asking, until: None } => ask(),
         AgentState::Running { ending: None, .. } => AgentDecision::default(),
-        // It was to end with a supervisor that is gone; with this one it begins anew.
+        // It was being stopped by a supervisor that is gone; this one starts it again.
         AgentState::Running { ending: Some(StopReason::Shutdown), .. } => {
             tell_to_end(agent, StopReason::Restart)
         }
@@ -199,7 +200,7 @@ fn wake(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
 
 fn start(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
     match &agent.state {
-        // Its tree is being stopped already.
+        // It is already being stopped.
         AgentState::Running { ending: Some(StopReason::Stop), .. } => {
             ending_by(agent, StopReason::Restart)
         }
@@ -217,7 +218,7 @@ fn start(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
     }
 }
 
-/// One that is not idle has something else to do, or nobody wants it to run.
+/// An agent that is not idle is busy or stopped on purpose.
 fn work(agent: &Agent, task: TaskId, moment: AgentDecisionInput) -> AgentDecision {
     if !agent.is_idle() {
         return AgentDecision::default();
@@ -230,13 +231,13 @@ fn stop(agent: &Agent, by: Stopper) -> AgentDecision {
     let ending = if by == Stopper::Shutdown { StopReason::Shutdown } else { StopReason::Stop };
     match &agent.state {
         AgentState::Running { ending: Some(StopReason::Stop), .. } => AgentDecision::default(),
-        // A second ladder would give it a second grace.
+        // A second stop sequence would give it a second grace period.
         AgentState::Running { ending: Some(already), .. } if *already == ending => {
             AgentDecision::default()
         }
         AgentState::Running { .. } => tell_to_end(agent, ending),
         AgentState::Stopped { by: Stopper::Person } => at_rest(),
-        // What waits for its turn waits for the next supervisor as well.
+        // An agent that waits for its turn also waits for the next supervisor.
         AgentState::Created
         | AgentState::Crashed { .. }
         | AgentState::Suspended { .. }
@@ -334,30 +335,30 @@ fn died(
     decision.then(next)
 }
 
-/// What a death that is recovered from is charged to, beside the total of restarts.
+/// Which budget a death is charged to, besides the total of restarts.
 #[derive(Debug, Clone, Copy)]
 enum Charge {
-    /// The row of recoveries without progress.
+    /// The count of recoveries without progress.
     Row,
-    /// That row, which begins anew: it made progress, or lived for long.
+    /// That count, after a reset: it made progress or was stable.
     RowAnew,
-    /// Nothing else: its node was lost.
+    /// Only the total: its node was lost.
     Total,
 }
 
-/// What an end says of an agent that was started with a task.
+/// Facts about the end of an agent that was started for a task.
 struct StartedEnd {
     has_succeeded: bool,
-    /// It made progress, or lived for long.
+    /// It made progress or was stable.
     advanced: bool,
     charge: Charge,
-    /// It had let go of its task itself.
+    /// It released its task itself.
     let_go: bool,
-    /// When "later" is.
+    /// When it resumes after asking for later.
     until: Time,
 }
 
-/// An agent that was started with a task: it goes on with it while that is its to do, and is idle then.
+/// An agent started for a task continues with it while the task is its own, then becomes idle.
 fn died_with_work(
     agent: &Agent,
     ending: Option<StopReason>,
@@ -378,7 +379,7 @@ fn died_with_work(
         Some(StopReason::Shutdown) => return idle(agent),
         Some(StopReason::Hung | StopReason::Timeout) | None => {}
     }
-    // Another task would only find it so again.
+    // It would defer another task as well.
     if cause == Cause::Deferred {
         return pause(Pause::Deferred, end.until);
     }
@@ -540,8 +541,8 @@ fn cannot_ask(agent: &Agent) -> AgentDecision {
     }
 }
 
-/// Over when it has come, or when it lies further ahead than any wait can: then the clock was set
-/// back since.
+/// Begins when the time has come. Also when it is further ahead than any wait can be, because then
+/// the clock was set back.
 fn wait_or_begin(agent: &Agent, at: Time, moment: AgentDecisionInput) -> AgentDecision {
     let policy = &agent.plan.policy;
     let longest = match agent.state {
@@ -555,14 +556,14 @@ fn wait_or_begin(agent: &Agent, at: Time, moment: AgentDecisionInput) -> AgentDe
     AgentDecision { changes: Vec::new(), effects: vec![AgentEffect::WaitUntil(at)] }
 }
 
-/// The longest "later" that an agent can ask for.
+/// The longest deferral that an agent can ask for.
 const LATER_MAX: Span = Span::from_secs(8 * 24 * 3_600);
-/// The shortest: "later" is charged to no budget, so only its pace bounds it.
+/// The shortest deferral. Deferrals cost no budget, so only this limits their rate.
 const LATER_MIN: Span = Span::from_secs(1);
-/// The shortest rest after a success, which is charged to no budget either.
+/// The shortest pause after a success, which costs no budget either.
 const REST_MIN: Span = Span::from_ms(100);
 
-/// When an agent that said "later" goes on: at the time it gave, where that is believable.
+/// When a deferred agent resumes: at the time it gave, if that is plausible.
 pub fn later(death: &Death, now: Time, defer: Span) -> Time {
     let asked = match death.said {
         Some(ReportedEnd::Later(Some(at))) if at > now && at.since(now) <= LATER_MAX => Some(at),
@@ -571,8 +572,8 @@ pub fn later(death: &Death, now: Time, defer: Span) -> Time {
     asked.unwrap_or_else(|| now.plus(defer)).max(now.plus(LATER_MIN))
 }
 
-/// The next attempt. None while a person has to act on its task or when that has ended, and nothing is
-/// charged for that; nor when it is started with tasks and has none.
+/// Begins the next attempt. Does not begin one, at no charge, while its task waits for a person or
+/// has ended, or when it is started for tasks and has none.
 fn begin(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
     if agent.plan.takes == Takes::Start && !has_work(agent, moment.task) {
         return idle(agent);
@@ -586,7 +587,7 @@ fn begin(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
     }
 }
 
-/// With the tag that was allocated ahead, and the one after it allocated now.
+/// Uses the tag that was allocated ahead and allocates the next one.
 fn spawn(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
     let number = agent.attempt_number + 1;
     let ahead = agent.next_attempt.clone().filter(|tag| tag.number() == Some(number));
@@ -608,7 +609,7 @@ fn tell_to_end(agent: &Agent, ending: StopReason) -> AgentDecision {
     ending_by(agent, ending).then(signal_tree(ending))
 }
 
-/// Records why the live attempt is being ended.
+/// Records why the live attempt is being stopped.
 fn ending_by(agent: &Agent, ending: StopReason) -> AgentDecision {
     let AgentState::Running { attempt, since, .. } = &agent.state else {
         return AgentDecision::default();
@@ -618,7 +619,7 @@ fn ending_by(agent: &Agent, ending: StopReason) -> AgentDecision {
     AgentDecision { changes: vec![AgentChange::State(state)], effects: Vec::new() }
 }
 
-/// The signal of an end that is recorded already.
+/// Sends the signal of a stop that is already recorded.
 fn signal_tree(ending: StopReason) -> AgentDecision {
     AgentDecision { changes: Vec::new(), effects: vec![AgentEffect::StopTree(ending)] }
 }
@@ -631,7 +632,7 @@ fn pause(why: Pause, until: Time) -> AgentDecision {
     }
 }
 
-/// Success is progress: an agent that always runs is not charged for it, and only its pace is bounded.
+/// Success costs no budget; for an agent that is always restarted only the rate is limited.
 fn rest_a_while(agent: &Agent, now: Time) -> AgentDecision {
     progress(agent).then(pause(Pause::Resting, now.plus(rest(agent))))
 }
@@ -640,14 +641,14 @@ fn rest(agent: &Agent) -> Span {
     agent.plan.policy.cooldown.max(REST_MIN)
 }
 
-/// Between rounds nothing lives; a supervisor that comes then asks again.
+/// Nothing runs between rounds; a supervisor that acquires it then checks the condition again.
 fn round_counted(agent: &Agent) -> AgentDecision {
     let state = AgentState::Suspended { why: Pause::Asking, until: None };
     let changes = vec![AgentChange::Iteration(agent.iteration + 1), AgentChange::State(state)];
     AgentDecision { changes, effects: Vec::new() }
 }
 
-/// A loop that a person starts anew counts its rounds anew.
+/// Resets the round counter of a loop that a person starts again.
 fn first_round(agent: &Agent) -> AgentDecision {
     let mut decision = AgentDecision::default();
     if agent.iteration > 0 {
@@ -669,8 +670,8 @@ fn at_rest() -> AgentDecision {
 }
 
 impl AgentDecision {
-    /// What would begin an attempt is paused. Where that lasts until a person acts, what would begin one
-    /// later is too, and a loop asks its condition when it is woken next.
+    /// Pauses instead of beginning an attempt. If the pause lasts until a person acts, later begins
+    /// are paused too, and a loop checks its condition when it is woken next.
     fn held(mut self, why: Pause) -> Self {
         let for_good = why == Pause::HeldBack;
         let begins = |effect: &AgentEffect| match effect {

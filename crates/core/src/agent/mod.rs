@@ -1,7 +1,7 @@
-//! Agents: named workers with a policy, their attempts and deaths, and what becomes of them.
+//! Agents: named workers with a policy, their attempts, and decisions about them.
 //!
-//! Pure. `decide` is the table of state and event; `change` says what a decision changes. Leaves to
-//! others: starting and stopping processes, noticing deaths, keeping records.
+//! Pure. `decide` is the table of state and event; `change` describes what a decision changes.
+//! Processes and records are handled elsewhere.
 
 pub mod active_state;
 pub mod attempt;
@@ -32,32 +32,31 @@ pub use attempt::{Attempt, AttemptTag};
 pub use death::{Cause, Death, PostMortem, RecordedDeath};
 pub use remote_command::RemoteCommand;
 
-/// An agent as the store keeps it.
+/// An agent's record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Agent {
     /// Its name.
     pub name: AgentName,
-    /// What it is doing.
+    /// Its state.
     #[serde(flatten)]
     pub state: AgentState,
-    /// Its supervisor's right.
+    /// Its supervisor's lease.
     pub lease: Lease,
-    /// Grows with every commit.
+    /// Incremented by every commit.
     pub seq: u64,
     /// Number of the newest attempt that was begun; 0 before the first.
     pub attempt_number: u32,
-    /// The tag that the next attempt will have, allocated ahead so that a restart need not wait for
-    /// the disk.
+    /// The tag of the next attempt, allocated ahead so that a restart does not wait for the disk.
     pub next_attempt: Option<AttemptTag>,
-    /// What was used up of its budgets.
+    /// Usage of its budgets.
     pub tally: Tally,
-    /// The id of the agent's own session, where a preset captured one.
+    /// The agent's own session id, if a preset captured one.
     pub session: Option<String>,
     /// Rounds that `run --loop` has finished.
     pub iteration: u32,
-    /// What it was last asked to be.
+    /// Its current plan.
     pub plan: AgentPlan,
-    /// What another node wants of whoever holds its lease.
+    /// A command from another node to the holder of its lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wish: Option<RemoteCommand>,
     /// When it was first seen.
@@ -66,41 +65,41 @@ pub struct Agent {
     pub updated_at: Time,
 }
 
-/// What an agent is doing.
+/// State of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum AgentState {
-    /// Known, and never started.
+    /// Never started.
     Created,
-    /// An attempt of it lives, or is about to.
+    /// An attempt runs or is about to start.
     Running {
-        /// Which one.
+        /// The attempt.
         attempt: AttemptTag,
         /// Since when.
         since: Time,
-        /// It was told to end, by whom or why; recorded before the signal.
+        /// Set when it is being stopped; recorded before the signal.
         ending: Option<StopReason>,
     },
     /// Its attempt died.
     Crashed {
-        /// When it is brought back; never by itself when none.
+        /// When it is restarted; not automatically when none.
         again_at: Option<Time>,
     },
-    /// A person or a limit paused it.
+    /// Paused by a person or a limit.
     Suspended {
-        /// What did.
+        /// The reason.
         why: Pause,
-        /// When it goes on by itself.
+        /// When it resumes automatically.
         until: Option<Time>,
     },
-    /// It ended, and nothing brings it back but whoever may.
+    /// It ended and is not restarted automatically, except after a shutdown.
     Stopped {
         /// Who stopped it.
         by: Stopper,
     },
-    /// Recovery is used up; only a person restarts it.
+    /// The restart budget is exhausted; only a person restarts it.
     Terminated {
-        /// Which limit was reached, in words.
+        /// The limit that was reached, as text.
         why: String,
     },
 }
@@ -109,9 +108,9 @@ pub enum AgentState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentStateKind {
-    /// Known, and never started.
+    /// Never started.
     Created,
-    /// An attempt lives.
+    /// An attempt runs.
     Running,
     /// Its attempt died.
     Crashed,
@@ -119,12 +118,12 @@ pub enum AgentStateKind {
     Suspended,
     /// Ended.
     Stopped,
-    /// Recovery is used up.
+    /// The restart budget is exhausted.
     Terminated,
 }
 
 impl AgentStateKind {
-    /// All of them, in the order of their numbers.
+    /// All states, by number.
     pub const ALL: [Self; 6] = [
         Self::Created,
         Self::Running,
@@ -134,7 +133,7 @@ impl AgentStateKind {
         Self::Terminated,
     ];
 
-    /// The word used everywhere.
+    /// Its name in JSON, SQL and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -154,7 +153,7 @@ impl fmt::Display for AgentStateKind {
 }
 
 impl AgentState {
-    /// Which of the six.
+    /// The state without its data.
     pub fn kind(&self) -> AgentStateKind {
         match self {
             Self::Created => AgentStateKind::Created,
@@ -168,13 +167,13 @@ impl AgentState {
 }
 
 impl Agent {
-    /// Whether it waits for a task of the queue to be started with.
+    /// Whether it waits for a task of the queue.
     pub fn is_idle(&self) -> bool {
         self.plan.takes == Takes::Start && self.state == AgentState::Stopped { by: Stopper::Itself }
     }
 
-    /// What to type to have it run again, in the folder `here` where that is known. Nobody is left to ask
-    /// where it had a `relight run` of its own.
+    /// The command to run it again, for the folder `here` if known. An agent of `relight run` has
+    /// no supervisor left to ask, so the whole command is given.
     pub fn command_to_start(&self, here: Option<&str>) -> String {
         let name = shell_word(self.name.as_str());
         if !self.plan.labels.contains_key(FOREGROUND) {
@@ -186,7 +185,7 @@ impl Agent {
                 words.extend(flags.iter().map(|word| shell_word(word)));
                 folder
             }
-            // Of an earlier version, which kept less.
+            // Written by an earlier version, which stored less.
             None => {
                 words.push(format!("run --name {name}"));
                 if self.plan.preset != AgentPlan::default().preset {
@@ -206,34 +205,34 @@ impl Agent {
         }
     }
 
-    /// Whether this attempt of it is over, and with it everything that it held. An attempt is started
-    /// only when the one before is dead, and may be faster than the record of that death: `asker`, the
-    /// attempt that asks, then has the tag that was allocated for it.
+    /// Whether this attempt has ended, and with it everything it held. An attempt starts only when
+    /// the one before is dead, but it may run before that death is recorded. Then `asker`, the
+    /// attempt that asks, has the tag that was allocated for it.
     pub fn has_ended(&self, attempt: &AttemptTag, asker: Option<&AttemptTag>) -> bool {
         let is_asked_by_next = asker.is_some() && self.next_attempt.as_ref() == asker;
         if is_asked_by_next && asker != Some(attempt) {
             return true;
         }
         let runs = matches!(&self.state, AgentState::Running { attempt: current, .. } if current == attempt);
-        // One that is being started may hold its task before its own record is written.
+        // A starting attempt may hold its task before its own record is written.
         let is_newer = attempt.number().is_some_and(|number| number > self.attempt_number);
         !runs && !is_newer
     }
 }
 
-/// Why a live attempt is being ended.
+/// Why a live attempt is being stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// A person does not want it any more.
+    /// A person stopped it.
     Stop,
-    /// Its supervisor ends, and the agent with it.
+    /// Its supervisor shuts down.
     Shutdown,
-    /// A person wants a new attempt.
+    /// A person restarted it.
     Restart,
-    /// All its declared sources were silent for too long.
+    /// All its declared sources of signs of life were silent for too long.
     Hung,
-    /// The attempt took too long.
+    /// The attempt exceeded its time limit.
     Timeout,
 }
 
@@ -253,68 +252,68 @@ pub enum Stopper {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pause {
-    /// It said "later" (exit 75, or a limit that its preset read).
+    /// It asked to be resumed later (exit 75, or a limit detected by its preset).
     Deferred,
-    /// Nothing is resumed before a person says so: the machine went down again and again soon after,
-    /// or the supervisor was started so.
+    /// Nothing is resumed before a person allows it: the machine is in a boot loop, or the
+    /// supervisor was started so.
     HeldBack,
-    /// A round of its loop is over, and whether it was the last is being asked.
+    /// A round of its loop ended, and the loop's condition is being checked.
     Asking,
-    /// It succeeded, and always runs: the next attempt waits for the cooldown.
+    /// It succeeded and is always restarted: the next attempt waits for the cooldown.
     Resting,
-    /// Its task is blocked, in review or suspended: working on it is not the agent's turn.
+    /// Its task is blocked, in review or suspended, so there is nothing for the agent to do.
     Task,
-    /// Nothing is begun while a drain lasts.
+    /// A drain is in effect.
     Draining,
-    /// It goes on when it is its turn: what comes back is paced.
+    /// It waits for its turn: recovery is rate-limited.
     Turn,
 }
 
-/// When an agent that ended is started again.
+/// When an agent is restarted after its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RestartRule {
-    /// When it did not succeed.
+    /// After a failure.
     #[default]
     OnFailure,
-    /// Whatever it ended with.
+    /// After any end.
     Always,
     /// Never.
     Never,
 }
 
-/// How an agent comes by tasks of the queue.
+/// How an agent gets tasks of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Takes {
-    /// It runs by itself, and claims what it wants.
+    /// It runs all the time and claims tasks itself.
     #[default]
     Claim,
-    /// It is started with each task, and is idle in between.
+    /// It is started for each task and is idle in between.
     Start,
 }
 
-/// What an agent was asked to be: all that decisions and successors need, and no secret.
+/// The plan of an agent: everything that decisions and successors need. Contains no secrets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentPlan {
-    /// Program and arguments, redacted, for people to read.
+    /// Program and arguments, redacted, for display.
     pub command: Vec<String>,
     /// The folder it runs in.
     pub folder: String,
     /// The preset's name.
     pub preset: String,
-    /// The task it works on, when one was named, or given to it by the queue.
+    /// The task it works on, if named or assigned by the queue.
     pub task: Option<TaskId>,
     /// When it is started again.
     pub restart: RestartRule,
     /// Its budgets.
     #[serde(flatten)]
     pub policy: RestartPolicy,
-    /// How long all sources may be silent; never judged when none.
+    /// How long all sources may be silent; unlimited when none.
     #[serde(rename = "silence_max_ms")]
     pub silence_max: Option<Span>,
-    /// How long an open step or tool call without a time limit of its own explains silence, counted from
-    /// its last use of CPU or I/O; for as long as it is open when none.
+    /// How long an open step or tool call without a time limit of its own excuses silence, counted
+    /// from its last CPU or I/O use; as long as it is open when none.
     #[serde(rename = "step_silence_max_ms", default = "step_silence_max_default")]
     pub step_silence_max: Option<Span>,
     /// How long one attempt may take.
@@ -323,48 +322,48 @@ pub struct AgentPlan {
     /// How long it has to end after the first signal.
     #[serde(rename = "grace_ms")]
     pub grace: Span,
-    /// How long "later" is.
+    /// Default wait when it asks to be resumed later.
     #[serde(rename = "defer_ms")]
     pub defer: Span,
     /// Whether exit 0 finishes the task it holds.
     pub exit_completes: bool,
-    /// Rounds of `run --loop`: at most so many; 0 when it is no loop.
+    /// Maximum number of rounds of `run --loop`; 0 when it is not a loop.
     pub iterations_max: Option<u32>,
-    /// How it comes by tasks of the queue.
+    /// How it gets tasks of the queue.
     #[serde(default)]
     pub takes: Takes,
-    /// What it can do, for tasks that ask for it.
+    /// Its skills, matched with those that tasks require.
     #[serde(default)]
     pub skills: Vec<String>,
-    /// The name that it shares with others who do the same work.
+    /// The name of its pool.
     #[serde(default)]
     pub pool: Option<AgentName>,
-    /// Most tasks that it holds at a time; any number when none.
+    /// Maximum number of tasks held at a time; unlimited when none.
     #[serde(default)]
     pub concurrency: Option<u32>,
-    /// What else a reader wants to know, by name.
+    /// Labels.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// How its `relight run` was typed.
+    /// The `relight run` command line that started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typed: Option<Typed>,
 }
 
-/// A `relight run` as somebody typed it, redacted, so that it can be typed again.
+/// A `relight run` command line, redacted, so that it can be repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Typed {
-    /// Where: what is relative in it is relative to that.
+    /// The working folder, to which relative paths refer.
     pub folder: String,
-    /// The words between `relight` and the `--` before the agent's command.
+    /// The arguments between `relight` and the `--` before the agent's command.
     pub flags: Vec<String>,
 }
 
-/// Plans of earlier versions have none.
+/// Default for plans of earlier versions.
 fn step_silence_max_default() -> Option<Span> {
     Some(STEP_SILENCE_MAX)
 }
 
-/// The limit of open steps and tool calls when nobody says.
+/// Default limit of open steps and tool calls.
 pub const STEP_SILENCE_MAX: Span = Span::from_secs(3_600);
 
 impl Default for AgentPlan {
@@ -393,15 +392,16 @@ impl Default for AgentPlan {
     }
 }
 
-/// The label of agents that nobody supervises and that say themselves that they live.
+/// Label of agents that are not supervised and report their own heartbeats.
 pub const SELF_REPORTING: &str = "self_reporting";
-/// The label of agents with a command that were registered over HTTP: the store is their configuration.
+/// Label of agents registered with a command over HTTP; their configuration is in the store.
 pub const REGISTERED: &str = "registered";
-/// The label of agents of `relight run`: their supervisor ends with them.
+/// Label of agents of `relight run`, whose supervisor ends with them.
 pub const FOREGROUND: &str = "foreground";
 
 impl AgentPlan {
-    /// Whether it reports by itself: a life of it begins with a report and ends with silence.
+    /// Whether it reports its own heartbeats: an attempt begins with a report and ends with
+    /// silence.
     pub fn reports_itself(&self) -> bool {
         self.labels.contains_key(SELF_REPORTING)
     }
@@ -411,7 +411,7 @@ impl AgentPlan {
         self.labels.contains_key(REGISTERED)
     }
 
-    /// The agent as one who wants work.
+    /// The agent as a claimant for tasks.
     pub fn claimant(&self, agent: &AgentName) -> Claimant {
         let (pool, skills) = (self.pool.clone(), self.skills.clone());
         Claimant { agent: agent.clone(), pool, skills }

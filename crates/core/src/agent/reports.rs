@@ -1,5 +1,5 @@
-//! The table of agents that report by themselves: nobody starts or stops their process, so a life
-//! begins with a report and ends with silence. Pure.
+//! Decisions about agents that report their own heartbeats. Nobody starts or stops their process,
+//! so an attempt begins with a report and ends with silence. Pure.
 //!
 //! | state \ event | reported | silent | start | end to restart | stop by a person |
 //! |---|---|---|---|---|---|
@@ -10,10 +10,10 @@
 //! | stopped by a person | – | – | begin | begin | – |
 //! | stopped otherwise | begin | – | begin | begin | stopped |
 //!
-//! *begin*: a new attempt, of which nothing is spawned. *crashed, told*: its attempt ended as hung, and
-//! somebody hears of it; what it held goes by its strategy, which is left to the caller. No budget is
-//! charged: nothing is spent on bringing it back. *–*: nothing happens, as by every event that is not
-//! in the table.
+//! *begin*: a new attempt, without spawning a process. *crashed, told*: its attempt ended as hung
+//! and an alert is sent; the caller passes its tasks to their strategy. No budget is charged,
+//! because restarting it costs nothing. *–*: nothing happens, as for every event that is not in the
+//! table.
 
 use super::attempt::AttemptTag;
 use super::change::AgentChange;
@@ -24,7 +24,7 @@ use crate::alert::Alert;
 use crate::event::EventKind;
 use crate::time::Time;
 
-/// Decides what becomes of an agent that reports by itself.
+/// Decides how an agent that reports its own heartbeats reacts to an event.
 pub(super) fn decide(
     agent: &Agent,
     event: AgentEvent,
@@ -88,7 +88,7 @@ pub(super) fn decide(
     }
 }
 
-/// A new life, which somebody else leads.
+/// Begins an attempt whose process is managed elsewhere.
 fn begin(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
     let number = agent.attempt_number + 1;
     let tag = AttemptTag::new(&agent.name, number, moment.chance);
@@ -97,7 +97,7 @@ fn begin(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
     AgentDecision { changes, effects: Vec::new() }
 }
 
-/// The end of what runs of it, if anything does.
+/// Ends the current attempt, if there is one.
 fn told_to_end(agent: &Agent, ending: StopReason, now: Time) -> Vec<AgentChange> {
     let AgentState::Running { since, .. } = &agent.state else { return Vec::new() };
     let note = "a person ended it; its own process is left alone".to_owned();

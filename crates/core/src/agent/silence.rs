@@ -1,24 +1,24 @@
-//! Judges whether an agent hangs: by the silence of all its declared sources, never by one alone.
+//! Detects hanging agents: all declared sources of signs of life must be silent, never only one.
 //!
-//! Pure. All moments are milliseconds of one monotonic clock that stands still while the host sleeps,
-//! so neither sleep nor a changed wall clock is taken for silence. Leaves to others: hearing the signs,
-//! setting the timer for [`Silence::next_look_ms`], and ending what hangs.
+//! Pure. All times are milliseconds of a monotonic clock that stops while the host sleeps, so
+//! neither sleep nor a changed wall clock counts as silence. The caller delivers the signs, sets
+//! the timer for [`Silence::next_look_ms`] and stops what hangs.
 //!
-//! Output and steps are looked up lazily: before each [`Silence::look`] the caller refreshes them, and
-//! takes in the beats that are already there, so that a late supervisor judges by what is true now.
+//! Output and steps are read lazily: before each [`Silence::look`] the caller refreshes them and
+//! delivers pending heartbeats, so that a delayed supervisor judges by the current state.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Span;
 
-/// How long after the limit the second look is.
+/// Time between the limit and the confirming check.
 pub const CONFIRM_MS: u64 = 50;
 
-/// A look later than this after it was due says that we or the host stood still, and nothing about the
-/// agent.
+/// A check delayed by more than this means that this process or the host was frozen, so it says
+/// nothing about the agent.
 pub const LATE_MS: u64 = 1_000;
 
-/// How far ahead an agent may declare that it waits, or ask for more time.
+/// The longest wait or extension that an agent may declare.
 pub const WAITING_MS_MAX: u64 = 7 * 24 * 3_600_000;
 
 /// Where signs of life come from.
@@ -27,7 +27,7 @@ pub const WAITING_MS_MAX: u64 = 7 * 24 * 3_600_000;
 pub enum SignSource {
     /// Its log grew.
     Output,
-    /// It said so: `relight beat`, or an `sd_notify` datagram.
+    /// A heartbeat: `relight beat` or an `sd_notify` datagram.
     Beat,
     /// A step was recorded.
     Steps,
@@ -36,10 +36,10 @@ pub enum SignSource {
 }
 
 impl SignSource {
-    /// Those that people and presets declare; the default is all of them.
+    /// The sources that users and presets can declare; all by default.
     pub const DECLARED: [Self; 3] = [Self::Output, Self::Beat, Self::Steps];
 
-    /// The word used everywhere.
+    /// Its name in JSON and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Output => "output",
@@ -50,30 +50,30 @@ impl SignSource {
     }
 }
 
-/// What an attempt is at.
+/// Phase of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptPhase {
-    /// No sign of it came yet.
+    /// No sign of life yet.
     Starting,
-    /// It gave signs.
+    /// There were signs of life.
     Working,
-    /// It said until when nothing will come.
+    /// It declared a wait.
     Waiting,
 }
 
-/// Work that was begun and not ended, and may be silent: a running step, an open tool call.
+/// Open work that excuses silence: a running step or an open tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenWork {
-    /// When it is over by its own limit, where it has one.
+    /// Its own time limit, if it has one.
     pub deadline_ms: Option<u64>,
-    /// When it began, or was last seen at work: its processes used CPU or I/O.
+    /// When it began, or when its processes last used CPU or I/O.
     pub active_ms: u64,
 }
 
 impl OpenWork {
-    /// Until when it explains silence: its own deadline, else `silence_max` after it was last seen at
-    /// work; without that limit for as long as it is open.
+    /// Until when it excuses silence: its own deadline, otherwise `silence_max` after its last
+    /// activity, otherwise as long as it is open.
     pub fn explains_until_ms(self, silence_max: Option<Span>) -> u64 {
         let by_limit =
             silence_max.map_or(u64::MAX, |max| self.active_ms.saturating_add(max.as_ms()));
@@ -81,17 +81,17 @@ impl OpenWork {
     }
 }
 
-/// What a look found.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SilenceCheck {
-    /// Nothing to say; look again at [`Silence::next_look_ms`].
+    /// Nothing wrong; check again at [`Silence::next_look_ms`].
     Fine,
-    /// Silent for too long: look once more then, with sources refreshed.
+    /// Silent for too long: check once more at this time, with refreshed sources.
     Again {
-        /// The second look.
+        /// Time of the second check.
         at_ms: u64,
     },
-    /// Both looks agree.
+    /// Both checks agree.
     Hung {
         /// Since its last sign.
         silent_ms: u64,
@@ -114,7 +114,7 @@ pub struct Silence {
     sources: Vec<SignSource>,
     phase: AttemptPhase,
     last_sign_ms: u64,
-    /// Silence counts from here: the last sign, the end of waiting, or the end of a freeze.
+    /// Start of the silence: the last sign, the end of a wait or the end of a freeze.
     window_from_ms: u64,
     waiting_until_ms: Option<u64>,
     extended_until_ms: u64,
@@ -122,8 +122,8 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// Of an attempt that was started at `started_ms`. Without a limit (none, or 0) or without sources
-    /// nothing is ever judged: there would be nothing to judge by.
+    /// For an attempt started at `started_ms`. Without a limit (none or 0) or without sources,
+    /// silence is never detected.
     pub fn new(max: Option<Span>, sources: Vec<SignSource>, started_ms: u64) -> Self {
         let is_judged = !sources.is_empty();
         Self {
@@ -138,8 +138,8 @@ impl Silence {
         }
     }
 
-    /// A sign of life; ignored when its source is not declared. Only a beat ends declared waiting:
-    /// what waits may still print.
+    /// A sign of life; ignored when its source is not declared. Only a heartbeat ends a declared
+    /// wait, because a waiting agent may still print.
     pub fn sign(&mut self, source: SignSource, now_ms: u64) {
         if !self.sources.contains(&source) {
             return;
@@ -150,27 +150,27 @@ impl Silence {
         self.heard(now_ms);
     }
 
-    /// It says that it is up and at work. What it says of itself counts whatever is declared.
+    /// It reports that it is ready. Counts even if heartbeats are not a declared source.
     pub fn ready(&mut self, now_ms: u64) {
         self.waiting_until_ms = None;
         self.heard(now_ms);
     }
 
-    /// It says that nothing will come until then: at most seven days ahead. A moment that is past ends
-    /// the waiting.
+    /// It declares a wait until this time, at most seven days ahead. A time in the past ends the
+    /// wait.
     pub fn waiting(&mut self, until_ms: u64, now_ms: u64) {
         let until_ms = until_ms.min(now_ms.saturating_add(WAITING_MS_MAX));
         self.waiting_until_ms = (until_ms > now_ms).then_some(until_ms);
         self.heard(now_ms);
     }
 
-    /// A verb of Relight that waits began or ended inside it. Counts whatever is declared.
+    /// A blocking Relight command of the agent began or ended. Always counts.
     pub fn verb(&mut self, now_ms: u64) {
         self.heard(now_ms);
     }
 
-    /// Open work explains the silence until then (see [`OpenWork`]). It is not a sign: the caller says it
-    /// again at each look for as long as the work is open.
+    /// Open work excuses the silence until this time (see [`OpenWork`]). It is not a sign of life:
+    /// the caller repeats it at each check while the work is open.
     pub fn explained(&mut self, until_ms: u64, now_ms: u64) {
         let until_ms = until_ms.min(now_ms);
         if until_ms > self.window_from_ms {
@@ -178,32 +178,32 @@ impl Silence {
         }
     }
 
-    /// It asks not to be judged for that long from now (`EXTEND_TIMEOUT_USEC`). Later signs do not
-    /// shorten it; a shorter one than what is left changes nothing.
+    /// Extends the limit (`EXTEND_TIMEOUT_USEC`). Later signs do not shorten it; a shorter
+    /// extension than what is left has no effect.
     pub fn extend(&mut self, span: Span, now_ms: u64) {
         let until_ms = now_ms.saturating_add(span.as_ms().min(WAITING_MS_MAX));
         self.extended_until_ms = self.extended_until_ms.max(until_ms);
         self.second_look_ms = None;
     }
 
-    /// What it is at, as far as was heard.
+    /// The current phase.
     pub fn phase(&self, now_ms: u64) -> AttemptPhase {
         let is_waiting = self.waiting_until_ms.is_some_and(|until_ms| now_ms < until_ms);
         if is_waiting { AttemptPhase::Waiting } else { self.phase }
     }
 
-    /// Its last sign; its start before the first.
+    /// The last sign of life; the start before the first.
     pub fn last_sign_ms(&self) -> u64 {
         self.last_sign_ms
     }
 
-    /// When to look next; never when nothing is judged.
+    /// Time of the next check; none when silence is not checked.
     pub fn next_look_ms(&self) -> Option<u64> {
         let limit_ms = self.limit_ms()?;
         Some(self.second_look_ms.unwrap_or(limit_ms))
     }
 
-    /// Looks; the caller has refreshed the sources.
+    /// Checks; the caller must have refreshed the sources.
     pub fn look(&mut self, now_ms: u64) -> SilenceCheck {
         let Some(due_ms) = self.next_look_ms() else { return SilenceCheck::Fine };
         self.end_waiting(now_ms);
@@ -238,14 +238,14 @@ impl Silence {
         self.second_look_ms = None;
     }
 
-    /// Who waited has a whole window to go on after it.
+    /// After a wait, a full window begins.
     fn end_waiting(&mut self, now_ms: u64) {
         if let Some(until_ms) = self.waiting_until_ms.take_if(|until_ms| *until_ms <= now_ms) {
             self.window_from_ms = self.window_from_ms.max(until_ms);
         }
     }
 
-    /// The end of the window, when nothing comes any more.
+    /// When the silence limit is reached without another sign.
     fn limit_ms(&self) -> Option<u64> {
         let from_ms = self.window_from_ms.max(self.waiting_until_ms.unwrap_or(0));
         let silent_until_ms = from_ms.saturating_add(self.max_ms?);

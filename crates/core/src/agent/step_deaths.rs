@@ -1,7 +1,7 @@
-//! Steps that take their supervisor down with them: parked after the second time.
+//! Parks steps that kill their supervisor, after the second time.
 //!
-//! The resumed step can be the killer. How often it was is told by the events of its task, so it
-//! survives what it killed.
+//! A resumed step may be what crashed the machine. The count is kept in the task's events, so it
+//! survives the crash.
 
 use serde_json::json;
 
@@ -11,10 +11,10 @@ use crate::event::{Event, EventKind};
 use crate::ids::TaskId;
 use crate::step::StepKey;
 
-/// So many deaths in a row park a step.
+/// Number of deaths in a row that park a step.
 pub const STEP_DEATHS_MAX: u32 = 2;
 
-/// What becomes of a step that died together with its supervisor.
+/// What happens to a step that died together with its supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepFate {
     /// It follows its repeat rule.
@@ -23,7 +23,7 @@ pub enum StepFate {
     Parked,
 }
 
-/// Decides by how often it did so, this time counted, since it was last ended or resolved.
+/// Decides by the number of such deaths, including this one, since it was last ended or resolved.
 pub fn died_with_supervisor(times: u32) -> StepFate {
     if times >= STEP_DEATHS_MAX { StepFate::Parked } else { StepFate::GoesOn }
 }
@@ -38,8 +38,9 @@ pub const EVENT_KINDS: [EventKind; 6] = [
     EventKind::StepsCleared,
 ];
 
-/// A step in doubt died once more with its supervisor. `events` are the task's, of these kinds,
-/// oldest first. What it comes to belongs into the commit that takes the task from its dead holder.
+/// Records that a step in doubt died with its supervisor again. `events` are the task's events of
+/// these kinds, oldest first. The result belongs in the commit that takes the task from its dead
+/// holder.
 pub fn decide(task: &TaskId, events: &[Event], step: &StepKey) -> Vec<TaskEvent> {
     let times = count(events, step) + 1;
     let told = json!({"step": step, "died_with_supervisor": times});
@@ -58,7 +59,7 @@ pub fn decide(task: &TaskId, events: &[Event], step: &StepKey) -> Vec<TaskEvent>
     }
 }
 
-/// How often it did so since it was last ended or resolved.
+/// Number of such deaths since it was last ended or resolved.
 pub fn count(events: &[Event], step: &StepKey) -> u32 {
     let mut times = 0;
     for event in events {

@@ -1,4 +1,4 @@
-//! Taking and giving back the lease.
+//! Taking and releasing the lease.
 
 use serde_json::json;
 
@@ -12,10 +12,11 @@ use crate::status::TaskStatus;
 use crate::task::Task;
 use crate::time::Span;
 
-/// Why a task whose holder is gone is interrupted.
+/// Reason for interrupting a task whose holder died.
 const HOLDER_GONE: &str = "its holder is gone";
 const STOLEN: &str = "taken over from its holder";
-/// What the event before a lease says when a person, or a program without a name, took an agent's task.
+/// Detail of the event before the lease when a person, or a program without a name, takes an
+/// agent's task.
 pub const STARTED_WITHOUT_AGENT: &str = "started_without_agent";
 
 pub(super) fn start(
@@ -36,7 +37,7 @@ pub(super) fn start(
     }
     let taken = if continues { Vec::new() } else { take_from_holder(scene, steal)? };
     let refusal = limits.refusal(task, scene.now);
-    // Whoever is at work finishes, whatever it has cost.
+    // The current holder may finish regardless of limits.
     if let Some(refusal) =
         refusal.filter(|refusal| !continues || matches!(refusal, Refusal::WaitsForPerson { .. }))
     {
@@ -60,7 +61,7 @@ pub(super) fn start(
     Ok(changes)
 }
 
-/// An agent that names itself starts what is its own, its pool's or nobody's.
+/// An agent may start its own tasks, its pool's and those without an agent.
 fn check_agent(task: &Task, starter: Option<&Starter>) -> Result<(), Refusal> {
     match (starter, &task.agent) {
         (Some(Starter::Itself(starter)), Some(agent)) if !starter.is_called(agent) => {
@@ -74,7 +75,7 @@ fn check_agent(task: &Task, starter: Option<&Starter>) -> Result<(), Refusal> {
     }
 }
 
-/// Whose the task is from then on. Said before the lease, so that whoever reads the events knows for whom
+/// Changes the task's agent, if needed. Recorded before the lease, so that the events show for whom
 /// it was taken.
 fn belongs_to(task: &Task, starter: Option<&Starter>, holder: &Holder) -> Vec<Change> {
     let mut changes = Vec::new();
@@ -92,7 +93,7 @@ fn belongs_to(task: &Task, starter: Option<&Starter>, holder: &Holder) -> Vec<Ch
     changes
 }
 
-/// Takes it from the queue. One that has used up what it may is parked instead, and nobody holds it.
+/// Claims a task of the queue. A task over a limit is parked instead.
 pub(super) fn claim(
     scene: &TaskDecisionInput<'_>,
     claimant: &Claimant,
@@ -108,7 +109,7 @@ pub(super) fn claim(
     Ok(changes)
 }
 
-/// Gives it to an agent of the queue that will be started with it; nobody holds it yet.
+/// Assigns a task to an agent that will be started for it; nobody holds it yet.
 pub(super) fn assign(
     scene: &TaskDecisionInput<'_>,
     claimant: &Claimant,
@@ -124,7 +125,7 @@ pub(super) fn assign(
     Ok(changes)
 }
 
-/// What claiming and assigning have in common, and whether it came to that.
+/// The common part of claiming and assigning. Returns whether it succeeded.
 fn give(
     scene: &TaskDecisionInput<'_>,
     claimant: &Claimant,
@@ -135,11 +136,11 @@ fn give(
         return Err(Refusal::NotBefore { task: task.id.clone(), at });
     }
     let mut changes = take_from_holder(scene, false)?;
-    // A strategy has to be asked first about one whose holder died at work.
+    // If its holder died at work, a strategy must be asked first.
     if task.status == TaskStatus::InProgress || !claimant.may_take(task) {
         return Err(illegal(task, TaskStatus::InProgress));
     }
-    // Who gave it to an agent by hand wants it tried once more.
+    // A task assigned by a person is tried once more.
     let is_by_hand = matches!(task.status, TaskStatus::Created | TaskStatus::Assigned);
     if !is_by_hand && let Some(why) = policy.exhausted(task, scene.now) {
         changes.extend(super::recover::park(task, &why.to_string()));
@@ -194,7 +195,7 @@ fn continues_own_lease(scene: &TaskDecisionInput<'_>, holder: &Holder) -> bool {
     scene.task.lease.is_continued_by(holder, scene.right.fence(), scene.life)
 }
 
-/// Nothing when nobody holds it; an interruption when its holder is gone or is robbed.
+/// Interrupts the task if its holder is dead or robbed; nothing when nobody holds it.
 fn take_from_holder(scene: &TaskDecisionInput<'_>, steal: bool) -> Result<Vec<Change>, Refusal> {
     let task = scene.task;
     if task.lease.held.is_none() {

@@ -1,7 +1,7 @@
-//! Turns an event into changes. Pure: the same task, event and time give the same decision.
+//! Decides which changes an event makes to a task. Pure: the same task, event and time give the
+//! same decision.
 //!
-//! Leaves to others: reading the task, finding out whether a holder lives, committing the
-//! changes, and acting on them.
+//! Reading the task, checking whether a holder lives, and committing are done elsewhere.
 
 mod hold;
 mod recover;
@@ -28,12 +28,13 @@ use crate::time::{Span, Time};
 pub use hold::STARTED_WITHOUT_AGENT;
 pub use steps::{StepAdvice, advise};
 
-/// The agent that starts a task by its name. The task belongs to it from then on.
+/// The agent that starts a task by name. The task belongs to it from then on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Starter {
-    /// It names itself: refused where the task has another agent.
+    /// The agent itself; refused if the task has another agent.
     Itself(Claimant),
-    /// A person names it (`run --task`, `task` of the configuration): the task is handed over to it.
+    /// Named by a person (`run --task`, `task` in the configuration): the task is handed over to
+    /// it.
     Planned(AgentName),
 }
 
@@ -47,124 +48,125 @@ impl Starter {
     }
 }
 
-/// What somebody wants of a task that exists.
+/// A request for an existing task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskEvent {
-    /// Take the lease and work on it.
+    /// Take the lease and start work.
     Start {
-        /// Whose life the lease follows.
+        /// The holder of the lease.
         holder: Holder,
         /// How long each write renews it for.
         ttl: Option<Span>,
-        /// Take it from a live holder too.
+        /// Also from a live holder.
         steal: bool,
-        /// The agent that takes it by its name; none for a person or a program without one.
+        /// The agent; none for a person or a program without a name.
         starter: Option<Starter>,
-        /// What keeps it from being started.
+        /// Limits that can refuse the start.
         limits: StartLimits,
     },
     /// Take it from the queue for an agent.
     Claim {
-        /// Who wants work.
+        /// The claimant.
         claimant: Claimant,
-        /// Whose life the lease follows.
+        /// The holder of the lease.
         holder: Holder,
         /// How long each write renews it for.
         ttl: Option<Span>,
-        /// What tasks may use up; one that has is parked instead.
+        /// Limits of tasks; a task over a limit is parked instead.
         policy: TaskPolicy,
     },
-    /// Give it to an agent of the queue that will be started with it.
+    /// Assign it to an agent that will be started for it.
     Assign {
         /// To whom.
         claimant: Claimant,
-        /// What tasks may use up; one that has is parked instead.
+        /// Limits of tasks; a task over a limit is parked instead.
         policy: TaskPolicy,
     },
-    /// Its holder died or gave it up, and its strategy was asked.
+    /// Its holder died or gave it up, and its strategy has answered.
     Recover(Box<RecoveryPlan>),
-    /// Work on it has used this.
+    /// Record usage.
     Spend(Usage),
     /// Add context.
     Set(BTreeMap<String, String>),
-    /// Go to a status by the shortest way through the table, for a dialect with fewer words.
+    /// Go to a status by the shortest path through the table, for the checkpoint dialect, which has
+    /// fewer statuses.
     Move {
-        /// Where to.
+        /// The target status.
         to: TaskStatus,
         /// Why.
         reason: Option<String>,
     },
     /// Change the steps known ahead.
     Declare(Vec<StepName>),
-    /// Ask for something else, from the beginning.
+    /// Replace the task and start over.
     Replace(Box<NewTask>),
-    /// Hand it to a second look.
+    /// Submit it for review.
     Review,
     /// It is finished.
     Done {
-        /// Also when declared steps are left open.
+        /// Even if declared steps are open.
         force: bool,
     },
-    /// It went wrong.
+    /// It failed.
     Fail {
         /// Why.
         reason: String,
     },
-    /// It cannot go on before a person acts, who is sent an alert.
+    /// It waits for a person; an alert is sent.
     Block {
         /// Why.
         reason: String,
         /// Whether another event of the same commit is the alert.
         is_told: bool,
     },
-    /// It goes on later.
+    /// It resumes later.
     Defer {
         /// When.
         until: Time,
         /// Why.
         reason: Option<String>,
     },
-    /// It is not wanted any more.
+    /// It is cancelled.
     Cancel {
         /// Why.
         reason: Option<String>,
     },
-    /// Give it to somebody again.
+    /// Assign it again.
     Retry {
-        /// To whom; the same as before when none.
+        /// The agent; the same as before when none.
         agent: Option<AgentName>,
-        /// Beyond the limit too.
+        /// Even beyond the limit.
         force: bool,
     },
-    /// Give it to somebody from its beginning: what was done of it counts no more.
+    /// Assign it again from the beginning; its progress is discarded.
     Restart {
-        /// To whom; the same as before when none.
+        /// The agent; the same as before when none.
         agent: Option<AgentName>,
     },
-    /// Something worth telling that changes nothing.
+    /// An event that changes nothing.
     Note(EventKind, serde_json::Value),
-    /// Its holder died, or ends: it waits to be taken up again.
+    /// Its holder died or shuts down: it waits to be resumed.
     Interrupt {
         /// Why.
         reason: String,
     },
-    /// Give it back.
+    /// Release the lease.
     Release {
-        /// Take it from a live holder too.
+        /// Also from a live holder.
         force: bool,
     },
-    /// Say what the checkpoint dialect has beside.
+    /// Set the checkpoint dialect's settings.
     Door(CheckpointSettings),
-    /// A step is about to act.
+    /// A step begins.
     StepBegin {
         /// Which.
         key: StepKey,
-        /// By which rule, unless one is recorded.
+        /// Its repeat rule, unless one is recorded.
         rule: RepeatRule,
         /// A hash of its input.
         fingerprint: Option<u64>,
     },
-    /// A step has acted.
+    /// A step ended.
     StepEnd {
         /// Which.
         key: StepKey,
@@ -173,14 +175,14 @@ pub enum TaskEvent {
         /// With what.
         output: Option<Output>,
     },
-    /// A person knows what became of a step in doubt.
+    /// A person resolves a step in doubt.
     StepResolve {
         /// Which.
         key: StepKey,
         /// Whether it happened.
         happened: bool,
     },
-    /// A step is not to be done.
+    /// Skip a step.
     StepSkip {
         /// Which.
         key: StepKey,
@@ -189,14 +191,14 @@ pub enum TaskEvent {
     },
 }
 
-/// What keeps a task from being started by its name.
+/// Limits that can refuse to start a task by name.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StartLimits {
-    /// One that waits for a person, or has used up what it may, is refused.
+    /// Refused if the task waits for a person or is over a limit.
     Policy(TaskPolicy),
-    /// One that waits for a person is refused; whoever starts it has a budget of its own.
+    /// Refused if the task waits for a person; the starter has a budget of its own.
     OwnBudget,
-    /// None: a person wants it.
+    /// No limits: forced by a person.
     Forced,
 }
 
@@ -206,7 +208,7 @@ impl StartLimits {
         if task.status.is_paused() && *self != Self::Forced {
             return Some(Refusal::WaitsForPerson { task: task.id.clone(), status: task.status });
         }
-        // Who gave it to an agent by hand wants it tried once more.
+        // A task assigned by a person is tried once more.
         let is_by_hand = matches!(task.status, TaskStatus::Created | TaskStatus::Assigned);
         let Self::Policy(policy) = self else { return None };
         let why = policy.exhausted(task, now).filter(|_| !is_by_hand)?;
@@ -214,21 +216,23 @@ impl StartLimits {
     }
 }
 
-/// By what right somebody writes.
+/// The authority of a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
-    /// The number of a lease.
+    /// The fence of a lease.
     Fence(Fence),
-    /// None; recorded so. What a live holder works on is refused.
+    /// No fence; recorded as such. Refused while a live holder has the task.
     Unfenced,
-    /// None, but the caller is part of the present holder: its process, a child of it, or its attempt.
+    /// No fence, but the caller belongs to the current holder: its process, a child of it, or its
+    /// attempt.
     Holder,
-    /// None, by a script of the checkpoint dialect, which knows no fences; taken, and recorded so.
+    /// No fence, from a script of the checkpoint dialect, which has none; accepted and recorded as
+    /// such.
     Dialect,
 }
 
 impl Right {
-    /// The number that is shown.
+    /// The fence, if there is one.
     pub fn fence(self) -> Option<Fence> {
         match self {
             Self::Fence(fence) => Some(fence),
@@ -237,10 +241,10 @@ impl Right {
     }
 }
 
-/// What must still be true when the changes are committed.
+/// Conditions checked by the commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Guard {
-    /// The lease is held, with this number.
+    /// The lease is held with this fence.
     pub fence: Option<Fence>,
     /// Nothing was committed since the task was read.
     pub seq: Option<u64>,
@@ -249,9 +253,9 @@ pub struct Guard {
 /// What to commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// On which condition.
+    /// Conditions of the commit.
     pub guard: Guard,
-    /// In this order, all or nothing. Empty: nothing to do.
+    /// Applied in this order, all or none. Empty: nothing to do.
     pub changes: Vec<Change>,
 }
 
@@ -261,34 +265,34 @@ pub enum Refusal {
     /// A text over its limit.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
-    /// The table of transitions has no such arrow.
+    /// The transition is not allowed.
     #[error("task {task} is {from} and cannot become {to}")]
     Illegal {
         /// Which task.
         task: TaskId,
         /// Where it stands.
         from: TaskStatus,
-        /// Where it was to go.
+        /// The wanted status.
         to: TaskStatus,
     },
-    /// Somebody else has the lease.
+    /// Another holder has the lease.
     #[error("task {task} is held by {} since {}", who_holds(.held, .agent.as_ref()), .held.since)]
     Held {
         /// Which task.
         task: TaskId,
-        /// Whose task it is.
+        /// The task's agent.
         agent: Option<AgentName>,
-        /// By whom.
+        /// The current lease.
         held: Box<HeldLease>,
     },
-    /// The task belongs to another agent than the one that wants to start it.
+    /// The task belongs to another agent.
     #[error("task {task} belongs to agent {agent}, not to {starter}")]
     OtherAgent {
         /// Which task.
         task: TaskId,
-        /// Whose task it is.
+        /// The task's agent.
         agent: AgentName,
-        /// Who wanted to start it.
+        /// The agent that wanted to start it.
         starter: AgentName,
     },
     /// The writer's lease is no longer valid.
@@ -296,22 +300,22 @@ pub enum Refusal {
     Fenced {
         /// Which task.
         task: TaskId,
-        /// What the writer showed.
+        /// The writer's fence.
         ours: Fence,
-        /// The newest lease's number.
+        /// The fence of the newest lease.
         newest: Fence,
     },
-    /// No assignment after a failure is left.
+    /// No retries are left.
     #[error("task {task} was retried {used} of {max} times")]
     RetriesUsedUp {
         /// Which task.
         task: TaskId,
-        /// How often it was assigned again.
+        /// Retries used.
         used: u32,
-        /// How often it may be.
+        /// Retries allowed.
         max: u32,
     },
-    /// Its strategy wants nobody to take it again.
+    /// Its strategy has given it up.
     #[error("task {task} was given up by its strategy")]
     GivenUp {
         /// Which task.
@@ -325,7 +329,7 @@ pub enum Refusal {
         /// Where it stands.
         status: TaskStatus,
     },
-    /// A limit of the whole task is reached.
+    /// The task is over one of its limits.
     #[error("task {task} has used up what it may: {why}")]
     UsedUp {
         /// Which task.
@@ -338,10 +342,10 @@ pub enum Refusal {
     NotBefore {
         /// Which task.
         task: TaskId,
-        /// When it may.
+        /// When it may start.
         at: Time,
     },
-    /// Nothing was begun that could be ended.
+    /// The step was not begun.
     #[error("step {step} of task {task} was not begun")]
     StepNotBegun {
         /// Which task.
@@ -349,7 +353,7 @@ pub enum Refusal {
         /// Which step.
         step: StepKey,
     },
-    /// A process of a holder that is gone is still at it: a new lease would throw its result away.
+    /// A process of a dead holder still runs the step; a new lease would discard its result.
     #[error("step {step} of task {task} is still being run")]
     StepRunning {
         /// Which task.
@@ -357,7 +361,7 @@ pub enum Refusal {
         /// Which step.
         step: StepKey,
     },
-    /// Nothing is in doubt that could be resolved.
+    /// The step is not in doubt.
     #[error("step {step} of task {task} is not in doubt")]
     StepNotInDoubt {
         /// Which task.
@@ -373,7 +377,7 @@ pub enum Refusal {
         /// Which step.
         step: StepKey,
     },
-    /// Nobody declared or began it.
+    /// The step was neither declared nor begun.
     #[error("task {task} has no step {step}")]
     NoSuchStep {
         /// Which task.
@@ -381,7 +385,7 @@ pub enum Refusal {
         /// Which step.
         step: StepKey,
     },
-    /// It was begun and not ended: whether it happened has to be said first.
+    /// It was begun and not ended; it must be resolved first.
     #[error("step {step} of task {task} was begun and not ended")]
     StepInDoubt {
         /// Which task.
@@ -407,7 +411,7 @@ pub enum Refusal {
     },
 }
 
-/// The agent by its name where the holder does not name it, or another one.
+/// The holder, with the agent's name unless the holder already names it.
 pub fn who_holds(held: &HeldLease, agent: Option<&AgentName>) -> String {
     let holder = held.holder.to_string();
     let names_agent =
@@ -418,7 +422,7 @@ pub fn who_holds(held: &HeldLease, agent: Option<&AgentName>) -> String {
     }
 }
 
-/// How the holder of a lease by time begins where it is an agent.
+/// Prefix of a time-limited holder that is an agent.
 const NAMED_HOLDER: &str = "agent ";
 
 fn why_fenced(ours: Fence, newest: Fence) -> String {
@@ -429,7 +433,7 @@ fn why_fenced(ours: Fence, newest: Fence) -> String {
     }
 }
 
-/// The first names of a list that may be long.
+/// The first names of a possibly long list.
 fn some_of(names: &[StepName]) -> String {
     const SHOWN_MAX: usize = 20;
     let shown: Vec<&str> = names.iter().take(SHOWN_MAX).map(StepName::as_str).collect();
@@ -439,24 +443,24 @@ fn some_of(names: &[StepName]) -> String {
     }
 }
 
-/// What the decision stands on.
+/// Inputs of a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct TaskDecisionInput<'a> {
     /// The task as it was read.
     pub task: &'a Task,
-    /// The step that the event speaks of, as it was read.
+    /// The step that the event is about, as it was read.
     pub step: Option<&'a Step>,
     /// All its steps, as they were read; needed by an event that completes it.
     pub steps: &'a [Step],
-    /// Whether the present holder lives; of no meaning when nobody holds it.
+    /// Whether the current holder lives; ignored when there is none.
     pub life: HolderLife,
-    /// By what right the event comes.
+    /// The authority of the event's sender.
     pub right: Right,
-    /// The time.
+    /// The current time.
     pub now: Time,
 }
 
-/// Decides what becomes of a task by an event.
+/// Decides how a task reacts to an event.
 pub fn decide(scene: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<Decision, Refusal> {
     limits::check_event(scene.task, &event)?;
     let person = is_a_persons(&event);
@@ -502,8 +506,7 @@ pub fn decide(scene: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<Decisio
     Ok(Decision { guard: guard(scene, person, &changes), changes })
 }
 
-/// Decides several events in turn as one decision, all or nothing; `steps` are the ones they speak
-/// of, as they were read.
+/// Decides several events in sequence as one atomic decision; `steps` are the ones they are about.
 pub fn decide_in_turn(
     scene: &TaskDecisionInput<'_>,
     steps: &[Step],
@@ -535,7 +538,7 @@ pub fn decide_in_turn(
 }
 
 impl TaskEvent {
-    /// The step it speaks of.
+    /// The step it is about.
     pub fn step(&self) -> Option<&StepKey> {
         match self {
             Self::StepBegin { key, .. }
@@ -546,7 +549,7 @@ impl TaskEvent {
         }
     }
 
-    /// Whether it is decided upon all steps of the task.
+    /// Whether the decision needs all steps of the task.
     pub fn needs_all_steps(&self) -> bool {
         match self {
             Self::Done { .. } => true,
@@ -556,7 +559,7 @@ impl TaskEvent {
     }
 }
 
-/// A person's verbs need no fence and raise it.
+/// Requests of a person need no fence; they raise it.
 fn is_a_persons(event: &TaskEvent) -> bool {
     matches!(
         event,
@@ -570,7 +573,7 @@ fn is_a_persons(event: &TaskEvent) -> bool {
     )
 }
 
-/// Doing the work, and ending it, are the holder's.
+/// Requests that only the holder may make: doing and ending the work.
 fn is_a_holders(event: &TaskEvent) -> bool {
     match event {
         TaskEvent::StepBegin { .. }
@@ -586,7 +589,7 @@ fn is_a_holders(event: &TaskEvent) -> bool {
     }
 }
 
-/// Whoever wants the lease may still show an old fence; it is no reason to refuse.
+/// Requests that take a lease; an old fence is no reason to refuse them.
 fn takes_a_lease(event: &TaskEvent) -> bool {
     matches!(event, TaskEvent::Start { .. } | TaskEvent::Claim { .. } | TaskEvent::Assign { .. })
 }
@@ -602,15 +605,15 @@ fn check_fence(scene: &TaskDecisionInput<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// A live holder's work is left to it: a caller that shows no fence must be part of the holder. Whoever
-/// shows the fence of a lease by time is its holder, and a person may work on such a task without it, but
-/// not on a step that was begun under it.
+/// Refuses changes to the work of a live holder. A caller without a fence must be part of the
+/// holder. The fence of a time-limited lease identifies its holder. A person may work on such a
+/// task without it, but not on a step that was begun under it.
 fn check_holder(scene: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), Refusal> {
     let lease = &scene.task.lease;
     let Some(held) = lease.held.as_ref().filter(|_| scene.life == HolderLife::Alive) else {
         return Ok(());
     };
-    // The checkpoint dialect needs no fence, but only for its own workflows.
+    // The checkpoint dialect needs no fence for its own workflows.
     let is_strangers = match scene.right {
         Right::Unfenced => is_a_holders(event),
         Right::Dialect => scene.task.checkpoint.is_none() && !matches!(event, TaskEvent::Note(..)),
@@ -627,7 +630,8 @@ fn check_holder(scene: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), 
     }
 }
 
-/// Steps of one holder may be committed side by side; everything else stands on what was read.
+/// Steps of one holder may be committed concurrently; everything else requires that the task is
+/// unchanged.
 fn guard(scene: &TaskDecisionInput<'_>, person: bool, changes: &[Change]) -> Guard {
     let is_taken = changes.iter().any(|change| matches!(change, Change::LeaseTaken { .. }));
     let shown = scene.right.fence().filter(|_| !person && !is_taken);
@@ -641,7 +645,7 @@ fn illegal(task: &Task, to: TaskStatus) -> Refusal {
     Refusal::Illegal { task: task.id.clone(), from: task.status, to }
 }
 
-/// The change to a status, when the table allows it.
+/// The change to a status, if the table allows it.
 fn become_status(task: &Task, to: TaskStatus, reason: Option<String>) -> Result<Change, Refusal> {
     if task.status.can_become(to) {
         Ok(Change::Status { to, reason })

@@ -1,4 +1,4 @@
-//! Carries out what a strategy wants, within the limits of the task.
+//! Applies the decision of a recovery strategy, within the limits of the task.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::recovery::{Decision, Exhausted, RecoveryPlan};
 use crate::status::TaskStatus;
 use crate::task::{STRATEGY_DEFAULT, Task, TaskTally};
 
-/// What the limits leave of a strategy's answer.
+/// A strategy's decision after applying the limits.
 #[derive(Debug, Clone, PartialEq)]
 enum LimitedDecision {
     As(Decision),
@@ -21,15 +21,15 @@ enum LimitedDecision {
     Parked(Exhausted),
 }
 
-/// Takes the task from a holder that is gone, or gave it up, and sends it where it is to go. A task
-/// that waits for a person already only loses its lease.
+/// Takes the task from a holder that died or gave it up, and applies the decision. A task that
+/// already waits for a person only loses its lease.
 pub(super) fn recover(
     scene: &TaskDecisionInput<'_>,
     recovery: &RecoveryPlan,
 ) -> Result<Vec<Change>, Refusal> {
     let task = scene.task;
     let is_held = task.lease.held.is_some() && scene.life == HolderLife::Alive;
-    // Whether somebody may tell of a failure was decided as for every other verb of a holder.
+    // Who may report a failure was checked as for every other request of a holder.
     if is_held && scene.right == Right::Unfenced && !recovery.death.is_told {
         return Err(hold::held(task));
     }
@@ -47,7 +47,7 @@ pub(super) fn recover(
     Ok(changes)
 }
 
-/// Whether a strategy has a say when a holder is gone: somebody worked on it, or was to.
+/// Whether a strategy is asked when a holder is gone: the task was assigned or in progress.
 fn is_recoverable(status: TaskStatus) -> bool {
     match status {
         TaskStatus::Assigned
@@ -96,7 +96,7 @@ fn carry_out(
     let (to, mut changes) = match outcome {
         LimitedDecision::As(Decision::Resume) => {
             let mut changes = charge(scene, recovery);
-            // Its agent has the retry that somebody else would have had.
+            // Its agent gets the retry instead of another one.
             if recovery.death.is_told && recovery.strategy == STRATEGY_DEFAULT {
                 changes.push(Change::Retried);
             }
@@ -129,7 +129,7 @@ fn carry_out(
         LimitedDecision::RetriesUsedUp => (TaskStatus::Failed, Vec::new()),
     };
     let reason = Some(reason(recovery, outcome));
-    // One that waits already, interrupted or deferred, only waits for something else.
+    // A task that already waits, interrupted or deferred, only changes what it waits for.
     let waits = matches!(task.status, TaskStatus::Interrupted | TaskStatus::Deferred);
     if task.status.can_become(to) {
         changes.insert(0, Change::Status { to, reason });
@@ -140,7 +140,7 @@ fn carry_out(
     changes
 }
 
-/// One more recovery without progress, and the wait before the next try.
+/// Charges one recovery without progress and sets the wait before the next try.
 fn charge(scene: &TaskDecisionInput<'_>, recovery: &RecoveryPlan) -> Vec<Change> {
     let task = scene.task;
     let recoveries = task.tally.recoveries;
@@ -153,7 +153,7 @@ fn charge(scene: &TaskDecisionInput<'_>, recovery: &RecoveryPlan) -> Vec<Change>
     changes
 }
 
-/// The first error stays in front: what was made of it is told after.
+/// The original error comes first, followed by the decision.
 fn reason(recovery: &RecoveryPlan, outcome: &LimitedDecision) -> String {
     let first = &recovery.death.reason;
     match outcome {
@@ -163,7 +163,7 @@ fn reason(recovery: &RecoveryPlan, outcome: &LimitedDecision) -> String {
     }
 }
 
-/// The decision with its reason, as the journal keeps it: counts, cost and times.
+/// The decision for the journal, with its reason, counts, cost and times.
 fn told(task: &Task, recovery: &RecoveryPlan, outcome: &LimitedDecision) -> serde_json::Value {
     let came_to = match outcome {
         LimitedDecision::As(decision) => decision.as_str(),
@@ -185,7 +185,7 @@ fn told(task: &Task, recovery: &RecoveryPlan, outcome: &LimitedDecision) -> serd
     })
 }
 
-/// Somebody is told when the task does not go on by itself.
+/// Sends an alert if the task does not resume by itself.
 fn alert(task: &Task, recovery: &RecoveryPlan, outcome: &LimitedDecision) -> Option<Change> {
     let error = &recovery.death.reason;
     let alert = match outcome {
@@ -194,7 +194,7 @@ fn alert(task: &Task, recovery: &RecoveryPlan, outcome: &LimitedDecision) -> Opt
             Alert::task_given_up(&task.id, recovery.reason.as_deref().unwrap_or(error))
         }
         LimitedDecision::RetriesUsedUp => Alert::task_given_up(&task.id, error),
-        // The queue offers it to nobody but its agent, which may never ask.
+        // The queue offers it only to its agent, which may never ask.
         LimitedDecision::As(Decision::Reassign { .. })
             if task.pinned && !recovery.gives_away(task) =>
         {
@@ -210,7 +210,7 @@ fn alert(task: &Task, recovery: &RecoveryPlan, outcome: &LimitedDecision) -> Opt
     Some(Change::Noted(EventKind::Alert, alert.detail()))
 }
 
-/// Sets a task aside that has used up what it may, while the others go on.
+/// Parks a task that is over a limit; others continue.
 pub(super) fn park(task: &Task, why: &str) -> Vec<Change> {
     let alert = Alert::task_parked(&task.id, why);
     let mut changes = vec![Change::Noted(EventKind::Alert, alert.detail())];

@@ -11,7 +11,7 @@ use crate::status::TaskStatus;
 use crate::task::{CheckpointSettings, NewTask, Task, TaskTally};
 use crate::time::Time;
 
-/// What is said of a finished task is history and stays as it is.
+/// Refuses changes to finished tasks.
 pub(super) fn while_open(
     scene: &TaskDecisionInput<'_>,
     change: Change,
@@ -22,7 +22,7 @@ pub(super) fn while_open(
     Ok(vec![change])
 }
 
-/// To a status in which nobody works on it: the lease ends.
+/// Moves to a status in which nobody works on it, and ends the lease.
 pub(super) fn leave(
     scene: &TaskDecisionInput<'_>,
     to: TaskStatus,
@@ -33,7 +33,7 @@ pub(super) fn leave(
     Ok(changes)
 }
 
-/// An alert tells of it in the same commit.
+/// Blocks the task and sends an alert in the same commit.
 pub(super) fn block(
     scene: &TaskDecisionInput<'_>,
     reason: String,
@@ -47,7 +47,7 @@ pub(super) fn block(
     Ok(changes)
 }
 
-/// Declared steps that are left open are a reason to refuse; by force they are recorded.
+/// Completes the task. Refused if declared steps are open; with force they are recorded.
 pub(super) fn done(scene: &TaskDecisionInput<'_>, force: bool) -> Result<Vec<Change>, Refusal> {
     let steps = steps_left_open(scene);
     let changes = leave(scene, TaskStatus::Completed, left_open_reason(&steps))?;
@@ -61,12 +61,12 @@ fn steps_left_open(scene: &TaskDecisionInput<'_>) -> Vec<StepName> {
     left_open(&scene.task.spec.steps, scene.steps).into_iter().cloned().collect()
 }
 
-/// What is recorded with the end of a task whose declared steps are not all closed.
+/// The recorded reason when declared steps are open at the end.
 fn left_open_reason(steps: &[StepName]) -> Option<String> {
     (!steps.is_empty()).then(|| format!("steps left open: {}", some_of(steps)))
 }
 
-/// By the shortest way that the table has; nothing when it is there already.
+/// Moves by the shortest path through the table; nothing when it is there already.
 pub(super) fn shortest(
     scene: &TaskDecisionInput<'_>,
     to: TaskStatus,
@@ -76,7 +76,7 @@ pub(super) fn shortest(
     let waits = match (scene.task.status, to) {
         (TaskStatus::Blocked, TaskStatus::InProgress) => !is_own_block,
         (from, TaskStatus::InProgress | TaskStatus::Completed) => from.is_paused(),
-        // Else the dialect could end the block that it made of it.
+        // Otherwise the dialect could end a block that it did not set.
         (from, TaskStatus::Blocked) => from == TaskStatus::Suspended,
         _ => false,
     };
@@ -84,7 +84,7 @@ pub(super) fn shortest(
         let (task, status) = (scene.task.id.clone(), scene.task.status);
         return Err(Refusal::WaitsForPerson { task, status });
     }
-    // Only a person, or a resume, which charges an attempt, gives a failed task out again.
+    // Only a person, or a resume, which costs an attempt, assigns a failed task again.
     let is_revived = scene.task.status == TaskStatus::Failed
         && matches!(to, TaskStatus::InProgress | TaskStatus::Completed | TaskStatus::Blocked);
     let way = way(scene.task.status, to).filter(|_| !is_revived);
@@ -100,8 +100,8 @@ pub(super) fn shortest(
     Ok(changes)
 }
 
-/// A block by the dialect's own word is marked, for the same dialect may end it. Any other change of the
-/// status takes the mark away.
+/// Marks a block set by the dialect, because only the dialect may end it that way. Any other status
+/// change clears the mark.
 pub(super) fn mark_block(task: &Task, by_dialect: bool, changes: &[Change]) -> Option<Change> {
     let to = changes.iter().rev().find_map(|change| match change {
         Change::Status { to, .. } => Some(*to),
@@ -112,7 +112,7 @@ pub(super) fn mark_block(task: &Task, by_dialect: bool, changes: &[Change]) -> O
     Some(Change::CheckpointSettings(CheckpointSettings { blocked, ..door }))
 }
 
-/// What the dialect says beside; it does not change who blocked the task.
+/// Sets the dialect's settings; does not change who blocked the task.
 pub(super) fn door(
     scene: &TaskDecisionInput<'_>,
     door: CheckpointSettings,
@@ -121,7 +121,8 @@ pub(super) fn door(
     while_open(scene, Change::CheckpointSettings(CheckpointSettings { blocked, ..door }))
 }
 
-/// The statuses after `from` on the shortest way to `to`, through none that is an end of its own.
+/// The statuses after `from` on the shortest path to `to`, without passing through a terminal
+/// status.
 fn way(from: TaskStatus, to: TaskStatus) -> Option<Vec<TaskStatus>> {
     let mut ways = vec![(from, Vec::new())];
     let mut at = 0;
@@ -145,7 +146,7 @@ fn way(from: TaskStatus, to: TaskStatus) -> Option<Vec<TaskStatus>> {
     None
 }
 
-/// Begins anew under the same id: steps are put aside, whoever held it is fenced off.
+/// Starts over under the same id: steps are cleared and the holder is fenced off.
 pub(super) fn replace(scene: &TaskDecisionInput<'_>, new: Box<NewTask>) -> Vec<Change> {
     let mut changes = vec![Change::FenceRaised, Change::StepsCleared];
     if scene.task.not_before.is_some() {
@@ -155,7 +156,7 @@ pub(super) fn replace(scene: &TaskDecisionInput<'_>, new: Box<NewTask>) -> Vec<C
     changes
 }
 
-/// Whoever worked on it is gone or goes; what was not being worked on only loses its lease.
+/// Its holder died or shuts down. A task that was not in progress only loses its lease.
 pub(super) fn interrupt(
     scene: &TaskDecisionInput<'_>,
     reason: String,
@@ -184,9 +185,8 @@ pub(super) fn cancel(
     Ok(vec![status, Change::FenceRaised])
 }
 
-/// A failed task uses up one of its retries; one that only waits does not, and one that is assigned is
-/// only given to another agent. A live holder keeps it unless by force. Recoveries without progress are
-/// forgiven, what was used up in all is not.
+/// Assigns it again. A failed task uses one retry; a waiting or assigned one does not. A live
+/// holder keeps it unless forced. Recoveries without progress are reset; total usage is not.
 pub(super) fn retry(
     scene: &TaskDecisionInput<'_>,
     agent: Option<AgentName>,
